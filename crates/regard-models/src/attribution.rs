@@ -143,8 +143,8 @@ impl Pass<'_> {
             keep.extend(stack.cross.then(|| name(layer, "cross_attn.hook_z")));
         }
         let trace = Self { keep, last_only: true, ..self.clone() }.run(input)?;
-        let read = description.class_position(model.tokens(input));
-        if description.head == Head::Classes && position != read {
+        let read = description.class_position(input);
+        if description.classifies() && position != read {
             let what = format!("the logits of classes are read at position {read}, not {position}");
             return Err(Error::Input(what));
         }
@@ -198,7 +198,7 @@ impl Model {
         };
         let scale = match &description.head {
             Head::Tokens { transform: None, scale, .. } => f64::from(*scale),
-            Head::Classes => 1.0,
+            Head::Classes { pooler: None, .. } => 1.0,
             _ => {
                 return refuse(
                     "the logits are no sum of parts: the model's head has an activation",

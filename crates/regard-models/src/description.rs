@@ -1,6 +1,8 @@
 use regard::{RotaryFrequencies, RotaryScaling};
 use serde::{Deserialize, Serialize};
 
+use crate::Input;
+
 /// What a model is made of: all that its forward pass depends on besides the weights.
 ///
 /// Every family is a value of this type, and one forward pass computes all of them.
@@ -41,18 +43,28 @@ pub struct Description {
 }
 
 impl Description {
-    /// The position among so many whose hidden state becomes the logits of [`Head::Classes`]: the last one where no query sees
-    /// later keys (as transformers reads texts without padding), else the first, an image's class token.
+    /// Whether the model classifies its input: it has a logit for each class.
+    pub fn classifies(&self) -> bool {
+        matches!(self.head, Head::Classes { .. })
+    }
+
+    /// The position of an input whose hidden state becomes the logits of [`Head::Classes`].
     ///
     /// ```
-    /// use regard_models::{Checkpoint, Description};
+    /// use regard_models::{Checkpoint, Description, Input};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let vit = Description::of(&Checkpoint::open(format!("{models}/tiny-vit"))?)?;
-    /// assert_eq!(vit.class_position(10), 0);
+    /// assert_eq!(vit.class_position(&Input::image([0.0; 3 * 12 * 12])), 0);
     /// # Ok::<(), regard_models::Error>(())
     /// ```
-    pub fn class_position(&self, tokens: usize) -> usize {
-        if self.stack.causal { tokens.saturating_sub(1) } else { 0 }
+    pub fn class_position(&self, input: &Input) -> usize {
+        match self.head {
+            Head::Classes { position: ClassPosition::Last { pad }, .. } => {
+                let read = input.ids.iter().rposition(|id| Some(*id) != pad);
+                read.unwrap_or(0)
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -71,6 +83,13 @@ pub struct Embedding {
     pub patches: Option<Patches>,
 }
 
+impl Embedding {
+    /// Whether a token's position depends on which tokens come before it.
+    pub(crate) fn counts_tokens(&self) -> bool {
+        self.positions.is_some_and(|positions| positions.pad.is_some())
+    }
+}
+
 /// A table of position vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnedPositions {
@@ -78,6 +97,24 @@ pub struct LearnedPositions {
     pub count: usize,
     /// The row of the first token: 2 in RoBERTa, else 0.
     pub first: usize,
+    /// A token that does not count (RoBERTa's padding): it has the row before the first, and the others are numbered without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pad: Option<u32>,
+}
+
+impl LearnedPositions {
+    /// The rows of tokens that come after `before` others.
+    pub(crate) fn rows(&self, ids: &[u32], before: usize) -> Vec<usize> {
+        let mut next = self.first + before;
+        let row = |id: &u32| match self.pad {
+            Some(pad) if pad == *id => self.first.saturating_sub(1),
+            _ => {
+                next += 1;
+                next - 1
+            }
+        };
+        ids.iter().map(row).collect()
+    }
 }
 
 /// An image as square patches, row by row, after a class token.
@@ -151,6 +188,19 @@ pub struct Block {
     pub activation: Activation,
     /// Whether the hidden features are multiplied by a second projection of the input.
     pub gated: bool,
+    /// Which linear layers have a bias, where the file has one.
+    pub biases: Biases,
+}
+
+/// Which linear layers of a block have a bias. One that the file has and the model does not is not read, as in transformers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Biases {
+    /// Queries, keys and values.
+    pub qkv: bool,
+    /// The attention's output.
+    pub out: bool,
+    /// The feed-forward layer.
+    pub hidden: bool,
 }
 
 impl Block {
@@ -203,22 +253,31 @@ pub enum Activation {
     Gelu,
     /// GELU's tanh form.
     GeluTanh,
+    /// x · σ(1.702x), GELU's sigmoid form.
+    QuickGelu,
     /// x · σ(x).
     Silu,
+    /// tanh(x).
+    Tanh,
+    /// max(x, 0)².
+    ReluSquared,
 }
 
 impl Activation {
     /// The names in config.json of all activations that are known.
-    pub(crate) const KNOWN: &str =
-        "relu, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, silu and swish";
+    pub(crate) const KNOWN: &str = "relu, relu2, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, silu, swish and tanh";
 
     /// The activation of this name in config.json.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "relu" => Some(Self::Relu),
-            "gelu" => Some(Self::Gelu),
-            "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" => Some(Self::GeluTanh),
+            "relu2" => Some(Self::ReluSquared),
+            "gelu" | "gelu_python" => Some(Self::Gelu),
+            "gelu_new" | "gelu_fast" | "gelu_accurate" | "gelu_pytorch_tanh"
+            | "gelu_python_tanh" => Some(Self::GeluTanh),
+            "quick_gelu" => Some(Self::QuickGelu),
             "silu" | "swish" => Some(Self::Silu),
+            "tanh" => Some(Self::Tanh),
             _ => None,
         }
     }
@@ -319,11 +378,43 @@ pub enum Head {
         /// The soft cap c of the logits: c · tanh(logit / c).
         softcap: Option<f32>,
     },
-    /// A logit for each class, from the [position](Description::class_position) that has seen everything.
-    Classes,
+    /// A logit for each class, from the hidden state of one [position](Description::class_position).
+    Classes {
+        /// A linear layer and this activation come first (BERT's pooler).
+        pooler: Option<Activation>,
+        /// Which position is read.
+        position: ClassPosition,
+    },
+    /// A head that is not computed, such as one that classifies each token. There are no logits.
+    Other {
+        /// The name of transformers' class that has it.
+        architecture: String,
+    },
+}
+
+/// The position whose hidden state becomes the logits of classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassPosition {
+    /// The first: BERT's `[CLS]`, or an image's class token.
+    First,
+    /// The last one that is no padding, in a decoder.
+    Last {
+        /// The token of padding, if the config has one. In a text of nothing else the first position is read.
+        pad: Option<u32>,
+    },
 }
 
 impl Rotary {
+    /// Whether the tokens that two lengths of a text have in common turn alike in both.
+    pub(crate) fn turns_alike(&self, [one, other]: [usize; 2]) -> bool {
+        match &self.scaling {
+            RopeScaling::LongRope { original, .. } => (one > *original) == (other > *original),
+            RopeScaling::Dynamic { original, .. } => one.max(*original) == other.max(*original),
+            _ => true,
+        }
+    }
+
     /// How fast each pair turns in a text of `tokens`. `stored` are the divisors of [`RopeScaling::Stored`].
     pub(crate) fn frequencies(
         &self,

@@ -33,8 +33,8 @@ pub use self::attribution::{Attribution, LayerAttribution};
 pub use self::change::{Ablation, Change, HeadAddress, Which};
 pub use self::chat::{ChatTemplate, Message};
 pub use self::description::{
-    Activation, Block, Description, Embedding, Head, LearnedPositions, Norm, NormKind, Patches,
-    Placement, RelativeBias, RopeScaling, Rotary, Stack,
+    Activation, Biases, Block, ClassPosition, Description, Embedding, Head, LearnedPositions, Norm,
+    NormKind, Patches, Placement, RelativeBias, RopeScaling, Rotary, Stack,
 };
 pub use self::error::Error;
 pub use self::forward::{Input, Trace, Values};

@@ -19,7 +19,7 @@ impl Description {
         };
         let outputs = match self.head {
             Head::Tokens { .. } => 2 * rows as u64 * self.vocabulary as u64,
-            Head::None | Head::Classes => 0,
+            Head::None | Head::Classes { .. } | Head::Other { .. } => 0,
         };
         let [first, second] = tokens;
         let stacks = match &self.encoder {

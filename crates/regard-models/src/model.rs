@@ -9,8 +9,10 @@ use regard::Linear;
 
 use crate::change::Plan;
 use crate::forward::{Keep, Runner, Streams, TRANSFORMERS, matches, normed};
-use crate::weights::Weights;
-use crate::{Change, Checkpoint, Description, Error, Head, Input, Tokenizer, Trace, Values};
+use crate::weights::{Tokens, Weights};
+use crate::{
+    Change, Checkpoint, ClassPosition, Description, Error, Head, Input, Tokenizer, Trace, Values,
+};
 
 /// A model with its weights: a value that runs.
 ///
@@ -45,7 +47,7 @@ impl Model {
     /// # Errors
     /// Names the file and the tensor that are wrong.
     pub fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
-        let description = Description::of(checkpoint)?;
+        let mut description = Description::of(checkpoint)?;
         let tokenizer = || Tokenizer::of(checkpoint, description.vocabulary);
         // The tokenizer takes as long as the weights of a small model.
         let (tokenizer, weights) = thread::scope(|scope| {
@@ -57,7 +59,9 @@ impl Model {
             };
             (tokenizer, weights)
         });
-        Ok(Self { tokenizer: tokenizer?, weights: weights?, description })
+        let weights = weights?;
+        description.tied &= matches!(weights.tokens, Tokens::Tied(_));
+        Ok(Self { tokenizer: tokenizer?, weights, description })
     }
 
     /// What the model is made of.
@@ -130,9 +134,15 @@ impl Model {
             )));
         }
         let rows = stream.data.len() / width;
+        // Of a model that classifies, the row that is read is the last one, or the first.
+        let last = matches!(
+            self.description.head,
+            Head::Classes { position: ClassPosition::Last { .. }, .. }
+        );
+        let read = [if last { rows.saturating_sub(1) } else { 0 }];
         match &self.weights.stack.norm {
-            Some(norm) => self.head(&normed(norm, &stream.data)?, rows),
-            None => self.head(&stream.data, rows),
+            Some(norm) => self.head(&normed(norm, &stream.data)?, rows, &read),
+            None => self.head(&stream.data, rows, &read),
         }
     }
 
@@ -300,7 +310,7 @@ impl<'m> Pass<'m> {
     fn run_together(&self, inputs: &[Input], plans: &[Plan]) -> Result<Trace, Error> {
         let keep = Keep::new(&self.keep, &self.model.description)?;
         let mut runner = Runner::new(self.model, &keep, plans);
-        runner.last_only = self.last_only && !matches!(self.model.description.head, Head::Classes);
+        runner.last_only = self.last_only && !self.model.description.classifies();
         if let Some(after) = self.after {
             if [after.input.clone()] != *inputs {
                 return Err(Error::Input("the unchanged run is one of another input".into()));

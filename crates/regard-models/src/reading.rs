@@ -253,7 +253,8 @@ impl Model {
         let by_length = stack.block.rotary.as_ref().is_some_and(|rotary| {
             matches!(rotary.scaling, RopeScaling::Dynamic { .. } | RopeScaling::LongRope { .. })
         });
-        stack.causal && description.encoder.is_none() && !by_length
+        let counted = description.embedding.counts_tokens();
+        stack.causal && description.encoder.is_none() && !by_length && !counted
     }
 }
 

@@ -10,7 +10,7 @@ use core::slice::from_ref;
 use crate::change::Plan;
 use crate::forward::{Keep, Runner, stacks};
 use crate::{
-    Baseline, Change, Description, Error, Head, HeadAddress, Input, Model, Stack, Values, Which,
+    Baseline, Change, Description, Error, HeadAddress, Input, Model, Stack, Values, Which,
 };
 
 /// The most runs that go together: more would take memory, and not be faster.
@@ -126,7 +126,7 @@ impl Model {
             for plans in together.chunks(TOGETHER) {
                 let mut runner = Runner::new(self, &keep, plans);
                 runner.from = Some(unchanged.streams());
-                runner.last_only = last && !matches!(self.description().head, Head::Classes);
+                runner.last_only = last && !self.description().classifies();
                 let (trace, _) = runner.run(from_ref(input))?;
                 let missing = || Error::Input("the model has no head, and no logits".into());
                 let logits = trace.logits.ok_or_else(missing)?;

@@ -187,6 +187,17 @@ impl Tensor {
         }
     }
 
+    /// Whether another tensor has the same shape and numbers.
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        let [mut row, mut others] = [vec![0.0; self.cols()], vec![0.0; self.cols()]];
+        self.shape == other.shape
+            && (0..self.rows()).all(|i| {
+                self.widen(i, &mut row);
+                other.widen(i, &mut others);
+                row == others
+            })
+    }
+
     /// Consecutive rows from `first` on, widened to `f32`: as many as fill `out`, which has whole rows.
     ///
     /// # Panics

@@ -74,7 +74,7 @@ impl Sampler {
 #[derive(Debug)]
 pub struct Writing<'m> {
     model: &'m Model,
-    /// What the model has not read yet; all tokens if nothing is cached.
+    /// All tokens so far.
     input: Input,
     keep: Keep,
     plans: [Plan; 1],
@@ -109,9 +109,14 @@ impl Model {
     ) -> Result<Writing<'_>, Error> {
         let description = self.description();
         if !description.stack.causal || !self.predicts_tokens() {
-            let classifier =
-                if description.head == Head::Classes { ": it is a classifier" } else { "" };
-            let what = format!("the model has no head that predicts the next token{classifier}");
+            let why = match &description.head {
+                Head::Classes { .. } => ": it is a classifier".to_owned(),
+                Head::Other { architecture } => {
+                    format!(": the head of {architecture} is not computed")
+                }
+                _ => String::new(),
+            };
+            let what = format!("the model has no head that predicts the next token{why}");
             return Err(Error::Input(what));
         }
         let given =
@@ -127,8 +132,8 @@ impl Model {
             )));
         }
         let plan = Plan::new(changes, self, input)?;
-        let caches =
-            if plan.cacheable { Some(Caches::new(self, all, input.ids.len())?) } else { None };
+        let cacheable = plan.cacheable && !description.embedding.counts_tokens();
+        let caches = if cacheable { Some(Caches::new(self, all, input.ids.len())?) } else { None };
         let (keep, input) = (Keep::default(), input.clone());
         Ok(Writing { model: self, input, keep, plans: [plan], caches, sampler, left: count })
     }
@@ -160,17 +165,18 @@ impl Model {
 impl Writing<'_> {
     /// The next token.
     fn step(&mut self) -> Result<Option<u32>, Error> {
+        let description = self.model.description();
+        let decoding = description.encoder.is_some();
+        let ids = if decoding { &mut self.input.decoder_ids } else { &mut self.input.ids };
+        let known = self.caches.as_mut().map_or(0, |caches| caches.keep(description, ids.len()));
+        let cached: Vec<u32> = ids.drain(..known).collect();
         let mut runner = Runner::new(self.model, &self.keep, &self.plans);
         runner.caches = self.caches.as_mut();
         runner.last_only = true;
         let (trace, _) = runner.run(core::slice::from_ref(&self.input))?;
         let next = trace.logits.as_ref().and_then(|logits| self.sampler.choose(logits.last()));
-        let description = self.model.description();
-        let decoding = description.encoder.is_some();
         let ids = if decoding { &mut self.input.decoder_ids } else { &mut self.input.ids };
-        if self.caches.is_some() {
-            ids.clear(); // they are in the cache
-        }
+        ids.splice(..0, cached);
         ids.extend(next);
         if next.is_some_and(|next| description.ends.contains(&next)) {
             self.left = 0;

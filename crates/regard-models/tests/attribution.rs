@@ -175,7 +175,7 @@ fn check(name: &str) {
     let prefix = if description.encoder.is_some() { "decoder" } else { "blocks" };
     let trace = model.pass().keep(["*"]).run(&input).unwrap();
     let logits = trace.logits().unwrap();
-    let classes = description.head == Head::Classes;
+    let classes = description.classifies();
     let position = if classes { 0 } else { logits.shape[0] - 1 };
     let (plus, minus) = (1, 4);
     let gemma = stack.block.placement == Placement::Both;

@@ -110,7 +110,11 @@ fn a_tensor_of_another_shape_is_named_with_both() {
 
 #[test]
 fn a_tensor_that_is_missing_is_named() {
-    let said = with_config("tiny-qwen2", r#""model_type": "qwen2""#, r#""model_type": "qwen3""#);
+    let said = with_config(
+        "tiny-qwen2",
+        r#""model_type": "qwen2""#,
+        r#""model_type": "qwen3", "head_dim": 16"#,
+    );
     assert_says(&said, &["the tensor model.layers.0.self_attn.q_norm.weight is missing"]);
     // The config says that the head is not the embedding: then it is a tensor.
     let said = with_config(

@@ -211,13 +211,14 @@ fn positions(description: &Description) -> String {
 }
 
 fn head(description: &Description) -> String {
-    match description.head {
+    match &description.head {
         Head::None => "none".to_owned(),
+        Head::Other { architecture } => format!("none: that of {architecture} is not computed"),
         Head::Tokens { .. } if description.tied => {
             "a logit for each token, by the embeddings".to_owned()
         }
         Head::Tokens { .. } => "a logit for each token".to_owned(),
-        Head::Classes => format!("classes{}", labels(&description.labels)),
+        Head::Classes { .. } => format!("classes{}", labels(&description.labels)),
     }
 }
 

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use regard_models::{Head, probabilities};
+use regard_models::probabilities;
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let lengths = run.reading.lengths();
     open::allow("the run takes", run.model.description().run_bytes(lengths, 1))?;
     let next = working("running the model", || next(args.top, &run)).bad_input()?;
-    let classifies = run.model.description().head == Head::Classes;
+    let classifies = run.model.description().classifies();
     let Reading { tokens, decoder_tokens, .. } = run.reading;
     let prediction = Prediction { tokens, decoder_tokens, next };
     match args.format {

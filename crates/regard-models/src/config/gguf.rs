@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use super::windows;
+use serde_json::Value;
+
+use super::{default, windows};
 use crate::read::Metadata;
 use crate::{
-    Activation, Block, Checkpoint, Description, Embedding, Error, Head, LearnedPositions, Norm,
-    NormKind, Placement, RopeScaling, Rotary, Stack,
+    Activation, Biases, Block, Checkpoint, Description, Embedding, Error, Head, LearnedPositions,
+    Norm, NormKind, Placement, RopeScaling, Rotary, Stack,
 };
 
 /// The architectures that are known.
@@ -33,15 +35,26 @@ impl Config<'_> {
             .metadata
             .text("general.architecture")
             .ok_or_else(|| self.wrong("general.architecture is missing"))?;
-        if !matches!(family, "llama" | "qwen2" | "qwen3" | "gemma2" | "phi3" | "gpt2" | "gptneox") {
-            let what = format!("the architecture {family:?} is not known; known are {KNOWN}");
-            return Err(self.wrong(what));
-        }
+        let activation = match family {
+            "gpt2" | "gemma2" => Activation::GeluTanh,
+            "gptneox" => Activation::Gelu,
+            "llama" | "qwen2" | "qwen3" | "phi3" => Activation::Silu,
+            _ => {
+                let what = format!("the architecture {family:?} is not known; known are {KNOWN}");
+                return Err(self.wrong(what));
+            }
+        };
         let key = |key: &str| format!("{family}.{key}");
         let size = |name: &str| {
             self.optional(&key(name)).ok_or_else(|| self.wrong(format!("{} is missing", key(name))))
         };
         let float = |name: &str| self.metadata.float(&key(name));
+        // What the file leaves out is as in transformers' class for the family.
+        let usual = |key: &str| default(if family == "gptneox" { "gpt_neox" } else { family }, key);
+        let number = |name: &str, config: &str| {
+            let number = float(name).or_else(|| usual(config).and_then(Value::as_f64));
+            number.ok_or_else(|| self.wrong(format!("{} is missing", key(name))))
+        };
         let (gemma, gpt) = (family == "gemma2", matches!(family, "gpt2" | "gptneox"));
         let (width, layers, heads) =
             (size("embedding_length")?, size("block_count")?, size("attention.head_count")?);
@@ -52,17 +65,20 @@ impl Config<'_> {
             return Err(self.wrong(what));
         }
         // The converter has added 1 to Gemma's norm weights.
-        let norm = if gpt {
-            let epsilon = float("attention.layer_norm_epsilon").unwrap_or(1e-5);
-            Norm { kind: NormKind::Layer, epsilon: epsilon as f32 }
-        } else {
-            let epsilon = float("attention.layer_norm_rms_epsilon").unwrap_or(1e-6);
-            Norm { kind: NormKind::Rms, epsilon: epsilon as f32 }
+        let (kind, name, config) = match family {
+            "gpt2" => (NormKind::Layer, "attention.layer_norm_epsilon", "layer_norm_epsilon"),
+            "gptneox" => (NormKind::Layer, "attention.layer_norm_epsilon", "layer_norm_eps"),
+            _ => (NormKind::Rms, "attention.layer_norm_rms_epsilon", "rms_norm_eps"),
         };
-        let usual = width.checked_div(heads).unwrap_or(0);
-        let head_size = self.optional(&key("attention.key_length")).unwrap_or(usual);
+        let norm = Norm { kind, epsilon: number(name, config)? as f32 };
+        let cap = |name: &str| match gemma {
+            true => number(name, name).map(|cap| Some(cap as f32)),
+            false => Ok(None),
+        };
+        let even = width.checked_div(heads).unwrap_or(0);
+        let head_size = self.optional(&key("attention.key_length")).unwrap_or(even);
         // Gemma 2's model of 27 billion parameters scales by the width's share of a head.
-        let scaled = if gemma && layers == 46 { usual } else { head_size };
+        let scaled = if gemma && layers == 46 { even } else { head_size };
         let block = Block {
             heads,
             kv_heads: self.optional(&key("attention.head_count_kv")).unwrap_or(heads),
@@ -77,20 +93,24 @@ impl Config<'_> {
             qk_norm: family == "qwen3",
             scale: (scaled as f32).sqrt().recip(),
             scale_by_layer: false,
-            softcap: float("attn_logit_softcapping").map(|x| x as f32),
+            softcap: cap("attn_logit_softcapping")?,
             rotary: if family == "gpt2" { None } else { Some(self.rotary(family, head_size)?) },
             relative: None,
-            activation: match family {
-                "gpt2" | "gemma2" => Activation::GeluTanh,
-                "gptneox" => Activation::Gelu,
-                _ => Activation::Silu,
-            },
+            activation,
             gated: !gpt,
+            biases: Biases { qkv: true, out: true, hidden: true },
         };
-        let window = self.optional(&key("attention.sliding_window"));
-        let window = window.filter(|_| matches!(family, "gemma2" | "phi3"));
+        let window = match family {
+            "gemma2" | "phi3" => {
+                let usual = usual("sliding_window").and_then(Value::as_u64);
+                let usual = usual.and_then(|window| usize::try_from(window).ok());
+                // 0 stands for no window.
+                self.optional(&key("attention.sliding_window")).or(usual).filter(|n| *n > 0)
+            }
+            _ => None,
+        };
         let tokens = self.checkpoint.shape("token_embd.weight").and_then(<[usize]>::first);
-        let positions = LearnedPositions { count: size("context_length")?, first: 0 };
+        let positions = LearnedPositions { count: size("context_length")?, first: 0, pad: None };
         Ok(Description {
             family: family.to_owned(),
             vocabulary: tokens
@@ -116,7 +136,7 @@ impl Config<'_> {
             head: Head::Tokens {
                 transform: None,
                 scale: 1.0,
-                softcap: float("final_logit_softcapping").map(|x| x as f32),
+                softcap: cap("final_logit_softcapping")?,
             },
             tied: self.checkpoint.shape("output.weight").is_none(),
             decoder_start: None,
@@ -132,12 +152,19 @@ impl Config<'_> {
     fn rotary(&self, family: &str, head_size: usize) -> Result<Rotary, Error> {
         let key = |key: &str| format!("{family}.rope.{key}");
         let features = self.optional(&key("dimension_count")).unwrap_or(head_size);
+        if family == "llama" && features != head_size {
+            // The rows of this family are permuted for whole heads.
+            let what = format!("{} is {features}, not {head_size}", key("dimension_count"));
+            return Err(self.wrong(what));
+        }
         let base = self.metadata.float(&key("freq_base")).unwrap_or(10_000.0);
         if !(base > 0.0 && base.is_finite()) {
             return Err(self.wrong(format!("{} is {base}", key("freq_base"))));
         }
         let float = |name: &str| self.metadata.float(&key(name));
-        let factor = float("scaling.factor").unwrap_or(1.0);
+        // Older files call it so; 0 stands for none.
+        let factor = float("scaling.factor").or_else(|| float("scale_linear"));
+        let factor = factor.filter(|factor| *factor != 0.0).unwrap_or(1.0);
         let positions = self.optional(&format!("{family}.context_length")).unwrap_or(0);
         let original = self.optional(&key("scaling.original_context_length")).unwrap_or(positions);
         let amplitude = float("scaling.attn_factor").unwrap_or(1.0);

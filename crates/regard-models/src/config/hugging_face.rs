@@ -4,65 +4,141 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::windows;
+use super::{default, windows};
 use crate::{
-    Activation, Block, Checkpoint, Description, Embedding, Error, Head, LearnedPositions, Norm,
-    NormKind, Patches, Placement, RelativeBias, Stack,
+    Activation, Biases, Block, Checkpoint, ClassPosition, Description, Embedding, Error, Head,
+    LearnedPositions, Norm, NormKind, Patches, Placement, RelativeBias, Stack,
 };
 
 /// The families that are known, as config.json calls them.
 const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, gemma2, phi3, t5 and vit";
 
+/// How the names end of transformers' classes, and what their heads give. A base model's name ends with none of these.
+const HEADS: [(&str, HeadKind); 13] = [
+    ("ForCausalLM", HeadKind::Tokens),
+    ("LMHeadModel", HeadKind::Tokens),
+    ("ForMaskedLM", HeadKind::Tokens),
+    ("ForPreTraining", HeadKind::Tokens),
+    ("ForConditionalGeneration", HeadKind::Tokens),
+    ("DoubleHeadsModel", HeadKind::Tokens),
+    ("ForSequenceClassification", HeadKind::Classes),
+    ("ForImageClassification", HeadKind::Classes),
+    ("ForTokenClassification", HeadKind::Other),
+    ("ForQuestionAnswering", HeadKind::Other),
+    ("ForMultipleChoice", HeadKind::Other),
+    ("ForNextSentencePrediction", HeadKind::Other),
+    ("ForMaskedImageModeling", HeadKind::Other),
+];
+
+/// What a head gives.
+#[derive(Clone, Copy)]
+enum HeadKind {
+    Tokens,
+    Classes,
+    /// Something else, which is not computed.
+    Other,
+}
+
+/// The tensors that only a head for tokens has, in any family.
+const TENSORS_OF_HEADS: [&str; 5] = [
+    "lm_head.weight",
+    "embed_out.weight",
+    "lm_head.dense.weight",
+    "cls.predictions.transform.dense.weight",
+    "vocab_transform.weight",
+];
+
 /// A config.json.
 #[derive(Clone, Copy)]
 pub(super) struct Config<'a> {
     pub(super) path: &'a Path,
+    pub(super) family: &'a str,
     pub(super) values: &'a Value,
     pub(super) checkpoint: &'a Checkpoint,
 }
 
-impl Config<'_> {
+impl<'a> Config<'a> {
+    /// The config of a family that is known.
+    ///
+    /// # Errors
+    /// Names the family, and those that are known.
+    pub(super) fn new(
+        path: &'a Path,
+        values: &'a Value,
+        checkpoint: &'a Checkpoint,
+    ) -> Result<Self, Error> {
+        let family = values.get("model_type").and_then(Value::as_str);
+        let family = family.ok_or_else(|| Error::file(path, "model_type is missing"))?;
+        Ok(Self { path, family, values, checkpoint })
+    }
+
     pub(super) fn wrong(&self, what: impl Into<String>) -> Error {
         Error::file(self.path, what)
     }
 
-    fn get(&self, key: &str) -> Option<&Value> {
-        self.values.get(key).filter(|x| !x.is_null())
+    /// The value of a key as the file has it, under the key's other name where it has that, which then counts.
+    pub(super) fn own(&self, key: &str) -> Option<&'a Value> {
+        let names = default(self.family, "attribute_map").and_then(Value::as_object);
+        let mut others = names.into_iter().flatten().filter(|(_, name)| *name == key);
+        others.find_map(|(other, _)| self.values.get(other)).or_else(|| self.values.get(key))
     }
 
-    /// A whole number, if the key is there.
-    fn optional(&self, key: &str) -> Result<Option<usize>, Error> {
+    /// The value of a key, or the family's default if the file does not have the key. `null` is no value, and no default.
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        let value = self.own(key).or_else(|| default(self.family, key));
+        value.filter(|value| !value.is_null())
+    }
+
+    /// What is said of a key whose value is not `what` it should be.
+    fn not_a(&self, key: &str, what: &str) -> Error {
+        match self.own(key) {
+            Some(value) => self.wrong(format!("{key} is {value}, which is no {what}")),
+            None => self.wrong(format!("{key} is missing")),
+        }
+    }
+
+    /// A whole number, if the key has a value.
+    pub(super) fn optional(&self, key: &str) -> Result<Option<usize>, Error> {
         let Some(value) = self.get(key) else { return Ok(None) };
         // Sizes above 2³² are no sizes: their products need not be checked any more.
         let size = value
             .as_u64()
             .and_then(|x| u32::try_from(x).ok())
             .and_then(|x| usize::try_from(x).ok());
-        size.map(Some).ok_or_else(|| self.wrong(format!("{key} is {value}, which is no size")))
+        size.map(Some).ok_or_else(|| self.not_a(key, "size"))
     }
 
-    fn size(&self, key: &str) -> Result<usize, Error> {
-        self.optional(key)?.ok_or_else(|| self.wrong(format!("{key} is missing")))
+    pub(super) fn size(&self, key: &str) -> Result<usize, Error> {
+        self.optional(key)?.ok_or_else(|| self.not_a(key, "size"))
     }
 
-    pub(super) fn size_or(&self, key: &str, default: usize) -> Result<usize, Error> {
-        Ok(self.optional(key)?.unwrap_or(default))
+    pub(super) fn number(&self, key: &str) -> Result<f64, Error> {
+        self.get(key).and_then(Value::as_f64).ok_or_else(|| self.not_a(key, "number"))
     }
 
-    fn number(&self, key: &str, default: f64) -> f64 {
-        self.get(key).and_then(Value::as_f64).unwrap_or(default)
+    /// A number, if the key has a value.
+    fn optional_number(&self, key: &str) -> Result<Option<f32>, Error> {
+        self.get(key).map(|_| self.number(key).map(|x| x as f32)).transpose()
     }
 
-    fn flag(&self, key: &str, default: bool) -> bool {
-        self.get(key).and_then(Value::as_bool).unwrap_or(default)
+    fn flag(&self, key: &str) -> Result<bool, Error> {
+        self.get(key).and_then(Value::as_bool).ok_or_else(|| self.not_a(key, "true or false"))
     }
 
-    fn text(&self, key: &str) -> Option<&str> {
-        self.get(key)?.as_str()
+    /// A flag of a key for which the family has no default.
+    fn flag_or(&self, key: &str, default: bool) -> Result<bool, Error> {
+        if self.get(key).is_some() { self.flag(key) } else { Ok(default) }
     }
 
-    fn activation(&self, key: &str, default: Activation) -> Result<Activation, Error> {
-        let Some(name) = self.text(key) else { return Ok(default) };
+    fn text(&self, key: &str) -> Result<&'a str, Error> {
+        self.get(key).and_then(Value::as_str).ok_or_else(|| self.not_a(key, "text"))
+    }
+
+    fn activation(&self, key: &str) -> Result<Activation, Error> {
+        self.activation_named(key, self.text(key)?)
+    }
+
+    fn activation_named(&self, key: &str, name: &str) -> Result<Activation, Error> {
         Activation::named(name).ok_or_else(|| {
             self.wrong(format!(
                 "{key} is {name:?}, which is not known; known are {}",
@@ -71,8 +147,8 @@ impl Config<'_> {
         })
     }
 
-    fn norm(&self, kind: NormKind, key: &str, default: f64) -> Norm {
-        Norm { kind, epsilon: self.number(key, default) as f32 }
+    fn norm(&self, kind: NormKind, key: &str) -> Result<Norm, Error> {
+        Ok(Norm { kind, epsilon: self.number(key)? as f32 })
     }
 
     /// The number of layers: each has tensors, so that there are no more layers than tensors.
@@ -94,35 +170,38 @@ impl Config<'_> {
         }
     }
 
-    /// The tokens that end a text: those of generation_config.json, where a chat's end stands too, and of config.json.
+    /// The tokens that end a text: those of generation_config.json, where a chat's end stands too, and of config.json. The
+    /// family's default counts only where neither says it.
     fn ends(&self) -> Result<Vec<u32>, Error> {
-        let mut ends = self.ids("eos_token_id");
-        if let Some(values) = self.checkpoint.json("generation_config.json")? {
-            ends.extend(Config { values: &values, ..*self }.ids("eos_token_id"));
+        let mut ends = Vec::new();
+        let generation = self.checkpoint.json("generation_config.json")?;
+        if generation.is_none() || self.own("eos_token_id").is_some() {
+            ends = self.ids("eos_token_id");
+        }
+        if let Some(values) = generation {
+            let id = |value: &Value| u32::try_from(value.as_u64()?).ok();
+            match values.get("eos_token_id") {
+                Some(Value::Array(list)) => ends.extend(list.iter().filter_map(id)),
+                value => ends.extend(value.and_then(id)),
+            }
         }
         ends.sort_unstable();
         ends.dedup();
         Ok(ends)
     }
 
-    /// Whether the checkpoint has one of these tensors, or its architecture says that it has a head of this kind: then a
-    /// tensor that is missing is an error, and not a model without a head.
-    fn has_head(&self, architectures: &[&str], tensors: &[&str]) -> bool {
-        let named = self.get("architectures").and_then(Value::as_array);
-        let said = named.into_iter().flatten().filter_map(Value::as_str);
-        said.into_iter().any(|name| architectures.iter().any(|part| name.contains(part)))
-            || tensors.iter().any(|name| self.checkpoint.shape(name).is_some())
+    /// Whether the checkpoint has one of these tensors.
+    fn has(&self, tensors: &[&str]) -> bool {
+        tensors.iter().any(|name| self.checkpoint.shape(name).is_some())
     }
 
     pub(super) fn describe(&self) -> Result<Description, Error> {
-        let family = self.text("model_type").ok_or_else(|| self.wrong("model_type is missing"))?;
+        let family = self.family;
         let mut description = match family {
-            "bert" | "roberta" | "distilbert" => self.bert(family)?,
-            "gpt2" => self.decoder(self.gpt2()?),
-            "gpt_neox" => self.decoder(self.gpt_neox()?),
-            "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "phi3" => {
-                self.decoder(self.llama(family)?)
-            }
+            "bert" | "roberta" | "distilbert" => self.bert()?,
+            "gpt2" => self.gpt2()?,
+            "gpt_neox" => self.gpt_neox()?,
+            "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "phi3" => self.llama()?,
             "t5" => self.t5()?,
             "vit" => self.vit()?,
             _ => {
@@ -132,204 +211,269 @@ impl Config<'_> {
         };
         description.family = family.to_owned();
         description.ends = self.ends()?;
-        if description.head == Head::Classes {
-            let labels =
-                (0..).map_while(|id: u32| self.get("id2label")?.get(id.to_string())?.as_str());
-            description.labels = labels.map(str::to_owned).collect();
+        self.choose_head(&mut description);
+        if description.stack.causal && !self.flag_or("is_causal", true)? {
+            return Err(
+                self.wrong("is_causal is false: a decoder that sees later tokens is not known")
+            );
         }
         Ok(description)
     }
 
-    /// A decoder, which classifies texts if its architecture says so: a matrix of its own takes the place of the tokens' head.
-    fn decoder(&self, mut description: Description) -> Description {
-        // Heads for each token have the same tensor: only the name tells them apart.
-        if self.has_head(&["ForSequenceClassification"], &[]) {
-            description.head = Head::Classes;
-            description.tied = false;
+    /// The description has the head of a model that predicts tokens. Takes the one that `architectures` names, or, where it names
+    /// none that is known, the one whose tensors are there.
+    fn choose_head(&self, description: &mut Description) {
+        let named = self.architecture();
+        let kind = HEADS.iter().find(|(end, _)| named.ends_with(end)).map(|(_, kind)| *kind);
+        let transformed = matches!(description.head, Head::Tokens { transform: Some(_), .. });
+        let found = description.tied && !transformed || self.has(&TENSORS_OF_HEADS);
+        description.head = match kind {
+            Some(HeadKind::Tokens) => return,
+            Some(HeadKind::Classes) if self.family != "t5" => self.classes(),
+            Some(HeadKind::Classes | HeadKind::Other) => {
+                Head::Other { architecture: named.to_owned() }
+            }
+            None if self.family == "vit" && self.has(&["classifier.weight"]) => self.classes(),
+            None if self.family != "vit" && found => return,
+            None => Head::None,
+        };
+        description.tied = false;
+        if matches!(description.head, Head::Classes { .. }) {
+            let labels =
+                (0..).map_while(|id: u32| self.get("id2label")?.get(id.to_string())?.as_str());
+            description.labels = labels.map(str::to_owned).collect();
         }
-        description
     }
 
-    fn bert(&self, family: &str) -> Result<Description, Error> {
-        let distil = family == "distilbert";
+    /// The first of `architectures`, or nothing.
+    fn architecture(&self) -> &'a str {
+        self.get("architectures").and_then(|names| names.get(0)?.as_str()).unwrap_or_default()
+    }
+
+    /// The head of a model that classifies its input.
+    fn classes(&self) -> Head {
+        let (pooler, position) = match self.family {
+            "bert" | "roberta" => (Some(Activation::Tanh), ClassPosition::First),
+            "distilbert" => (Some(Activation::Relu), ClassPosition::First),
+            "vit" => (None, ClassPosition::First),
+            _ => (None, ClassPosition::Last { pad: self.ids("pad_token_id").first().copied() }),
+        };
+        Head::Classes { pooler, position }
+    }
+
+    fn bert(&self) -> Result<Description, Error> {
+        let distil = self.family == "distilbert";
         let key =
             |bert: &'static str, distilbert: &'static str| if distil { distilbert } else { bert };
-        if let Some(kind) = self.text("position_embedding_type").filter(|kind| *kind != "absolute")
-        {
-            return Err(self.wrong(format!(
-                "position_embedding_type is {kind:?}; only \"absolute\" is known"
-            )));
+        if let Some(kind) = self.own("position_embedding_type").filter(|kind| *kind != "absolute") {
+            return Err(self
+                .wrong(format!("position_embedding_type is {kind}; only \"absolute\" is known")));
         }
-        let norm = self.norm(NormKind::Layer, "layer_norm_eps", 1e-12);
+        // DistilBERT's ε is no setting.
+        let norm = match distil {
+            true => Norm { kind: NormKind::Layer, epsilon: 1e-12 },
+            false => self.norm(NormKind::Layer, "layer_norm_eps")?,
+        };
         let width = self.size(key("hidden_size", "dim"))?;
         let layers = self.layers(key("num_hidden_layers", "n_layers"))?;
         let heads = self.size(key("num_attention_heads", "n_heads"))?;
         let hidden = self.size(key("intermediate_size", "hidden_dim"))?;
         let mut description = plain(width, layers, heads, hidden, norm);
-        let activation = self.activation(key("hidden_act", "activation"), Activation::Gelu)?;
+        let activation = self.activation(key("hidden_act", "activation"))?;
         description.vocabulary = self.size("vocab_size")?;
-        description.tied = self.flag("tie_word_embeddings", true);
-        let first = if family == "roberta" { self.size_or("pad_token_id", 1)? + 1 } else { 0 };
+        description.tied = self.flag("tie_word_embeddings")?;
+        let pad = match self.family {
+            "roberta" => Some(self.size("pad_token_id")?),
+            _ => None,
+        };
         let embedding = &mut description.embedding;
-        embedding.positions =
-            Some(LearnedPositions { count: self.size("max_position_embeddings")?, first });
-        embedding.types = if distil { 0 } else { self.size_or("type_vocab_size", 2)? };
+        embedding.positions = Some(LearnedPositions {
+            count: self.size("max_position_embeddings")?,
+            first: pad.map_or(0, |pad| pad + 1),
+            pad: pad.and_then(|pad| u32::try_from(pad).ok()),
+        });
+        embedding.types = if distil { 0 } else { self.size("type_vocab_size")? };
         embedding.norm = Some(norm);
         let stack = &mut description.stack;
-        stack.causal = self.flag("is_decoder", false);
+        stack.causal = !distil && self.flag("is_decoder")?;
         stack.final_norm = None;
         stack.block.placement = Placement::After;
         stack.block.activation = activation;
-        let heads = ["cls.predictions.bias", "lm_head.dense.weight", "vocab_transform.weight"];
-        if self.has_head(&["MaskedLM", "LMHeadModel", "ForPreTraining"], &heads) {
-            let transform =
-                Some((if family == "roberta" { Activation::Gelu } else { activation }, norm));
-            description.head = Head::Tokens { transform, scale: 1.0, softcap: None };
-        }
+        let activation = if self.family == "roberta" { Activation::Gelu } else { activation };
+        let transform = Some((activation, norm));
+        description.head = Head::Tokens { transform, scale: 1.0, softcap: None };
         Ok(description)
     }
 
     fn gpt2(&self) -> Result<Description, Error> {
-        let norm = self.norm(NormKind::Layer, "layer_norm_epsilon", 1e-5);
+        let norm = self.norm(NormKind::Layer, "layer_norm_epsilon")?;
         let width = self.size("n_embd")?;
-        let hidden = self.size_or("n_inner", 4 * width)?;
+        let hidden = self.optional("n_inner")?.unwrap_or(4 * width);
         let mut description =
             plain(width, self.layers("n_layer")?, self.size("n_head")?, hidden, norm);
         description.vocabulary = self.size("vocab_size")?;
-        description.tied = self.flag("tie_word_embeddings", true);
-        description.embedding.positions =
-            Some(LearnedPositions { count: self.size_or("n_positions", 1024)?, first: 0 });
+        description.tied = self.flag("tie_word_embeddings")?;
+        let count = self.size("n_positions")?;
+        description.embedding.positions = Some(LearnedPositions { count, first: 0, pad: None });
         let block = &mut description.stack.block;
-        block.activation = self.activation("activation_function", Activation::GeluTanh)?;
-        if !self.flag("scale_attn_weights", true) {
+        block.activation = self.activation("activation_function")?;
+        if !self.flag("scale_attn_weights")? {
             block.scale = 1.0;
         }
-        block.scale_by_layer = self.flag("scale_attn_by_inverse_layer_idx", false);
+        block.scale_by_layer = self.flag("scale_attn_by_inverse_layer_idx")?;
         description.head = Head::Tokens { transform: None, scale: 1.0, softcap: None };
         Ok(description)
     }
 
     fn gpt_neox(&self) -> Result<Description, Error> {
-        let norm = self.norm(NormKind::Layer, "layer_norm_eps", 1e-5);
+        let norm = self.norm(NormKind::Layer, "layer_norm_eps")?;
         let width = self.size("hidden_size")?;
         let (layers, heads) =
             (self.layers("num_hidden_layers")?, self.size("num_attention_heads")?);
         let mut description = plain(width, layers, heads, self.size("intermediate_size")?, norm);
         description.vocabulary = self.size("vocab_size")?;
-        description.tied = self.flag("tie_word_embeddings", false);
+        description.tied = self.flag("tie_word_embeddings")?;
+        let bias = self.flag("attention_bias")?;
         let block = &mut description.stack.block;
-        block.activation = self.activation("hidden_act", Activation::Gelu)?;
-        block.parallel = self.flag("use_parallel_residual", true);
-        block.rotary = Some(self.rotary(block.head_size, 0.25)?);
-        if description.tied || self.has_head(&["ForCausalLM"], &["embed_out.weight"]) {
-            description.head = Head::Tokens { transform: None, scale: 1.0, softcap: None };
-        }
+        block.activation = self.activation("hidden_act")?;
+        block.parallel = self.flag("use_parallel_residual")?;
+        block.rotary = Some(self.rotary(block.head_size)?);
+        block.biases = Biases { qkv: bias, out: bias, hidden: true };
+        description.head = Head::Tokens { transform: None, scale: 1.0, softcap: None };
         Ok(description)
     }
 
-    fn llama(&self, family: &str) -> Result<Description, Error> {
-        let gemma = family == "gemma2";
+    fn llama(&self) -> Result<Description, Error> {
+        let gemma = self.family == "gemma2";
         let kind = if gemma { NormKind::RmsPlusOne } else { NormKind::Rms };
-        let norm = self.norm(kind, "rms_norm_eps", 1e-6);
+        let norm = self.norm(kind, "rms_norm_eps")?;
         let width = self.size("hidden_size")?;
         let (layers, heads) =
             (self.layers("num_hidden_layers")?, self.size("num_attention_heads")?);
         let mut description = plain(width, layers, heads, self.size("intermediate_size")?, norm);
         description.vocabulary = self.size("vocab_size")?;
-        description.tied = self.flag("tie_word_embeddings", gemma);
+        description.tied = self.flag("tie_word_embeddings")?;
         let block = &mut description.stack.block;
-        block.kv_heads = self.size_or("num_key_value_heads", heads)?;
-        block.head_size = self.size_or("head_dim", block.head_size)?;
+        block.kv_heads = self.optional("num_key_value_heads")?.unwrap_or(heads);
+        block.head_size = self.optional("head_dim")?.unwrap_or(block.head_size);
         block.scale = (block.head_size as f32).sqrt().recip();
-        let key = if gemma { "hidden_activation" } else { "hidden_act" };
-        let usual = if gemma { Activation::GeluTanh } else { Activation::Silu };
-        block.activation = self.activation(key, usual)?;
+        block.activation =
+            self.activation(if gemma { "hidden_activation" } else { "hidden_act" })?;
         block.gated = true;
-        block.qk_norm = family == "qwen3";
-        block.rotary = Some(self.rotary(block.head_size, 1.0)?);
-        let cap = |key| self.get(key).and_then(Value::as_f64).map(|x| x as f32);
-        let softcap = cap("final_logit_softcapping");
-        block.softcap = cap("attn_logit_softcapping");
+        block.qk_norm = self.family == "qwen3";
+        block.rotary = Some(self.rotary(block.head_size)?);
+        block.biases = match self.family {
+            "llama" | "qwen3" | "gemma2" => {
+                let attention = self.flag("attention_bias")?;
+                let hidden = self.family == "llama" && self.flag("mlp_bias")?;
+                Biases { qkv: attention, out: attention, hidden }
+            }
+            family => Biases { qkv: family == "qwen2", out: false, hidden: false },
+        };
+        let mut softcap = None;
         if gemma {
-            let scalar = self.number("query_pre_attn_scalar", 256.0);
-            block.scale = scalar.sqrt().recip() as f32;
+            block.scale = self.number("query_pre_attn_scalar")?.sqrt().recip() as f32;
             block.placement = Placement::Both;
+            block.softcap = self.optional_number("attn_logit_softcapping")?;
+            softcap = self.optional_number("final_logit_softcapping")?;
             description.embedding.scale = (width as f32).sqrt();
         }
-        description.stack.windows = self.windows(family, layers)?;
-        if description.tied || self.has_head(&["ForCausalLM"], &["lm_head.weight"]) {
-            description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
-        }
+        description.stack.windows = self.windows(layers)?;
+        description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
         Ok(description)
     }
 
     /// The window of each layer. `layer_types` says which layers slide; configs that older versions wrote leave it to the
-    /// family.
-    fn windows(&self, family: &str, layers: usize) -> Result<Vec<Option<usize>>, Error> {
-        let may_slide = match family {
-            "mistral" | "phi3" | "gemma2" => true,
-            "qwen2" | "qwen3" => self.flag("use_sliding_window", false),
-            _ => false,
+    /// family. In Mistral and Phi-3 all layers are alike.
+    fn windows(&self, layers: usize) -> Result<Vec<Option<usize>>, Error> {
+        let (may_slide, by_layer) = match self.family {
+            "mistral" | "phi3" => (true, false),
+            "gemma2" => (true, true),
+            "qwen2" | "qwen3" => (self.flag("use_sliding_window")?, true),
+            _ => return Ok(vec![None; layers]),
         };
-        let window = self.optional("sliding_window")?.filter(|_| may_slide);
-        if let Some(types) = self.get("layer_types").and_then(Value::as_array) {
-            if types.len() != layers {
-                let found = types.len();
-                return Err(
-                    self.wrong(format!("layer_types has {found} entries for {layers} layers"))
-                );
-            }
-            let unknown = types
-                .iter()
-                .find(|x| !matches!(x.as_str(), Some("full_attention" | "sliding_attention")));
-            if let Some(unknown) = unknown {
-                return Err(self.wrong(format!("layer_types has {unknown}, which is not known")));
-            }
-            return Ok(windows(layers, window, |layer| {
-                types.get(layer).is_some_and(|x| x == "sliding_attention")
-            }));
+        let window = if may_slide { self.optional("sliding_window")? } else { None };
+        if window == Some(0) {
+            return Err(self.wrong("sliding_window is 0, and no token would see itself"));
         }
-        let first =
-            if family.starts_with("qwen") { self.size_or("max_window_layers", 28)? } else { 0 };
-        Ok(windows(layers, window, |layer| {
-            layer >= first && (family != "gemma2" || layer % 2 == 0)
-        }))
+        let slides: Vec<bool> = match self.get("layer_types").filter(|_| by_layer) {
+            Some(types) => {
+                let types = types.as_array().ok_or_else(|| self.not_a("layer_types", "list"))?;
+                let slides = |kind: &Value| match kind.as_str() {
+                    Some("full_attention" | "attention") => Ok(false),
+                    Some("sliding_attention") => Ok(true),
+                    _ => Err(self.wrong(format!("layer_types has {kind}, which is not known"))),
+                };
+                types.iter().map(slides).collect::<Result<_, _>>()?
+            }
+            None => {
+                let first = self.optional("max_window_layers")?.unwrap_or(0);
+                let slides = |layer| match self.family {
+                    "gemma2" => layer % 2 == 0,
+                    "qwen2" | "qwen3" => window.is_some() && layer >= first,
+                    _ => window.is_some(),
+                };
+                (0..layers).map(slides).collect()
+            }
+        };
+        if slides.len() != layers {
+            let found = slides.len();
+            return Err(self.wrong(format!("layer_types has {found} entries for {layers} layers")));
+        }
+        if slides.contains(&true) && window.is_none() {
+            return Err(self.wrong("layers slide, but there is no sliding_window"));
+        }
+        Ok(windows(layers, window, |layer| slides.get(layer) == Some(&true)))
     }
 
     fn t5(&self) -> Result<Description, Error> {
-        let norm = self.norm(NormKind::Rms, "layer_norm_epsilon", 1e-6);
+        let norm = self.norm(NormKind::Rms, "layer_norm_epsilon")?;
         let width = self.size("d_model")?;
         let layers = self.layers("num_layers")?;
         let mut description =
             plain(width, layers, self.size("num_heads")?, self.size("d_ff")?, norm);
         description.vocabulary = self.size("vocab_size")?;
-        description.tied = self.flag("tie_word_embeddings", true);
+        // A head of its own counts only if the file has one: T5 1.1, whose outputs are not scaled.
+        description.tied = true;
+        let tied = self.flag_or("tie_word_embeddings", true)?;
         description.decoder_start = self.ids("decoder_start_token_id").first().copied().or(Some(0));
-        let scaled = self.flag("scale_decoder_outputs", description.tied);
+        let scaled = self.flag_or("scale_decoder_outputs", tied)?;
         let scale = if scaled { (width as f32).sqrt().recip() } else { 1.0 };
         description.head = Head::Tokens { transform: None, scale, softcap: None };
-        let projection = self.text("feed_forward_proj").unwrap_or("relu");
+        let projection = self.text("feed_forward_proj")?;
         let (gated, name) = match projection.strip_prefix("gated-") {
             // T5 1.1's gated GELU is the tanh form.
             Some("gelu") => (true, "gelu_new"),
             Some(name) => (true, name),
             None => (false, projection),
         };
+        // Transformers writes what it has made of that too, and reads it.
+        let (key, name) = match self.get("dense_act_fn").and_then(Value::as_str) {
+            Some(name) => ("dense_act_fn", name),
+            None => ("feed_forward_proj", name),
+        };
         let block = &mut description.stack.block;
         block.head_size = self.size("d_kv")?;
         block.scale = 1.0;
-        block.gated = gated;
-        block.activation = Activation::named(name).ok_or_else(|| {
-            self.wrong(format!("feed_forward_proj is {projection:?}, which is not known"))
-        })?;
-        block.relative = Some(RelativeBias {
-            buckets: self.size_or("relative_attention_num_buckets", 32)?,
-            max_distance: self.size_or("relative_attention_max_distance", 128)?,
-        });
-        if self.has_head(&["EncoderModel"], &[]) {
+        block.gated = self.flag_or("is_gated_act", gated)?;
+        block.activation = self.activation_named(key, name)?;
+        let buckets = self.size("relative_attention_num_buckets")?;
+        let max_distance = self.size("relative_attention_max_distance")?;
+        // A quarter of an encoder's buckets and half of a decoder's are for one distance each, and the others for longer ones.
+        if buckets < 4 || max_distance <= buckets / 2 {
+            let what = format!(
+                "relative_attention_max_distance is {max_distance}, which {buckets} buckets do not reach beyond"
+            );
+            return Err(self.wrong(what));
+        }
+        block.relative = Some(RelativeBias { buckets, max_distance });
+        block.biases = Biases { qkv: false, out: false, hidden: false };
+        // These have no decoder.
+        if matches!(self.architecture(), "T5EncoderModel" | "T5ForTokenClassification") {
             description.stack.causal = false;
             description.decoder_start = None;
             description.head = Head::None;
+            description.tied = false;
             return Ok(description);
         }
         let decoder_layers = match self.optional("num_decoder_layers")? {
@@ -343,12 +487,12 @@ impl Config<'_> {
     }
 
     fn vit(&self) -> Result<Description, Error> {
-        let norm = self.norm(NormKind::Layer, "layer_norm_eps", 1e-12);
+        let norm = self.norm(NormKind::Layer, "layer_norm_eps")?;
         let width = self.size("hidden_size")?;
         let (layers, heads) =
             (self.layers("num_hidden_layers")?, self.size("num_attention_heads")?);
         let mut description = plain(width, layers, heads, self.size("intermediate_size")?, norm);
-        let pair = |key: &str, default: usize| -> Result<(usize, usize), Error> {
+        let pair = |key: &str| -> Result<(usize, usize), Error> {
             match self.get(key).and_then(Value::as_array).map(Vec::as_slice) {
                 Some([height, width]) => {
                     let size =
@@ -357,11 +501,10 @@ impl Config<'_> {
                         .zip(size(width))
                         .ok_or_else(|| self.wrong(format!("{key} has no two sizes")))
                 }
-                _ => self.size_or(key, default).map(|x| (x, x)),
+                _ => self.size(key).map(|x| (x, x)),
             }
         };
-        let ((height, image_width), (side, other)) =
-            (pair("image_size", 224)?, pair("patch_size", 16)?);
+        let ((height, image_width), (side, other)) = (pair("image_size")?, pair("patch_size")?);
         if side == 0
             || side != other
             || !height.is_multiple_of(side)
@@ -372,17 +515,15 @@ impl Config<'_> {
             );
             return Err(self.wrong(what));
         }
-        let channels = self.size_or("num_channels", 3)?;
+        let channels = self.size("num_channels")?;
         let patches = Patches { channels, height, width: image_width, side };
         description.embedding.positions =
-            Some(LearnedPositions { count: patches.tokens(), first: 0 });
+            Some(LearnedPositions { count: patches.tokens(), first: 0, pad: None });
         description.embedding.patches = Some(patches);
         description.stack.causal = false;
         description.stack.hidden_after_norm = false;
-        description.stack.block.activation = self.activation("hidden_act", Activation::Gelu)?;
-        if self.has_head(&["ForImageClassification"], &["classifier.weight"]) {
-            description.head = Head::Classes;
-        }
+        description.stack.block.activation = self.activation("hidden_act")?;
+        description.stack.block.biases.qkv = self.flag("qkv_bias")?;
         Ok(description)
     }
 }
@@ -406,6 +547,7 @@ fn plain(width: usize, layers: usize, heads: usize, hidden: usize, norm: Norm) -
         relative: None,
         activation: Activation::Gelu,
         gated: false,
+        biases: Biases { qkv: true, out: true, hidden: true },
     };
     let stack = Stack {
         windows: vec![None; layers],

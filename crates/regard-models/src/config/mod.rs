@@ -4,8 +4,21 @@ mod gguf;
 mod hugging_face;
 mod rope;
 
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
 use crate::read::Settings;
 use crate::{Checkpoint, Description, Error, Stack};
+
+/// What transformers' config classes give for the keys that a file leaves out: by key, then by family. defaults.py writes it.
+static DEFAULTS: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("defaults.json")).unwrap_or_default());
+
+/// What a family has where its file lacks a key.
+fn default(family: &str, key: &str) -> Option<&'static Value> {
+    DEFAULTS.get(key)?.get(family)
+}
 
 impl Description {
     /// The description of a checkpoint's model.
@@ -16,7 +29,7 @@ impl Description {
         let description = match checkpoint.settings() {
             Settings::Config(config) => {
                 let path = checkpoint.path().join("config.json");
-                hugging_face::Config { path: &path, values: config, checkpoint }.describe()?
+                hugging_face::Config::new(&path, config, checkpoint)?.describe()?
             }
             Settings::Gguf(metadata) => {
                 gguf::Config { path: checkpoint.path(), metadata, checkpoint }.describe()?

@@ -6,34 +6,70 @@ use super::hugging_face::Config;
 use crate::{Error, RopeScaling, Rotary};
 
 impl Config<'_> {
-    /// The rotary embedding of heads of `head_size`, of which the share `partial` turns unless the config says otherwise.
+    /// The rotary embedding of heads of `head_size`.
     ///
     /// Transformers 5 writes one object `rope_parameters`. Transformers 4 writes `rope_theta` (GPT-NeoX: `rotary_emb_base`)
-    /// and `partial_rotary_factor` (GPT-NeoX: `rotary_pct`) beside an object `rope_scaling`, which may be null.
-    pub(super) fn rotary(&self, head_size: usize, partial: f64) -> Result<Rotary, Error> {
-        let positions = self.size_or("max_position_embeddings", 2048)?;
+    /// and `partial_rotary_factor` (GPT-NeoX: `rotary_pct`) beside an object `rope_scaling`, which counts alone where both are
+    /// there, and which may be null.
+    pub(super) fn rotary(&self, head_size: usize) -> Result<Rotary, Error> {
+        let positions = self.size("max_position_embeddings")?;
+        let full = |value: &&Value| value.as_object().is_none_or(|object| !object.is_empty());
+        let object = |key: &str| self.own(key).filter(|x| !x.is_null()).filter(full);
         let nothing = Value::Null;
-        let new = self.values.get("rope_parameters").filter(|x| !x.is_null());
-        let scaling = new.or_else(|| self.values.get("rope_scaling")).unwrap_or(&nothing);
-        let number = |key: &str| scaling.get(key).and_then(Value::as_f64);
-        let own = |key: &str| self.values.get(key).and_then(Value::as_f64);
+        let parameters =
+            object("rope_scaling").or_else(|| object("rope_parameters")).unwrap_or(&nothing);
+        let by_layer = ["full_attention", "sliding_attention"];
+        if by_layer.iter().any(|kind| parameters.get(kind).is_some()) {
+            return Err(self.wrong("rope_parameters by kinds of layers are not known"));
+        }
+        let neox = self.family == "gpt_neox";
+        let number = |key: &str, own: &str, default: f64| {
+            let number = |value: &Value| value.as_f64();
+            let known = parameters.get(key).and_then(number);
+            known.or_else(|| self.own(own).and_then(number)).unwrap_or(default)
+        };
         let base =
-            number("rope_theta").or_else(|| own("rope_theta")).or_else(|| own("rotary_emb_base"));
-        let partial = number("partial_rotary_factor")
-            .or_else(|| own("partial_rotary_factor"))
-            .or_else(|| own("rotary_pct"))
-            .unwrap_or(partial);
-        let features = (head_size as f64 * partial) as usize;
-        let base = base.unwrap_or(10_000.0);
+            number("rope_theta", if neox { "rotary_emb_base" } else { "rope_theta" }, 10_000.0);
         if !(base > 0.0 && base.is_finite()) {
             return Err(self.wrong(format!("rope_theta is {base}")));
         }
-        let scaling = self.scaling(scaling, positions, features)?;
+        let (own, default) =
+            if neox { ("rotary_pct", 0.25) } else { ("partial_rotary_factor", 1.0) };
+        let mut features =
+            (head_size as f64 * number("partial_rotary_factor", own, default)) as usize;
+        let kind = parameters.get("rope_type").or_else(|| parameters.get("type"));
+        let mut kind = kind.and_then(Value::as_str).unwrap_or("default");
+        if self.family == "phi3" {
+            // Older files call it so.
+            if matches!(kind, "su" | "yarn") {
+                kind = "longrope";
+            }
+            if !matches!(kind, "default" | "longrope") {
+                let what =
+                    format!("the rope_type {kind:?} is none of Phi-3's, default and longrope");
+                return Err(self.wrong(what));
+            }
+        } else if !neox && features != head_size {
+            // These families turn whole heads. Transformers overlooks the key, or fails.
+            if kind != "default" {
+                let what = format!("the rope_type {kind} turns {features} of {head_size} features");
+                return Err(self.wrong(what));
+            }
+            features = head_size;
+        }
+        let mut base = base;
+        if !features.is_multiple_of(2) && !matches!(kind, "dynamic" | "yarn") {
+            // An odd number n of features has (n + 1) / 2 pairs in transformers, of which pair i turns by θ^(−2i/n).
+            base = base.powf((features + 1) as f64 / features as f64);
+            features += 1;
+        }
+        let scaling = self.scaling(kind, parameters, positions, features)?;
         Ok(Rotary { features, base, scaling })
     }
 
     fn scaling(
         &self,
+        kind: &str,
         scaling: &Value,
         positions: usize,
         features: usize,
@@ -42,12 +78,12 @@ impl Config<'_> {
         let needed = |key: &str| {
             number(key).ok_or_else(|| self.wrong(format!("rope_scaling has no number {key}")))
         };
-        let original = || {
-            let own = self.values.get("original_max_position_embeddings").and_then(Value::as_f64);
-            number("original_max_position_embeddings").or(own).unwrap_or(positions as f64)
+        // What stands outside of the object counts first.
+        let original = match self.optional("original_max_position_embeddings")? {
+            Some(original) => original as f64,
+            None => number("original_max_position_embeddings").unwrap_or(positions as f64),
         };
-        let kind = scaling.get("rope_type").or_else(|| scaling.get("type")).and_then(Value::as_str);
-        Ok(match kind.unwrap_or("default") {
+        Ok(match kind {
             "default" => RopeScaling::None,
             "linear" => RopeScaling::Linear { factor: needed("factor")? },
             "dynamic" => RopeScaling::Dynamic { factor: needed("factor")?, original: positions },
@@ -55,9 +91,9 @@ impl Config<'_> {
                 factor: needed("factor")?,
                 low: needed("low_freq_factor")?,
                 high: needed("high_freq_factor")?,
-                original: needed("original_max_position_embeddings")?,
+                original,
             },
-            "longrope" | "su" => {
+            "longrope" => {
                 let list = |key: &str| {
                     let list = scaling.get(key).and_then(Value::as_array);
                     let list: Option<Vec<f64>> =
@@ -69,7 +105,6 @@ impl Config<'_> {
                         ))
                     })
                 };
-                let original = original();
                 let factor = number("factor").unwrap_or(positions as f64 / original);
                 let grown =
                     if factor <= 1.0 { 1.0 } else { (1.0 + factor.ln() / original.ln()).sqrt() };
@@ -81,7 +116,7 @@ impl Config<'_> {
                 }
             }
             "yarn" => {
-                let factor = number("factor").unwrap_or_else(|| positions as f64 / original());
+                let factor = number("factor").unwrap_or(positions as f64 / original);
                 let scaled =
                     |scale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 };
                 let attention_factor = match (number("mscale"), number("mscale_all_dim")) {
@@ -92,9 +127,9 @@ impl Config<'_> {
                 };
                 RopeScaling::Yarn {
                     factor,
-                    fast: number("beta_fast").unwrap_or(32.0),
-                    slow: number("beta_slow").unwrap_or(1.0),
-                    original: original(),
+                    fast: number("beta_fast").filter(|fast| *fast != 0.0).unwrap_or(32.0),
+                    slow: number("beta_slow").filter(|slow| *slow != 0.0).unwrap_or(1.0),
+                    original,
                     attention_factor: number("attention_factor").unwrap_or(attention_factor),
                     truncate: scaling.get("truncate").and_then(Value::as_bool).unwrap_or(true),
                 }

@@ -1,6 +1,6 @@
 //! Which models the runtime computes.
 
-use crate::{Error, Head, Model, Placement, RopeScaling};
+use crate::{Activation, Error, Head, Model, Placement, RopeScaling};
 
 /// `Ok` for the name of a crate.
 pub(super) fn name(name: &str) -> Result<(), Error> {
@@ -20,7 +20,8 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
     let block = &stack.block;
     let plain_head = matches!(
         description.head,
-        Head::Tokens { transform: None, scale: 1.0, softcap: None } | Head::Classes
+        Head::Tokens { transform: None, scale: 1.0, softcap: None }
+            | Head::Classes { pooler: None, .. }
     );
     let scaled = block.rotary.as_ref().map(|rotary| &rotary.scaling);
     let by_length = match scaled {
@@ -29,6 +30,10 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
         }
         _ => false,
     };
+    let activation = !matches!(
+        block.activation,
+        Activation::Relu | Activation::Gelu | Activation::GeluTanh | Activation::Silu
+    );
     let narrow = |window: &Option<usize>| window.is_some_and(|window| window < context);
     let parts = [
         (description.encoder.is_some() || stack.cross, "an encoder"),
@@ -41,6 +46,7 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
         (block.placement != Placement::Before, "norms after its sublayers"),
         (block.parallel, "parallel sublayers"),
         (block.qk_norm, "norms of queries and keys"),
+        (activation, "an activation other than ReLU, GELU and SiLU"),
         (block.softcap.is_some(), "a soft cap of its scores"),
         (block.relative.is_some(), "a bias by distance"),
         (stack.windows.iter().any(narrow), "a window that is shorter than the context"),

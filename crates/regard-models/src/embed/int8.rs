@@ -16,7 +16,7 @@ use regard::Linear;
 use super::float::{Angles, rows};
 use super::source::Content;
 use crate::weights::{Layer, Tokens};
-use crate::{Activation, Error, Head, Input, Model, NormKind, Sampler};
+use crate::{Activation, Error, Input, Model, NormKind, Sampler};
 
 /// The bits after the point of gates and of what they multiply.
 const HIDDEN_BITS: i32 = 12;
@@ -196,7 +196,7 @@ impl Measured {
         let patterns: Vec<&str> = patterns.copied().collect();
         let mut largest = BTreeMap::new();
         for seed in 0..TEXTS {
-            let text = if description.head == Head::Classes {
+            let text = if description.classifies() {
                 random(model, context, seed)?
             } else {
                 // A text begins as one does after its end, or else anywhere.

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use super::float::{LayerTensors, LinearTensors, Matrix, NormTensors, Tensors, Vector};
 use super::{Floats, Options};
-use crate::{Activation, Head, Model};
+use crate::{Activation, Model};
 
 /// What distinguishes the crate of one kind of numbers from that of another.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(super) fn files(
     ];
     files.extend(tokens(model).map(|text| ("src/tokens.rs", text.into_bytes())));
     if let Some((mut text, _)) = text {
-        if model.description().head == Head::Classes {
+        if model.description().classifies() {
             text += &classify(content.logit.0);
         }
         files.push(("src/text.rs", text.into_bytes()));
@@ -104,7 +104,7 @@ pub fn classify<'s>(state: &'s mut State, text: &str) -> Result<&'s [{logit}; CL
 /// The constants of the classes, the number of logits, and what they are of.
 fn outputs(model: &Model) -> (String, &'static str, &'static str) {
     let description = model.description();
-    if description.head != Head::Classes {
+    if !description.classifies() {
         return (String::new(), "VOCABULARY", "the next one");
     }
     let classes = model.outputs();
@@ -201,6 +201,8 @@ pub(super) fn float(model: &Model, tensors: &Tensors, stored: Floats) -> Content
         Activation::Gelu => "gelu",
         Activation::GeluTanh => "gelu_tanh",
         Activation::Silu => "silu",
+        // embed::check refuses these.
+        Activation::QuickGelu | Activation::Tanh | Activation::ReluSquared => "",
     };
     let mut layers = String::new();
     for (index, layer) in tensors.layers.iter().enumerate() {

@@ -12,7 +12,7 @@ use super::attention::Setting;
 use super::{Input, Keep, Trace, Values, final_norm, stacks};
 use crate::change::Plan;
 use crate::weights::{Layer, NormWeights, StackWeights, Tokens};
-use crate::{Activation, Block, Error, Head, Model, Placement, Stack, step};
+use crate::{Activation, Block, Description, Error, Head, Model, Placement, Stack, step};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
 #[derive(Debug)]
@@ -49,6 +49,15 @@ impl Caches {
     /// The most tokens of the stack.
     pub(crate) fn capacity(&self) -> usize {
         self.own.first().map_or(0, KvCache::capacity)
+    }
+
+    /// The tokens that are cached and may stay so in a text of `tokens`: all of them or none, where keys turn by the text's length.
+    pub(crate) fn keep(&mut self, description: &Description, tokens: usize) -> usize {
+        let rotary = description.stack.block.rotary.as_ref();
+        if rotary.is_some_and(|rotary| !rotary.turns_alike([self.len(), tokens])) {
+            self.truncate(0);
+        }
+        self.len()
     }
 
     /// Forgets all but the first tokens of the stack.
@@ -158,7 +167,9 @@ impl<'r> Runner<'r> {
             out = last_rows(&out, tokens, width);
             tokens = 1;
         }
-        self.trace.logits = self.model.head(&out, tokens)?;
+        let read: Vec<usize> =
+            inputs.iter().map(|input| description.class_position(input)).collect();
+        self.trace.logits = self.model.head(&out, tokens, &read)?;
         Ok((self.trace, self.streams))
     }
 
@@ -209,16 +220,18 @@ impl<'r> Runner<'r> {
             self.place("hook_embed", &[tokens, width], &mut x)?;
         }
         if let (Some(table), Some(positions)) = (&weights.positions, embedding.positions) {
-            let start = positions.first + first;
-            if start + tokens > positions.count {
+            let numbers = match embedding.patches {
+                Some(_) => (0..tokens).collect(),
+                None => positions.rows(ids, first),
+            };
+            if numbers.iter().any(|row| *row >= positions.count) {
                 let (all, most) =
                     (first + tokens, positions.count - positions.first.min(positions.count));
                 return Err(Error::Input(format!(
                     "{all} tokens are too many: the model has positions for {most}"
                 )));
             }
-            let mut added = vec![0.0; tokens * width];
-            table.widen(start, &mut added);
+            let mut added = rows(table, numbers.into_iter(), width);
             if only {
                 self.place("hook_pos_embed", &[tokens, width], &mut added)?;
             }
@@ -478,29 +491,42 @@ struct LayerSetting<'s> {
 
 impl Activation {
     fn apply(self, x: &mut [f32]) {
-        match self {
+        let activation = match self {
             Self::Relu => regard::Activation::Relu,
             Self::Gelu => regard::Activation::Gelu,
             Self::GeluTanh => regard::Activation::GeluTanh,
+            Self::QuickGelu => regard::Activation::QuickGelu,
             Self::Silu => regard::Activation::Silu,
-        }
-        .apply(x);
+            Self::Tanh => return x.iter_mut().for_each(|x| *x = x.tanh()),
+            Self::ReluSquared => return x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0)),
+        };
+        activation.apply(x);
     }
 }
 
 impl Model {
-    /// The logits of rows of the last hidden states, of which each run has `tokens`.
-    pub(crate) fn head(&self, x: &[f32], tokens: usize) -> Result<Option<Values>, Error> {
+    /// The logits of rows of the last hidden states, of which each run has `tokens`. Of a model that classifies, `read` has the
+    /// position that is read in each run, or in all of them.
+    pub(crate) fn head(
+        &self,
+        x: &[f32],
+        tokens: usize,
+        read: &[usize],
+    ) -> Result<Option<Values>, Error> {
         let (width, weights) = (self.description().width, self.weights());
         let Some(head) = &weights.head else { return Ok(None) };
         match &self.description().head {
-            Head::None => Ok(None),
-            Head::Classes => {
-                let start = self.description().class_position(tokens) * width;
-                let read: Vec<f32> = x
+            Head::None | Head::Other { .. } => Ok(None),
+            Head::Classes { pooler, .. } => {
+                let mut read: Vec<f32> = x
                     .chunks_exact(tokens * width)
-                    .flat_map(|run| run[start..start + width].iter().copied())
+                    .zip(read.iter().cycle())
+                    .flat_map(|(run, row)| run[row * width..(row + 1) * width].iter().copied())
                     .collect();
+                if let (Some(activation), Some(linear)) = (pooler, &weights.pooler) {
+                    read = product(linear, &read)?;
+                    activation.apply(&mut read);
+                }
                 let data = product(head, &read)?;
                 Ok(Some(by_run(vec![head.outputs()], data)))
             }

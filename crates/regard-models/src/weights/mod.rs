@@ -28,6 +28,8 @@ pub(crate) struct Weights {
     pub(crate) encoder: Option<StackWeights>,
     pub(crate) stack: StackWeights,
     pub(crate) transform: Option<(Linear, NormWeights)>,
+    /// The linear layer before the head of a model that classifies.
+    pub(crate) pooler: Option<Linear>,
     pub(crate) head: Option<Linear>,
     /// The divisors of [`RopeScaling::Stored`].
     pub(crate) divisors: Option<Vec<f32>>,
@@ -109,10 +111,15 @@ struct Loader<'a> {
 impl Weights {
     /// Reads all weights that the description asks for, and checks their shapes.
     pub(crate) fn load(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
+        let has = |name: &str| checkpoint.shape(name).is_some();
         let names = match checkpoint.settings() {
-            Settings::Config(_) => names::hugging_face(description),
+            Settings::Config(_) => names::hugging_face(description, has),
             Settings::Gguf(_) => names::gguf(&description.family),
         };
+        let names = names.ok_or_else(|| {
+            let family = &description.family;
+            Error::file(checkpoint.path(), format!("the family {family:?} is not known"))
+        })?;
         let used = RefCell::default();
         let loader = Loader { checkpoint, prefix: names.prefix, layout: names.layout, used };
         loader.weights(&names, description)
@@ -121,8 +128,8 @@ impl Weights {
 
 impl Loader<'_> {
     fn weights(&self, names: &Names, description: &Description) -> Result<Weights, Error> {
-        let Description { vocabulary, width, embedding, stack, .. } = description;
-        let (vocabulary, width) = (*vocabulary, *width);
+        let Description { width, embedding, stack, .. } = description;
+        let width = *width;
         let norm = |name: &str, norm: Option<Norm>| {
             norm.map(|norm| self.norm(name, norm, width)).transpose()
         };
@@ -136,8 +143,8 @@ impl Loader<'_> {
             let patches = self.layer(names.tokens, Stored::new(weight, false, bias))?;
             (Tokens::Patches(patches), Some(class))
         } else {
-            let table = self.table(names.tokens, &[vocabulary, width])?;
-            let tokens = if description.tied {
+            let (table, tied) = self.tokens(names, description)?;
+            let tokens = if tied {
                 let head = self.layer(names.tokens, Stored::new(table, false, None))?;
                 Tokens::Tied(Table::tied_to(&head))
             } else {
@@ -187,6 +194,12 @@ impl Loader<'_> {
             },
             embedding_norm: norm(names.embedding_norm, embedding.norm)?,
             transform: self.transform(names, description)?,
+            pooler: match description.head {
+                Head::Classes { pooler: Some(_), .. } => {
+                    Some(self.linear(names.classes.0, [width, width], true)?)
+                }
+                _ => None,
+            },
             head: self.head(names, description, &tokens)?,
             divisors: self.divisors(description)?,
             tokens,
@@ -199,6 +212,24 @@ impl Loader<'_> {
         Ok(Weights { unused: unused.map(str::to_owned).collect(), ..weights })
     }
 
+    /// The tokens' matrix, and whether the head has the same. A file may have the matrix under the head's name alone; a head in the
+    /// file that has other numbers is the model's, as in transformers.
+    fn tokens(&self, names: &Names, description: &Description) -> Result<(Tensor, bool), Error> {
+        let shape = [description.vocabulary, description.width];
+        let there = |name: &&str| self.found(name, "weight").is_some();
+        let own = [names.tokens].iter().chain(names.copies).copied().find(there);
+        for copy in names.copies {
+            self.note(copy, "weight");
+        }
+        let head = Some(names.head).filter(|_| description.tied).filter(there);
+        let table = self.table(own.or(head).unwrap_or(names.tokens), &shape)?;
+        let same = match (own, head) {
+            (Some(_), Some(head)) => self.table(head, &shape)?.equals(&table),
+            _ => description.tied,
+        };
+        Ok((table, same))
+    }
+
     fn transform(
         &self,
         names: &Names,
@@ -209,7 +240,7 @@ impl Loader<'_> {
         };
         let (linear, name) = names.transform;
         let width = description.width;
-        Ok(Some((self.linear(linear, width, width)?, self.norm(name, norm, width)?)))
+        Ok(Some((self.linear(linear, [width, width], true)?, self.norm(name, norm, width)?)))
     }
 
     fn head(
@@ -218,31 +249,33 @@ impl Loader<'_> {
         description: &Description,
         tokens: &Tokens,
     ) -> Result<Option<Linear>, Error> {
-        let outputs = match &description.head {
-            Head::None => return Ok(None),
-            Head::Tokens { .. } => description.vocabulary,
-            Head::Classes => {
+        let (name, outputs, bias) = match &description.head {
+            Head::None | Head::Other { .. } => return Ok(None),
+            Head::Tokens { .. } => {
+                let mut bias = None;
+                for name in names.head_bias {
+                    self.note(name, "");
+                    bias = bias.or(self.vector(name, description.vocabulary)?);
+                }
+                (names.head, description.vocabulary, bias)
+            }
+            Head::Classes { .. } => {
+                let name = names.classes.1;
                 let shape =
-                    self.found(names.head, "weight").and_then(|name| self.checkpoint.shape(&name));
-                shape.and_then(|shape| shape.first().copied()).unwrap_or(0)
+                    self.found(name, "weight").and_then(|name| self.checkpoint.shape(&name));
+                let classes = shape.and_then(|shape| shape.first().copied()).unwrap_or(0);
+                let bias = if names.classes_bias { self.bias(name, classes)? } else { None };
+                (name, classes, bias)
             }
         };
-        let mut bias = self.bias(names.head, outputs)?;
-        if !names.head_bias.is_empty() && bias.is_none() {
-            bias = self.vector(names.head_bias, outputs)?;
-        }
-        self.note(names.head_bias, "");
         let head = if let Tokens::Tied(table) = tokens {
-            // The file may have a copy of the tied matrix.
-            self.note(names.head, "weight");
             match bias {
                 Some(bias) => table.output_head().with_bias(bias)?,
                 None => table.output_head(),
             }
         } else {
-            let weight = self.tensor(names.head, "weight")?;
-            self.check(names.head, "weight", &weight, &[outputs, description.width])?;
-            self.layer(names.head, Stored::new(weight, false, bias))?
+            let weight = self.table(name, &[outputs, description.width])?;
+            self.layer(name, Stored::new(weight, false, bias))?
         };
         Ok(Some(head))
     }
@@ -292,7 +325,7 @@ impl Loader<'_> {
                 },
                 gate,
                 up,
-                down: self.linear(&name(names.down), width, block.hidden)?,
+                down: self.linear(&name(names.down), [width, block.hidden], block.biases.hidden)?,
             })
         };
         (0..layers).map(layer).collect()
@@ -306,21 +339,22 @@ impl Loader<'_> {
         block: &Block,
         width: usize,
     ) -> Result<(Option<Linear>, Linear), Error> {
-        let hidden = block.hidden;
+        let (hidden, bias) = (block.hidden, block.biases.hidden);
+        let linear = |name: &str| self.linear(name, [hidden, width], bias);
         if !block.gated {
-            return Ok((None, self.linear(&name(names.up), hidden, width)?));
+            return Ok((None, linear(&name(names.up))?));
         }
         let gate = name(names.gate);
         if !names.gate_up.is_empty() && self.found(&gate, "weight").is_none() {
             let fused = name(names.gate_up);
-            let both = self.matrix(&fused, 2 * hidden, width)?;
+            let both = self.matrix(&fused, [2 * hidden, width], bias)?;
             let rows = |first| {
                 let rows = both.select(&(first..first + hidden).collect::<Vec<_>>());
                 self.layer(&fused, self.memory(&fused, rows)?)
             };
             return Ok((Some(rows(0)?), rows(hidden)?));
         }
-        Ok((Some(self.linear(&gate, hidden, width)?), self.linear(&name(names.up), hidden, width)?))
+        Ok((Some(linear(&gate)?), linear(&name(names.up))?))
     }
 
     fn attention(
@@ -334,7 +368,7 @@ impl Loader<'_> {
         let fused = name(names.qkv);
         let fused_rows = q_rows + 2 * kv_rows;
         let [q, k, v] = if !names.qkv.is_empty() && self.found(&fused, "weight").is_some() {
-            let all = self.matrix(&fused, fused_rows, width)?;
+            let all = self.matrix(&fused, [fused_rows, width], block.biases.qkv)?;
             let part = |part: usize| {
                 let rows: Vec<usize> = match self.layout {
                     Layout::ByHead => (0..block.heads)
@@ -353,7 +387,8 @@ impl Loader<'_> {
             [part(0)?, part(1)?, part(2)?]
         } else {
             let turned = |name: &str, heads| {
-                let stored = self.matrix(name, heads * block.head_size, width)?;
+                let stored =
+                    self.matrix(name, [heads * block.head_size, width], block.biases.qkv)?;
                 if self.layout != Layout::Neighbours {
                     return self.layer(name, stored);
                 }
@@ -362,7 +397,7 @@ impl Loader<'_> {
             };
             let q = turned(&name(names.q), block.heads)?;
             let k = turned(&name(names.k), block.kv_heads)?;
-            [q, k, self.linear(&name(names.v), kv_rows, width)?]
+            [q, k, self.linear(&name(names.v), [kv_rows, width], block.biases.qkv)?]
         };
         let qk_norm = |name: String| {
             let norm = Norm { kind: NormKind::Rms, ..block.norm };
@@ -372,7 +407,7 @@ impl Loader<'_> {
             q,
             k,
             v,
-            out: self.linear(&name(names.out), width, q_rows)?,
+            out: self.linear(&name(names.out), [width, q_rows], block.biases.out)?,
             qk_norm: if block.qk_norm {
                 Some((qk_norm(name(names.q_norm))?, qk_norm(name(names.k_norm))?))
             } else {
@@ -387,18 +422,24 @@ impl Loader<'_> {
         Ok(Some(table.to_f32()))
     }
 
-    /// A linear layer with as many outputs and inputs.
-    fn linear(&self, name: &str, outputs: usize, inputs: usize) -> Result<Linear, Error> {
-        self.layer(name, self.matrix(name, outputs, inputs)?)
+    /// A linear layer with as many outputs and inputs, and with the bias that the file may have.
+    fn linear(&self, name: &str, shape: [usize; 2], bias: bool) -> Result<Linear, Error> {
+        self.layer(name, self.matrix(name, shape, bias)?)
     }
 
     /// The weight and bias of such a layer, as the file has them.
-    fn matrix(&self, name: &str, outputs: usize, inputs: usize) -> Result<Stored, Error> {
+    fn matrix(
+        &self,
+        name: &str,
+        [outputs, inputs]: [usize; 2],
+        bias: bool,
+    ) -> Result<Stored, Error> {
         let weight = self.tensor(name, "weight")?;
         let by_columns = self.layout == Layout::Columns;
         let shape = if by_columns { [inputs, outputs] } else { [outputs, inputs] };
         self.check(name, "weight", &weight, &shape)?;
-        Ok(Stored::new(weight, by_columns, self.bias(name, outputs)?))
+        let bias = if bias { self.bias(name, outputs)? } else { None };
+        Ok(Stored::new(weight, by_columns, bias))
     }
 
     fn layer(&self, name: &str, stored: Stored) -> Result<Linear, Error> {
@@ -474,14 +515,19 @@ impl Loader<'_> {
         self.used.borrow_mut().extend(self.found(name, kind));
     }
 
-    /// The name in the file: a base model's names lack the prefix, and old norms call weight and bias gamma and beta.
+    /// The name in the file: a base model's names lack the prefix, some classes with a head call it `transformer`, and old norms
+    /// call weight and bias gamma and beta.
     fn found(&self, name: &str, kind: &str) -> Option<String> {
+        if name.is_empty() {
+            return None;
+        }
         let old = match kind {
             "weight" => "gamma",
             "bias" => "beta",
             other => other,
         };
-        let stems = [name, name.strip_prefix(self.prefix).unwrap_or(name)];
+        let base = name.strip_prefix(self.prefix).unwrap_or(name);
+        let stems = [name, base, &format!("transformer.{base}")];
         let names = stems.iter().flat_map(|stem| [kind, old].map(|kind| joined(stem, kind)));
         names.into_iter().find(|name| self.checkpoint.shape(name).is_some())
     }

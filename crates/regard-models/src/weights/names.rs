@@ -1,6 +1,6 @@
 //! What the tensors of each family are called in its files.
 
-use crate::{Description, Head};
+use crate::Description;
 
 /// The names of a model's tensors. `{}` stands for the number of the layer; "" for a tensor that the family does not have.
 ///
@@ -21,8 +21,14 @@ pub(super) struct Names {
     /// What stands before the head: a linear layer and a norm.
     pub(super) transform: (&'static str, &'static str),
     pub(super) head: &'static str,
-    /// A bias of the head that has a name of its own.
-    pub(super) head_bias: &'static str,
+    /// Names of the head's bias, of which a file may have one.
+    pub(super) head_bias: &'static [&'static str],
+    /// The linear layer before the head of a model that classifies, and that head.
+    pub(super) classes: (&'static str, &'static str),
+    /// Whether that head has a bias.
+    pub(super) classes_bias: bool,
+    /// Other names of the tokens' matrix, which a file may have beside it or in its place.
+    pub(super) copies: &'static [&'static str],
     /// How the rows of files differ from those of [`super::Attention`].
     pub(super) layout: Layout,
 }
@@ -101,7 +107,10 @@ const NOTHING: Names = Names {
     norm: "",
     transform: ("", ""),
     head: "",
-    head_bias: "",
+    head_bias: &[],
+    classes: ("", "score"),
+    classes_bias: false,
+    copies: &[],
     layout: Layout::Rows,
 };
 
@@ -127,7 +136,9 @@ const BERT: Names = Names {
     },
     transform: ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm"),
     head: "cls.predictions.decoder",
-    head_bias: "cls.predictions.bias",
+    head_bias: &["cls.predictions.decoder.bias", "cls.predictions.bias"],
+    classes: ("bert.pooler.dense", "classifier"),
+    classes_bias: true,
     ..NOTHING
 };
 
@@ -153,7 +164,9 @@ const ROBERTA: Names = Names {
     },
     transform: ("lm_head.dense", "lm_head.layer_norm"),
     head: "lm_head.decoder",
-    head_bias: "lm_head.bias",
+    head_bias: &["lm_head.decoder.bias", "lm_head.bias"],
+    classes: ("classifier.dense", "classifier.out_proj"),
+    classes_bias: true,
     ..NOTHING
 };
 
@@ -178,6 +191,9 @@ const DISTILBERT: Names = Names {
     },
     transform: ("vocab_transform", "vocab_layer_norm"),
     head: "vocab_projector",
+    head_bias: &["vocab_projector.bias"],
+    classes: ("pre_classifier", "classifier"),
+    classes_bias: true,
     ..NOTHING
 };
 
@@ -262,6 +278,7 @@ const GEMMA2: Names = Names {
 
 const T5: Names = Names {
     tokens: "shared",
+    copies: &["encoder.embed_tokens", "decoder.embed_tokens"],
     encoder: LayerNames {
         norm_1: "encoder.block.{}.layer.0.layer_norm",
         norm_2: "encoder.block.{}.layer.1.layer_norm",
@@ -335,8 +352,28 @@ const VIT: Names = Names {
         ..NO_LAYER
     },
     norm: "vit.layernorm",
-    head: "classifier",
+    classes: ("", "classifier"),
+    classes_bias: true,
     ..NOTHING
+};
+
+/// ViT as transformers 5 calls its parts, where their names are written as they are in memory.
+const VIT_5: Names = Names {
+    layer: LayerNames {
+        norm_1: "vit.layers.{}.layernorm_before",
+        norm_2: "vit.layers.{}.layernorm_after",
+        attention: AttentionNames {
+            q: "vit.layers.{}.attention.q_proj",
+            k: "vit.layers.{}.attention.k_proj",
+            v: "vit.layers.{}.attention.v_proj",
+            out: "vit.layers.{}.attention.o_proj",
+            ..NO_ATTENTION
+        },
+        up: "vit.layers.{}.mlp.fc1",
+        down: "vit.layers.{}.mlp.fc2",
+        ..NO_LAYER
+    },
+    ..VIT
 };
 
 const GGUF: Names = Names {
@@ -377,35 +414,36 @@ const fn encoder_alone(names: &Names) -> Names {
     }
 }
 
-/// The names in a folder of Hugging Face whose family [`crate::Description::of`] has found to be known.
-pub(super) fn hugging_face(description: &Description) -> Names {
+/// The names in a folder of Hugging Face, or `None` if the family is not known.
+pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool) -> Option<Names> {
     let gated = description.stack.block.gated;
-    let names = match description.family.as_str() {
+    Some(match description.family.as_str() {
         "t5" if description.encoder.is_none() => encoder_alone(if gated { &T5_GATED } else { &T5 }),
+        "t5" if gated => T5_GATED,
+        "t5" => T5,
         "bert" => BERT,
         "roberta" => ROBERTA,
         "distilbert" => DISTILBERT,
         "gpt2" => GPT2,
+        "gpt_neox" if has("lm_head.weight") => Names { head: "lm_head", ..GPT_NEOX },
         "gpt_neox" => GPT_NEOX,
         "gemma2" => GEMMA2,
-        "t5" if gated => T5_GATED,
-        "t5" => T5,
+        "llama" | "mistral" | "qwen2" | "qwen3" | "phi3" => LLAMA,
+        "vit" if ["vit.", ""].iter().any(|vit| has(&format!("{vit}layers.0.mlp.fc1.weight"))) => {
+            VIT_5
+        }
         "vit" => VIT,
-        _ => LLAMA,
-    };
-    match description.head {
-        // All decoders call the matrix of the classes so.
-        Head::Classes if description.stack.causal => Names { head: "score", ..names },
-        _ => names,
-    }
+        _ => return None,
+    })
 }
 
-/// The names in a GGUF file of this architecture.
-pub(super) fn gguf(architecture: &str) -> Names {
-    match architecture {
+/// The names in a GGUF file of this architecture, or `None` if it is not known.
+pub(super) fn gguf(architecture: &str) -> Option<Names> {
+    Some(match architecture {
         "llama" => Names { layout: Layout::Neighbours, ..GGUF },
         // The rows of the gate and those of `up` are one tensor.
         "phi3" => Names { layer: LayerNames { gate_up: "blk.{}.ffn_up", ..GGUF.layer }, ..GGUF },
-        _ => GGUF,
-    }
+        "qwen2" | "qwen3" | "gemma2" | "gpt2" | "gptneox" => GGUF,
+        _ => return None,
+    })
 }

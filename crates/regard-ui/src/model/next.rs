@@ -42,7 +42,7 @@ impl Predicts {
     pub(super) fn of(model: &Model) -> Self {
         let description = model.description();
         match description.head {
-            Head::Classes => Self::Class,
+            Head::Classes { .. } => Self::Class,
             _ if description.stack.causal => Self::Next,
             _ => Self::Gap,
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use egui::ColorImage;
 use regard_figure::{Figure, Label, Look, Matrix};
 use regard_heads::{AttentionMaps, HeadId, Shape, unattended};
-use regard_models::{Baseline, Change, Head, Input, Model, Values, Which, probabilities};
+use regard_models::{Baseline, Change, Input, Model, Values, Which, probabilities};
 use web_time::Instant;
 
 use super::attentions::PerAttention;
@@ -567,7 +567,7 @@ fn cut_of(change: &Change, which: Which) -> Option<(HeadId, Cell)> {
 fn next(model: &Model, input: &Input, logits: Option<&Values>) -> Vec<f32> {
     let Some(logits) = logits else { return Vec::new() };
     let cols = logits.shape.last().copied().unwrap_or(0);
-    let is_of_classes = matches!(model.description().head, Head::Classes);
+    let is_of_classes = model.description().classifies();
     let row = if model.description().stack.causal || is_of_classes {
         Some(logits.last())
     } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use egui::{Context, Label, RichText, Ui};
 use regard_figure::Matrix;
 use regard_heads::HeadId;
-use regard_models::{Ablation, Change, Head, HeadAddress, Which};
+use regard_models::{Ablation, Change, HeadAddress, Which};
 
 use super::latest::{Latest, Same};
 use super::open::Opened;
@@ -121,7 +121,7 @@ impl Effects {
     ) -> Result<Self, String> {
         let model = &opened.model;
         let (description, stack) = (model.description(), &model.description().stack);
-        let predicts = stack.causal || matches!(description.head, Head::Classes);
+        let predicts = stack.causal || description.classifies();
         let top = unchanged.top().filter(|_| predicts);
         let top = top.ok_or("A sweep needs a model that predicts the next token, or a class.")?;
         let said = |e: regard_models::Error| e.to_string();

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::ArgGroup;
-use regard_models::{
-    ChatTemplate, Checkpoint, Description, Head, Input, Message, Model, Tokenizer,
-};
+use regard_models::{ChatTemplate, Checkpoint, Description, Input, Message, Model, Tokenizer};
 
 use super::super::failure::{BadInput as _, Failure};
 use super::super::suggest;
@@ -187,7 +185,7 @@ fn patches(description: &Description) -> Vec<String> {
 /// of a model that classifies images or texts.
 pub(crate) fn predicted(model: &Model, reading: &Reading) -> Result<Option<usize>> {
     let description = model.description();
-    if description.head == Head::Classes {
+    if description.classifies() {
         return Ok(None);
     }
     if description.stack.causal {

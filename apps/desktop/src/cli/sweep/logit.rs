@@ -1,7 +1,7 @@
 //! The logit that a sweep measures, as an option gives it.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use regard_models::{Head, Model, Values};
+use regard_models::{Model, Values};
 use serde::Serialize;
 
 use super::super::models::input::{self, Reading, name, predicted};
@@ -31,7 +31,7 @@ impl Measure {
         let (plus, minus) = tokens(text, model)?;
         let writes = model.description().stack.causal;
         let row = position.filter(|_| !writes).unwrap_or(0);
-        let read = || model.description().class_position(reading.lengths()[0]);
+        let read = || model.description().class_position(&reading.input);
         Ok(Self { plus, minus, row, position: position.unwrap_or_else(read) })
     }
 
@@ -73,7 +73,7 @@ fn tokens(text: &str, model: &Model) -> Result<(usize, Option<usize>)> {
 /// The id of a token: a number, a token as the tokenizer writes it, or a text of one token; of a model that classifies, a class.
 fn token(text: &str, model: &Model) -> Result<usize> {
     let description = model.description();
-    let classifier = description.head == Head::Classes;
+    let classifier = description.classifies();
     if let Ok(id) = text.parse::<usize>() {
         let known = description.vocabulary;
         ensure!(

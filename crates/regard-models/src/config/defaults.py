@@ -1,0 +1,46 @@
+"""Writes defaults.json: what transformers' config classes give for each key that config.json may leave out.
+
+    pip install torch transformers
+    python defaults.py
+
+A row is a key, with the default of each family that has it; null is Python's None. `attribute_map` has a family's other names of
+keys.
+"""
+
+import json
+from pathlib import Path
+
+from transformers import CONFIG_MAPPING
+
+EVERY = "pad_token_id eos_token_id"
+DECODER = f"""vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim
+max_position_embeddings original_max_position_embeddings tie_word_embeddings hidden_act hidden_activation rms_norm_eps
+attention_bias mlp_bias sliding_window use_sliding_window max_window_layers layer_types query_pre_attn_scalar
+attn_logit_softcapping final_logit_softcapping {EVERY}"""
+BERT = f"""vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings type_vocab_size
+tie_word_embeddings hidden_act layer_norm_eps is_decoder {EVERY}"""
+KEYS = {
+    "bert": BERT,
+    "roberta": BERT,
+    "distilbert": f"vocab_size dim hidden_dim n_layers n_heads max_position_embeddings tie_word_embeddings activation {EVERY}",
+    "gpt2": f"""vocab_size n_embd n_inner n_layer n_head n_positions tie_word_embeddings activation_function layer_norm_epsilon
+        scale_attn_weights scale_attn_by_inverse_layer_idx {EVERY}""",
+    "gpt_neox": f"""vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings
+        tie_word_embeddings hidden_act layer_norm_eps attention_bias use_parallel_residual {EVERY}""",
+    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma2", "phi3"), DECODER),
+    "t5": f"""vocab_size d_model d_kv d_ff num_layers num_decoder_layers num_heads feed_forward_proj layer_norm_epsilon
+        relative_attention_num_buckets relative_attention_max_distance {EVERY}""",
+    "vit": """hidden_size intermediate_size num_hidden_layers num_attention_heads image_size patch_size num_channels hidden_act
+        layer_norm_eps qkv_bias""",
+}
+
+table = {"attribute_map": {}}
+for family, keys in KEYS.items():
+    config = CONFIG_MAPPING[family]
+    if config.attribute_map:
+        table["attribute_map"][family] = config.attribute_map
+    for key in keys.split():
+        if key in config.__dataclass_fields__:
+            table.setdefault(key, {})[family] = config.__dataclass_fields__[key].default
+rows = (f"  {json.dumps(key)}: {json.dumps(row)}" for key, row in sorted(table.items()))
+Path(__file__).with_suffix(".json").write_text("{\n" + ",\n".join(rows) + "\n}\n")

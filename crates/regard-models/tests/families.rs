@@ -1,0 +1,149 @@
+//! Settings that few files have, and keys that files leave out, against transformers. `data/families.py` writes the cases.
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use std::fs;
+
+use regard_models::{Checkpoint, Error, Head, Input, Model};
+use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+use serde_json::{Value, json};
+
+const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/families.json");
+
+/// Those of families.py.
+fn numbers(name: &str, shape: &[usize]) -> Vec<f32> {
+    let seed =
+        (1_u64..).zip(name.bytes()).map(|(i, byte)| i * u64::from(byte)).sum::<u64>() % 65536;
+    let drawn = |i: u64| ((i * 40503 + seed * 2_654_435 + i * i * 9973) >> 4) % 65536;
+    let offset = if shape.len() == 1 { 0.0 } else { -0.5 };
+    let count = shape.iter().product::<usize>() as u64;
+    (0..count).map(|i| drawn(i) as f32 / 65536.0 + offset).collect()
+}
+
+fn cases() -> Vec<Value> {
+    serde_json::from_slice(&fs::read(CASES).unwrap()).unwrap()
+}
+
+fn open(case: &Value, config: &Value) -> Result<Model, Error> {
+    let shapes = case["shapes"].as_object().unwrap();
+    let tensors: Vec<(&str, Vec<usize>, Vec<u8>)> = shapes
+        .iter()
+        .map(|(name, shape)| {
+            let shape: Vec<usize> = serde_json::from_value(shape.clone()).unwrap();
+            let numbers = numbers(name, &shape);
+            (name.as_str(), shape, numbers.iter().flat_map(|x| x.to_le_bytes()).collect())
+        })
+        .collect();
+    let views = tensors.iter().map(|(name, shape, bytes)| {
+        (*name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
+    });
+    let files = [
+        ("config.json", config.to_string().into_bytes()),
+        ("model.safetensors", safetensors::serialize(views, None).unwrap()),
+    ];
+    Model::load(&Checkpoint::from_files("model", files)?)
+}
+
+fn input(case: &Value) -> Input {
+    let list =
+        |key: &str| -> Vec<u32> { serde_json::from_value(case[key].clone()).unwrap_or_default() };
+    if case["ids"].is_null() {
+        let channels = case["config"]["num_channels"].as_u64().unwrap_or(3) as usize;
+        return Input::image(numbers("pixels", &[1, channels, 4, 4]));
+    }
+    Input::tokens(list("ids")).decoder(list("decoder"))
+}
+
+#[test]
+fn settings_mean_what_they_mean_in_transformers() {
+    let mut compared = 0;
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        let opened = open(&case, &case["config"]);
+        if let Some(says) = case["says"].as_str() {
+            let said = opened.unwrap_err().to_string();
+            assert!(said.contains(says), "{said:?} does not say {says:?}");
+            continue;
+        }
+        let model = opened.unwrap_or_else(|e| panic!("{name}: {e}"));
+        let trace = model.pass().run(&input(&case)).unwrap();
+        let Some(expected) = case["logits"].as_array() else {
+            assert!(trace.logits().is_none(), "{name}");
+            assert!(matches!(model.description().head, Head::Other { .. }), "{name}");
+            continue;
+        };
+        let expected: Vec<f64> = expected.iter().map(|x| x.as_f64().unwrap()).collect();
+        let found = &trace.logits().unwrap().data;
+        assert_eq!(found.len(), expected.len(), "{name}");
+        // The bound of golden.rs: 1e-4 of max(1, the largest number).
+        let largest = expected.iter().fold(1.0_f64, |largest, x| largest.max(x.abs()));
+        for (x, y) in found.iter().zip(&expected) {
+            assert!((f64::from(*x) - y).abs() <= 1e-4 * largest, "{name}: {x} is not {y}");
+        }
+        compared += 1;
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+#[test]
+fn a_head_that_is_not_computed_is_named() {
+    let cases = cases();
+    let case = cases.iter().find(|case| case["name"] == "head: GPT2ForTokenClassification");
+    let model = open(case.unwrap(), &case.unwrap()["config"]).unwrap();
+    let said = model.generate(&Input::tokens([1]), 1, &[]).unwrap_err().to_string();
+    assert!(said.contains("the head of GPT2ForTokenClassification is not computed"), "{said}");
+}
+
+/// A text that grows past the length at which the rotary frequencies change: every token is that of a whole run.
+#[test]
+fn what_is_written_past_the_original_length_is_as_in_one_run() {
+    let cases = cases();
+    let case = |name: &str| cases.iter().find(|case| case["name"] == name).unwrap();
+    let phi3 = case("longrope, long: Phi3ForCausalLM");
+    let llama = case("defaults: LlamaForCausalLM");
+    let mut dynamic = llama["config"].clone();
+    dynamic["max_position_embeddings"] = 4.into();
+    dynamic["rope_scaling"] = json!({"rope_type": "dynamic", "factor": 3.0});
+    for model in [open(phi3, &phi3["config"]).unwrap(), open(llama, &dynamic).unwrap()] {
+        let mut text = Input::tokens([3, 7]);
+        let mut written = Vec::new();
+        for _ in 0..8 {
+            let trace = model.pass().last_logits().run(&text).unwrap();
+            let logits = trace.logits().unwrap().last();
+            let best = (0..logits.len()).reduce(|i, j| if logits[j] > logits[i] { j } else { i });
+            written.push(best.unwrap() as u32);
+            text.ids.extend(written.last());
+        }
+        let ends = &model.description().ends;
+        let end = written.iter().position(|id| ends.contains(id)).map_or(8, |at| at + 1);
+        assert!(end > 4, "the text ends before it is long");
+        let found = model.generate(&Input::tokens([3, 7]), 8, &[]).unwrap();
+        assert_eq!(found, written[..end]);
+    }
+}
+
+/// The table of defaults has every key that it is asked for: a file with nothing but its family is refused for its tensors alone.
+#[test]
+fn a_family_has_a_default_for_every_setting() {
+    for family in [
+        "bert",
+        "roberta",
+        "distilbert",
+        "gpt2",
+        "gpt_neox",
+        "llama",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "gemma2",
+        "phi3",
+        "t5",
+        "vit",
+    ] {
+        let shapes: serde_json::Map<String, Value> =
+            (0..50).map(|i| (format!("{i}"), json!([1]))).collect();
+        let case = json!({"shapes": shapes});
+        let said = open(&case, &json!({"model_type": family})).unwrap_err().to_string();
+        assert!(said.contains("the tensor ") && said.ends_with("is missing"), "{family}: {said}");
+    }
+}
