@@ -1,17 +1,27 @@
 //! Chat templates: how a model was trained to be told who says what.
 
-use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, Error as TemplateError, ErrorKind, context};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use web_time::{SystemTime, UNIX_EPOCH};
 
+use crate::jinja::{self, Fault};
 use crate::read::Settings;
 use crate::{Checkpoint, Error};
 
-/// The most steps that a template may take: an instruction is one, and so are 64 bytes of text that it makes, which are 32 MB then,
-/// and 64 MB where the text grows in a buffer that doubles. A template of a real model takes some hundreds for each message; another
-/// can nest loops so that they never end, or double a text until memory ends.
+/// The most steps that a template may take besides those for the messages' length. A template of a real model takes some hundreds for
+/// each message; another can nest loops so that they never end, or double a text until memory ends.
 const STEPS: u64 = 500_000;
+
+/// The names of the special tokens in a tokenizer's configuration and in templates, and in GGUF's metadata.
+const TOKENS: [(&str, &str); 7] = [
+    ("bos_token", "bos_token_id"),
+    ("eos_token", "eos_token_id"),
+    ("unk_token", "unknown_token_id"),
+    ("sep_token", "seperator_token_id"),
+    ("pad_token", "padding_token_id"),
+    ("cls_token", "cls_token_id"),
+    ("mask_token", "mask_token_id"),
+];
 
 /// A message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +46,8 @@ pub struct Message {
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
     template: String,
-    begin: String,
-    end: String,
+    /// The special tokens that the model has, by their names.
+    tokens: Vec<(&'static str, String)>,
 }
 
 impl ChatTemplate {
@@ -47,7 +57,8 @@ impl ChatTemplate {
         begin: impl Into<String>,
         end: impl Into<String>,
     ) -> Self {
-        Self { template: template.into(), begin: begin.into(), end: end.into() }
+        let tokens = vec![("bos_token", begin.into()), ("eos_token", end.into())];
+        Self { template: template.into(), tokens }
     }
 
     /// The template of a checkpoint, or `None` if it has none. Of several, the one named `default`.
@@ -61,24 +72,21 @@ impl ChatTemplate {
                 let file = checkpoint.file("chat_template.jinja", 64)?;
                 let template = file.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 let template = template.or_else(|| text(&config["chat_template"]));
-                let token = |key: &str| text(&config[key]).unwrap_or_default();
-                Ok(template
-                    .map(|template| Self::new(template, token("bos_token"), token("eos_token"))))
+                let tokens =
+                    TOKENS.iter().filter_map(|(name, _)| Some((*name, text(&config[*name])?)));
+                Ok(template.map(|template| Self { template, tokens: tokens.collect() }))
             }
             Settings::Gguf(metadata) => {
-                let tokens = metadata.texts("tokenizer.ggml.tokens").unwrap_or_default();
+                let known = metadata.texts("tokenizer.ggml.tokens").unwrap_or_default();
                 let token = |key: &str| {
-                    let id = usize::try_from(metadata.number(key)?).ok()?;
-                    tokens.get(id).cloned()
+                    let id = metadata.number(&format!("tokenizer.ggml.{key}"))?;
+                    known.get(usize::try_from(id).ok()?).cloned()
                 };
+                let tokens = TOKENS.iter().filter_map(|(name, key)| Some((*name, token(key)?)));
                 let template = metadata.text("tokenizer.chat_template");
-                Ok(template.map(|template| {
-                    let begin = token("tokenizer.ggml.bos_token_id").unwrap_or_default();
-                    Self::new(
-                        template,
-                        begin,
-                        token("tokenizer.ggml.eos_token_id").unwrap_or_default(),
-                    )
+                Ok(template.map(|template| Self {
+                    template: template.to_owned(),
+                    tokens: tokens.collect(),
                 }))
             }
         }
@@ -87,34 +95,45 @@ impl ChatTemplate {
     /// The text of a chat after which the model answers. It has its special tokens, which
     /// [`Tokenizer::encode_as_is`](crate::Tokenizer::encode_as_is) finds and does not add.
     ///
+    /// The template sees what transformers passes: `messages`, `tools` and `documents` as `None`, `add_generation_prompt`, and the
+    /// special tokens that the model has. `strftime_now` tells the time in UTC.
+    ///
     /// # Errors
     /// [`Error::Input`] with what the template says, for example of roles in an order that it does not know, and for a template
-    /// that takes more than 500,000 steps.
+    /// that takes more than 500,000 steps, or nests too deep.
     pub fn prompt(&self, messages: &[Message]) -> Result<String, Error> {
-        let wrong = |e: TemplateError| {
-            if e.kind() == ErrorKind::OutOfFuel {
-                return Error::Input(format!("the chat template takes more than {STEPS} steps"));
-            }
-            let what = e.to_string();
-            Error::Input(format!("the chat template does not apply: {}", what.replace('\n', " ")))
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let template = self.template.replace("\r\n", "\n").replace('\r', "\n");
+        self.render(&template, messages, now as i64).map_err(|fault| {
+            Error::Input(match fault {
+                Fault::Steps => format!("the chat template takes more than {STEPS} steps"),
+                Fault::Wrong(what, line) => {
+                    let line = line.map_or_else(String::new, |line| format!("line {line}: "));
+                    let what = what.replace('\n', " ");
+                    format!("the chat template does not apply: {line}{what}")
+                }
+            })
+        })
+    }
+
+    fn render(&self, template: &str, messages: &[Message], now: i64) -> Result<String, Fault> {
+        type Value<'s> = jinja::Value<'s>;
+        let message = |Message { role, content }: &Message| {
+            let entry = |key: &str, value: &str| (Value::from(key), Value::from(value));
+            Value::map(vec![entry("role", role), entry("content", content)])
         };
-        let mut environment = Environment::new();
-        environment.set_fuel(Some(STEPS));
-        // As transformers sets Jinja up.
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(wrong)?);
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_function("raise_exception", |what: String| {
-            Err::<String, _>(TemplateError::new(ErrorKind::InvalidOperation, what))
-        });
-        let message = |Message { role, content }: &Message| context! { role, content };
-        let messages: minijinja::Value = messages.iter().map(message).collect();
-        let values = context! {
-            messages, add_generation_prompt => true,
-            bos_token => &self.begin, eos_token => &self.end,
-        };
-        environment.render_str(&self.template, values).map_err(wrong)
+        let bytes: usize = messages.iter().map(|m| m.role.len() + m.content.len()).sum();
+        let messages = messages.iter().map(message).collect::<Result<_, _>>()?;
+        let tokens = self.tokens.iter().map(|(name, token)| (*name, Value::from(token.as_str())));
+        let values = [
+            ("messages", Value::list(messages)?),
+            ("tools", Value::None),
+            ("documents", Value::None),
+            ("add_generation_prompt", Value::Bool(true)),
+        ];
+        // A template copies each text of the chat some times: 16 times here.
+        let steps = STEPS + bytes as u64 / 2;
+        jinja::render(template, values.into_iter().chain(tokens), steps, now)
     }
 }
 

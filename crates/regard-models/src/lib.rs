@@ -16,6 +16,7 @@ pub mod embed;
 mod error;
 mod forward;
 mod image;
+mod jinja;
 mod memory;
 mod model;
 mod probability;

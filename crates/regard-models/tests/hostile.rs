@@ -124,9 +124,24 @@ fn a_token_of_many_letters_is_refused() {
     assert_refused(vec![("model.gguf", file)], "and 512 are the most");
 }
 
-/// Texts and outputs that double, and some that are long at once.
+/// Applies a template where a page has 1 MB of stack. Asserts that memory is bounded.
+fn applied(template: &str) -> Result<String, Error> {
+    let before = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
+    let said = std::thread::scope(|scope| {
+        let apply = || ChatTemplate::new(template, "", "").prompt(&[]);
+        let thread = std::thread::Builder::new().stack_size(1 << 20);
+        thread.spawn_scoped(scope, apply).unwrap().join().unwrap()
+    });
+    let peak = MEMORY.peak_usage() - before;
+    let start: String = template.chars().take(80).collect();
+    assert!(peak <= 3 * template.len() + (64 << 20), "{start} took {peak} bytes");
+    said
+}
+
+/// Texts, lists and outputs that double, and some that are long at once.
 #[test]
-fn the_texts_of_a_chat_template_have_bounded_memory() {
+fn what_a_chat_template_makes_has_bounded_memory() {
     let _alone = alone();
     let doubled = |start: &str, again: &str, end: &str| {
         format!(
@@ -135,21 +150,117 @@ fn the_texts_of_a_chat_template_have_bounded_memory() {
     };
     for template in [
         doubled("'ab'", "n.x ~ n.x", ""),
+        doubled("'ab'", "n.x + n.x", ""),
+        doubled("'ab'", "n.x * 2", ""),
+        doubled("[1, 2]", "n.x + n.x", ""),
+        doubled("[1, 2]", "n.x * 2", ""),
+        doubled("(1, 2)", "n.x + n.x", ""),
         doubled("[1, 2]", "(n.x + n.x) | list", "{{ n.x }}"),
         doubled("'ab'", "n.x | replace('a', 'aab')", "{{ n.x }}"),
+        doubled("'ab'", "n.x.replace('', n.x)", ""),
+        doubled("'ab'", "n.x.join([n.x, n.x])", ""),
+        doubled("'ab'", "[n.x, n.x] | join(n.x)", ""),
+        doubled("'ab'", "n.x.center(n.x | length * 2)", ""),
+        doubled("'ab'", "'%s%s' % (n.x, n.x)", ""),
+        doubled("'ab'", "'{0}{0}'.format(n.x)", ""),
+        doubled("'ab'", "(n.x ~ '\\n' ~ n.x) | indent(n.x | length)", ""),
         doubled("'ab'", "[n.x, n.x] | tojson", ""),
+        doubled("[1]", "[n.x, n.x]", "{{ n.x }}"),
+        doubled("[1]", "[n.x, n.x]", "{{ n.x == n.x }}"),
+        // 2³⁰ leaves of 30 levels.
+        doubled("[1]", "[n.x, n.x]", "{{ n.x | tojson }}").replace("range(40)", "range(30)"),
+        doubled("[1]", "{'a': n.x, 'b': n.x}", "{{ n.x ~ '' }}").replace("range(40)", "range(30)"),
+        doubled("[1]", "[n.x, n.x]", "{{ n.x == [n.x[0], [n.x[0][0], 1]] }}")
+            .replace("range(40)", "range(30)"),
+        "{{ [1] * 100000000 ~ '' }}".to_owned(),
+        "{{ 'abc' * 1000000 * 1000000 }}".to_owned(),
+        "{% set s = 'abcdefgh' * 100000 %}{{ [s] * 1000 }}".to_owned(),
+        "{% set s = 'abcdefgh' * 100000 %}{{ ([s] * 1000) | join }}".to_owned(),
         "{% for i in range(99999) %}{% for j in range(99999) %}{{ 'abcdefgh' * 8 }}{% endfor %}{% endfor %}".to_owned(),
         "{{ 'ab' * 20000000 }}".to_owned(),
         "{{ 'abc'.ljust(99999999) }}{{ '%099999999d' | format(1) }}".to_owned(),
+        "{{ '%99999999s' % 'a' }}".to_owned(),
+        "{{ '%.99999999f' % 1 }}".to_owned(),
+        "{{ '%.99999999e' % 1.5 }}".to_owned(),
+        "{{ '{:99999999}'.format(1) }}".to_owned(),
+        "{{ '{:.99999999f}'.format(1.5) }}".to_owned(),
+        "{{ 'a'.zfill(99999999999) }}".to_owned(),
+        "{{ 'a' | center(99999999999) }}".to_owned(),
+        "{{ [1] | tojson(indent=3000000000) }}".to_owned(),
+        "{{ [[[[1]]]] | tojson(indent='        ' * 100000) }}".to_owned(),
+        "{{ range(99999999) }}".to_owned(),
         "{% set x %}{% for i in range(99999) %}{{ range(99999) | list }}{% endfor %}{% endset %}{{ x ~ x }}".to_owned(),
+        "{% macro m(x) %}{{ caller() }}{{ caller() }}{% endmacro %}{% macro r(x) %}{% call m() %}{{ r(x) }}{% endcall %}{% endmacro %}{{ r(1) }}".to_owned(),
     ] {
-        let before = MEMORY.current_usage();
-        MEMORY.reset_peak_usage();
-        let said = ChatTemplate::new(&template, "", "").prompt(&[]);
-        let peak = MEMORY.peak_usage() - before;
-        assert!(peak <= 3 * template.len() + (64 << 20), "{template} took {peak} bytes");
-        assert!(said.is_err(), "{template}");
+        assert!(applied(&template).is_err(), "{template}");
     }
+}
+
+/// Trees and values of any depth, and values that contain themselves, in a stack of 1 MB.
+#[test]
+fn what_a_chat_template_nests_has_bounded_stack() {
+    let _alone = alone();
+    let namespace = "{% set n = namespace() %}";
+    for template in [
+        "{% set n.x = n %}{{ n }}",
+        "{% set n.x = n %}{{ n | tojson }}",
+        "{% set n.x = [n] %}{{ n.x }}",
+        "{% set n.x = {'a': n} %}",
+        "{% set n.x = n.items %}{% set n.x = namespace(n=n) %}{{ n.x.n }}",
+        "{% set n.x = [] %}{% for i in range(50000) %}{% set n.x = [n.x] %}{% endfor %}",
+        "{% set n.x = {} %}{% for i in range(50000) %}{% set n.x = {'a': n.x} %}{% endfor %}",
+        "{% set n.x = () %}{% for i in range(50000) %}{% set n.x = (n.x,) %}{% endfor %}",
+        "{% set n.x = [] %}{% for i in range(50000) %}{% set n.x = [n.x] | map('list') %}{% endfor %}{{ n.x }}",
+        "{% set n.x = [] %}{% for i in range(50000) %}{% set n.x = [n.x.count] %}{% endfor %}",
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+        "{% macro m() %}{% for i in [1] %}{% if true %}{% set x %}{{ [[[[m()]]]] }}{% endset %}{% endif %}{% endfor %}{% endmacro %}{{ m() }}",
+        "{% macro m() %}{% call m() %}{{ caller() }}{% endcall %}{% endmacro %}{{ m() }}",
+        "{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+        "{% set n.f = [] %}{% macro m() %}{{ n.m() }}{% endmacro %}{% set n.m = m %}{{ m() }}",
+    ] {
+        assert!(applied(&[namespace, template].concat()).is_err(), "{template}");
+    }
+    for count in [20_000, 50_000] {
+        let chain = |start: &str, part: &str, end: &str| [start, &part.repeat(count), end].concat();
+        // These are lists for the reader, or are refused: none may end the program.
+        for template in [
+            chain("{{ ", "not ", "1 }}"),
+            chain("{{ 1", "+1", " }}"),
+            chain("{{ 1", "~1", " }}"),
+            chain("{{ 1", "**1", " }}"),
+            chain("{{ 1", " and 1", " }}"),
+            chain("{{ 1", " < 2", " }}"),
+            chain("{{ ", "-", "1 }}"),
+            chain("{{ 1", " if 1 else 1", " }}"),
+            chain("{% if 0 %}", "{% elif 0 %}", "{% endif %}"),
+            chain("{{ 'a'", "|upper", " }}"),
+            chain("{{ messages", ".b", " }}"),
+            chain("{{ messages", "[0]", " }}"),
+            chain("{{ messages", "[0:1]", " }}"),
+            chain("{{ messages", "()", " }}"),
+            chain("{{ 1", " is odd", " }}"),
+            chain("{% set x", "|upper", " %}{% endset %}"),
+            chain("{% set x", ", x", " = 1 %}"),
+            chain("{{ ", "(", "1"),
+            chain("{{ ", "[", "1"),
+            chain("{{ ", "{1:", "1"),
+            chain("{{ x", "[1", ""),
+            chain("{{ ", "f(", "1"),
+            chain("{{ x", "|f(1", ""),
+            chain("{{ 1", " is eq(1", ""),
+            chain("", "{% if 1 %}", ""),
+            chain("", "{% for i in x %}", ""),
+            chain("", "{% set x %}", ""),
+            chain("", "{% macro m() %}", ""),
+            chain("{% for ", "(", "a"),
+            chain("", "{", ""),
+            chain("", "{#", ""),
+        ] {
+            let _ = applied(&template);
+        }
+    }
+    let said = applied(&"a".repeat(300_000)).unwrap_err().to_string();
+    assert!(said.contains("it has 300000 bytes, and 262144 are the most"), "{said}");
 }
 
 #[test]
