@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
-
 use std::fs;
 use std::path::PathBuf;
 
