@@ -43,6 +43,7 @@ use regard_kernels::{
 };
 
 use crate::error::Error;
+use crate::mask::ShortRows;
 use crate::plan::Plan;
 use crate::slices;
 use crate::view::{check_elements, saturating_product, zeros};
@@ -159,7 +160,10 @@ impl Attention<'_> {
                     let (q, token) = (q.head(entry, head)?, (entry * heads + head) * n_q);
                     for first in (0..n_q).step_by(BLOCK) {
                         let rows = BLOCK.min(n_q - first);
-                        let mask = plan.mask.of_head(entry, head, n_q)?.rows(first, rows, n_q, n_k);
+                        let mut short = ShortRows::default();
+                        let of_block = [first..first + rows, 0..n_k];
+                        let mask =
+                            plan.mask.of_block((entry, head), of_block, [n_q, n_k], &mut short)?;
                         let seen = mask.seen(rows, n_k);
                         let of_block = |x| {
                             let rows_of_block = (token + first) * d_v..(token + first + rows) * d_v;

@@ -1,7 +1,6 @@
 //! Masks for all heads of a batch: causal, windows, key lengths, linear biases, and tensors that are broadcast.
 
 use core::ops::Range;
-use std::borrow::Cow;
 
 use regard_kernels::{Mask as HeadMask, Mat, Position, Window};
 
@@ -222,13 +221,8 @@ pub(crate) struct ResolvedMask<'a> {
 }
 
 impl ResolvedMask<'_> {
-    /// The mask of `n_q` queries of one head of a batch entry.
-    pub(crate) fn of_head(
-        &self,
-        entry: usize,
-        head: usize,
-        n_q: usize,
-    ) -> Result<HeadMask<'_>, Error> {
+    /// The mask of one head of a batch entry without its tensors.
+    fn of_places(&self, entry: usize, head: usize) -> HeadMask<'_> {
         let mut mask = HeadMask::NONE;
         if let Some((position, slopes)) = self.mask.alibi
             && let Some(slope) = slopes.get(head)
@@ -244,19 +238,52 @@ impl ResolvedMask<'_> {
         if let Some(len) = self.mask.key_lengths.and_then(|lengths| lengths.get(entry)) {
             mask = mask.key_len(*len);
         }
-        if let Some(allowed) = &self.allowed {
-            mask = mask.allowed(allowed.matrix(entry, head, n_q)?);
+        mask
+    }
+
+    /// The mask of some of `n_q` queries and of some of `n_k` keys of one head of a batch entry.
+    pub(crate) fn of_block<'m>(
+        &'m self,
+        (entry, head): (usize, usize),
+        [queries, keys]: [Range<usize>; 2],
+        [n_q, n_k]: [usize; 2],
+        memory: &'m mut ShortRows,
+    ) -> Result<HeadMask<'m>, Error> {
+        let mut mask = self.of_places(entry, head);
+        if queries != (0..n_q) {
+            mask = mask.rows(queries.start, queries.len(), n_q, n_k);
         }
-        if let Some(bias) = &self.bias {
-            mask = mask.bias(bias.matrix(entry, head, n_q)?);
+        if keys != (0..n_k) {
+            mask = mask.columns(keys.start, keys.len(), queries.len(), n_k);
+        }
+        let ShortRows { allowed, bias } = memory;
+        if let Some(tensor) = &self.allowed {
+            let matrix = tensor.matrix((entry, head), queries.clone(), keys.clone(), allowed)?;
+            mask = mask.allowed(matrix);
+        }
+        if let Some(tensor) = &self.bias {
+            mask = mask.bias(tensor.matrix((entry, head), queries, keys, bias)?);
         }
         Ok(mask)
+    }
+
+    /// Whether rows of a tensor are written out for all keys, a block of queries at a time.
+    pub(crate) fn has_short_rows(&self) -> bool {
+        self.allowed.as_ref().is_some_and(Broadcast::is_short)
+            || self.bias.as_ref().is_some_and(Broadcast::is_short)
     }
 
     /// Whether it reads a matrix for each head.
     pub(crate) fn has_tensor(&self) -> bool {
         self.allowed.is_some() || self.bias.is_some()
     }
+}
+
+/// The rows of a block of queries, of mask tensors whose rows are shorter than the keys.
+#[derive(Default)]
+pub(crate) struct ShortRows {
+    allowed: Vec<bool>,
+    bias: Vec<f32>,
 }
 
 /// What a [`MaskTensor`] holds: `bool` for [`Mask::allowed`], `f32` for [`Mask::bias`].
@@ -335,53 +362,60 @@ impl<'a, T: MaskElement> MaskTensor<'a, T> {
         }
         let why = "broadcast to [batch, heads, queries, keys]";
         check_shape(T::NAME, &self.shape, &fitting, why)?;
-        let shape = [batch, heads, rows, keys];
-        Ok(Broadcast { shape, given_keys, values: extend_rows(self.values, given_keys, shape)? })
+        Ok(Broadcast { shape: [batch, heads, rows, keys], given_keys, values: self.values })
     }
 }
 
-/// Rows of all keys. A row of one value repeats it, because the rows of a view may repeat and its columns may not. A row that
-/// is too short gets what hides at its end.
-fn extend_rows<T: MaskElement>(
-    values: &[T],
-    given: usize,
-    shape: [usize; 4],
-) -> Result<Cow<'_, [T]>, Error> {
-    let [_, _, _, keys] = shape;
-    if given == keys {
-        return Ok(Cow::Borrowed(values));
-    }
-    let mut extended = Vec::new();
-    let len = len_of(T::NAME, &shape)?;
-    extended
-        .try_reserve_exact(len)
-        .map_err(|_e| Error::Memory { tensor: T::NAME, shape: shape.to_vec() })?;
-    for row in values.chunks_exact(given.max(1)) {
-        if let [x] = row {
-            extended.resize(extended.len() + keys, *x);
-        } else {
-            extended.extend_from_slice(row);
-            extended.resize(extended.len() + keys - given, T::HIDDEN);
-        }
-    }
-    extended.resize(len, T::HIDDEN); // rows without a value
-    Ok(Cow::Owned(extended))
-}
-
-/// A mask whose last dimension is the number of keys. Each of the others is the full one, or 1 and repeats.
-pub(crate) struct Broadcast<'a, T: Clone> {
+/// A mask that fits its tensors. Each of the dimensions before the keys is the full one, or 1 and repeats.
+pub(crate) struct Broadcast<'a, T> {
     shape: [usize; 4],
     /// The last dimension as it was given: 1 if it repeats, or less than the keys.
     given_keys: usize,
-    values: Cow<'a, [T]>,
+    values: &'a [T],
 }
 
-impl<T: Clone> Broadcast<'_, T> {
-    /// The matrix \[n_q, keys\] of one head.
-    fn matrix(&self, entry: usize, head: usize, n_q: usize) -> Result<Mat<'_, T>, Error> {
-        let [_, _, rows, keys] = self.shape;
-        let (start, stride) = (self.start(entry, head) * keys, if rows == 1 { 0 } else { keys });
-        Ok(Mat::strided(slices::from(&self.values, start), n_q, keys, stride)?)
+impl<T: MaskElement> Broadcast<'_, T> {
+    /// Whether its rows are shorter than the keys. The rows of a view may repeat, and its columns may not: such rows are written
+    /// out, a block of queries at a time.
+    fn is_short(&self) -> bool {
+        self.given_keys != self.shape[3]
+    }
+
+    /// The matrix of some queries and keys of one head. Short rows are written into `memory`: a row of one value repeats it, and
+    /// one that is too short gets what hides at its end.
+    fn matrix<'m>(
+        &'m self,
+        (entry, head): (usize, usize),
+        queries: Range<usize>,
+        keys: Range<usize>,
+        memory: &'m mut Vec<T>,
+    ) -> Result<Mat<'m, T>, Error> {
+        let [_, _, rows, _] = self.shape;
+        let given = self.given_keys;
+        let (first, count) = if rows == 1 { (0, 1) } else { (queries.start, queries.len()) };
+        let start = (self.start(entry, head) + first) * given;
+        if !self.is_short() {
+            let stride = if rows == 1 { 0 } else { given };
+            let values = slices::from(self.values, start + keys.start);
+            return Ok(Mat::strided(values, queries.len(), keys.len(), stride)?);
+        }
+        let len = len_of(T::NAME, &[count, keys.len()])?;
+        let shape = || vec![count, keys.len()];
+        memory.clear();
+        memory
+            .try_reserve_exact(len)
+            .map_err(|_e| Error::Memory { tensor: T::NAME, shape: shape() })?;
+        for row in 0..count {
+            let of_row = slices::part(self.values, start + row * given..start + (row + 1) * given);
+            if let [x] = of_row {
+                memory.resize(memory.len() + keys.len(), *x);
+            } else {
+                let value = |key: usize| of_row.get(key).copied().unwrap_or(T::HIDDEN);
+                memory.extend(keys.clone().map(value));
+            }
+        }
+        let stride = if rows == 1 { 0 } else { keys.len() };
+        Ok(Mat::strided(memory, queries.len(), keys.len(), stride)?)
     }
 
     /// The number of rows before the first of a head.

@@ -21,7 +21,8 @@
 //! - Each thread should have about eight blocks: then the last one to finish keeps the others waiting for an eighth of its
 //!   work at most. Under a causal mask the last queries see the most keys, so they are handed out first.
 //! - The rows of a mask tensor may each lie in a page of their own. A processor remembers where some 1000 pages are, so that
-//!   a block has at most 512 rows where such a mask is read.
+//!   a block has at most 512 rows where such a mask is read. Rows that are shorter than the keys are written out for each block,
+//!   which then has 96 queries.
 //!
 //! Each thread takes the next block from one list when it has done its last one, with scratch memory for the largest block:
 //! the kernel's tiles, and the block's tensors in `f32` where they are stored in half precision.
@@ -34,7 +35,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use regard_kernels::{Attention as Kernel, MatMut, TILE_KEYS, attention_scratch_len};
 
 use crate::error::{Error, check_shape};
-use crate::mask::ResolvedMask;
+use crate::mask::{ResolvedMask, ShortRows};
 use crate::view::saturating_product;
 use crate::{Attention, Element, Heads, Threads};
 
@@ -161,7 +162,9 @@ impl<'a> Plan<'a> {
         let jobs = Jobs { blocks: workspace.blocks.iter(), out, cols, log_sum_exp };
         threads.for_each(jobs, multiply_adds, scratch, |scratch, (block, out, log_sum_exp)| {
             let QueryBlock { entry, head, first, rows } = block;
-            let mask = self.mask.of_head(entry, head, n_q)?.rows(first, rows, n_q, n_k);
+            let (mut short, queries) = (ShortRows::default(), first..first + rows);
+            let mask =
+                self.mask.of_block((entry, head), [queries, 0..n_k], [n_q, n_k], &mut short)?;
             let keys = whole_tiles(mask.seen(rows, n_k), n_k);
             let out = MatMut::new(out, rows, cols)?;
             let job = Job { entry, head, first, rows, keys, out, log_sum_exp };
@@ -175,6 +178,9 @@ impl<'a> Plan<'a> {
     fn block(&self, helpers: usize) -> usize {
         const SMALLEST: usize = 96;
         const ROWS_OF_MASK: usize = 512;
+        if self.mask.has_short_rows() {
+            return SMALLEST; // they are written out for each block
+        }
         if helpers == 0 {
             return if self.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX };
         }

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use regard_kernels::{CHUNK_KEYS, MatMut, attention_scratch_len};
 
 use crate::error::Error;
+use crate::mask::ShortRows;
 use crate::plan::{Plan, Workspace, pairs, whole_tiles};
 use crate::slices;
 use crate::view::{grown, saturating_product};
@@ -55,7 +56,8 @@ impl Plan<'_> {
             let (entry, head, first) = (row / heads, row % heads, chunk * CHUNK_KEYS);
             let kv_head = self.kv_head(head);
             let keys = CHUNK_KEYS.min(n_k - first);
-            let mask = self.mask.of_head(entry, head, n_q)?.columns(first, keys, n_q, n_k);
+            let (mut short, block) = (ShortRows::default(), [0..n_q, first..first + keys]);
+            let mask = self.mask.of_block((entry, head), block, [n_q, n_k], &mut short)?;
             let seen = whole_tiles(mask.seen(n_q, keys), keys);
             let kernel = self.attention.describe(mask, head);
             let (out, state) = slices::split(memory, n_q * d_v);
@@ -74,7 +76,10 @@ impl Plan<'_> {
             let of_row = row * chunks * size..(row + 1) * chunks * size;
             let (first, rest) = slices::split(slices::part_mut(memory, of_row), size);
             let head = row % heads;
-            let kernel = self.attention.describe(self.mask.of_head(row / heads, head, n_q)?, head);
+            // No key is left to see, but the unit of the sums depends on the parts of the mask.
+            let (mut short, block) = (ShortRows::default(), [0..n_q, 0..0]);
+            let mask = self.mask.of_block((row / heads, head), block, [n_q, n_k], &mut short)?;
+            let kernel = self.attention.describe(mask, head);
             let (sums, state) = slices::split(first, n_q * d_v);
             let mut whole = kernel.partial(d_k, MatMut::new(sums, n_q, d_v)?, state)?;
             for other in rest.chunks_exact_mut(size.max(1)) {

@@ -190,3 +190,57 @@ fn strides_that_lead_out_of_memory_are_refused() {
         "no head needs no memory"
     );
 }
+
+/// A mask whose rows are shorter than the keys: one number for all keys, or an end where the longest sequence ends.
+#[test]
+fn short_rows_of_a_mask_give_the_bits_of_whole_ones() {
+    const N: usize = 300;
+    let x = numbers(2 * 2 * N * 8, 1);
+    // Many queries, which are divided into blocks; and a few, whose keys are divided.
+    for (queries, keys) in [(N, N), (2, KEYS)] {
+        let k = numbers(2 * keys * 8, 2);
+        let q = Heads::new("query", &x[..2 * queries * 8], [1, 2, queries, 8]).unwrap();
+        let k = Heads::new("key", &k, [1, 2, keys, 8]).unwrap();
+        let column: Vec<f32> = numbers(2 * queries, 3)
+            .iter()
+            .map(|x| if *x > 0.8 { f32::NEG_INFINITY } else { *x })
+            .collect();
+        let written_out: Vec<f32> =
+            column.iter().flat_map(|x| core::iter::repeat_n(*x, keys)).collect();
+        let sees: Vec<bool> = column.iter().map(|x| *x > -0.5).collect();
+        let all_see: Vec<bool> = sees.iter().flat_map(|x| core::iter::repeat_n(*x, keys)).collect();
+        let (one, whole) = ([2, queries, 1], [2, queries, keys]);
+        // A mask that ends before the keys, beside the same one with what hides at its end.
+        let end = keys - 40;
+        let lengths = [end];
+        let short = numbers(end, 4);
+        let long = [&short[..], &[f32::NEG_INFINITY; 40]].concat();
+        let causal = Mask::NONE.causal(Position::BottomRight);
+        let cases = [
+            (
+                causal.bias(MaskTensor::new(&column, &one).unwrap()),
+                causal.bias(MaskTensor::new(&written_out, &whole).unwrap()),
+            ),
+            (
+                causal.allowed(MaskTensor::new(&sees, &one).unwrap()),
+                causal.allowed(MaskTensor::new(&all_see, &whole).unwrap()),
+            ),
+            (
+                causal.key_lengths(&lengths).bias(MaskTensor::new(&short, &[end]).unwrap()),
+                causal.key_lengths(&lengths).bias(MaskTensor::new(&long, &[keys]).unwrap()),
+            ),
+        ];
+        for (short, whole) in cases {
+            let [short, whole] = [short, whole].map(|mask| Attention::new().mask(mask));
+            for threads in [1, 2] {
+                let of = |attention: &Attention<'_>| {
+                    let (out, sums) = attention.forward_with_log_sum_exp(q, k, k).unwrap();
+                    let scores = attention.scores(Stage::Masked, q, k).unwrap();
+                    [bits(&out), bits(&sums), bits(&scores)]
+                };
+                let threads = Threads::new(threads).unwrap();
+                assert_eq!(threads.install(|| of(&short)), threads.install(|| of(&whole)));
+            }
+        }
+    }
+}

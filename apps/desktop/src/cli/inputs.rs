@@ -100,10 +100,9 @@ fn bytes_of_results(file: &SafeTensors<'_>, scores: bool) -> Result<u64> {
         new
     };
     let (k, v) = (with_past("past_key", "k"), with_past("past_value", "v"));
-    let (q, mask) = (shape("q").unwrap_or_default(), file.tensor("attn_mask").ok());
-    let mask = mask.as_ref().map(TensorView::shape);
+    let q = shape("q").unwrap_or_default();
     let present = file.tensor("past_key").is_ok();
-    limits::Call { q: &q, k: &k, v: &v, mask, scores, present }.bytes()
+    limits::Call { q: &q, k: &k, v: &v, scores, present }.bytes()
 }
 
 /// The numbers of tensor `name`, one a head of `q`, if the file has it.

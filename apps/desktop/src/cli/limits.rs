@@ -26,8 +26,6 @@ pub(crate) struct Call<'a> {
     pub(crate) q: &'a [usize],
     pub(crate) k: &'a [usize],
     pub(crate) v: &'a [usize],
-    /// The mask, as it stands in the file.
-    pub(crate) mask: Option<&'a [usize]>,
     /// Whether the scores are written.
     pub(crate) scores: bool,
     /// Whether keys and values are written.
@@ -56,12 +54,7 @@ impl Call<'_> {
             let [k, v] = [self.k, self.v].map(|shape| product(shape.iter().copied()));
             results = results.saturating_add(k).saturating_add(v);
         }
-        // A mask that repeats one column is written out for all keys.
-        let mask = self
-            .mask
-            .and_then(|shape| shape.split_last())
-            .map_or(0, |(_, rows)| product(rows.iter().copied()).saturating_mul(n_k as u64));
-        Ok(results.saturating_mul(2).saturating_add(mask).saturating_mul(size_of::<f32>() as u64))
+        Ok(results.saturating_mul(2).saturating_mul(size_of::<f32>() as u64))
     }
 }
 
