@@ -49,7 +49,7 @@ impl Figure {
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n\
              <figure class=\"regard\" aria-label=\"{title}\">\n{svg}<output class=\"tip\" aria-live=\"polite\"></output>\n\
              <script type=\"application/json\">{}</script>\n</figure>\n<script>\n{SCRIPT}</script>\n</html>\n",
-            told.replace("</", "<\\/") // a text may not end the script
+            told.replace('<', "\\u003c") // no text of the page ends the script or begins one within it
         );
         Ok(out)
     }

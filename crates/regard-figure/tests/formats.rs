@@ -121,7 +121,7 @@ fn a_png_of_many_cells_has_a_pixel_for_each() {
 fn a_page_has_all_numbers_and_needs_no_network() {
     use base64::Engine as _;
     let values = [0.0, 0.25, 1.0, f32::NAN, f32::NEG_INFINITY, 0.5];
-    let (rows, cols) = (tokens(&["</script>", "two"]), tokens(&["a", "Ġb", "c"]));
+    let (rows, cols) = (tokens(&["</script>", "two"]), tokens(&["<!--<script>", "Ġb", "c"]));
     let page = String::from_utf8(encode(Format::Html, &values, &rows, &cols)).unwrap();
     let addresses: Vec<&str> =
         page.match_indices("http").map(|(at, _)| &page[at..at + 26]).collect();
@@ -131,11 +131,13 @@ fn a_page_has_all_numbers_and_needs_no_network() {
         "{page}"
     );
     assert_eq!(page.matches("</script>").count(), 2, "no token ends a script");
+    // After these, a page waits for the end of a second script before that of the first.
+    assert_eq!((page.matches("<script").count(), page.matches("<!--").count()), (2, 0));
     let (_, data) = page.split_once("<script type=\"application/json\">").unwrap();
     let data: serde_json::Value =
         serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
     assert_eq!(data[0]["rows"][0], "</script>");
-    assert_eq!(data[0]["cols"][1], "␣b");
+    assert_eq!((&data[0]["cols"][0], &data[0]["cols"][1]), (&"<!--<script>".into(), &"␣b".into()));
     let numbers = data[0]["values"].as_str().unwrap();
     let numbers = base64::engine::general_purpose::STANDARD.decode(numbers).unwrap();
     assert_eq!(numbers, values.map(f32::to_le_bytes).concat());
