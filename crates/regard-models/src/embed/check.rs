@@ -2,15 +2,43 @@
 
 use crate::{Activation, Error, Head, Model, Placement, RopeScaling};
 
+/// Names that no crate of this kind can have, and what has them.
+const TAKEN: [(&str, &str); 5] = [
+    (
+        "as break const continue crate else enum extern false fn for if impl in let loop match mod move mut pub ref return self \
+         static struct super trait true type unsafe use where while async await dyn abstract become box do final gen macro \
+         override priv try typeof unsized virtual yield",
+        "a keyword of Rust",
+    ),
+    ("core std alloc test proc_macro", "a crate that comes with Rust"),
+    ("deps examples build incremental", "a folder in which Cargo builds"),
+    (
+        "con prn aux nul com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9",
+        "a device on Windows",
+    ),
+    (
+        "regard_embed regard_kernels bytemuck cpufeatures libm proc_macro2 quote safe_arch syn thiserror thiserror_impl \
+         unicode_ident wide",
+        "a crate that it depends on",
+    ),
+];
+
 /// `Ok` for the name of a crate.
 pub(super) fn name(name: &str) -> Result<(), Error> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
-    if first && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
-        return Ok(());
+    if !first || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+        return Err(Error::Input(format!(
+            "{name:?} is not a crate's name, which has letters, digits, - and _, and begins with a letter"
+        )));
     }
-    Err(Error::Input(format!(
-        "{name:?} is not a crate's name, which has letters, digits, - and _, and begins with a letter"
-    )))
+    // Rust writes _ for - in the name of a crate, and some file systems know no case.
+    let written = name.to_lowercase().replace('-', "_");
+    match TAKEN.iter().find(|(names, _)| names.split(' ').any(|taken| taken == written)) {
+        None => Ok(()),
+        Some((_, of)) => Err(Error::Input(format!(
+            "{name:?} cannot be the crate's name: it is the name of {of}"
+        ))),
+    }
 }
 
 /// `Ok` for a model whose every part the runtime has.
