@@ -5,7 +5,7 @@ use serde_json::Value;
 use web_time::{SystemTime, UNIX_EPOCH};
 
 use crate::jinja::{self, Fault};
-use crate::read::Settings;
+use crate::read::{Beside, Settings};
 use crate::{Checkpoint, Error};
 
 /// The most steps that a template may take besides those for the messages' length. A template of a real model takes some hundreds for
@@ -68,8 +68,8 @@ impl ChatTemplate {
     pub fn of(checkpoint: &Checkpoint) -> Result<Option<Self>, Error> {
         match checkpoint.settings() {
             Settings::Config(_) => {
-                let config = checkpoint.json("tokenizer_config.json")?.unwrap_or_default();
-                let file = checkpoint.file("chat_template.jinja", 64)?;
+                let config = checkpoint.json(Beside::TokenizerConfig)?.unwrap_or_default();
+                let file = checkpoint.file(Beside::ChatTemplate, 64)?;
                 let template = file.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 let template = template.or_else(|| text(&config["chat_template"]));
                 let tokens =

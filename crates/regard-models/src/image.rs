@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::read::Beside;
 use crate::{Checkpoint, Description, Error, Input};
 
 /// The most pixels of a resized image, also after its rows alone are resized: a setting of 20 bytes can ask for 65,535 × 65,535.
@@ -50,11 +51,11 @@ impl ImageProcessor {
     /// # Errors
     /// Names the file and the setting that is not known.
     pub fn of(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
-        const FILE: &str = "preprocessor_config.json";
+        const FILE: Beside = Beside::PreprocessorConfig;
         let Some(patches) = &description.embedding.patches else {
             return Err(Error::Input("the model reads tokens, not an image".into()));
         };
-        let path = checkpoint.path().join(FILE);
+        let path = checkpoint.path().join(FILE.name());
         let config = checkpoint.json(FILE)?.unwrap_or_default();
         let wrong =
             |key: &str| Error::file(&path, format!("{key} is {}, which is not known", config[key]));

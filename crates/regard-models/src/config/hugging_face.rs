@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{default, windows};
+use crate::read::Beside;
 use crate::{
     Activation, Biases, Block, Checkpoint, ClassPosition, Description, Embedding, Error, Head,
     LearnedPositions, Norm, NormKind, Patches, Placement, RelativeBias, Stack,
@@ -174,7 +175,7 @@ impl<'a> Config<'a> {
     /// family's default counts only where neither says it.
     fn ends(&self) -> Result<Vec<u32>, Error> {
         let mut ends = Vec::new();
-        let generation = self.checkpoint.json("generation_config.json")?;
+        let generation = self.checkpoint.json(Beside::GenerationConfig)?;
         if generation.is_none() || self.own("eos_token_id").is_some() {
             ends = self.ids("eos_token_id");
         }

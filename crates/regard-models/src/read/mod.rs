@@ -1,5 +1,6 @@
 //! The files of a model: which tensors are there, and their numbers.
 
+mod beside;
 mod files;
 mod gguf;
 mod safetensors;
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::beside::Beside;
 use self::files::{Files, room};
 pub(crate) use self::gguf::Metadata;
 use crate::{Error, Format, Tensor, step};
@@ -98,7 +100,7 @@ impl Checkpoint {
             let (metadata, tensors) = gguf::open(&files, &path)?;
             (path, Settings::Gguf(metadata), tensors)
         } else {
-            let config = Settings::Config(files.json(&path.join("config.json"))?);
+            let config = Settings::Config(files.json(&path.join(Beside::Config.name()))?);
             (path.to_owned(), config, safetensors::open(&files, path)?)
         };
         Ok(Self { path, files, settings, tensors, bytes_read: AtomicU64::new(0) })
@@ -109,14 +111,15 @@ impl Checkpoint {
         &self.path
     }
 
-    /// The files on the disk that hold the tensors and the tokenizer: what opening the model reads. There are none if the files
-    /// are in memory.
+    /// The files on the disk that belong to the model: those that hold its tensors, and those of the folder that
+    /// describe it. There are none if the files are in memory.
     pub fn files(&self) -> Vec<PathBuf> {
         if matches!(self.files, Files::Memory(_)) {
             return Vec::new();
         }
         let mut files: BTreeSet<_> = self.tensors.values().map(|s| s.file.clone()).collect();
-        files.extend(Some(self.path.join("tokenizer.json")).filter(|path| path.is_file()));
+        let beside = Beside::ALL.map(|file| self.path.join(file.name()));
+        files.extend(beside.into_iter().filter(|path| path.is_file()));
         files.into_iter().collect()
     }
 
@@ -137,7 +140,7 @@ impl Checkpoint {
     /// ```
     pub fn for_each_part(&self, part: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
         let mut files: BTreeSet<_> = self.tensors.values().map(|s| s.file.clone()).collect();
-        let beside = ["config.json", "tokenizer.json"].map(|name| self.path.join(name));
+        let beside = [Beside::Config, Beside::Tokenizer].map(|file| self.path.join(file.name()));
         files.extend(beside.into_iter().filter(|path| self.files.has(path)));
         let mut buffer = vec![0; 1 << 20];
         for path in files {
@@ -154,23 +157,47 @@ impl Checkpoint {
         Ok(())
     }
 
+    /// Reads all tensors, and returns the error that names the first one with a number that is not finite, if there is one.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    ///
+    /// ```
+    /// use regard_models::Checkpoint;
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let checkpoint = Checkpoint::open(format!("{models}/tiny-gpt2"))?;
+    /// assert!(checkpoint.not_finite()?.is_none());
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn not_finite(&self) -> Result<Option<Error>, Error> {
+        for (name, stored) in &self.tensors {
+            let known = stored.kind.1.is_some();
+            let numbers = if known { self.read(name)?.to_f32() } else { Vec::new() };
+            if let Some((at, x)) = numbers.iter().enumerate().find(|(_, x)| !x.is_finite()) {
+                let what = format!("holds {x}, which is number {at} of {}", numbers.len());
+                return Ok(Some(Error::tensor(&stored.file, name, what)));
+            }
+        }
+        Ok(None)
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The content of a file of the folder, or `None` if the folder has no file of this name. What is made of the content takes
+    /// The content of a file of the folder, or `None` if the folder does not have it. What is made of the content takes
     /// `expansion` times its bytes, which must have [`room`] beside the tensors.
-    pub(crate) fn file(&self, name: &str, expansion: u64) -> Result<Option<Vec<u8>>, Error> {
-        let path = self.path.join(name);
+    pub(crate) fn file(&self, file: Beside, expansion: u64) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.path.join(file.name());
         if !self.files.has(&path) {
             return Ok(None);
         }
         self.files.read(&path, room(self.bytes()) / expansion).map(Some)
     }
 
-    /// The content of a JSON file of the folder, or `None` if the folder has no file of this name.
-    pub(crate) fn json(&self, name: &str) -> Result<Option<serde_json::Value>, Error> {
-        let path = self.path.join(name);
+    /// The content of a JSON file of the folder, or `None` if the folder does not have it.
+    pub(crate) fn json(&self, file: Beside) -> Result<Option<serde_json::Value>, Error> {
+        let path = self.path.join(file.name());
         if self.files.has(&path) { self.files.json(&path).map(Some) } else { Ok(None) }
     }
 

@@ -6,12 +6,12 @@ use std::path::Path;
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 
-use super::Stored;
 use super::files::{Files, room};
+use super::{Beside, Stored};
 use crate::{Error, Format};
 
 const WHOLE: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
+const INDEX: &str = Beside::Index.name();
 
 /// The most bytes of a header: as many as the crate `safetensors` allows.
 const MOST: u64 = 100_000_000;

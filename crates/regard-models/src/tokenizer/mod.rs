@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tokenizers::models::ModelWrapper;
 use tokenizers::{EncodeInput, Encoding};
 
-use crate::read::Settings;
+use crate::read::{Beside, Settings};
 use crate::{Checkpoint, Error, Input};
 
 /// How many times its tokenizer.json a tokenizer takes in memory, at most: a token of one letter takes 9 bytes there, and a place
@@ -51,10 +51,10 @@ impl Tokenizer {
     pub fn of(checkpoint: &Checkpoint, vocabulary: usize) -> Result<Option<Self>, Error> {
         let (path, mut tokenizer) = match checkpoint.settings() {
             Settings::Config(_) => {
-                let Some(json) = checkpoint.file("tokenizer.json", EXPANSION)? else {
+                let Some(json) = checkpoint.file(Beside::Tokenizer, EXPANSION)? else {
                     return Ok(None);
                 };
-                let path = checkpoint.path().join("tokenizer.json");
+                let path = checkpoint.path().join(Beside::Tokenizer.name());
                 let not_read = |e: &dyn core::fmt::Display| {
                     Error::file(&path, format!("is no tokenizer that can be read: {e}"))
                 };
