@@ -44,6 +44,19 @@ pub enum Error {
     #[error("{0}")]
     Input(String),
 
+    /// Logits are NaN, so none of them is the largest.
+    #[error(
+        "{count} of {of} logits are NaN, the first that of {first}: its weights hold NaN, or its numbers grow beyond the largest one"
+    )]
+    Nan {
+        /// How many logits are NaN.
+        count: usize,
+        /// The number of logits.
+        of: usize,
+        /// The first token, or the first class, whose logit is NaN.
+        first: usize,
+    },
+
     /// A computation cannot be done, because memory has no room for it.
     #[error(transparent)]
     Compute(#[from] regard::Error),

@@ -38,10 +38,10 @@ pub use self::description::{
     NormKind, Patches, Placement, RelativeBias, RopeScaling, Rotary, Stack,
 };
 pub use self::error::Error;
-pub use self::forward::{Input, Trace, Values};
+pub use self::forward::{Input, Output, Trace, Values};
 pub use self::image::ImageProcessor;
 pub use self::model::{Baseline, Model, Pass};
-pub use self::probability::probabilities;
+pub use self::probability::{check_logits, probabilities};
 pub use self::read::Checkpoint;
 pub use self::reading::{ChangedReading, Reading};
 pub use self::score::{Hidden, Rounded, Score};

@@ -1,6 +1,9 @@
-//! How much memory a run takes, told before it is taken.
+//! How much memory a run takes, told before it is taken. No number of tokens wraps around: an estimate ends at the largest number.
 
-use crate::{Description, Head, Stack};
+use crate::forward::stacks;
+use crate::{Description, Head, HeadAddress, Stack};
+
+const NUMBER: u64 = size_of::<f32>() as u64;
 
 impl Description {
     /// An estimate of the bytes that a run takes besides the weights: over `tokens` tokens (of an encoder and of a decoder;
@@ -14,42 +17,94 @@ impl Description {
             // outputs (twice: by head and by token), or the hidden features, each twice while a linear layer writes them.
             let attention = 3 * q + 2 * kv;
             let features = 4 * self.width + attention.max(3 * block.hidden);
-            let bias = if block.relative.is_some() { block.heads * tokens } else { 0 };
-            tokens as u64 * (features + bias) as u64 + others as u64 * 2 * kv as u64
+            let bias =
+                if block.relative.is_some() { product(&[block.heads, tokens, tokens]) } else { 0 };
+            sum([product(&[tokens, features]), bias, product(&[others, 2, kv])])
         };
         let outputs = match self.head {
-            Head::Tokens { .. } => 2 * rows as u64 * self.vocabulary as u64,
+            Head::Tokens { .. } => product(&[2, rows, self.vocabulary]),
             Head::None | Head::Classes { .. } | Head::Other { .. } => 0,
         };
         let [first, second] = tokens;
         let stacks = match &self.encoder {
             Some(encoder) => {
-                let memory = (first * self.width) as u64;
-                memory + stack(encoder, first, 0).max(stack(&self.stack, second, first))
+                let larger = stack(encoder, first, 0).max(stack(&self.stack, second, first));
+                sum([product(&[first, self.width]), larger])
             }
             None => stack(&self.stack, first, 0),
         };
-        size_of::<f32>() as u64 * (stacks + outputs)
+        sum([stacks, outputs]).saturating_mul(NUMBER)
     }
 
     /// The bytes of the keys and values of `tokens` tokens that a text being written keeps.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let gpt = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
+    /// assert!(gpt.cache_bytes(1) > 0);
+    /// assert_eq!(gpt.cache_bytes(usize::MAX), u64::MAX); // no memory holds them, and the number says so
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
     pub fn cache_bytes(&self, tokens: usize) -> u64 {
         let block = &self.stack.block;
-        let numbers = 2 * block.kv_heads * block.head_size * self.stack.layers();
-        size_of::<f32>() as u64 * numbers as u64 * tokens as u64
+        let factors = [2, block.kv_heads, block.head_size, self.stack.layers(), tokens];
+        product(&factors).saturating_mul(NUMBER)
     }
 
     /// The bytes of the attention weights of all heads, which a trace keeps: `tokens` as for [`run_bytes`](Self::run_bytes).
     pub fn attention_bytes(&self, tokens: [usize; 2]) -> u64 {
-        let [first, second] = tokens;
-        let heads = |stack: &Stack| (stack.layers() * stack.block.heads) as u64;
-        let numbers = match &self.encoder {
-            Some(encoder) => {
-                let decoder = heads(&self.stack) * (second * (second + first)) as u64;
-                heads(encoder) * (first * first) as u64 + decoder
-            }
-            None => heads(&self.stack) * (first * first) as u64,
-        };
-        size_of::<f32>() as u64 * numbers
+        let mut places = self.places();
+        places.retain(|place| place.ends_with("hook_pattern"));
+        self.place_bytes(&places, tokens)
     }
+
+    /// The bytes of the numbers at these places, whose names are those of [`places`](Self::places): what keeping them takes on
+    /// top of [`run_bytes`](Self::run_bytes).
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let gpt = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
+    /// let bytes = gpt.place_bytes(&["blocks.0.attn.hook_pattern"], [10, 0]);
+    /// assert_eq!(bytes, 4 * 4 * 10 * 10); // 4 heads
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn place_bytes<S: AsRef<str>>(&self, places: &[S], tokens: [usize; 2]) -> u64 {
+        sum(places.iter().map(|place| self.numbers_at(place.as_ref(), tokens)))
+            .saturating_mul(NUMBER)
+    }
+
+    /// The bytes that a [`score`](crate::Pass::score) keeps on top of [`run_bytes`](Self::run_bytes): the queries and the keys of
+    /// its layer.
+    pub fn score_bytes(&self, head: HeadAddress, tokens: [usize; 2]) -> u64 {
+        let places = ["hook_q", "hook_k"].map(|name| format!("{}.{name}", head.places()));
+        // Before and after the rotary position.
+        self.place_bytes(&places, tokens).saturating_mul(2)
+    }
+
+    /// The numbers at a place.
+    fn numbers_at(&self, place: &str, [first, second]: [usize; 2]) -> u64 {
+        let stacks = stacks(self);
+        let of_place = |(prefix, _): &&(&str, &Stack)| place.starts_with(prefix);
+        let (prefix, stack) = stacks.iter().find(of_place).unwrap_or(&stacks[0]);
+        let block = &stack.block;
+        let tokens = if *prefix == "decoder" { second } else { first };
+        let keys = if place.contains("cross_attn.") { first } else { tokens };
+        match place.rsplit('.').next().unwrap_or_default() {
+            "hook_q" | "hook_rot_q" | "hook_z" => product(&[tokens, block.heads, block.head_size]),
+            "hook_k" | "hook_rot_k" | "hook_v" => product(&[keys, block.kv_heads, block.head_size]),
+            "hook_attn_scores" | "hook_pattern" => product(&[block.heads, tokens, keys]),
+            "hook_pre" | "hook_pre_linear" | "hook_post" => product(&[tokens, block.hidden]),
+            _ => product(&[tokens, self.width]),
+        }
+    }
+}
+
+fn product(factors: &[usize]) -> u64 {
+    factors.iter().fold(1, |product, factor| product.saturating_mul(*factor as u64))
+}
+
+fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
 }

@@ -8,7 +8,7 @@ use std::thread;
 use regard::Linear;
 
 use crate::change::Plan;
-use crate::forward::{Keep, Runner, Streams, TRANSFORMERS, matches, normed};
+use crate::forward::{Keep, Runner, Streams, normed};
 use crate::weights::{Tokens, Weights};
 use crate::{
     Change, Checkpoint, ClassPosition, Description, Error, Head, Input, Tokenizer, Trace, Values,
@@ -220,9 +220,8 @@ impl<'m> Pass<'m> {
     /// ```
     #[must_use]
     pub fn keep_as_transformers(self) -> Self {
-        let places = self.model.description.places();
-        let needed = |place: &String| TRANSFORMERS.iter().any(|pattern| matches(pattern, place));
-        self.keep(places.into_iter().filter(needed))
+        let outputs = self.model.description.outputs();
+        self.keep(outputs.into_iter().flat_map(|output| output.places))
     }
 
     /// Computes the logits of the last position alone: [1, vocabulary].

@@ -4,7 +4,7 @@
 //! and softmax. The forward pass computes them for all pairs at once; here they are told for one pair, from the queries and
 //! keys that a trace keeps, beside the same steps in `f64`.
 
-use regard::{Attention, Heads, Stage, Temperature};
+use regard::{Attention, Heads, Mask, MaskTensor, Stage, Temperature};
 use serde::{Deserialize, Serialize};
 
 use crate::change::temperature;
@@ -149,7 +149,7 @@ impl Pass<'_> {
 
         let turned = block.rotary.is_some() && !cross;
         let place = |name: &str| format!("{}.{name}", head.places());
-        let mut keep = vec!["hook_q", "hook_k", "hook_attn_scores", "hook_pattern"];
+        let mut keep = vec!["hook_q", "hook_k"];
         if turned {
             keep.extend(["hook_rot_q", "hook_rot_k"]);
         }
@@ -164,13 +164,11 @@ impl Pass<'_> {
         let (last_q, all_k) =
             if turned { (kept("hook_rot_q")?, kept("hook_rot_k")?) } else { (first_q, first_k) };
         let q = vector(last_q, query, head.head);
-        let row = |values: &Values| {
+        let bias = if cross { None } else { self.bias(&head, stack, [queries, keys]) };
+        let bias = bias.map(|bias| {
             let start = (head.head * queries + query) * keys;
-            values.data[start..start + keys].to_vec()
-        };
-        let scores = row(kept("hook_attn_scores")?);
-        let bias =
-            if cross { None } else { self.bias(&head, stack, [queries, keys]) }.map(|x| row(&x));
+            bias.data[start..start + keys].to_vec()
+        });
         let hidden = |key| {
             let cut = Change::Cut { head, query, key };
             let cut = self.changes.contains(&cut).then_some(Hidden::Cut);
@@ -183,14 +181,17 @@ impl Pass<'_> {
         };
 
         let k = vector(all_k, key, kv_head);
+        // A row of scores has the same bits alone as among all others.
+        let all_k: Vec<f32> = (0..keys).flat_map(|j| vector(all_k, j, kv_head)).collect();
+        let seen: Vec<bool> = (0..keys).map(|j| hidden(j).is_none()).collect();
+        let [scores, weights] = steps.row(&q, &all_k, &seen, bias.as_deref())?;
         let [dot, scaled, capped] = steps.of(&q, &k)?;
         let products: Vec<f64> =
             q.iter().zip(&k).map(|(q, k)| f64::from(*q) * f64::from(*k)).collect();
         let reference = |j: usize| {
             let bias = bias.as_ref().map_or(0.0, |bias| f64::from(bias[j]));
-            let seen = hidden(j).is_none();
-            if seen {
-                steps.reference(&q, &vector(all_k, j, kv_head)) + bias
+            if seen[j] {
+                steps.reference(&q, &all_k[j * q.len()..][..q.len()]) + bias
             } else {
                 f64::NEG_INFINITY
             }
@@ -221,7 +222,7 @@ impl Pass<'_> {
             temperature: steps.temperature.get(),
             maximum: (maximum > f32::NEG_INFINITY).then_some(maximum),
             sum,
-            weight: Rounded::new(row(kept("hook_pattern")?)[key], reference),
+            weight: Rounded::new(weights[key], reference),
         })
     }
 
@@ -279,6 +280,30 @@ impl Steps {
             score(scaled, Stage::Raw)?,
             score(capped, Stage::Softcapped)?,
         ])
+    }
+
+    /// The scores and the weights of a query and all `keys` \[keys, head size\], of which it sees some.
+    fn row(
+        &self,
+        q: &[f32],
+        keys: &[f32],
+        seen: &[bool],
+        bias: Option<&[f32]>,
+    ) -> Result<[Vec<f32>; 2], Error> {
+        let q = Heads::new("the query", q, [1, 1, 1, q.len()])?;
+        let [.., size] = q.shape();
+        let keys = Heads::new("the keys", keys, [1, 1, seen.len(), size])?;
+        let mut mask = Mask::NONE.allowed(MaskTensor::new(seen, &[seen.len()])?);
+        if let Some(bias) = bias {
+            mask = mask.bias(MaskTensor::new(bias, &[bias.len()])?);
+        }
+        let mut attention =
+            Attention::new().scale(self.scale).temperature(self.temperature).mask(mask);
+        if let Some(cap) = self.softcap {
+            attention = attention.softcap(cap);
+        }
+        let row = |stage| Ok::<_, Error>(attention.scores(stage, q, keys)?.into_vec());
+        Ok([row(Stage::Masked)?, row(Stage::Weights)?])
     }
 
     /// The score before the bias, in `f64`.

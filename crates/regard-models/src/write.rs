@@ -4,7 +4,7 @@ use rand_mt::Mt;
 
 use crate::change::Plan;
 use crate::forward::{Caches, Keep, Runner};
-use crate::{Change, Error, Head, Input, Model};
+use crate::{Change, Error, Head, Input, Model, Values, check_logits};
 
 /// How the next token is chosen.
 ///
@@ -47,7 +47,7 @@ impl Sampler {
         Ok(Self { temperature, random: Mt::new(seed) })
     }
 
-    /// The id of the token, or `None` if there are no logits.
+    /// The id of the token, or `None` if there are no logits. [`check_logits`] tells whether all of them are numbers.
     pub fn choose(&mut self, logits: &[f32]) -> Option<u32> {
         let best =
             (0..logits.len()).reduce(|best, i| if logits[i] > logits[best] { i } else { best })?;
@@ -174,7 +174,9 @@ impl Writing<'_> {
         runner.caches = self.caches.as_mut();
         runner.last_only = true;
         let (trace, _) = runner.run(core::slice::from_ref(&self.input))?;
-        let next = trace.logits.as_ref().and_then(|logits| self.sampler.choose(logits.last()));
+        let logits = trace.logits.as_ref().map_or(&[][..], Values::last);
+        check_logits(logits)?;
+        let next = self.sampler.choose(logits);
         let ids = if decoding { &mut self.input.decoder_ids } else { &mut self.input.ids };
         ids.splice(..0, cached);
         ids.extend(next);

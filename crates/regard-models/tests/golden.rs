@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use regard_models::{Ablation, Change, HeadAddress, Input, Model, Values};
-use regard_tests::models::golden;
+use regard_tests::models::{FAMILIES, golden};
 use safetensors::{Dtype, SafeTensors};
 
 /// Expected tensors by name; ids are widened to f32, which holds them exactly.
@@ -269,5 +269,24 @@ fn a_head_is_read_as_it_is_written() {
     }
     for wrong in ["", "3", "a.b", "cross.1", "1.2.3", "other.1.2"] {
         assert!(wrong.parse::<HeadAddress>().is_err(), "{wrong}");
+    }
+}
+
+/// The memory that is told for places is that of the numbers which a run keeps there.
+#[test]
+fn places_take_the_memory_that_is_told() {
+    for family in FAMILIES {
+        let folder = golden(family);
+        let (model, expected) =
+            (Model::open(&folder).unwrap(), Expected::of(&folder.join("expected.safetensors")));
+        let input = expected.input();
+        let description = model.description();
+        let trace = model.pass().keep(["*"]).run(&input).unwrap();
+        let lengths = [model.tokens(&input), input.decoder_ids.len()];
+        for place in description.places() {
+            let kept = trace.get(&place).unwrap_or_else(|| panic!("{family} keeps no {place}"));
+            let bytes = size_of_val(kept.data.as_slice()) as u64;
+            assert_eq!(description.place_bytes(&[&place], lengths), bytes, "{family}: {place}");
+        }
     }
 }

@@ -210,8 +210,13 @@ impl Measured {
             let trace = model.pass().keep(patterns.clone()).run(&Input::tokens(text))?;
             for place in trace.places() {
                 let most = largest.entry(place.to_owned()).or_insert(0.0_f32);
-                let numbers = trace.get(place).map(|values| values.data.as_slice());
-                *most = numbers.unwrap_or_default().iter().fold(*most, |most, x| most.max(x.abs()));
+                let numbers = trace.get(place).map_or(&[][..], |values| values.data.as_slice());
+                if numbers.iter().any(|x| !x.is_finite()) {
+                    return Err(Error::Input(format!(
+                        "the numbers at {place} are not finite, and no integer stands for them"
+                    )));
+                }
+                *most = numbers.iter().fold(*most, |most, x| most.max(x.abs()));
             }
         }
         Ok(Self(largest))

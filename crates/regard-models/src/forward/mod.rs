@@ -104,6 +104,11 @@ impl Trace {
         self.kept.get(place)
     }
 
+    /// Takes the numbers at a place out of the trace, if it was kept.
+    pub fn take(&mut self, place: &str) -> Option<Values> {
+        self.kept.remove(place)
+    }
+
     /// The names of the places that were kept, in alphabetical order.
     pub fn places(&self) -> impl Iterator<Item = &str> {
         self.kept.keys().map(String::as_str)
@@ -114,67 +119,72 @@ impl Trace {
         self.logits.as_ref()
     }
 
-    /// The same place of each layer, one after another: \[layers, …\].
-    fn layers(&self, prefix: &str, place: &str, layers: usize) -> Option<Values> {
-        let mut all = Values { shape: vec![layers], data: Vec::new() };
-        for layer in 0..layers {
-            let values = self.get(&format!("{prefix}.{layer}.{place}"))?;
-            all.shape = [&[layers], values.shape.as_slice()].concat();
-            all.data.extend_from_slice(&values.data);
-        }
-        Some(all)
-    }
-
     /// What transformers gives with `output_attentions` and `output_hidden_states`, by name, as far as the places were kept:
-    /// `attentions` \[layers, heads, n, n\], `hidden_states` \[layers + 1, n, width\] (the last entry after the final norm,
-    /// except for models of images), `residual_last` (before it), `last_hidden_state` (after it) and `logits`. Of a model with
-    /// an encoder and a decoder the names begin with `encoder_` and `decoder_`, and there is `cross_attentions`.
+    /// [`Description::outputs`] tells the names and shapes.
     pub fn as_transformers(&self, description: &Description) -> BTreeMap<String, Values> {
-        let mut outputs = BTreeMap::new();
-        for (prefix, stack) in stacks(description) {
-            let layers = stack.layers();
-            let name = |name: &str| {
-                if prefix == "blocks" { name.to_owned() } else { format!("{prefix}_{name}") }
-            };
-            let mut add = |name: String, values: Option<Values>| {
-                outputs.extend(values.map(|values| (name, values)));
-            };
-            add(name("attentions"), self.layers(prefix, "attn.hook_pattern", layers));
-            if stack.cross {
-                add(
-                    "cross_attentions".into(),
-                    self.layers(prefix, "cross_attn.hook_pattern", layers),
-                );
-            }
-            let place = format!("{prefix}.{}.{}", layers.saturating_sub(1), layer_output(stack));
-            let residual = self.get(&place);
-            let normed =
-                if stack.final_norm.is_some() { self.get(final_norm(prefix)) } else { residual };
-            let last = if stack.hidden_after_norm { normed } else { residual };
-            if let (Some(mut hidden), Some(last)) =
-                (self.layers(prefix, "hook_resid_pre", layers), last)
-            {
-                hidden.data.extend_from_slice(&last.data);
-                hidden.shape = [&[layers + 1], last.shape.as_slice()].concat();
-                add(name("hidden_states"), Some(hidden));
-            }
-            add(name("residual_last"), residual.cloned());
-            add(name("last_hidden_state"), normed.cloned());
-        }
+        let of_output = |output: Output| {
+            let values: Option<Vec<&Values>> =
+                output.places.iter().map(|place| self.get(place)).collect();
+            let (values, last) = (values.as_deref()?, values.as_deref()?.last()?);
+            let layers: &[usize] = if output.is_stacked { &[values.len()] } else { &[] };
+            let shape = [layers, &last.shape].concat();
+            let mut data = Vec::with_capacity(shape.iter().product());
+            values.iter().for_each(|values| data.extend_from_slice(&values.data));
+            Some((output.name, Values { shape, data }))
+        };
+        let mut outputs: BTreeMap<_, _> =
+            description.outputs().into_iter().filter_map(of_output).collect();
         outputs.extend(self.logits.clone().map(|logits| ("logits".to_owned(), logits)));
         outputs
     }
 }
 
-/// The patterns of the places that [`Trace::as_transformers`] needs.
-pub(crate) const TRANSFORMERS: [&str; 6] = [
-    "*hook_pattern",
-    "*hook_resid_pre",
-    "*hook_resid_post",
-    "*hook_normalized_resid_post",
-    "*ln_final.hook_normalized",
-    "*_final_ln.hook_normalized",
-];
+/// A tensor that transformers gives, and the places of a forward pass that it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Transformers' name.
+    pub name: String,
+    /// The places, in order; none of the logits.
+    pub places: Vec<String>,
+    /// Whether the places lie one after another along a first dimension, layer by layer.
+    pub is_stacked: bool,
+}
+
+impl Description {
+    /// What transformers gives with `output_attentions` and `output_hidden_states`: `logits`, `attentions` \[layers, heads, n, n\],
+    /// `hidden_states` \[layers + 1, n, width\] (the last entry after the final norm, except for models of images),
+    /// `residual_last` (before it) and `last_hidden_state` (after it). Of a model with an encoder and a decoder the names begin
+    /// with `encoder_` and `decoder_`, and there is `cross_attentions`.
+    pub fn outputs(&self) -> Vec<Output> {
+        let logits = Output { name: "logits".to_owned(), places: Vec::new(), is_stacked: false };
+        let mut outputs = vec![logits];
+        for (prefix, stack) in stacks(self) {
+            let layers = stack.layers();
+            let each = |place: &str| -> Vec<String> {
+                (0..layers).map(|layer| format!("{prefix}.{layer}.{place}")).collect()
+            };
+            let name = |name: &str| {
+                if prefix == "blocks" { name.to_owned() } else { format!("{prefix}_{name}") }
+            };
+            let residual = format!("{prefix}.{}.{}", layers.saturating_sub(1), layer_output(stack));
+            let normed = stack.final_norm.map_or(residual.as_str(), |_| final_norm(prefix));
+            let normed = normed.to_owned();
+            let last = if stack.hidden_after_norm { &normed } else { &residual };
+            let hidden = [each("hook_resid_pre"), vec![last.clone()]].concat();
+            let mut add = |name: String, places: Vec<String>, is_stacked: bool| {
+                outputs.push(Output { name, places, is_stacked });
+            };
+            add(name("attentions"), each("attn.hook_pattern"), true);
+            if stack.cross {
+                add("cross_attentions".to_owned(), each("cross_attn.hook_pattern"), true);
+            }
+            add(name("hidden_states"), hidden, true);
+            add(name("residual_last"), vec![residual], false);
+            add(name("last_hidden_state"), vec![normed], false);
+        }
+        outputs
+    }
+}
 
 /// What an input must be for a model.
 pub(crate) fn check(input: &Input, description: &Description) -> Result<(), Error> {
