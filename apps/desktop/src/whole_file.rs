@@ -141,8 +141,9 @@ impl Listed {
     /// Creates a temporary file in a folder, locks it and lists it. A signal between the steps waits for the list.
     fn create(folder: &Path) -> io::Result<(NamedTempFile, Self)> {
         static HANDLER: Once = Once::new();
-        // Without a handler, Ctrl-C would leave the file.
-        HANDLER.call_once(|| drop(ctrlc::set_handler(remove_and_exit)));
+        // Without a handler, Ctrl-C would leave the file. Where the caller lets the program ignore Ctrl-C (`nohup`, a script's job
+        // in the background), it goes on being ignored.
+        HANDLER.call_once(|| drop(ctrlc::try_set_handler(remove_and_exit)));
         let mut listed = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
         let temporary = loop {
             let mut builder = tempfile::Builder::new();

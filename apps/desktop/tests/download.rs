@@ -12,6 +12,8 @@ use std::path::Path;
 #[cfg(unix)]
 use std::process::Stdio;
 use std::process::{Command, Output};
+#[cfg(unix)]
+use std::sync::Once;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -231,22 +233,15 @@ fn large_blobs(home: &Path) -> Vec<u64> {
     sizes.filter(|size| *size > 30_000).collect()
 }
 
+/// Starts a download by a command, and sends it Ctrl-C when half of the weights are there: whether it ends well, and the bytes of
+/// that half.
 #[cfg(unix)]
-#[test]
-fn a_download_that_ctrl_c_ends_goes_on_where_it_ended() {
-    let faults = Faults { waits: Some(Duration::from_secs(3)), ..Faults::default() };
-    let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", faults));
-    let home = folder.path("");
+fn interrupted(mut command: Command, home: &Path) -> (bool, u64) {
     let half = fs::metadata(golden("tiny-gpt2/model.safetensors")).unwrap().len() / 2;
-    let mut download = command(&server, &home, env!("CARGO_BIN_EXE_regard"))
-        .args(GENERATE)
-        .arg("--download")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let command = command.args(GENERATE).arg("--download").stdout(Stdio::null());
+    let mut download = command.stderr(Stdio::null()).spawn().unwrap();
     let mut tries = 0;
-    while large_blobs(&home) != [half] {
+    while large_blobs(home) != [half] {
         assert!(
             download.try_wait().unwrap().is_none() && tries < 1000,
             "the first half is not there"
@@ -256,7 +251,36 @@ fn a_download_that_ctrl_c_ends_goes_on_where_it_ended() {
     }
     let pid = download.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    assert!(!download.wait().unwrap().success());
+    (download.wait().unwrap().success(), half)
+}
+
+/// A signal that this process handles, and does not ignore, has its default effect in the programs that it starts.
+#[cfg(unix)]
+fn let_programs_obey_ctrl_c() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| ctrlc::set_handler(|| std::process::abort()).unwrap());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_download_that_ignores_ctrl_c_goes_on() {
+    let faults = Faults { waits: Some(Duration::from_secs(1)), ..Faults::default() };
+    let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", faults));
+    let home = folder.path("");
+    let mut ignoring = command(&server, &home, "sh");
+    ignoring.args(["-c", "trap '' INT; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_regard")]);
+    assert!(interrupted(ignoring, &home).0);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_download_that_ctrl_c_ends_goes_on_where_it_ended() {
+    let_programs_obey_ctrl_c();
+    let faults = Faults { waits: Some(Duration::from_secs(3)), ..Faults::default() };
+    let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", faults));
+    let home = folder.path("");
+    let (well, half) = interrupted(command(&server, &home, env!("CARGO_BIN_EXE_regard")), &home);
+    assert!(!well);
     let repository = home.join("hub/models--some--tiny");
     assert!(!repository.join("refs/main").exists());
     let incomplete =

@@ -7,6 +7,7 @@ use core::time::Duration;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Once;
 use std::thread;
 
 use regard_tests::attention_files::Folder;
@@ -18,17 +19,26 @@ fn names(folder: &Path) -> Vec<String> {
     files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
 }
 
+/// The programs that this process starts do not ignore Ctrl-C, even if the process that started this one makes it ignore it: a
+/// signal that is handled, and not ignored, has its default effect in a new program.
+fn let_programs_obey_ctrl_c() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| ctrlc::set_handler(|| std::process::abort()).unwrap());
+}
+
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models/tiny-llama");
+
 /// Traces a long text, whose file takes long enough to write that a signal comes in between. A try in which the file was whole
 /// by then is made again.
 #[test]
 fn a_trace_that_ctrl_c_ends_leaves_no_file() {
-    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models/tiny-llama");
+    let_programs_obey_ctrl_c();
     let ids = vec!["7"; 1500].join(",");
     for _ in 0..10 {
         let folder = Folder::new();
         let (place, output) = (folder.path(""), folder.path("out.safetensors"));
         let mut trace = Command::new(env!("CARGO_BIN_EXE_regard"))
-            .args(["trace", model, "--ids", &ids, "--output", output.to_str().unwrap()])
+            .args(["trace", MODEL, "--ids", &ids, "--output", output.to_str().unwrap()])
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
@@ -49,4 +59,26 @@ fn a_trace_that_ctrl_c_ends_leaves_no_file() {
         return;
     }
     panic!("no signal came before the file was whole");
+}
+
+/// `nohup`, and a script that starts a job in the background, let it ignore the signal.
+#[test]
+fn a_trace_that_ignores_ctrl_c_goes_on() {
+    let folder = Folder::new();
+    let (place, output) = (folder.path(""), folder.path("out.safetensors"));
+    let ids = vec!["7"; 500].join(",");
+    let ignoring = "trap '' INT; exec \"$0\" \"$@\"";
+    let mut trace = Command::new("sh")
+        .args(["-c", ignoring, env!("CARGO_BIN_EXE_regard"), "trace", MODEL, "--ids", &ids])
+        .args(["--output", output.to_str().unwrap()])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while names(&place).is_empty() && trace.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_micros(200));
+    }
+    let pid = trace.id().to_string();
+    Command::new("kill").args(["-INT", &pid]).stderr(Stdio::null()).status().unwrap();
+    assert!(trace.wait().unwrap().success());
+    assert!(SafeTensors::deserialize(&fs::read(&output).unwrap()).is_ok());
 }
