@@ -1,5 +1,5 @@
 use regard_kernels::Tier;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::timing::Timing;
 use crate::{Operation, Shape};
@@ -87,8 +87,8 @@ impl Line {
         )
     }
 
-    /// A JSON object, on one line.
-    pub fn json(&self) -> String {
+    /// The same as JSON, for programs.
+    pub fn json(&self) -> Value {
         let mut line = json!({
             "op": self.operation.name(),
             "impl": self.name,
@@ -105,7 +105,7 @@ impl Line {
         if self.operation == Operation::Softmax {
             line["ns_per_element"] = self.ns_per_element().into();
         }
-        format!("{line}\n")
+        line
     }
 }
 

@@ -50,9 +50,9 @@ impl ModelLine {
         format!("{}\n", self.text)
     }
 
-    /// A JSON object, on one line.
-    pub fn json(&self) -> String {
-        format!("{}\n", self.json)
+    /// The same as JSON, for programs.
+    pub fn json(&self) -> &Value {
+        &self.json
     }
 }
 

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use directories::ProjectDirs;
+use regard_heads::Stream;
 use regard_models::Checkpoint;
 use regard_ui::host::{Answer, BOOK, Host, Question, Work};
 use regard_ui::model::Cached;
 
 use crate::cli::models::open;
-use crate::{hub, whole_file};
+use crate::{hub, opened, whole_file};
 
 /// This machine.
 pub struct Native;
@@ -18,6 +19,10 @@ pub struct Native;
 impl Host for Native {
     fn spawn(&self, name: &str, work: Work) -> io::Result<()> {
         thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Stream>> {
+        opened::stream(path)
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {

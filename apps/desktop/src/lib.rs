@@ -5,6 +5,7 @@ mod bundled;
 pub mod cli;
 pub mod host;
 mod hub;
+mod opened;
 mod say;
 mod whole_file;
 mod window;

@@ -1,42 +1,80 @@
-//! Text for the terminal.
+//! What the program prints: the one place that decides what of it is escaped, by its type.
 //!
-//! Names of tensors, tokens and files come from others. A terminal obeys the control characters in them, so everything that
-//! is printed passes through this file.
+//! | type | for | control characters |
+//! |---|---|---|
+//! | [`Text`], [`tell`] | people | `\u{…}`, but for the program's own colours |
+//! | [`Data::json`] | programs | JSON's escapes, `\u0085`: the text that is parsed is the same |
+//! | [`Data::new`] | programs | as they are in a file or a pipe; `\u{…}` on a terminal |
+//!
+//! Names of tensors, tokens and files come from others. A terminal obeys the control characters in them, DEL, C1 and those that
+//! change the direction of writing included, which JSON allows within strings. They are escaped wherever JSON is printed, also
+//! in a pipe: what a program prints does not depend on where it goes, and a pipe may end at a terminal (`| head`).
 
-use core::fmt::Display;
+use core::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write};
+
+use serde::Serialize;
+
+/// Text that people read, with colours where the terminal has them.
+pub(crate) struct Text(pub(crate) String);
+
+/// Data that programs read.
+pub(crate) struct Data(String);
+
+impl Data {
+    /// A text that is not the program's own words: a script, a page, what a model writes.
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// A value as JSON on one line.
+    pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<Self> {
+        Ok(Self(in_json(&serde_json::to_string(value)?)))
+    }
+
+    /// A value as JSON with a line for each element.
+    pub(crate) fn pretty_json(value: &impl Serialize) -> serde_json::Result<Self> {
+        Ok(Self(in_json(&serde_json::to_string_pretty(value)?)))
+    }
+}
+
+/// Text or data.
+pub(crate) trait Printed {
+    /// Prints it on standard output.
+    ///
+    /// # Errors
+    /// If the output cannot be written. A reader that stops early (`| head`) is no error.
+    fn print(&self) -> io::Result<()>;
+}
+
+impl Printed for Text {
+    fn print(&self) -> io::Result<()> {
+        const START: &str = "\u{1b}[";
+        // The program's own escape sequences set colours: ESC, [, numbers, m.
+        let mut parts = self.0.split(START);
+        let mut shown = escaped(parts.next().unwrap_or_default());
+        for part in parts {
+            let numbers =
+                part.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(part.len());
+            let is_colour = part[numbers..].starts_with('m');
+            shown.push_str(if is_colour { START } else { "\\u{1b}[" });
+            shown.push_str(&escaped(part));
+        }
+        write_to(anstream::stdout().lock(), &shown)
+    }
+}
+
+impl Printed for Data {
+    fn print(&self) -> io::Result<()> {
+        let out = io::stdout().lock();
+        if out.is_terminal() { write_to(out, &escaped(&self.0)) } else { write_to(out, &self.0) }
+    }
+}
 
 /// Prints a line on standard error. If nobody can read it, the program goes on.
 pub(crate) fn tell(line: impl Display) {
     let line = line.to_string().replace('\n', " ");
     drop(writeln!(anstream::stderr(), "{}", escaped(&line)));
-}
-
-/// Prints on standard output, with colours where the terminal has them.
-///
-/// # Errors
-/// If the output cannot be written. A reader that stops early (`| head`) is no error.
-pub(crate) fn print(text: &str) -> io::Result<()> {
-    const START: &str = "\u{1b}[";
-    // The program's own escape sequences set colours: ESC, [, numbers, m.
-    let mut parts = text.split(START);
-    let mut shown = escaped(parts.next().unwrap_or_default());
-    for part in parts {
-        let numbers = part.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(part.len());
-        let is_colour = part[numbers..].starts_with('m');
-        shown.push_str(if is_colour { START } else { "\\u{1b}[" });
-        shown.push_str(&escaped(part));
-    }
-    write_to(anstream::stdout().lock(), &shown)
-}
-
-/// Prints on standard output a text that is not the program's own. A file or a pipe gets every character of it.
-///
-/// # Errors
-/// As [`print`].
-pub(crate) fn print_as_is(text: &str) -> io::Result<()> {
-    let out = io::stdout().lock();
-    if out.is_terminal() { write_to(out, &escaped(text)) } else { write_to(out, text) }
 }
 
 fn write_to(mut out: impl Write, text: &str) -> io::Result<()> {
@@ -46,18 +84,37 @@ fn write_to(mut out: impl Write, text: &str) -> io::Result<()> {
     }
 }
 
-/// The text with `\u{…}` in the place of control characters, and of those that change the direction of writing. Line breaks
-/// and tabs stay.
+/// Whether a terminal obeys a character instead of showing it, line breaks and tabs excepted.
+fn is_obeyed(c: char) -> bool {
+    let turns = matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    turns || c.is_control() && !matches!(c, '\n' | '\t')
+}
+
+/// The text with `\u{…}` in the place of what a terminal obeys. Line breaks and tabs stay.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match c {
-            '\n' | '\t' => out.push(c),
-            '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => out.extend(c.escape_unicode()),
-            c if c.is_control() => out.extend(c.escape_unicode()),
-            c => out.push(c),
+        if is_obeyed(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
         }
     }
+    out
+}
+
+/// A line of JSON with JSON's escapes in the place of what a terminal obeys: DEL, C1 and directions, which stand in strings alone.
+fn in_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() + 1);
+    for c in json.chars() {
+        if is_obeyed(c) {
+            // All of them have four hexadecimal digits. Writing to a string cannot fail.
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out.push('\n');
     out
 }
 
@@ -65,10 +122,21 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
+    const HOSTILE: &str = "a\u{1b}]0;title\u{7}b\u{9b}31m\u{202e}c\r\n\t\u{7f}\"\\\u{2066}grün 猫";
+
     #[test]
     fn what_a_terminal_would_obey_is_shown() {
-        let text = "a\u{1b}]0;title\u{7}b\u{9b}31m\u{202e}c\r\n\tgrün 猫";
-        let shown = "a\\u{1b}]0;title\\u{7}b\\u{9b}31m\\u{202e}c\\u{d}\n\tgrün 猫";
-        assert_eq!(escaped(text), shown);
+        let shown =
+            "a\\u{1b}]0;title\\u{7}b\\u{9b}31m\\u{202e}c\\u{d}\n\t\\u{7f}\"\\\\u{2066}grün 猫";
+        assert_eq!(escaped(HOSTILE), shown);
+    }
+
+    #[test]
+    fn json_is_the_same_text_and_controls_no_terminal() {
+        for Data(json) in [Data::json(&[HOSTILE]).unwrap(), Data::pretty_json(&[HOSTILE]).unwrap()]
+        {
+            assert_eq!(serde_json::from_str::<[String; 1]>(&json).unwrap(), [HOSTILE]);
+            assert_eq!(escaped(&json), json);
+        }
     }
 }

@@ -15,7 +15,11 @@ use std::thread;
 use std::time::Instant;
 
 use regard_tests::attention_files::{Folder, attention, bytes, npy, npz, safetensors};
+use regard_ui::heads::AttentionSource;
+use regard_ui::laboratory::TokenSource;
+use regard_ui::{Room, Session};
 use safetensors::{Dtype, SafeTensors};
+use serde_json::{Value, json};
 use zip::CompressionMethod;
 
 /// The longest that a command may take to refuse a file.
@@ -86,6 +90,33 @@ fn attend(input: &Path, output: &Path, more: &[&str]) -> Vec<OsString> {
     let paths = [OsStr::new("attend"), "--input".as_ref(), input.as_ref(), "--output".as_ref()];
     let paths = paths.into_iter().chain([output.as_ref()]).map(OsStr::to_owned);
     paths.chain(more.iter().map(OsString::from)).collect()
+}
+
+/// What a terminal obeys, and what JSON and CSV escape: DEL, C1, directions, quotes and line breaks.
+const HOSTILE: &str = "\u{7f}\u{9b}31m\u{1b}[2J\u{202e}\u{2066}\"',\\\r\n\t<!--<script>猫";
+
+/// The token of an id of [`model`].
+fn token(id: usize) -> String {
+    format!("t{id}{HOSTILE}")
+}
+
+/// A copy of a model of `tests/golden/models`, whose tokens are hostile. Its folder is `folder`.
+fn model(folder: &Folder) {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-gpt2");
+    for file in ["config.json", "model.safetensors"] {
+        folder.file(file, fs::read(model.join(file)).unwrap());
+    }
+    let config: Value =
+        serde_json::from_slice(&fs::read(model.join("config.json")).unwrap()).unwrap();
+    let count = config["vocab_size"].as_u64().unwrap() as usize;
+    let vocabulary: serde_json::Map<String, Value> =
+        (0..count).map(|id| (token(id), id.into())).chain([("t1".into(), 1.into())]).collect();
+    let tokenizer = json!({
+        "version": "1.0",
+        "model": { "type": "WordLevel", "vocab": vocabulary, "unk_token": token(0) },
+        "pre_tokenizer": { "type": "WhitespaceSplit" },
+    });
+    folder.file("tokenizer.json", tokenizer.to_string());
 }
 
 fn is_whole(path: &Path) -> bool {
@@ -186,21 +217,75 @@ mod outputs {
 
     #[test]
     fn a_trace_does_not_overwrite_its_model() {
-        let model =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-gpt2");
         let folder = Folder::new();
-        for file in ["config.json", "model.safetensors"] {
-            folder.file(file, fs::read(model.join(file)).unwrap());
+        model(&folder);
+        // A run that needs none of these does not overwrite them either.
+        let others = [
+            "model.safetensors.index.json",
+            "generation_config.json",
+            "tokenizer_config.json",
+            "chat_template.jinja",
+            "preprocessor_config.json",
+        ];
+        others.iter().for_each(|name| drop(folder.file(name, "{}")));
+        for name in ["config.json", "model.safetensors", "tokenizer.json"].iter().chain(&others) {
+            let (place, to) = (folder.path(""), folder.path(name));
+            let before = fs::read(&to).unwrap();
+            let [place, to] = [&place, &to].map(|path| path.to_str().unwrap());
+            let message = refused(&["trace", place, "--ids", "1,2", "--output", to], 2);
+            assert!(message.contains("overwrite"), "{name}: {message}");
+            assert_eq!(fs::read(to).unwrap(), before);
         }
-        let (place, weights) = (folder.path(""), folder.path("model.safetensors"));
-        let before = fs::read(&weights).unwrap();
-        let [place, to] = [&place, &weights].map(|path| path.to_str().unwrap());
-        let message = refused(&["trace", place, "--ids", "1,2", "--output", to], 2);
-        assert!(message.contains("overwrite"), "{message}");
+        let (place, to) = (folder.path(""), folder.file("table.csv", "{}"));
+        symlink("table.csv", folder.path("link.csv")).unwrap();
+        fs::remove_file(folder.path("generation_config.json")).unwrap();
+        symlink("table.csv", folder.path("generation_config.json")).unwrap();
+        let [place, to] = [&place, &to].map(|path| path.to_str().unwrap());
         let sweep =
             ["sweep", place, "--ids", "1,2", "--ablate-each-head", "--logit", "3", "--to", to];
         assert!(refused(&sweep, 2).contains("overwrite"));
-        assert_eq!(fs::read(&weights).unwrap(), before);
+        succeeds(&[&sweep[..], &["--force"]].concat());
+    }
+
+    /// A session names its sources, and no command line does.
+    #[test]
+    fn an_export_does_not_overwrite_what_its_session_reads() {
+        let folder = Folder::new();
+        model(&folder);
+        let heads = folder.file("heads.npy", npy("<f4", "(2, 2)", &bytes(&[1.0, 0.0, 0.5, 0.5])));
+        let both = tensors(&[("q", &[2, 4][..]), ("k", &[2, 4])]);
+        let both = folder.file("both.safetensors", both);
+        let (mut attention, mut laboratory) = (Session::default(), Session::default());
+        (attention.room, laboratory.room) = (Room::Heads, Room::Laboratory);
+        attention.heads.source = AttentionSource::File(heads.clone());
+        laboratory.laboratory.inputs.source = TokenSource::File { path: both.clone(), head: 0 };
+        let mut of_model = Session { room: Room::Model, ..Session::default() };
+        of_model.model.model = folder.path("").to_str().unwrap().to_owned();
+        of_model.model.text = "t1 t2".to_owned();
+        let saved = folder.path("session.regard.json");
+        for (session, source) in [
+            (&attention, &heads),
+            (&laboratory, &both),
+            (&of_model, &folder.path("model.safetensors")),
+            (&of_model, &saved),
+        ] {
+            fs::write(&saved, session.text().unwrap()).unwrap();
+            let before = fs::read(source).unwrap();
+            // The name decides the format, and the link's target is the source.
+            let link = folder.path("link.npy");
+            drop(fs::remove_file(&link));
+            symlink(source, &link).unwrap();
+            let [saved, link] = [&saved, &link].map(|path| path.to_str().unwrap());
+            let message = refused(&["export", saved, "--to", link], 2);
+            assert!(message.contains("overwrite"), "{message}");
+            assert_eq!(fs::read(source).unwrap(), before);
+        }
+        fs::remove_file(&heads).unwrap();
+        fs::write(&saved, attention.text().unwrap()).unwrap();
+        let to = folder.path("out.csv");
+        let message =
+            refused(&["export", saved.to_str().unwrap(), "--to", to.to_str().unwrap()], 2);
+        assert!(message.contains("heads.npy"), "{message}");
     }
 
     /// A run that is killed leaves a temporary file, which the next run removes.
@@ -275,6 +360,24 @@ mod inputs {
         let input = folder.file("a", tensors(&["q", "k", "v"].map(|name| (name, ROWS))));
         let message = refused(&attend(&input, &folder.path("out"), &["--scores", "raw"]), 2);
         assert!(message.contains("of memory left"), "{message}");
+    }
+
+    /// Written out for all keys, this mask of 80 KB would be 1.6 GB.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_mask_of_one_column_is_not_written_out() {
+        const N: usize = 20_000;
+        let folder = Folder::new();
+        let shape: &[usize] = &[N, 1];
+        let file = tensors(&[("q", shape), ("k", shape), ("v", shape), ("attn_mask", shape)]);
+        let (input, output) = (folder.file("in.safetensors", file), folder.path("out.safetensors"));
+        let mut command = Command::new("sh");
+        let limited = "ulimit -v 1400000; exec \"$0\" \"$@\"";
+        command.args(["-c", limited, env!("CARGO_BIN_EXE_regard")]);
+        command.args(attend(&input, &output, &[]));
+        let done = run(command);
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        assert!(is_whole(&output));
     }
 
     #[test]
@@ -433,6 +536,109 @@ mod terminal {
         child.stdout.take().unwrap().read_exact(&mut first).unwrap(); // as `head -c 1` does
         let output = wait(child);
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    }
+}
+
+/// What is for programs has the text as it is.
+mod data {
+    use super::*;
+
+    /// The JSON that a command prints, in which nothing controls a terminal.
+    fn printed(args: &[&str]) -> Value {
+        let output = succeeds(&[args, &["--format", "json"]].concat());
+        let shown = text(&output.stdout);
+        let obeyed = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{2066}".contains(c);
+        assert!(!shown.contains(obeyed), "{shown:?}");
+        serde_json::from_str(&shown).unwrap()
+    }
+
+    fn tokens(ids: impl IntoIterator<Item = usize>) -> Vec<String> {
+        ids.into_iter().map(token).collect()
+    }
+
+    #[test]
+    fn json_has_every_token_as_it_is() {
+        let folder = Folder::new();
+        model(&folder);
+        let place = folder.path("");
+        let place = place.to_str().unwrap();
+        let run = |command: &'static str, more: &[&str]| {
+            printed(&[&[command, place, "--ids", "5,6,7"], more].concat())
+        };
+        let predicted = run("predict", &["--top", "2"]);
+        assert_eq!(predicted["tokens"], json!(tokens(5..8)));
+        let best = predicted["next"][0]["id"].as_u64().unwrap() as usize;
+        assert_eq!(predicted["next"][0]["token"], token(best));
+
+        let written = run("generate", &["--tokens", "3"]);
+        let ids = written["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as usize);
+        assert_eq!(written["text"], tokens(ids).join(" "));
+
+        let score = run("score", &["--head", "1.0", "--query", "2", "--key", "1"]);
+        assert_eq!([&score["query_token"], &score["key_token"]], [&token(7), &token(6)]);
+
+        for how in ["--ablate-each-head", "--attribute-each-head"] {
+            let swept = run("sweep", &[how, "--logit", "3"]);
+            assert_eq!(swept["tokens"], json!(tokens(5..8)));
+            assert_eq!(swept["logit"][0]["token"], token(3));
+        }
+        // Commands without tokens print JSON too.
+        assert_eq!(printed(&["model", place])["family"], "gpt2");
+        assert_eq!(printed(&["walk", "the-cat-sat"])["example"], "the-cat-sat");
+        let bench = ["bench", "dot", "--dim", "16", "--impl", "naive"];
+        assert_eq!(printed(&bench)["op"], "dot");
+    }
+
+    #[test]
+    fn labels_of_classes_are_in_json_as_they_are() {
+        let folder = Folder::new();
+        let vit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-vit");
+        let mut config: Value =
+            serde_json::from_slice(&fs::read(vit.join("config.json")).unwrap()).unwrap();
+        for (id, label) in config["id2label"].as_object_mut().unwrap() {
+            *label = token(id.parse().unwrap()).into();
+        }
+        folder.file("config.json", config.to_string());
+        folder.file("model.safetensors", fs::read(vit.join("model.safetensors")).unwrap());
+        let place = folder.path("");
+        let model = printed(&["model", place.to_str().unwrap()]);
+        assert_eq!(model["labels"][1], token(1));
+    }
+
+    /// The headings of the rows of a table.
+    fn headings(csv: &Path) -> Vec<String> {
+        let mut table = csv::ReaderBuilder::new().has_headers(false).from_path(csv).unwrap();
+        table.records().skip(1).map(|row| row.unwrap()[0].to_owned()).collect()
+    }
+
+    #[test]
+    fn files_have_every_token_as_it_is() {
+        let folder = Folder::new();
+        model(&folder);
+        let (place, trace) = (folder.path(""), folder.path("trace.safetensors"));
+        let (csv, html) = (folder.path("out.csv"), folder.path("out.html"));
+        let [place, trace, to, page] =
+            [&place, &trace, &csv, &html].map(|path| path.to_str().unwrap());
+        succeeds(&["trace", place, "--ids", "5,6,7", "--output", trace]);
+        let file = fs::read(trace).unwrap();
+        let metadata = SafeTensors::read_metadata(&file).unwrap().1;
+        let written = &metadata.metadata().as_ref().unwrap()["tokens"];
+        assert_eq!(serde_json::from_str::<Vec<String>>(written).unwrap(), tokens(5..8));
+        succeeds(&["export", trace, "--to", to]);
+        assert_eq!(headings(&csv), tokens(5..8));
+
+        let sweep =
+            ["sweep", place, "--ids", "5,6,7", "--patch-each-place", "--patch-ids", "5,6,8"];
+        let logit = ["--logit", "3", "--to"];
+        succeeds(&[&sweep[..], &logit, &[to]].concat());
+        let numbered = (5..8).enumerate().map(|(i, id)| format!("{i} {}", token(id)));
+        assert_eq!(headings(&csv), numbered.collect::<Vec<_>>());
+        // A page shows people what a token has that no font draws, and its data is JSON.
+        succeeds(&[&sweep[..], &logit, &[page]].concat());
+        let page = fs::read_to_string(&html).unwrap();
+        let (_, data) = page.split_once("<script type=\"application/json\">").unwrap();
+        let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+        assert!(data[0]["rows"][0].as_str().unwrap().starts_with("0 t5\\u{7f}"), "{data}");
     }
 }
 

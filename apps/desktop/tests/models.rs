@@ -499,6 +499,88 @@ fn a_score_is_the_number_of_the_trace() {
 }
 
 #[test]
+fn a_second_text_is_for_models_that_read_two() {
+    for model in ["story".to_owned(), path("tiny-llama"), path("tiny-t5")] {
+        let args = ["predict", &model, "--text", "Mia", "--text-pair", "Tom"];
+        assert_refused(&args, &["reads one text", "--text-pair"]);
+    }
+    json(&["predict", &path("tiny-bert"), "--text", "[MASK] fox", "--text-pair", "the dog"]);
+}
+
+#[test]
+fn a_word_that_is_unknown_is_told_once_and_ten_are_told() {
+    let words: Vec<String> = (0..30).map(|i| format!("zz{i:02}qq")).collect();
+    let text = format!("{0} {0} Mia {0}", words.join(" "));
+    let said = |text: &str| {
+        String::from_utf8(regard(&["predict", "story", "--text", text]).stderr).unwrap()
+    };
+    let notes = said(&text);
+    assert_eq!(notes.lines().count(), 11, "{notes}");
+    assert_eq!(notes.matches("zz00qq").count(), 1, "{notes}");
+    assert!(notes.contains("it does not know 20 more"), "{notes}");
+    assert!(said("Mai saw Tom").contains("\"Mai\"; did you mean \"Mia\"?"));
+}
+
+/// No number of tokens wraps around to a small amount of memory.
+#[test]
+fn more_tokens_than_there_can_be_are_refused() {
+    for count in [u64::MAX, u64::MAX / 2, 1 << 60] {
+        let (count, model) = (count.to_string(), path("tiny-llama"));
+        let args = ["generate", &model, "--ids", "1,2", "--tokens", &count];
+        let output = regard(&args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty(), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        json(&["model", &model, "--tokens", &count]);
+    }
+}
+
+/// A copy of tiny-llama in which one number of a tensor is another.
+fn spoilt(folder: &Folder, tensor: &str, number: f32) -> String {
+    let mut file = fs::read(golden("tiny-llama/model.safetensors")).unwrap();
+    let (header, metadata) = SafeTensors::read_metadata(&file).unwrap();
+    let info = metadata.info(tensor).unwrap();
+    let start = 8 + header + info.data_offsets.0;
+    let bytes = match info.dtype {
+        Dtype::F32 => number.to_le_bytes().to_vec(),
+        Dtype::BF16 => half::bf16::from_f32(number).to_le_bytes().to_vec(),
+        _ => half::f16::from_f32(number).to_le_bytes().to_vec(),
+    };
+    file[start..start + bytes.len()].copy_from_slice(&bytes);
+    folder.file("model.safetensors", file);
+    for name in ["config.json", "tokenizer.json"] {
+        folder.file(name, fs::read(golden("tiny-llama").join(name)).unwrap());
+    }
+    folder.path("").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn weights_that_are_no_numbers_choose_no_token() {
+    const TENSOR: &str = "model.layers.1.mlp.down_proj.weight";
+    let folder = Folder::new();
+    let model = spoilt(&folder, TENSOR, f32::NAN);
+    let parts = ["logits are NaN", "model.safetensors", TENSOR, "holds NaN"];
+    let ids = ["--ids", "1,2,3"];
+    let sweep = ["sweep", &model, "--logit", "3"];
+    for args in [
+        &["generate", &model][..],
+        &["generate", &model, "--temperature", "1"],
+        &["predict", &model],
+        &[&sweep[..], &["--ablate-each-head"]].concat(),
+        &[&sweep[..], &["--attribute-each-head"]].concat(),
+    ] {
+        assert_refused(&[args, &ids].concat(), &parts);
+    }
+    for number in [f32::NAN, f32::INFINITY] {
+        let model = spoilt(&folder, TENSOR, number);
+        let to = folder.path("board");
+        let embed = ["embed", &model, "--to", to.to_str().unwrap(), "--int8"];
+        assert_refused(&embed, &[TENSOR, &format!("holds {number}")]);
+        assert!(!to.exists());
+    }
+}
+
+#[test]
 fn a_token_of_a_logit_is_an_id_a_token_or_a_text() {
     let model = path("tiny-gpt2");
     let logit = |logit: &str| {
@@ -847,6 +929,21 @@ fn a_model_is_embedded_as_a_crate_and_no_other_crate_is_replaced() {
     let absent = folder.path("small");
     let said = String::from_utf8(embed(&absent, "300K").stderr).unwrap();
     assert!(said.contains("--weights int8") && !absent.exists(), "{said}");
+
+    for (name, whose) in [
+        ("regard-embed", "a crate that it depends on"),
+        ("regard_kernels", "a crate that it depends on"),
+        ("libm", "a crate that it depends on"),
+        ("match", "a keyword of Rust"),
+        ("core", "a crate that comes with Rust"),
+        ("test", "a crate that comes with Rust"),
+        ("build", "a folder in which Cargo builds"),
+        ("AUX", "a device on Windows"),
+    ] {
+        let to = folder.path(name);
+        assert_refused(&["embed", "story", "--to", to.to_str().unwrap()], &[name, whose]);
+        assert!(!to.exists());
+    }
 
     let firmware = folder.path("firmware");
     fs::create_dir_all(&firmware).unwrap();

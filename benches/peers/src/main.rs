@@ -49,7 +49,10 @@ fn run(cli: &Cli) -> Result<()> {
         let mut subjects = subjects(operation, shape)?;
         subjects.keep(&cli.what.implementations)?;
         for line in measure(subjects)? {
-            print!("{}", if cli.format == Format::Json { line.json() } else { line.row() });
+            match cli.format {
+                Format::Json => println!("{}", line.json()),
+                Format::Text => print!("{}", line.row()),
+            }
         }
     }
     Ok(())

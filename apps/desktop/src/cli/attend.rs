@@ -6,11 +6,12 @@ use indicatif::{ProgressBar, ProgressFinish};
 use regard::{Attention, Mask, MaskTensor, Threads};
 use regard_kernels::{Position, Stage, Temperature, Window};
 use safetensors::Dtype;
+use safetensors::tensor::serialize;
 
-use super::destination;
+use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
 use super::inputs::{AttendInputs, heads};
-use super::tensors::{self, Tensor};
+use super::tensors::Tensor;
 use super::{parse_temperature, threads};
 
 /// Compute attention over the tensors of a safetensors file
@@ -127,10 +128,11 @@ fn parse_window(text: &str) -> Result<Window, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    destination::check(&args.output, [args.input.as_path()], args.force)?;
+    let output = Destination::new(&args.output, args.force)?;
     let file = || args.input.display().to_string();
     let inputs = AttendInputs::read(&args.input, args.scores.is_some());
     let inputs = inputs.with_context(file).bad_input()?;
+    output.check()?;
     let uses_position = args.window.is_some() || inputs.alibi_slopes.is_some();
     if args.position.is_some() && !uses_position {
         return Err(anyhow!("--position is for --window and `alibi_slopes`, and there is neither"))
@@ -138,8 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let threads = Threads::new(threads(args.threads)).bad_input()?;
     let results = threads.install(|| attend(inputs, args)).with_context(file).bad_input()?;
-    tensors::write(&args.output, results)?;
-    Ok(())
+    output.write(&serialize(results, None).context("laying out the output file")?)
 }
 
 fn attend(inputs: AttendInputs, args: &Args) -> Result<Vec<(&'static str, Tensor)>> {

@@ -1,10 +1,13 @@
 //! `regard bench`: naive loops beside the kernels beside the multi-head layer.
 
-use regard_benches::{HEADER, Line, ModelArgs, Shape, measure, measure_model, ours, tiers};
+use anyhow::Context as _;
+use regard_benches::{HEADER, ModelArgs, Shape, measure, measure_model, ours, tiers};
+use serde_json::Value;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::open;
 use super::{Format, print, threads};
+use crate::say::{Data, Text};
 
 /// Measure the kernels against naive loops, on this machine
 #[derive(Debug, clap::Args)]
@@ -41,11 +44,10 @@ enum Whole {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(Whole::Model { model, what, format }) = &args.whole {
         if *format == Format::Text {
-            print(&format!("{}\n\n", tiers()))?;
+            print(&Text(format!("{}\n\n", tiers())))?;
         }
         let tell = |line: &regard_benches::ModelLine| {
-            let text = if *format == Format::Json { line.json() } else { line.row() };
-            print(&text).map_err(|failure| failure.error)
+            show(*format, line.row(), line.json()).map_err(|failure| failure.error)
         };
         let checkpoint = || model.checkpoint().map_err(|failure| failure.error);
         let mut what = what.clone();
@@ -53,19 +55,24 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return measure_model(checkpoint, &what, tell).bad_input();
     }
     if args.format == Format::Text {
-        print(&format!("{}\n\n{HEADER}\n", tiers()))?;
+        print(&Text(format!("{}\n\n{HEADER}\n", tiers())))?;
     }
     let threads = threads(args.what.threads);
     for (operation, shape) in args.what.operations() {
         let shape = Shape { threads, ..shape };
         let mut subjects = ours::subjects(operation, shape).bad_input()?;
         subjects.keep(&args.what.implementations).bad_input()?;
-        let lines = measure(subjects).bad_input()?;
-        let text = match args.format {
-            Format::Text => lines.iter().map(Line::row).collect::<String>(),
-            Format::Json => lines.iter().map(Line::json).collect(),
-        };
-        print(&text)?;
+        for line in measure(subjects).bad_input()? {
+            show(args.format, line.row(), &line.json())?;
+        }
     }
     Ok(())
+}
+
+/// Prints a line of the results.
+fn show(format: Format, row: String, json: &Value) -> Result<(), Failure> {
+    match format {
+        Format::Text => print(&Text(row)),
+        Format::Json => print(&Data::json(json).context("writing JSON")?),
+    }
 }

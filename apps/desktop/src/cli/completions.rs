@@ -1,7 +1,8 @@
 use clap_complete::Shell;
 
 use super::failure::Failure;
-use super::{NAME, command, print_as_is};
+use super::{NAME, command, print};
+use crate::say::Data;
 
 /// Print the completions of a shell: `regard wa⇥` becomes `regard walk`
 ///
@@ -23,5 +24,5 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(), NAME, &mut script);
-    print_as_is(&String::from_utf8_lossy(&script))
+    print(&Data::new(String::from_utf8_lossy(&script)))
 }

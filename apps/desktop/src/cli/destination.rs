@@ -1,4 +1,4 @@
-//! The file that a command writes, checked before anything is computed.
+//! The file that a command writes.
 
 use std::path::Path;
 
@@ -6,33 +6,48 @@ use anyhow::{Context as _, anyhow};
 
 use super::failure::{BadInput as _, Failure};
 use crate::say::tell;
-use crate::whole_file;
+use crate::{opened, whole_file};
 
-/// Checks that the folder of `to` exists, and that `to` is none of the files that are read unless `force` is given.
-pub(crate) fn check<'p>(
-    to: &Path,
-    inputs: impl IntoIterator<Item = &'p Path>,
+/// A file to write, which is none that the run reads, unless the user allows it.
+pub(crate) struct Destination<'p> {
+    to: &'p Path,
     force: bool,
-) -> Result<(), Failure> {
-    whole_file::check_folder(to).with_context(|| format!("writing {}", to.display()))?;
-    // Only the identity of a regular file is asked for: that opens the file, and would wait for the other end of a FIFO.
-    let is_input = |input: &&Path| {
-        let are_files = [to, *input].iter().all(|path| path.is_file());
-        are_files && same_file::is_same_file(to, input).unwrap_or(false)
-    };
-    if let Some(input) = inputs.into_iter().find(is_input).filter(|_| !force) {
-        let (to, input) = (to.display(), input.display());
-        return Err(anyhow!(
-            "writing {to} would overwrite {input}, which is read; --force allows it"
-        ))
-        .bad_input();
-    }
-    Ok(())
 }
 
-/// Writes a file, and says where and what.
-pub(crate) fn write(to: &Path, bytes: &[u8], what: &str) -> Result<(), Failure> {
-    whole_file::write(to, bytes).with_context(|| format!("writing {}", to.display()))?;
-    tell(format_args!("wrote {}: {what}", to.display()));
-    Ok(())
+impl<'p> Destination<'p> {
+    /// Checks that the folder of the file exists, before anything is read.
+    pub(crate) fn new(to: &'p Path, force: bool) -> Result<Self, Failure> {
+        whole_file::check_folder(to).with_context(|| format!("writing {}", to.display()))?;
+        Ok(Self { to, force })
+    }
+
+    /// Checks that the run has not read the file so far. [`write`](Self::write) does it once more; called before a long
+    /// computation, it saves the time.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let input = opened::same_as(self.to).filter(|_| !self.force);
+        input.map_or(Ok(()), |input| {
+            let (to, input) = (self.to.display(), input.display());
+            Err(anyhow!("writing {to} would overwrite {input}, which is read; --force allows it"))
+                .bad_input()
+        })
+    }
+
+    /// Writes the file, whole or not at all.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
+        self.check()?;
+        let written = whole_file::write(self.to, bytes);
+        Ok(written.with_context(|| format!("writing {}", self.to.display()))?)
+    }
+
+    /// Writes the file, and says where and what.
+    pub(crate) fn write_and_tell(&self, bytes: &[u8], what: &str) -> Result<(), Failure> {
+        self.write(bytes)?;
+        self.tell(what);
+        Ok(())
+    }
+
+    /// Says what was written.
+    pub(crate) fn tell(&self, what: &str) {
+        tell(format_args!("wrote {}: {what}", self.to.display()));
+    }
 }

@@ -11,7 +11,7 @@ use super::failure::{BadInput as _, Failure};
 use super::models::{open, working};
 use super::parse_count;
 use crate::say::tell;
-use crate::whole_file;
+use crate::{opened, whole_file};
 
 /// Write a model as a crate for a microcontroller
 ///
@@ -78,12 +78,24 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         part: Part { flash: args.flash, ram: args.ram },
     };
     check(to).bad_input()?;
-    let (_, model) = args.model.open()?;
+    let (checkpoint, model) = args.model.open()?;
+    if options.stored == Some(Stored::Int8)
+        && let Some(fault) = checkpoint.not_finite().bad_input()?
+    {
+        return Err(fault).context("no integer stands for it").bad_input();
+    }
     let embedded = working("embedding", || model.embed(&options))
         .with_context(|| args.model.name())
         .bad_input()?;
-    for (path, bytes) in &embedded.files {
-        let path = to.join(path);
+    let files = || embedded.files.iter().map(|(path, bytes)| (to.join(path), bytes));
+    if let Some(input) = files().find_map(|(path, _)| opened::same_as(&path)) {
+        let input = input.display();
+        return Err(anyhow!(
+            "{input} is read, and the crate would overwrite it; choose another folder with --to"
+        ))
+        .bad_input();
+    }
+    for (path, bytes) in files() {
         let writing = || format!("writing {}", path.display());
         fs::create_dir_all(path.parent().unwrap_or(to)).with_context(writing)?;
         whole_file::write(&path, bytes).with_context(writing)?;

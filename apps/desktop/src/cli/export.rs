@@ -7,16 +7,17 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
 use regard_heads::{AttentionMaps, Over, Part, Survey, unattended};
-use regard_ui::heads::Opened;
+use regard_ui::heads::{AttentionSource, Opened};
 use regard_ui::laboratory::{self, Engine};
 use regard_ui::walkthrough::{self, Page, State};
 use regard_ui::{PlotName, Room, Session, of_step, of_walkthrough};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
-use super::destination;
+use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
 use super::suggest;
 use crate::host::Native;
+use crate::opened;
 
 /// Write a matrix as a picture, as a page or as numbers
 ///
@@ -119,17 +120,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ))
         .bad_input();
     }
-    destination::check(&args.to, [args.source.as_path()], args.force)?;
+    let to = Destination::new(&args.to, args.force)?;
     let name = || args.source.display().to_string();
     if args.view == Some(View::Grid) {
         let figure = of_all_heads(args, look).with_context(name).bad_input()?;
         let bytes = figure.encode(format).bad_input()?;
-        return destination::write(&args.to, &bytes, figure.title());
+        return to.write_and_tell(&bytes, figure.title());
     }
     if let Some(plot) = args.view.and_then(View::plot) {
         let plot = curves(args, plot).bad_input()?;
         let bytes = plot.encode(format).bad_input()?;
-        return destination::write(&args.to, &bytes, &plot.title);
+        return to.write_and_tell(&bytes, &plot.title);
     }
     let matrix = match name().parse::<Example>() {
         Ok(example) => of_example(example, args, look),
@@ -149,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let bytes = bytes.bad_input()?;
     let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
-    destination::write(&args.to, &bytes, &format!("{}, {rows} × {cols}", matrix.title))
+    to.write_and_tell(&bytes, &format!("{}, {rows} × {cols}", matrix.title))
 }
 
 /// All heads of a file of attention, or of what a session shows.
@@ -162,10 +163,7 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
     if Session::is_named(&args.source) {
         let session = Session::read(&Native, &args.source)?;
         return match session.room {
-            Room::Heads => {
-                let heads = Opened::open(&Native, session.heads.source, &unattended)?;
-                Ok(heads.figure(look, session.heads.own_scale))
-            }
+            Room::Heads => Ok(heads(&session)?.figure(look, session.heads.own_scale)),
             Room::Model => regard_ui::model::grid(&Native, &session.model, look),
             room => bail!(
                 "--view grid shows the heads of a model, and the {} has no model",
@@ -174,9 +172,20 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
         };
     }
     ensure!(args.source.exists(), "--view grid shows the heads of a file of attention");
-    let maps = AttentionMaps::open(&args.source, args.matrix.as_deref(), &unattended)?;
+    let name = args.matrix.as_deref();
+    let maps = AttentionMaps::open_with(&opened::stream, &args.source, name, &unattended)?;
     let survey = Survey::new(&maps, &unattended)?;
     Ok(survey.figure(&maps, look, false))
+}
+
+/// The attention that a session shows in the room of heads.
+fn heads(session: &Session) -> Result<Opened> {
+    let source = &session.heads.source;
+    let opened = Opened::open(&Native, source.clone(), &unattended);
+    opened.with_context(|| match source {
+        AttentionSource::File(path) => path.display().to_string(),
+        AttentionSource::Sample => "the sample".to_owned(),
+    })
 }
 
 /// A room in a sentence.
@@ -281,8 +290,7 @@ fn of_session(args: &Args) -> Result<Matrix> {
         Room::Laboratory => Ok(Engine::new(Arc::new(Native))
             .run(session.laboratory.request(), &|_| ())?
             .matrix(look)),
-        Room::Heads => Ok(Opened::open(&Native, session.heads.source.clone(), &unattended)?
-            .matrix(session.heads, look)?),
+        Room::Heads => Ok(heads(&session)?.matrix(session.heads, look)?),
         Room::Model => regard_ui::model::matrix(&Native, &session.model, look),
     }
 }
@@ -293,7 +301,8 @@ fn of_file(args: &Args, look: Look) -> Result<Matrix> {
         bar.set_position((part * 100.0) as u64);
         core::ops::ControlFlow::Continue(())
     };
-    let maps = AttentionMaps::open(&args.source, args.matrix.as_deref(), &progress)?;
+    let name = args.matrix.as_deref();
+    let maps = AttentionMaps::open_with(&opened::stream, &args.source, name, &progress)?;
     let part = match (args.layer, args.head) {
         (None, None) if args.rollout => Part::Rollout(maps.shape().layers - 1),
         (Some(layer), None) if args.rollout => Part::Rollout(maps.find_layer(layer)?),

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
-use super::models::{Run, open, run, working};
-use super::{Format, parse_count, print, print_as_is};
+use super::models::{Run, explained, open, run, working};
+use super::{Format, parse_count, print};
+use crate::say::Data;
 
 /// Let a model write on after a text
 ///
@@ -50,12 +51,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             .bad_input();
     }
     let sampler = Sampler::new(args.temperature, args.seed.unwrap_or(0)).bad_input()?;
-    let Run { model, reading, changes } = args.run.read()?;
+    let Run { checkpoint, model, reading, changes } = args.run.read()?;
     allow(args.tokens, &model, &reading)?;
     let mut writing = model.write(&reading.input, args.tokens, &changes, sampler).bad_input()?;
     let mut text = Text { model: &model, ids: Vec::new(), printed: 0 };
     while let Some(id) = working("writing", || writing.next()) {
-        text.ids.push(id.bad_input()?);
+        text.ids.push(id.map_err(|e| explained(e, &checkpoint)).bad_input()?);
         if args.format == Format::Text {
             text.print(false)?;
         }
@@ -63,12 +64,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match args.format {
         Format::Text => {
             text.print(true)?;
-            print("\n")
+            print(&Data::new("\n"))
         }
         Format::Json => {
             let written = Written { text: text.all()?, ids: text.ids };
-            let json = serde_json::to_string(&written).context("writing JSON")?;
-            print(&format!("{json}\n"))
+            print(&Data::json(&written).context("writing JSON")?)
         }
     }
 }
@@ -118,7 +118,7 @@ impl Text<'_> {
         let text = self.all()?;
         let complete = if end { text.as_str() } else { text.trim_end_matches('\u{fffd}') };
         if let Some(new) = complete.get(self.printed..) {
-            print_as_is(new)?;
+            print(&Data::new(new))?;
             self.printed = complete.len().max(self.printed);
         }
         Ok(())

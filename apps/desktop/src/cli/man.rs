@@ -5,8 +5,8 @@ use clap::Command;
 use clap_mangen::Man;
 
 use super::failure::{BadInput as _, Failure};
-use super::{NAME, command, print_as_is, suggest};
-use crate::say::tell;
+use super::{NAME, command, print, suggest};
+use crate::say::{Data, tell};
 use crate::whole_file;
 
 /// Print the manual page of the program or of a command
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => page(&program),
         Some(name) => page(find(&program, name).bad_input()?),
     };
-    print_as_is(&page?)
+    print(&Data::new(page?))
 }
 
 fn find<'c>(program: &'c Command, name: &str) -> anyhow::Result<&'c Command> {

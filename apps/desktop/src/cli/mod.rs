@@ -36,7 +36,7 @@ use regard_walkthrough::{Example, Settings};
 
 use self::failure::BadInput as _;
 pub(crate) use self::failure::Failure;
-use crate::say::{self, tell};
+use crate::say::{Printed, Text, tell};
 
 /// The program's name.
 const NAME: &str = "regard";
@@ -200,7 +200,7 @@ fn window(
     if let Some(path) = file {
         let text = summary::of_file(path).bad_input()?;
         tell(format_args!("regard: {why}; this is a summary of the file"));
-        return print(&text);
+        return print(&Text(text));
     }
     tell(format_args!(
         "regard: {why}; this is the walkthrough in the terminal, and `regard --help` lists the subcommands"
@@ -255,12 +255,7 @@ fn parse_count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_e| "a whole number from 0 on is needed".to_owned())
 }
 
-/// Prints with colours where the terminal has them.
-fn print(text: &str) -> Result<(), Failure> {
-    Ok(say::print(text).context("writing to the terminal")?)
-}
-
-/// Prints a text that is not the program's own, every character of it.
-fn print_as_is(text: &str) -> Result<(), Failure> {
-    Ok(say::print_as_is(text).context("writing to the terminal")?)
+/// Prints text for people or data for programs.
+fn print(what: &impl Printed) -> Result<(), Failure> {
+    Ok(what.print().context("writing to the terminal")?)
 }

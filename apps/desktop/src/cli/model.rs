@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::failure::{BadInput as _, Failure};
 use super::models::open;
 use super::{Format, parse_count, print};
+use crate::say::{Data, Text};
 
 /// The number of tokens of a run, if the user names none.
 const TOKENS: usize = 128;
@@ -64,11 +65,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let tokenizer = Tokenizer::of(&checkpoint, description.vocabulary).bad_input()?;
     let summary = summary(args.tokens, &checkpoint, &description, tokenizer.as_ref());
     match args.format {
-        Format::Text => print(&text(&args.model.name(), &summary)),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&summary).context("writing JSON")?;
-            print(&format!("{json}\n"))
-        }
+        Format::Text => print(&Text(text(&args.model.name(), &summary))),
+        Format::Json => print(&Data::pretty_json(&summary).context("writing JSON")?),
     }
 }
 
@@ -78,7 +76,7 @@ pub(crate) fn summarize(path: &Path) -> Result<(), Failure> {
     let description = Description::of(&checkpoint).bad_input()?;
     let tokenizer = Tokenizer::of(&checkpoint, description.vocabulary).bad_input()?;
     let summary = summary(TOKENS, &checkpoint, &description, tokenizer.as_ref());
-    print(&text(&path.display().to_string(), &summary))
+    print(&Text(text(&path.display().to_string(), &summary)))
 }
 
 fn summary<'a>(

@@ -3,13 +3,14 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use regard_models::probabilities;
+use regard_models::{check_logits, probabilities};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::input::{Reading, name, predicted};
-use super::models::{NO_LOGITS, Run, open, run, shown, working};
+use super::models::{NO_LOGITS, Run, explained, open, run, shown, working};
 use super::{Format, parse_count, print};
+use crate::say::{Data, Text};
 
 /// Predict the next token
 ///
@@ -57,11 +58,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Reading { tokens, decoder_tokens, .. } = run.reading;
     let prediction = Prediction { tokens, decoder_tokens, next };
     match args.format {
-        Format::Text => print(&text(&prediction, classifies)),
-        Format::Json => {
-            let json = serde_json::to_string(&prediction).context("writing JSON")?;
-            print(&format!("{json}\n"))
-        }
+        Format::Text => print(&Text(text(&prediction, classifies))),
+        Format::Json => print(&Data::json(&prediction).context("writing JSON")?),
     }
 }
 
@@ -80,6 +78,7 @@ fn next(top: usize, run: &Run) -> Result<Vec<Next>> {
         _ => 0,
     };
     let logits = logits.data.get(row * width..(row + 1) * width).unwrap_or_default();
+    check_logits(logits).map_err(|e| explained(e, &run.checkpoint))?;
     Ok(ranked(logits, top)
         .map(|(id, probability)| {
             let token = match position {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::failure::{BadInput as _, Failure};
 use super::models::{Run, open, run, shown, working};
 use super::{Format, parse_count, print};
+use crate::say::{Data, Text};
 
 /// Show how a head computes the weight of one query and one key
 ///
@@ -53,17 +54,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let run = args.run.read()?;
     let description = run.model.description();
     let lengths = run.reading.lengths();
-    let needed = description.run_bytes(lengths, 1) + 2 * description.attention_bytes(lengths);
+    let kept = description.score_bytes(args.head, lengths);
+    let needed = description.run_bytes(lengths, 1).saturating_add(kept);
     open::allow("the run takes", needed)?;
     let score = || run.pass().score(&run.reading.input, args.head, args.query, args.key);
     let score = working("running the model", score).bad_input()?;
     let unfolded = unfolded(score, &run);
     match args.format {
-        Format::Text => print(&text(&unfolded)),
-        Format::Json => {
-            let json = serde_json::to_string(&unfolded).context("writing JSON")?;
-            print(&format!("{json}\n"))
-        }
+        Format::Text => print(&Text(text(&unfolded))),
+        Format::Json => print(&Data::json(&unfolded).context("writing JSON")?),
     }
 }
 

@@ -10,18 +10,34 @@ const EXCHANGED: f64 = 0.95;
 /// The known name that is most like `word`, if one is. A letter of the other case is half as different as another letter.
 pub(crate) fn nearest(
     word: &str,
-    known: impl IntoIterator<Item = impl Into<String>>,
+    known: impl IntoIterator<Item = impl AsRef<str>>,
 ) -> Option<String> {
     let lower = word.to_lowercase();
-    let likeness = |name: String| {
+    let letters: Vec<char> = lower.chars().collect();
+    let likeness = |name: &str| {
         let in_lower_case = name.to_lowercase();
         if sorted(&lower) == sorted(&in_lower_case) && !word.is_empty() {
-            return (EXCHANGED, name);
+            return EXCHANGED;
         }
-        (f64::midpoint(jaro(word, &name), jaro(&lower, &in_lower_case)), name)
+        f64::midpoint(jaro(word, name), jaro(&lower, &in_lower_case))
     };
-    let all = known.into_iter().map(|name| likeness(name.into()));
-    all.filter(|(likeness, _)| *likeness > LEAST).max_by(|a, b| a.0.total_cmp(&b.0)).map(|x| x.1)
+    let all = known.into_iter().filter(|name| may_be_like(&letters, name.as_ref()));
+    let all = all.map(|name| (likeness(name.as_ref()), name));
+    let best = all.filter(|(likeness, _)| *likeness > LEAST).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, name)| name.as_ref().to_owned())
+}
+
+/// Whether a name has so many of a word's letters that it can be like it: of the m letters that two texts of a and b letters have
+/// in common, Jaro's measure makes (m/a + m/b + 1)/3 at most. A vocabulary has tens of thousands of names, and few of them do.
+fn may_be_like(letters: &[char], name: &str) -> bool {
+    let (mut len, mut common) = (0_usize, 0_usize);
+    for c in name.chars().flat_map(char::to_lowercase) {
+        len += 1;
+        common += usize::from(letters.contains(&c));
+    }
+    let common = common.min(letters.len()) as f64;
+    let share = |len: usize| common / len.max(1) as f64;
+    share(letters.len()) + share(len) + 1.0 > 3.0 * LEAST
 }
 
 fn sorted(word: &str) -> Vec<char> {
@@ -31,7 +47,7 @@ fn sorted(word: &str) -> Vec<char> {
 }
 
 /// The end of a message: `; did you mean "Mia"?`, or nothing.
-pub(crate) fn hint(word: &str, known: impl IntoIterator<Item = impl Into<String>>) -> String {
+pub(crate) fn hint(word: &str, known: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     nearest(word, known).map_or_else(String::new, |name| format!("; did you mean {name:?}?"))
 }
 

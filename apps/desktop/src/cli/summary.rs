@@ -9,6 +9,7 @@ use regard_ui::heads::AttentionSource;
 use regard_ui::{Room, Session};
 
 use crate::host::Native;
+use crate::opened;
 
 /// The most tokens that are listed.
 const MOST_TOKENS: usize = 12;
@@ -26,7 +27,7 @@ pub(crate) fn of_file(path: &Path) -> Result<String> {
 }
 
 fn of_attention(path: &Path) -> Result<String> {
-    let maps = AttentionMaps::open(path, None, &unattended)?;
+    let maps = AttentionMaps::open_with(&opened::stream, path, None, &unattended)?;
     let survey = Survey::new(&maps, &unattended)?;
     let shape = maps.shape();
     let mut out = format!("{}: attention, tensor `{}`\n", path.display(), maps.name());

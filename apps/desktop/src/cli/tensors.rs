@@ -1,16 +1,15 @@
 //! Tensors in and out of safetensors files.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use half::{bf16, f16};
-use safetensors::tensor::{Metadata, TensorView, View, serialize};
+use safetensors::tensor::{Metadata, TensorView, View};
 use safetensors::{Dtype, SafeTensors};
 
-use crate::whole_file;
+use crate::opened;
 
 /// A tensor of numbers, widened to `f32`.
 #[derive(Clone, Debug)]
@@ -49,7 +48,7 @@ impl Tensor {
 /// memory. The file may also be a pipe.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     const START: u64 = size_of::<u64>() as u64;
-    let mut file = File::open(path)?;
+    let mut file = opened::file(path)?;
     let (mut bytes, mut start) = (Vec::new(), [0; START as usize]);
     let short = |_| anyhow!("it is no safetensors file: it ends before its header does");
     file.read_exact(&mut start).map_err(short)?;
@@ -149,10 +148,4 @@ impl View for Tensor {
     fn data_len(&self) -> usize {
         self.data.len() * self.dtype.bitsize() / 8
     }
-}
-
-/// Writes `tensors` to `path`, whole or not at all.
-pub(crate) fn write(path: &Path, tensors: Vec<(&'static str, Tensor)>) -> Result<()> {
-    let file = serialize(tensors, None).context("laying out the output file")?;
-    whole_file::write(path, &file).with_context(|| format!("writing {}", path.display()))
 }

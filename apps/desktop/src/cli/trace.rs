@@ -1,21 +1,22 @@
 //! `regard trace`: the places of a forward pass, as a file.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
-use regard_models::{Description, Input, Values};
+use regard_models::{Description, Input, Output, Values};
 use safetensors::Dtype;
 use safetensors::tensor::{View, serialize};
 
-use super::destination;
+use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
 use super::models::{Run, open, run, working};
 use super::suggest;
-use crate::say::tell;
-use crate::whole_file;
+
+/// Transformers' name of the output that is made of no place.
+const LOGITS: &str = "logits";
 
 /// Write attention weights, hidden states and logits of a model into a safetensors file
 ///
@@ -57,74 +58,95 @@ enum Data {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let inputs = args.run.files()?;
-    destination::check(&args.output, inputs.iter().map(PathBuf::as_path), args.force)?;
-    let run = args.run.read()?;
+    let to = Destination::new(&args.output, args.force)?;
+    let run = args.run.read_for(&to)?;
     let (description, reading) = (run.model.description(), &run.reading);
-    let rows = reading.lengths().into_iter().max().unwrap_or(0);
-    let needed = description.run_bytes(reading.lengths(), rows)
-        + 3 * description.attention_bytes(reading.lengths());
-    open::allow("the run takes", needed)?;
-    let mut tensors = working("running the model", || tensors(&args.keep, &run)).bad_input()?;
+    let kept = Kept::named(&args.keep, description).bad_input()?;
+    open::allow("the run takes", kept.bytes(description, reading.lengths()))?;
+    let mut tensors = working("running the model", || kept.tensors(&run)).bad_input()?;
     let metadata = metadata(reading, description, &tensors)?;
     tensors.extend(read(reading.input.clone(), description));
     let named = |(name, tensor): (&String, &Tensor)| format!("{name} {:?}", tensor.shape);
     let names: Vec<String> = tensors.iter().map(named).collect();
-    // serialize_to_file would write into a temporary file of its own, which Ctrl-C would leave.
-    let write = || {
+    working("writing", || {
+        // serialize_to_file would write into a temporary file of its own, which Ctrl-C would leave.
         let bytes = serialize(tensors, Some(metadata)).context("laying out the file")?;
-        whole_file::write(&args.output, &bytes).map_err(anyhow::Error::from)
-    };
-    working("writing", write).with_context(|| format!("writing {}", args.output.display()))?;
-    tell(format_args!("wrote {}: {}", args.output.display(), names.join(", ")));
+        to.write(&bytes)
+    })?;
+    to.tell(&names.join(", "));
     Ok(())
 }
 
-/// What transformers gives, or what is named: outputs by transformers' names, and places.
-fn tensors(keep: &[String], run: &Run) -> Result<BTreeMap<String, Tensor>> {
-    let description = run.model.description();
-    let known = outputs(description);
-    let (outputs, places): (Vec<&String>, Vec<&String>) =
-        keep.iter().partition(|name| known.contains(name));
-    let places = description.places_named(&places).map_err(|e| {
-        let all = || description.places().into_iter().chain(known.iter().cloned());
-        let is_unknown =
-            |name: &&&String| !name.contains('*') && all().all(|place| place != ***name);
-        let hint = places.iter().find(is_unknown).map(|name| suggest::hint(name, all()));
-        anyhow!("{e}{}", hint.unwrap_or_default())
-    })?;
-    let mut pass = run.pass().keep(places.clone());
-    if places.is_empty() || !outputs.is_empty() {
-        pass = pass.keep_as_transformers();
-    } else {
-        pass = pass.last_logits(); // none are written
-    }
-    let trace = pass.run(&run.reading.input)?;
-    let mut values = trace.as_transformers(description);
-    values.retain(|name, _| keep.is_empty() || outputs.contains(&name));
-    if let Some(missing) = outputs.into_iter().find(|name| !values.contains_key(*name)) {
-        return Err(anyhow!("the model has no {missing}"));
-    }
-    for place in places {
-        values.extend(trace.get(&place).cloned().map(|kept| (place, kept)));
-    }
-    let tensor = |Values { shape, data }| Tensor { shape, data: Data::Floats(data) };
-    Ok(values.into_iter().map(|(name, values)| (name, tensor(values))).collect())
+/// What is written.
+struct Kept {
+    /// What transformers gives: all of it, or what is named.
+    outputs: Vec<Output>,
+    /// The places that are named.
+    places: Vec<String>,
+    /// Whether all of these must be there. Without names, a model without a head has no logits.
+    are_named: bool,
 }
 
-/// The names of what transformers gives.
-fn outputs(description: &Description) -> Vec<String> {
-    let of_stack = ["attentions", "hidden_states", "residual_last", "last_hidden_state"];
-    let mut names = vec!["logits".to_owned()];
-    if description.encoder.is_none() {
-        names.extend(of_stack.map(str::to_owned));
-        return names;
+impl Kept {
+    fn named(names: &[String], description: &Description) -> Result<Self> {
+        let known = description.outputs();
+        if names.is_empty() {
+            return Ok(Self { outputs: known, places: Vec::new(), are_named: false });
+        }
+        let is_output = |name: &&String| known.iter().any(|output| output.name == **name);
+        let (outputs, places): (Vec<&String>, Vec<&String>) = names.iter().partition(is_output);
+        let places = description.places_named(&places).map_err(|e| {
+            let outputs = known.iter().map(|output| output.name.clone());
+            let all: Vec<String> = description.places().into_iter().chain(outputs).collect();
+            let is_unknown = |name: &&&String| !name.contains('*') && !all.contains(name);
+            let hint = places.iter().find(is_unknown).map(|name| suggest::hint(name, all.clone()));
+            anyhow!("{e}{}", hint.unwrap_or_default())
+        })?;
+        let is_named = |output: &Output| outputs.iter().any(|name| **name == output.name);
+        Ok(Self { outputs: known.into_iter().filter(is_named).collect(), places, are_named: true })
     }
-    names.push("cross_attentions".to_owned());
-    for prefix in ["encoder", "decoder"] {
-        names.extend(of_stack.map(|name| format!("{prefix}_{name}")));
+
+    /// Whether the logits of all positions are written.
+    fn has_logits(&self) -> bool {
+        self.outputs.iter().any(|output| output.name == LOGITS)
     }
-    names
+
+    /// The places of outputs and the places that are named.
+    fn all_places(&self) -> impl Iterator<Item = &String> {
+        self.outputs.iter().flat_map(|output| &output.places).chain(&self.places)
+    }
+
+    /// The memory of a run besides the weights: that of the run, which keeps each place; or that of the file beside its tensors.
+    fn bytes(&self, description: &Description, lengths: [usize; 2]) -> u64 {
+        let rows = if self.has_logits() { lengths.into_iter().max().unwrap_or(0) } else { 1 };
+        let places: BTreeSet<&String> = self.all_places().collect();
+        let places: Vec<&String> = places.into_iter().collect();
+        let written: Vec<&String> = self.all_places().collect();
+        let kept = description.place_bytes(&places, lengths);
+        let logits = (rows as u64).saturating_mul(4 * description.vocabulary as u64);
+        let file = description.place_bytes(&written, lengths).saturating_add(logits);
+        description.run_bytes(lengths, rows).saturating_add(kept).max(file.saturating_mul(2))
+    }
+
+    /// Runs the model.
+    fn tensors(&self, run: &Run) -> Result<BTreeMap<String, Tensor>> {
+        let mut pass = run.pass().keep(self.all_places());
+        if !self.has_logits() {
+            pass = pass.last_logits(); // none are written
+        }
+        let mut trace = pass.run(&run.reading.input)?;
+        let mut values = trace.as_transformers(run.model.description());
+        values.retain(|name, _| self.outputs.iter().any(|output| output.name == *name));
+        let missing = |output: &&Output| self.are_named && !values.contains_key(&output.name);
+        if let Some(Output { name, .. }) = self.outputs.iter().find(missing) {
+            return Err(anyhow!("the model has no {name}"));
+        }
+        let named =
+            self.places.iter().filter_map(|place| Some((place.clone(), trace.take(place)?)));
+        values.extend(named);
+        let tensor = |Values { shape, data }| Tensor { shape, data: Data::Floats(data) };
+        Ok(values.into_iter().map(|(name, values)| (name, tensor(values))).collect())
+    }
 }
 
 /// The tokens: `tokens`, and of a model with an encoder and a decoder also those of each attention by its name.
@@ -190,6 +212,10 @@ impl View for Tensor {
     fn data(&self) -> Cow<'_, [u8]> {
         match &self.data {
             Data::Ids(ids) => ids.iter().flat_map(|id| i64::from(*id).to_le_bytes()).collect(),
+            // The same bytes, where memory has them in the order of the file.
+            Data::Floats(numbers) if cfg!(target_endian = "little") => {
+                bytemuck::cast_slice(numbers).into()
+            }
             Data::Floats(numbers) => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
         }
     }
@@ -199,5 +225,32 @@ impl View for Tensor {
             Data::Ids(ids) => ids.len() * size_of::<i64>(),
             Data::Floats(numbers) => size_of_val(numbers.as_slice()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A trace of long texts keeps and announces what is asked for, and not the attention of every head.
+    #[test]
+    fn a_trace_takes_what_it_keeps() {
+        let description = Description::of(&crate::bundled::checkpoint().unwrap()).unwrap();
+        let (heads, layers) =
+            (description.stack.block.heads as u64, description.stack.layers() as u64);
+        let lengths = [4000, 0];
+        let pattern = 4 * heads * 4000 * 4000;
+        let kept = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Kept::named(&names, &description).unwrap()
+        };
+        let bytes = |names: &[&str]| kept(names).bytes(&description, lengths);
+        // The weights of one layer, and the file that has them once more.
+        let one = bytes(&["blocks.0.attn.hook_pattern"]);
+        assert!((2 * pattern..3 * pattern).contains(&one), "{one}");
+        assert!(bytes(&["attentions"]) >= 2 * layers * pattern);
+        assert!(bytes(&[]) >= 2 * layers * pattern);
+        assert!(kept(&["logits"]).all_places().next().is_none() && bytes(&["logits"]) < pattern);
+        assert_eq!(kept(&["residual_last"]).all_places().count(), 1);
     }
 }

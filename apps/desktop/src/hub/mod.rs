@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 pub(crate) use self::download::download;
+use crate::opened;
 
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
@@ -81,7 +82,9 @@ impl Cache {
     /// The folder of the newest snapshot of a repository, if there is one.
     pub(crate) fn snapshot(&self, repository: &Repository) -> Option<PathBuf> {
         let folder = self.folder(repository);
-        let commit = fs::read_to_string(folder.join("refs/main")).ok()?;
+        let reference = folder.join("refs/main");
+        let commit = fs::read_to_string(&reference).ok()?;
+        opened::record([reference]);
         let snapshot = folder.join("snapshots").join(commit.trim());
         snapshot.is_dir().then_some(snapshot)
     }

@@ -1,6 +1,7 @@
 //! What a model reads: text, ids or an image.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::ArgGroup;
@@ -61,11 +62,6 @@ impl Reading {
 }
 
 impl Args {
-    /// The file of the image.
-    pub(crate) fn image(&self) -> Option<&Path> {
-        self.image.as_deref()
-    }
-
     pub(crate) fn read(&self, checkpoint: &Checkpoint, model: &Model) -> Result<Reading, Failure> {
         self.input(checkpoint, model).bad_input()
     }
@@ -107,9 +103,15 @@ impl Args {
             let message = Message { role: "user".to_owned(), content: text.to_owned() };
             return Ok(Input::tokens(tokenizer.encode_as_is(&template.prompt(&[message])?)?));
         }
+        let description = model.description();
+        ensure!(
+            self.text_pair.is_none() || !description.stack.causal && description.encoder.is_none(),
+            "the model ({}) reads one text: --text-pair is for a model that fills gaps or classifies two texts, as bert does",
+            description.family
+        );
         tell_unknown(text, tokenizer)?;
         let mut input = tokenizer.encode(text, self.text_pair.as_deref())?;
-        if model.description().embedding.types < 2 {
+        if description.embedding.types < 2 {
             input.types.clear(); // the tokenizer numbers the texts, but the model does not
         }
         Ok(input)
@@ -140,15 +142,22 @@ impl Args {
     }
 }
 
-/// Tells which words the model does not know.
+/// Tells which words the model does not know, each once and ten at most.
 fn tell_unknown(text: &str, tokenizer: &Tokenizer) -> Result<()> {
+    const MOST: usize = 10;
+    let mut told = BTreeSet::new();
     let mut unknown = tokenizer.unknown(text)?;
-    unknown.dedup();
-    if !unknown.is_empty() {
-        for word in unknown {
-            let hint = suggest::hint(&word, tokens(tokenizer));
-            tell(format_args!("note: the model does not know {word:?}{hint}"));
-        }
+    unknown.retain(|word| told.insert(word.clone()));
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let known: Vec<String> = tokens(tokenizer).collect();
+    for word in unknown.iter().take(MOST) {
+        let hint = suggest::hint(word, &known);
+        tell(format_args!("note: the model does not know {word:?}{hint}"));
+    }
+    if let Some(more) = unknown.len().checked_sub(MOST).filter(|more| *more > 0) {
+        tell(format_args!("note: and it does not know {more} more"));
     }
     Ok(())
 }

@@ -7,7 +7,9 @@ pub(crate) mod open;
 mod progress;
 pub(crate) mod run;
 
+use anyhow::anyhow;
 use regard_heads::readable;
+use regard_models::{Checkpoint, Error};
 
 pub(crate) use self::progress::{working, working_on};
 pub(crate) use self::run::Run;
@@ -15,6 +17,18 @@ pub(crate) use self::run::Run;
 /// The error of a model that ends with its last layer, such as one that embeds sentences.
 pub(crate) const NO_LOGITS: &str = "the model's files have no layer that predicts a token or a class, so there are no logits; \
     regard trace writes its attention and its hidden states";
+
+/// An error of a model's run. Logits that are NaN are told with the tensor at fault, if one is.
+pub(crate) fn explained(error: Error, checkpoint: &Checkpoint) -> anyhow::Error {
+    let fault = match error {
+        Error::Nan { .. } => checkpoint.not_finite().ok().flatten(),
+        _ => None,
+    };
+    match fault {
+        Some(fault) => anyhow!("{error}: {fault}"),
+        None => error.into(),
+    }
+}
 
 /// Tokens in a readable form, such as `␣cat`.
 pub(crate) fn shown(tokens: &[String]) -> Vec<String> {

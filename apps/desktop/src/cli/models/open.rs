@@ -6,8 +6,8 @@ use regard_models::{Checkpoint, Model};
 
 use super::super::failure::{BadInput as _, Failure};
 use super::working_on;
-use crate::hub;
 use crate::say::tell;
+use crate::{hub, opened};
 
 /// From so many bytes on, what a model takes is told.
 const LARGE: u64 = 1 << 30;
@@ -55,6 +55,12 @@ impl Args {
 
 /// The files of a model by its name, of which only the headers are read.
 pub(crate) fn checkpoint(path: &Path, download: bool) -> Result<Checkpoint, Failure> {
+    let checkpoint = find(path, download)?;
+    opened::record(checkpoint.files());
+    Ok(checkpoint)
+}
+
+fn find(path: &Path, download: bool) -> Result<Checkpoint, Failure> {
     if path == Path::new(crate::bundled::NAME) {
         return crate::bundled::checkpoint().bad_input();
     }

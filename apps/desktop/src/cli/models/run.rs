@@ -1,7 +1,6 @@
-use std::path::{Path, PathBuf};
+use regard_models::{Change, Checkpoint, Model, Pass};
 
-use regard_models::{Change, Model, Pass};
-
+use super::super::destination::Destination;
 use super::super::failure::Failure;
 use super::input::Reading;
 use super::{changes, input, open};
@@ -22,17 +21,20 @@ pub(crate) struct Args {
 
 /// A model with what it reads and what is changed, before it runs.
 pub(crate) struct Run {
+    pub(crate) checkpoint: Checkpoint,
     pub(crate) model: Model,
     pub(crate) reading: Reading,
     pub(crate) changes: Vec<Change>,
 }
 
 impl Args {
-    /// The files that [`read`](Self::read) reads.
-    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, Failure> {
-        let mut files = self.model.checkpoint()?.files();
-        files.extend(self.input.image().map(Path::to_owned));
-        Ok(files)
+    /// Reads the model and the input, and checks before and after that the run overwrites none of their files.
+    pub(crate) fn read_for(&self, to: &Destination<'_>) -> Result<Run, Failure> {
+        self.model.checkpoint()?;
+        to.check()?;
+        let run = self.read()?;
+        to.check()?;
+        Ok(run)
     }
 
     /// Reads the model and the input.
@@ -40,7 +42,7 @@ impl Args {
         let (checkpoint, model) = self.model.open()?;
         let reading = self.input.read(&checkpoint, &model)?;
         let changes = self.changes.changes(&self.input, &reading.input, &checkpoint, &model)?;
-        Ok(Run { model, reading, changes })
+        Ok(Run { checkpoint, model, reading, changes })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The logit that a sweep measures, as an option gives it.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use regard_models::{Model, Values};
+use regard_models::{Error, Model, Values, check_logits};
 use serde::Serialize;
 
 use super::super::models::input::{self, Reading, name, predicted};
@@ -35,10 +35,12 @@ impl Measure {
         Ok(Self { plus, minus, row, position: position.unwrap_or_else(read) })
     }
 
-    pub(super) fn of(&self, logits: &Values) -> f32 {
-        let start = self.row * logits.shape.last().copied().unwrap_or(0);
-        let logit = |id: usize| logits.data.get(start + id).copied().unwrap_or(f32::NAN);
-        logit(self.plus) - self.minus.map_or(0.0, logit)
+    pub(super) fn of(&self, logits: &Values) -> Result<f32, Error> {
+        let width = logits.shape.last().copied().unwrap_or(0);
+        let row = logits.data.get(self.row * width..(self.row + 1) * width).unwrap_or_default();
+        check_logits(row)?;
+        let logit = |id: usize| row.get(id).copied().unwrap_or(f32::NAN);
+        Ok(logit(self.plus) - self.minus.map_or(0.0, logit))
     }
 
     /// The tokens with their names.

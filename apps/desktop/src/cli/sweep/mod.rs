@@ -4,22 +4,26 @@ mod logit;
 
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::ArgGroup;
 use regard_figure::{Format as FileFormat, Label, Look, Matrix, Palette, largest, numbers};
+use regard_heads::readable;
 use regard_models::{
-    Ablation, Attribution, Change, Checkpoint, HeadAddress, LayerAttribution, Model, Which,
+    Ablation, Attribution, Change, Checkpoint, HeadAddress, LayerAttribution, Model, Values, Which,
+    check_logits,
 };
 use serde_json::{Map, Value, json};
 
 use self::logit::Measure;
+use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
-use super::models::{NO_LOGITS, changes, input, open, shown, working, working_on};
-use super::{Format, destination, print, terminal};
+use super::models::{NO_LOGITS, changes, explained, input, open, working, working_on};
+use super::{Format, print, terminal};
+use crate::say::{Data, Text};
 
 /// Ablate each head, or patch each place, one at a time, and tell what that does to a logit; or tell what each part adds to it
 ///
@@ -84,30 +88,36 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // This error comes before a model is read.
     let to = args.to.as_deref();
     let to = to.map(|to| FileFormat::of(to).map(|format| (to, format))).transpose().bad_input()?;
-    if let Some((to, _)) = to {
-        let files = args.model.checkpoint()?.files();
-        destination::check(to, files.iter().map(PathBuf::as_path), args.force)?;
-    }
+    let to = match to {
+        None => None,
+        Some((to, format)) => {
+            let to = Destination::new(to, args.force)?;
+            args.model.checkpoint()?;
+            to.check()?;
+            Some((to, format))
+        }
+    };
     let (checkpoint, model) = args.model.open()?;
     let reading = args.input.read(&checkpoint, &model)?;
     let measure = Measure::parse(&args.logit, &model, &reading).bad_input()?;
     open::allow("the run takes", model.description().run_bytes(reading.lengths(), 1))?;
     if args.attribute_each_head {
-        return attribute(args, to, &measure, &reading, &model);
+        return attribute(args, to, &measure, &reading, &checkpoint, &model);
     }
     let sweep = Sweep::new(args, &reading, &checkpoint, &model)?;
-    let (whole, numbers) = sweep.run(&measure, &reading, &model)?;
+    let (whole, numbers) = sweep.run(&measure, &reading, &checkpoint, &model)?;
     if let Some((to, format)) = to {
         let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
         let table = Table::stacked(sweep.tables(&effects, &reading)).bad_input()?;
         let what = if sweep.patches { "each place is patched" } else { "each head is ablated" };
         let title = format!("{}: what changes when {what}", args.logit);
-        return table.write(to, format, title, sweep.axes());
+        return table.write(&to, format, title, sweep.axes());
     }
     match args.format {
-        Format::Text => print(&sweep.text(&args.logit, whole, &numbers, &reading)),
+        Format::Text => print(&Text(sweep.text(&args.logit, whole, &numbers, &reading))),
         Format::Json => {
-            print(&format!("{}\n", sweep.json(&measure, whole, &numbers, &reading, &model)))
+            let json = sweep.json(&measure, whole, &numbers, &reading, &model);
+            print(&Data::json(&json).context("writing JSON")?)
         }
     }
 }
@@ -142,8 +152,11 @@ impl Sweep {
         &self,
         measure: &Measure,
         reading: &Reading,
+        checkpoint: &Checkpoint,
         model: &Model,
     ) -> Result<(f32, Vec<f32>), Failure> {
+        let number =
+            |logits: &Values| measure.of(logits).map_err(|e| explained(e, checkpoint)).bad_input();
         let writes = model.description().stack.causal;
         let unchanged =
             working("running the model", || model.baseline(&reading.input)).bad_input()?;
@@ -151,7 +164,7 @@ impl Sweep {
         let whole = if writes { whole.last_logits() } else { whole };
         let whole = whole.run(&reading.input).bad_input()?;
         let missing = NO_LOGITS;
-        let whole = measure.of(whole.logits().context(missing).bad_input()?);
+        let whole = number(whole.logits().context(missing).bad_input()?)?;
         let done = AtomicU64::new(0);
         let logits = working_on(
             if self.patches { "patching places" } else { "ablating heads" },
@@ -163,7 +176,8 @@ impl Sweep {
                 model.sweep(&unchanged, &self.changes, writes, &mut tell)
             },
         );
-        Ok((whole, logits.bad_input()?.iter().map(|logits| measure.of(logits)).collect()))
+        let numbers: Result<_, Failure> = logits.bad_input()?.iter().map(number).collect();
+        Ok((whole, numbers?))
     }
 
     fn text(&self, logit: &str, whole: f32, numbers: &[f32], reading: &Reading) -> String {
@@ -172,7 +186,7 @@ impl Sweep {
         let what = what[usize::from(self.patches)];
         let mut out = format!("{logit} unchanged: {whole}\n{what}, it changes by\n");
         for table in self.tables(&effects, reading) {
-            terminal::push_signed(&mut out, &table.rows, &table.cols, &table.numbers);
+            table.push(&mut out);
         }
         out
     }
@@ -182,16 +196,22 @@ impl Sweep {
     fn tables(&self, effects: &[f32], reading: &Reading) -> Vec<Table> {
         let table = |(which, layers): (Which, Vec<&[f32]>)| {
             let name = label(which);
-            let layer_names: Vec<String> =
-                (0..layers.len()).map(|layer| format!("{name} {layer}")).collect();
+            let layer_names = named(name, layers.len());
             let cols = layers.first().map_or(0, |row| row.len());
             if !self.patches {
-                return Table { rows: layer_names, cols: heads(cols), numbers: layers.concat() };
+                return Table {
+                    rows: layer_names,
+                    cols: named("head", cols),
+                    numbers: layers.concat(),
+                };
             }
             let tokens =
                 if which == Which::Decoder { &reading.decoder_tokens } else { &reading.tokens };
-            let positions = shown(tokens).into_iter().enumerate();
-            let rows = positions.map(|(i, token)| format!("{i} {token}")).collect();
+            let numbered = |(i, token): (usize, Label)| {
+                let Label { raw, text } = token;
+                Label { raw: format!("{i} {raw}"), text: format!("{i} {text}") }
+            };
+            let rows = readable(tokens.clone()).into_iter().enumerate().map(numbered).collect();
             let by_position =
                 (0..cols).flat_map(|col| layers.iter().map(move |row| row[col])).collect();
             Table { rows, cols: layer_names, numbers: by_position }
@@ -233,8 +253,8 @@ impl Sweep {
 
 /// Numbers of both signs with the names of their rows and columns.
 struct Table {
-    rows: Vec<String>,
-    cols: Vec<String>,
+    rows: Vec<Label>,
+    cols: Vec<Label>,
     numbers: Vec<f32>,
 }
 
@@ -257,24 +277,30 @@ impl Table {
     /// Writes the table as a file.
     fn write(
         self,
-        to: &Path,
+        to: &Destination<'_>,
         format: FileFormat,
         title: String,
         axes: [&'static str; 2],
     ) -> Result<(), Failure> {
-        let labels = |names: &[String]| names.iter().map(|name| Label::plain(name)).collect();
         let matrix = Matrix {
             name: "effect".to_owned(),
             masked: f32::NEG_INFINITY,
-            rows: labels(&self.rows),
-            cols: labels(&self.cols),
+            rows: self.rows,
+            cols: self.cols,
             axes,
             palette: Palette::signed(largest(&self.numbers), Look::default()),
             values: Arc::new(self.numbers),
             title,
         };
         let bytes = matrix.encode(format).bad_input()?;
-        destination::write(to, &bytes, &matrix.title)
+        to.write_and_tell(&bytes, &matrix.title)
+    }
+
+    /// Writes the table as text.
+    fn push(&self, out: &mut String) {
+        let texts =
+            |labels: &[Label]| labels.iter().map(|label| label.text.clone()).collect::<Vec<_>>();
+        terminal::push_signed(out, &texts(&self.rows), &texts(&self.cols), &self.numbers);
     }
 }
 
@@ -321,34 +347,36 @@ fn label(which: Which) -> &'static str {
     }
 }
 
-/// The names of columns of heads.
-fn heads(count: usize) -> Vec<String> {
-    (0..count).map(|head| format!("head {head}")).collect()
+/// The labels of rows or columns that are numbered, such as `head 3`.
+fn named(what: &str, count: usize) -> Vec<Label> {
+    (0..count).map(|i| Label::plain(&format!("{what} {i}"))).collect()
 }
 
 fn attribute(
     args: &Args,
-    to: Option<(&Path, FileFormat)>,
+    to: Option<(Destination<'_>, FileFormat)>,
     measure: &Measure,
     reading: &Reading,
+    checkpoint: &Checkpoint,
     model: &Model,
 ) -> Result<(), Failure> {
     let Measure { plus, minus, position, .. } = *measure;
     let parts = || model.attribute(&reading.input, position, plus, minus);
     let parts = working("running the model", parts).bad_input()?;
+    check_logits(&[parts.logit as f32]).map_err(|e| explained(e, checkpoint)).bad_input()?;
     if let Some((to, format)) = to {
         let title = format!("{}: what each part adds to it", args.logit);
-        return attributed(&parts).write(to, format, title, ["layer", "part"]);
+        return attributed(&parts).write(&to, format, title, ["layer", "part"]);
     }
     match args.format {
-        Format::Text => print(&attribution(&args.logit, &parts)),
+        Format::Text => print(&Text(attribution(&args.logit, &parts))),
         Format::Json => {
             let mut all = json!(parts);
             all["tokens"] = json!(reading.tokens);
             all["logit"] = json!(measure.tokens(model));
             all["unchanged"] = json!(parts.logit);
             all["sum"] = json!(parts.sum());
-            print(&format!("{all}\n"))
+            print(&Data::json(&all).context("writing JSON")?)
         }
     }
 }
@@ -363,19 +391,18 @@ fn attribution(logit: &str, parts: &Attribution) -> String {
             let _ = writeln!(out, "{name}: {}", number(part));
         }
     }
-    let table = attributed(parts);
-    terminal::push_signed(&mut out, &table.rows, &table.cols, &table.numbers);
+    attributed(parts).push(&mut out);
     out
 }
 
 /// What each part of each layer adds.
 fn attributed(parts: &Attribution) -> Table {
-    let rows = (0..parts.layers.len()).map(|layer| format!("layer {layer}")).collect();
+    let rows = named("layer", parts.layers.len());
     let count =
         |of: fn(&LayerAttribution) -> &Vec<f64>| parts.layers.first().map_or(0, |x| of(x).len());
-    let mut cols = heads(count(|layer| &layer.heads));
-    cols.extend((0..count(|layer| &layer.cross)).map(|head| format!("cross {head}")));
-    cols.extend(["biases".to_owned(), "feed-forward".to_owned()]);
+    let mut cols = named("head", count(|layer| &layer.heads));
+    cols.extend(named("cross", count(|layer| &layer.cross)));
+    cols.extend(["biases", "feed-forward"].map(Label::plain));
     let of_layer = |layer: &LayerAttribution| {
         let heads = layer.heads.iter().chain(&layer.cross).copied();
         heads.chain([layer.bias, layer.feed_forward]).map(|x| x as f32).collect::<Vec<_>>()

@@ -5,10 +5,11 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Settings, Walkthrough, Without};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::failure::{BadInput as _, Failure};
 use super::{parse_temperature, print, terminal};
+use crate::say::{Data, Text};
 
 /// Walk through an example, step by step, in the terminal
 ///
@@ -67,16 +68,14 @@ fn step_parser() -> impl TypedValueParser<Value = Without> {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Some(example) = args.example else {
-        return print(&match args.format {
-            Format::Text => terminal::list_of_examples(),
-            Format::Json => list_of_examples(),
+        return match args.format {
+            Format::Text => print(&Text(terminal::list_of_examples())),
+            Format::Json => print(&list_of_examples()?),
             Format::Markdown => {
-                return Err(anyhow::anyhow!(
-                    "--format markdown needs an example; `regard walk` lists them"
-                ))
-                .bad_input();
+                let what = "--format markdown needs an example; `regard walk` lists them";
+                Err(anyhow::anyhow!(what)).bad_input()
             }
-        });
+        };
     };
     let settings =
         Settings { temperature: args.temperature, causal: args.causal, without: args.without };
@@ -85,21 +84,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let walkthrough = Walkthrough::run(example, &settings).bad_input()?;
     if args.format == Format::Markdown {
-        return print(&markdown::walkthrough(&walkthrough)?);
+        return print(&Data::new(markdown::walkthrough(&walkthrough)?));
     }
-    let json = serde_json::to_string_pretty(&walkthrough.to_json()).context("writing JSON")?;
-    print(&format!("{json}\n"))
+    print(&Data::pretty_json(&walkthrough.to_json()).context("writing JSON")?)
 }
 
 /// All examples, as a list of objects.
-fn list_of_examples() -> String {
+fn list_of_examples() -> anyhow::Result<Data> {
     let list = Example::ALL
         .map(|e| json!({ "name": e.name(), "title": e.title(), "summary": e.summary() }));
-    format!("{:#}\n", Value::from(list.as_slice()))
+    Data::pretty_json(&list.as_slice()).context("writing JSON")
 }
 
 /// The walkthrough as coloured heatmaps.
 pub(crate) fn show(example: Example, settings: &Settings) -> Result<(), Failure> {
     let walkthrough = Walkthrough::run(example, settings).bad_input()?;
-    print(&terminal::walkthrough(&walkthrough))
+    print(&Text(terminal::walkthrough(&walkthrough)))
 }
