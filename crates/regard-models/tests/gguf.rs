@@ -4,7 +4,9 @@
 
 mod data;
 
-use regard_models::{Model, RopeScaling};
+use std::fs;
+
+use regard_models::{Checkpoint, Description, Head, Model, RopeScaling};
 
 /// A text longer than the original context of the models that have one, and a shorter one.
 fn check(name: &str) -> Model {
@@ -52,4 +54,40 @@ fn gptneox() {
 #[test]
 fn gptneox_with_serial_sublayers() {
     check("gptneox-serial");
+}
+
+/// The description of a file without these keys, which have another name in it.
+fn without(name: &str, keys: &[&str]) -> Description {
+    let mut bytes = fs::read(data::path(&format!("{name}.gguf"))).unwrap();
+    for key in keys {
+        let at = bytes.windows(key.len()).position(|window| window == key.as_bytes());
+        bytes[at.unwrap() + key.len() - 1] = b'_';
+    }
+    let name = format!("{name}.gguf");
+    Description::of(&Checkpoint::from_files(&name, [(name.clone(), bytes)]).unwrap()).unwrap()
+}
+
+/// As in transformers' classes, and for Gemma 2's caps and window in llama.cpp.
+#[test]
+fn keys_that_a_file_leaves_out_are_the_familys() {
+    let gemma = without(
+        "gemma2",
+        &[
+            "gemma2.attn_logit_softcapping",
+            "gemma2.final_logit_softcapping",
+            "gemma2.attention.sliding_window",
+            "gemma2.attention.layer_norm_rms_epsilon",
+        ],
+    );
+    assert_eq!(gemma.stack.block.softcap, Some(50.0));
+    assert!(matches!(gemma.head, Head::Tokens { softcap: Some(30.0), .. }));
+    assert_eq!(gemma.stack.windows, [Some(4096), None]);
+    assert_eq!(gemma.stack.block.norm.epsilon, 1e-6);
+    let phi3 = without(
+        "phi3",
+        &["phi3.attention.layer_norm_rms_epsilon", "phi3.attention.sliding_window"],
+    );
+    assert_eq!((phi3.stack.block.norm.epsilon, &phi3.stack.windows[..]), (1e-5, &[None][..]));
+    let neox = without("gptneox", &["gptneox.attention.layer_norm_epsilon"]);
+    assert_eq!(neox.stack.block.norm.epsilon, 1e-5);
 }

@@ -35,10 +35,14 @@ impl Config<'_> {
             .metadata
             .text("general.architecture")
             .ok_or_else(|| self.wrong("general.architecture is missing"))?;
-        let activation = match family {
-            "gpt2" | "gemma2" => Activation::GeluTanh,
-            "gptneox" => Activation::Gelu,
-            "llama" | "qwen2" | "qwen3" | "phi3" => Activation::Silu,
+        // The converter has added 1 to Gemma's norm weights.
+        let rms = (NormKind::Rms, "attention.layer_norm_rms_epsilon", "rms_norm_eps");
+        let layer = |config| (NormKind::Layer, "attention.layer_norm_epsilon", config);
+        let (activation, (kind, epsilon, in_config)) = match family {
+            "gpt2" => (Activation::GeluTanh, layer("layer_norm_epsilon")),
+            "gptneox" => (Activation::Gelu, layer("layer_norm_eps")),
+            "gemma2" => (Activation::GeluTanh, rms),
+            "llama" | "qwen2" | "qwen3" | "phi3" => (Activation::Silu, rms),
             _ => {
                 let what = format!("the architecture {family:?} is not known; known are {KNOWN}");
                 return Err(self.wrong(what));
@@ -64,16 +68,9 @@ impl Config<'_> {
                 format!("{} is {layers}, but there are {tensors} tensors", key("block_count"));
             return Err(self.wrong(what));
         }
-        // The converter has added 1 to Gemma's norm weights.
-        let (kind, name, config) = match family {
-            "gpt2" => (NormKind::Layer, "attention.layer_norm_epsilon", "layer_norm_epsilon"),
-            "gptneox" => (NormKind::Layer, "attention.layer_norm_epsilon", "layer_norm_eps"),
-            _ => (NormKind::Rms, "attention.layer_norm_rms_epsilon", "rms_norm_eps"),
-        };
-        let norm = Norm { kind, epsilon: number(name, config)? as f32 };
-        let cap = |name: &str| match gemma {
-            true => number(name, name).map(|cap| Some(cap as f32)),
-            false => Ok(None),
+        let norm = Norm { kind, epsilon: number(epsilon, in_config)? as f32 };
+        let cap = |name: &str| {
+            if gemma { number(name, name).map(|cap| Some(cap as f32)) } else { Ok(None) }
         };
         let even = width.checked_div(heads).unwrap_or(0);
         let head_size = self.optional(&key("attention.key_length")).unwrap_or(even);

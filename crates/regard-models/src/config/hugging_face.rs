@@ -271,9 +271,10 @@ impl<'a> Config<'a> {
                 .wrong(format!("position_embedding_type is {kind}; only \"absolute\" is known")));
         }
         // DistilBERT's ε is no setting.
-        let norm = match distil {
-            true => Norm { kind: NormKind::Layer, epsilon: 1e-12 },
-            false => self.norm(NormKind::Layer, "layer_norm_eps")?,
+        let norm = if distil {
+            Norm { kind: NormKind::Layer, epsilon: 1e-12 }
+        } else {
+            self.norm(NormKind::Layer, "layer_norm_eps")?
         };
         let width = self.size(key("hidden_size", "dim"))?;
         let layers = self.layers(key("num_hidden_layers", "n_layers"))?;
@@ -397,25 +398,22 @@ impl<'a> Config<'a> {
         if window == Some(0) {
             return Err(self.wrong("sliding_window is 0, and no token would see itself"));
         }
-        let slides: Vec<bool> = match self.get("layer_types").filter(|_| by_layer) {
-            Some(types) => {
-                let types = types.as_array().ok_or_else(|| self.not_a("layer_types", "list"))?;
-                let slides = |kind: &Value| match kind.as_str() {
-                    Some("full_attention" | "attention") => Ok(false),
-                    Some("sliding_attention") => Ok(true),
-                    _ => Err(self.wrong(format!("layer_types has {kind}, which is not known"))),
-                };
-                types.iter().map(slides).collect::<Result<_, _>>()?
-            }
-            None => {
-                let first = self.optional("max_window_layers")?.unwrap_or(0);
-                let slides = |layer| match self.family {
-                    "gemma2" => layer % 2 == 0,
-                    "qwen2" | "qwen3" => window.is_some() && layer >= first,
-                    _ => window.is_some(),
-                };
-                (0..layers).map(slides).collect()
-            }
+        let slides: Vec<bool> = if let Some(types) = self.get("layer_types").filter(|_| by_layer) {
+            let types = types.as_array().ok_or_else(|| self.not_a("layer_types", "list"))?;
+            let slides = |kind: &Value| match kind.as_str() {
+                Some("full_attention" | "attention") => Ok(false),
+                Some("sliding_attention") => Ok(true),
+                _ => Err(self.wrong(format!("layer_types has {kind}, which is not known"))),
+            };
+            types.iter().map(slides).collect::<Result<_, _>>()?
+        } else {
+            let first = self.optional("max_window_layers")?.unwrap_or(0);
+            let slides = |layer| match self.family {
+                "gemma2" => layer % 2 == 0,
+                "qwen2" | "qwen3" => window.is_some() && layer >= first,
+                _ => window.is_some(),
+            };
+            (0..layers).map(slides).collect()
         };
         if slides.len() != layers {
             let found = slides.len();

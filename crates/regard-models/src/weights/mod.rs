@@ -217,7 +217,7 @@ impl Loader<'_> {
     fn tokens(&self, names: &Names, description: &Description) -> Result<(Tensor, bool), Error> {
         let shape = [description.vocabulary, description.width];
         let there = |name: &&str| self.found(name, "weight").is_some();
-        let own = [names.tokens].iter().chain(names.copies).copied().find(there);
+        let own = Some(&names.tokens).into_iter().chain(names.copies).copied().find(there);
         for copy in names.copies {
             self.note(copy, "weight");
         }
