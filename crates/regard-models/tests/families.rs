@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use regard_models::{Checkpoint, Error, Head, Input, Model};
+use regard_models::{Checkpoint, Description, Error, Head, Input, Model};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
@@ -146,4 +146,27 @@ fn a_family_has_a_default_for_every_setting() {
         let said = open(&case, &json!({"model_type": family})).unwrap_err().to_string();
         assert!(said.contains("the tensor ") && said.ends_with("is missing"), "{family}: {said}");
     }
+}
+
+/// Transformers 5 writes the token with which a decoder begins, and those that end a text, into generation_config.json.
+#[test]
+fn the_first_token_and_the_last_ones_are_those_of_the_settings_of_generation() {
+    let cases = cases();
+    let case = cases.iter().find(|case| case["name"] == "defaults: T5ForConditionalGeneration");
+    let config = case.unwrap()["config"].to_string().into_bytes();
+    let weights = safetensors::serialize(
+        [("shared.weight", TensorView::new(Dtype::F32, vec![1], &[0; 4]).unwrap())],
+        None,
+    );
+    let weights = weights.unwrap();
+    let read = |files: &[(&'static str, Vec<u8>)]| {
+        let files =
+            [&[("config.json", config.clone()), ("model.safetensors", weights.clone())][..], files];
+        Description::of(&Checkpoint::from_files("model", files.concat()).unwrap()).unwrap()
+    };
+    let usual = read(&[]);
+    assert_eq!((usual.decoder_start, usual.ends), (Some(0), vec![1]));
+    let settings = json!({"decoder_start_token_id": 7, "eos_token_id": [3, 4]});
+    let own = read(&[("generation_config.json", settings.to_string().into_bytes())]);
+    assert_eq!((own.decoder_start, own.ends), (Some(7), vec![3, 4]));
 }

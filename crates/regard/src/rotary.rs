@@ -148,8 +148,9 @@ impl RotaryFrequencies {
                     (first, last) = (first.floor(), last.ceil());
                 }
                 let (first, last) = (first.max(0.0), last.min(features as f64 - 1.0));
-                // Where both are the same pair, the step between them is as steep as the reference code has it.
-                let width = if last > first { last - first } else { 1e-3 };
+                // Where both are the same pair, the step between them is as steep as the reference code has it. Where the text of the
+                // training is shorter than a turn, the last comes before the first, and the step goes the other way.
+                let width = if last == first { 1e-3 } else { last - first };
                 for (i, r) in reciprocals.iter_mut().enumerate() {
                     blend(r, factor, 1.0 - ((i as f64 - first) / width).clamp(0.0, 1.0));
                 }

@@ -161,31 +161,22 @@ impl<'a> Config<'a> {
         Err(self.wrong(format!("{key} is {layers}, but there are {tensors} tensors")))
     }
 
-    /// The ids at a key: one, or a list.
-    fn ids(&self, key: &str) -> Vec<u32> {
-        let id = |value: &Value| u32::try_from(value.as_u64()?).ok();
-        match self.get(key) {
-            Some(Value::Array(list)) => list.iter().filter_map(id).collect(),
-            Some(value) => id(value).into_iter().collect(),
-            None => Vec::new(),
-        }
+    /// The ids at a key of generation_config.json, or `None` without that file.
+    fn generation_ids(&self, key: &str) -> Result<Option<Vec<u32>>, Error> {
+        let values = self.checkpoint.json(Beside::GenerationConfig)?;
+        Ok(values.map(|values| ids(values.get(key))))
     }
 
     /// The tokens that end a text: those of generation_config.json, where a chat's end stands too, and of config.json. The
     /// family's default counts only where neither says it.
     fn ends(&self) -> Result<Vec<u32>, Error> {
-        let mut ends = Vec::new();
-        let generation = self.checkpoint.json(Beside::GenerationConfig)?;
-        if generation.is_none() || self.own("eos_token_id").is_some() {
-            ends = self.ids("eos_token_id");
-        }
-        if let Some(values) = generation {
-            let id = |value: &Value| u32::try_from(value.as_u64()?).ok();
-            match values.get("eos_token_id") {
-                Some(Value::Array(list)) => ends.extend(list.iter().filter_map(id)),
-                value => ends.extend(value.and_then(id)),
-            }
-        }
+        let key = "eos_token_id";
+        let generation = self.generation_ids(key)?;
+        let mut ends = match generation {
+            Some(_) => ids(self.own(key)),
+            None => ids(self.get(key)),
+        };
+        ends.extend(generation.unwrap_or_default());
         ends.sort_unstable();
         ends.dedup();
         Ok(ends)
@@ -257,7 +248,9 @@ impl<'a> Config<'a> {
             "bert" | "roberta" => (Some(Activation::Tanh), ClassPosition::First),
             "distilbert" => (Some(Activation::Relu), ClassPosition::First),
             "vit" => (None, ClassPosition::First),
-            _ => (None, ClassPosition::Last { pad: self.ids("pad_token_id").first().copied() }),
+            _ => {
+                (None, ClassPosition::Last { pad: ids(self.get("pad_token_id")).first().copied() })
+            }
         };
         Head::Classes { pooler, position }
     }
@@ -339,7 +332,8 @@ impl<'a> Config<'a> {
         let block = &mut description.stack.block;
         block.activation = self.activation("hidden_act")?;
         block.parallel = self.flag("use_parallel_residual")?;
-        block.rotary = Some(self.rotary(block.head_size)?);
+        // Only the rotary positions read a size of heads.
+        block.rotary = Some(self.rotary(self.optional("head_dim")?.unwrap_or(block.head_size))?);
         block.biases = Biases { qkv: bias, out: bias, hidden: true };
         description.head = Head::Tokens { transform: None, scale: 1.0, softcap: None };
         Ok(description)
@@ -435,7 +429,10 @@ impl<'a> Config<'a> {
         // A head of its own counts only if the file has one: T5 1.1, whose outputs are not scaled.
         description.tied = true;
         let tied = self.flag_or("tie_word_embeddings", true)?;
-        description.decoder_start = self.ids("decoder_start_token_id").first().copied().or(Some(0));
+        let key = "decoder_start_token_id";
+        let start = self.generation_ids(key)?.unwrap_or_default();
+        description.decoder_start =
+            start.first().or(ids(self.get(key)).first()).copied().or(Some(0));
         let scaled = self.flag_or("scale_decoder_outputs", tied)?;
         let scale = if scaled { (width as f32).sqrt().recip() } else { 1.0 };
         description.head = Head::Tokens { transform: None, scale, softcap: None };
@@ -521,9 +518,21 @@ impl<'a> Config<'a> {
         description.embedding.patches = Some(patches);
         description.stack.causal = false;
         description.stack.hidden_after_norm = false;
-        description.stack.block.activation = self.activation("hidden_act")?;
-        description.stack.block.biases.qkv = self.flag("qkv_bias")?;
+        let block = &mut description.stack.block;
+        block.head_size = self.optional("head_dim")?.unwrap_or(block.head_size);
+        block.scale = (block.head_size as f32).sqrt().recip();
+        block.activation = self.activation("hidden_act")?;
+        block.biases.qkv = self.flag("qkv_bias")?;
         Ok(description)
+    }
+}
+
+/// The ids that a value holds: one, or a list.
+fn ids(value: Option<&Value>) -> Vec<u32> {
+    let id = |value: &Value| u32::try_from(value.as_u64()?).ok();
+    match value {
+        Some(Value::Array(list)) => list.iter().filter_map(id).collect(),
+        value => value.and_then(id).into_iter().collect(),
     }
 }
 

@@ -72,6 +72,7 @@ CASES = [
     ("original outside", "LlamaForCausalLM", SMALL | {"rope_scaling": LONG | {"original_max_position_embeddings": 64}, "original_max_position_embeddings": 4}),
     ("llama3 without", "LlamaForCausalLM", SMALL | {"max_position_embeddings": 32, "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}}),
     ("yarn", "Phi3ForCausalLM", PHI3 | {"rope_scaling": LONG | {"type": "yarn"}, "original_max_position_embeddings": 4, "max_position_embeddings": 16}),
+    ("yarn, less than a turn", "LlamaForCausalLM", SMALL | {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4, "truncate": False}}),
     ("longrope, long", "Phi3ForCausalLM", PHI3 | {"rope_scaling": LONG, "original_max_position_embeddings": 4, "max_position_embeddings": 16}),
     ("longrope, short", "Phi3ForCausalLM", PHI3 | {"rope_scaling": LONG, "original_max_position_embeddings": 6, "max_position_embeddings": 16}),
     ("partial", "Phi3ForCausalLM", PHI3 | {"partial_rotary_factor": 0.5}),
@@ -117,6 +118,7 @@ CASES = [
     ("biases", "LlamaForCausalLM", SMALL | {"attention_bias": True, "mlp_bias": True}),
     ("biases", "GPTNeoXForCausalLM", NEOX | {"attention_bias": False}, {"with": ["gpt_neox.layers.0.attention.dense.bias"]}),
     ("biases", "ViTForImageClassification", VIT | {"qkv_bias": False, "num_channels": 1}),
+    ("heads", "ViTForImageClassification", VIT | {"head_dim": 2}),
 ]
 
 # What transformers refuses too, or what its numbers say nothing of.
