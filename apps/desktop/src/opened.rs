@@ -1,7 +1,7 @@
 //! The files that this run reads. They are recorded where they are opened, so that a command overwrites none of them by mistake.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +14,12 @@ static OPENED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub(crate) fn file(path: &Path) -> io::Result<File> {
     record([path.to_owned()]);
     File::open(path)
+}
+
+/// Reads a whole file.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    record([path.to_owned()]);
+    fs::read(path)
 }
 
 /// Opens a regular file that the run reads: a device or a FIFO is refused.

@@ -227,7 +227,9 @@ mod outputs {
             "chat_template.jinja",
             "preprocessor_config.json",
         ];
-        others.iter().for_each(|name| drop(folder.file(name, "{}")));
+        for name in others {
+            folder.file(name, "{}");
+        }
         for name in ["config.json", "model.safetensors", "tokenizer.json"].iter().chain(&others) {
             let (place, to) = (folder.path(""), folder.path(name));
             let before = fs::read(&to).unwrap();

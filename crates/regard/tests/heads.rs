@@ -231,7 +231,7 @@ fn short_rows_of_a_mask_give_the_bits_of_whole_ones() {
             ),
         ];
         for (short, whole) in cases {
-            let [short, whole] = [short, whole].map(|mask| Attention::new().mask(mask));
+            let (short, whole) = (Attention::new().mask(short), Attention::new().mask(whole));
             for threads in [1, 2] {
                 let of = |attention: &Attention<'_>| {
                     let (out, sums) = attention.forward_with_log_sum_exp(q, k, k).unwrap();

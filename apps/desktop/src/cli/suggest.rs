@@ -14,9 +14,10 @@ pub(crate) fn nearest(
 ) -> Option<String> {
     let lower = word.to_lowercase();
     let letters: Vec<char> = lower.chars().collect();
+    let in_order = sorted(&lower);
     let likeness = |name: &str| {
         let in_lower_case = name.to_lowercase();
-        if sorted(&lower) == sorted(&in_lower_case) && !word.is_empty() {
+        if in_order == sorted(&in_lower_case) && !word.is_empty() {
             return EXCHANGED;
         }
         f64::midpoint(jaro(word, name), jaro(&lower, &in_lower_case))
@@ -31,9 +32,14 @@ pub(crate) fn nearest(
 /// in common, Jaro's measure makes (m/a + m/b + 1)/3 at most. A vocabulary has tens of thousands of names, and few of them do.
 fn may_be_like(letters: &[char], name: &str) -> bool {
     let (mut len, mut common) = (0_usize, 0_usize);
-    for c in name.chars().flat_map(char::to_lowercase) {
+    for c in name.chars() {
+        let lower = if c.is_ascii() {
+            c.to_ascii_lowercase()
+        } else {
+            c.to_lowercase().next().unwrap_or(c)
+        };
         len += 1;
-        common += usize::from(letters.contains(&c));
+        common += usize::from(letters.contains(&lower));
     }
     let common = common.min(letters.len()) as f64;
     let share = |len: usize| common / len.max(1) as f64;

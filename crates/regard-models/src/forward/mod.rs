@@ -129,7 +129,9 @@ impl Trace {
             let layers: &[usize] = if output.is_stacked { &[values.len()] } else { &[] };
             let shape = [layers, &last.shape].concat();
             let mut data = Vec::with_capacity(shape.iter().product());
-            values.iter().for_each(|values| data.extend_from_slice(&values.data));
+            for values in values {
+                data.extend_from_slice(&values.data);
+            }
             Some((output.name, Values { shape, data }))
         };
         let mut outputs: BTreeMap<_, _> =

@@ -1,7 +1,6 @@
 //! An image as a model reads it.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
@@ -26,8 +25,7 @@ pub(super) fn read(
     let processor = ImageProcessor::of(checkpoint, description)?;
     let is_file = fs::metadata(path).with_context(name)?.is_file();
     ensure!(is_file, "{} is not a regular file", path.display());
-    let mut bytes = Vec::new();
-    opened::file(path).and_then(|mut file| file.read_to_end(&mut bytes)).with_context(name)?;
+    let bytes = opened::read(path).with_context(name)?;
     let image = decode_image(&bytes).with_context(name)?;
     let (width, height) = (image.width() as usize, image.height() as usize);
     Ok(processor.read(&image, [height, width])?)
