@@ -47,5 +47,5 @@ pub use self::reading::{ChangedReading, Reading};
 pub use self::score::{Hidden, Rounded, Score};
 pub use self::steps::{between_steps, step};
 pub use self::tensor::{Format, Tensor};
-pub use self::tokenizer::{Tokenizer, panic_is_caught};
+pub use self::tokenizer::{Tokenizer, hide_caught_panics};
 pub use self::write::{Sampler, Writing};

@@ -1,9 +1,9 @@
-//! A chat template, applied to three messages.
+//! A chat template, applied to three messages in a stack as small as that of a page.
 
 use regard_models::{ChatTemplate, Message};
 
-pub(crate) fn fuzz(template: &[u8]) {
-    let Ok(template) = str::from_utf8(template) else { return };
+pub(crate) fn fuzz(template: &[u8]) -> crate::Outcome {
+    let template = str::from_utf8(template)?;
     let message =
         |role: &str, content: &str| Message { role: role.into(), content: content.into() };
     let messages = [
@@ -11,7 +11,12 @@ pub(crate) fn fuzz(template: &[u8]) {
         message("user", "Who sat?"),
         message("assistant", " A cat. "),
     ];
+    let apply = || ChatTemplate::new(template, "<s>", "</s>").prompt(&messages);
     crate::bounded(template.len(), || {
-        let _ = ChatTemplate::new(template, "<s>", "</s>").prompt(&messages);
-    });
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(1 << 20);
+            let applied = thread.spawn_scoped(scope, apply)?.join().expect("no template panics");
+            Ok(applied.map(drop)?)
+        })
+    })
 }

@@ -5,17 +5,20 @@ use regard_models::{Checkpoint, ImageProcessor, Model};
 const CONFIG: &[u8] = include_bytes!("../../../tests/golden/models/tiny-vit/config.json");
 const WEIGHTS: &[u8] = include_bytes!("../../../tests/golden/models/tiny-vit/model.safetensors");
 
-pub(crate) fn fuzz(file: &[u8]) {
+pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
     let mut decoded = None;
-    crate::bounded(file.len(), || decoded = regard_ui::model::decode_image(file).ok());
-    let Some(image) = decoded else { return };
+    crate::bounded(file.len(), || {
+        decoded = Some(regard_ui::model::decode_image(file)?);
+        Ok(())
+    })?;
+    let Some(image) = decoded else { return Ok(()) };
     crate::bounded(image.len() + WEIGHTS.len(), || {
-        read(b"{}", &image, [image.height() as usize, image.width() as usize]);
-    });
+        read(b"{}", &image, [image.height() as usize, image.width() as usize])
+    })
 }
 
-/// Prepares an image as preprocessor_config.json says.
-pub(super) fn read(preprocessor: &[u8], pixels: &[u8], size: [usize; 2]) {
+/// Prepares an image as preprocessor_config.json says, and runs the model.
+pub(super) fn read(preprocessor: &[u8], pixels: &[u8], size: [usize; 2]) -> crate::Outcome {
     let files = [
         ("config.json", CONFIG.to_vec()),
         ("model.safetensors", WEIGHTS.to_vec()),
@@ -23,9 +26,6 @@ pub(super) fn read(preprocessor: &[u8], pixels: &[u8], size: [usize; 2]) {
     ];
     let checkpoint = Checkpoint::from_files("model", files).expect("the model is there");
     let model = Model::load(&checkpoint).expect("the model is right");
-    if let Ok(processor) = ImageProcessor::of(&checkpoint, model.description())
-        && let Ok(input) = processor.read(pixels, size)
-    {
-        let _ = model.pass().keep(["logits"]).run(&input);
-    }
+    let processor = ImageProcessor::of(&checkpoint, model.description())?;
+    crate::run(&model, &processor.read(pixels, size)?)
 }

@@ -109,23 +109,21 @@ fn strided(u: &mut Unstructured<'_>, case: &Case) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn fuzz(data: &[u8]) {
+pub(crate) fn fuzz(data: &[u8]) -> crate::Outcome {
     let mut u = Unstructured::new(data);
-    let Ok(moderate) = bool::arbitrary(&mut u) else { return };
-    let Ok(mut case) = case(&mut u, moderate) else { return };
-    if strided(&mut u, &case).is_err() {
-        return;
-    }
+    let moderate = bool::arbitrary(&mut u)?;
+    let mut case = case(&mut u, moderate)?;
+    strided(&mut u, &case)?;
     let _ = case.scores(Stage::Weights);
     if moderate {
         case.assert_matches_reference();
-        return;
+        return Ok(());
     }
     // What a query does not see is of no account.
-    let Ok(i) = u.int_in_range(0..=case.q.rows) else { return };
+    let i = u.int_in_range(0..=case.q.rows)?;
     let before = case.run();
     if i == case.q.rows {
-        return;
+        return Ok(());
     }
     for j in (0..case.k.rows).filter(|j| !case.sees(i, *j)).collect::<Vec<_>>() {
         (0..case.k.cols).for_each(|c| case.k.set(j, c, f32::NAN));
@@ -134,4 +132,5 @@ pub(crate) fn fuzz(data: &[u8]) {
     let after = case.run();
     assert_eq!(bits(after.out.row(i)), bits(before.out.row(i)));
     assert_eq!(bits(&after.log_sum_exp[i..=i]), bits(&before.log_sum_exp[i..=i]));
+    Ok(())
 }

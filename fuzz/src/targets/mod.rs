@@ -1,5 +1,7 @@
 //! The targets: each takes any bytes and may only return.
 
+use crate::Outcome;
+
 mod attention;
 mod chat;
 mod config;
@@ -11,11 +13,12 @@ mod npz;
 mod preprocessor;
 mod safetensors;
 mod session;
+mod text;
 mod tokenizer;
 mod tokens;
 
 /// Takes any bytes: it panics where Regard is wrong.
-pub type Target = fn(&[u8]);
+pub type Target = fn(&[u8]) -> Outcome;
 
 /// Every target with its name, which is also that of its folder in `corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
@@ -30,6 +33,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("preprocessor", preprocessor::fuzz),
     ("safetensors", safetensors::fuzz),
     ("session", session::fuzz),
+    ("text", text::fuzz),
     ("tokenizer", tokenizer::fuzz),
     ("tokens", tokens::fuzz),
 ];

@@ -15,16 +15,14 @@ fn archive(members: &[(&str, &[u8])]) -> Option<Vec<u8>> {
     Some(writer.finish().ok()?.into_inner())
 }
 
-pub(crate) fn fuzz(data: &[u8]) {
-    let Some((kind, rest)) = data.split_first() else { return };
+pub(crate) fn fuzz(data: &[u8]) -> crate::Outcome {
+    let Some((kind, rest)) = data.split_first() else { return Err("it is empty".into()) };
     let file = if kind % 2 == 1 {
         rest.to_vec()
     } else {
         let (tokens, weights) = rest.split_at(rest.len() * usize::from(*kind) / 256);
-        let Some(file) = archive(&[("tokens.npy", tokens), ("attentions.npy", weights)]) else {
-            return;
-        };
-        file
+        archive(&[("tokens.npy", tokens), ("attentions.npy", weights)])
+            .ok_or("an archive cannot be written")?
     };
-    crate::bounded(file.len(), || crate::attention("a.npz", &file, None));
+    crate::bounded(file.len(), || crate::attention("a.npz", &file, None))
 }

@@ -1,11 +1,12 @@
 //! A session file, and the session in a page's address, which is the text of such a file.
 use regard_ui::Session;
 
-pub(crate) fn fuzz(file: &[u8]) {
+pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
     crate::bounded(file.len(), || {
-        let Ok(session) = Session::parse(file) else { return };
+        let session = Session::parse(file)?;
         let text = session.text().expect("a session can be written");
         let again = Session::parse(&text).expect("what is written can be read");
         assert_eq!(again.text().ok(), Some(text));
-    });
+        Ok(())
+    })
 }

@@ -3,12 +3,18 @@
 const CONFIG: &[u8] = include_bytes!("../../../tests/golden/models/tiny-gpt2/config.json");
 const WEIGHTS: &[u8] = include_bytes!("../../../tests/golden/models/tiny-gpt2/model.safetensors");
 
-pub(crate) fn fuzz(tokenizer: &[u8]) {
-    crate::bounded(tokenizer.len() + WEIGHTS.len(), || {
-        crate::model([
+pub(crate) fn fuzz(tokenizer: &[u8]) -> crate::Outcome {
+    read(tokenizer, "The cat sat.")
+}
+
+/// Reads a text. A vocabulary takes up to 24 times its file.
+pub(super) fn read(tokenizer: &[u8], text: &str) -> crate::Outcome {
+    crate::bounded(8 * tokenizer.len() + text.len() + WEIGHTS.len(), || {
+        let files = [
             ("config.json", CONFIG.to_vec()),
             ("model.safetensors", WEIGHTS.to_vec()),
             ("tokenizer.json", tokenizer.to_vec()),
-        ]);
-    });
+        ];
+        crate::model(files, text)
+    })
 }

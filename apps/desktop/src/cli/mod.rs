@@ -91,12 +91,7 @@ enum Format {
 /// Runs the command line of this process. 0 for success, 2 for wrong usage or bad input, 1 for any other failure.
 pub fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if !regard_models::panic_is_caught() {
-            report(panic);
-        }
-    }));
+    regard_models::hide_caught_panics();
     let outcome = match cli.command {
         None => window(cli.example, cli.file.as_deref(), cli.compare.as_deref()),
         Some(Command::Walk(args)) => walk::run(&args),

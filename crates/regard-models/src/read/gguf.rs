@@ -11,12 +11,12 @@ use anamnesis::{
 };
 
 use super::Stored;
-use super::files::{Files, room};
+use super::files::Files;
 use crate::{Error, Format};
 
-/// How many times its bytes a header takes in memory, at most: a token of one letter takes 9 bytes there, and a text here, with a
-/// place in each of the tokenizer's tables.
-const EXPANSION: u64 = 80;
+/// The most bytes of a header. It takes up to 80 times its bytes in memory: a token of one letter takes 9 bytes there, and a text
+/// here, with a place in each of the tokenizer's tables.
+const LARGEST: u64 = 64 << 20;
 
 /// The settings and the tokenizer of a GGUF file, by key.
 #[derive(Debug)]
@@ -102,15 +102,12 @@ pub(super) fn open(
     // What the header takes in memory: a text of n bytes takes n + 24. The tensors' list and the tokenizer are made of copies.
     let limits = ParseLimits::unbounded()
         .with_max_single_alloc(length.saturating_mul(8))
-        .with_max_total_bytes(length.saturating_mul(16).min(room(length) / 2));
+        .with_max_total_bytes(length.saturating_mul(16).min(16 * LARGEST));
     let front = parse_gguf_front_matter_from_reader_with_limits(file, &limits)
         .map_err(|e| Error::file(path, format!("is no GGUF file that can be read: {e}")))?;
     let header = front.tensor_infos.iter().map(|info| info.data_offset).min().unwrap_or(length);
-    let most = room(length) / EXPANSION;
-    if header > most {
-        let what = format!(
-            "has a header of {header} bytes, which is too long for its tensors: {most} bytes are the most"
-        );
+    if header > LARGEST {
+        let what = format!("has a header of {header} bytes, and {LARGEST} are the most");
         return Err(Error::file(path, what));
     }
     let mut tensors = BTreeMap::new();

@@ -12,7 +12,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::beside::Beside;
-use self::files::{Files, room};
+use self::files::Files;
 pub(crate) use self::gguf::Metadata;
 use crate::{Error, Format, Tensor, step};
 
@@ -185,14 +185,13 @@ impl Checkpoint {
         &self.settings
     }
 
-    /// The content of a file of the folder, or `None` if the folder does not have it. What is made of the content takes
-    /// `expansion` times its bytes, which must have [`room`] beside the tensors.
-    pub(crate) fn file(&self, file: Beside, expansion: u64) -> Result<Option<Vec<u8>>, Error> {
+    /// The content of a file of the folder, which may have `most` bytes, or `None` if the folder does not have it.
+    pub(crate) fn file(&self, file: Beside, most: u64) -> Result<Option<Vec<u8>>, Error> {
         let path = self.path.join(file.name());
         if !self.files.has(&path) {
             return Ok(None);
         }
-        self.files.read(&path, room(self.bytes()) / expansion).map(Some)
+        self.files.read(&path, most).map(Some)
     }
 
     /// The content of a JSON file of the folder, or `None` if the folder does not have it.

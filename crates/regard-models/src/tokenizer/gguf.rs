@@ -79,7 +79,7 @@ pub(super) fn tokenizer(
                 .ok_or_else(|| wrong(format!("{} is not as long as the tokens", key("scores"))))?;
             let space = metadata.flag(&key("add_space_prefix")).unwrap_or(true);
             let unknown = (0..tokens.len()).find(|id| kind(*id) == UNKNOWN);
-            pieces(tokens, scores, unknown, space)
+            pieces(tokens, scores, unknown, space).map_err(wrong)?
         }
         other => {
             let what = format!("{} is {other:?}; known are \"gpt2\" and \"llama\"", key("model"));
@@ -198,7 +198,12 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
 /// SentencePiece's BPE: of all pairs of neighbours that make a token, the one whose token has the largest score is joined first.
 ///
 /// As ranks of pairs that is: all ways to split each token in two tokens, sorted by the token's score.
-fn pieces(tokens: &[String], scores: &[f32], unknown: Option<usize>, space: bool) -> Parts {
+fn pieces(
+    tokens: &[String],
+    scores: &[f32],
+    unknown: Option<usize>,
+    space: bool,
+) -> Result<Parts, String> {
     let ids: HashMap<&str, usize> =
         tokens.iter().enumerate().map(|(id, token)| (token.as_str(), id)).collect();
     let mut merges: Vec<(f32, usize, usize, &str, &str)> = Vec::new();
@@ -207,6 +212,11 @@ fn pieces(tokens: &[String], scores: &[f32], unknown: Option<usize>, space: bool
         merges.extend(splits.filter_map(|(left, right)| {
             Some((*score, *ids.get(left)?, *ids.get(right)?, left, right))
         }));
+        // A vocabulary of real texts has two pairs a token; one of "a", "aa", "aaa" … has a pair a letter.
+        if merges.len() > 8 * tokens.len() + (1 << 16) {
+            let what = "its tokens are made of each other in too many ways";
+            return Err(format!("{what}: more than 8 a token"));
+        }
     }
     merges.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2))));
     let to_spaces = json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "});
@@ -218,7 +228,7 @@ fn pieces(tokens: &[String], scores: &[f32], unknown: Option<usize>, space: bool
         decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
     }
     let merges = merges.into_iter();
-    Parts {
+    Ok(Parts {
         json: json!({
             "normalizer": {"type": "Sequence", "normalizers": normalizers},
             "pre_tokenizer": null,
@@ -229,5 +239,5 @@ fn pieces(tokens: &[String], scores: &[f32], unknown: Option<usize>, space: bool
         byte_fallback: true,
         ignore_merges: false,
         begins: true,
-    }
+    })
 }

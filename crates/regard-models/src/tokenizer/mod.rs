@@ -1,5 +1,6 @@
 //! Text to tokens and back, by a folder's tokenizer.json or a GGUF file's metadata.
 
+mod bounds;
 mod gguf;
 
 use core::cell::Cell;
@@ -7,23 +8,23 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tokenizers::models::ModelWrapper;
-use tokenizers::{EncodeInput, Encoding};
+use tokenizers::{EncodeInput, Encoding, InputSequence, NormalizedString, Normalizer as _};
 
 use crate::read::{Beside, Settings};
 use crate::{Checkpoint, Error, Input};
 
-/// How many times its tokenizer.json a tokenizer takes in memory, at most: a token of one letter takes 9 bytes there, and a place
-/// in two tables here.
+/// The most bytes of a tokenizer.json, and how many times its bytes it takes in memory, at most, besides 64 MiB: a token of one letter
+/// takes 9 bytes there, and a place in two tables here.
+const LARGEST: u64 = 64 << 20;
 const EXPANSION: u64 = 24;
 
-/// A tokenizer.json whose syntax is right. The crate `tokenizers` panics where that of the decoder is not, as in a file that was
-/// cut off, and on the web a panic ends the page.
-#[derive(serde::Deserialize)]
-struct Syntax {
-    #[serde(rename = "decoder")]
-    _decoder: Option<serde_json::Value>,
-}
+/// The most bytes of a token. A Unigram model's tree is that deep, and frees itself by recursion.
+const LONGEST: usize = 1024;
+
+/// The most bytes that a text may become before the model reads it, besides 32 for each of its own.
+const NORMALIZED: usize = 1 << 20;
 
 /// A model's tokenizer.
 ///
@@ -41,6 +42,8 @@ struct Syntax {
 pub struct Tokenizer {
     tokenizer: tokenizers::Tokenizer,
     path: PathBuf,
+    /// The factor by which it may lengthen a text.
+    growth: f64,
 }
 
 impl Tokenizer {
@@ -49,37 +52,42 @@ impl Tokenizer {
     /// # Errors
     /// Names the file: if the tokenizer is not understood, or if it knows tokens that the model does not.
     pub fn of(checkpoint: &Checkpoint, vocabulary: usize) -> Result<Option<Self>, Error> {
-        let (path, mut tokenizer) = match checkpoint.settings() {
+        let (path, growth, mut tokenizer) = match checkpoint.settings() {
             Settings::Config(_) => {
-                let Some(json) = checkpoint.file(Beside::Tokenizer, EXPANSION)? else {
+                let Some(json) = checkpoint.file(Beside::Tokenizer, LARGEST)? else {
                     return Ok(None);
                 };
                 let path = checkpoint.path().join(Beside::Tokenizer.name());
                 let not_read = |e: &dyn core::fmt::Display| {
                     Error::file(&path, format!("is no tokenizer that can be read: {e}"))
                 };
-                serde_json::from_slice::<Syntax>(&json).map_err(|e| not_read(&e))?;
-                let made = guarded(|| tokenizers::Tokenizer::from_bytes(json));
+                let most = (16 << 20) + EXPANSION * json.len() as u64;
+                bounds::check_values(&json, most).map_err(|e| not_read(&e))?;
+                let mut json: Value = serde_json::from_slice(&json).map_err(|e| not_read(&e))?;
+                let growth = bounds::check(&json, most).map_err(|e| not_read(&e))?;
+                if let Some(parts) = json.as_object_mut() {
+                    // How long a text may be is the model's affair.
+                    parts.retain(|name, _| name != "truncation" && name != "padding");
+                }
+                let made = guarded(|| Ok(serde_json::from_value::<tokenizers::Tokenizer>(json)?));
                 let made = made.map_err(|e| not_read(&e))?;
                 let ids = made.get_vocab(true).into_iter();
                 if let Some((token, id)) = ids.max_by_key(|(_, id)| *id) {
                     check_id(&path, &token, id as usize, vocabulary)?;
                 }
-                (path, made)
+                (path, growth, made)
             }
             Settings::Gguf(metadata) => {
                 let path = checkpoint.path().to_owned();
                 let Some(made) = gguf::tokenizer(metadata, &path, vocabulary)? else {
                     return Ok(None);
                 };
-                (path, made)
+                // Each space becomes the three bytes of "▁", after one that is put first.
+                (path, 12.0, made)
             }
         };
-        let wrong = |what: String| Error::file(&path, what);
-        // How long a text may be is the model's affair.
         tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(|e| wrong(format!("has a truncation: {e}")))?;
-        Ok(Some(Self { tokenizer, path }))
+        Ok(Some(Self { tokenizer, path, growth }))
     }
 
     /// The tokens of a text, or of two, with the special tokens that the model was trained with.
@@ -194,8 +202,40 @@ impl Tokenizer {
         text: impl Into<EncodeInput<'a>>,
         special: bool,
     ) -> Result<Encoding, Error> {
-        let encoding = guarded(|| self.tokenizer.encode(text, special));
-        encoding.map_err(|e| Error::file(&self.path, format!("the text is not understood: {e}")))
+        let text = text.into();
+        let texts = match &text {
+            EncodeInput::Single(text) => [Some(text), None],
+            EncodeInput::Dual(text, pair) => [Some(text), Some(pair)],
+        };
+        let wrong = |e| Error::file(&self.path, format!("the text is not understood: {e}"));
+        for text in texts.into_iter().flatten() {
+            if let InputSequence::Raw(text) = text {
+                self.check_length(text).map_err(wrong)?;
+            }
+        }
+        guarded(|| self.tokenizer.encode(text, special)).map_err(wrong)
+    }
+
+    /// Refuses a text that becomes more than 32 times as long. It is normalized in parts that cannot fill memory.
+    fn check_length(&self, text: &str) -> Result<(), String> {
+        let part = (NORMALIZED as f64 / self.growth) as usize;
+        let Some(normalizer) = self.tokenizer.get_normalizer().filter(|_| text.len() > part) else {
+            return Ok(());
+        };
+        let most = NORMALIZED + 32 * text.len();
+        let (mut rest, mut length) = (text, 0);
+        while !rest.is_empty() {
+            let end = (part.max(1)..rest.len()).find(|at| rest.is_char_boundary(*at));
+            let (first, after) = rest.split_at(end.unwrap_or(rest.len()));
+            let mut first = NormalizedString::from(first);
+            guarded(|| normalizer.normalize(&mut first))?;
+            length += first.get().len();
+            if length > most {
+                return Err(format!("it becomes longer than {most} bytes"));
+            }
+            rest = after;
+        }
+        Ok(())
     }
 
     /// The file that describes the tokenizer.
@@ -208,19 +248,19 @@ std::thread_local! {
     static CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of this thread becomes an [`Error`] now, so that a panic hook has nothing to report: the crate `tokenizers`
-/// panics on some files that it has accepted.
+/// Keeps the process's panic hook from reporting panics that become an [`Error`]: the crate `tokenizers` panics on some files that
+/// it has accepted. A program calls it once, when it starts.
 ///
 /// ```
-/// let report = std::panic::take_hook();
-/// std::panic::set_hook(Box::new(move |panic| {
-///     if !regard_models::panic_is_caught() {
-///         report(panic);
-///     }
-/// }));
+/// regard_models::hide_caught_panics();
 /// ```
-pub fn panic_is_caught() -> bool {
-    CAUGHT.get()
+pub fn hide_caught_panics() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !CAUGHT.get() {
+            report(panic);
+        }
+    }));
 }
 
 /// What the crate `tokenizers` returns. It panics, for instance, where the template of a file names a token that the file does not
