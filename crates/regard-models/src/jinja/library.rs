@@ -1,7 +1,5 @@
 //! What templates may call: filters, tests, methods and functions, as Jinja and Python have them.
 
-use core::cmp::Ordering;
-
 use super::run::{Given, Run};
 use super::text::Json;
 use super::value::Value;
@@ -49,6 +47,8 @@ pub(super) const LIST_METHODS: [&str; 3] = ["copy", "count", "index"];
 /// The methods of dictionaries.
 pub(super) const MAP_METHODS: [&str; 5] = ["copy", "get", "items", "keys", "values"];
 
+/// The most digits after a decimal point. The standard library panics beyond 65,535.
+const MOST_DIGITS: usize = 4096;
 /// The most numbers of a range, as in Jinja's sandbox.
 const LONGEST_RANGE: i64 = 100_000;
 
@@ -164,7 +164,8 @@ impl<'s> Run<'s> {
             }
             "raise_exception" => {
                 let what = given.positional.first().cloned().unwrap_or(Value::None);
-                Err(Fault::new(self.text(&what)?))
+                // A message is a line for people.
+                Err(Fault::new(self.text(&what)?.chars().take(1000).collect::<String>()))
             }
             "strftime_now" => {
                 let format = given.needed_text(0, "format")?;
@@ -434,6 +435,12 @@ impl<'s> Run<'s> {
         most: Option<usize>,
         last: bool,
     ) -> Result<Value<'s>> {
+        // Each part is a text of its own, with its counts and its places in two lists.
+        let count = match separator {
+            Some(separator) => text.matches(separator).count(),
+            None => text.chars().filter(|c| c.is_whitespace()).count(),
+        };
+        self.charge(text.len() + 80 * count.min(most.unwrap_or(count)))?;
         let parts: Vec<&str> = match (separator, most) {
             (Some(""), _) => return Err(Fault::new("the separator is empty")),
             (Some(separator), None) => text.split(separator).collect(),
@@ -477,8 +484,6 @@ impl<'s> Run<'s> {
                 parts
             }
         };
-        // Each part is a text of its own, with its counts.
-        self.charge(text.len() + parts.len() * 32)?;
         let parts = parts.into_iter().map(Value::from).collect();
         self.listed(parts)
     }
@@ -858,6 +863,9 @@ impl<'s> Run<'s> {
                     .unwrap_or(Value::Undefined(""))
             } else {
                 let filter = given.needed_text(0, "filter")?;
+                if filter == "map" {
+                    return Err(Fault::new("map does not map itself")); // as deep as it has arguments
+                }
                 self.filter(filter, item, &given.after(1))?
             });
         }
@@ -936,26 +944,12 @@ impl<'s> Run<'s> {
             }
             return self.listed(kept.into_iter().map(|(_, item)| item).collect());
         }
-        let mut fault = None;
         let reverse = match name {
             "sort" => given.truth(0, "reverse"),
             "dictsort" => given.truth(2, "reverse"),
             _ => name == "max",
         };
-        self.charge(keyed.len() * 2 * size_of::<Value<'_>>())?;
-        keyed.sort_by(|(a, _), (b, _)| {
-            if fault.is_some() {
-                return Ordering::Equal;
-            }
-            let order = self.order(a, b).unwrap_or_else(|e| {
-                fault = Some(e);
-                Ordering::Equal
-            });
-            if reverse { order.reverse() } else { order }
-        });
-        if let Some(fault) = fault {
-            return Err(fault);
-        }
+        let keyed = self.sorted(keyed, reverse)?;
         if name == "groupby" {
             let mut groups: Vec<(Value<'s>, Vec<Value<'s>>)> = Vec::new();
             for (key, item) in keyed {
@@ -977,6 +971,35 @@ impl<'s> Run<'s> {
         }
         let sorted = sorted.collect();
         self.listed(sorted)
+    }
+
+    /// Values in the order of their keys, by merging runs of 1, 2, 4, … values. Equal ones stay as they are. The standard library's
+    /// sorts may panic where an order is none, as of 2⁵³ + 1 and numbers with fractions.
+    fn sorted(
+        &mut self,
+        keyed: Vec<(Value<'s>, Value<'s>)>,
+        reverse: bool,
+    ) -> Result<Vec<(Value<'s>, Value<'s>)>> {
+        let mut sorted = keyed;
+        let mut run = 1;
+        while run < sorted.len() {
+            self.charge(sorted.len() * 2 * size_of::<Value<'_>>())?;
+            let mut merged = Vec::with_capacity(sorted.len());
+            for pair in sorted.chunks(2 * run) {
+                let (mut left, mut right) = pair.split_at(run.min(pair.len()));
+                while let (Some(a), Some(b)) = (left.first(), right.first()) {
+                    let order = self.order(&a.0, &b.0)?;
+                    let first = if reverse { order.is_ge() } else { order.is_le() };
+                    let side = if first { &mut left } else { &mut right };
+                    merged.push(side[0].clone());
+                    *side = &side[1..];
+                }
+                merged.extend_from_slice(left);
+                merged.extend_from_slice(right);
+            }
+            (sorted, run) = (merged, 2 * run);
+        }
+        Ok(sorted)
     }
 
     /// `'%s' % value`
@@ -1053,6 +1076,9 @@ impl<'s> Run<'s> {
         let wrong =
             || Fault::new(format!("a {} cannot be written as {:?}", value.kind(), form.kind));
         let precision = form.precision.map_or(6, |precision| precision.max(0) as usize);
+        if form.kind != 's' && precision > MOST_DIGITS {
+            return Err(Fault::new(format!("{precision} digits are more than {MOST_DIGITS}")));
+        }
         self.charge(if "fFeEgG%".contains(form.kind) { precision.saturating_add(320) } else { 0 })?;
         let whole =
             || value.int().or_else(|| value.float().map(|number| number as i64)).ok_or_else(wrong);

@@ -27,8 +27,8 @@ pub(crate) use self::value::Value;
 pub(crate) const LONGEST: usize = 1 << 18;
 /// The most levels of brackets and blocks in a template.
 const NESTED: usize = 48;
-/// The most levels of evaluation: of blocks, expressions and calls. Each takes less than 4 KB of stack in a debug build.
-const DEEP: usize = 192;
+/// The most levels of evaluation: of blocks, expressions and calls. Without optimization, a level takes less than 10 KB of stack.
+const DEEP: usize = 96;
 /// The most levels of lists and dictionaries in a value.
 const DEEPEST: u8 = 32;
 

@@ -678,7 +678,12 @@ impl<'s> Run<'s> {
         } else {
             (bound(start, items - 1), bound(stop, -1))
         };
-        self.charge(items as usize)?;
+        if let (Value::Text(text), 1) = (value, step) {
+            let count = usize::try_from(to - from).unwrap_or_default();
+            let text: String = text.chars().skip(from as usize).take(count).collect();
+            return self.made(&text);
+        }
+        self.charge(items as usize * 2 * size_of::<usize>())?;
         let mut picked = Vec::new();
         let mut at = from;
         while (step > 0 && at < to) || (step < 0 && at > to) {
@@ -686,11 +691,6 @@ impl<'s> Run<'s> {
             at = at.saturating_add(step);
         }
         match value {
-            Value::Text(text) if step == 1 => {
-                let count = usize::try_from(to - from).unwrap_or_default();
-                let text: String = text.chars().skip(from as usize).take(count).collect();
-                self.made(&text)
-            }
             Value::Text(text) => {
                 let chars: Vec<char> = text.chars().collect();
                 let text: String = picked.iter().filter_map(|at| chars.get(*at)).collect();
