@@ -16,7 +16,7 @@ use regard_models::{Checkpoint, Input, Model};
 static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Whether an input was read and computed with, or why it was refused.
-pub type Outcome = Result<(), Box<dyn std::error::Error>>;
+pub type Outcome = Result<(), Box<dyn core::error::Error>>;
 
 /// Runs a reader of `bytes` bytes. It may have at most 3 × `bytes` + 64 MiB in memory at any time.
 fn bounded(bytes: usize, read: impl FnOnce() -> Outcome) -> Outcome {
