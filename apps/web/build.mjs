@@ -5,7 +5,7 @@
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -59,6 +59,9 @@ mkdirSync(out, { recursive: true });
 for (const build of only ? [only] : ["simd", "plain"]) compile(build);
 for (const name of readdirSync(join(here, "static"))) cpSync(join(here, "static", name), join(out, name));
 cpSync(join(here, "src/system.js"), join(out, "system.js"));
+
+const bytes = readdirSync(out).filter((name) => existsSync(join(out, name, "regard_bg.wasm"))).map((name) => [name, statSync(join(out, name, "regard_bg.wasm")).size]);
+writeFileSync(join(out, "page.js"), readFileSync(join(here, "static/page.js"), "utf8").replace("const BYTES = {};", `const BYTES = ${JSON.stringify(Object.fromEntries(bytes))};`));
 
 // The service worker keeps the files of this version; its name is the hash of them all.
 const hash = createHash("sha256");

@@ -53,6 +53,23 @@ for (let i = 0; i < 5; i++) {
 }
 report("navigation to the first heatmap", first);
 
+// A slow network: 1.6 Mbit/s, with 100 ms for a round trip, and files compressed by gzip.
+const slow = await serve(0, true);
+const [window_, heatmap] = [[], []];
+for (let i = 0; i < 3; i++) {
+    const page = await (await browser.newContext({ viewport: { width: 1280, height: 800 }, serviceWorkers: "block" })).newPage();
+    const session = await page.context().newCDPSession(page);
+    await session.send("Network.emulateNetworkConditions", { offline: false, latency: 100, downloadThroughput: 200_000, uploadThroughput: 200_000 });
+    await page.goto(`http://127.0.0.1:${slow.address().port}/`, { waitUntil: "commit" });
+    const after = async (seen) => (await page.waitForFunction(seen, null, { timeout: 120_000 })).jsonValue();
+    window_.push(await after(() => performance.getEntriesByName("drawn")[0]?.startTime));
+    heatmap.push(await after(() => document.querySelector('#mirror [aria-label^="Heatmap"]') && performance.now()));
+    await page.context().close();
+}
+slow.close();
+report("1.6 Mbit/s: navigation to the window", window_);
+report("1.6 Mbit/s: navigation to the first heatmap", heatmap);
+
 const laboratory = await open("#room=laboratory");
 await moves(laboratory, "spinbutton", "Tokens", [1024], "^Weights in");
 await laboratory.waitForTimeout(2000);

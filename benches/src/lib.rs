@@ -15,7 +15,7 @@ mod timing;
 pub use self::line::{HEADER, Line, duration, tiers};
 #[cfg(feature = "bar")]
 pub use self::measure::measure;
-pub use self::measure::{Progress, Subject, Subjects, measure_while};
+pub use self::measure::{Measuring, Progress, Subject, Subjects, measure_while};
 #[cfg(feature = "models")]
 pub use self::model::{ModelArgs, ModelLine, measure_model};
 pub use self::shape::{Args, Operation, Shape};

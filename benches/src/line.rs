@@ -1,4 +1,5 @@
 use regard_kernels::Tier;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::timing::Timing;
@@ -18,11 +19,11 @@ pub const HEADER: &str = "operation  shape                                impl  
     GFLOP/s  of FMA peak     ratio";
 
 /// One line of the results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
     pub(crate) operation: Operation,
     pub(crate) shape: Shape,
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) threads: usize,
     pub(crate) timing: Timing,
     /// The timing of the first implementation, to which ratios refer.
@@ -33,8 +34,8 @@ pub struct Line {
 
 impl Line {
     /// The implementation's name.
-    pub fn name(&self) -> &'static str {
-        self.name
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The number of threads that the implementation used.

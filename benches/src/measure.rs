@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 #[cfg(feature = "bar")]
 use indicatif::{ProgressBar, ProgressStyle};
 use regard_kernels::multiply_add_rounds;
+use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 use crate::line::Line;
@@ -133,7 +134,7 @@ impl Samples {
 }
 
 /// The progress of a measurement.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Progress {
     /// The samples taken so far, including those for warming up.
     pub done: usize,
@@ -169,34 +170,56 @@ pub fn measure(subjects: Subjects) -> Result<Vec<Line>> {
 /// # Errors
 /// The errors of the implementations.
 pub fn measure_while(
-    mut subjects: Subjects,
+    subjects: Subjects,
     mut go_on: impl FnMut(&Progress) -> bool,
 ) -> Result<Vec<Line>> {
-    let count = subjects.implementations.len();
-    let mut progress = Progress { done: 0, of: (ROUNDS + 1) * count, lines: Vec::new() };
-    let mut samples = Vec::with_capacity(count);
-    for subject in &mut subjects.implementations {
-        if !go_on(&progress) {
-            return Ok(progress.lines);
-        }
-        samples.push(Samples::warm_up(subject)?);
-        progress.done += 1;
+    let mut measuring = Measuring::new(subjects);
+    // A caller that shows the progress hears of the end, too.
+    while go_on(&measuring.progress) && measuring.sample()? {}
+    Ok(measuring.progress.lines)
+}
+
+/// Implementations that are timed in turns, with the peak between them, a sample at a time.
+pub struct Measuring {
+    subjects: Subjects,
+    samples: Vec<Samples>,
+    peaks: Vec<f64>,
+    /// How far the measurement is.
+    pub progress: Progress,
+}
+
+impl Measuring {
+    /// Nothing is measured yet.
+    pub fn new(subjects: Subjects) -> Self {
+        let of = (ROUNDS + 1) * subjects.implementations.len();
+        let progress = Progress { done: 0, of, lines: Vec::new() };
+        Self { subjects, samples: Vec::new(), peaks: Vec::new(), progress }
     }
-    let mut peaks = Vec::new();
-    for _ in 0..ROUNDS {
-        peaks.push(fma_peak());
-        for i in 0..count {
-            if !go_on(&progress) {
-                return Ok(progress.lines);
+
+    /// Takes the next sample. Returns false if there is none.
+    ///
+    /// # Errors
+    /// The errors of the implementation.
+    pub fn sample(&mut self) -> Result<bool> {
+        let Self { subjects, samples, peaks, progress } = self;
+        let count = subjects.implementations.len();
+        if progress.done >= progress.of {
+            return Ok(false);
+        }
+        let i = progress.done % count;
+        let subject = &mut subjects.implementations[i];
+        if progress.done < count {
+            samples.push(Samples::warm_up(subject)?);
+        } else {
+            if i == 0 {
+                peaks.push(fma_peak());
             }
-            samples[i].take(&mut subjects.implementations[i])?;
-            progress.done += 1;
-            progress.lines = lines(&subjects, &samples, &peaks);
+            samples[i].take(subject)?;
+            progress.lines = lines(subjects, samples, peaks);
         }
+        progress.done += 1;
+        Ok(true)
     }
-    // A caller that shows the progress is also told the end.
-    go_on(&progress);
-    Ok(progress.lines)
 }
 
 /// The results of the samples.
@@ -212,7 +235,7 @@ fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
     let line = |(subject, timing): &(&Subject, Timing)| Line {
         operation: subjects.operation,
         shape: subjects.shape,
-        name: subject.name,
+        name: subject.name.to_owned(),
         threads: subject.threads,
         timing: *timing,
         first: timed[0].1,

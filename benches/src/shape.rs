@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The flags that select what is measured.
@@ -55,7 +56,7 @@ pub struct Args {
 }
 
 /// The operations that can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Operation {
     /// The dot product of two vectors
     Dot,
@@ -72,7 +73,7 @@ pub enum Operation {
 }
 
 /// The sizes of one measurement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Shape {
     /// Batch entries of attention.
     pub batch: usize,

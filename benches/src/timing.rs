@@ -1,7 +1,9 @@
 //! Statistics of the samples of one implementation.
 
+use serde::{Deserialize, Serialize};
+
 /// The time of a call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Timing {
     /// Seconds, the median of all samples.
     pub(crate) median: f64,

@@ -1,19 +1,18 @@
 //! The system around the window: the browser's files, storage and downloads.
 
-use core::time::Duration;
+use core::cell::RefCell;
+use core::ops::ControlFlow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use js_sys::{Array, Float32Array};
+use js_sys::{Array, Uint8Array};
 use regard_heads::Stream;
 use regard_models::Checkpoint;
-use regard_ui::host::{Answer, Host, Question, Remote, Reply, Work};
-use regard_ui::model;
-use regard_ui::remote::Desk;
+use regard_ui::host::{Answer, Host, Question, Remote, Replies, Reply, Work};
+use regard_ui::{Begun, Desk, Step, Tell, model};
 use wasm_bindgen::prelude::*;
-use web_time::Instant;
 
 use crate::{address, system};
 
@@ -31,34 +30,12 @@ type Held = Result<&'static [u8], String>;
 /// Work that waits for the end of the frame, and for the work before it.
 static WAITING: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
 
-/// When the work that runs now was begun or went on. `None` while the window is drawn.
-static SINCE: Mutex<Option<Instant>> = Mutex::new(None);
-
-/// The longest that work keeps the page from drawing, where a step of the work is shorter. A frame has 16.7 ms.
-const SLICE: Duration = Duration::from_millis(8);
-
 /// Does the first work that waits. `system.js` calls it once for each [`later`](system::later), one after the other.
 #[wasm_bindgen]
 pub fn work_on() {
     let work = lock(&WAITING).pop_front();
     if let Some(work) = work {
-        *lock(&SINCE) = Some(Instant::now());
         work();
-        *lock(&SINCE) = None;
-    }
-}
-
-/// Between two steps of work: lets the page draw and hear the user, if the work has kept it from that for long enough.
-///
-/// Frames run to their end while the work waits here, so that their locals lie on the stack above the work's, and are gone when it
-/// goes on.
-pub fn pause() {
-    let mut since = lock(&SINCE);
-    if since.is_some_and(|since| since.elapsed() > SLICE) {
-        *since = None;
-        drop(since);
-        system::pause();
-        *lock(&SINCE) = Some(Instant::now());
     }
 }
 
@@ -78,19 +55,55 @@ pub fn refuse(path: String, bytes: f64, most: f64) {
     files().insert(PathBuf::from(path), Err(why));
 }
 
-/// In the worker: what it keeps from one job to the next.
-static DESK: Mutex<Option<Desk>> = Mutex::new(None);
+thread_local! {
+    /// In the worker: where questions are answered.
+    static DESK: Arc<Desk> = Desk::new(Arc::new(Browser));
+    /// In the worker: the questions that are being answered, by their numbers.
+    static BEGUN: RefCell<BTreeMap<u32, Begun>> = RefCell::default();
+}
 
-/// In the worker: does a job.
+/// In the worker: begins to answer a question.
 ///
 /// # Errors
-/// Why it cannot be done.
+/// If the bytes are no question.
 #[wasm_bindgen]
-pub fn work(job: &str) -> Result<Array, String> {
-    let mut desk = lock(&DESK);
-    let desk = desk.get_or_insert_with(|| Desk::new(Arc::new(Browser)));
-    let numbers = desk.work(job, &system::progress)?;
-    Ok(numbers.iter().map(|numbers| Float32Array::from(&numbers[..])).collect())
+pub fn begin(number: u32, question: &[u8]) -> Result<(), String> {
+    let begun = DESK.with(|desk| desk.begin(question))?;
+    BEGUN.with_borrow_mut(|all| all.insert(number, begun));
+    Ok(())
+}
+
+/// In the worker: does a step of the work. Returns what there is to show, if anything, and whether it is the answer.
+///
+/// # Errors
+/// The reason why there is no answer.
+#[wasm_bindgen]
+pub fn step(number: u32) -> Result<Option<Array>, String> {
+    let Some(mut begun) = cancelled(number) else { return Err("no such question".to_owned()) };
+    let tell: Tell = Arc::new(move |part| {
+        system::progress(number, part);
+        ControlFlow::Continue(())
+    });
+    let (bytes, is_last) = match begun(&tell)? {
+        Step::More => (None, false),
+        Step::Shown(bytes) => (Some(bytes), false),
+        Step::Done(bytes) => (Some(bytes), true),
+    };
+    if !is_last {
+        BEGUN.with_borrow_mut(|all| all.insert(number, begun));
+    }
+    let shown = |bytes: Vec<u8>| Array::of2(&Uint8Array::from(&bytes[..]), &is_last.into());
+    Ok(bytes.map(shown))
+}
+
+/// In the worker: ends the work on a question.
+#[wasm_bindgen]
+pub fn cancel(number: u32) {
+    drop(cancelled(number));
+}
+
+fn cancelled(number: u32) -> Option<Begun> {
+    BEGUN.with_borrow_mut(|all| all.remove(&number))
 }
 
 /// The browser.
@@ -98,18 +111,19 @@ pub fn work(job: &str) -> Result<Array, String> {
 pub struct Browser;
 
 impl Remote for Browser {
-    fn ask(&self, job: String, mut replies: Box<dyn FnMut(Reply) + Send>) {
-        let reply = move |part: Option<f32>, error: Option<String>, numbers: Option<Array>| {
-            let lists = |numbers: Array| {
-                numbers.iter().map(|list| Float32Array::new(&list).to_vec()).collect()
+    fn ask(&self, question: Vec<u8>, mut replies: Replies) {
+        let reply =
+            move |part: Option<f32>, error: Option<String>, answer: Option<Uint8Array>, is_last| {
+                let bytes = answer.map(|answer| answer.to_vec()).unwrap_or_default();
+                let reply = match (part, error) {
+                    (Some(part), _) => Reply::Progress(part),
+                    (None, Some(error)) => Reply::Done(Err(error)),
+                    (None, None) if is_last => Reply::Done(Ok(bytes)),
+                    (None, None) => Reply::Shown(bytes),
+                };
+                replies(reply).is_continue()
             };
-            replies(match (part, error) {
-                (Some(part), _) => Reply::Progress(part),
-                (None, Some(error)) => Reply::Done(Err(error)),
-                (None, None) => Reply::Done(Ok(numbers.map(lists).unwrap_or_default())),
-            });
-        };
-        system::ask(&job, Closure::new(reply));
+        system::ask(&question, Closure::new(reply));
     }
 }
 
@@ -118,7 +132,7 @@ impl Host for Browser {
         Some(self)
     }
 
-    /// The work runs between the frames, in turn: a page has one thread.
+    /// Short work, such as writing a file, runs between the frames. What takes long is a question to the worker.
     fn spawn(&self, _: &str, work: Work) -> io::Result<()> {
         lock(&WAITING).push_back(work);
         system::later();

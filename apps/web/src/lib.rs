@@ -26,7 +26,6 @@ use self::shell::Shell;
 /// If the browser offers no WebGL.
 #[wasm_bindgen]
 pub async fn start(canvas: HtmlCanvasElement, address: String) -> Result<(), JsValue> {
-    regard_models::between_steps(host::pause);
     let host = Arc::new(Browser);
     let options = WebOptions::default();
     let create = move |cc: &eframe::CreationContext<'_>| -> Result<Box<dyn eframe::App>, _> {

@@ -15,51 +15,41 @@ export function later() {
     last = last.then(() => new Promise((done) => setTimeout(done, 0))).then(() => page.work());
 }
 
-/** JavaScript Promise Integration lets a function of WebAssembly wait for a promise while the page goes on. */
-const waits = typeof WebAssembly.Suspending === "function";
-
-/** The export that does the work that waits. It returns a promise where it can pause. */
-export function pausing(work) {
-    return waits ? WebAssembly.promising(work) : work;
-}
-
-const channel = new MessageChannel();
-
-/** Waits for what the browser has to do before its next task: frames and input. A timer would wait for 4 ms more. */
-const breath = () => new Promise((done) => {
-    channel.port1.onmessage = done;
-    channel.port2.postMessage(null);
-});
-
-export const pause = waits ? new WebAssembly.Suspending(breath) : () => {};
-
 // --- The worker ---
 
 let worker;
-/** What waits for the worker's answers, which come in the order of the jobs. */
-const waiting = [];
+/** What waits for the worker's answers, by the numbers of the questions. */
+const waiting = new Map();
+let asked = 0;
 
 /** Starts the worker, which runs the same program as the page: its first message brings that. */
 export function hire(address, message) {
     worker = new Worker(address, { type: "module", name: "regard" });
-    worker.onmessage = ({ data: { part, error, numbers } }) => {
-        const reply = part === undefined ? waiting.shift() : waiting[0];
-        reply(part, error, numbers);
+    worker.onmessage = ({ data: { number, part, error, answer, isLast } }) => {
+        const isWanted = waiting.get(number)?.(part, error, answer, isLast ?? false);
+        if (isLast || error !== undefined) {
+            waiting.delete(number);
+        } else if (isWanted === false) {
+            waiting.delete(number);
+            worker.postMessage({ cancelled: number });
+        }
     };
     worker.onerror = (event) => {
-        for (const reply of waiting.splice(0)) reply(undefined, `the worker failed: ${event.message}`, undefined);
+        for (const reply of waiting.values()) reply(undefined, `the worker failed: ${event.message}`, undefined, true);
+        waiting.clear();
     };
     worker.postMessage(message);
 }
 
-export function ask(job, reply) {
-    waiting.push(reply);
-    worker.postMessage({ job });
+export function ask(question, reply) {
+    const bytes = question.slice(); // the program's memory stays here
+    waiting.set(++asked, reply);
+    worker.postMessage({ number: asked, question: bytes }, [bytes.buffer]);
 }
 
 /** In the worker: tells the page how far it is. */
-export function progress(part) {
-    self.postMessage({ part });
+export function progress(number, part) {
+    self.postMessage({ number, part });
 }
 
 export function kept(name) {
@@ -121,8 +111,11 @@ export async function address(session) {
 export async function read(files) {
     const bytes = files.reduce((sum, [, file]) => sum + file.size, 0);
     for (const [path, file] of files) {
-        if (bytes > MOST_BYTES) page.refuse(path, bytes, MOST_BYTES);
-        else {
+        if (bytes > MOST_BYTES) {
+            const refused = [path, bytes, MOST_BYTES];
+            worker.postMessage({ refused });
+            page.refuse(...refused);
+        } else {
             const content = new Uint8Array(await file.arrayBuffer());
             worker.postMessage({ put: [path, content] });
             page.put(path, content);

@@ -1,6 +1,6 @@
 //! What `system.js` does for the window.
 
-use js_sys::Array;
+use js_sys::Uint8Array;
 use wasm_bindgen::prelude::*;
 
 // Beside the folder of the build: page.js shares it.
@@ -9,18 +9,15 @@ extern "C" {
     /// Calls [`work_on`](crate::host::work_on) soon, after the frame that is being drawn and after the work before.
     pub fn later();
 
-    /// In `work_on`: lets the browser draw the window and hear the user. Without JavaScript Promise Integration it returns at once.
-    ///
-    /// It has neither arguments nor a result, so that the program calls the function of `system.js` itself, without one in between:
-    /// only WebAssembly's own functions can wait.
-    pub fn pause();
+    /// Gives the page's worker a question for [`begin`](crate::host::begin). `reply` is called with the share of the work that is done;
+    /// or with an error; or with bytes to show, and whether they are the answer. It returns whether somebody waits for the answer.
+    pub fn ask(
+        question: &[u8],
+        reply: Closure<dyn FnMut(Option<f32>, Option<String>, Option<Uint8Array>, bool) -> bool>,
+    );
 
-    /// Gives the page's worker a job for [`work`](crate::host::work). `reply` is called with the share that is done, or an error, or a
-    /// list of lists of numbers; whatever is absent is `undefined`.
-    pub fn ask(job: &str, reply: Closure<dyn FnMut(Option<f32>, Option<String>, Option<Array>)>);
-
-    /// In the worker: tells the window the share of the job that is done.
-    pub fn progress(part: f32);
+    /// In the worker: tells the window the share of the work on a question that is done.
+    pub fn progress(number: u32, part: f32);
 
     /// The text that the browser keeps under this name.
     pub fn kept(name: &str) -> Option<String>;

@@ -55,6 +55,22 @@ async function address() {
     return JSON.stringify(keys);
 }
 
+/** The bytes of the program in each build. `build.mjs` fills them in. */
+const BYTES = {};
+
+/** Fetches the program, and shows how much of it is here. */
+async function fetched(address, build) {
+    const response = await fetch(address);
+    const reader = response.clone().body.getReader();
+    const bar = document.querySelector("#skeleton progress");
+    bar.max = BYTES[build] ?? 1;
+    const count = async () => {
+        for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) bar.value += value.length;
+    };
+    count().catch(() => {}); // `compileStreaming` tells why
+    return response;
+}
+
 async function main() {
     const missing = lacks();
     if (missing) {
@@ -69,11 +85,11 @@ async function main() {
     const build = wanted ?? (WebAssembly.validate(SIMD) ? "simd" : "plain");
     document.documentElement.dataset.build = build;
     const [script, wasm] = ["regard.js", "regard_bg.wasm"].map((name) => place(`${build}/${name}`));
-    const [program, module, asked] = await Promise.all([import(script), WebAssembly.compileStreaming(fetch(wasm)), address()]);
-    const exports = await program.default({ module_or_path: module });
+    const [program, module, asked] = await Promise.all([import(script), WebAssembly.compileStreaming(fetched(wasm, build)), address()]);
+    await program.default({ module_or_path: module });
     system.hire(place("worker.js"), { script, module });
-    const { put, refuse, open, act } = program;
-    Object.assign(system.page, { put, refuse, open, act, work: system.pausing(exports.work_on) });
+    const { put, refuse, open, act, work_on } = program;
+    Object.assign(system.page, { put, refuse, open, act, work: work_on });
     await program.start(document.getElementById("window"), asked);
 
     system.listen(document.getElementById("mirror"));

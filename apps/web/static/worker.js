@@ -1,23 +1,57 @@
-// The page's worker: the same program, which computes here while the page is drawn. See `hire` in system.js.
+// The page's worker: the same program, which answers questions here while the page is drawn. See `hire` in system.js.
 
 let program;
 /** Messages are handled in turn: the first one brings the program. */
 let last = Promise.resolve();
+/** The numbers of the questions that are being answered, in turn. */
+const begun = [];
+let isAtWork = false;
 
-async function handle({ script, module, put, job }) {
+async function handle({ script, module, put, refused, number, question, cancelled }) {
     if (script) {
         program = await import(script);
         await program.default({ module_or_path: module });
     } else if (put) {
         program.put(...put);
+    } else if (refused) {
+        program.refuse(...refused);
+    } else if (cancelled) {
+        program.cancel(cancelled);
+        begun.splice(0, begun.length, ...begun.filter((other) => other !== cancelled));
     } else {
         try {
-            const numbers = program.work(job);
-            self.postMessage({ numbers }, numbers.map((list) => list.buffer));
+            program.begin(number, question);
+            begun.push(number);
+            self.postMessage({ number, part: 0 }); // the page answers if nobody waits any more
+            if (!isAtWork) work();
         } catch (error) {
-            self.postMessage({ error: String(error) });
+            self.postMessage({ number, error: String(error) });
         }
     }
+}
+
+const channel = new MessageChannel();
+
+/** Lets the messages that have come be handled. A timer would wait for 4 ms more. */
+const breath = () => new Promise((done) => {
+    channel.port1.onmessage = done;
+    channel.port2.postMessage(null);
+});
+
+/** Does a step of each question in turn until all are answered. */
+async function work() {
+    isAtWork = true;
+    for (await breath(); begun.length; await breath()) {
+        const number = begun.shift();
+        try {
+            const [answer, isLast] = program.step(number) ?? [];
+            if (!isLast) begun.push(number);
+            if (answer) self.postMessage({ number, answer, isLast }, [answer.buffer]);
+        } catch (error) {
+            self.postMessage({ number, error: String(error) });
+        }
+    }
+    isAtWork = false;
 }
 
 self.onmessage = ({ data }) => {

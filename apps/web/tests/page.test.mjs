@@ -295,34 +295,66 @@ function write(folder, layers, width) {
     writeFileSync(join(folder, "model.safetensors"), Buffer.concat([length, text, Buffer.from(numbers.buffer)]));
 }
 
-test("the page goes on while a model is read and runs", async (t) => {
+test("the page goes on while the worker is at work", async (t) => {
     const folder = mkdtempSync(join(tmpdir(), "regard-"));
     t.after(() => rmSync(folder, { recursive: true }));
     write(join(folder, "wide"), 6, 192);
-    const page = await open(t, "#room=model");
-    await page.getByRole("button", { name: /: (< )?[\d.]+ %$/ }).first().waitFor({ state: "attached" }); // story has run
-    await page.evaluate(() => {
-        window.longest = 0;
+    // The worker's answers wait until the test lets them through.
+    const script = () => {
+        let arrived;
+        const passed = new Promise((done) => (arrived = done));
+        Object.assign(window, { arrived, longest: 0, held: 0 });
+        const { set } = Object.getOwnPropertyDescriptor(Worker.prototype, "onmessage");
+        Object.defineProperty(Worker.prototype, "onmessage", {
+            set(take) {
+                set.call(this, (event) => {
+                    window.held++;
+                    passed.then(() => take(event));
+                });
+            },
+        });
         let last = performance.now();
-        const tick = () => {
+        const turn = () => {
             window.longest = Math.max(window.longest, performance.now() - last);
             last = performance.now();
-            setTimeout(tick, 0);
+            setTimeout(turn, 0);
         };
-        tick();
+        turn();
+    };
+    const page = await open(t, "#room=walkthrough&example=the-cat-sat", { script });
+    const room = (name) => press(page.getByRole("button", { name, exact: true }));
+    await page.getByRole("img", { name: /^Heatmap of/ }).first().waitFor({ state: "attached" });
+    await room("Laboratory");
+    await page.getByRole("slider", { name: "Tokens", exact: true }).waitFor({ state: "attached" });
+    await room("Heads");
+    await page.getByRole("progressbar").first().waitFor({ state: "attached" });
+    await room("Model");
+    await page.getByRole("button", { name: "Open model" }).waitFor({ state: "attached" });
+    await page.waitForFunction(() => window.held > 0);
+    await picture(page, "waiting");
+    assert.equal(await page.getByRole("button", { name: /^Mary: 98/ }).count(), 0);
+    await room("Walkthrough");
+    const slider = page.getByRole("slider", { name: "Temperature as a power of ten" });
+    await slider.waitFor({ state: "attached" });
+    const before = String(await texts(page));
+    await slider.evaluate((input) => {
+        input.value = 0.3;
+        input.dispatchEvent(new Event("input", { bubbles: true }));
     });
-    const start = Date.now();
+    await page.waitForFunction((before) => String([...document.querySelectorAll("#mirror [data-role=text]")].map((text) => text.textContent)) !== before, before);
+    await page.evaluate(() => window.arrived());
+    await room("Model");
+    await page.getByRole("button", { name: /^Mary: 98/ }).waitFor({ state: "attached" });
+
     await dropFolder(page, join(folder, "wide"));
     const timeout = 60_000; // a quick build on a busy machine
     await page.getByText(/^gpt2, 6 layers of 4 heads/).first().waitFor({ state: "attached", timeout });
     await page.getByRole("textbox", { name: "Text", exact: true }).fill("the cat sat on the mat and the dog lay on the rug ".repeat(3).trim());
     await page.getByRole("progressbar", { name: /Ablating heads/ }).first().waitFor({ state: "attached", timeout });
     // Another room answers while the heads are ablated in turn.
-    await press(page.getByRole("button", { name: "Laboratory", exact: true }));
+    await room("Laboratory");
     await page.getByRole("slider", { name: "Tokens", exact: true }).waitFor({ state: "attached" });
-    const [took, longest] = [Date.now() - start, await page.evaluate(() => window.longest)];
-    t.diagnostic(`${took} ms of work, the page still for at most ${longest.toFixed(0)} ms`);
-    assert.ok(longest < took / 5, `${longest} ms of ${took} ms`);
+    t.diagnostic(`the page stood still for at most ${(await page.evaluate(() => window.longest)).toFixed(0)} ms`);
     assert.deepEqual(own(page.complaints), []);
 });
 

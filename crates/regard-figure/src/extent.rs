@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 use super::largest;
 
 /// The share of the sum of all numbers that is reached where the colours end.
@@ -25,7 +27,7 @@ const SAMPLE: usize = 1 << 16;
 /// let to_itself: Vec<f32> = (0..n * n).map(|i| if i % n == i / n { 1.0 } else { 1e-6 }).collect();
 /// assert_eq!(Extent::of(&to_itself).end, 1.0);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extent {
     /// The largest absolute value among finite numbers.
     pub largest: f32,

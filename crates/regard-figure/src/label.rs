@@ -1,5 +1,7 @@
+use serde::{Deserialize, Serialize};
+
 /// The name of a row or a column: its text in a file, and its text in a picture.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Label {
     /// The text that a file of numbers keeps, such as `Ġcat`.
     pub raw: String,

@@ -39,7 +39,7 @@ pub struct Look {
 /// assert_eq!(palette.rgb(0.125), Map::Magma.at(0.5));
 /// assert_eq!(palette.rgb(7.0), Map::Magma.at(1.0));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Palette {
     /// `None` for numbers without colours.
     map: Option<Map>,

@@ -1,11 +1,12 @@
 use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
 use regard_kernels::{Mat, MatMut, matmul};
+use serde::{Deserialize, Serialize};
 
 use super::{AttentionMaps, Error, HeadId, Progress, tell};
 
 /// A matrix of an attention, queries × keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Part {
     /// One head.
     Head(HeadId),
@@ -16,7 +17,7 @@ pub enum Part {
 }
 
 /// The heads that a mean averages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Over {
     /// All heads of a layer (by its index in the file).
     HeadsOf(usize),

@@ -1,5 +1,7 @@
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 /// An error of opening a file of attention maps or of queries and keys, or of combining maps.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -210,7 +212,7 @@ pub enum Error {
 }
 
 /// A defect of a file that can nevertheless be opened.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
     /// Some numbers are NaN.

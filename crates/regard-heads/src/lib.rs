@@ -10,6 +10,7 @@ mod error;
 mod figure;
 mod maps;
 mod measure;
+pub mod packed;
 mod pool;
 mod queries_and_keys;
 mod select;

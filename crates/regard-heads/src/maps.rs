@@ -3,6 +3,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use regard_figure::Label;
+use serde::{Deserialize, Serialize};
 
 use super::select::{Layers, select};
 use super::source::{Entry, TensorFile};
@@ -20,7 +21,7 @@ use super::{Error, Opener, Progress, from_disk};
 /// let weights = maps.head(HeadId { layer: 3, head: 5 });
 /// # Ok::<(), regard_heads::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AttentionMaps {
     name: String,
     shape: Shape,
@@ -33,7 +34,7 @@ pub struct AttentionMaps {
 }
 
 /// The sizes of an attention. None is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// Layers.
     pub layers: usize,
@@ -46,9 +47,7 @@ pub struct Shape {
 }
 
 /// A head by its indices in the file, from 0.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HeadId {
     /// The index of its layer. [`AttentionMaps::layer_number`] gives the number of the layer.
     pub layer: usize,

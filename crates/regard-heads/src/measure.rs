@@ -117,11 +117,11 @@ impl Measure {
 }
 
 /// All measures of one head. A measure is missing where it has no meaning or no queries.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures([Option<Mean>; Measure::ALL.len()]);
 
 /// A mean over queries.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Mean {
     value: f32,
     queries: usize,

@@ -2,6 +2,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::borrow::Cow;
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use serde::{Deserialize, Serialize};
 
 use super::measure::{Earlier, Row, Sums};
 use super::pool::{Pool, factor};
@@ -18,13 +19,14 @@ use super::{AttentionMaps, Error, HeadId, Measure, Measures, Progress, Shape, Wa
 /// }
 /// # Ok::<(), regard_heads::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Survey {
     shape: Shape,
     factor: usize,
     causal: bool,
     measures: Vec<Measures>,
     /// Empty if the heads themselves are small enough.
+    #[serde(with = "crate::packed::lists")]
     thumbnails: Vec<Vec<f32>>,
     warnings: Vec<Warning>,
 }

@@ -5,9 +5,11 @@ use std::io::{self, Read};
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use safetensors::Dtype;
+use serde::de::Deserializer;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::source::{Entry, TensorFile};
-use super::{Error, Progress, tell};
+use super::{Error, Progress, packed, tell};
 
 /// Numbers in the type of the file, so that half precision takes half the memory. `f64` is rounded to `f32`.
 #[derive(Clone, Debug)]
@@ -15,6 +17,24 @@ pub(super) enum Values {
     F32(Vec<f32>),
     F16(Vec<f16>),
     Bf16(Vec<bf16>),
+}
+
+/// Half precision is widened: whoever takes a message has no file that the numbers have to be like.
+impl Serialize for Values {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let len = match self {
+            Self::F32(numbers) => numbers.len(),
+            Self::F16(numbers) => numbers.len(),
+            Self::Bf16(numbers) => numbers.len(),
+        };
+        packed::serialize(&self.get(0..len), serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        packed::deserialize(deserializer).map(Self::F32)
+    }
 }
 
 /// The number of values that are read at a time.

@@ -290,7 +290,7 @@ impl App {
             Command::ForgetA => session.laboratory.unpin(),
             Command::Benchmark => {
                 session.room = Room::Laboratory;
-                self.laboratory.benchmark.toggle(&*self.host, ctx, &session.laboratory.inputs);
+                self.laboratory.toggle_benchmark(ctx, &session.laboratory.inputs);
             }
             Command::OpenSession => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenSession));

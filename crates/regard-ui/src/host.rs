@@ -1,5 +1,6 @@
 //! What the window asks of the system that it runs on.
 
+use core::ops::ControlFlow;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -18,18 +19,26 @@ pub type Work = Box<dyn FnOnce() + Send>;
 /// Takes the file that the user chose in the system's dialog. `None` means that there was no dialog or no choice.
 pub type Answer = Box<dyn FnOnce(Option<PathBuf>) + Send>;
 
-/// What a worker says of a job.
+/// What a worker says of a question.
 pub enum Reply {
-    /// The share of the job that is done, from 0 to 1.
+    /// The share of the work that is done, from 0 to 1.
     Progress(f32),
-    /// The result, or why there is none. It comes last.
-    Done(Result<Vec<Vec<f32>>, String>),
+    /// What can be shown until the answer comes.
+    Shown(Vec<u8>),
+    /// The answer, or why there is none. It comes last.
+    Done(Result<Vec<u8>, String>),
 }
 
-/// A worker that shares no memory with the window. It does one job after another.
+/// Takes what a worker says of a question. `Break` means that nobody waits for the answer any more.
+pub type Replies = Box<dyn FnMut(Reply) -> ControlFlow<()> + Send>;
+
+/// A worker that shares no memory with the window.
+///
+/// It has a [`Desk`](crate::Desk) of its own, [begins](crate::Desk::begin) a question when it comes, and does the steps of all that
+/// it has begun in turn.
 pub trait Remote {
-    /// Gives the worker a job for its [`Desk`](crate::remote::Desk). `replies` is called with what it says.
-    fn ask(&self, job: String, replies: Box<dyn FnMut(Reply) + Send>);
+    /// Gives the worker a question. `replies` is called with what it says.
+    fn ask(&self, question: Vec<u8>, replies: Replies);
 }
 
 /// The system around the window: its threads, files and dialogs.

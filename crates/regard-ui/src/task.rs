@@ -6,10 +6,10 @@ use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use egui::Context;
-use regard_models::step;
 use web_time::Instant;
 
 use crate::Host;
+use crate::desk::Tell;
 
 /// The window shows the progress of work that takes longer than this.
 pub const PATIENCE: Duration = Duration::from_millis(100);
@@ -127,17 +127,23 @@ impl<T> Drop for Task<T> {
 impl<T> Promise<T> {
     /// Tells the share of the work that is done, from 0 to 1. Returns `Break` if the task is cancelled.
     pub fn tell(&self, part: f32) -> ControlFlow<()> {
-        self.shared.done.store((part * 1000.0) as u32, Ordering::Relaxed);
-        step();
-        self.goes_on()
+        self.shared.tell(part)
     }
 
     /// Shows an intermediate result. Returns `Break` if the task is cancelled.
     pub fn show(&self, result: T) -> ControlFlow<()> {
         self.shared.lock().result = Some(Ok(result));
         self.shared.window.request_repaint();
-        step();
         self.goes_on()
+    }
+
+    /// Does what [`tell`](Self::tell) does.
+    pub(crate) fn teller(&self) -> Tell
+    where
+        T: Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move |part| shared.tell(part))
     }
 
     /// Ends the work with its last result.
@@ -147,12 +153,9 @@ impl<T> Promise<T> {
         slot.has_ended = true;
     }
 
-    fn goes_on(&self) -> ControlFlow<()> {
-        if self.shared.is_cancelled.load(Ordering::Relaxed) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+    /// `Break` if the task is cancelled.
+    pub fn goes_on(&self) -> ControlFlow<()> {
+        self.shared.goes_on()
     }
 }
 
@@ -170,6 +173,19 @@ impl<T> Drop for Promise<T> {
 }
 
 impl<T> Shared<T> {
+    fn tell(&self, part: f32) -> ControlFlow<()> {
+        self.done.store((part * 1000.0) as u32, Ordering::Relaxed);
+        self.goes_on()
+    }
+
+    fn goes_on(&self) -> ControlFlow<()> {
+        if self.is_cancelled.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Slot<T>> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -342,10 +342,10 @@ fn a_benchmark_is_measured_and_can_be_stopped() {
         assert!(start.elapsed() < Duration::from_mins(5), "the benchmark does not end");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let names = |window: &Window| -> Vec<(&str, bool)> {
+    fn names(window: &Window) -> Vec<(&str, bool)> {
         let lines = app(window).laboratory().benchmark().lines();
         lines.iter().map(|line| (line.name(), line.threads() == 1)).collect()
-    };
+    }
     let all = [("naive", true), ("kernel", true), ("multi-head", true), ("multi-head", false)];
     let found = names(&window);
     assert!(found == all || found == all[..3], "{found:?}");

@@ -12,7 +12,7 @@ use super::attention::Setting;
 use super::{Input, Keep, Trace, Values, final_norm, stacks};
 use crate::change::Plan;
 use crate::weights::{Layer, NormWeights, StackWeights, Tokens};
-use crate::{Activation, Block, Description, Error, Head, Model, Placement, Stack, step};
+use crate::{Activation, Block, Description, Error, Head, Model, Placement, Stack};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
 #[derive(Debug)]
@@ -591,7 +591,6 @@ fn rows(
 pub(super) fn product(layer: &Linear, x: &[f32]) -> Result<Vec<f32>, Error> {
     let rows = x.len() / layer.inputs().max(1);
     let out = layer.forward(Sequences::new("the stream", x, [1, rows, layer.inputs()])?)?;
-    step();
     Ok(out.into_vec())
 }
 

@@ -5,6 +5,7 @@ mod files;
 mod gguf;
 mod safetensors;
 
+use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::beside::Beside;
 use self::files::Files;
 pub(crate) use self::gguf::Metadata;
-use crate::{Error, Format, Tensor, step};
+use crate::{Error, Format, Tensor};
 
 /// A model's files: the list of its tensors, which are read one at a time.
 ///
@@ -37,6 +38,16 @@ pub struct Checkpoint {
     settings: Settings,
     tensors: BTreeMap<String, Stored>,
     bytes_read: AtomicU64,
+    told: Option<Told>,
+}
+
+/// Takes the bytes of tensors that were read so far.
+struct Told(Box<dyn Fn(u64) + Send + Sync>);
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Told")
+    }
 }
 
 /// What a checkpoint says of its model besides the tensors.
@@ -103,7 +114,7 @@ impl Checkpoint {
             let config = Settings::Config(files.json(&path.join(Beside::Config.name()))?);
             (path.to_owned(), config, safetensors::open(&files, path)?)
         };
-        Ok(Self { path, files, settings, tensors, bytes_read: AtomicU64::new(0) })
+        Ok(Self { path, files, settings, tensors, bytes_read: AtomicU64::new(0), told: None })
     }
 
     /// The folder or file that was opened.
@@ -151,7 +162,6 @@ impl Checkpoint {
                     break;
                 }
                 part(&buffer[..count]);
-                step();
             }
         }
         Ok(())
@@ -205,6 +215,25 @@ impl Checkpoint {
         self.bytes_read.load(Ordering::Relaxed)
     }
 
+    /// Has `told` called with [`bytes_read`](Self::bytes_read) after each tensor that is read.
+    ///
+    /// ```
+    /// use core::sync::atomic::{AtomicU64, Ordering};
+    /// use std::sync::Arc;
+    /// use regard_models::{Checkpoint, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let mut checkpoint = Checkpoint::open(format!("{models}/tiny-gpt2"))?;
+    /// let read = Arc::new(AtomicU64::new(0));
+    /// let told = Arc::clone(&read);
+    /// checkpoint.on_read(move |bytes| told.store(bytes, Ordering::Relaxed));
+    /// Model::load(&checkpoint)?;
+    /// assert_eq!(read.load(Ordering::Relaxed), checkpoint.bytes_read());
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn on_read(&mut self, told: impl Fn(u64) + Send + Sync + 'static) {
+        self.told = Some(Told(Box::new(told)));
+    }
+
     /// The names of all tensors, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
@@ -244,7 +273,10 @@ impl Checkpoint {
             file.read_exact(bytes)
         });
         let tensor = read.map_err(|e| Error::tensor(path, name, format!("cannot be read: {e}")))?;
-        self.bytes_read.fetch_add(stored.bytes, Ordering::Relaxed);
+        let before = self.bytes_read.fetch_add(stored.bytes, Ordering::Relaxed);
+        if let Some(Told(told)) = &self.told {
+            told(before + stored.bytes);
+        }
         tensor.ok_or_else(|| {
             Error::tensor(path, name, format!("of the shape {shape:?} does not fit in memory"))
         })

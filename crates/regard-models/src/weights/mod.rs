@@ -13,7 +13,7 @@ use self::names::{AttentionNames, LayerNames, Layout, Names};
 use crate::read::Settings;
 use crate::{
     Block, Checkpoint, Description, Error, Head, Norm, NormKind, Placement, RopeScaling, Rotary,
-    Tensor, step,
+    Tensor,
 };
 
 /// All weights of a model.
@@ -445,9 +445,7 @@ impl Loader<'_> {
     fn layer(&self, name: &str, stored: Stored) -> Result<Linear, Error> {
         let refuse =
             |e| Error::tensor(self.checkpoint.path(), name, format!("makes no layer: {e}"));
-        let layer = stored.layer().map_err(refuse);
-        step();
-        layer
+        stored.layer().map_err(refuse)
     }
 
     fn norm(&self, name: &str, norm: Norm, features: usize) -> Result<NormWeights, Error> {

@@ -8,12 +8,12 @@ use regard_heads::{HeadId, Part};
 use regard_walkthrough::Marks;
 
 use super::lines::Layer;
-use super::opened::{Selected, Surveyed};
+use super::opened::{Select, Selected, Surveyed};
 use super::{Shown, State, bar, lines};
 use crate::colors::Look;
 use crate::heatmap::{Cell, Heatmap, Pointing};
 use crate::task::{PATIENCE, Task};
-use crate::{Host, numbers};
+use crate::{Desk, numbers};
 
 /// A lower page has neither a title nor captions.
 const LOW: f32 = 280.0;
@@ -77,7 +77,7 @@ impl Large {
     /// If the part cannot be computed. The reason is a message for the user.
     pub fn exchange(
         &mut self,
-        host: &dyn Host,
+        desk: &Arc<Desk>,
         ctx: &Context,
         asked: Option<(&Arc<Surveyed>, Part)>,
     ) -> Result<(), String> {
@@ -99,11 +99,7 @@ impl Large {
         let latest = latest.or_else(|| self.shown.as_ref().map(|(of, _)| of));
         if !latest.is_some_and(|of| of.is(heads, part)) {
             let of = Of { heads: Arc::clone(heads), part };
-            let theirs = Arc::clone(heads);
-            let task = Task::start(host, ctx, "heads", move |promise| {
-                let progress = |done: f32| promise.tell(done);
-                theirs.select(part, &progress).map_err(|e| e.to_string())
-            });
+            let task = desk.ask(ctx, Select { heads: heads.id, part });
             self.computing = Some((of, task));
         }
         outcome

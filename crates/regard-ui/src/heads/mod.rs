@@ -14,6 +14,7 @@ mod state;
 
 pub(crate) use self::grid::{Marked, Thumbnails};
 pub(crate) use self::large::Large;
+pub(crate) use self::opened::{OpenAttention, Select};
 pub use self::opened::{Opened, Selected, Surveyed};
 pub use self::room::HeadsRoom;
 pub use self::state::{AttentionSource, Shown, Side, State};

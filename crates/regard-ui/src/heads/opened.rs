@@ -5,13 +5,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{AttentionSource, State};
-use crate::Host;
 use crate::colors::{self, Look, Palette};
+use crate::desk::{Question, Shared, Steps, fresh, once};
 use crate::heatmap::{Cell, Picture};
+use crate::{Desk, Host};
 use regard_figure::{Extent, Figure, Matrix};
 use regard_heads::{
-    AttentionMaps, Error, HeadId, Measure, Over, Part, Progress, Survey, palette, unattended,
+    AttentionMaps, Error, HeadId, Measure, Over, Part, Progress, Survey, packed, palette,
+    unattended,
 };
+use serde::{Deserialize, Serialize};
 
 /// The sample: see `examples/make_sample.rs`.
 const SAMPLE: &[u8] = include_bytes!("../../assets/sample.safetensors");
@@ -20,14 +23,18 @@ const SAMPLE: &[u8] = include_bytes!("../../assets/sample.safetensors");
 const READING: f32 = 0.4;
 
 /// An attention that has been read.
+#[derive(Serialize, Deserialize)]
 pub struct Opened {
     /// The source of the attention.
     pub source: AttentionSource,
-    heads: Arc<Surveyed>,
+    heads: Shared<Surveyed>,
 }
 
 /// The heads of an attention, with the measures and pictures of each.
+#[derive(Serialize, Deserialize)]
 pub struct Surveyed {
+    /// Its number at the desk that made it.
+    pub(crate) id: u64,
     /// The weights, or the differences of two runs' weights.
     pub maps: AttentionMaps,
     /// The measures and the thumbnails.
@@ -45,18 +52,63 @@ pub struct Surveyed {
 }
 
 /// The matrix that is shown enlarged.
+#[derive(Serialize, Deserialize)]
 pub struct Selected {
     pub(super) part: Part,
     /// The title.
     pub title: String,
     /// The weights, queries × keys.
+    #[serde(with = "packed")]
     pub numbers: Arc<Vec<f32>>,
     /// The weights, with −∞ where the mask hides a key.
+    #[serde(with = "packed")]
     pub(super) drawn: Arc<Vec<f32>>,
     cols: usize,
     /// The picture of the weights.
     pub picture: Picture,
     pub(super) extent: Extent,
+}
+
+/// Asks for the attention of a file.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct OpenAttention {
+    /// Where the heads stay.
+    pub place: u64,
+    pub source: AttentionSource,
+}
+
+impl Question for OpenAttention {
+    type Answer = Opened;
+    const NAME: &'static str = "heads";
+
+    fn begin(self, desk: Arc<Desk>) -> impl Steps<Opened> {
+        once(move |tell| {
+            let opened = Opened::open(&*desk.host, self.source, &|part| tell(part));
+            let opened = opened.map_err(|e| e.to_string())?;
+            desk.know(opened.id, &opened.heads);
+            desk.hold(self.place, Arc::clone(&opened.heads));
+            Ok(opened)
+        })
+    }
+}
+
+/// Asks for a matrix of heads that are held.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Select {
+    pub heads: u64,
+    pub part: Part,
+}
+
+impl Question for Select {
+    type Answer = Selected;
+    const NAME: &'static str = "matrix";
+
+    fn begin(self, desk: Arc<Desk>) -> impl Steps<Selected> {
+        once(move |tell| {
+            let heads = desk.part::<Surveyed>(self.heads)?;
+            heads.select(self.part, &|part| tell(part)).map_err(|e| e.to_string())
+        })
+    }
 }
 
 impl Opened {
@@ -77,7 +129,7 @@ impl Opened {
                 AttentionMaps::open_with(&|path| host.open(path), path, None, &reading)?
             }
         };
-        Ok(Self { source, heads: Arc::new(Surveyed::new(maps, false, &looking)?) })
+        Ok(Self { source, heads: Shared(Arc::new(Surveyed::new(maps, false, &looking)?)) })
     }
 
     /// The heads, to share with a thread.
@@ -126,7 +178,7 @@ impl Surveyed {
         let largest =
             shape.ids().map(|id| colors::largest(&survey.thumbnail(&maps, id))).fold(0.0, f32::max);
         let (is_causal, cut) = (survey.is_causal(), Vec::new());
-        Ok(Self { maps, survey, labels, largest, is_difference, is_causal, cut })
+        Ok(Self { id: fresh(), maps, survey, labels, largest, is_difference, is_causal, cut })
     }
 
     /// The thumbnail of a head, with −∞ where the mask hides all keys of a block.

@@ -7,19 +7,22 @@ use egui::{CentralPanel, Context, Frame, Label, Margin, ProgressBar, RichText, U
 use super::controls::{self, Asked};
 use super::grid::{Marked, Thumbnails};
 use super::large::Large;
-use super::opened::{Opened, Selected};
+use super::opened::{OpenAttention, Opened, Selected};
 use super::{AttentionSource, Shown, State, bar};
 use crate::colors::Look;
+use crate::desk::Place;
 use crate::style::{panel, readout};
 use crate::task::{PATIENCE, Task};
-use crate::{Command, Host, message, side};
+use crate::{Command, Desk, Host, message, side};
 use regard_figure::Matrix;
 
 /// The view of a [`State`].
 pub struct HeadsRoom {
-    host: Arc<dyn Host>,
+    desk: Arc<Desk>,
     opening: Option<Opening>,
     opened: Option<Arc<Opened>>,
+    /// Where its heads are.
+    place: Option<Place>,
     /// The source that could not be opened, and the reason.
     failed: Option<(AttentionSource, String)>,
     large: Large,
@@ -32,15 +35,15 @@ struct Opening {
     /// Whether the user has just asked for it. Otherwise the session names it.
     anew: bool,
     task: Task<Opened>,
+    place: Place,
 }
 
 impl Opening {
-    fn start(host: &Arc<dyn Host>, ctx: &Context, source: AttentionSource, anew: bool) -> Self {
-        let (files, theirs) = (Arc::clone(host), source.clone());
-        let task = Task::start(&**host, ctx, "heads", move |promise| {
-            Opened::open(&*files, theirs, &|part| promise.tell(part)).map_err(|e| e.to_string())
-        });
-        Self { source, anew, task }
+    fn start(desk: &Arc<Desk>, ctx: &Context, source: AttentionSource, anew: bool) -> Self {
+        let place = desk.place();
+        let question = OpenAttention { place: place.id(), source: source.clone() };
+        let task = desk.ask(ctx, question);
+        Self { source, anew, task, place }
     }
 }
 
@@ -48,9 +51,10 @@ impl HeadsRoom {
     /// A room that has read nothing.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
-            host,
+            desk: Desk::new(host),
             opening: None,
             opened: None,
+            place: None,
             failed: None,
             large: Large::default(),
             thumbnails: Thumbnails::default(),
@@ -60,7 +64,7 @@ impl HeadsRoom {
     /// Begins to read a file. The view stays until it is read.
     pub fn open(&mut self, ctx: &Context, source: AttentionSource) {
         self.failed = None;
-        self.opening = Some(Opening::start(&self.host, ctx, source, true));
+        self.opening = Some(Opening::start(&self.desk, ctx, source, true));
     }
 
     /// Stops reading.
@@ -165,7 +169,7 @@ impl HeadsRoom {
         } else {
             self.large.clear();
             if !has_failed && self.opening.is_none() {
-                self.opening = Some(Opening::start(&self.host, ctx, state.source.clone(), false));
+                self.opening = Some(Opening::start(&self.desk, ctx, state.source.clone(), false));
             }
         }
         if self.is_busy() {
@@ -178,7 +182,7 @@ impl HeadsRoom {
         let Some(opened) = &self.opened else { return };
         state.limit(opened.maps.shape(), opened.maps.is_self_attention());
         let asked = state.part().map(|part| (opened.heads(), part));
-        if let Err(message) = self.large.exchange(&*self.host, ctx, asked) {
+        if let Err(message) = self.large.exchange(&self.desk, ctx, asked) {
             self.failed = Some((state.source.clone(), message));
             state.shown = Shown::Grid;
         }
@@ -197,7 +201,7 @@ impl HeadsRoom {
                 }
                 // A message about another file stays until the user has seen it.
                 self.failed.take_if(|(failed, _)| opening.anew || *failed == opened.source);
-                self.opened = Some(Arc::new(opened));
+                (self.opened, self.place) = (Some(Arc::new(opened)), Some(opening.place));
                 self.large.clear();
                 self.thumbnails.clear();
             }

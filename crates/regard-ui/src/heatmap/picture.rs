@@ -5,6 +5,8 @@ use core::ops::Range;
 
 use egui::{Color32, Context, TextureHandle, TextureId, TextureOptions};
 use rayon::prelude::*;
+use regard_heads::packed;
+use serde::{Deserialize, Serialize};
 
 use crate::colors::{self, Colors as _, Palette};
 
@@ -13,15 +15,19 @@ const SMALL: usize = 64;
 
 /// The maxima of a matrix's blocks, to draw it at any size. It does not hold the numbers themselves, and takes a third of their
 /// memory.
+#[derive(Serialize, Deserialize)]
 pub struct Picture {
     palette: Palette,
     shape: (usize, usize),
     /// Level 1 has blocks of 2 × 2 cells, level 2 of 4 × 4, and so on.
     levels: Vec<Level>,
+    #[serde(skip)]
     drawn: RefCell<Option<Drawn>>,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Level {
+    #[serde(with = "packed")]
     numbers: Vec<f32>,
     rows: usize,
     cols: usize,

@@ -1,13 +1,17 @@
 //! The benchmark panel: naive loops, the kernel, and the multi-head layer on one thread and on all.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use egui::{Context, Label, ProgressBar, RichText, Ui};
-use regard_benches::{Line, Operation, Progress, Shape, duration, measure_while, ours};
+use regard_benches::{Line, Measuring, Operation, Progress, Shape, duration, ours};
+use serde::{Deserialize, Serialize};
 
 use super::LaboratoryInputs;
+use crate::desk::{Question, Step, Steps};
 use crate::explain::heading;
 use crate::style::remark;
 use crate::task::Task;
-use crate::{Command, Host, colors};
+use crate::{Command, Desk, colors};
 
 /// The largest product of queries, dimensions and heads. With more, a naive call would take too long.
 const MOST_WORK: usize = 8 * 4096 * 64;
@@ -24,8 +28,6 @@ const EXPLANATION: &str = "\
 #[derive(Default)]
 pub struct Benchmark {
     task: Option<Task<Progress>>,
-    /// A stopped task finishes its sample. The next task waits for it, because two would disturb each other.
-    stopped: Option<Task<Progress>>,
     shape: Option<Shape>,
     last: Option<Result<Progress, String>>,
 }
@@ -45,26 +47,15 @@ impl Benchmark {
     }
 
     /// Stops a running benchmark or starts a new one. The results of a stopped one stay.
-    pub fn toggle(&mut self, host: &dyn Host, ctx: &Context, inputs: &LaboratoryInputs) {
+    pub fn toggle(&mut self, desk: &Arc<Desk>, ctx: &Context, inputs: &LaboratoryInputs) {
         self.receive();
         if let Some(task) = self.task.take() {
-            task.cancel();
-            self.stopped = Some(task);
+            drop(task);
             return;
         }
-        let (shape, before) = (shape(inputs), self.stopped.take());
+        let shape = shape(inputs);
         (self.shape, self.last) = (Some(shape), None);
-        self.task = Some(Task::start(host, ctx, "benchmark", move |promise| {
-            if let Some(before) = before {
-                before.wait();
-            }
-            let mut last = Progress { done: 0, of: 0, lines: Vec::new() };
-            let measured = run(shape, |progress| {
-                last = progress.clone();
-                promise.show(progress.clone()).is_continue()
-            });
-            measured.map(|()| last).map_err(|e| format!("{e:#}"))
-        }));
+        self.task = Some(desk.ask(ctx, Measure(shape)));
     }
 
     /// Takes new results.
@@ -121,11 +112,36 @@ fn shape(inputs: &LaboratoryInputs) -> Shape {
     }
 }
 
-fn run(shape: Shape, progress: impl FnMut(&Progress) -> bool) -> anyhow::Result<()> {
+/// Asks how fast attention of a shape is.
+#[derive(Serialize, Deserialize)]
+pub struct Measure(Shape);
+
+impl Question for Measure {
+    type Answer = Progress;
+    const NAME: &'static str = "benchmark";
+
+    fn begin(self, _: Arc<Desk>) -> impl Steps<Progress> {
+        let mut measuring = None;
+        move |_| {
+            let said = |e: anyhow::Error| format!("{e:#}");
+            let measuring = match &mut measuring {
+                Some(measuring) => measuring,
+                none => none.insert(begun(self.0).map_err(said)?),
+            };
+            // A benchmark that was stopped finishes its sample. Two at once would disturb each other.
+            static ONE: Mutex<()> = Mutex::new(());
+            let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+            let more = measuring.sample().map_err(said)?;
+            let progress = measuring.progress.clone();
+            Ok(if more { Step::Shown(progress) } else { Step::Done(progress) })
+        }
+    }
+}
+
+fn begun(shape: Shape) -> anyhow::Result<Measuring> {
     let mut subjects = ours::subjects(Operation::Attention, shape)?;
     subjects.keep(&[])?;
-    measure_while(subjects, progress)?;
-    Ok(())
+    Ok(Measuring::new(subjects))
 }
 
 /// Draws a bar for each implementation, relative to the FMA peak of all threads.

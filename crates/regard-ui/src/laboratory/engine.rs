@@ -20,7 +20,7 @@ use regard_heads::QueriesAndKeys;
 mod halves;
 mod scores;
 
-pub use self::halves::Question;
+pub use self::halves::{Compute, Lists};
 use self::scores::scores;
 
 /// The result of a request.

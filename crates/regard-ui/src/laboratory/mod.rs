@@ -15,8 +15,10 @@ mod tokens;
 mod worker;
 
 pub use self::benchmark::Benchmark;
+pub(crate) use self::benchmark::Measure;
 pub use self::curves::plot;
-pub use self::engine::{Engine, Outcome, Question};
+pub(crate) use self::engine::Compute;
+pub use self::engine::{Engine, Outcome};
 pub use self::files::Error;
 pub use self::room::LaboratoryRoom;
 pub use self::state::{Brush, LaboratoryInputs, Request, Shown, Square, State, TokenSource};

@@ -4,14 +4,18 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use egui::{CentralPanel, Frame, Label, Margin, ProgressBar, RichText, ScrollArea, TextStyle, Ui};
+use egui::{
+    CentralPanel, Context, Frame, Label, Margin, ProgressBar, RichText, ScrollArea, TextStyle, Ui,
+};
 use regard_walkthrough::Marks;
 use web_time::Instant;
 
 use super::benchmark::Benchmark;
 use super::controls::Asked;
 use super::curves::{self, ByDimMemo, Curves};
-use super::{Outcome, Request, Shown, Square, State, TokenSource, Worker, controls, files};
+use super::{
+    LaboratoryInputs, Outcome, Request, Shown, Square, State, TokenSource, Worker, controls, files,
+};
 use crate::colors::Look;
 use crate::explain::{explain, heading};
 use crate::heatmap::{self, Cell, Heatmap, Pointing};
@@ -19,7 +23,7 @@ use crate::memo::Memo;
 use crate::plots::PlotName;
 use crate::style::{self, panel, readout, remark};
 use crate::task::PATIENCE;
-use crate::{Command, Host, message, numbers, side};
+use crate::{Command, Desk, Host, message, numbers, side};
 use regard_figure::{Plot, shortened};
 
 mod exchange;
@@ -47,6 +51,7 @@ const OF_THE_ROW: &str = "\
 /// The view of a [`State`]. It shows the last outcome while the worker computes the next.
 pub struct LaboratoryRoom {
     host: Arc<dyn Host>,
+    desk: Arc<Desk>,
     worker: Worker,
     asked: Option<(Request, Instant)>,
     answered: Option<Request>,
@@ -71,6 +76,7 @@ impl LaboratoryRoom {
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
             worker: Worker::new(Arc::clone(&host)),
+            desk: Desk::new(Arc::clone(&host)),
             host,
             asked: None,
             answered: None,
@@ -94,6 +100,11 @@ impl LaboratoryRoom {
     /// The benchmark.
     pub fn benchmark(&self) -> &Benchmark {
         &self.benchmark
+    }
+
+    /// Starts the benchmark, or stops it.
+    pub(crate) fn toggle_benchmark(&mut self, ctx: &Context, inputs: &LaboratoryInputs) {
+        self.benchmark.toggle(&self.desk, ctx, inputs);
     }
 
     /// Whether the worker is busy.

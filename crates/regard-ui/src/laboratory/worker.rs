@@ -1,15 +1,16 @@
 //! The engine at work in a thread, while the window keeps running.
 
+use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use egui::Context;
 use web_time::Instant;
 
-use super::{Engine, Outcome, Request};
-use crate::Host;
-use crate::host::{Remote, Reply};
-use crate::remote::Job;
+use super::Request;
+use super::engine::{Engine, Lists, Outcome};
+use crate::desk::Sent;
 use crate::task::Task;
+use crate::{Desk, Host};
 
 /// A request and its result.
 pub type Answer = (Request, Result<Outcome, String>);
@@ -21,7 +22,7 @@ type Finished = (Engine, Result<Outcome, String>);
 ///
 /// Work that has begun is finished. If each move of a slider began anew, a moving slider would show nothing.
 pub struct Worker {
-    host: Arc<dyn Host>,
+    desk: Arc<Desk>,
     /// `None` while it is at work.
     engine: Option<Engine>,
     task: Option<(Request, Task<Finished>)>,
@@ -31,7 +32,7 @@ pub struct Worker {
 impl Worker {
     /// A worker with nothing to do. `host` runs its threads and opens its files.
     pub fn new(host: Arc<dyn Host>) -> Self {
-        Self { host, engine: None, task: None, next: None }
+        Self { desk: Desk::new(host), engine: None, task: None, next: None }
     }
 
     /// Makes a request, in place of the one that waits.
@@ -68,13 +69,13 @@ impl Worker {
         }
         let Some(request) = self.next.take() else { return };
         let engine = self.engine.take();
-        let mut engine = engine.unwrap_or_else(|| Engine::new(Arc::clone(&self.host)));
+        let mut engine = engine.unwrap_or_else(|| Engine::new(Arc::clone(&self.desk.host)));
         let theirs = request.clone();
-        if let Some(remote) = self.host.remote() {
-            self.task = Some((request, elsewhere(remote, ctx, engine, theirs)));
+        if self.desk.host.remote().is_some() {
+            self.task = Some((request, elsewhere(&self.desk, ctx, engine, theirs)));
             return;
         }
-        let task = Task::start(&*self.host, ctx, "laboratory", move |promise| {
+        let task = Task::start(&*self.desk.host, ctx, "laboratory", move |promise| {
             let progress = |part: f32| {
                 // Work that has begun is finished, even if the task is dropped.
                 let _ = promise.tell(part);
@@ -88,45 +89,47 @@ impl Worker {
 
 /// Has a request computed by a worker that shares no memory with this engine.
 fn elsewhere(
-    remote: &dyn Remote,
+    desk: &Arc<Desk>,
     ctx: &Context,
     mut engine: Engine,
     mut request: Request,
 ) -> Task<Finished> {
     let start = Instant::now();
     let (task, promise) = Task::promise(ctx);
-    let job = engine.question(&mut request).map_err(|e| e.to_string()).and_then(|question| {
-        let Some(question) = question else { return Ok(None) };
-        Ok(Some((Job::Laboratory(question.clone()).text()?, question)))
-    });
+    let question = match engine.question(&mut request) {
+        Ok(question) => question,
+        Err(e) => {
+            promise.fulfil(Ok((engine, Err(e.to_string()))));
+            return task;
+        }
+    };
     let finish = move |mut engine: Engine, known: Result<(), String>| {
         let outcome = known.and_then(|()| engine.run(request, &|_| ()).map_err(|e| e.to_string()));
         let outcome = outcome.map(|outcome| Outcome { took: start.elapsed(), ..outcome });
         Ok((engine, outcome))
     };
-    let (job, question) = match job {
-        Ok(Some(job)) => job,
-        known => {
-            promise.fulfil(finish(engine, known.map(|_| ())));
-            return task;
-        }
+    let Some(question) = question else {
+        promise.fulfil(finish(engine, Ok(())));
+        return task;
     };
+    let learned = question.clone();
     let mut waiting = Some((promise, engine, finish));
-    let replies = move |reply| match reply {
-        Reply::Progress(part) => {
-            if let Some((promise, ..)) = &waiting {
+    desk.send(question, move |sent| {
+        match (sent, &waiting) {
+            (Sent::Progress(part), Some((promise, ..))) => {
                 // Work that has begun is finished, even if the task is dropped.
                 let _ = promise.tell(part);
             }
-        }
-        Reply::Done(numbers) => {
-            if let Some((promise, mut engine, finish)) = waiting.take() {
-                let known = numbers.map(|numbers| engine.learn(&question, numbers));
-                promise.fulfil(finish(engine, known));
+            (Sent::Done(answer), _) => {
+                if let Some((promise, mut engine, finish)) = waiting.take() {
+                    let known = answer.map(|Lists(numbers)| engine.learn(&learned, numbers));
+                    promise.fulfil(finish(engine, known));
+                }
             }
+            _ => {}
         }
-    };
-    remote.ask(job, Box::new(replies));
+        ControlFlow::Continue(())
+    });
     task
 }
 

@@ -1,9 +1,11 @@
 //! A value for each kind of attention of a model.
 
 use regard_models::{Description, Stack, Which};
+use serde::{Deserialize, Serialize};
 
 /// A value for each kind of attention: one for most models; for a model with an encoder and a decoder, one for the attention of
 /// each and one for that from decoder to encoder.
+#[derive(Serialize, Deserialize)]
 pub(super) struct PerAttention<T> {
     first: T,
     others: Vec<(Which, T)>,

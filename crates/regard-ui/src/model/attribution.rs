@@ -5,18 +5,19 @@ use std::sync::Arc;
 use egui::{ComboBox, Context, Label, RichText, Ui};
 use regard_figure::Matrix;
 use regard_heads::HeadId;
-use regard_models::Attribution;
+use regard_models::{Attribution, Change, Model};
+use serde::{Deserialize, Serialize};
 
-use super::latest::{Latest, Same};
-use super::open::Opened;
-use super::run::{Outcome, Request, Unchanged};
+use super::latest::Latest;
+use super::open::{Loaded, Opened};
+use super::run::{Outcome, Unchanged};
 use super::signed::SignedMap;
 use super::{Next, State, View as Shows};
-use crate::Host;
+use crate::Desk;
 use crate::colors::Look;
+use crate::desk::{Question, Steps, once};
 use crate::explain::title;
 use crate::numbers;
-use crate::task::Task;
 
 const EXPLANATION: &str = "\
     The logit of a token is a sum: what the embedding adds, each head, each feed-forward layer, and the biases (Elhage et al. 2021, \
@@ -30,26 +31,41 @@ const TITLE: &str = "Direct logit attribution: what each part adds to a logit";
 const TERMS: [&str; 3] = ["layer", "part", "added to the logit"];
 
 /// The contribution of each part.
-struct Parts {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Parts {
     attribution: Attribution,
     /// \[layers, heads + 1\]: the feed-forward layer is last.
     map: SignedMap,
 }
 
-/// A run, and the tokens A and B of A − B.
-#[derive(Clone, PartialEq)]
-struct Of {
-    run: Same<Unchanged>,
-    request: Request,
+/// Asks what each part of a model adds to the logit of token A, or to that of A − B.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Attribute {
+    model: u64,
+    run: u64,
+    changes: Vec<Change>,
     tokens: [Option<u32>; 2],
+}
+
+impl Question for Attribute {
+    type Answer = Parts;
+    const NAME: &'static str = "attribution";
+
+    fn begin(self, desk: Arc<Desk>) -> impl Steps<Parts> {
+        once(move |_| {
+            let opened = desk.held::<Loaded>(self.model)?;
+            let run = desk.part::<Unchanged>(self.run)?;
+            Parts::new(&opened.model, &run, self.changes, self.tokens)
+        })
+    }
 }
 
 /// The picture, and the next one that is being computed.
 #[derive(Default)]
-pub(super) struct Attributed(Latest<Of, Parts>);
+pub(super) struct Attributed(Latest<Attribute, Parts>);
 
 impl Attributed {
-    /// Whether a thread is at work.
+    /// Whether it is being computed.
     pub fn is_busy(&self) -> bool {
         self.0.is_busy()
     }
@@ -64,21 +80,18 @@ impl Attributed {
         Some(self.0.value()?.map.matrix(TITLE.to_owned(), TERMS, look))
     }
 
-    /// Takes the results of the thread, and starts what is missing.
+    /// Takes what has been computed, and asks for what is missing.
     pub fn exchange(
         &mut self,
-        host: &dyn Host,
+        desk: &Arc<Desk>,
         ctx: &Context,
         asked: Option<(&Arc<Opened>, &Outcome)>,
         tokens: [Option<u32>; 2],
     ) {
         let Some((opened, outcome)) = asked else { return self.0 = Latest::default() };
-        let run = Same(Arc::clone(&outcome.unchanged));
-        let of = Of { run, request: outcome.request.clone(), tokens };
-        self.0.exchange(Some(of), |of| {
-            let (model, of) = (Arc::clone(opened), of.clone());
-            Task::start(host, ctx, "attribution", move |_| Parts::new(&model, &of))
-        });
+        let (model, run) = (opened.place(), outcome.unchanged.id);
+        let asked = Attribute { model, run, changes: outcome.request.changes.clone(), tokens };
+        self.0.exchange(Some(asked), |asked| desk.ask(ctx, asked.clone()));
     }
 
     /// Shows the picture, and the choice of the tokens.
@@ -125,13 +138,16 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
 }
 
 impl Parts {
-    fn new(opened: &Opened, of: &Of) -> Result<Self, String> {
-        let (model, run) = (&opened.model, &of.run.0);
+    fn new(
+        model: &Model,
+        run: &Unchanged,
+        changes: Vec<Change>,
+        tokens: [Option<u32>; 2],
+    ) -> Result<Self, String> {
         let top = run.top().ok_or("The model predicts no tokens here.")?;
-        let [plus, minus] = of.tokens.map(|id| id.map(|id| id as usize));
+        let [plus, minus] = tokens.map(|id| id.map(|id| id as usize));
         let pass = model.pass();
-        let changes = &of.request.changes;
-        let pass = changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
+        let pass = changes.into_iter().fold(pass, regard_models::Pass::change);
         let position = run.tokens.len() - 1;
         let attribution = pass.attribute(run.input(), position, plus.unwrap_or(top), minus);
         let attribution = attribution.map_err(|e| e.to_string())?;

@@ -32,7 +32,7 @@ impl ModelRoom {
     pub(super) fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Asked> {
         self.messages(ui, state);
         let opened = self.here(state)?;
-        let description = opened.model.description();
+        let description = &opened.description;
         let reads = Reads::of(description);
         let mut asked = None;
         match reads {
@@ -65,10 +65,10 @@ impl ModelRoom {
         }
         let switched = ui.horizontal_wrapped(|ui| {
             if reads != Reads::Image {
-                self.writer.show(ui, state, outcome, &opened.model);
+                self.writer.show(ui, state, outcome, description);
                 ui.separator();
             }
-            compare::switch(ui, state, reads, &mut self.cached, &self.host)
+            compare::switch(ui, state, reads, &mut self.cached, &self.desk.host)
         });
         asked = asked.or(switched.inner);
         self.model_b.messages(ui, state, Some(outcome));
@@ -149,7 +149,7 @@ impl ModelRoom {
     ) -> bool {
         let picture = self.outcome.as_ref().and_then(|outcome| outcome.unchanged.picture.clone());
         let (Some(picture), Some(opened)) = (picture, &self.opened) else { return false };
-        let patches = grid(opened.model.description());
+        let patches = grid(&opened.description);
         let width = 0.5 * ui.available_width();
         let beside = Panel::left("image").resizable(false).exact_size(width);
         beside.frame(Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO })).show(
@@ -180,10 +180,11 @@ impl ModelRoom {
         let names = [format!("A  {a}"), format!("B  {b}"), "A − B".to_owned()];
         let difference = pair.difference.ok().map(|difference| &difference.heads);
         let [a, b] = pair.heads;
-        let heads = [Some(a), Some(b), difference].map(Option::<&Arc<Surveyed>>::cloned);
+        let heads = [Some(a), Some(b), difference.map(|heads| &**heads)]
+            .map(Option::<&Arc<Surveyed>>::cloned);
         let shows_grid = state.heads.part().is_none();
         let picture = self.outcome.as_ref().and_then(|outcome| outcome.unchanged.picture.clone());
-        let patches = self.opened.as_ref().map(|opened| grid(opened.model.description()));
+        let patches = self.opened.as_ref().map(|opened| grid(&opened.description));
         let picture = picture.zip(patches).filter(|_| !shows_grid);
         let room = vec2(f32::INFINITY, 0.4 * ui.available_height());
         ui.columns_const(|columns: &mut [Ui; 3]| {
@@ -237,7 +238,7 @@ impl ModelRoom {
             return;
         }
         if let Some(opened) = &self.opened {
-            changes::paint(state, &pointing, opened.model.description());
+            changes::paint(state, &pointing, &opened.description);
         }
         // A menu of the cell that was clicked last with the second button.
         if pointing.response.secondary_clicked() {
@@ -272,7 +273,7 @@ impl ModelRoom {
             opening.show(ui);
             ui.ctx().request_repaint_after(PATIENCE);
         }
-        if self.running.as_ref().is_some_and(|(_, task)| task.elapsed() > 2 * PATIENCE) {
+        if self.running.as_ref().is_some_and(|running| running.task.elapsed() > 2 * PATIENCE) {
             ui.horizontal(|ui| {
                 ui.spinner();
                 ui.label("The model is reading.");

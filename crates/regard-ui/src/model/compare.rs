@@ -8,12 +8,12 @@ use regard_models::Model;
 
 use super::cached::CachedModels;
 use super::input::Reads;
-use super::open::{Opened, Opening};
+use super::open::{Loaded, Opened, Opening};
 use super::run::{Outcome, short};
 use super::{STORY, State, Version};
 use crate::explain::explain;
 use crate::task::PATIENCE;
-use crate::{Command, Host, message};
+use crate::{Command, Desk, Host, message};
 
 const SECOND: &str = "\
     A second text, which is read without the changes. Its weights and its next tokens stand beside those of the first text, with their \
@@ -51,7 +51,7 @@ pub(super) struct ModelB {
 
 impl ModelB {
     /// Opens the model that the state names.
-    pub fn follow(&mut self, host: &Arc<dyn Host>, ctx: &Context, state: &State) {
+    pub fn follow(&mut self, desk: &Arc<Desk>, ctx: &Context, state: &State) {
         let Some(name) = &state.second_model else { return *self = Self::default() };
         if let Some(done) = self.opening.as_mut().and_then(Opening::take)
             && let Some(opening) = self.opening.take()
@@ -64,7 +64,7 @@ impl ModelB {
         self.failed.take_if(|(failed, _)| failed != name);
         if self.opening.is_none() && self.failed.is_none() && self.here(state).is_none() {
             self.opened = None;
-            self.opening = Some(Opening::start(host, ctx, name.clone(), false));
+            self.opening = Some(Opening::start(desk, ctx, name.clone(), false));
         }
     }
 
@@ -279,7 +279,7 @@ pub(super) fn moved(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
 }
 
 /// Refuses a model whose heads or tokens differ from those of model A.
-pub(super) fn fits(a: &Opened, b: &Opened) -> Result<(), String> {
+pub(super) fn fits(a: &Loaded, b: &Loaded) -> Result<(), String> {
     let shape = |model: &Model| -> Vec<String> {
         let attentions = model.description().attentions();
         let words = attentions
@@ -300,7 +300,7 @@ pub(super) fn fits(a: &Opened, b: &Opened) -> Result<(), String> {
     }
     let [first, second] = [a, b].map(|opened| opened.model.description().vocabulary);
     let token =
-        |opened: &Opened, id: usize| opened.model.tokenizer()?.token(u32::try_from(id).ok()?);
+        |opened: &Loaded, id: usize| opened.model.tokenizer()?.token(u32::try_from(id).ok()?);
     let differing = (0..first.min(second))
         .filter_map(|id| Some((id, token(a, id)?, token(b, id)?)))
         .find(|(_, first, second)| first != second);

@@ -11,7 +11,7 @@ use regard_figure::Label;
 use regard_heads::readable;
 use regard_models::{Description, Input, Tokenizer};
 
-use super::open::Opened;
+use super::open::Loaded;
 use super::run::Request;
 use crate::Host;
 
@@ -60,7 +60,7 @@ impl Prepared {
     /// if they differ from the tokenizer's.
     pub fn new(
         host: &dyn Host,
-        opened: &Opened,
+        opened: &Loaded,
         request: &Request,
         text: &str,
         ids: Option<&[u32]>,
@@ -88,7 +88,7 @@ impl Prepared {
         }
     }
 
-    fn of_text(opened: &Opened, text: &str, ids: Option<&[u32]>) -> Result<Self, String> {
+    fn of_text(opened: &Loaded, text: &str, ids: Option<&[u32]>) -> Result<Self, String> {
         let tokenizer = tokenizer(opened)?;
         let mut input = match ids {
             Some(ids) => Input::tokens(ids),
@@ -106,7 +106,7 @@ impl Prepared {
         Ok(Self { input, tokens, decoder_tokens: Vec::new(), unknown, picture: None })
     }
 
-    fn of_image(host: &dyn Host, opened: &Opened, request: &Request) -> Result<Self, String> {
+    fn of_image(host: &dyn Host, opened: &Loaded, request: &Request) -> Result<Self, String> {
         let path = request.image.as_deref();
         let path = path.ok_or("Open an image (PNG or JPEG), or drop one onto the window.")?;
         let processor =
@@ -183,7 +183,7 @@ fn fitting(width: u32, height: u32) -> [u32; 2] {
     [width, height].map(|side| ((f64::from(side) * scale) as u32).max(1))
 }
 
-fn tokenizer(opened: &Opened) -> Result<&Tokenizer, String> {
+fn tokenizer(opened: &Loaded) -> Result<&Tokenizer, String> {
     opened.model.tokenizer().ok_or_else(|| "the model has no tokenizer".to_owned())
 }
 

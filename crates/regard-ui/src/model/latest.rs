@@ -1,25 +1,8 @@
-//! The value of the latest key, which a thread computes.
-
-use std::sync::Arc;
+//! The value of the latest key, which is computed in the background.
 
 use egui::{ProgressBar, Ui};
 
 use crate::task::{PATIENCE, Task};
-
-/// A value that is shared, and compared by its address: two runs are the same if they are one.
-pub(super) struct Same<T>(pub Arc<T>);
-
-impl<T> Clone for Same<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T> PartialEq for Same<T> {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
 
 /// The value of a key, and the one that is being computed. Work that has begun is finished; what is asked for then comes next.
 pub(super) struct Latest<K, V> {
@@ -34,10 +17,12 @@ impl<K, V> Default for Latest<K, V> {
 }
 
 impl<K: PartialEq, V> Latest<K, V> {
-    /// Takes what the thread has computed, and starts what is missing. `None` asks for nothing.
+    /// Takes what has been computed, and starts what is missing. `None` asks for nothing.
     pub fn exchange(&mut self, asked: Option<K>, start: impl FnOnce(&K) -> Task<V>) {
         if let Some(outcome) = self.computing.as_ref().and_then(|(_, task)| task.take())
             && let Some((key, _)) = self.computing.take()
+            // What failed because another run has taken the place of its own is computed anew.
+            && (outcome.is_ok() || asked.as_ref() == Some(&key))
         {
             self.done = Some((key, outcome));
         }
@@ -51,7 +36,7 @@ impl<K: PartialEq, V> Latest<K, V> {
         }
     }
 
-    /// Whether a thread is at work.
+    /// Whether a value is being computed.
     pub fn is_busy(&self) -> bool {
         self.computing.is_some()
     }
@@ -59,6 +44,12 @@ impl<K: PartialEq, V> Latest<K, V> {
     /// The value that was computed last.
     pub fn value(&self) -> Option<&V> {
         self.done.as_ref()?.1.as_ref().ok()
+    }
+
+    /// The value that was computed last, and its key.
+    pub fn found(&self) -> Option<(&K, &V)> {
+        let (key, value) = self.done.as_ref()?;
+        Some((key, value.as_ref().ok()?))
     }
 
     /// The value that was computed last, to change how it is drawn.

@@ -9,17 +9,18 @@ use egui::{
     vec2,
 };
 use regard_heads::readable;
-use regard_models::Placement;
+use regard_models::{Change, Input, Model, Placement};
+use serde::{Deserialize, Serialize};
 
-use super::latest::{Latest, Same};
+use super::latest::Latest;
 use super::next::percent;
-use super::open::Opened;
+use super::open::{Loaded, Opened};
 use super::run::{Request, Unchanged};
-use crate::Host;
+use crate::Desk;
 use crate::colors::{Colors as _, Look, Palette, ink_on};
+use crate::desk::{Question, Steps, Tell, once};
 use crate::explain::title;
 use crate::style;
-use crate::task::{Promise, Task};
 
 const EXPLANATION: &str = "\
     The final norm and the output layer, applied to the residual stream after each layer (nostalgebraist 2020). A cell is the \
@@ -37,19 +38,18 @@ const NAMES: f32 = 84.0;
 const GAP: f32 = 2.0;
 
 /// The likeliest token of each layer and position.
-struct Predictions {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Predictions {
     /// The token and its probability, by layer and position.
     rows: Vec<Vec<(String, f32)>>,
 }
 
-type Of = (Request, Same<Unchanged>);
-
 /// The table, and the next one that is being computed.
 #[derive(Default)]
-pub(super) struct Lens(Latest<Of, Predictions>);
+pub(super) struct Lens(Latest<Predict, Predictions>);
 
 impl Lens {
-    /// Whether a thread is at work.
+    /// Whether it is being computed.
     pub fn is_busy(&self) -> bool {
         self.0.is_busy()
     }
@@ -59,21 +59,19 @@ impl Lens {
         self.0.value().map(|predictions| &predictions.rows[..])
     }
 
-    /// Takes the results of the thread, and starts what is missing.
+    /// Takes what has been computed, and asks for what is missing.
     pub fn exchange(
         &mut self,
-        host: &dyn Host,
+        desk: &Arc<Desk>,
         ctx: &Context,
         asked: Option<(&Arc<Opened>, &Request, &Arc<Unchanged>)>,
     ) {
         let Some((opened, request, unchanged)) = asked else {
             return self.0 = Latest::default();
         };
-        let asked = (request.clone(), Same(Arc::clone(unchanged)));
-        self.0.exchange(Some(asked), |of| {
-            let (model, of) = (Arc::clone(opened), of.clone());
-            Task::start(host, ctx, "lens", move |promise| Predictions::new(&model, &of, promise))
-        });
+        let (model, changes) = (opened.place(), request.changes.clone());
+        let asked = Predict { model, run: unchanged.id, changes };
+        self.0.exchange(Some(asked), |asked| desk.ask(ctx, asked.clone()));
     }
 
     /// Shows the table.
@@ -89,13 +87,34 @@ impl Lens {
     }
 }
 
+/// Asks for the likeliest token after each layer of a run.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Predict {
+    model: u64,
+    run: u64,
+    changes: Vec<Change>,
+}
+
+impl Question for Predict {
+    type Answer = Predictions;
+    const NAME: &'static str = "lens";
+
+    fn begin(self, desk: Arc<Desk>) -> impl Steps<Predictions> {
+        once(move |tell| {
+            let opened = desk.held::<Loaded>(self.model)?;
+            let unchanged = desk.part::<Unchanged>(self.run)?;
+            Predictions::new(&opened.model, self.changes, unchanged.input(), tell)
+        })
+    }
+}
+
 impl Predictions {
     fn new(
-        opened: &Opened,
-        (request, unchanged): &Of,
-        promise: &Promise<Self>,
+        model: &Model,
+        changes: Vec<Change>,
+        input: &Input,
+        tell: &Tell,
     ) -> Result<Self, String> {
-        let model = &opened.model;
         let stack = &model.description().stack;
         let after = match stack.block.placement {
             Placement::After => "hook_normalized_resid_post",
@@ -105,8 +124,8 @@ impl Predictions {
         let places: Vec<String> =
             core::iter::once("blocks.0.hook_resid_pre".to_owned()).chain(layers).collect();
         let pass = model.pass().keep(places.clone());
-        let pass = request.changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
-        let trace = pass.last_logits().run(unchanged.0.input()).map_err(|e| e.to_string())?;
+        let pass = changes.into_iter().fold(pass, regard_models::Pass::change);
+        let trace = pass.last_logits().run(input).map_err(|e| e.to_string())?;
         let mut found = Vec::new();
         for (i, place) in places.iter().enumerate() {
             let stream = trace.get(place).ok_or("the run has kept no residual stream")?;
@@ -114,7 +133,7 @@ impl Predictions {
             let logits = logits.ok_or("The model predicts no tokens.")?;
             let cols = logits.shape.last().copied().unwrap_or(1).max(1);
             found.push(logits.data.chunks_exact(cols).map(likeliest).collect::<Vec<_>>());
-            if promise.tell((i + 1) as f32 / places.len() as f32).is_break() {
+            if tell((i + 1) as f32 / places.len() as f32).is_break() {
                 return Err("cancelled".to_owned());
             }
         }

@@ -1,9 +1,10 @@
 //! The list of changes, which can be switched, moved and removed.
 
 use core::ops::Range;
+use std::collections::BTreeMap;
 
 use egui::{Button, Label, RichText, Ui};
-use regard_models::{Change, Tokenizer};
+use regard_models::Change;
 
 use super::state::Listed;
 use super::{State, note};
@@ -22,12 +23,12 @@ enum Asked {
     Swap(Range<usize>, Range<usize>),
 }
 
-/// Shows the list of changes. `tokens` are those of the first text.
+/// Shows the list of changes. `tokens` are those of the first text, and `words` those of patches, by their ids.
 pub(super) fn show(
     ui: &mut Ui,
     state: &mut State,
     tokens: &[String],
-    tokenizer: Option<&Tokenizer>,
+    words: &BTreeMap<u32, String>,
 ) {
     heading(ui, "Changes", LIST);
     if state.changes.is_empty() {
@@ -38,7 +39,7 @@ pub(super) fn show(
     let mut asked = None;
     for (i, line) in lines.iter().enumerate() {
         let text = match &state.changes[line.clone()] {
-            [listed] => note::change(&listed.change, tokens, tokenizer),
+            [listed] => note::change(&listed.change, tokens, words),
             several => note::cuts(several),
         };
         let mut on = state.changes[line.start].on;

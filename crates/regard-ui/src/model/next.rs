@@ -3,7 +3,8 @@
 use egui::accesskit::Role;
 use egui::{Color32, Label, Rect, RichText, Sense, TextStyle, Ui, WidgetInfo, vec2};
 use regard_heads::readable;
-use regard_models::{Head, Model};
+use regard_models::{Description, Head, Model};
+use serde::{Deserialize, Serialize};
 
 use super::Version;
 use super::run::Outcome;
@@ -39,8 +40,7 @@ pub(super) enum Predicts {
 
 impl Predicts {
     /// The kind of outcome that a model predicts.
-    pub(super) fn of(model: &Model) -> Self {
-        let description = model.description();
+    pub(super) fn of(description: &Description) -> Self {
         match description.head {
             Head::Classes { .. } => Self::Class,
             _ if description.stack.causal => Self::Next,
@@ -76,7 +76,7 @@ impl Against {
 }
 
 /// A token that may come next.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Next {
     /// The id.
     pub id: u32,
@@ -88,6 +88,8 @@ pub struct Next {
     pub after: f32,
     /// Its probability in run B, if there is one.
     pub second: Option<f32>,
+    /// What it adds to the text, if the model writes it.
+    pub(super) adds: Option<String>,
 }
 
 impl Next {
@@ -105,8 +107,23 @@ impl Next {
             ids.truncate(most);
         }
         ids.sort_by(|i, j| before[*j].total_cmp(&before[*i]).then(i.cmp(j)));
+        Self::each(outcome, model, ids)
+    }
+
+    /// The likeliest token of the run with the changes.
+    pub(super) fn written(outcome: &Outcome, model: &Model) -> Option<Self> {
+        let after = outcome.next_changed().unwrap_or_else(|| outcome.next());
+        let top = (0..after.len()).reduce(|best, i| if after[i] > after[best] { i } else { best });
+        Self::each(outcome, model, vec![top?]).pop()
+    }
+
+    /// Tokens with their probabilities.
+    fn each(outcome: &Outcome, model: &Model, ids: Vec<usize>) -> Vec<Self> {
+        let before = outcome.next();
+        let after = outcome.next_changed().unwrap_or(before);
+        let of_second = |i: usize| outcome.next_second()?.get(i).copied();
         let classes = &model.description().labels;
-        let predicts = Predicts::of(model);
+        let predicts = Predicts::of(model.description());
         let name = |id: usize| match predicts {
             Predicts::Class => classes.get(id).cloned().unwrap_or_else(|| format!("class {id}")),
             Predicts::Next | Predicts::Gap => {
@@ -118,12 +135,20 @@ impl Next {
         let text = outcome.tokens().iter().map(|token| token.raw.clone());
         let all = readable(text.chain(ids.iter().map(|id| name(*id))).collect());
         let names = all.into_iter().skip(outcome.tokens().len());
-        let next = ids.into_iter().zip(names).map(|(i, label)| Self {
-            id: u32::try_from(i).unwrap_or(u32::MAX),
-            token: label.text,
-            before: before[i],
-            after: after[i],
-            second: of_second(i),
+        let tokenizer = model.tokenizer().filter(|_| predicts == Predicts::Next);
+        let text = |ids: &[u32]| tokenizer?.decode(ids).ok();
+        let so_far = text(outcome.written());
+        let adds = |id: u32| {
+            let whole = text(&[outcome.written(), &[id]].concat())?;
+            // A token may be a part of a letter, which becomes visible with the rest.
+            whole
+                .strip_prefix(so_far.as_deref()?)
+                .map_or_else(|| text(&[id]), |more| Some(more.to_owned()))
+        };
+        let next = ids.into_iter().zip(names).map(|(i, label)| {
+            let id = u32::try_from(i).unwrap_or(u32::MAX);
+            let (token, adds) = (label.text, adds(id));
+            Self { id, token, before: before[i], after: after[i], second: of_second(i), adds }
         });
         next.collect()
     }

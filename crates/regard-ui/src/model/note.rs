@@ -1,14 +1,16 @@
 //! The effect of the changes, in a sentence; and each change in words.
 
-use regard_models::{Ablation, Change, Input, Tokenizer};
+use std::collections::BTreeMap;
+
+use regard_models::{Ablation, Change, Input};
 
 use super::next::{Next, percent};
 use super::run::Outcome;
 use super::state::Listed;
 use crate::temperature;
 
-/// A change in a few words: "Head 1.2 gives zeros". `tokens` are those of the first text.
-pub(super) fn change(change: &Change, tokens: &[String], tokenizer: Option<&Tokenizer>) -> String {
+/// A change in a few words: "Head 1.2 gives zeros". `tokens` are those of the first text, and `words` those of patches, by their ids.
+pub(super) fn change(change: &Change, tokens: &[String], words: &BTreeMap<u32, String>) -> String {
     let token =
         |i: usize| tokens.get(i).map_or_else(|| i.to_string(), |token| format!("{i} {token}"));
     match change {
@@ -21,11 +23,11 @@ pub(super) fn change(change: &Change, tokens: &[String], tokenizer: Option<&Toke
             format!("Head {head}: {} does not see {}", token(*query), token(*key))
         }
         Change::Patch { place, position, from } => {
-            let (place, from) = (capital(&self::place(place)), name(tokenizer, from, *position));
+            let (place, from) = (capital(&self::place(place)), name(words, from, *position));
             format!("{place} at {}: from “{from}”", token(*position))
         }
         Change::PatchHead { head, position, from } => {
-            let from = name(tokenizer, from, *position);
+            let from = name(words, from, *position);
             format!("Head {head} at {}: from “{from}”", token(*position))
         }
         Change::Add { place, .. } => format!("A vector is added to {place}"),
@@ -57,11 +59,20 @@ pub(super) fn place(place: &str) -> String {
     }
 }
 
+/// The id of the token that a patch takes, if the change is one.
+pub(super) fn patched(change: &Change) -> Option<u32> {
+    match change {
+        Change::Patch { position, from, .. } | Change::PatchHead { position, from, .. } => {
+            from.ids.get(*position).copied()
+        }
+        _ => None,
+    }
+}
+
 /// The token of an input at a position.
-fn name(tokenizer: Option<&Tokenizer>, input: &Input, position: usize) -> String {
+fn name(words: &BTreeMap<u32, String>, input: &Input, position: usize) -> String {
     let Some(id) = input.ids.get(position) else { return position.to_string() };
-    let text = tokenizer.and_then(|tokenizer| tokenizer.decode(&[*id]).ok());
-    text.map_or_else(|| id.to_string(), |text| text.trim().to_owned())
+    words.get(id).map_or_else(|| id.to_string(), |text| text.trim().to_owned())
 }
 
 fn capital(text: &str) -> String {
@@ -129,18 +140,19 @@ mod tests {
     fn changes_have_words() {
         let head = "1.2".parse().unwrap();
         let tokens = ["Mia".to_owned(), "gave".to_owned()];
+        let words = BTreeMap::from([(7, " Tom".to_owned())]);
         let zero = Change::Ablate { head, to: Ablation::Zero };
         let cut = Change::Cut { head, query: 1, key: 0 };
         let warm = Change::Temperature { head, temperature: 0.5 };
-        assert_eq!(change(&zero, &tokens, None), "Head 1.2 gives zeros");
-        assert_eq!(change(&cut, &tokens, None), "Head 1.2: 1 gave does not see 0 Mia");
-        assert_eq!(change(&cut, &[], None), "Head 1.2: 1 does not see 0");
+        assert_eq!(change(&zero, &tokens, &words), "Head 1.2 gives zeros");
+        assert_eq!(change(&cut, &tokens, &words), "Head 1.2: 1 gave does not see 0 Mia");
+        assert_eq!(change(&cut, &[], &words), "Head 1.2: 1 does not see 0");
         let from = Input::tokens([7, 8]);
         let place = "blocks.2.hook_resid_post".to_owned();
         let patch = Change::Patch { place, position: 1, from: from.clone() };
-        assert_eq!(change(&patch, &tokens, None), "The stream after layer 2 at 1 gave: from “8”");
+        assert_eq!(change(&patch, &tokens, &words), "The stream after layer 2 at 1 gave: from “8”");
         let patch_head = Change::PatchHead { head, position: 0, from };
-        assert_eq!(change(&patch_head, &tokens, None), "Head 1.2 at 0 Mia: from “7”");
+        assert_eq!(change(&patch_head, &tokens, &words), "Head 1.2 at 0 Mia: from “Tom”");
         let start = "With the stream after layer 2 at “gave” from the other text";
         assert_eq!(with(core::slice::from_ref(&patch), &tokens), start);
         assert_eq!(with(&[cut.clone(), cut.clone()], &tokens), "Without 2 edges");

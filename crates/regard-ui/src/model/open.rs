@@ -4,11 +4,15 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use egui::{Context, ProgressBar, Ui};
-use regard_models::{ChangedReading, Checkpoint, Error, ImageProcessor, Model, Reading};
+use regard_models::{
+    ChangedReading, Checkpoint, Description, Error, ImageProcessor, Model, Reading,
+};
+use serde::{Deserialize, Serialize};
 
 use super::input::Reads;
 use super::record;
-use crate::Host;
+use crate::Desk;
+use crate::desk::{Place, Question, Steps, once};
 use crate::task::Task;
 
 /// The name of the bundled model.
@@ -22,9 +26,31 @@ pub fn story() -> Result<Checkpoint, Error> {
     Checkpoint::from_files(STORY, regard_story::FILES)
 }
 
-/// A model that has been opened.
-pub(super) struct Opened {
+/// What the window knows of a model that has been opened.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Opened {
     /// The user's name for it.
+    pub name: String,
+    pub description: Description,
+    /// The bytes of its weights.
+    pub bytes: u64,
+    /// The hash of its files.
+    pub hash: String,
+    /// Where the model is: see [`Loaded`].
+    #[serde(skip)]
+    place: Option<Place>,
+}
+
+impl Opened {
+    /// The place of the model, for questions.
+    pub fn place(&self) -> u64 {
+        self.place.as_ref().map_or(0, Place::id)
+    }
+}
+
+/// A model with its weights.
+pub(super) struct Loaded {
+    /// What the user called it.
     pub name: String,
     pub model: Model,
     /// The bytes of its weights.
@@ -62,7 +88,38 @@ impl<T> LastReading<T> {
     }
 }
 
-impl Opened {
+/// Asks to open a model.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Open {
+    /// Where it stays.
+    place: u64,
+    name: String,
+}
+
+impl Question for Open {
+    type Answer = Opened;
+    const NAME: &'static str = "model";
+
+    fn begin(self, desk: Arc<Desk>) -> impl Steps<Opened> {
+        once(move |tell| {
+            let name = self.name;
+            let mut checkpoint = desk.host.checkpoint(&name).map_err(|e| message(&name, &e))?;
+            let (bytes, tell) = (checkpoint.bytes().max(1), Arc::clone(tell));
+            // Reading cannot be interrupted.
+            checkpoint.on_read(move |read| {
+                let _ = tell(read as f32 / bytes as f32);
+            });
+            let loaded = Loaded::load(name, &checkpoint)?;
+            let Loaded { name, bytes, hash, .. } = &loaded;
+            let (name, hash, bytes) = (name.clone(), hash.clone(), *bytes);
+            let description = loaded.model.description().clone();
+            desk.hold(self.place, Arc::new(loaded));
+            Ok(Opened { name, description, bytes, hash, place: None })
+        })
+    }
+}
+
+impl Loaded {
     /// Reads the weights.
     pub fn load(name: String, checkpoint: &Checkpoint) -> Result<Self, String> {
         let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
@@ -77,52 +134,26 @@ impl Opened {
     }
 }
 
-/// The state of opening a model.
-pub(super) enum Stage {
-    /// The headers have been read.
-    Reading(Arc<Checkpoint>),
-    /// The model can run.
-    Ready(Arc<Opened>),
-}
-
 /// A model that is being read.
 pub(super) struct Opening {
     pub name: String,
     /// Whether the user has just asked for it. Otherwise the session names it.
     pub anew: bool,
-    task: Task<Stage>,
-    checkpoint: Option<Arc<Checkpoint>>,
+    task: Task<Opened>,
+    place: Option<Place>,
 }
 
 impl Opening {
-    pub fn start(host: &Arc<dyn Host>, ctx: &Context, name: String, anew: bool) -> Self {
-        let (files, theirs) = (Arc::clone(host), name.clone());
-        let task = Task::start(&**host, ctx, "model", move |promise| {
-            let checkpoint = Arc::new(files.checkpoint(&theirs).map_err(|e| message(&theirs, &e))?);
-            // A cancelled task still ends: reading cannot be interrupted.
-            let _ = promise.show(Stage::Reading(Arc::clone(&checkpoint)));
-            Ok(Stage::Ready(Arc::new(Opened::load(theirs, &checkpoint)?)))
-        });
-        Self { name, anew, task, checkpoint: None }
+    pub fn start(desk: &Arc<Desk>, ctx: &Context, name: String, anew: bool) -> Self {
+        let place = desk.place();
+        let task = desk.ask(ctx, Open { place: place.id(), name: name.clone() });
+        Self { name, anew, task, place: Some(place) }
     }
 
-    /// The model, or the reason why it cannot be opened, once the thread has ended.
+    /// The model, or the reason why it cannot be opened, once it has been read.
     pub fn take(&mut self) -> Option<Result<Arc<Opened>, String>> {
-        match self.task.take()? {
-            Ok(Stage::Reading(checkpoint)) => {
-                self.checkpoint = Some(checkpoint);
-                None
-            }
-            Ok(Stage::Ready(opened)) => Some(Ok(opened)),
-            Err(message) => Some(Err(message)),
-        }
-    }
-
-    /// The share of the weights that has been read.
-    pub fn progress(&self) -> f32 {
-        self.checkpoint.as_ref().map_or(0.0, |checkpoint| {
-            checkpoint.bytes_read() as f32 / checkpoint.bytes().max(1) as f32
-        })
+        let opened = self.task.take()?;
+        Some(opened.map(|opened| Arc::new(Opened { place: self.place.take(), ..opened })))
     }
 
     pub fn elapsed(&self) -> Duration {
@@ -133,7 +164,8 @@ impl Opening {
     pub fn show(&self, ui: &mut Ui) {
         ui.horizontal(|ui| {
             ui.label(format!("Opening {}", self.name));
-            let bar = ProgressBar::new(self.progress()).desired_width(200.0).desired_height(10.0);
+            let bar =
+                ProgressBar::new(self.task.progress()).desired_width(200.0).desired_height(10.0);
             ui.add(bar).accessible_name("Opening");
         });
     }

@@ -6,7 +6,7 @@ use egui::{Context, Ui};
 use regard_heads::Part;
 
 use super::State;
-use crate::Host;
+use crate::Desk;
 use crate::colors::Look;
 use crate::heads::{Large, Marked, Surveyed, Thumbnails};
 
@@ -31,12 +31,12 @@ impl Pane {
     /// If the large matrix cannot be computed.
     pub fn exchange(
         &mut self,
-        host: &dyn Host,
+        desk: &Arc<Desk>,
         ctx: &Context,
         heads: Option<&Arc<Surveyed>>,
         part: Option<Part>,
     ) -> Result<(), String> {
-        self.large.exchange(host, ctx, heads.zip(part))
+        self.large.exchange(desk, ctx, heads.zip(part))
     }
 
     /// Gives the run a name. The only run has an empty one.

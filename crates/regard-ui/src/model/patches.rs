@@ -5,16 +5,17 @@ use std::sync::Arc;
 use egui::{Context, Label, RichText, Ui};
 use regard_figure::Matrix;
 use regard_models::{Change, Values};
+use serde::{Deserialize, Serialize};
 
 use super::State;
-use super::latest::{Latest, Same};
-use super::open::Opened;
+use super::latest::Latest;
+use super::open::{Loaded, Opened};
 use super::run::{Outcome, Unchanged};
 use super::signed::SignedMap;
-use crate::Host;
+use crate::Desk;
 use crate::colors::Look;
+use crate::desk::{Question, Step, Steps};
 use crate::explain::title;
-use crate::task::{Promise, Task};
 
 const EXPLANATION: &str = "\
     Each cell is a run of the first text, with one change: at this position, the stream into this layer is what it is in the run of \
@@ -23,7 +24,8 @@ const EXPLANATION: &str = "\
     not made in these runs. Click a cell to make its patch, or to take it back.";
 
 /// The change of a logit by each patch.
-struct Effects {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Effects {
     /// \[layers, positions\]
     map: SignedMap,
     /// "Logit of “Mia” minus that of “Rosa”".
@@ -33,14 +35,12 @@ struct Effects {
 /// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["layer", "token", "change of the logit"];
 
-type Of = (Same<Unchanged>, Same<Unchanged>);
-
 /// The picture, and the next one that is being computed.
 #[derive(Default)]
-pub(super) struct Patches(Latest<Of, Effects>);
+pub(super) struct Patches(Latest<[u64; 2], Effects>);
 
 impl Patches {
-    /// Whether a thread is at work.
+    /// Whether it is being computed.
     pub fn is_busy(&self) -> bool {
         self.0.is_busy()
     }
@@ -56,22 +56,19 @@ impl Patches {
         Some(effects.map.matrix(effects.title(), TERMS, look))
     }
 
-    /// Takes the results of the thread, and starts what is missing.
+    /// Takes what has been computed, and asks for what is missing.
     pub fn exchange(
         &mut self,
-        host: &dyn Host,
+        desk: &Arc<Desk>,
         ctx: &Context,
         asked: Option<(&Arc<Opened>, &Outcome)>,
     ) {
         let asked = asked.and_then(|(opened, outcome)| {
-            let second = Same(Arc::clone(&outcome.second_text()?.run));
-            Some((opened, (Same(Arc::clone(&outcome.unchanged)), second)))
+            let runs = [outcome.unchanged.id, outcome.second_text()?.run.id];
+            Some((opened.place(), runs))
         });
-        let Some((opened, of)) = asked else { return self.0 = Latest::default() };
-        self.0.exchange(Some(of), |of| {
-            let (model, of) = (Arc::clone(opened), of.clone());
-            Task::start(host, ctx, "patches", move |promise| Effects::new(&model, &of, promise))
-        });
+        let Some((model, runs)) = asked else { return self.0 = Latest::default() };
+        self.0.exchange(Some(runs), |_| desk.ask(ctx, PatchEach { model, runs }));
     }
 
     /// Shows the picture. A click on a cell makes its patch.
@@ -104,55 +101,75 @@ impl Effects {
     fn title(&self) -> String {
         format!("{}, with each place patched", self.measure)
     }
+}
 
-    fn new(opened: &Opened, (first, second): &Of, promise: &Promise<Self>) -> Result<Self, String> {
-        let (model, first, second) = (&opened.model, &first.0, &second.0);
-        let stack = &model.description().stack;
-        let positions = first.tokens.len();
-        if positions != second.tokens.len() {
-            let others = second.tokens.len();
-            return Err(format!(
-                "Patches need two texts with equally many tokens: the first has {positions}, and the second {others}."
-            ));
-        }
-        let top = |run: &Unchanged| run.top().filter(|_| stack.causal);
-        let needs = "Patches need a model that predicts the next token.";
-        let (plus, minus) = (top(first).ok_or(needs)?, top(second).ok_or(needs)?);
-        let measure = |logits: &Values| {
-            let logit = |id: usize| logits.last().get(id).copied().unwrap_or(f32::NAN);
-            if plus == minus { logit(plus) } else { logit(plus) - logit(minus) }
-        };
-        let whole = first.baseline.logits().map(measure).ok_or("The model has no logits.")?;
-        let patches = model.patches(second.input());
-        let mut numbers = Vec::with_capacity(patches.len());
-        // Each layer is a task, so that a changed text does not wait for all of them.
-        for layer in patches.chunks(positions.max(1)) {
-            let logits = model.sweep(&first.baseline, layer, true, &mut |_| ());
+/// Asks for the effect of each place of the second run on the first.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PatchEach {
+    model: u64,
+    runs: [u64; 2],
+}
+
+impl Question for PatchEach {
+    type Answer = Effects;
+    const NAME: &'static str = "patches";
+
+    /// A step is a layer, so that a text that has changed by then does not wait for all of them.
+    fn begin(self, desk: Arc<Desk>) -> impl Steps<Effects> {
+        let mut numbers = Vec::new();
+        move |tell| {
+            let opened = desk.held::<Loaded>(self.model)?;
+            let first = desk.part::<Unchanged>(self.runs[0])?;
+            let second = desk.part::<Unchanged>(self.runs[1])?;
+            let model = &opened.model;
+            let stack = &model.description().stack;
+            let positions = first.tokens.len();
+            if positions != second.tokens.len() {
+                let others = second.tokens.len();
+                return Err(format!(
+                    "Patches need two texts with equally many tokens: the first has {positions}, and the second {others}."
+                ));
+            }
+            let top = |run: &Unchanged| run.top().filter(|_| stack.causal);
+            let needs = "Patches need a model that predicts the next token.";
+            let (plus, minus) = (top(&first).ok_or(needs)?, top(&second).ok_or(needs)?);
+            let measure = |logits: &Values| {
+                let logit = |id: usize| logits.last().get(id).copied().unwrap_or(f32::NAN);
+                if plus == minus { logit(plus) } else { logit(plus) - logit(minus) }
+            };
+            let baseline = first.baseline()?;
+            let whole = baseline.logits().map(measure).ok_or("The model has no logits.")?;
+            let patches = model.patches(second.input());
+            let layer: Vec<Change> =
+                patches.iter().skip(numbers.len()).take(positions.max(1)).cloned().collect();
+            let logits = model.sweep(baseline, &layer, true, &mut |_| ());
             let logits = logits.map_err(|e| e.to_string())?;
             numbers.extend(logits.iter().map(|logits| measure(logits) - whole));
-            if promise.tell(numbers.len() as f32 / patches.len() as f32).is_break() {
-                return Err("cancelled".to_owned());
+            let _ = tell(numbers.len() as f32 / patches.len() as f32);
+            if numbers.len() < patches.len() {
+                return Ok(Step::More);
             }
-        }
-        let name = |id: usize| {
-            let id = u32::try_from(id).unwrap_or(u32::MAX);
-            let text = model.tokenizer().and_then(|tokenizer| tokenizer.decode(&[id]).ok());
-            text.map_or_else(|| id.to_string(), |text| text.trim().to_owned())
-        };
-        let measure = if plus == minus {
-            format!("Logit of “{}”", name(plus))
-        } else {
-            format!("Logit of “{}” minus that of “{}”", name(plus), name(minus))
-        };
-        let tokens = first.tokens.iter().zip(&second.tokens).map(|(first, second)| {
-            if first.raw == second.raw {
-                first.text.clone()
+            let name = |id: usize| {
+                let id = u32::try_from(id).unwrap_or(u32::MAX);
+                let text = model.tokenizer().and_then(|tokenizer| tokenizer.decode(&[id]).ok());
+                text.map_or_else(|| id.to_string(), |text| text.trim().to_owned())
+            };
+            let measure = if plus == minus {
+                format!("Logit of “{}”", name(plus))
             } else {
-                format!("{} ← {}", first.text, second.text)
-            }
-        });
-        let labels =
-            [(0..stack.layers()).map(|i| format!("layer {i}")).collect(), tokens.collect()];
-        Ok(Self { map: SignedMap::new(numbers, labels), measure })
+                format!("Logit of “{}” minus that of “{}”", name(plus), name(minus))
+            };
+            let tokens = first.tokens.iter().zip(&second.tokens).map(|(first, second)| {
+                if first.raw == second.raw {
+                    first.text.clone()
+                } else {
+                    format!("{} ← {}", first.text, second.text)
+                }
+            });
+            let labels =
+                [(0..stack.layers()).map(|i| format!("layer {i}")).collect(), tokens.collect()];
+            let map = SignedMap::new(core::mem::take(&mut numbers), labels);
+            Ok(Step::Done(Effects { map, measure }))
+        }
     }
 }

@@ -12,25 +12,25 @@ use super::attribution::Attributed;
 use super::cached::CachedModels;
 use super::compare::{Asked, ModelB};
 use super::input::Reads;
-use super::latest::Same;
 use super::lens::Lens;
 use super::next::Predicts;
 use super::open::{Opened, Opening};
 use super::overlay::Overlay;
 use super::pane::Pane;
 use super::patches::Patches;
-use super::run::{Outcome, Request, short};
+use super::run::{Outcome, Ran, Request, Run, Runs, short};
 use super::state::View;
-use super::sweep::{self, Sweep};
-use super::unfold::{self, Unfolded};
+use super::sweep::{self, Swept};
+use super::unfold::{Unfold, Unfolded};
 use super::write::{self, Writer};
-use super::{Next, Record, STORY, State, Version, changes, list, next};
+use super::{Next, Record, STORY, State, Version, changes, list, next, note};
 use crate::colors::Look;
+use crate::desk::Place;
 use crate::explain::heading;
 use crate::heads::{Selected, Shown, Surveyed};
 use crate::style::{self, panel};
 use crate::task::{PATIENCE, Task};
-use crate::{Command, Host, side};
+use crate::{Command, Desk, Host, side};
 
 /// From this width on, the next tokens have a panel of their own at the right.
 const WIDE: f32 = 1080.0;
@@ -44,12 +44,12 @@ const MODEL: &str = "\
 
 /// The view of a [`State`].
 pub struct ModelRoom {
-    pub(super) host: Arc<dyn Host>,
+    pub(super) desk: Arc<Desk>,
     pub(super) opening: Option<Opening>,
     pub(super) opened: Option<Arc<Opened>>,
     /// The model that could not be opened, and the reason.
     pub(super) failed: Option<(String, String)>,
-    pub(super) running: Option<(Request, Task<Outcome>)>,
+    pub(super) running: Option<Running>,
     pub(super) outcome: Option<Outcome>,
     /// What could not be run, and the reason.
     pub(super) refused: Option<(Request, String)>,
@@ -65,18 +65,27 @@ pub struct ModelRoom {
     /// Why the run is not the one that the session has.
     pub(super) differs: Option<&'static str>,
     pub(super) cached: CachedModels,
-    pub(super) sweep: Sweep,
+    pub(super) sweep: Swept,
     pub(super) lens: Lens,
     pub(super) attributed: Attributed,
     pub(super) patches: Patches,
     unfolded: Unfolded,
 }
 
+/// A run that has been asked for.
+pub(super) struct Running {
+    request: Request,
+    /// The runs that the answer leaves out.
+    known: Runs,
+    place: Place,
+    pub(super) task: Task<Ran>,
+}
+
 impl ModelRoom {
     /// Nothing has been opened yet.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
-            host,
+            desk: Desk::new(host),
             opening: None,
             opened: None,
             failed: None,
@@ -91,7 +100,7 @@ impl ModelRoom {
             dropped: None,
             differs: None,
             cached: CachedModels::default(),
-            sweep: Sweep::default(),
+            sweep: Swept::default(),
             lens: Lens::default(),
             attributed: Attributed::default(),
             patches: Patches::default(),
@@ -103,7 +112,7 @@ impl ModelRoom {
     pub fn open(&mut self, ctx: &Context, state: &mut State, name: String) {
         self.failed = None;
         state.stop_comparing();
-        self.opening = Some(Opening::start(&self.host, ctx, name, true));
+        self.opening = Some(Opening::start(&self.desk, ctx, name, true));
     }
 
     /// Begins to open model B.
@@ -115,7 +124,7 @@ impl ModelRoom {
     /// Whether the model that is open reads images.
     pub fn reads_images(&self, state: &State) -> bool {
         let opened = self.here(state);
-        opened.is_some_and(|opened| Reads::of(opened.model.description()) == Reads::Image)
+        opened.is_some_and(|opened| Reads::of(&opened.description) == Reads::Image)
     }
 
     /// Whether a thread is at work.
@@ -274,25 +283,25 @@ impl ModelRoom {
             self.read(done, opening, state);
         }
         if let Some(opened) = self.here(state) {
-            self.model_b.follow(&self.host, ctx, state);
+            self.model_b.follow(&self.desk, ctx, state);
             self.run(ctx, &opened, state);
-            let latest = Request::of(state, self.model_b.here(state));
-            self.writer.exchange(state, &latest, self.outcome.as_ref(), &opened.model);
+            let latest = Request::of(state, self.name_of_b(state));
+            self.writer.exchange(state, &latest, self.outcome.as_ref(), &opened.description);
         } else {
             (self.outcome, self.running, self.refused) = (None, None, None);
             let has_failed = self.failed.as_ref().is_some_and(|(name, _)| *name == state.model);
             if !has_failed && self.opening.is_none() {
                 let name = state.model.clone();
-                self.opening = Some(Opening::start(&self.host, ctx, name, false));
+                self.opening = Some(Opening::start(&self.desk, ctx, name, false));
             }
         }
         if let (Some(opened), Some(_)) = (self.here(state), &self.outcome) {
-            let attentions = opened.model.description().attentions();
+            let attentions = opened.description.attentions();
             if !attentions.iter().any(|(which, _)| *which == state.attention) {
                 state.attention =
                     attentions.first().map_or_else(Which::default, |(which, _)| *which);
             }
-            if Reads::of(opened.model.description()) != Reads::Text {
+            if Reads::of(&opened.description) != Reads::Text {
                 state.view = View::Attention;
             }
         }
@@ -305,13 +314,13 @@ impl ModelRoom {
         let [b, difference] = match pair {
             Some(pair) => {
                 let difference = pair.difference.ok().map(|difference| &difference.heads);
-                [Some(pair.heads[1]), difference].map(Option::<&Arc<Surveyed>>::cloned)
+                [Some(pair.heads[1]), difference.map(|heads| &**heads)]
+                    .map(Option::<&Arc<Surveyed>>::cloned)
             }
             None => [None, None],
         };
         for (pane, heads) in self.panes.iter_mut().zip([&heads, &b, &difference]) {
-            if let Err(message) =
-                pane.exchange(&*self.host, ctx, heads.as_ref(), state.heads.part())
+            if let Err(message) = pane.exchange(&self.desk, ctx, heads.as_ref(), state.heads.part())
             {
                 self.failed = Some((state.model.clone(), message));
                 state.heads.shown = Shown::Grid;
@@ -324,32 +333,32 @@ impl ModelRoom {
         let asked = outcome.filter(|(opened, _)| sweeps(opened));
         let asked = asked.map(|(opened, outcome)| (opened, &outcome.unchanged));
         if asked.is_none() || self.running.is_none() {
-            self.sweep.exchange(&*self.host, ctx, asked);
+            self.sweep.exchange(&self.desk, ctx, asked);
         }
         let asked = outcome.filter(|_| state.view == View::Lens);
         let asked = asked.map(|(opened, outcome)| (opened, &outcome.request, &outcome.unchanged));
-        self.lens.exchange(&*self.host, ctx, asked);
+        self.lens.exchange(&self.desk, ctx, asked);
         let asked = outcome.filter(|_| state.view == View::Attribution);
-        self.attributed.exchange(&*self.host, ctx, asked, state.attributed);
+        self.attributed.exchange(&self.desk, ctx, asked, state.attributed);
         let asked = outcome.filter(|_| state.view == View::Patches);
-        self.patches.exchange(&*self.host, ctx, asked);
+        self.patches.exchange(&self.desk, ctx, asked);
         let of = self.outcome.as_ref().zip(state.heads.chosen);
         let of = of.filter(|(outcome, _)| {
             state.heads.shown == Shown::Head
                 && state.view == View::Attention
                 && outcome.refusal().is_none()
         });
-        let asked = of.map(|(outcome, cell)| {
-            let second = outcome.second().filter(|_| state.version == Version::Second);
-            let run = second.map_or(&outcome.unchanged, |second| &second.run);
-            let run = Same(Arc::clone(run));
-            let is_changed = !matches!(state.version, Version::Unchanged | Version::Second);
-            let changes = if is_changed { outcome.request.changes.clone() } else { Vec::new() };
-            unfold::Of { run, changes, head: state.address(state.heads.id()), cell }
-        });
         let is_of_b = state.version == Version::Second;
         let model = self.model_b.here(state).filter(|_| is_of_b).or(self.opened.as_ref());
-        self.unfolded.exchange(&*self.host, ctx, model, asked);
+        let asked = of.zip(model).map(|((outcome, cell), model)| {
+            let second = outcome.second().filter(|_| state.version == Version::Second);
+            let run = second.map_or(&outcome.unchanged, |second| &second.run);
+            let is_changed = !matches!(state.version, Version::Unchanged | Version::Second);
+            let changes = if is_changed { outcome.request.changes.clone() } else { Vec::new() };
+            let head = state.address(state.heads.id());
+            (Unfold { model: model.place(), run: run.id, changes, head, cell }, run)
+        });
+        self.unfolded.exchange(&self.desk, ctx, asked);
         if self.is_busy() {
             ctx.request_repaint_after(PATIENCE / 2);
         }
@@ -386,15 +395,21 @@ impl ModelRoom {
 
     /// Takes a run that has ended, and starts the next if the text or the changes are others by now.
     fn run(&mut self, ctx: &Context, opened: &Arc<Opened>, state: &mut State) {
-        if let Some(done) = self.running.as_ref().and_then(|(_, task)| task.take())
-            && let Some((request, _)) = self.running.take()
+        if let Some(done) = self.running.as_ref().and_then(|running| running.task.take())
+            && let Some(Running { request, known, place, .. }) = self.running.take()
         {
+            let done = done.and_then(|ran| {
+                let outcome = Outcome::received(ran, known, place);
+                outcome.ok_or_else(|| "a run is missing from the answer".to_owned())
+            });
             match done {
                 Ok(outcome) => {
-                    self.next = Next::likeliest(&outcome, &opened.model);
+                    self.next.clone_from(&outcome.list);
                     let model_b = self.model_b.here(state);
                     // Until model B is open, the session's run is not there to be compared with.
-                    if outcome.request == Request::of(state, model_b) && !self.model_b.is_busy() {
+                    if outcome.request == Request::of(state, self.name_of_b(state))
+                        && !self.model_b.is_busy()
+                    {
                         let record = Record::of(opened, model_b.map(|b| &**b), &outcome);
                         self.differs =
                             state.record.as_ref().and_then(|old| old.difference(&record));
@@ -410,21 +425,27 @@ impl ModelRoom {
         let latest = self.outcome.as_ref().map(|outcome| &outcome.request);
         let latest = latest.or_else(|| self.refused.as_ref().map(|(request, _)| request));
         // A run that has begun is not interrupted; the one after it has the latest text.
-        let model_b = self.model_b.here(state).cloned();
-        let request = Request::of(state, model_b.as_ref());
+        let request = Request::of(state, self.name_of_b(state));
         if self.running.is_none() && latest != Some(&request) {
-            let (model, asked) = (Arc::clone(opened), request.clone());
-            let mut before = self.outcome.as_ref().map(Outcome::runs).unwrap_or_default();
-            if latest.is_some_and(|latest| latest.second_model != request.second_model) {
-                before[1] = None; // of another model
-            }
-            let host = Arc::clone(&self.host);
-            let task = Task::start(&*self.host, ctx, "run", move |_| {
-                Outcome::new(&*host, &model, model_b.as_deref(), asked, before)
-            });
+            let known = self.outcome.as_ref().map(Outcome::runs).unwrap_or_default();
+            let place = self.desk.place();
+            let question = Run {
+                place: place.id(),
+                model: opened.place(),
+                model_b: self.model_b.here(state).map(|opened| opened.place()),
+                request: request.clone(),
+                named: state.changes.iter().filter_map(|c| note::patched(&c.change)).collect(),
+                before: self.outcome.as_ref().and_then(Outcome::place),
+            };
+            let task = self.desk.ask(ctx, question);
             self.writer.forget();
-            self.running = Some((request, task));
+            self.running = Some(Running { request, known, place, task });
         }
+    }
+
+    /// The name of model B, if it is open.
+    fn name_of_b(&self, state: &State) -> Option<&str> {
+        self.model_b.here(state).map(|opened| opened.name.as_str())
     }
 
     /// The attention that is shown.
@@ -437,7 +458,7 @@ impl ModelRoom {
         let mut asked = None;
         heading(ui, "Model", MODEL);
         if let Some(opened) = self.here(state) {
-            let description = opened.model.description();
+            let description = &opened.description;
             ui.add(Label::new(RichText::new(short(&opened.name)).strong()).truncate())
                 .on_hover_text(&opened.name);
             let (family, stack) = (&description.family, &description.stack);
@@ -464,7 +485,7 @@ impl ModelRoom {
             if state.model != STORY && ui.button("Open story").on_hover_text(hint).clicked() {
                 asked = Some(Asked::Open(STORY.to_owned()));
             }
-            if let Some(name) = self.cached.show(ui, &self.host) {
+            if let Some(name) = self.cached.show(ui, &self.desk.host) {
                 asked = Some(Asked::Open(name));
             }
         });
@@ -473,20 +494,20 @@ impl ModelRoom {
 
     /// What the model predicts.
     fn predicts(&self) -> Predicts {
-        self.opened.as_ref().map_or(Predicts::Next, |opened| Predicts::of(&opened.model))
+        self.opened.as_ref().map_or(Predicts::Next, |opened| Predicts::of(&opened.description))
     }
 
     /// Shows the next tokens. A click on one appends it to the text.
     fn next_tokens(&self, ui: &mut Ui, state: &mut State) {
-        let run = self.outcome.as_ref().zip(self.opened.as_ref());
         let predicts = self.predicts();
         // What is no next token is not appended: a class, or the word in a gap.
         let appends = predicts == Predicts::Next;
         let (outcome, list) = (self.outcome.as_ref(), &self.next);
         let clicked = next::show(ui, outcome, list, state.version, predicts, appends);
         let next = clicked.and_then(|place| self.next.get(place));
-        if let (Some(next), Some((outcome, opened))) = (next, run) {
-            write::choose(state, outcome, next, &opened.model);
+        if let (Some(next), Some(outcome)) = (next, outcome) {
+            // The tokens of the list are the tokenizer's own.
+            let _known = write::append(state, outcome, next);
         }
     }
 
@@ -496,8 +517,7 @@ impl ModelRoom {
         ui.separator();
         changes::of_head(ui, state, outcome.heads(state.attention));
         ui.separator();
-        let tokenizer = self.opened.as_ref().and_then(|opened| opened.model.tokenizer());
         let tokens: Vec<String> = outcome.tokens().iter().map(|token| token.text.clone()).collect();
-        list::show(ui, state, &tokens, tokenizer);
+        list::show(ui, state, &tokens, &outcome.words);
     }
 }

@@ -1,22 +1,25 @@
 //! A run of the model over the text: unchanged, and with the changes beside it.
 
 use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use egui::ColorImage;
 use regard_figure::{Figure, Label, Look, Matrix};
-use regard_heads::{AttentionMaps, HeadId, Shape, unattended};
+use regard_heads::{AttentionMaps, HeadId, Shape, packed, unattended};
 use regard_models::{Baseline, Change, Input, Model, Values, Which, probabilities};
+use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 use super::attentions::PerAttention;
 use super::input::{Prepared, Reads};
-use super::open::Opened;
-use super::{State, Version, compare, record};
-use crate::Host;
+use super::open::Loaded;
+use super::{Next, State, Version, compare, record};
+use crate::desk::{Place, Question, Shared, Steps, fresh, once};
 use crate::heads::Surveyed;
 use crate::heatmap::Cell;
+use crate::{Desk, Host};
 
 /// The most bytes that the weights of all heads may take. A run with changes has three times as many.
 const MOST_BYTES: u64 = 256 << 20;
@@ -25,7 +28,7 @@ const MOST_BYTES: u64 = 256 << 20;
 const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
 /// What is to be run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// The text.
     pub text: String,
@@ -47,13 +50,13 @@ pub struct Request {
 
 impl Request {
     /// What the choices of the user ask for. Model B counts once it is open.
-    pub(super) fn of(state: &State, model_b: Option<&Arc<Opened>>) -> Self {
+    pub(super) fn of(state: &State, model_b: Option<&str>) -> Self {
         Self {
             text: state.text.clone(),
             ids: state.ids().map(<[u32]>::to_vec),
             changes: state.active(),
             second: state.second.clone(),
-            second_model: model_b.map(|opened| opened.name.clone()),
+            second_model: model_b.map(str::to_owned),
             decoder: state.decoder.clone(),
             decoder_ids: state.decoder_ids().map(<[u32]>::to_vec),
             image: state.image.clone(),
@@ -73,12 +76,15 @@ impl Request {
 }
 
 /// The weights of each kind of attention.
-pub(super) type Heads = PerAttention<Arc<Surveyed>>;
+pub(super) type Heads = PerAttention<Shared<Surveyed>>;
 /// The differences of each kind of attention.
 type Differences = PerAttention<Difference>;
 
 /// A run without changes.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Unchanged {
+    /// Its number at the desk that made it.
+    pub id: u64,
     input: Input,
     /// The tokens, or the patches of an image.
     pub tokens: Vec<Label>,
@@ -86,14 +92,17 @@ pub(super) struct Unchanged {
     pub decoder_tokens: Vec<Label>,
     /// The words that the model reads as "unknown".
     pub unknown: Vec<String>,
+    #[serde(with = "pixels")]
     pub picture: Option<Arc<ColorImage>>,
     /// The file of the picture.
     image: Option<PathBuf>,
     pub heads: Heads,
     /// The probability of each token of the vocabulary to be next; empty if the model predicts none here.
+    #[serde(with = "packed")]
     pub next: Vec<f32>,
-    /// What changed runs begin from.
-    pub baseline: Arc<Baseline>,
+    /// What changed runs begin from. It stays where the run was made.
+    #[serde(skip)]
+    baseline: Option<Baseline>,
     /// The tokens that were computed for this text. The others were known from the text before.
     pub computed: usize,
 }
@@ -102,10 +111,12 @@ pub(super) struct Unchanged {
 pub(super) type Runs = [Option<Arc<Unchanged>>; 2];
 
 /// A run with changes.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Changed {
     pub heads: Heads,
     /// Changed minus unchanged.
     pub difference: Differences,
+    #[serde(with = "packed")]
     pub next: Vec<f32>,
     /// The tokens that were computed for this text. The others were known from the text before.
     pub computed: usize,
@@ -115,12 +126,13 @@ pub(super) struct Changed {
 pub(super) struct Second {
     pub run: Arc<Unchanged>,
     /// The weights of run A, with the changes, minus these; or why there is no difference.
-    pub difference: Result<Differences, String>,
+    pub difference: Result<Shared<Differences>, String>,
 }
 
 /// The weights of one run minus those of another.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Difference {
-    pub heads: Arc<Surveyed>,
+    pub heads: Shared<Surveyed>,
     /// For each head, the share of a query's weight that lies on other keys in the other run, as a mean over the queries:
     /// ½ Σ |a − b| (total variation distance). The largest share comes first.
     pub moved: Vec<(HeadId, f32)>,
@@ -145,23 +157,89 @@ pub struct Outcome {
     pub request: Request,
     pub(super) unchanged: Arc<Unchanged>,
     /// The run with the changes, or why they cannot be made. `None` without changes.
-    pub(super) changed: Option<Result<Changed, String>>,
+    pub(super) changed: Option<Result<Shared<Changed>, String>>,
     /// Run B, or why there is none. `None` without a second text and a second model.
     pub(super) second: Option<Result<Second, String>>,
     /// The names of the runs A and B.
     names: [String; 2],
     /// The hash of the weights and of the probabilities.
     pub(super) hash: String,
+    /// The likeliest next tokens.
+    pub(super) list: Vec<Next>,
+    /// The likeliest next token with the changes, which the model writes.
+    pub(super) written: Option<Next>,
+    /// The tokens of the patches that the user has listed, by their ids.
+    pub(super) words: BTreeMap<u32, String>,
     /// The time that it took.
     pub took: Duration,
+    /// Where the runs are that later questions name.
+    place: Option<Place>,
+}
+
+/// Asks to run a model.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Run {
+    /// Where the outcome stays.
+    pub(super) place: u64,
+    pub(super) model: u64,
+    pub(super) model_b: Option<u64>,
+    pub(super) request: Request,
+    /// The ids of the tokens of patches, which the outcome gives words for.
+    pub(super) named: BTreeSet<u32>,
+    /// The outcome that the window has, if there is one of these models.
+    pub(super) before: Option<u64>,
+}
+
+/// An [`Outcome`] as it is sent: a run that the window has already is left out.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Ran {
+    request: Request,
+    unchanged: Option<Shared<Unchanged>>,
+    changed: Option<Result<Shared<Changed>, String>>,
+    second: Option<Result<SecondRan, String>>,
+    names: [String; 2],
+    hash: String,
+    list: Vec<Next>,
+    written: Option<Next>,
+    words: BTreeMap<u32, String>,
+    took: Duration,
+}
+
+type SecondRan = (Option<Shared<Unchanged>>, Result<Shared<Differences>, String>);
+
+impl Question for Run {
+    type Answer = Ran;
+    const NAME: &'static str = "run";
+
+    fn begin(self, desk: Arc<Desk>) -> impl Steps<Ran> {
+        once(move |_| {
+            let opened = desk.held::<Loaded>(self.model)?;
+            let model_b = self.model_b.map(|model| desk.held::<Loaded>(model)).transpose()?;
+            let before = self.before.and_then(|before| desk.held::<Outcome>(before).ok());
+            let known = before.map(|before| before.runs()).unwrap_or_default();
+            let runs = known.clone();
+            let (host, second) = (&*desk.host, model_b.as_deref());
+            let mut outcome = Outcome::new(host, &opened, second, self.request, runs)?;
+            outcome.name(&opened.model, &self.named);
+            for run in outcome.runs().into_iter().flatten() {
+                desk.know(run.id, &run);
+            }
+            for heads in outcome.all_heads() {
+                desk.know(heads.id, heads);
+            }
+            let ran = outcome.sent(&known);
+            desk.hold(self.place, Arc::new(outcome));
+            Ok(ran)
+        })
+    }
 }
 
 impl Outcome {
     /// Runs the model, and model B if there is one. A run of the same text before is not repeated.
     pub(super) fn new(
         host: &dyn Host,
-        opened: &Opened,
-        model_b: Option<&Opened>,
+        opened: &Loaded,
+        model_b: Option<&Loaded>,
         request: Request,
         [first, second]: Runs,
     ) -> Result<Self, String> {
@@ -169,8 +247,9 @@ impl Outcome {
         let model = &opened.model;
         let ids = request.ids.as_deref();
         let unchanged = Unchanged::of(host, opened, 0, &request, (&request.text, ids), first)?;
-        let changed = (!request.changes.is_empty())
-            .then(|| Changed::new(opened, &unchanged, &request.changes));
+        let changed = (!request.changes.is_empty()).then(|| {
+            Changed::new(opened, &unchanged, &request.changes).map(|run| Shared(Arc::new(run)))
+        });
         let second = (request.second.is_some() || model_b.is_some()).then(|| {
             if let Some(model_b) = model_b {
                 compare::fits(opened, model_b)?;
@@ -187,6 +266,7 @@ impl Outcome {
                 _ => &unchanged.heads,
             };
             let difference = Difference::each(model, first, &run.heads);
+            let difference = difference.map(|difference| Shared(Arc::new(difference)));
             Ok(Second { run, difference })
         });
         let names = request.names(&opened.name);
@@ -198,7 +278,106 @@ impl Outcome {
             all.push((&second.run.heads, &second.run.next));
         }
         let hash = record::of_runs(all.into_iter());
-        Ok(Self { request, unchanged, changed, second, names, hash, took: start.elapsed() })
+        let mut outcome = Self {
+            request,
+            unchanged,
+            changed,
+            second,
+            names,
+            hash,
+            list: Vec::new(),
+            written: None,
+            words: BTreeMap::new(),
+            took: Duration::ZERO,
+            place: None,
+        };
+        outcome.list = Next::likeliest(&outcome, model);
+        outcome.written = Next::written(&outcome, model);
+        outcome.took = start.elapsed();
+        Ok(outcome)
+    }
+
+    /// Gives words for tokens of patches.
+    fn name(&mut self, model: &Model, ids: &BTreeSet<u32>) {
+        let word = |id: &u32| Some((*id, model.tokenizer()?.decode(&[*id]).ok()?));
+        self.words = ids.iter().filter_map(word).collect();
+    }
+
+    /// What is sent to a window that has some runs already.
+    fn sent(&self, known: &Runs) -> Ran {
+        let unless_known = |run: &Arc<Unchanged>, known: &Option<Arc<Unchanged>>| {
+            known.as_ref().is_none_or(|known| known.id != run.id).then(|| Shared(Arc::clone(run)))
+        };
+        let second =
+            |second: &Second| (unless_known(&second.run, &known[1]), second.difference.clone());
+        Ran {
+            request: self.request.clone(),
+            unchanged: unless_known(&self.unchanged, &known[0]),
+            changed: self.changed.clone(),
+            second: self.second.as_ref().map(|all| all.as_ref().map(second).map_err(Clone::clone)),
+            names: self.names.clone(),
+            hash: self.hash.clone(),
+            list: self.list.clone(),
+            written: self.written.clone(),
+            words: self.words.clone(),
+            took: self.took,
+        }
+    }
+
+    /// The outcome that was sent, with the runs that were left out.
+    pub(super) fn received(ran: Ran, [first, second]: Runs, place: Place) -> Option<Self> {
+        let Ran {
+            request,
+            unchanged,
+            changed,
+            second: ran,
+            names,
+            hash,
+            list,
+            written,
+            words,
+            took,
+        } = ran;
+        let of_second = |(run, difference): SecondRan| {
+            Some(Second { run: run.map_or(second, |run| Some(run.0))?, difference })
+        };
+        let second = match ran {
+            Some(Ok(run)) => Some(Ok(of_second(run)?)),
+            Some(Err(refusal)) => Some(Err(refusal)),
+            None => None,
+        };
+        let (unchanged, place) = (unchanged.map_or(first, |run| Some(run.0))?, Some(place));
+        Some(Self {
+            request,
+            unchanged,
+            changed,
+            second,
+            names,
+            hash,
+            list,
+            written,
+            words,
+            took,
+            place,
+        })
+    }
+
+    /// The place of the runs, for questions.
+    pub(super) fn place(&self) -> Option<u64> {
+        self.place.as_ref().map(Place::id)
+    }
+
+    /// The heads of all runs and differences.
+    fn all_heads(&self) -> impl Iterator<Item = &Arc<Surveyed>> {
+        let second = self.second();
+        let differences = self.changed().map(|changed| &changed.difference);
+        let of_second = second.and_then(|second| second.difference.as_ref().ok());
+        let heads = [Some(&self.unchanged.heads), self.changed().map(|changed| &changed.heads)];
+        let heads = heads.into_iter().chain([second.map(|second| &second.run.heads)]).flatten();
+        let differences = [differences, of_second.map(|all| &***all)].into_iter().flatten();
+        let differences =
+            differences.flat_map(PerAttention::iter).map(|difference| &difference.heads);
+        heads.flat_map(PerAttention::iter).chain(differences).map(|heads| &**heads)
     }
 
     /// What kind of input the model reads.
@@ -286,7 +465,7 @@ impl Outcome {
         let first = self.version(Version::Changed, which);
         if let Some(second) = self.second() {
             let difference = second.difference.as_ref();
-            let difference = difference.map(|all| all.of(which)).map_err(String::as_str);
+            let difference = difference.map(|all| all.of(which)).map_err(|e| e.as_str());
             let heads = [first, second.run.heads.of(which)];
             return Some(Pair { names: self.names.clone(), heads, difference });
         }
@@ -323,7 +502,7 @@ impl Outcome {
     }
 
     pub(super) fn changed(&self) -> Option<&Changed> {
-        self.changed.as_ref()?.as_ref().ok()
+        self.changed.as_ref()?.as_ref().ok().map(|changed| &***changed)
     }
 
     /// Why the changes cannot be made.
@@ -359,14 +538,12 @@ pub fn heads_of<T>(
 ) -> anyhow::Result<T> {
     let said = |message: String| anyhow::anyhow!(message);
     let checkpoint = host.checkpoint(&state.model).map_err(said)?;
-    let opened = Opened::load(state.model.clone(), &checkpoint).map_err(said)?;
-    let model_b = state
-        .second_model
-        .as_ref()
-        .map(|name| Opened::load(name.clone(), &host.checkpoint(name)?).map(Arc::new));
+    let opened = Loaded::load(state.model.clone(), &checkpoint).map_err(said)?;
+    let model_b =
+        state.second_model.as_ref().map(|name| Loaded::load(name.clone(), &host.checkpoint(name)?));
     let model_b = model_b.transpose().map_err(said)?;
-    let request = Request::of(state, model_b.as_ref());
-    let outcome = Outcome::new(host, &opened, model_b.as_deref(), request, Runs::default());
+    let request = Request::of(state, model_b.as_ref().map(|model_b| model_b.name.as_str()));
+    let outcome = Outcome::new(host, &opened, model_b.as_ref(), request, Runs::default());
     let outcome = outcome.map_err(said)?;
     if let Some(refusal) = outcome.refusal().or_else(|| outcome.second_refusal()) {
         anyhow::bail!(refusal.to_owned());
@@ -379,7 +556,7 @@ impl Unchanged {
     /// the second.
     fn of(
         host: &dyn Host,
-        opened: &Opened,
+        opened: &Loaded,
         reader: usize,
         request: &Request,
         (text, ids): (&str, Option<&[u32]>),
@@ -399,7 +576,7 @@ impl Unchanged {
     }
 
     fn new(
-        opened: &Opened,
+        opened: &Loaded,
         reader: usize,
         request: &Request,
         prepared: Prepared,
@@ -420,14 +597,15 @@ impl Unchanged {
         let both = [&tokens[..], &decoder_tokens[..]];
         let heads = Heads::new(model.description(), |which, _| {
             let weights = reading.weights(which).ok_or("the run has kept no weights")?;
-            surveyed(model, which, weights.data.clone(), both).map(Arc::new)
+            surveyed(model, which, weights.data.clone(), both).map(|heads| Shared(Arc::new(heads)))
         })?;
-        let baseline = Arc::new(reading.unchanged().clone());
+        let baseline = reading.unchanged().clone();
         let next = next(model, &input, baseline.logits());
         let computed = reading.computed();
         opened.read[reader].keep(reading);
         let image = request.image.clone().filter(|_| picture.is_some());
         Ok(Self {
+            id: fresh(),
             input,
             tokens,
             decoder_tokens,
@@ -436,9 +614,14 @@ impl Unchanged {
             image,
             heads,
             next,
-            baseline,
+            baseline: Some(baseline),
             computed,
         })
+    }
+
+    /// What changed runs begin from.
+    pub fn baseline(&self) -> Result<&Baseline, String> {
+        self.baseline.as_ref().ok_or_else(|| "the run was made elsewhere".to_owned())
     }
 
     /// What the model reads.
@@ -455,10 +638,10 @@ impl Unchanged {
 }
 
 impl Changed {
-    fn new(opened: &Opened, unchanged: &Unchanged, changes: &[Change]) -> Result<Self, String> {
+    fn new(opened: &Loaded, unchanged: &Unchanged, changes: &[Change]) -> Result<Self, String> {
         let model = &opened.model;
         let before = opened.read_changed.take();
-        let reading = model.read_changed(&unchanged.baseline, changes, before);
+        let reading = model.read_changed(unchanged.baseline()?, changes, before);
         let reading = reading.map_err(|e| e.to_string())?;
         let both = [&unchanged.tokens[..], &unchanged.decoder_tokens[..]];
         let heads = Heads::new(model.description(), |which, _| {
@@ -466,7 +649,7 @@ impl Changed {
             let weights = weights(changed, unchanged.heads.of(which));
             let mut heads = surveyed(model, which, weights, both)?;
             heads.cut = changes.iter().filter_map(|change| cut_of(change, which)).collect();
-            Ok(Arc::new(heads))
+            Ok(Shared(Arc::new(heads)))
         })?;
         let difference = Difference::each(model, &heads, &unchanged.heads)?;
         let next = next(model, &unchanged.input, reading.logits());
@@ -507,7 +690,7 @@ impl Difference {
         let mut heads = heads.map_err(|e| e.to_string())?;
         // Where no weight differs, the differences alone do not tell.
         heads.is_causal = first.is_causal && second.is_causal;
-        Ok(Self { heads: Arc::new(heads), moved })
+        Ok(Self { heads: Shared(Arc::new(heads)), moved })
     }
 }
 
@@ -578,4 +761,32 @@ fn next(model: &Model, input: &Input, logits: Option<&Values>) -> Vec<f32> {
     };
     let Some(row) = row else { return Vec::new() };
     probabilities(row).into_iter().map(|p| p as f32).collect()
+}
+
+/// A picture as bytes.
+mod pixels {
+    use std::sync::Arc;
+
+    use egui::ColorImage;
+    use regard_heads::packed::Bytes;
+    use serde::de::Deserializer;
+    use serde::{Deserialize as _, Serialize as _, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde gives the field")]
+    pub fn serialize<S: Serializer>(
+        picture: &Option<Arc<ColorImage>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let rgb = |image: &ColorImage| {
+            image.pixels.iter().flat_map(|pixel| [pixel.r(), pixel.g(), pixel.b()]).collect()
+        };
+        picture.as_ref().map(|image| (image.size, Bytes(rgb(image)))).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Arc<ColorImage>>, D::Error> {
+        let picture = Option::<([usize; 2], Bytes)>::deserialize(deserializer)?;
+        Ok(picture.map(|(size, Bytes(rgb))| Arc::new(ColorImage::from_rgb(size, &rgb))))
+    }
 }

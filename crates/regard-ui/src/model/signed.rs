@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use egui::{ScrollArea, Ui};
 use regard_figure::{Label, Matrix};
+use regard_heads::packed;
 use regard_walkthrough::Marks;
+use serde::{Deserialize, Serialize};
 
 use crate::colors::{Look, Palette, largest};
 use crate::heatmap::{Cell, Heatmap, Picture, Pointing, View};
 
 /// The numbers and their display.
+#[derive(Serialize, Deserialize)]
 pub(super) struct SignedMap {
     /// The numbers, row by row.
+    #[serde(with = "packed")]
     pub numbers: Vec<f32>,
     picture: Picture,
     labels: [Vec<String>; 2],

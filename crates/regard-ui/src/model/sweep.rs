@@ -6,17 +6,18 @@ use egui::{Context, Label, RichText, Ui};
 use regard_figure::Matrix;
 use regard_heads::HeadId;
 use regard_models::{Ablation, Change, HeadAddress, Which};
+use serde::{Deserialize, Serialize};
 
-use super::latest::{Latest, Same};
-use super::open::Opened;
+use super::latest::Latest;
+use super::open::{Loaded, Opened};
 use super::run::Unchanged;
 use super::signed::SignedMap;
 use super::{Next, State};
-use crate::Host;
+use crate::Desk;
 use crate::colors::Look;
+use crate::desk::{Question, Step, Steps};
 use crate::explain::title;
 use crate::heads::Shown;
-use crate::task::Task;
 
 /// The largest weights in bytes of a model that is swept for each text by default.
 const SMALL: u64 = 32 << 20;
@@ -34,7 +35,8 @@ fn heading(top: &Next) -> String {
 }
 
 /// The change of a logit by each head.
-pub(super) struct Effects {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Effects {
     map: SignedMap,
     /// The first head of each row.
     rows: Vec<HeadAddress>,
@@ -51,10 +53,10 @@ fn is_swept(asked: Option<bool>, bytes: u64) -> bool {
 
 /// The picture, and the next one that is being computed.
 #[derive(Default)]
-pub(super) struct Sweep(Latest<Same<Unchanged>, Effects>);
+pub(super) struct Swept(Latest<u64, Effects>);
 
-impl Sweep {
-    /// Whether a thread is at work.
+impl Swept {
+    /// Whether it is being computed.
     pub fn is_busy(&self) -> bool {
         self.0.is_busy()
     }
@@ -69,18 +71,16 @@ impl Sweep {
         Some(self.0.value()?.map.matrix(heading(next.first()?), TERMS, look))
     }
 
-    /// Takes the results of the thread, and starts what is missing.
+    /// Takes what has been computed, and asks for what is missing.
     pub fn exchange(
         &mut self,
-        host: &dyn Host,
+        desk: &Arc<Desk>,
         ctx: &Context,
         asked: Option<(&Arc<Opened>, &Arc<Unchanged>)>,
     ) {
         let Some((opened, unchanged)) = asked else { return self.0 = Latest::default() };
-        self.0.exchange(Some(Same(Arc::clone(unchanged))), |run| {
-            let (model, run) = (Arc::clone(opened), run.clone());
-            Task::start(host, ctx, "sweep", move |promise| Effects::new(&model, &run.0, promise))
-        });
+        let question = || Sweep { model: opened.place(), run: unchanged.id };
+        self.0.exchange(Some(unchanged.id), |_| desk.ask(ctx, question()));
     }
 
     /// Shows the picture.
@@ -113,44 +113,59 @@ impl Sweep {
     }
 }
 
-impl Effects {
-    fn new(
-        opened: &Opened,
-        unchanged: &Unchanged,
-        promise: &crate::task::Promise<Self>,
-    ) -> Result<Self, String> {
-        let model = &opened.model;
-        let (description, stack) = (model.description(), &model.description().stack);
-        let predicts = stack.causal || description.classifies();
-        let top = unchanged.top().filter(|_| predicts);
-        let top = top.ok_or("A sweep needs a model that predicts the next token, or a class.")?;
-        let said = |e: regard_models::Error| e.to_string();
-        let baseline = &unchanged.baseline;
-        let whole = baseline.logits().and_then(|logits| logits.last().get(top).copied());
-        let whole = whole.ok_or("The model has no logits.")?;
-        let heads = model.description().heads();
-        let mut effects = Vec::with_capacity(heads.len());
-        // Each layer is a task, so that a changed text does not wait for the whole sweep.
-        for layer in heads.chunks(stack.block.heads.max(1)) {
-            let zero = |head| Change::Ablate { head, to: Ablation::Zero };
-            let changes: Vec<Change> = layer.iter().map(|head| zero(*head)).collect();
-            let logits = model.sweep(baseline, &changes, true, &mut |_| ()).map_err(said)?;
+/// Asks for the effect of each head of a model on a run.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Sweep {
+    model: u64,
+    run: u64,
+}
+
+impl Question for Sweep {
+    type Answer = Effects;
+    const NAME: &'static str = "sweep";
+
+    /// A step is a layer, so that a text that has changed by then does not wait for the whole sweep.
+    fn begin(self, desk: Arc<Desk>) -> impl Steps<Effects> {
+        let mut effects = Vec::new();
+        move |tell| {
+            let opened = desk.held::<Loaded>(self.model)?;
+            let unchanged = desk.part::<Unchanged>(self.run)?;
+            let model = &opened.model;
+            let (description, stack) = (model.description(), &model.description().stack);
+            let predicts = stack.causal || description.classifies();
+            let top = unchanged.top().filter(|_| predicts);
+            let top =
+                top.ok_or("A sweep needs a model that predicts the next token, or a class.")?;
+            let baseline = unchanged.baseline()?;
+            let whole = baseline.logits().and_then(|logits| logits.last().get(top).copied());
+            let whole = whole.ok_or("The model has no logits.")?;
+            let heads = description.heads();
+            let layer = heads.iter().skip(effects.len()).take(stack.block.heads.max(1));
+            let changes: Vec<Change> =
+                layer.map(|head| Change::Ablate { head: *head, to: Ablation::Zero }).collect();
+            let logits = model.sweep(baseline, &changes, true, &mut |_| ());
+            let logits = logits.map_err(|e| e.to_string())?;
             effects.extend(
                 logits
                     .iter()
                     .map(|logits| logits.last().get(top).copied().unwrap_or(f32::NAN) - whole),
             );
-            if promise.tell(effects.len() as f32 / heads.len() as f32).is_break() {
-                return Err("cancelled".to_owned());
+            let _ = tell(effects.len() as f32 / heads.len() as f32);
+            if effects.len() < heads.len() {
+                return Ok(Step::More);
             }
+            let rows: Vec<HeadAddress> = heads.into_iter().filter(|head| head.head == 0).collect();
+            let layers =
+                rows.iter().map(|row| format!("{} {}", stack_name(row.attention), row.layer));
+            let cols = (0..stack.block.heads).map(|i| format!("head {i}"));
+            let labels = [layers.collect(), cols.collect()];
+            let map = SignedMap::new(core::mem::take(&mut effects), labels);
+            Ok(Step::Done(Effects { map, rows }))
         }
-        let rows: Vec<HeadAddress> = heads.into_iter().filter(|head| head.head == 0).collect();
-        let layers = rows.iter().map(|row| format!("{} {}", stack_name(row.attention), row.layer));
-        let cols = (0..stack.block.heads).map(|i| format!("head {i}"));
-        let labels = [layers.collect(), cols.collect()];
-        Ok(Self { map: SignedMap::new(effects, labels), rows })
     }
+}
 
+impl Effects {
     fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let shown = (state.heads.shown == Shown::Head).then(|| state.heads.id());
         let row = |id: HeadId| {

@@ -3,70 +3,83 @@
 use std::sync::Arc;
 
 use egui::{Context, Label, RichText, TextStyle, Ui};
-use regard_models::{Change, HeadAddress, Score};
+use regard_models::{Change, HeadAddress, Pass, Score};
+use serde::{Deserialize, Serialize};
 
-use super::latest::{Latest, Same};
-use super::open::Opened;
+use super::latest::Latest;
+use super::open::Loaded;
 use super::run::Unchanged;
+use crate::desk::{Question, Steps, once};
 use crate::explain::title;
 use crate::heatmap::Cell;
-use crate::task::Task;
-use crate::{Host, numbers, temperature};
+use crate::{Desk, numbers, temperature};
 
 const EXPLANATION: &str = "\
     How the head computes this weight. The query and the key are vectors; their products are added to the dot product q·k, which \
     is scaled and masked. Softmax subtracts the largest score of the query, takes e to its power, and divides by the sum over all \
     keys that the query sees. The last line computes the same in double precision.";
 
-/// A weight of a run.
-#[derive(Clone, PartialEq)]
-pub(super) struct Of {
-    pub run: Same<Unchanged>,
+/// Asks for a weight of a run.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Unfold {
+    pub model: u64,
+    pub run: u64,
     pub changes: Vec<Change>,
     pub head: HeadAddress,
     pub cell: Cell,
 }
 
+impl Question for Unfold {
+    type Answer = Score;
+    const NAME: &'static str = "score";
+
+    fn begin(self, desk: Arc<Desk>) -> impl Steps<Score> {
+        once(move |_| {
+            let opened = desk.held::<Loaded>(self.model)?;
+            let run = desk.part::<Unchanged>(self.run)?;
+            let pass = self.changes.into_iter().fold(opened.model.pass(), Pass::change);
+            let (query, key) = self.cell;
+            pass.score(run.input(), self.head, query, key).map_err(|e| e.to_string())
+        })
+    }
+}
+
 /// The weight, and the next one that is being computed.
 #[derive(Default)]
-pub(super) struct Unfolded(Latest<Of, (Of, Score)>);
+pub(super) struct Unfolded {
+    latest: Latest<Unfold, Score>,
+    /// The run of the question that was asked last.
+    run: Option<Arc<Unchanged>>,
+}
 
 impl Unfolded {
-    /// Whether a thread is at work.
+    /// Whether it is being computed.
     pub fn is_busy(&self) -> bool {
-        self.0.is_busy()
+        self.latest.is_busy()
     }
 
     /// The steps of the weight.
     pub fn score(&self) -> Option<&Score> {
-        self.0.value().map(|(_, score)| score)
+        self.latest.value()
     }
 
-    /// Takes the results of the thread, and starts what is missing.
+    /// Takes what has been computed, and asks for what is missing.
     pub fn exchange(
         &mut self,
-        host: &dyn Host,
+        desk: &Arc<Desk>,
         ctx: &Context,
-        opened: Option<&Arc<Opened>>,
-        asked: Option<Of>,
+        asked: Option<(Unfold, &Arc<Unchanged>)>,
     ) {
-        let Some(opened) = opened else { return self.0 = Latest::default() };
-        self.0.exchange(asked, |of| {
-            let (model, of) = (Arc::clone(opened), of.clone());
-            Task::start(host, ctx, "score", move |_| {
-                let pass = model.model.pass();
-                let pass = of.changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
-                let (query, key) = of.cell;
-                let score = pass.score(of.run.0.input(), of.head, query, key);
-                score.map(|score| (of, score)).map_err(|e| e.to_string())
-            })
-        });
+        let (asked, run) = asked.unzip();
+        self.run = run.cloned();
+        self.latest.exchange(asked, |asked| desk.ask(ctx, asked.clone()));
     }
 
     /// Shows the steps.
     pub fn show(&self, ui: &mut Ui) {
-        let Some((of, score)) = self.0.value() else { return };
-        let [queries, keys] = of.run.0.heads.of(of.head.attention).labels();
+        let Some((of, score)) = self.latest.found() else { return };
+        let Some(run) = self.run.as_ref().filter(|run| run.id == of.run) else { return };
+        let [queries, keys] = run.heads.of(of.head.attention).labels();
         let token = |all: &[String], i: usize| all.get(i).cloned().unwrap_or_default();
         let (query, key) = (token(queries, score.query), token(keys, score.key));
         let name = format!("Weight of {query} → {key}");

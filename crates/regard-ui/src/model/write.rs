@@ -1,7 +1,7 @@
 //! Text that the model writes, token by token.
 
 use egui::{Button, Label, RichText, Ui};
-use regard_models::{Model, Tokenizer};
+use regard_models::Description;
 
 use super::input::Reads;
 use super::run::{Outcome, Request};
@@ -32,7 +32,7 @@ impl Writer {
         state: &mut State,
         latest: &Request,
         outcome: Option<&Outcome>,
-        model: &Model,
+        model: &Description,
     ) {
         if !self.is_on() {
             return;
@@ -45,24 +45,21 @@ impl Writer {
     }
 
     /// Writes the likeliest token of the run with the changes.
-    fn write(&mut self, state: &mut State, outcome: &Outcome, model: &Model) {
+    fn write(&mut self, state: &mut State, outcome: &Outcome, model: &Description) {
         self.end = None;
-        let probabilities = outcome.next_changed().unwrap_or_else(|| outcome.next());
-        let next = (0..probabilities.len())
-            .reduce(|best, i| if probabilities[i] > probabilities[best] { i } else { best });
-        let Some(next) = next.and_then(|next| u32::try_from(next).ok()) else { return };
-        if model.description().ends.contains(&next) {
+        let Some(next) = &outcome.written else { return };
+        if model.ends.contains(&next.id) {
             self.left = 0;
             self.end = Some("The model ends its text here.".to_owned());
-        } else if let Err(message) = append(state, outcome, next, model.tokenizer()) {
+        } else if let Err(message) = append(state, outcome, next) {
             self.left = 0;
             self.end = Some(message);
         }
     }
 
     /// Shows the buttons.
-    pub fn show(&mut self, ui: &mut Ui, state: &mut State, outcome: &Outcome, model: &Model) {
-        let can = model.description().stack.causal && !outcome.next().is_empty();
+    pub fn show(&mut self, ui: &mut Ui, state: &mut State, outcome: &Outcome, model: &Description) {
+        let can = model.stack.causal && !outcome.next().is_empty();
         let is_on = self.is_on();
         let next = ui.add_enabled(can && !is_on, Button::new("Next token"));
         let next = next
@@ -96,31 +93,15 @@ impl Writer {
 ///
 /// # Errors
 /// If the tokenizer does not know it.
-pub(super) fn append(
-    state: &mut State,
-    outcome: &Outcome,
-    next: u32,
-    tokenizer: Option<&Tokenizer>,
-) -> Result<(), String> {
-    let tokenizer = tokenizer.ok_or("the model has no tokenizer")?;
-    let text = |ids: &[u32]| tokenizer.decode(ids).map_err(|e| e.to_string());
-    let ids = [outcome.written(), &[next]].concat();
-    let (before, after) = (text(outcome.written())?, text(&ids)?);
+pub(super) fn append(state: &mut State, outcome: &Outcome, next: &Next) -> Result<(), String> {
+    let more = next.adds.as_deref().ok_or("the tokenizer has no text for the token")?;
     let (so_far, written) = match outcome.reads() {
         Reads::TextAndDecoder => (&mut state.decoder, &mut state.written_decoder),
         Reads::Text | Reads::Image => (&mut state.text, &mut state.written),
     };
-    // A token may be a part of a letter, which becomes visible with the rest.
-    let more =
-        after.strip_prefix(&before).map_or_else(|| text(&[next]), |more| Ok(more.to_owned()))?;
     let at_start = so_far.is_empty() || so_far.ends_with(char::is_whitespace);
-    so_far.push_str(if at_start { more.trim_start() } else { &more });
+    so_far.push_str(if at_start { more.trim_start() } else { more });
+    let ids = [outcome.written(), &[next.id]].concat();
     *written = Some(Written { text: so_far.clone(), ids });
     Ok(())
-}
-
-/// Appends a token of the list.
-pub(super) fn choose(state: &mut State, outcome: &Outcome, next: &Next, model: &Model) {
-    // The tokens of the list are the tokenizer's own.
-    let _known = append(state, outcome, next.id, model.tokenizer());
 }

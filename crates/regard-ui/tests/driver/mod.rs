@@ -12,7 +12,7 @@ use egui::accesskit::Role;
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_ui::laboratory::Outcome;
-use regard_ui::{App, Command, Room, Session};
+use regard_ui::{App, Command, Host, Room, Session};
 
 pub use self::host::TestHost;
 
@@ -20,12 +20,16 @@ pub type Window = Harness<'static, Option<App>>;
 
 /// Opens a session, and waits for its computations.
 pub fn open(session: Session, size: [f32; 2]) -> Window {
+    open_with(Arc::new(TestHost::DEFAULT), session, size)
+}
+
+/// The same with another host.
+pub fn open_with(host: Arc<dyn Host>, session: Session, size: [f32; 2]) -> Window {
     let mut window = Harness::builder().with_size(size).build_ui_state(
         move |ui, app: &mut Option<App>| match app {
             Some(app) => app.ui(ui),
             None => {
-                *app =
-                    Some(App::with_session(ui.ctx(), Arc::new(TestHost::DEFAULT), session.clone()));
+                *app = Some(App::with_session(ui.ctx(), Arc::clone(&host), session.clone()));
             }
         },
         None,

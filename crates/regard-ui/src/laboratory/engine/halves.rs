@@ -1,20 +1,50 @@
 //! The engine in two halves: a worker that shares no memory with the window computes, and the window's engine keeps the result as
 //! if it had computed it itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use regard_heads::packed;
 use serde::{Deserialize, Serialize};
 
 use super::super::tokens::Tokens;
 use super::super::{LaboratoryInputs, Request};
 use super::{Engine, Error};
+use crate::desk::{Desk, Question, Steps, once};
 
 /// A request, and what of its results the window lacks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Question {
+pub struct Compute {
     request: Request,
     /// Queries and keys, scores, weights, and the weights of A.
     missing: [bool; 4],
+}
+
+/// The lists of numbers that answer a question: see [`Engine::answer`].
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lists(#[serde(with = "packed::lists")] pub Vec<Vec<f32>>);
+
+/// The place of the engine of a desk: there is one, for the one laboratory of a page.
+const ENGINE: u64 = 0;
+
+impl Question for Compute {
+    type Answer = Lists;
+    const NAME: &'static str = "laboratory";
+
+    fn begin(self, desk: Arc<Desk>) -> impl Steps<Lists> {
+        once(move |tell| {
+            let engine = desk.held::<Mutex<Engine>>(ENGINE).unwrap_or_else(|_| {
+                let engine = Arc::new(Mutex::new(Engine::new(Arc::clone(&desk.host))));
+                desk.hold(ENGINE, Arc::clone(&engine));
+                engine
+            });
+            let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
+            let progress = |part: f32| {
+                // Work that has begun is finished: a moving slider would show nothing otherwise.
+                let _ = tell(part);
+            };
+            engine.answer(self, &progress).map(Lists).map_err(|e| e.to_string())
+        })
+    }
 }
 
 impl Engine {
@@ -22,7 +52,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::File`] if a file cannot be read.
-    pub fn question(&mut self, request: &mut Request) -> Result<Option<Question>, Error> {
+    pub fn question(&mut self, request: &mut Request) -> Result<Option<Compute>, Error> {
         self.prepare(request)?;
         let inputs = &request.inputs;
         let lacks_a =
@@ -34,7 +64,7 @@ impl Engine {
             request.pinned.as_deref().is_some_and(lacks_a),
         ];
         let lacks = missing.contains(&true);
-        Ok(lacks.then(|| Question { request: request.clone(), missing }))
+        Ok(lacks.then(|| Compute { request: request.clone(), missing }))
     }
 
     /// Computes what the window lacks: queries \[n, width\], keys \[n, width\], scores \[n, n\], weights \[n, n\], and the weights of
@@ -44,10 +74,10 @@ impl Engine {
     /// If a file cannot be read, or if the kernels refuse the inputs.
     pub fn answer(
         &mut self,
-        question: Question,
+        question: Compute,
         progress: &(dyn Fn(f32) + Sync),
     ) -> Result<Vec<Vec<f32>>, Error> {
-        let Question { mut request, missing } = question;
+        let Compute { mut request, missing } = question;
         self.prepare(&mut request)?;
         let [lacks_tokens, lacks_scores, lacks_weights, lacks_a] = missing;
         let mut numbers = vec![Vec::new(); 5];
@@ -69,8 +99,8 @@ impl Engine {
     }
 
     /// Keeps the answer to a question.
-    pub fn learn(&mut self, question: &Question, numbers: Vec<Vec<f32>>) {
-        let Question { request, missing } = question;
+    pub fn learn(&mut self, question: &Compute, numbers: Vec<Vec<f32>>) {
+        let Compute { request, missing } = question;
         let mut numbers = numbers.into_iter();
         let mut next = || numbers.next().unwrap_or_default();
         let [queries, keys, scores, weights, of_a] = [next(), next(), next(), next(), next()];
@@ -106,14 +136,13 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::laboratory::Shown;
-    use crate::remote::{Desk, Job};
     use crate::test_host::TestHost;
 
-    /// Through texts and numbers alone, the window shows what one engine would.
+    /// Through bytes alone, the window shows what one engine would.
     #[test]
     fn two_halves_compute_what_one_engine_computes() {
         let host = || Arc::new(TestHost::DEFAULT);
-        let (mut whole, mut window, mut desk) =
+        let (mut whole, mut window, desk) =
             (Engine::new(host()), Engine::new(host()), Desk::new(host()));
         let inputs = |tokens, temperature: f32| LaboratoryInputs {
             tokens,
@@ -134,8 +163,8 @@ mod tests {
             let question = window.question(&mut request).unwrap();
             assert_eq!(question.as_ref().map(|question| question.missing), missing);
             if let Some(question) = question {
-                let job = Job::Laboratory(question.clone()).text().unwrap();
-                window.learn(&question, desk.work(&job, &|_| ()).unwrap());
+                let Lists(numbers) = crate::desk::answered(&desk, question.clone());
+                window.learn(&question, numbers);
             }
             assert!(window.question(&mut request).unwrap().is_none(), "nothing is left to compute");
             let [whole, window] =

@@ -1,0 +1,175 @@
+//! The window beside a worker that shares no memory with it, as in a browser: questions and answers are bytes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+#[path = "driver/model.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod room;
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use egui::accesskit::Role;
+use egui_kittest::kittest::Queryable as _;
+use regard_models::{Change, Which};
+use regard_ui::host::{Answer, Host, Question, Remote, Replies, Reply, Work};
+use regard_ui::model::{Listed, State, Version, View};
+use regard_ui::{Begun, Desk, Room, Session, Step, Tell};
+
+use self::driver::{TestHost, Window, app, settle};
+use self::room::{numbers, open_head, side_by_side, type_text};
+
+/// A host whose worker is a thread with a desk of its own.
+struct Apart(Mutex<Sender<(Vec<u8>, Replies)>>);
+
+impl Apart {
+    fn new() -> Self {
+        let (sender, questions) = channel();
+        std::thread::spawn(move || answer(&questions));
+        Self(Mutex::new(sender))
+    }
+}
+
+/// Does the steps of all questions in turn.
+fn answer(questions: &Receiver<(Vec<u8>, Replies)>) {
+    let desk = Desk::new(Arc::new(TestHost::DEFAULT));
+    let mut begun: VecDeque<(Begun, Arc<Mutex<Replies>>)> = VecDeque::new();
+    loop {
+        let next = if begun.is_empty() { questions.recv().ok() } else { questions.try_recv().ok() };
+        if let Some((question, replies)) = next {
+            begun.push_back((desk.begin(&question).unwrap(), Arc::new(Mutex::new(replies))));
+        }
+        let Some((mut work, replies)) = begun.pop_front() else { return };
+        let theirs = Arc::clone(&replies);
+        let tell: Tell = Arc::new(move |part| theirs.lock().unwrap()(Reply::Progress(part)));
+        let reply = match work(&tell) {
+            Ok(Step::More) => Reply::Progress(0.5),
+            Ok(Step::Shown(bytes)) => Reply::Shown(bytes),
+            Ok(Step::Done(bytes)) => Reply::Done(Ok(bytes)),
+            Err(message) => Reply::Done(Err(message)),
+        };
+        let is_last = matches!(reply, Reply::Done(_));
+        let is_wanted = replies.lock().unwrap()(reply).is_continue();
+        if !is_last && is_wanted {
+            begun.push_back((work, replies));
+        }
+    }
+}
+
+impl Remote for Apart {
+    fn ask(&self, question: Vec<u8>, replies: Replies) {
+        self.0.lock().unwrap().send((question, replies)).unwrap();
+    }
+}
+
+impl Host for Apart {
+    fn remote(&self) -> Option<&dyn Remote> {
+        Some(self)
+    }
+
+    fn spawn(&self, name: &str, work: Work) -> io::Result<()> {
+        assert!(["session", "file", "cache"].contains(&name), "{name} would stop the page");
+        TestHost::DEFAULT.spawn(name, work)
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        TestHost::DEFAULT.write(path, bytes)
+    }
+
+    fn browse(&self, question: Question<'_>, answer: Answer) {
+        TestHost::DEFAULT.browse(question, answer);
+    }
+}
+
+/// A session in a window with a worker, and in one with threads.
+fn both(session: &Session) -> [Window; 2] {
+    let hosts: [Arc<dyn Host>; 2] = [Arc::new(Apart::new()), Arc::new(TestHost::DEFAULT)];
+    hosts.map(|host| driver::open_with(host, session.clone(), [1400.0, 1000.0]))
+}
+
+/// What the model room has computed.
+fn computed(window: &Window) -> String {
+    let model = app(window).model();
+    let outcome = model.outcome().unwrap();
+    format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        model.error(),
+        outcome.tokens(),
+        outcome.next(),
+        outcome.next_changed(),
+        outcome.next_second(),
+        outcome.moved(Which::Only),
+        model.next(),
+        model.effects(),
+        model.lens(),
+        model.attribution(),
+        model.patches(),
+    )
+}
+
+#[test]
+fn a_model_runs_in_a_worker_as_it_does_in_threads() {
+    let head = "1.2".parse().unwrap();
+    let changes = vec![Listed { change: Change::Temperature { head, temperature: 0.5 }, on: true }];
+    let text = "Mia gave Tom the ball. Tom gave the ball to".to_owned();
+    let second = Some("Mia gave Tom the ball. Mia gave the ball to".to_owned());
+    for view in [View::Attention, View::Lens, View::Attribution, View::Patches] {
+        let (changes, second, text) = (changes.clone(), second.clone(), text.clone());
+        let model = State { text, changes, second, view, ..State::default() };
+        let session = Session { room: Room::Model, model, ..Session::default() };
+        let [apart, threads] = both(&session);
+        assert_eq!(computed(&apart), computed(&threads), "{view:?}");
+        assert_eq!(app(&apart).session.model.record, app(&threads).session.model.record);
+    }
+}
+
+#[test]
+fn heads_texts_and_weights_come_from_the_worker() {
+    let session = Session { room: Room::Model, ..Session::default() };
+    let mut found = both(&session).map(|mut window| {
+        open_head(&mut window, 1, 2);
+        let before = numbers(&window);
+        type_text(&mut window, "Tom had a red ball. Mia");
+        window.get_by_role_and_label(Role::Button, "Next token").click();
+        settle(&mut window);
+        let text = app(&window).session.model.text.clone();
+        let model = &mut window.state_mut().as_mut().unwrap().session.model;
+        model.heads.chosen = Some((4, 1));
+        model.second = Some(text.replace("Tom", "Lily"));
+        model.version = Version::SideBySide;
+        settle(&mut window);
+        let score = app(&window).model().score().cloned();
+        (before, text, side_by_side(&window), score)
+    });
+    assert!(found[0].3.is_some() && found[0].1.len() > "Tom had a red ball. Mia".len());
+    let [apart, threads] = &mut found;
+    assert_eq!(apart, threads);
+}
+
+#[test]
+fn files_and_the_laboratory_come_from_the_worker() {
+    let [apart, threads] = both(&Session { room: Room::Heads, ..Session::default() });
+    let [apart, threads] = [&apart, &threads].map(|window| app(window).heads().opened().unwrap());
+    let weights = |opened: &regard_ui::heads::Opened| -> Vec<Vec<f32>> {
+        opened.maps.shape().ids().map(|id| opened.maps.head(id).to_vec()).collect()
+    };
+    assert_eq!(weights(apart), weights(threads));
+    let measures = |opened: &regard_ui::heads::Opened| format!("{:?}", opened.survey);
+    assert_eq!(measures(apart), measures(threads));
+    let [apart, threads] = both(&Session { room: Room::Laboratory, ..Session::default() });
+    let [apart, threads] = [&apart, &threads].map(driver::outcome);
+    assert_eq!(apart.numbers, threads.numbers);
+}
+
+#[test]
+fn a_model_that_cannot_be_opened_is_told() {
+    let model = State::of("no/such/model");
+    let [apart, threads] = both(&Session { room: Room::Model, model, ..Session::default() });
+    let [apart, threads] = [&apart, &threads].map(|window| app(window).model().error());
+    assert!(apart.is_some_and(|message| message.contains("no/such/model was not opened")));
+    assert_eq!(apart, threads);
+}
