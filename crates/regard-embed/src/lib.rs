@@ -4,19 +4,20 @@
 
 mod constants;
 mod decoder;
+mod float;
 pub mod int8;
 mod matrix;
-mod text;
 mod words;
 
 pub use self::constants::{Aligned, f32s, i8s, i16s, i32s, part, u16s};
-pub use self::decoder::{Decoder, FeedForward, Layer, Norm, Rotary, State};
+pub use self::decoder::{Decoder, Layer, Model, Numbers, Shape, State, Turn};
+pub use self::float::{Embedding, Floats, Norm, Rotary};
 pub use self::matrix::{Bf16, F32, Linear, Matrix};
 pub use self::words::{Tokens, Words};
 pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
 
-/// Why a token is not read. `next` then leaves the state unchanged, unless the model is not one that `regard embed` has written; after
-/// an error of `read` it holds a part of the text.
+/// Why a token is not read. `next` leaves the state as it was, if `regard embed` has written the model. `read` leaves a part of the
+/// text in the state.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

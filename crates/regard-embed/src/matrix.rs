@@ -1,5 +1,7 @@
 //! Weights as constants, in the types that flash may hold.
 
+use core::fmt::Debug;
+
 use regard_kernels::{
     Error, Half, Mat, MatMut, Packed, PackedHalf, matmul_packed, matmul_packed_add,
     matmul_packed_half,
@@ -9,7 +11,7 @@ use regard_kernels::{
 const LANES: usize = 16;
 
 /// A weight \[inputs, outputs\] in panels of 16 columns, as [`Packed`] describes them.
-pub trait Matrix: Copy {
+pub trait Matrix: Copy + Debug + 'static {
     /// `out` ← xW, or `out` ← `out` + xW if `add`, of x \[inputs\] and `out` \[outputs\].
     ///
     /// # Errors
@@ -25,18 +27,18 @@ pub trait Matrix: Copy {
 
 /// A [`Matrix`] of `f32`.
 #[derive(Clone, Copy, Debug)]
-pub struct F32<'a> {
-    packed: Packed<'a>,
-    panels: &'a [f32],
+pub struct F32 {
+    packed: Packed<'static>,
+    panels: &'static [f32],
 }
 
-impl<'a> F32<'a> {
+impl F32 {
     /// The matrix with these panels.
     ///
     /// # Panics
     /// If there are more or fewer numbers than the shape has.
     #[must_use]
-    pub const fn new(panels: &'a [f32], inputs: usize, outputs: usize) -> Self {
+    pub const fn new(panels: &'static [f32], inputs: usize, outputs: usize) -> Self {
         match Packed::new(panels, inputs, outputs) {
             Ok(packed) => Self { packed, panels },
             Err(_) => panic!("the panels have another number of elements"),
@@ -44,7 +46,7 @@ impl<'a> F32<'a> {
     }
 }
 
-impl Matrix for F32<'_> {
+impl Matrix for F32 {
     fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error> {
         let multiply = if add { matmul_packed_add } else { matmul_packed };
         let outputs = out.len();
@@ -66,26 +68,26 @@ impl Matrix for F32<'_> {
 /// A [`Matrix`] of bfloat16, given by their bits. They are widened in registers; the bits of a product are those of the same
 /// numbers in `f32`.
 #[derive(Clone, Copy, Debug)]
-pub struct Bf16<'a> {
-    panels: &'a [u16],
+pub struct Bf16 {
+    panels: &'static [u16],
     inputs: usize,
     outputs: usize,
 }
 
-impl<'a> Bf16<'a> {
+impl Bf16 {
     /// The matrix with these panels.
     ///
     /// # Panics
     /// If there are more or fewer numbers than the shape has.
     #[must_use]
-    pub const fn new(panels: &'a [u16], inputs: usize, outputs: usize) -> Self {
+    pub const fn new(panels: &'static [u16], inputs: usize, outputs: usize) -> Self {
         let expected = regard_kernels::packed_len(inputs, outputs);
         assert!(panels.len() == expected, "the panels have another number of elements");
         Self { panels, inputs, outputs }
     }
 }
 
-impl Matrix for Bf16<'_> {
+impl Matrix for Bf16 {
     fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error> {
         let packed = PackedHalf::new(self.panels, Half::Bf16, self.inputs, self.outputs)?;
         let outputs = out.len();
@@ -111,14 +113,14 @@ fn of_column<T>(panels: &[T], column: usize, inputs: usize) -> impl Iterator<Ite
 
 /// A linear layer y = xW + b.
 #[derive(Clone, Copy, Debug)]
-pub struct Linear<'a, W> {
+pub struct Linear<W> {
     /// \[inputs, outputs\]
     pub weight: W,
     /// \[outputs\]
-    pub bias: Option<&'a [f32]>,
+    pub bias: Option<&'static [f32]>,
 }
 
-impl<W: Matrix> Linear<'_, W> {
+impl<W: Matrix> Linear<W> {
     /// `out` ← xW + b, of x \[inputs\] and `out` \[outputs\].
     pub(crate) fn forward(&self, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
         if let Some(bias) = self.bias {

@@ -14,10 +14,10 @@
 //! desktop.
 
 mod activation;
-mod decoder;
+mod numbers;
 
 pub use self::activation::{relu, silu};
-pub use self::decoder::{Activation, Decoder, Layer, Rotary, State};
+pub use self::numbers::{Activation, Integers, Rotary};
 pub use regard_kernels::int8::{
     Attention, Embedding, Linear, Norm, Scales, attention_scratch_len, divide_by_power, narrow,
     requantize,

@@ -1,5 +1,6 @@
 //! Whether a model fits a part, and what would.
 
+use regard_embed::Shape;
 use regard_kernels::attention_scratch_len;
 
 use super::float::Tensors;
@@ -20,20 +21,34 @@ pub(super) const CODE: usize = 32 << 10;
 /// Bytes of RAM that are left for the stack.
 pub(super) const STACK: usize = 4 << 10;
 
-/// An upper bound of the bytes of the state: that of this machine, whose scratch memory is the larger one.
-pub(super) fn state_bytes(model: &Model, stored: Stored, context: usize) -> usize {
-    if stored == Stored::Int8 {
-        return int8::state_bytes(model, context);
-    }
+/// The sizes of a model for texts of up to `context` tokens.
+pub(super) fn shape(model: &Model, context: usize) -> Shape {
     let description = model.description();
     let (stack, block) = (&description.stack, &description.stack.block);
-    let cached = 2 * stack.layers() * context * block.kv_heads * block.head_size;
-    let of_token = 2 * description.width
-        + 2 * block.heads * block.head_size
-        + 2 * block.hidden
-        + model.outputs();
-    let scratch = attention_scratch_len(1, context, block.head_size, block.head_size);
-    size_of::<usize>() + size_of::<f32>() * (cached + of_token + scratch)
+    Shape {
+        layers: stack.layers(),
+        context,
+        width: description.width,
+        heads: block.heads,
+        kv_heads: block.kv_heads,
+        head_size: block.head_size,
+        hidden: block.hidden,
+        outputs: model.outputs(),
+    }
+}
+
+/// An upper bound of the bytes of the state: that of this machine, whose scratch memory is the larger one.
+pub(super) fn state_bytes(model: &Model, stored: Stored, context: usize) -> usize {
+    let shape = shape(model, context);
+    let d = shape.head_size;
+    let (narrow, scratch) = if stored == Stored::Int8 {
+        // Cores with the DSP extension widen the query.
+        (1, regard_kernels::int8::attention_scratch_len(1, context, d, d) + d.div_ceil(4) * 2)
+    } else {
+        (4, attention_scratch_len(1, context, d, d))
+    };
+    let bytes = size_of::<usize>() + 4 * shape.wide(scratch) + narrow * shape.narrow();
+    bytes.next_multiple_of(align_of::<usize>())
 }
 
 /// `Ok` if the weights and the tokenizer's `words` (in bytes) fit the part's flash, and the state its RAM.

@@ -79,20 +79,6 @@ pub(super) fn bytes(model: &Model, context: usize) -> usize {
     stack.layers() * layer + table + angles
 }
 
-/// The bytes of the state.
-pub(super) fn state_bytes(model: &Model, context: usize) -> usize {
-    let description = model.description();
-    let (stack, block) = (&description.stack, &description.stack.block);
-    let q = block.heads * block.head_size;
-    let cached = 2 * stack.layers() * context * block.kv_heads * block.head_size;
-    let of_token = 9 * description.width + 6 * q + 9 * block.hidden + 4 * model.outputs();
-    let (n, d) = (context, block.head_size);
-    let scratch = regard_kernels::int8::attention_scratch_len(1, n, d, d);
-    // Cores with the DSP extension widen the query.
-    let widened = d.div_ceil(4) * 2;
-    16 + cached + of_token + 4 * (scratch + widened)
-}
-
 /// The source and the constants of the crate.
 pub(super) fn content(model: &Model, context: usize) -> Result<Content, Error> {
     let found = Measured::of(model, context)?;
@@ -150,9 +136,9 @@ const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) ->
     }}
 }}
 
-static MODEL: Decoder<'static, LAYERS> = Decoder {{
+static MODEL: Decoder<Integers> = Decoder {{
     tokens: {tokens},
-    layers: [
+    layers: &[
 {layers}    ],
     norm: {norm},
     head: {head_text},
@@ -161,8 +147,8 @@ static MODEL: Decoder<'static, LAYERS> = Decoder {{
 "
     );
     Ok(Content {
-        imports: "Aligned, Error, Temperature, int8::{Attention, Decoder, Embedding, Layer, Linear, Norm, Scales}, part",
-        runtime: "regard_embed::int8",
+        imports: "Aligned, Decoder, Error, Layer, Model, Shape, Temperature, int8::{Attention, Embedding, Integers, Linear, Norm, Scales}, part",
+        numbers: ("Integers", "regard_embed::int8"),
         logit: ("i32", "1.0 / 65536.0"),
         sizes: "size_of_val(&BYTES.0) + size_of_val(&WORDS) + size_of_val(&ANGLES)",
         source,
@@ -292,13 +278,15 @@ impl Constants {
         };
         field("gate", &gate);
         field("up", &self.linear(&layer.up, normed_2, hidden_unit)?);
-        let silu = activation == Activation::Silu;
+        let function = if activation == Activation::Silu { "silu" } else { "relu" };
+        let (mantissas, exponent) = fixed(&[hidden_unit / hidden]);
+        let hidden_scale = format!("({}, {exponent})", mantissas[0]);
         field(
             "activation",
-            if silu { "regard_embed::int8::silu" } else { "regard_embed::int8::relu" },
+            &format!(
+                "regard_embed::int8::Activation {{ function: regard_embed::int8::{function}, hidden: {hidden_scale} }}"
+            ),
         );
-        let (mantissas, exponent) = fixed(&[hidden_unit / hidden]);
-        field("hidden", &format!("({}, {exponent})", mantissas[0]));
         field("down", &self.linear(&layer.down, hidden, unit)?);
         Ok(format!("        Layer {{\n{text}        }},\n"))
     }

@@ -1,5 +1,5 @@
-//! A model as the source of a `no_std` crate: its weights as constants, and the shapes as const generics of
-//! [`regard-embed`](https://docs.rs/regard-embed), the runtime that the crate calls.
+//! A model as the source of a `no_std` crate: its weights and its [`Shape`](regard_embed::Shape) as constants of `regard-embed`, the
+//! runtime that the crate calls.
 //!
 //! The weights are written in the layout that products read: panels of 16 columns. A microcontroller reads them where they lie
 //! in flash.

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use super::float::{LayerTensors, LinearTensors, Matrix, NormTensors, Tensors, Vector};
-use super::{Floats, Options};
+use super::{Floats, Options, fit};
 use crate::{Activation, Model};
 
 /// What distinguishes the crate of one kind of numbers from that of another.
@@ -11,8 +11,8 @@ use crate::{Activation, Model};
 pub(super) struct Content {
     /// What the source takes from `regard_embed`.
     pub(super) imports: &'static str,
-    /// Where the type of the state is.
-    pub(super) runtime: &'static str,
+    /// The type of the numbers, and the module of `regard_embed` that has the scratch memory's length.
+    pub(super) numbers: (&'static str, &'static str),
     /// The type of a logit, and one unit of it.
     pub(super) logit: (&'static str, &'static str),
     /// The bytes of all constants, as an expression.
@@ -95,7 +95,7 @@ fn classify(logit: &str) -> String {
 /// # Errors
 /// [`Error::Context`] if the text has more than [`CONTEXT`] tokens, [`Error::Empty`] if it has none.
 pub fn classify<'s>(state: &'s mut State, text: &str) -> Result<&'s [{logit}; CLASSES], Error> {{
-    state.read(&MODEL, tokens(text))
+    state.read(tokens(text))
 }}
 "
     )
@@ -125,32 +125,20 @@ pub static LABELS: [&str; CLASSES] = [
 }
 
 fn source(model: &Model, content: &Content, words: usize, context: usize, flash: usize) -> String {
-    let description = model.description();
-    let (stack, block) = (&description.stack, &description.stack.block);
-    let (layers, width, vocabulary) = (stack.layers(), description.width, description.vocabulary);
-    let (heads, kv_heads, head_size) = (block.heads, block.kv_heads, block.head_size);
-    let hidden = block.hidden;
-    let Content { imports, runtime, logit: (logit, unit), sizes, source, .. } = content;
+    let (shape, vocabulary) = (fit::shape(model, context), model.description().vocabulary);
+    let Content {
+        imports, numbers: (numbers, module), logit: (logit, unit), sizes, source, ..
+    } = content;
     let (classes, outputs, of) = outputs(model);
     let words = if words > 0 { format!(" + {words}") } else { String::new() };
     format!(
         "\
 use regard_embed::{{{imports}}};
 
-/// The number of layers.
-pub const LAYERS: usize = {layers};
+/// The sizes of the model.
+pub const SHAPE: Shape = {shape:#?};
 /// The most tokens of a text.
-pub const CONTEXT: usize = {context};
-/// The features of the residual stream.
-pub const WIDTH: usize = {width};
-/// Query heads.
-pub const HEADS: usize = {heads};
-/// Key/value heads.
-pub const KV_HEADS: usize = {kv_heads};
-/// The features of a head.
-pub const HEAD_SIZE: usize = {head_size};
-/// The hidden features of a feed-forward layer.
-pub const HIDDEN: usize = {hidden};
+pub const CONTEXT: usize = SHAPE.context;
 /// The number of tokens.
 pub const VOCABULARY: usize = {vocabulary};
 {classes}/// One unit of a logit.
@@ -163,24 +151,29 @@ pub const RAM: usize = size_of::<State>();
 const _: () = assert!(FLASH == {flash});
 
 /// What a text has left, and memory for the next token.
-pub type State = {runtime}::State<
-    LAYERS,
-    CONTEXT,
-    WIDTH,
-    HEADS,
-    KV_HEADS,
-    HEAD_SIZE,
-    HIDDEN,
-    {outputs},
-    {{ {runtime}::attention_scratch_len(1, CONTEXT, HEAD_SIZE, HEAD_SIZE) }},
->;
+pub type State = regard_embed::State<Constants, {{ SHAPE.narrow() }}, {{ SHAPE.wide(SCRATCH) }}>;
+
+/// The constants of the model.
+#[derive(Clone, Copy, Debug)]
+pub struct Constants;
+
+impl Model for Constants {{
+    type Numbers = {numbers};
+    const SHAPE: Shape = SHAPE;
+
+    fn decoder() -> &'static Decoder<{numbers}> {{
+        &MODEL
+    }}
+}}
+
+const SCRATCH: usize = {module}::attention_scratch_len(1, CONTEXT, SHAPE.head_size, SHAPE.head_size);
 
 /// Reads a token, and gives the logits of {of}.
 ///
 /// # Errors
 /// [`Error::Token`] if the token is not in the vocabulary, [`Error::Context`] if the state is full.
 pub fn next(state: &mut State, token: usize) -> Result<&[{logit}; {outputs}], Error> {{
-    state.next(&MODEL, token)
+    state.next(token)
 }}
 
 {source}"
@@ -209,7 +202,7 @@ pub(super) fn float(model: &Model, tensors: &Tensors, stored: Floats) -> Content
         layers += &of_layer(layer, block.scale_in(index), activation);
     }
     let positions = tensors.positions.map_or_else(|| "&[]".into(), vector);
-    let final_norm = tensors.norm.as_ref().map_or_else(|| "None".into(), |n| some(&norm(n)));
+    let final_norm = tensors.norm.as_ref().map_or_else(|| "Norm::Identity".into(), norm);
     let rotary = tensors.rotary.as_ref().map_or_else(
         || "None".into(),
         |r| {
@@ -228,7 +221,7 @@ static MATRICES: Aligned<[{number}; {count}]> = Aligned(regard_embed::{read}(inc
 static VECTORS: [f32; {vectors_count}] = regard_embed::f32s(include_bytes!(\"vectors.bin\"));
 
 /// The matrix [inputs, outputs] whose panels begin at `start`.
-const fn matrix(start: usize, inputs: usize, outputs: usize) -> {matrix}<'static> {{
+const fn matrix(start: usize, inputs: usize, outputs: usize) -> {matrix} {{
     let len = outputs.div_ceil(16) * 16 * inputs;
     {matrix}::new(part(&MATRICES.0, start, len), inputs, outputs)
 }}
@@ -237,10 +230,9 @@ const fn vector(start: usize, len: usize) -> &'static [f32] {{
     part(&VECTORS, start, len)
 }}
 
-static MODEL: Decoder<'static, {matrix}<'static>, LAYERS> = Decoder {{
-    tokens: {tokens},
-    positions: {positions},
-    layers: [
+static MODEL: Decoder<Floats<{matrix}>> = Decoder {{
+    tokens: Embedding {{ tokens: {tokens}, positions: {positions} }},
+    layers: &[
 {layers}    ],
     norm: {final_norm},
     head: {head},
@@ -250,10 +242,17 @@ static MODEL: Decoder<'static, {matrix}<'static>, LAYERS> = Decoder {{
     );
     Content {
         imports: match stored {
-            Floats::F32 => "Aligned, Decoder, Error, F32, FeedForward, Layer, Linear, Norm, part",
-            Floats::Bf16 => "Aligned, Bf16, Decoder, Error, FeedForward, Layer, Linear, Norm, part",
+            Floats::F32 => {
+                "Aligned, Decoder, Embedding, Error, F32, Floats, Layer, Linear, Model, Norm, Shape, part"
+            }
+            Floats::Bf16 => {
+                "Aligned, Bf16, Decoder, Embedding, Error, Floats, Layer, Linear, Model, Norm, Shape, part"
+            }
         },
-        runtime: "regard_embed",
+        numbers: match stored {
+            Floats::F32 => ("Floats<F32>", "regard_embed"),
+            Floats::Bf16 => ("Floats<Bf16>", "regard_embed"),
+        },
         logit: ("f32", "1.0"),
         sizes: "size_of_val(&MATRICES.0) + size_of_val(&VECTORS)",
         source,
@@ -273,15 +272,13 @@ fn of_layer(layer: &LayerTensors, scale: f32, activation: &str) -> String {
             query: {query},
             key: {key},
             value: {value},
+            attention: {scale:?},
             output: {output},
-            scale: {scale:?},
             feed_forward_norm: {feed_forward_norm},
-            feed_forward: FeedForward {{
-                gate: {gate},
-                up: {up},
-                activation: regard_embed::{activation},
-                down: {down},
-            }},
+            gate: {gate},
+            up: {up},
+            activation: regard_embed::{activation},
+            down: {down},
         }},
 "
     )

@@ -1,0 +1,166 @@
+//! The decoder in floating point.
+
+use core::marker::PhantomData;
+
+use regard_kernels::{
+    Attention, Error, Mat, MatMut, Pairing, add, layer_norm, multiply, rms_norm, rotate,
+};
+
+use crate::decoder::first;
+use crate::{Layer, Linear, Matrix, Numbers, Turn};
+
+/// `f32`, with weights in the type of `W`: [`F32`](crate::F32) or [`Bf16`](crate::Bf16).
+#[derive(Clone, Copy, Debug)]
+pub struct Floats<W>(PhantomData<W>);
+
+/// The vectors of tokens and positions.
+#[derive(Clone, Copy, Debug)]
+pub struct Embedding<W> {
+    /// The table of tokens, transposed: \[width, vocabulary\].
+    pub tokens: W,
+    /// \[context, width\]: what is added at each position. Empty where nothing is.
+    pub positions: &'static [f32],
+}
+
+/// A norm of the width's features.
+#[derive(Clone, Copy, Debug)]
+pub enum Norm {
+    /// As [`regard_kernels::rms_norm`].
+    Rms {
+        /// γ \[width\].
+        gamma: &'static [f32],
+        /// ε.
+        epsilon: f32,
+    },
+    /// As [`regard_kernels::layer_norm`].
+    Layer {
+        /// γ \[width\].
+        gamma: &'static [f32],
+        /// β \[width\].
+        beta: &'static [f32],
+        /// ε.
+        epsilon: f32,
+    },
+    /// No norm: x itself.
+    Identity,
+}
+
+/// Cosines and sines \[context, features / 2\] of rotary positions. Feature i of a head is paired with feature i + features / 2;
+/// features after those do not turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotary {
+    /// The features of a head that turn.
+    pub features: usize,
+    /// \[context, features / 2\]
+    pub cos: &'static [f32],
+    /// \[context, features / 2\]
+    pub sin: &'static [f32],
+}
+
+impl Rotary {
+    /// Turns the heads of a token at `position`.
+    fn turn(&self, x: &mut [f32], head_size: usize, position: usize) -> Result<(), Error> {
+        let (pairs, heads) = (self.features / 2, x.len() / head_size.max(1));
+        let of_position = |angles| {
+            let row = <[f32]>::get(angles, position * pairs..).unwrap_or_default();
+            Mat::strided(row, heads, pairs, 0)
+        };
+        let (cos, sin) = (of_position(self.cos)?, of_position(self.sin)?);
+        rotate(MatMut::strided(x, heads, self.features, head_size)?, cos, sin, Pairing::HalfSplit)
+    }
+}
+
+impl<W: Matrix> Numbers for Floats<W> {
+    type Wide = f32;
+    type Narrow = f32;
+    type Embedding = Embedding<W>;
+    type Norm = Norm;
+    type Linear = Linear<W>;
+    /// What dot products of queries and keys are multiplied by.
+    type Attention = f32;
+    /// In place: [`silu`](crate::silu), [`gelu`](crate::gelu), [`gelu_tanh`](crate::gelu_tanh) or [`relu`](crate::relu).
+    type Activation = fn(&mut [f32]);
+    type Rotary = Rotary;
+    const NARROW: f32 = 0.0;
+    const WIDE: f32 = 0.0;
+
+    fn vocabulary(tokens: &Embedding<W>) -> usize {
+        tokens.tokens.columns()
+    }
+
+    fn embed(
+        tokens: &Embedding<W>,
+        token: usize,
+        position: usize,
+        x: &mut [f32],
+    ) -> Result<(), Error> {
+        tokens.tokens.column(token, x);
+        if tokens.positions.is_empty() {
+            return Ok(());
+        }
+        let of_position = position * x.len()..(position + 1) * x.len();
+        add(x, tokens.positions.get(of_position).unwrap_or_default())
+    }
+
+    fn norm(norm: &Norm, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = *x;
+        }
+        let len = out.len();
+        let out = MatMut::new(out, 1, len)?;
+        match *norm {
+            Norm::Rms { gamma, epsilon } => rms_norm(out, gamma, epsilon),
+            Norm::Layer { gamma, beta, epsilon } => layer_norm(out, gamma, beta, epsilon),
+            Norm::Identity => Ok(()),
+        }
+    }
+
+    fn multiply(linear: &Linear<W>, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
+        linear.forward(x, out)
+    }
+
+    fn add(x: &mut [f32], y: &[f32]) -> Result<(), Error> {
+        add(x, y)
+    }
+
+    fn project(
+        linear: &Linear<W>,
+        turn: Turn<'_, Self>,
+        x: &[f32],
+        _wide: &mut [f32],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        linear.forward(x, out)?;
+        match turn {
+            Turn::By { rotary: Some(rotary), head_size, position } => {
+                rotary.turn(out, head_size, position)
+            }
+            Turn::By { .. } | Turn::None => Ok(()),
+        }
+    }
+
+    fn attend(
+        scale: &f32,
+        [q, k, v]: [Mat<'_>; 3],
+        out: MatMut<'_>,
+        scratch: &mut [f32],
+    ) -> Result<(), Error> {
+        Attention::new().scale(*scale).forward(q, k, v, out, scratch)
+    }
+
+    fn hide(
+        layer: &Layer<Self>,
+        x: &[f32],
+        wide: &mut [f32],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        layer.gate.as_ref().unwrap_or(&layer.up).forward(x, out)?;
+        (layer.activation)(out);
+        if layer.gate.is_some() {
+            let up = first(wide, out.len());
+            layer.up.forward(x, up)?;
+            multiply(out, up)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! The decoder in integers.
+
+use regard_kernels::{Error, Mat, MatMut};
+
+use super::{Attention, Embedding, Linear, Norm, divide_by_power, narrow, requantize};
+use crate::decoder::{first, split};
+use crate::{Layer, Numbers, Turn};
+
+/// Queries and keys have so many more bits before they turn.
+const FINER: u32 = 8;
+/// The bits after the point of cosines and sines.
+const ANGLES: u32 = 14;
+
+/// 8-bit integers, and 32 bits for sums.
+///
+/// Of a layer, queries and keys are in 256ths of their scale, and values in units of theirs. Outputs are in units of the residual
+/// stream, gates and hidden features have 12 bits after the point, and logits are in units of 2⁻¹⁶.
+#[derive(Clone, Copy, Debug)]
+pub struct Integers;
+
+/// The function of hidden features.
+#[derive(Clone, Copy, Debug)]
+pub struct Activation {
+    /// [`silu`](super::silu) or [`relu`](super::relu), of numbers with 12 bits after the point.
+    pub function: fn(i32) -> i32,
+    /// What turns hidden features with 12 bits after the point into 8-bit ones: mantissa and exponent.
+    pub hidden: (i32, i32),
+}
+
+/// Cosines and sines \[context, features / 2\] with 14 bits after the point.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotary {
+    /// The features of a head that turn.
+    pub features: usize,
+    /// \[context, features / 2\]
+    pub cos: &'static [i16],
+    /// \[context, features / 2\]
+    pub sin: &'static [i16],
+}
+
+impl Rotary {
+    /// Turns a head of a token at `position`.
+    fn turn(&self, head: &mut [i32], position: usize) {
+        let pairs = self.features / 2;
+        let at = |angles| <[i16]>::get(angles, position * pairs..).unwrap_or_default().iter();
+        let Some((first, second)) = head.split_at_mut_checked(pairs) else { return };
+        let angles = at(self.cos).zip(at(self.sin));
+        for ((a, b), (cos, sin)) in first.iter_mut().zip(second).take(pairs).zip(angles) {
+            let (x, y) = (i64::from(*a), i64::from(*b));
+            let (cos, sin) = (i64::from(*cos), i64::from(*sin));
+            *a = rounded(x * cos - y * sin);
+            *b = rounded(y * cos + x * sin);
+        }
+    }
+}
+
+/// A product with a cosine, without its 14 bits after the point; halves go up.
+fn rounded(x: i64) -> i32 {
+    ((x + (1 << (ANGLES - 1))) >> ANGLES) as i32
+}
+
+impl Numbers for Integers {
+    type Wide = i32;
+    type Narrow = i8;
+    type Embedding = Embedding<'static>;
+    type Norm = Norm<'static>;
+    type Linear = Linear<'static>;
+    type Attention = Attention<'static>;
+    type Activation = Activation;
+    type Rotary = Rotary;
+    const NARROW: i8 = 0;
+    const WIDE: i32 = 0;
+
+    fn vocabulary(tokens: &Embedding<'_>) -> usize {
+        tokens.mantissas.len()
+    }
+
+    fn embed(
+        tokens: &Embedding<'_>,
+        token: usize,
+        _position: usize,
+        x: &mut [i32],
+    ) -> Result<(), Error> {
+        tokens.row(token, x)
+    }
+
+    fn norm(norm: &Norm<'_>, x: &[i32], out: &mut [i8]) -> Result<(), Error> {
+        norm.apply(x, out)
+    }
+
+    fn multiply(linear: &Linear<'_>, x: &[i8], out: &mut [i32]) -> Result<(), Error> {
+        linear.forward(x, out)
+    }
+
+    fn add(x: &mut [i32], y: &[i32]) -> Result<(), Error> {
+        for (x, y) in x.iter_mut().zip(y) {
+            *x = x.saturating_add(*y);
+        }
+        Ok(())
+    }
+
+    fn project(
+        linear: &Linear<'_>,
+        turn: Turn<'_, Self>,
+        x: &[i8],
+        wide: &mut [i32],
+        out: &mut [i8],
+    ) -> Result<(), Error> {
+        let wide = first(wide, out.len());
+        linear.forward(x, wide)?;
+        let bits = match turn {
+            Turn::None => 0,
+            Turn::By { rotary, head_size, position } => {
+                if let Some(rotary) = rotary {
+                    let heads = wide.chunks_exact_mut(head_size.max(1));
+                    heads.for_each(|head| rotary.turn(head, position));
+                }
+                FINER
+            }
+        };
+        for (x, out) in wide.iter().zip(out) {
+            *out = narrow(divide_by_power(*x, bits));
+        }
+        Ok(())
+    }
+
+    fn attend(
+        attention: &Attention<'_>,
+        [q, k, v]: [Mat<'_, i8>; 3],
+        out: MatMut<'_, i8>,
+        scratch: &mut [i32],
+    ) -> Result<(), Error> {
+        attention.forward(q, k, v, out, scratch)
+    }
+
+    fn hide(layer: &Layer<Self>, x: &[i8], wide: &mut [i32], out: &mut [i8]) -> Result<(), Error> {
+        let Activation { function, hidden: (mantissa, exponent) } = layer.activation;
+        let (up, wide) = split(wide, out.len());
+        layer.up.forward(x, up)?;
+        if let Some(linear) = &layer.gate {
+            let gate = first(wide, out.len());
+            linear.forward(x, gate)?;
+            for (up, gate) in up.iter_mut().zip(gate) {
+                let product = i64::from(function(*gate)) * i64::from(*up);
+                *up = ((product + (1 << 11)) >> 12).clamp(-(1 << 31), (1 << 31) - 1) as i32;
+            }
+        } else {
+            up.iter_mut().for_each(|x| *x = function(*x));
+        }
+        for (out, up) in out.iter_mut().zip(up) {
+            *out = narrow(requantize(*up, mantissa, exponent));
+        }
+        Ok(())
+    }
+}
