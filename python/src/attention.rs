@@ -204,7 +204,7 @@ pub(crate) fn attention<'py>(
     }
     let call = Call {
         attention: attention.mask(mask),
-        stage: scores.map(options::stage).transpose()?,
+        stage: scores.map(|stage| options::word("scores", stage)).transpose()?,
         lse,
         threads: threads::pool(threads)?,
         rank,

@@ -1,25 +1,25 @@
 //! The options of attention, in the words of `regard attend`.
 
+use std::str::FromStr;
+
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
-use regard::{Position, Stage, Temperature, Window};
+use regard::{Position, Temperature, UnknownWord, Window};
 
 /// Where the first query stands: "top-left", "bottom-right" or an offset.
 pub(crate) fn position(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Position> {
-    const WORDS: &str = "\"top-left\", \"bottom-right\" or a whole number of keys is needed";
     if let Ok(text) = value.cast::<PyString>() {
-        return match text.to_cow()?.as_ref() {
-            "top-left" => Ok(Position::TopLeft),
-            "bottom-right" => Ok(Position::BottomRight),
-            other => Err(PyValueError::new_err(format!("{name} is {other:?}, but {WORDS}"))),
-        };
+        return word(name, &text.to_cow()?);
     }
     // `True` is an integer of Python, but it does not say where the queries stand.
     let number = (!value.is_instance_of::<PyBool>()).then(|| value.extract::<isize>());
     match number {
         Some(Ok(offset)) => Ok(Position::Offset(offset)),
-        _ => Err(PyTypeError::new_err(format!("{name} is {}, but {WORDS}", value.repr()?))),
+        _ => Err(PyTypeError::new_err(format!(
+            "{name} is {}, but \"top-left\", \"bottom-right\" or a whole number of keys is needed",
+            value.repr()?
+        ))),
     }
 }
 
@@ -43,17 +43,11 @@ pub(crate) fn temperature(value: f64) -> PyResult<Temperature> {
     })
 }
 
-/// The stage of the scores.
-pub(crate) fn stage(name: &str) -> PyResult<Stage> {
-    match name {
-        "raw" => Ok(Stage::Raw),
-        "softcapped" => Ok(Stage::Softcapped),
-        "masked" => Ok(Stage::Masked),
-        "weights" => Ok(Stage::Weights),
-        _ => Err(PyValueError::new_err(format!(
-            "scores is {name:?}, but \"raw\", \"softcapped\", \"masked\" or \"weights\" is needed"
-        ))),
-    }
+/// A value from a text, in the words of `regard attend`.
+pub(crate) fn word<T: FromStr<Err = UnknownWord>>(name: &str, text: &str) -> PyResult<T> {
+    text.parse().map_err(|UnknownWord { expected, .. }| {
+        PyValueError::new_err(format!("{name} is {text:?}, but {expected} is needed"))
+    })
 }
 
 /// A number in single precision, rounded. A finite number that exceeds the largest one is refused.

@@ -35,6 +35,7 @@ mod simd;
 mod softmax;
 mod temperature;
 mod view;
+mod words;
 
 pub use self::activation::{gelu, gelu_tanh, relu, silu, tanh};
 pub use self::attention::{Attention, Stage, attention_bytes, attention_scratch_len};
@@ -56,3 +57,4 @@ pub use self::simd::{Tier, f32_from_f16, multiply_add_rounds, read_all};
 pub use self::softmax::{softmax, softmax_rows, softmax_with_log_sum_exp};
 pub use self::temperature::Temperature;
 pub use self::view::{Mat, MatMut};
+pub use self::words::UnknownWord;

@@ -31,7 +31,7 @@ mod weight;
 
 pub use half;
 pub use regard_kernels::{
-    Error as KernelError, Pairing, Position, Quantization, Stage, Temperature, Window,
+    Error as KernelError, Pairing, Position, Quantization, Stage, Temperature, UnknownWord, Window,
 };
 
 pub use self::activation::Activation;

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressFinish};
 use regard::{Attention, Mask, MaskTensor, Threads};
 use regard_kernels::{Position, Stage, Temperature, Window};
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 
     /// Hide the keys after each query's position: top-left (query i stands at key i), bottom-right (the last query stands at
     /// the last key) or OFFSET (query i stands at key OFFSET + i)
-    #[arg(long, value_name = "POSITION", value_parser = parse_position, allow_hyphen_values = true)]
+    #[arg(long, value_name = "POSITION", allow_hyphen_values = true)]
     causal: Option<Position>,
 
     /// Multiply the dot products by S [default: 1/√d]
@@ -61,16 +61,16 @@ pub(crate) struct Args {
     temperature: Temperature,
 
     /// Let each query see at most LEFT keys before its position and RIGHT keys after it (inf: no limit)
-    #[arg(long, value_name = "LEFT,RIGHT", value_parser = parse_window)]
+    #[arg(long, value_name = "LEFT,RIGHT")]
     window: Option<Window>,
 
     /// Place the queries for --window and `alibi_slopes`, in the words of --causal [default: as --causal]
-    #[arg(long, value_name = "POSITION", value_parser = parse_position, allow_hyphen_values = true)]
+    #[arg(long, value_name = "POSITION", allow_hyphen_values = true)]
     position: Option<Position>,
 
     /// Also write the scores at this stage
-    #[arg(long, value_enum, value_name = "STAGE")]
-    scores: Option<ScoreStage>,
+    #[arg(long, value_parser = stage(), value_name = "STAGE")]
+    scores: Option<Stage>,
 
     /// Also write `log_sum_exp` of each query's scores after the temperature, in F32: it merges results over disjoint keys
     #[arg(long)]
@@ -81,50 +81,17 @@ pub(crate) struct Args {
     threads: usize,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ScoreStage {
-    /// q·k × scale
-    Raw,
-    /// After the soft cap
-    Softcapped,
-    /// After the mask
-    Masked,
-    /// After softmax
-    Weights,
-}
-
-impl From<ScoreStage> for Stage {
-    fn from(stage: ScoreStage) -> Self {
-        match stage {
-            ScoreStage::Raw => Self::Raw,
-            ScoreStage::Softcapped => Self::Softcapped,
-            ScoreStage::Masked => Self::Masked,
-            ScoreStage::Weights => Self::Weights,
-        }
-    }
-}
-
-fn parse_position(text: &str) -> Result<Position, String> {
-    match text {
-        "top-left" => Ok(Position::TopLeft),
-        "bottom-right" => Ok(Position::BottomRight),
-        offset => offset
-            .parse()
-            .map(Position::Offset)
-            .map_err(|_e| "expected top-left, bottom-right or a whole number of keys".to_owned()),
-    }
-}
-
-fn parse_window(text: &str) -> Result<Window, String> {
-    let side = |side: &str| match side.trim() {
-        "inf" => Ok(None),
-        n => n
-            .parse()
-            .map(Some)
-            .map_err(|_e| format!("expected two whole numbers (or inf) as in 128,0, not {n:?}")),
-    };
-    let (left, right) = text.split_once(',').ok_or("expected LEFT,RIGHT as in 128,0")?;
-    Ok(Window { left: side(left)?, right: side(right)? })
+/// The stages, each with what it is.
+fn stage() -> impl TypedValueParser<Value = Stage> {
+    let described = Stage::ALL.map(|stage| {
+        PossibleValue::new(stage.word()).help(match stage {
+            Stage::Raw => "q·k × scale",
+            Stage::Softcapped => "After the soft cap",
+            Stage::Masked => "After the mask",
+            Stage::Weights => "After softmax",
+        })
+    });
+    PossibleValuesParser::new(described).try_map(|word| word.parse())
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -176,7 +143,7 @@ fn attend(inputs: AttendInputs, args: &Args) -> Result<Vec<(&'static str, Tensor
     };
     results.push(("output", tensor(output.into_vec(), &[batch, heads, n_q, d_v], dtype)));
     if let Some(stage) = args.scores {
-        let scores = attention.scores(stage.into(), q, k)?;
+        let scores = attention.scores(stage, q, k)?;
         results.push(("scores", tensor(scores.into_vec(), &[batch, heads, n_q, n_k], dtype)));
     }
     if inputs.has_past {

@@ -1,0 +1,121 @@
+//! The words for positions, windows and stages: on the command line, in Python, in messages.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::{Position, Stage, Window};
+
+/// A text that is none of the words for a value.
+///
+/// ```
+/// use regard_kernels::Stage;
+/// assert_eq!("raws".parse::<Stage>().unwrap_err().to_string(), "expected raw, softcapped, masked or weights");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected}")]
+#[non_exhaustive]
+pub struct UnknownWord {
+    /// The words that are known.
+    pub expected: &'static str,
+}
+
+/// ```
+/// use regard_kernels::Position;
+/// for (word, position) in
+///     [("top-left", Position::TopLeft), ("bottom-right", Position::BottomRight), ("-3", Position::Offset(-3))]
+/// {
+///     assert_eq!((word.parse(), position.to_string()), (Ok(position), word.to_owned()));
+/// }
+/// ```
+impl FromStr for Position {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        const WORDS: UnknownWord =
+            UnknownWord { expected: "top-left, bottom-right or a whole number of keys" };
+        match text {
+            "top-left" => Ok(Self::TopLeft),
+            "bottom-right" => Ok(Self::BottomRight),
+            offset => offset.parse().map(Self::Offset).map_err(|_e| WORDS),
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TopLeft => f.write_str("top-left"),
+            Self::BottomRight => f.write_str("bottom-right"),
+            Self::Offset(offset) => offset.fmt(f),
+        }
+    }
+}
+
+/// ```
+/// use regard_kernels::Window;
+/// let near = Window { left: Some(128), right: None };
+/// assert_eq!(("128,inf".parse(), near.to_string()), (Ok(near), "128,inf".to_owned()));
+/// ```
+impl FromStr for Window {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        const WORDS: UnknownWord =
+            UnknownWord { expected: "LEFT,RIGHT as in 128,0, two whole numbers or inf" };
+        let side = |side: &str| match side.trim() {
+            "inf" => Ok(None),
+            n => n.parse().map(Some).map_err(|_e| WORDS),
+        };
+        let (left, right) = text.split_once(',').ok_or(WORDS)?;
+        Ok(Self { left: side(left)?, right: side(right)? })
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (before, side) in [("", self.left), (",", self.right)] {
+            f.write_str(before)?;
+            match side {
+                Some(n) => n.fmt(f)?,
+                None => f.write_str("inf")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stage {
+    /// All stages, in the order of computation.
+    pub const ALL: [Self; 4] = [Self::Raw, Self::Softcapped, Self::Masked, Self::Weights];
+
+    /// Its word.
+    ///
+    /// ```
+    /// use regard_kernels::Stage;
+    /// assert!(Stage::ALL.iter().all(|stage| stage.word().parse() == Ok(*stage)));
+    /// ```
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Softcapped => "softcapped",
+            Self::Masked => "masked",
+            Self::Weights => "weights",
+        }
+    }
+}
+
+impl FromStr for Stage {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        let words = UnknownWord { expected: "raw, softcapped, masked or weights" };
+        Self::ALL.into_iter().find(|stage| stage.word() == text).ok_or(words)
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
