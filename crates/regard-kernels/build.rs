@@ -53,7 +53,7 @@ fn main() -> io::Result<()> {
     let model = codegen_options("relocation-model").pop().unwrap_or_default();
     if matches!(model.as_str(), "ropi" | "rwpi" | "ropi-rwpi") {
         // ROPI: the pointers to functions in `linked.rs` are constants, which hold the addresses that the linker gave. RWPI: an
-        // interrupt finds r9 in use by the naked functions of `simd::int8`.
+        // interrupt finds r9 in use by the naked functions of `arch`.
         writeln!(
             cargo,
             "cargo::error=relocation-model={model} is not supported: constants hold absolute addresses of functions, which \

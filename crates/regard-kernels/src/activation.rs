@@ -1,6 +1,6 @@
 //! Activation functions, in place, element by element: an element's bits depend on nothing but itself.
 
-use crate::simd::{Kernel, Lanes, Map, Simd, dispatch, exp_to_zero};
+use crate::arch::{Kernel, Lanes, Map, Simd, dispatch, exp_to_zero};
 
 /// max(x, 0), in place. NaN stays NaN.
 ///

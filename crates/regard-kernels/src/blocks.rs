@@ -13,7 +13,7 @@
 //! The product n·s is exact in `f32` in the formats with offsets: s has at most 17 significant bits, and n has at most 5. So an
 //! element is rounded once, and has the same bits with or without fused multiply-add.
 
-use crate::simd::{LANES, Panel, Simd, f32_from_f16};
+use crate::arch::{LANES, Panel, Simd, f32_from_f16};
 
 /// A format of quantized weights, by the name that GGUF uses.
 ///
@@ -338,7 +338,7 @@ impl Decode<144> for Q4_0 {
     #[inline(always)]
     fn pair<S: Simd>(simd: S, group: &[u8; 144], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
         let bytes = bytes_at(group, pair * 18 + 2);
-        if S::PICKS {
+        if S::SHAPE.picks {
             return of_nibbles(simd, bytes, values(simd, -8, *scale, None));
         }
         scaled::<S, 8>(simd, both_nibbles(bytes), &[*scale; 2])
@@ -354,7 +354,7 @@ impl Decode<160> for Q4_1 {
     #[inline(always)]
     fn pair<S: Simd>(simd: S, group: &[u8; 160], pair: usize, factors: &Factors) -> [S::V; 2] {
         let (bytes, [scale, offset]) = (bytes_at(group, pair * 20 + 4), factors);
-        if S::PICKS {
+        if S::SHAPE.picks {
             return of_nibbles(simd, bytes, values(simd, 0, *scale, Some(*offset)));
         }
         shifted(simd, both_nibbles(bytes), factors)
@@ -371,7 +371,7 @@ impl Decode<176> for Q5_0 {
     fn pair<S: Simd>(simd: S, group: &[u8; 176], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
         let fifth = simd.fifth_bits(word_at(group, pair * 22 + 2));
         let numbers = with_bits(both_nibbles(bytes_at(group, pair * 22 + 6)), fifth);
-        if S::PICKS {
+        if S::SHAPE.picks {
             let values = [values(simd, -16, *scale, None), values(simd, 0, *scale, None)];
             return of_five_bits(simd, numbers, values);
         }
@@ -399,7 +399,7 @@ impl Decode<192> for Q5_1 {
 /// The elements of a pair of 5-bit numbers with an offset.
 #[inline(always)]
 fn five_bits_shifted<S: Simd>(simd: S, numbers: [u8; PAIR], factors: &Factors) -> [S::V; 2] {
-    if S::PICKS {
+    if S::SHAPE.picks {
         let [scale, offset] = factors;
         let values =
             [values(simd, 0, *scale, Some(*offset)), values(simd, 16, *scale, Some(*offset))];
@@ -424,7 +424,7 @@ impl Decode<144> for Q4K {
     fn pair<S: Simd>(simd: S, block: &[u8; 144], pair: usize, factors: &Factors) -> [S::V; 2] {
         let (at, high) = low_bits(pair);
         let bytes = bytes_at(block, 16 + at);
-        if S::PICKS {
+        if S::SHAPE.picks {
             let ([first, second], [scale, offset]) = (halves(bytes), factors);
             let values = values(simd, 0, *scale, Some(*offset));
             return [simd.pick(values, &first, high), simd.pick(values, &second, high)];

@@ -1,5 +1,5 @@
+use crate::arch::{Kernel, LANES, Simd, dispatch};
 use crate::error::{Error, check_len};
-use crate::simd::{Kernel, LANES, Simd, dispatch};
 
 /// The dot product a·b = Σ aᵢbᵢ.
 ///

@@ -1,7 +1,7 @@
 //! Sums and products element by element: residual connections, biases, gates.
 
+use crate::arch::{Kernel, LANES, Simd, dispatch};
 use crate::error::{Error, check_len};
-use crate::simd::{Kernel, LANES, Simd, dispatch};
 use crate::{Mat, MatMut};
 
 /// x ← x + y, element by element: a residual connection.

@@ -1,4 +1,4 @@
-use crate::simd::{Exp, Kernel, Simd, dispatch};
+use crate::arch::{Exp, Kernel, Simd, dispatch};
 
 /// eˣ of every element, in place: within 1 ULP for every `f32`, subnormal results included.
 ///

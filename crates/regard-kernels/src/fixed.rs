@@ -14,7 +14,7 @@
 //! ```
 
 use crate::dot::{cosine_equal, dot_equal};
-use crate::matmul::matmul_fixed;
+use crate::matmul::matmul_known;
 use crate::{Attention, Error, Mat, MatMut, Stage, Temperature, attention_scratch_len, int8};
 
 /// The dot product a·b, as [`crate::dot`].
@@ -59,7 +59,7 @@ pub fn matmul<const M: usize, const K: usize, const N: usize>(
     a: &[[f32; K]; M],
     b: &[[f32; N]; K],
 ) -> [[f32; N]; M] {
-    matmul_fixed(a, b)
+    matmul_known(a, b)
 }
 
 /// The matrix product A·Bᵀ, as [`crate::matmul_transposed`].
@@ -165,7 +165,7 @@ pub fn attention<
     scratch: &mut [f32; SCRATCH],
 ) -> Result<(), Error> {
     const { assert_scratch(SCRATCH, N_Q, N_K, D_K, D_V) }
-    attention.forward_fixed(q, k, v, out, scratch)
+    attention.forward_known(q, k, v, out, scratch)
 }
 
 /// As [`attention`], with the log-sum-exp of each row's scores, as [`Attention::forward_with_log_sum_exp`].

@@ -24,7 +24,7 @@
 //! queries are. The weights of a block (on AVX2 24 × 256 × 4 bytes = 24 KiB, on AVX-512 36 KiB) stay in
 //! the first- and second-level caches between their computation and their use.
 //!
-//! V is packed only from [`PACK_FROM`] queries on. Below, its rows are read where they lie, apart from a
+//! V is packed only from [`packs_values_from`](crate::arch::Target::packs_values_from) queries on. Below, its rows are read where they lie, apart from a
 //! last panel of less than 16 columns, and so is a V that fits in the cache. One or two queries use
 //! wider tiles, as the scores do.
 //!
@@ -36,27 +36,22 @@
 use core::ops::Range;
 use core::ptr;
 
-use crate::bounds::SeenSum;
-use crate::linked::Visible;
-use crate::online::{Next, OnlineSoftmax, Weigh};
-use crate::scores::{Block, Group, NC, Scores, TileVisitor, for_runs};
-use crate::simd::{
-    Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, gebp, gebp_or_add, pack_columns,
+use crate::arch::{
+    Continue, Kernel, LANES, Panel, Panels, Simd, TARGET, gebp, gebp_or_add, pack_columns,
     panels_at_once,
 };
+use crate::online::{Next, OnlineSoftmax, Weigh};
+use crate::scores::{Block, Group, NC, Scores, TileVisitor, for_runs};
 use crate::softmax::divide;
+use crate::visible::SeenSum;
+use crate::visible::Visible;
 use crate::{Mat, MatMut};
-
-/// The number of queries from which on it pays to pack the values of a tile. A row of V may be a page
-/// away from the next, and then few of its columns find room in the first-level cache. Without a cache
-/// it never pays.
-const PACK_FROM: usize = if cfg!(target_os = "none") { isize::MAX as usize } else { 12 };
 
 /// Panels of values that are packed: all of them, or only the last one if it is not whole.
 pub(crate) const fn packed_values(n_q: usize, d_v: usize) -> usize {
-    if NARROW {
+    if TARGET.in_place {
         0
-    } else if n_q >= PACK_FROM {
+    } else if n_q >= TARGET.packs_values_from {
         d_v.div_ceil(LANES)
     } else {
         (!d_v.is_multiple_of(LANES)) as usize
@@ -82,9 +77,10 @@ impl Kernel for &mut Fused<'_> {
     fn run<S: Simd>(self, simd: S) {
         let Fused { scores, values, out, softmax, whole } = self;
         softmax.clear();
-        let next_keys = if S::NARROW { ptr::null() } else { scores.k.data().as_ptr_range().end };
-        let apart = scores.apart;
-        scores.run(simd, &mut AddValues { values, out, softmax, apart, next_keys });
+        let next_keys =
+            if S::SHAPE.in_place { ptr::null() } else { scores.k.data().as_ptr_range().end };
+        let row_by_row = scores.row_by_row;
+        scores.run(simd, &mut AddValues { values, out, softmax, row_by_row, next_keys });
         if *whole {
             for (i, sum) in softmax.sum.iter().enumerate() {
                 divide(simd, out.row_mut(i), *sum);
@@ -100,7 +96,7 @@ struct AddValues<'o, 'a> {
     softmax: &'o mut OnlineSoftmax<'a>,
     /// On narrow tiers: whether a value is not finite that some query does not see. Then each query is a group of its own, whose
     /// keys are exactly those that it sees by its position.
-    apart: bool,
+    row_by_row: bool,
     /// The address after the keys, where the next head often has its keys.
     next_keys: *const f32,
 }
@@ -131,7 +127,7 @@ impl TileVisitor for AddValues<'_, '_> {
             scores.view().rows_from(group.row - start, group.rows * count)
         };
         match groups {
-            _ if S::NARROW => {
+            _ if S::SHAPE.in_place => {
                 for group in groups.iter().filter(|group| group.first < group.end) {
                     self.add(simd, weights(group, 1), group, visible, 0, 1);
                 }
@@ -194,8 +190,8 @@ impl<'a> AddValues<'_, 'a> {
         let keys = group.end - group.first;
         let weights = weights.block(0, weights.rows(), group.first, keys);
         if group.hides {
-            if S::NARROW {
-                if self.apart {
+            if S::SHAPE.in_place {
+                if self.row_by_row {
                     return visible.add_seen(self.seen_sum(weights, group));
                 }
             } else if !self.values.is_finite(simd) {
@@ -276,7 +272,7 @@ impl<'a> Values<'a> {
         const IN_CACHE: usize = 32 * 1024 / size_of::<f32>();
         let mut values = Self { v, packed: memory, keys: 0..0, finite: None };
         let depth = values.depth();
-        if !NARROW && depth.saturating_mul(v.stride()) <= IN_CACHE {
+        if !TARGET.in_place && depth.saturating_mul(v.stride()) <= IN_CACHE {
             let partial = (!v.cols().is_multiple_of(LANES)) as usize * depth;
             values.packed =
                 core::mem::take(&mut values.packed).get_mut(..partial).unwrap_or_default();
@@ -289,7 +285,7 @@ impl Values<'_> {
     /// A tile begins: packs its values.
     #[inline(always)]
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
-        if !S::NARROW && !self.packed.is_empty() {
+        if !S::SHAPE.in_place && !self.packed.is_empty() {
             let v = self.v.rows_from(keys.start, keys.len());
             let (in_place, depth) = (self.in_place(), self.depth());
             pack_columns(simd, v, in_place * LANES, self.packed, depth);
@@ -314,7 +310,7 @@ impl Values<'_> {
     #[inline(always)]
     fn panels(&self, col: usize, first: usize, keys: usize) -> Panels<'_> {
         let (in_place, depth) =
-            if NARROW { (usize::MAX, 0) } else { (self.in_place(), self.depth()) };
+            if TARGET.in_place { (usize::MAX, 0) } else { (self.in_place(), self.depth()) };
         if col / LANES < in_place {
             Panels::in_place(self.v.block(self.keys.start + first, keys, col, self.v.cols()))
         } else {

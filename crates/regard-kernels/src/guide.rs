@@ -1,7 +1,5 @@
 #![doc = include_str!("guide.md")]
 
-#[cfg(scalar)]
-use crate::int8;
 use crate::microcontroller;
 
 /// The tables of the guide: KiB of RAM, columns, then the most tokens in `f32` and in `i8`, and the most keys. The compiler
@@ -45,26 +43,5 @@ const _: () = {
             more += 8;
         }
         rest = after;
-    }
-};
-
-/// On a microcontroller, the sizes of [`microcontroller`] are those of the target, or those of a core that needs more.
-#[cfg(scalar)]
-const _: () = {
-    let sizes = [0, 1, 3, 4, 6, 7, 16, 33, 256, 300, 5000];
-    let mut i = 0;
-    while i < sizes.len() * sizes.len() {
-        let (n_q, n_k) = (sizes[i % sizes.len()], sizes[i / sizes.len()]);
-        let (d_k, d_v) = (sizes[i % 9], sizes[(i + 1) % 9]);
-        assert!(
-            microcontroller::attention_bytes(n_q, n_k, d_k, d_v)
-                == crate::attention_bytes(n_q, n_k, d_k, d_v)
-        );
-        let (most, bytes) = (
-            microcontroller::int8_attention_bytes(n_q, n_k, d_k, d_v),
-            int8::attention_bytes(n_q, n_k, d_k, d_v),
-        );
-        assert!(if cfg!(dsp) { most == bytes } else { most >= bytes });
-        i += 1;
     }
 };

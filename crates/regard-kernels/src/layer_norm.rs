@@ -1,9 +1,9 @@
 //! Normalization of rows: layer norm and RMS norm.
 
 use crate::MatMut;
+use crate::arch::{Kernel, LANES, Simd, dispatch, sqrt};
 use crate::elementwise::{Zip, zip};
 use crate::error::{Error, check_len};
-use crate::simd::{Kernel, LANES, Simd, dispatch, sqrt};
 
 /// Layer normalization (Ba, Kiros and Hinton 2016) of each row of `x` \[n, d\], in place:
 /// y = (x − mean)/√(variance + ε) · γ + β, with γ and β \[d\].

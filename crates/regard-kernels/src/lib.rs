@@ -1,14 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
-#![deny(unsafe_code)] // `simd` alone allows it, block by block
+#![deny(unsafe_code)] // `arch` alone allows it, block by block
 
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
 mod activation;
+mod arch;
 mod attention;
 mod blocks;
-mod bounds;
 mod dot;
 mod elementwise;
 mod error;
@@ -27,17 +27,19 @@ mod online;
 mod packed;
 mod packed_half;
 mod partial;
+mod peak;
 mod position;
 mod quantized;
 mod rotary;
 mod scores;
-mod simd;
 mod softmax;
 mod temperature;
 mod view;
+mod visible;
 mod words;
 
 pub use self::activation::{gelu, gelu_tanh, relu, silu, tanh};
+pub use self::arch::{Tier, f32_from_f16};
 pub use self::attention::{Attention, Stage, attention_bytes, attention_scratch_len};
 pub use self::blocks::Quantization;
 pub use self::dot::{cosine_similarity, dot, norm};
@@ -50,10 +52,10 @@ pub use self::matmul::{matmul, matmul_transposed};
 pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
 pub use self::packed_half::{Half, PackedHalf, matmul_packed_half};
 pub use self::partial::{CHUNK_KEYS, Partial, TILE_KEYS, merge_finished};
+pub use self::peak::{multiply_add_rounds, read_all};
 pub use self::position::{Position, Window};
 pub use self::quantized::{Quantized, quantized_scratch_len};
 pub use self::rotary::{Pairing, rotate};
-pub use self::simd::{Tier, f32_from_f16, multiply_add_rounds, read_all};
 pub use self::softmax::{softmax, softmax_rows, softmax_with_log_sum_exp};
 pub use self::temperature::Temperature;
 pub use self::view::{Mat, MatMut};

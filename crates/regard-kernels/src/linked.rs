@@ -7,7 +7,7 @@
 //! [`Mask::NONE`](crate::Mask::NONE) stores none. The linker drops the functions that no pointer reaches. This file holds
 //! all of these pointers, and nothing outside of it calls through one.
 //!
-//! Where the CPU has vectors ([`NARROW`] is false), flash is plentiful and calls are dear: the
+//! Where the CPU has vectors ([`links_parts`](crate::arch::Target::links_parts) is false), flash is plentiful and calls are dear: the
 //! pointers are ignored, and the functions they point to are inlined.
 //!
 //! Run-time checks in place of the pointers take more flash, because the compiler does not see in every place that a check
@@ -17,9 +17,9 @@
 use core::ops::Range;
 
 use crate::Mat;
-use crate::bounds::{Bounds, MaskParts, SeenSum};
+use crate::arch::{Kernel, Simd, TARGET, all_finite, dispatch};
 use crate::error::Error;
-use crate::simd::{Kernel, NARROW, Simd, all_finite, dispatch};
+use crate::visible::{MaskParts, SeenSum, Visible};
 
 /// Something done to a row of scores.
 pub(crate) trait RowStep: Copy {
@@ -50,7 +50,7 @@ impl<T: RowStep> Linked<T> {
 
     #[inline(always)]
     pub(crate) fn apply<S: Simd>(self, simd: S, scores: &mut [f32]) {
-        if S::NARROW {
+        if TARGET.links_parts {
             (self.code)(self.step, scores);
         } else {
             self.step.apply(simd, scores);
@@ -69,12 +69,12 @@ pub(crate) struct MaskCode {
 
 /// The functions that are called for its rows.
 #[derive(Debug)]
-pub(crate) struct BoundsCode {
-    range: fn(&Bounds<'_>, usize) -> Range<usize>,
+pub(crate) struct RowCode {
+    range: fn(&Visible<'_>, usize) -> Range<usize>,
     is_finite: fn(&Mat<'_>, Range<usize>) -> bool,
     /// Adds biases, and hides the keys that are hidden by tensors or come before the range.
-    apply: fn(&Bounds<'_>, usize, usize, &mut [f32]),
-    add_seen: fn(&Bounds<'_>, SeenSum<'_, '_>),
+    apply: fn(&Visible<'_>, usize, usize, &mut [f32]),
+    add_seen: fn(&Visible<'_>, SeenSum<'_, '_>),
 }
 
 /// The causal mask alone.
@@ -83,15 +83,16 @@ pub(crate) static CAUSAL: MaskCode = MaskCode { check: |_, _, _| Ok(()), visible
 /// Inlined where the compiler knows the mask.
 #[inline(always)]
 fn causal<'a>(parts: &MaskParts<'a>, n_q: usize, n_k: usize) -> Visible<'a> {
-    let mut bounds = Bounds::unbounded(n_k);
+    let mut visible = Visible::unbounded(n_k);
     if let Some(position) = parts.causal {
-        bounds.hide_after(position, n_q);
+        visible.hide_after(position, n_q);
     }
-    Visible { bounds, link: Some(&CAUSAL_BOUNDS) }
+    visible.link = Some(&CAUSAL_ROWS);
+    visible
 }
 
-static CAUSAL_BOUNDS: BoundsCode = BoundsCode {
-    range: |bounds, i| bounds.causal_range(i),
+static CAUSAL_ROWS: RowCode = RowCode {
+    range: |visible, i| visible.causal_range(i),
     is_finite,
     apply: |_, _, _, _| {},
     add_seen: |_, _| {},
@@ -101,16 +102,16 @@ static CAUSAL_BOUNDS: BoundsCode = BoundsCode {
 pub(crate) static POSITIONS: MaskCode = MaskCode {
     check: |parts, n_q, n_k| positions(parts).check(n_q, n_k),
     visible: |parts, n_q, n_k| {
-        let bounds = Bounds::new(&positions(parts), n_q, n_k);
-        Visible { bounds, link: Some(&POSITION_BOUNDS) }
+        let visible = Visible::by_parts(&positions(parts), n_q, n_k);
+        Visible { link: Some(&POSITION_ROWS), ..visible }
     },
     rank: 1,
 };
 
-static POSITION_BOUNDS: BoundsCode = BoundsCode {
-    range: |bounds, i| bounds.range(i),
+static POSITION_ROWS: RowCode = RowCode {
+    range: |visible, i| visible.range_by_parts(i),
     is_finite,
-    apply: |bounds, i, key, scores| hide_before(&bounds.range(i), key, scores),
+    apply: |visible, i, key, scores| hide_before(&visible.range_by_parts(i), key, scores),
     add_seen: |_, _| {},
 };
 
@@ -121,14 +122,14 @@ pub(crate) static TENSORS: MaskCode = MaskCode {
     rank: 2,
 };
 
-static TENSOR_BOUNDS: BoundsCode = BoundsCode {
-    range: |bounds, i| bounds.range(i),
+static TENSOR_ROWS: RowCode = RowCode {
+    range: |visible, i| visible.range_by_parts(i),
     is_finite,
-    apply: |bounds, i, key, scores| {
-        bounds.apply_tensors(i, key, scores);
-        hide_before(&bounds.range(i), key, scores);
+    apply: |visible, i, key, scores| {
+        visible.apply_tensors(i, key, scores);
+        hide_before(&visible.range_by_parts(i), key, scores);
     },
-    add_seen: |bounds, sum| dispatch(AddSeen(bounds, sum)),
+    add_seen: |visible, sum| dispatch(AddSeen(visible, sum)),
 };
 
 /// Hides the keys before `range` from scores for the keys from `key` on.
@@ -149,7 +150,7 @@ fn is_finite(m: &Mat<'_>, rows: Range<usize>) -> bool {
     })
 }
 
-struct AddSeen<'b, 's, 'o>(&'b Bounds<'b>, SeenSum<'s, 'o>);
+struct AddSeen<'b, 's, 'o>(&'b Visible<'b>, SeenSum<'s, 'o>);
 
 impl Kernel for AddSeen<'_, '_, '_> {
     type Output = ();
@@ -178,7 +179,7 @@ pub(crate) const fn join(link: MaskLink, code: &'static MaskCode) -> &'static Ma
 /// or evaluates `$none` if there is none.
 macro_rules! call {
     ($code:expr, $field:ident, $function:path, ($($argument:expr),*), none: $none:expr) => {
-        if !NARROW {
+        if !TARGET.links_parts {
             $function($($argument),*)
         } else if let Some(code) = $code {
             (code.$field)($($argument),*)
@@ -201,36 +202,28 @@ pub(crate) fn check(
     call!(link, check, MaskParts::check, (parts, n_q, n_k), none: Ok(()))
 }
 
-/// [`Bounds`], whose functions are reached through a [`MaskLink`]: which keys each query may see.
-#[derive(Clone, Copy)]
-pub(crate) struct Visible<'a> {
-    bounds: Bounds<'a>,
-    link: Option<&'static BoundsCode>,
-}
-
 impl<'a> Visible<'a> {
     #[inline]
     pub(crate) fn new(parts: &MaskParts<'a>, link: MaskLink, n_q: usize, n_k: usize) -> Self {
         call!(link, visible, Self::masked, (parts, n_q, n_k),
-            none: Self { bounds: Bounds::unbounded(n_k), link: None })
+            none: Self::unbounded(n_k))
     }
 
     fn masked(parts: &MaskParts<'a>, n_q: usize, n_k: usize) -> Self {
-        Self { bounds: Bounds::new(parts, n_q, n_k), link: Some(&TENSOR_BOUNDS) }
+        Self { link: Some(&TENSOR_ROWS), ..Self::by_parts(parts, n_q, n_k) }
     }
 
     /// The same for those of the keys that are in `keys`, which begin with a tile: so a causal mask hides none before them.
     pub(crate) fn within(mut self, keys: Range<usize>) -> Self {
-        self.bounds = self.bounds.within(keys);
-        self.link = self.link.or(Some(&POSITION_BOUNDS));
+        self = self.only(keys);
+        self.link = self.link.or(Some(&POSITION_ROWS));
         self
     }
 
     /// The keys that query `i` may see by its position alone. Neither end falls as `i` grows.
     #[inline]
     pub(crate) fn range(&self, i: usize) -> Range<usize> {
-        let Self { bounds, link } = self;
-        call!(link, range, Bounds::range, (bounds, i), none: 0..bounds.end())
+        call!(self.link, range, Self::range_by_parts, (self, i), none: 0..self.end())
     }
 
     /// The keys that `rows` queries from `i` on may see by their positions: at least one of them, and all of them.
@@ -240,47 +233,25 @@ impl<'a> Visible<'a> {
         (first.start..last.end.max(first.start), last.start..first.end)
     }
 
-    /// Whether query `i` may see `key`.
-    pub(crate) fn sees(&self, i: usize, key: usize) -> bool {
-        self.bounds.sees(i, key)
-    }
-
     /// Whether one of `keys` may be hidden from queries that all see `seen` by their positions: `false` is certain, `true` is not.
     #[inline]
     pub(crate) const fn may_hide(&self, seen: &Range<usize>, keys: &Range<usize>) -> bool {
-        self.bounds.has_tensors() || seen.start > keys.start || seen.end < keys.end
+        self.has_tensors() || seen.start > keys.start || seen.end < keys.end
     }
 
     /// Adds the biases to the scores of query `i` for the keys from `key` on, and sets those of hidden
     /// keys to −∞.
     #[inline(always)]
     pub(crate) fn apply<S: Simd>(&self, simd: S, i: usize, key: usize, scores: &mut [f32]) {
-        let Self { bounds, link } = self;
-        if !NARROW {
-            bounds.apply_with(simd, i, key, scores);
+        if !TARGET.links_parts {
+            self.apply_with(simd, i, key, scores);
             return;
         }
-        if let Some(code) = link {
-            (code.apply)(bounds, i, key, scores);
+        if let Some(code) = self.link {
+            (code.apply)(self, i, key, scores);
         }
         let seen = self.range(i).end.saturating_sub(key);
         scores.get_mut(seen..).unwrap_or_default().fill(f32::NEG_INFINITY);
-    }
-
-    /// Whether [`apply`](Self::apply) does more than to hide keys by position.
-    pub(crate) fn changes_scores(&self) -> bool {
-        self.link.is_some() && self.bounds.changes_scores()
-    }
-
-    /// Asks for the memory that [`apply`](Self::apply) reads.
-    #[inline(always)]
-    pub(crate) fn prefetch<S: Simd>(&self, simd: S, i: usize, key: usize, keys: usize) {
-        self.bounds.prefetch(simd, i, key, keys);
-    }
-
-    /// Which keys the boolean mask shows to query `i`.
-    pub(crate) fn allowed(&self, i: usize) -> Option<&'a [bool]> {
-        self.bounds.allowed(i)
     }
 
     /// On narrow tiers: whether one of the `values` that one of `rows` queries sees may be hidden from another, and one of them
@@ -297,7 +268,7 @@ impl<'a> Visible<'a> {
     #[inline(always)]
     pub(crate) fn add_seen(&self, sum: SeenSum<'_, '_>) {
         if let Some(code) = self.link {
-            (code.add_seen)(&self.bounds, sum);
+            (code.add_seen)(self, sum);
         }
     }
 }

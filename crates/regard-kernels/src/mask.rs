@@ -1,8 +1,8 @@
 use core::ops::Range;
 
-use crate::bounds::MaskParts;
 use crate::error::Error;
-use crate::linked::{self, CAUSAL, MaskLink, POSITIONS, TENSORS, Visible, join};
+use crate::linked::{self, CAUSAL, MaskLink, POSITIONS, TENSORS, join};
+use crate::visible::{MaskParts, Visible};
 use crate::{Mat, Position, Window};
 
 /// Which keys each query may see: a value, composed from parts. A key is seen if every part allows it.

@@ -1,11 +1,11 @@
 use core::ops::Range;
 
-use crate::error::{Error, check_shape};
-use crate::simd::{
-    Ahead, Continue, Epilogue, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, gebp,
+use crate::arch::{
+    Ahead, Continue, Epilogue, Kernel, LANES, Panel, Panels, Set, Simd, TARGET, dispatch, gebp,
     matmul_by_4, matmul_by_8, matmul_by_16, next_groups, pack_columns, pack_transposed,
     panels_at_once,
 };
+use crate::error::{Error, check_shape};
 use crate::{Mat, MatMut};
 
 /// The matrix product A·B into `out`: \[m, k\] · \[k, n\] = \[m, n\].
@@ -54,15 +54,15 @@ pub fn matmul_transposed(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), 
 
 /// A·B of sizes that the compiler knows, without the cost of finding out at run time.
 #[inline]
-pub(crate) fn matmul_fixed<const M: usize, const K: usize, const N: usize>(
+pub(crate) fn matmul_known<const M: usize, const K: usize, const N: usize>(
     a: &[[f32; K]; M],
     b: &[[f32; N]; K],
 ) -> [[f32; N]; M] {
     // The compiler knows N, and keeps one of these.
     match N {
-        4 if !NARROW => matmul_by_4(a, b),
-        8 if !NARROW => matmul_by_8(a, b),
-        _ if N.is_multiple_of(LANES) && N <= NEAR && !NARROW => matmul_by_16(a, b),
+        4 if TARGET.knows_shapes => matmul_by_4(a, b),
+        8 if TARGET.knows_shapes => matmul_by_8(a, b),
+        _ if N.is_multiple_of(LANES) && N <= NEAR && TARGET.knows_shapes => matmul_by_16(a, b),
         _ => {
             let mut out = [[0.0; N]; M];
             dispatch(Matmul {
@@ -78,14 +78,14 @@ pub(crate) fn matmul_fixed<const M: usize, const K: usize, const N: usize>(
 }
 
 /// Rows of panels that are packed at a time. A large product takes 256 KiB. The memory is cleared in every call, so that a smaller
-/// product takes less. Without a cache, only the stack counts.
-const LARGE: usize = if cfg!(target_os = "none") { 32 } else { 4096 };
-const MEDIUM: usize = if cfg!(target_os = "none") { LARGE } else { 1024 };
-const SMALL: usize = if cfg!(target_os = "none") { LARGE } else { 64 };
+/// product takes less.
+const SMALL: usize = TARGET.panel_rows[0];
+const MEDIUM: usize = TARGET.panel_rows[1];
+const LARGE: usize = TARGET.panel_rows[2];
 /// A product is large if it has more multiply-adds than this, in blocks of 16.
 const MANY: usize = 1 << 20;
 /// A block of B has at least so many panels beside each other, which lie together in a row of B.
-const WIDTH: usize = if cfg!(target_os = "none") { 1 } else { 4 };
+const WIDTH: usize = TARGET.panels_side_by_side;
 /// The elements of A's blocks: as many as those of B's blocks.
 const A_BLOCK: usize = LARGE * LANES;
 /// B is read where it lies if its rows are at most this many elements apart.
@@ -111,7 +111,7 @@ impl Kernel for Matmul<'_> {
             return; // a product without numbers may have any number of columns
         }
         let mut first = 0;
-        if S::NARROW {
+        if S::SHAPE.in_place {
             let panels =
                 if self.transposed { Panels::transposed(self.b) } else { Panels::in_place(self.b) };
             gebp::<S, Set>(simd, self.a, panels, &mut self.out, 0, 1, 1);
@@ -167,7 +167,7 @@ impl<const ROOM: usize> Kernel for MatmulByPanels<'_, ROOM> {
         // Blocks of as equal lengths as possible, but never of 0.
         let blocks = depth.div_ceil(ROOM / WIDTH.min(count).max(1)).max(1);
         let kc = depth.div_ceil(blocks).max(1);
-        let (width, mc) = (ROOM / kc, (A_BLOCK / kc).next_multiple_of(S::MR));
+        let (width, mc) = (ROOM / kc, (A_BLOCK / kc).next_multiple_of(S::SHAPE.rows));
         for start in (first..matmul.columns).step_by(width * LANES) {
             // At least once, so that a product over no column at all is written as zeros.
             for t in (0..depth.max(1)).step_by(kc) {
@@ -236,8 +236,11 @@ pub(crate) fn gebp_rows<S: Simd, F: Epilogue>(
     col: usize,
 ) {
     // A narrow tier reads the columns of B by one stride, which leads from panel to panel only where B is not packed.
-    let at_once =
-        if S::NARROW { 1 } else { panels_at_once::<S>(next_groups::<S>(a.rows()).0.max(1)) };
+    let at_once = if S::SHAPE.in_place {
+        1
+    } else {
+        panels_at_once::<S>(next_groups::<S>(a.rows()).0.max(1))
+    };
     let at_once = at_once.max(1); // or `step_by` could panic
     for first in (0..panels).step_by(at_once) {
         let panels = at_once.min(panels - first);
@@ -246,7 +249,7 @@ pub(crate) fn gebp_rows<S: Simd, F: Epilogue>(
         while row < a.rows() {
             let (size, count) = next_groups::<S>(a.rows() - row);
             let (a, out) = (a.rows_from(row, size * count), &mut out.rows_from(row));
-            if S::READS_AHEAD && F::AHEAD && first == 0 {
+            if S::SHAPE.reads_ahead && F::AHEAD && first == 0 {
                 gebp::<S, F>(simd, a, b, out, col, size, panels);
             } else {
                 gebp::<S, F::Near>(simd, a, b, out, col, size, panels);

@@ -19,13 +19,14 @@ use core::f32::consts::LOG2_E;
 use core::hint::black_box;
 use core::ops::Range;
 
-use crate::linked::{Linked, Visible};
+use crate::arch::{Exp2ToZero, Kernel, LANES, Simd, max_lanes};
+use crate::linked::Linked;
 use crate::scores::Group;
-use crate::simd::{Exp2ToZero, Kernel, LANES, Simd};
 use crate::softmax::{
     Weigher, exp2_one, exp2_row, log_sum_exp, reduce_add_each, reduce_max_each, scale_row,
     weigh_each,
 };
+use crate::visible::Visible;
 use crate::{MatMut, Temperature};
 
 /// The reference of a row stays as it is until a weight would exceed 2 to this power. Values from 2¹²⁴
@@ -157,13 +158,13 @@ impl Kernel for Weigh<'_, '_, '_> {
     type Output = ();
 
     /// In two passes, because a row's weights wait for its maximum: the maxima of many rows are computed
-    /// side by side, and so are the weights of [`Simd::ROWS`]. In one pass, row by row, where code is counted.
+    /// side by side, and so are the weights of [`Shape::side_by_side`]. In one pass, row by row, where code is counted.
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         // A group that sees nothing of the tile leaves the sums of its rows as they are: at −0, if it has seen no key.
         let groups = self.groups;
         let groups = || groups.iter().filter(|group| group.first < group.end);
-        if S::NARROW {
+        if S::SHAPE.in_place {
             for group in groups() {
                 for row in group.row..group.row + group.rows {
                     let seen = self.seen(group, row);
@@ -197,7 +198,7 @@ macro_rules! for_rows {
         for_rows!(@ $simd, $row, end, $count, 1, $each);
     }};
     (@ $simd:ident, $row:ident, $end:ident, $count:ident, $rows:literal, $each:expr) => {
-        while $rows <= $simd::ROWS && $rows <= $end - $row {
+        while $rows <= $simd::SHAPE.side_by_side && $rows <= $end - $row {
             const $count: usize = $rows;
             $each;
             $row += $rows;
@@ -238,7 +239,7 @@ impl Weigh<'_, '_, '_> {
     fn update_references<S: Simd, const R: usize>(&mut self, simd: S, group: &Group, row: usize) {
         let mut lanes = [simd.splat(f32::NEG_INFINITY); R];
         for (lanes, scores) in lanes.iter_mut().zip(self.scores::<S, R>(simd, group, row, false)) {
-            *lanes = simd.max_lanes(scores);
+            *lanes = max_lanes(simd, scores);
         }
         for (row, max) in (row..).zip(reduce_max_each(simd, lanes)) {
             let OnlineSoftmax { weighting, max: references, sum } = &mut *self.softmax;

@@ -2,11 +2,11 @@
 
 use core::ops::Range;
 
-use crate::error::{Error, check_len, check_shape};
-use crate::matmul::gebp_rows;
-use crate::simd::{
+use crate::arch::{
     Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, pack_columns, pack_transposed,
 };
+use crate::error::{Error, check_len, check_shape};
+use crate::matmul::gebp_rows;
 use crate::{Mat, MatMut};
 
 /// The elements that a `rows` × `cols` matrix takes as [`Packed`]: its columns are filled up to a multiple of 16.
@@ -205,7 +205,7 @@ impl Kernel for PackedMatmul<'_> {
     fn run<S: Simd>(mut self, simd: S) {
         let (rows, depth) = self.a.shape();
         // A narrow tier reads B row by row, however long its columns are, and its tiles do not go on where others ended.
-        let most = if S::NARROW && !self.add { depth.max(1) } else { sum_steps(depth) };
+        let most = if S::SHAPE.in_place && !self.add { depth.max(1) } else { sum_steps(depth) };
         let rows = if self.b.cols == 0 { 0 } else { rows }; // however many rows of nothing there are
         for row in (0..rows).step_by(MC) {
             let rows = row..rows.min(row + MC);
@@ -227,7 +227,7 @@ impl PackedMatmul<'_> {
         let count = self.b.cols.div_ceil(LANES);
         if self.add {
             gebp_rows::<S, Add>(simd, a, panels, count, &mut out, 0);
-        } else if S::NARROW || steps.start == 0 {
+        } else if S::SHAPE.in_place || steps.start == 0 {
             gebp_rows::<S, Set>(simd, a, panels, count, &mut out, 0);
         } else {
             gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, 0);

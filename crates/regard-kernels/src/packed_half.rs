@@ -2,14 +2,14 @@
 //! registers.
 //!
 //! A row that continues a text is multiplied by every weight of a model once, so its time is that of reading the weights.
-//! The loop is that of `simd::tile`, with a wider load; the sums, their order and their bits are the same as those of
+//! The loop is that of `arch::generic::tile`, with a wider load; the sums, their order and their bits are the same as those of
 //! [`matmul_packed`](crate::matmul_packed) with the same numbers in `f32`.
 
 use core::ops::Range;
 
+use crate::arch::{Kernel, LANES, Simd, dispatch};
 use crate::error::{Error, check_len, check_shape};
 use crate::packed::{packed_len, sum_steps};
-use crate::simd::{Kernel, LANES, Simd, dispatch};
 use crate::{Mat, MatMut};
 
 /// A 16-bit floating-point type.
@@ -140,9 +140,9 @@ impl<L: Load> Kernel for Rows<'_, L> {
         let mut row = 0;
         while row < rows {
             // A core without vectors has registers for one row and one panel.
-            let count = if S::NARROW { 1 } else { (rows - row).min(4) };
+            let count = if S::SHAPE.in_place { 1 } else { (rows - row).min(4) };
             match count {
-                1 if S::NARROW => self.columns::<S, 1, 1>(simd, row),
+                1 if S::SHAPE.in_place => self.columns::<S, 1, 1>(simd, row),
                 1 => self.columns::<S, 1, 4>(simd, row),
                 2 => self.columns::<S, 2, 2>(simd, row),
                 3 => self.columns::<S, 3, 2>(simd, row),
@@ -244,7 +244,7 @@ fn chains<S: Simd, L: Load, const R: usize, const P: usize>(
             let lanes = widen.load(simd, bits);
             for (row, sums) in rows.iter().zip(&mut sums) {
                 if let (Some(x), Some(sum)) = (row.get(t), sums.get_mut(p)) {
-                    *sum = simd.mul_add_block(*x, lanes, *sum);
+                    *sum = simd.mul_add(simd.splat(*x), lanes, *sum);
                 }
             }
         }

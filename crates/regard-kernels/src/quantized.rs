@@ -19,11 +19,11 @@
 
 use core::marker::PhantomData;
 
+use crate::arch::{Kernel, LANES, Panel, Simd, dispatch};
 use crate::blocks::{
     Decode, GROUP, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Quantization, decode,
 };
 use crate::error::{Error, check_len, check_shape};
-use crate::simd::{Kernel, LANES, Panel, Simd, dispatch};
 use crate::{Mat, MatMut};
 
 /// A quantized matrix W \[rows, columns\], whose rows are whole blocks.
@@ -248,14 +248,14 @@ fn add_tiles<S: Simd>(
             }
         };
     }
-    let most = if S::PANELS > 1 { 6 } else { 3 };
+    let most = if S::SHAPE.panels > 1 { 6 } else { 3 };
     let mut row = 0;
     while row < sums.len() {
         // As few tiles as possible, of as equal sizes as possible.
         let rows = sums.len() - row;
         let size = rows.div_ceil(rows.div_ceil(most));
         let (x, sums) = (x.rows_from(row, size), sums.get_mut(row..).unwrap_or_default());
-        if S::PANELS > 1 {
+        if S::SHAPE.panels > 1 {
             tile!(x, sums, size, (1, 8)(2, 4)(3, 4)(4, 4)(5, 4)(6, 4));
         } else {
             tile!(x, sums, size, (1, 4)(2, 2)(3, 2));

@@ -1,7 +1,7 @@
 //! Rotary position embedding.
 
+use crate::arch::{Kernel, LANES, Simd, dispatch, one_by_one};
 use crate::error::{Error, check_shape};
-use crate::simd::{Kernel, LANES, Simd, dispatch, one_by_one};
 use crate::{Mat, MatMut};
 
 /// Which two elements of a query or key rotary position embedding turns together.

@@ -38,20 +38,20 @@
 use core::ops::Range;
 
 use crate::activation::Capped;
-use crate::linked::{Linked, RowStep, Visible};
-use crate::simd::{
-    LANES, MR, NARROW, Panel, Panels, Set, Simd, gebp, gemv, next_groups, pack_transposed,
+use crate::arch::{
+    LANES, MR, Panel, Panels, Set, Simd, TARGET, gebp, gemv, next_groups, pack_transposed,
     panels_at_once,
 };
+use crate::linked::{Linked, RowStep};
 use crate::softmax::scale_row;
+use crate::visible::Visible;
 use crate::{Mat, MatMut, TILE_KEYS};
 
 /// Keys a tile. The maximum and the sum of a row are updated once a tile: with 64 keys the kernels
 /// reached 73 % of the FMA peak, with 256 they reach 81 %.
 pub(crate) const NC: usize = TILE_KEYS;
-/// The most queries a block, on any tier: they meet a panel of keys, then one of values, while it is in
-/// the first-level cache. Where there is no cache, a block is one group, because only its memory counts.
-pub(crate) const MC: usize = if NARROW || cfg!(target_os = "none") { MR } else { 36 };
+/// The most queries a block, on any tier.
+pub(crate) const MC: usize = TARGET.queries;
 
 /// Computes the scores tile by tile.
 pub(crate) struct Scores<'a> {
@@ -63,7 +63,7 @@ pub(crate) struct Scores<'a> {
     pub(crate) steps: Option<Linked<Steps>>,
     pub(crate) visible: &'a Visible<'a>,
     /// Whether each query is a block of its own, whose keys are exactly those that it sees by its position.
-    pub(crate) apart: bool,
+    pub(crate) row_by_row: bool,
     /// The tile's keys, transposed: a panel of d_k rows for every 16 keys.
     pub(crate) panels: &'a mut [Panel],
     /// The scores of a block of queries, in whole panels.
@@ -168,11 +168,11 @@ impl Scores<'_> {
         let mut start = seen.start / NC * NC;
         while start < seen.end {
             let keys = start..(start + NC).min(n_k);
-            if n_q > 1 && !S::NARROW {
+            if n_q > 1 && !S::SHAPE.in_place {
                 self.pack(simd, start, &intersect(&keys, &seen));
             }
             visitor.begin(simd, keys.clone());
-            let most = if self.apart { 1 } else { MC.min(S::QUERIES) };
+            let most = if self.row_by_row { 1 } else { MC.min(S::SHAPE.queries) };
             let mut row = 0;
             while row < n_q {
                 self.block(simd, row, most.min(n_q - row), &keys, visitor);
@@ -237,7 +237,7 @@ impl Scores<'_> {
             if MC == MR { groups.as_slice() } else { groups.get(..count).unwrap_or_default() };
         // The dot products.
         match groups {
-            _ if S::NARROW => {
+            _ if S::SHAPE.in_place => {
                 for group in groups {
                     self.multiply_in_place(simd, row, keys.start, group);
                 }
@@ -255,7 +255,11 @@ impl Scores<'_> {
             [] => {}
         }
         for group in groups {
-            if V::HIDES && S::NARROW && self.steps.is_none() && !self.visible.changes_scores() {
+            if V::HIDES
+                && S::SHAPE.in_place
+                && self.steps.is_none()
+                && !self.visible.changes_scores()
+            {
                 continue;
             }
             self.mask(simd, row, keys.start, group);
@@ -316,7 +320,7 @@ impl Scores<'_> {
         }
         for row in group.row..group.row + group.rows {
             let scores = self.tile.row_mut(row - block).get_mut(lanes.clone()).unwrap_or_default();
-            if !S::NARROW {
+            if !S::SHAPE.in_place {
                 self.visible.prefetch(simd, row + MR, start + lanes.start, lanes.len());
             }
             if let Some(steps) = self.steps {

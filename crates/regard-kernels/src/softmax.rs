@@ -1,8 +1,9 @@
 use core::f32::consts::LOG2_E;
 
-#[cfg(helium)]
-use crate::simd::scale_plus_zero;
-use crate::simd::{Distance, Exp2ToZero, ExpToZero, Kernel, Lanes, Map, Panel, Simd, dispatch};
+use crate::arch::{
+    Distance, Exp2ToZero, ExpToZero, Kernel, Lanes, Map, Panel, Simd, dispatch, map_add, max_lanes,
+    scale_plus_zero, shared,
+};
 use crate::{MatMut, Temperature};
 
 /// Softmax in place, xᵢ ← e^((xᵢ − max)/T) / Σⱼ e^((xⱼ − max)/T).
@@ -65,7 +66,7 @@ impl Kernel for SoftmaxRows<'_> {
         const SIDE_BY_SIDE: usize = 4;
         let Self(mut x, temperature) = self;
         let mut row = 0;
-        if S::ROWS == SIDE_BY_SIDE && x.cols() <= SHORT {
+        if S::SHAPE.side_by_side == SIDE_BY_SIDE && x.cols() <= SHORT {
             while row + SIDE_BY_SIDE <= x.filled_rows() {
                 softmax_each::<S, SIDE_BY_SIDE>(simd, x.rows_mut(row), temperature);
                 row += SIDE_BY_SIDE;
@@ -95,7 +96,7 @@ pub(crate) fn softmax_row<S: Simd>(
     row: &mut [f32],
     temperature: Temperature,
 ) -> (f32, f32) {
-    if S::NARROW {
+    if S::SHAPE.in_place {
         softmax_narrow(simd, row, temperature)
     } else {
         let [result] = softmax_each(simd, [row], temperature);
@@ -127,7 +128,7 @@ fn softmax_each<S: Simd, const R: usize>(
     for (r, row) in rows.iter_mut().enumerate() {
         temperature.prepare(row);
         (blocks[r], rests[r]) = row.as_chunks_mut();
-        lanes[r] = simd.max_lanes(blocks[r]);
+        lanes[r] = max_lanes(simd, blocks[r]);
         if !rests[r].is_empty() {
             lanes[r] = simd.max(simd.load_or(rests[r], f32::NEG_INFINITY), lanes[r]);
         }
@@ -164,9 +165,9 @@ pub(crate) fn weigh_each<S: Simd, F: Map, const R: usize>(
     if R == 1 || weighers.iter().any(|weigher| weigher.limit) {
         for ((row, weigher), sum) in rows.into_iter().zip(weighers).zip(&mut sums) {
             *sum = if weigher.limit {
-                simd.map_add(row, &weigher.limit(), *sum)
+                map_add(simd, row, &weigher.limit(), *sum)
             } else {
-                simd.map_add(row, &f(weigher.distance), *sum)
+                map_add(simd, row, &f(weigher.distance), *sum)
             };
         }
         return sums;
@@ -303,9 +304,8 @@ pub(crate) fn exp2_one<S: Simd>(
     weight
 }
 
+shared! { inline(always),
 /// Scores ← 2^((score − max)·factor). On bare metal a function of its own, because the code of each call would add up.
-#[cfg_attr(target_os = "none", inline(never))]
-#[cfg_attr(not(target_os = "none"), inline(always))]
 pub(crate) fn exp2_row<S: Simd>(
     simd: S,
     row: &mut [f32],
@@ -314,6 +314,7 @@ pub(crate) fn exp2_row<S: Simd>(
     temperature: Temperature,
 ) {
     Weigher::new(max, factor, temperature).exp2_row(simd, row);
+}
 }
 
 /// The share of all weight that the keys have beside an attention sink with the score `sink`. `sum` is
@@ -394,13 +395,12 @@ impl Map for Divide {
         if self.none { zero } else { lanes.add(lanes.mul(x, lanes.splat(self.reciprocal)), zero) }
     }
 
-    #[cfg(helium)]
     #[inline(always)]
-    fn each<L: Lanes<V = f32>>(&self, _: L, row: &mut [f32]) {
+    fn each<L: Lanes<V = f32>>(&self, lane: L, row: &mut [f32]) {
         if self.none {
             row.fill(0.0);
         } else {
-            scale_plus_zero(row, self.reciprocal);
+            scale_plus_zero(lane, row, self.reciprocal);
         }
     }
 }

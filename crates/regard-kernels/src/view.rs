@@ -1,6 +1,7 @@
 //! Borrowed, strided, row-major matrices. Nothing here can panic: a part that does not exist is empty.
 
 use crate::Error;
+use crate::arch::shared;
 
 /// A borrowed row-major matrix: row `i` is `data[i·stride ..][..cols]`.
 ///
@@ -127,20 +128,19 @@ impl<'a, T> Mat<'a, T> {
     }
 }
 
+shared! { inline,
 /// [`Mat::row`]. On bare metal a function of its own, as the code of each call would add up; and by value, so that views whose
 /// address nobody takes can stay in registers, and what the compiler knows of them is not forgotten.
-#[cfg_attr(target_os = "none", inline(never))]
-#[cfg_attr(not(target_os = "none"), inline)]
 fn row_of<T>(m: Mat<'_, T>, i: usize) -> &[T] {
     if i >= m.rows || m.cols == 0 {
         return &[];
     }
     m.data.get(i * m.stride..).and_then(|d| d.get(..m.cols)).unwrap_or_default()
 }
+}
 
+shared! { inline,
 /// [`Mat::block`], as [`row_of`].
-#[cfg_attr(target_os = "none", inline(never))]
-#[cfg_attr(not(target_os = "none"), inline)]
 fn block_of<T>(m: Mat<'_, T>, row: usize, rows: usize, col: usize, cols: usize) -> Mat<'_, T> {
     let rows = rows.min(m.rows.saturating_sub(row));
     let cols = cols.min(m.cols.saturating_sub(col));
@@ -150,6 +150,7 @@ fn block_of<T>(m: Mat<'_, T>, row: usize, rows: usize, col: usize, cols: usize) 
     }
     let data = m.data.get(row * m.stride + col..).unwrap_or_default();
     Mat { data, rows, cols, stride: m.stride }
+}
 }
 
 impl<'a, T, const R: usize, const C: usize> From<&'a [[T; C]; R]> for Mat<'a, T> {
@@ -288,9 +289,8 @@ impl<'a, T> MatMut<'a, T> {
     }
 }
 
+shared! { inline,
 /// [`MatMut::row_mut`], as [`row_of`].
-#[cfg_attr(target_os = "none", inline(never))]
-#[cfg_attr(not(target_os = "none"), inline)]
 fn row_of_mut<T>(
     data: &mut [T],
     (rows, cols): (usize, usize),
@@ -302,10 +302,10 @@ fn row_of_mut<T>(
     }
     data.get_mut(i * stride..).and_then(|d| d.get_mut(..cols)).unwrap_or_default()
 }
+}
 
+shared! { inline,
 /// The data of [`MatMut::rows_from`], as [`row_of`].
-#[cfg_attr(target_os = "none", inline(never))]
-#[cfg_attr(not(target_os = "none"), inline)]
 fn data_from<T>(
     data: &mut [T],
     (rows, cols): (usize, usize),
@@ -316,6 +316,7 @@ fn data_from<T>(
         return &mut [];
     }
     data.get_mut(row * stride..).unwrap_or_default()
+}
 }
 
 impl<'a, T, const R: usize, const C: usize> From<&'a mut [[T; C]; R]> for MatMut<'a, T> {

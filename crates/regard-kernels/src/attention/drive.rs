@@ -3,16 +3,16 @@ use core::ops::Range;
 
 use super::resolve::Call;
 use super::scratch::Scratch;
-use super::small::{FixedSmall, Small};
+use super::small::{KnownSmall, Small};
 use super::{Attention, Stage};
+use crate::arch::{Kernel, Simd, TARGET, dispatch, shared};
 use crate::error::{Error, check_len, check_shape};
 use crate::fused::{Fused, Values};
-use crate::linked::Visible;
 use crate::online::OnlineSoftmax;
 use crate::partial::{CHUNK_KEYS, Partial};
 use crate::scores::{Block, Scores, TileVisitor};
-use crate::simd::{Kernel, NARROW, Simd, dispatch};
 use crate::softmax::{scale_row, share_beside_sink, softmax_row};
+use crate::visible::Visible;
 use crate::{Mask, Mat, MatMut, Temperature};
 
 impl Attention<'_> {
@@ -54,7 +54,7 @@ impl Attention<'_> {
 
     /// [`forward`](Self::forward) for shapes that the compiler knows.
     #[inline]
-    pub(crate) fn forward_fixed<
+    pub(crate) fn forward_known<
         const N_Q: usize,
         const N_K: usize,
         const D_K: usize,
@@ -68,12 +68,12 @@ impl Attention<'_> {
         scratch: &mut [f32],
     ) -> Result<(), Error> {
         // Code for each shape pays off where flash is plentiful.
-        if !cfg!(target_os = "none")
+        if TARGET.knows_shapes
             && Small::fits(N_K, D_V)
             && self.mask.is_none()
             && let Some(factor) = self.folded(D_K)
         {
-            dispatch(FixedSmall { q, k, v, out, factor, temperature: self.temperature });
+            dispatch(KnownSmall { q, k, v, out, factor, temperature: self.temperature });
             return Ok(());
         }
         let (q, k, v, out) = (q.into(), k.into(), v.into(), out.into());
@@ -206,7 +206,7 @@ impl Attention<'_> {
         }
         let visible = described.mask.visible(q.rows(), k.rows());
         let steps = Some(described.steps(q.cols()));
-        let scores = Scores { q, k, steps, visible: &visible, apart: false, panels, tile };
+        let scores = Scores { q, k, steps, visible: &visible, row_by_row: false, panels, tile };
         let softmax = (stage == Stage::Weights).then_some((self.temperature, self.sink));
         dispatch(WriteScores { scores, out, softmax });
         Ok(())
@@ -242,8 +242,8 @@ impl<'c> Call<'c> {
     ) {
         let Self { q, k, v, steps, visible, scratch, .. } = self;
         let Scratch { tile, panels, values, .. } = scratch;
-        let apart = NARROW && visible.hides_value(q.rows(), &v);
-        let scores = Scores { q, k, steps, visible, apart, panels, tile };
+        let row_by_row = TARGET.in_place && visible.hides_value(q.rows(), &v);
+        let scores = Scores { q, k, steps, visible, row_by_row, panels, tile };
         let mut fused = Fused { scores, values: Values::new(v, values), out, softmax, whole };
         fuse(&mut fused);
         if let Some(log_sum_exp) = log_sum_exp {
@@ -277,11 +277,11 @@ impl<'c> Call<'c> {
     }
 }
 
+shared! { inline(always),
 /// On bare metal a function of its own, which all shapes share.
-#[cfg_attr(target_os = "none", inline(never))]
-#[cfg_attr(not(target_os = "none"), inline(always))]
 fn fuse(fused: &mut Fused<'_>) {
     dispatch(fused);
+}
 }
 
 /// Writes the scores \[n_q, n_k\] to `out`.

@@ -2,11 +2,12 @@ use core::ops::Range;
 
 use super::Attention;
 use super::scratch::Scratch;
+use crate::arch::sqrt;
 use crate::error::{Error, check_len, check_shape};
-use crate::linked::{Linked, Visible};
+use crate::linked::Linked;
 use crate::online::Weighting;
 use crate::scores::Steps;
-use crate::simd::sqrt;
+use crate::visible::Visible;
 use crate::{Mat, Temperature};
 
 /// An attention for the tensors of one call: checked, with all that follows from the description.

@@ -1,9 +1,9 @@
 use crate::MatMut;
+use crate::arch::{LANES, MR, Panel, TARGET};
 use crate::error::Error;
 use crate::fused::packed_values;
 use crate::partial::CHUNK_KEYS;
 use crate::scores::{MC, NC};
-use crate::simd::{LANES, MR, NARROW, Panel};
 
 /// Elements of `f32` scratch memory that [`Attention::forward`](super::Attention::forward) and
 /// [`Attention::scores`](super::Attention::scores) need (the latter with d_v = 0).
@@ -78,7 +78,7 @@ const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize
     let block = if n_q < MC { n_q } else { MC };
     [
         score_len(block, n_k),
-        match (NARROW, n_q) {
+        match (TARGET.in_place, n_q) {
             (true, _) => 0,
             (false, 1) if tile > LANES => LANES.saturating_mul(d_k),
             (false, _) => tile.next_multiple_of(LANES).saturating_mul(d_k),

@@ -1,7 +1,7 @@
 //! Attention over at most 16 keys, of at most 16 columns of values, nothing hidden: a query's scores, weights and output
 //! are one block of lanes each, and nothing is kept but the transposed keys. The bits are those of [`crate::fused`].
 
-use crate::simd::{Exp2ToZero, Kernel, LANES, Map as _, NARROW, Panel, Simd, pack_transposed_here};
+use crate::arch::{Exp2ToZero, Kernel, LANES, Map as _, Panel, Simd, TARGET, pack_transposed_here};
 use crate::softmax::{Divide, Weigher, log_sum_exp};
 use crate::{Mat, MatMut, Temperature};
 
@@ -21,7 +21,7 @@ pub(crate) struct Small<'a> {
 impl Small<'_> {
     /// Whether `n_k` keys and values of `d_v` columns are few enough for the registers.
     pub(crate) fn fits(n_k: usize, d_v: usize) -> bool {
-        !NARROW && (1..=LANES).contains(&n_k) && d_v <= LANES
+        !TARGET.in_place && (1..=LANES).contains(&n_k) && d_v <= LANES
     }
 }
 
@@ -46,7 +46,7 @@ impl Kernel for Small<'_> {
 }
 
 /// [`Small`] of shapes that the compiler knows: what depends on them alone is decided before the program runs.
-pub(crate) struct FixedSmall<
+pub(crate) struct KnownSmall<
     'a,
     const N_Q: usize,
     const N_K: usize,
@@ -62,7 +62,7 @@ pub(crate) struct FixedSmall<
 }
 
 impl<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize> Kernel
-    for FixedSmall<'_, N_Q, N_K, D_K, D_V>
+    for KnownSmall<'_, N_Q, N_K, D_K, D_V>
 {
     type Output = ();
 

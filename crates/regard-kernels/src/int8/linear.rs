@@ -9,9 +9,9 @@
 
 use super::requantize;
 use crate::Mat;
+use crate::arch::int8::{Queries, query_words};
+use crate::arch::{Kernel, Simd, dispatch};
 use crate::error::{Error, check_len, check_most};
-use crate::simd::int8::{Queries, query_words};
-use crate::simd::{Kernel, Simd, dispatch};
 
 /// Inputs that are widened at once, on the stack.
 const PART: usize = 128;

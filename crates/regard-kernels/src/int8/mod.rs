@@ -55,7 +55,7 @@
 #![doc = include_str!("accuracy.md")]
 
 mod embedding;
-mod exponent;
+pub(crate) mod exponent;
 mod linear;
 mod norm;
 mod quantize;
@@ -72,20 +72,14 @@ pub use self::quantize::{dequantize, quantize, scale_for};
 pub use self::requantize::{divide_by_power, narrow, requantize};
 
 pub(crate) use self::exponent::Exponent;
-#[cfg(any(dsp, integers))]
-pub(crate) use self::exponent::HIDDEN;
 use self::quantize::check_scale;
 pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
-pub(crate) use self::rows::Rows;
-pub(crate) use self::rows::halve;
-#[cfg(not(dsp))]
-pub(crate) use self::rows::largest;
-pub(crate) use self::rows::scalar_scratch_len;
 use self::rows::scratch_len;
+pub(crate) use self::rows::{Rows, halve, scalar_scratch_len};
+use crate::arch::dispatch;
 use crate::attention::tensor_elements;
 use crate::error::{Error, check_most, check_shape};
-use crate::simd::dispatch;
 use crate::{Mask, Mat, MatMut, Temperature};
 
 /// The real number that one unit of each tensor stands for: x = scale · integer. Scales are finite and greater than 0.

@@ -1,5 +1,5 @@
+use crate::arch::one_by_one;
 use crate::error::{Error, check_len};
-use crate::simd::one_by_one;
 
 /// The scale at which the largest magnitude of `x` becomes 127: max |x| / 127; 1 where that is 0 or nothing finite.
 ///

@@ -2,11 +2,12 @@
 
 use super::exponent::{Exponent, HIDDEN};
 use super::ratio::{Factor, MOST, Ratio};
-use crate::linked::Visible;
-use crate::simd::int8::{
-    GROUP, Queries, Values, dsp_query_words, dsp_value_words, query_words, value_words, weigh,
+use crate::arch::int8::{
+    GROUP, Queries, Values, dsp_query_words, dsp_value_words, packed_scratch_len, query_words,
+    value_words, weigh,
 };
-use crate::simd::{Kernel, Simd};
+use crate::arch::{Kernel, Simd};
+use crate::visible::Visible;
 use crate::{Mat, MatMut};
 
 /// Words for the scores of a group, for its queries and for the values.
@@ -34,13 +35,8 @@ pub(crate) const fn scalar_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: 
 pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let [scores, queries, values] = scratch_parts(n_q, n_k, d_k, d_v);
     let len = scores.saturating_add(queries).saturating_add(values);
-    #[cfg(integers)]
-    {
-        let packed = crate::simd::int8::blocks::scratch_len(n_q, n_k, d_k, d_v);
-        if packed > len { packed } else { len }
-    }
-    #[cfg(not(integers))]
-    len
+    let packed = packed_scratch_len(n_q, n_k, d_k, d_v);
+    if packed > len { packed } else { len }
 }
 
 /// All rows. The shapes fit, and `scratch` has [`scratch_len`] words.
@@ -201,17 +197,6 @@ impl<const R: usize> Kernel for Weigh<'_, R> {
     fn run<S: Simd>(self, _simd: S) -> u32 {
         weigh(&self.exponent, self.scores, self.r)
     }
-}
-
-/// The largest of the scores numbered `r`, whole fours, or 0 where none is seen: any number keeps [`HIDDEN`] far away.
-#[cfg(not(dsp))]
-#[inline(always)]
-pub(crate) fn largest<const R: usize>(scores: &[[i32; R]], r: usize) -> i32 {
-    let mut max = HIDDEN;
-    for [a, b, c, d] in scores.as_chunks().0 {
-        max = max.max(a[r]).max(b[r]).max(c[r]).max(d[r]);
-    }
-    if max == HIDDEN { 0 } else { max }
 }
 
 /// How often the weights of a row must be halved for their total to be below half of [`MOST`]: then rounding up, by at most

@@ -2,6 +2,8 @@
 
 #[cfg(all(fused, target_arch = "arm"))]
 mod cortex_m;
+#[cfg(dsp)]
+pub(super) mod dsp;
 #[cfg(not(all(fused, target_arch = "arm")))]
 mod generic;
 #[cfg(helium)]
@@ -16,7 +18,7 @@ use self::generic as core_loops;
 #[cfg(helium)]
 use self::helium as core_loops;
 
-pub(super) use self::core_loops::row_times_panel_bf16;
+use self::core_loops::row_times_panel_bf16;
 #[cfg(fused)]
 pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
@@ -24,11 +26,13 @@ pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 #[cfg(helium)]
 pub(crate) use self::helium::{all_finite, scale_plus_zero};
 
+use super::generic::tile::{Epilogue, Panels, Tiles};
+use super::vector::Columns;
 #[cfg(helium)]
-use super::largest;
-use super::tile::{Epilogue, Panels, Tiles};
-use super::{Kernel, LANES, Lanes, Map, Panel, Simd, one_by_one};
-use crate::{Mat, MatMut};
+use super::vector::largest;
+use super::widen::f32_from_f16;
+use super::{Kernel, LANES, Lanes, Map, Panel, Shape, Simd, one_by_one};
+use crate::{Half, Mat, MatMut};
 
 /// A block of 16 lanes, one at a time.
 #[derive(Clone, Copy)]
@@ -241,19 +245,27 @@ impl Lanes for Scalar {
 }
 
 impl Simd for Scalar {
-    const NARROW: bool = true;
-    /// A tile of Helium has four rows. Without an FPU each query is a block of its own, because scores that are computed in
-    /// vain cost more than reading the keys again.
-    const QUERIES: usize = if cfg!(helium) {
-        4
-    } else if cfg!(fused) {
-        MR
-    } else {
-        1
+    const SHAPE: Shape = Shape {
+        in_place: true,
+        // A tile of Helium has four rows. Without an FPU each query is a block of its own, because scores that are computed in vain
+        // cost more than reading the keys again.
+        queries: if cfg!(helium) {
+            4
+        } else if cfg!(fused) {
+            MR
+        } else {
+            1
+        },
+        ..Shape::SIXTEEN_REGISTERS
     };
 
-    type Half = [f32; LANES / 2];
-    type Quarter = [f32; LANES / 4];
+    #[inline(always)]
+    fn row_times_panel(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
+        Some(match half {
+            Half::F16 => row_times_panel(x, panel, f32_from_f16),
+            Half::Bf16 => row_times_panel_bf16(x, panel),
+        })
+    }
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
@@ -298,36 +310,6 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn load_half(self, x: &[f32; LANES / 2]) -> Self::Half {
-        *x
-    }
-
-    #[inline(always)]
-    fn store_half(self, v: Self::Half, out: &mut [f32; LANES / 2]) {
-        *out = v;
-    }
-
-    #[inline(always)]
-    fn mul_add_half(self, a: f32, b: Self::Half, c: Self::Half) -> Self::Half {
-        multiply_add_all(a, b, c)
-    }
-
-    #[inline(always)]
-    fn load_quarter(self, x: &[f32; LANES / 4]) -> Self::Quarter {
-        *x
-    }
-
-    #[inline(always)]
-    fn store_quarter(self, v: Self::Quarter, out: &mut [f32; LANES / 4]) {
-        *out = v;
-    }
-
-    #[inline(always)]
-    fn mul_add_quarter(self, a: f32, b: Self::Quarter, c: Self::Quarter) -> Self::Quarter {
-        multiply_add_all(a, b, c)
-    }
-
-    #[inline(always)]
     fn sum(self, row: &[f32]) -> f32 {
         if let [a, b, c, d, e, f, g, h] = row {
             // The other eight lanes are 0.
@@ -359,6 +341,44 @@ impl Simd for Scalar {
     ) {
         let Tiles { a, b, out, col, add, .. } = tiles;
         gebp(&mut Gebp { a: &a, b: &b, out, col, add });
+    }
+}
+
+impl Columns<8> for Scalar {
+    type B = [f32; LANES / 2];
+
+    #[inline(always)]
+    fn load_columns(self, x: &[f32; LANES / 2]) -> Self::B {
+        *x
+    }
+
+    #[inline(always)]
+    fn store_columns(self, v: Self::B, out: &mut [f32; LANES / 2]) {
+        *out = v;
+    }
+
+    #[inline(always)]
+    fn mul_add_columns(self, a: f32, b: Self::B, c: Self::B) -> Self::B {
+        multiply_add_all(a, b, c)
+    }
+}
+
+impl Columns<4> for Scalar {
+    type B = [f32; LANES / 4];
+
+    #[inline(always)]
+    fn load_columns(self, x: &[f32; LANES / 4]) -> Self::B {
+        *x
+    }
+
+    #[inline(always)]
+    fn store_columns(self, v: Self::B, out: &mut [f32; LANES / 4]) {
+        *out = v;
+    }
+
+    #[inline(always)]
+    fn mul_add_columns(self, a: f32, b: Self::B, c: Self::B) -> Self::B {
+        multiply_add_all(a, b, c)
     }
 }
 
@@ -477,7 +497,7 @@ impl Gebp<'_, '_> {
     }
 }
 
-/// As [`Widen::row_times_panel`](super::Widen::row_times_panel), of numbers that `widen` widens: four columns at a time, whose sums fit in registers.
+/// As [`Simd::row_times_panel`], of numbers that `widen` widens: four columns at a time, whose sums fit in registers.
 #[inline(always)]
 pub(super) fn row_times_panel(
     x: &[f32],
@@ -501,3 +521,24 @@ pub(super) fn row_times_panel(
     }
     all
 }
+
+/// On a microcontroller, the sizes of [`microcontroller`](crate::microcontroller) are those of the target, or those of a core that needs more.
+#[cfg(scalar)]
+const _: () = {
+    let sizes = [0, 1, 3, 4, 6, 7, 16, 33, 256, 300, 5000];
+    let mut i = 0;
+    while i < sizes.len() * sizes.len() {
+        let (n_q, n_k) = (sizes[i % sizes.len()], sizes[i / sizes.len()]);
+        let (d_k, d_v) = (sizes[i % 9], sizes[(i + 1) % 9]);
+        assert!(
+            crate::microcontroller::attention_bytes(n_q, n_k, d_k, d_v)
+                == crate::attention_bytes(n_q, n_k, d_k, d_v)
+        );
+        let (most, bytes) = (
+            crate::microcontroller::int8_attention_bytes(n_q, n_k, d_k, d_v),
+            crate::int8::attention_bytes(n_q, n_k, d_k, d_v),
+        );
+        assert!(if cfg!(dsp) { most == bytes } else { most >= bytes });
+        i += 1;
+    }
+};

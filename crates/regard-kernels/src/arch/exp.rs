@@ -36,7 +36,7 @@ impl Map for Exp {
     #[cfg(all(fused, target_arch = "arm"))]
     #[inline(always)]
     fn each<L: Lanes<V = f32>>(&self, _: L, row: &mut [f32]) {
-        super::scalar::exp(row);
+        super::bare::exp(row);
     }
 }
 
@@ -49,7 +49,7 @@ impl Map for ExpToZero {
     #[cfg(all(fused, target_arch = "arm"))]
     #[inline(always)]
     fn each<L: Lanes<V = f32>>(&self, _: L, row: &mut [f32]) {
-        super::scalar::exp_to_zero(row, self.0);
+        super::bare::exp_to_zero(row, self.0);
     }
 }
 
@@ -62,7 +62,7 @@ impl Map for Exp2ToZero {
     #[cfg(all(fused, target_arch = "arm"))]
     #[inline(always)]
     fn each<L: Lanes<V = f32>>(&self, _: L, row: &mut [f32]) {
-        super::scalar::exp2_to_zero(row, self.0);
+        super::bare::exp2_to_zero(row, self.0);
     }
 }
 

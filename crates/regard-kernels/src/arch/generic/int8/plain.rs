@@ -6,7 +6,8 @@ use core::cell::Cell;
 #[cfg(scalar)]
 use super::four_times;
 use super::{COLUMNS, Fours, halve_pairs, pairs};
-use crate::int8::{Exponent, Factor, largest};
+use crate::int8::exponent::HIDDEN;
+use crate::int8::{Exponent, Factor};
 use crate::{Mat, MatMut};
 
 /// Words of memory that [`Queries`] need.
@@ -229,6 +230,36 @@ fn sums_of_tile<const R: usize>(values: Mat<'_, i8>, weights: &[Fours<R>]) -> [[
     sums
 }
 
+/// A weight of 1. Weights are 16-bit numbers with a sign, because multiply-adds of pairs of those are what cores have.
+const ONE: u32 = 1 << 14;
+
+impl Exponent {
+    /// The weight of a key whose score is `distance` below the largest, of [`ONE`].
+    ///
+    /// 2^−y = 2^−n · 2^−x with n whole and 0 ≤ x < 1, as in I-BERT (Kim et al. 2021, arXiv 2101.01321), in base 2 and with
+    /// a polynomial of degree 3: 1 at 0, ½ at 1, within 1.1e-4 between, and never rising.
+    #[inline(always)]
+    fn weight(&self, distance: u32) -> u32 {
+        let y = (distance >> self.shift).wrapping_mul(self.multiplier);
+        let (n, x) = (y >> 28, (y >> 13) & 0x7fff);
+        let p = 15107 - ((2565 * x) >> 15);
+        let p = 45311 - ((p * x) >> 15);
+        let p = 2 * ONE - ((p * x) >> 16);
+        let weight = ((p >> n) + 1) >> 1;
+        if distance < self.limit { weight } else { 0 }
+    }
+}
+
+/// The largest of the scores numbered `r`, whole fours, or 0 where none is seen: any number keeps [`HIDDEN`] far away.
+#[inline(always)]
+fn largest<const R: usize>(scores: &[[i32; R]], r: usize) -> i32 {
+    let mut max = HIDDEN;
+    for [a, b, c, d] in scores.as_chunks().0 {
+        max = max.max(a[r]).max(b[r]).max(c[r]).max(d[r]);
+    }
+    if max == HIDDEN { 0 } else { max }
+}
+
 /// Turns the scores numbered `r` into weights, two in a word, in their first half, and returns their total.
 #[inline(always)]
 pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]], r: usize) -> u32 {
@@ -258,4 +289,64 @@ fn first_columns<const N: usize>(row: &[i8]) -> [i8; N] {
         *to = *from;
     }
     columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::int8::exponent::FARTHEST;
+
+    #[test]
+    fn every_weight_is_near_two_to_the_minus_y_and_none_rises() {
+        // A unit is 2⁻¹⁵ of y: every pair of whole part and fraction that the polynomial sees.
+        let exponent = Exponent { shift: 0, multiplier: 1 << 13, limit: 1 << 19 };
+        let mut last = ONE;
+        for distance in (0..1 << 19).step_by(if cfg!(miri) { 1 << 10 } else { 1 }) {
+            let exact = f64::from(ONE) * (-f64::from(distance) / 32768.0).exp2();
+            let weight = exponent.weight(distance);
+            let error = (f64::from(weight) - exact).abs();
+            assert!(error <= 1.2e-4 * exact + 1.0, "{weight} at {distance}, which is {exact}");
+            assert!(weight <= last, "rises at {distance}");
+            last = weight;
+        }
+        assert_eq!((exponent.weight(0), exponent.weight(1 << 15), last), (ONE, ONE / 2, 0));
+        assert_eq!(exponent.weight(1 << 19), 0);
+    }
+
+    #[test]
+    fn whatever_a_unit_means_the_weight_is_near() {
+        // Beside the polynomial's 1.2e-4, which the test above finds for all fractions, three parts move y, each by what
+        // follows times ln 2: the multiplier has 16 significant bits (16 · 2⁻¹⁶ where y = 16), the bits of the distance that
+        // are shifted out are worth less than 2¹⁶ · 2⁻²⁸, and the fraction is cut to 15 bits.
+        let bound = 1.2e-4 + core::f64::consts::LN_2 * (2.0 / 4096.0 + 1.0 / 32768.0);
+        for log2 in [1e-12, 3e-9, 4.1e-6, 1e-4, 2.0_f64.powi(-12), 3e-4, 0.01, 0.7, 1.0, 3.3, 15.9]
+        {
+            let exponent = Exponent::new(log2);
+            let mut last = ONE;
+            let mut distance = 0;
+            while distance <= FARTHEST {
+                let exact = f64::from(ONE) * (-f64::from(distance) * log2).exp2();
+                let weight = exponent.weight(distance);
+                let error = (f64::from(weight) - exact).abs();
+                assert!(
+                    error <= bound * exact + 1.0,
+                    "{weight} at {distance} · {log2}, which is {exact}"
+                );
+                assert!(weight <= last, "rises at {distance} · {log2}");
+                last = weight;
+                distance += 1 + distance / 64;
+            }
+        }
+    }
+
+    #[test]
+    fn hidden_scores_are_too_far_for_any_weight() {
+        for log2 in [0.0, 1e-300, 1e-12, 1.0, f64::INFINITY] {
+            let exponent = Exponent::new(log2);
+            for max in [-(1 << 29), 0, 1 << 29] {
+                assert_eq!(exponent.weight(HIDDEN.abs_diff(max)), 0, "{log2}");
+            }
+            assert_eq!(exponent.weight(0), ONE, "{log2}");
+        }
+    }
 }

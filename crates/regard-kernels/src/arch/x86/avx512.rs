@@ -4,7 +4,7 @@
 //! therefore added in the same order, and this tier has AVX2's bits. A block is folded to a single number
 //! by AVX2: lanes 0 to 7 and lanes 8 to 15 are the two registers that it would have had.
 //!
-//! The microkernel of a product ([`Tiles`](super::tile::Tiles)) uses the 32 registers so:
+//! The microkernel of a product ([`Tiles`](crate::arch::generic::tile::Tiles)) uses the 32 registers so:
 //!
 //! ```text
 //! 24  sums: MR × PANELS = 12 rows × 2 blocks, the tile of 12 × 32 elements
@@ -14,7 +14,7 @@
 //!
 //! A step makes 24 multiply-adds of 14 loads. Two pipes multiply and add, two others load, so 12 cycles of
 //! arithmetic hide 7 of loads. A sum waits 4 cycles for its last multiply-add; 2 × 4 = 8 independent
-//! chains hide that, and 24 are there ([`CHAINS`](Simd::CHAINS) says how many panels a tile of few
+//! chains hide that, and 24 are there ([`chains`](Shape::chains) says how many panels a tile of few
 //! rows takes, so that it has 8, too).
 //!
 //! More rows would load less of B for each row, but 14 × 2 sums leave 4 registers: the compiler then
@@ -29,10 +29,11 @@
 use core::arch::x86_64::*;
 
 use super::avx2::Avx2;
-use super::int8::blocks::{self, Integers};
-use super::int8::x86::Vnni;
-use super::{Kernel, LANES, Lanes, Panel, Simd};
+use super::int8::Vnni;
 use crate::Mat;
+use crate::arch::int8::blocks::{self, Integers};
+use crate::arch::vector::Columns;
+use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd};
 use crate::int8::Rows;
 
 cpufeatures::new!(detect, "avx512f", "avx512bw", "avx512dq", "avx512vl");
@@ -243,15 +244,68 @@ impl Lanes for Avx512 {
 }
 
 impl Simd for Avx512 {
-    type Half = __m256;
-    type Quarter = __m128;
+    const SHAPE: Shape = Shape {
+        in_place: false,
+        rows: 12,
+        panels: 2,
+        queries: 36,
+        chains: 8,
+        side_by_side: 4,
+        reads_ahead: true,
+        picks: true,
+    };
 
-    const MR: usize = 12;
-    const PANELS: usize = 2;
-    const QUERIES: usize = 36;
-    const CHAINS: usize = 8;
-    const ROWS: usize = 4;
-    const READS_AHEAD: bool = true;
+    #[inline(always)]
+    fn widen_bf16(self, x: &[u16; LANES]) -> Self::V {
+        // SAFETY: `self` proves AVX-512; the load is that of the array.
+        unsafe {
+            let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(x.as_ptr().cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+        }
+    }
+
+    #[inline(always)]
+    fn widen_f16(self, x: &[u16; LANES]) -> Self::V {
+        // SAFETY: as above.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn widen_i8(self, x: &[i8; LANES]) -> Self::V {
+        // SAFETY: as above.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(x.as_ptr().cast()))) }
+    }
+
+    /// A permutation reads the low four bits of an index, and ignores the others.
+    #[inline(always)]
+    fn pick(self, values: Self::V, bytes: &[u8; LANES], high: bool) -> Self::V {
+        // SAFETY: as above.
+        unsafe {
+            let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(bytes.as_ptr().cast()));
+            let index = if high { _mm512_srli_epi32::<4>(bytes) } else { bytes };
+            _mm512_permutexvar_ps(index, values)
+        }
+    }
+
+    #[inline(always)]
+    fn pick_of_two(self, [low, high]: [Self::V; 2], numbers: &[u8; LANES]) -> Self::V {
+        // SAFETY: as above.
+        unsafe {
+            let index = _mm512_cvtepu8_epi32(_mm_loadu_si128(numbers.as_ptr().cast()));
+            _mm512_permutex2var_ps(low, index, high)
+        }
+    }
+
+    #[inline(always)]
+    fn fifth_bits(self, bits: u32) -> [u8; 2 * LANES] {
+        let mut bytes = [0; 2 * LANES];
+        // SAFETY: `self` proves AVX-512; the store is that of the array.
+        unsafe {
+            let numbers = _mm256_maskz_set1_epi8(bits, 16);
+            _mm256_storeu_si256(bytes.as_mut_ptr().cast(), numbers);
+        }
+        bytes
+    }
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
@@ -343,34 +397,42 @@ impl Simd for Avx512 {
     fn reduce_max_each(self, v: [__m512; 4]) -> [f32; 4] {
         fold_each!(v, _mm512_max_ps)
     }
+}
+
+impl Columns<8> for Avx512 {
+    type B = __m256;
 
     #[inline(always)]
-    fn load_half(self, x: &[f32; 8]) -> __m256 {
-        self.0.load_half(x)
+    fn load_columns(self, x: &[f32; 8]) -> __m256 {
+        Columns::<8>::load_columns(self.0, x)
     }
 
     #[inline(always)]
-    fn store_half(self, v: __m256, out: &mut [f32; 8]) {
-        self.0.store_half(v, out);
+    fn store_columns(self, v: __m256, out: &mut [f32; 8]) {
+        Columns::<8>::store_columns(self.0, v, out);
     }
 
     #[inline(always)]
-    fn mul_add_half(self, a: f32, b: __m256, c: __m256) -> __m256 {
-        self.0.mul_add_half(a, b, c)
+    fn mul_add_columns(self, a: f32, b: __m256, c: __m256) -> __m256 {
+        Columns::<8>::mul_add_columns(self.0, a, b, c)
+    }
+}
+
+impl Columns<4> for Avx512 {
+    type B = __m128;
+
+    #[inline(always)]
+    fn load_columns(self, x: &[f32; 4]) -> __m128 {
+        Columns::<4>::load_columns(self.0, x)
     }
 
     #[inline(always)]
-    fn load_quarter(self, x: &[f32; 4]) -> __m128 {
-        self.0.load_quarter(x)
+    fn store_columns(self, v: __m128, out: &mut [f32; 4]) {
+        Columns::<4>::store_columns(self.0, v, out);
     }
 
     #[inline(always)]
-    fn store_quarter(self, v: __m128, out: &mut [f32; 4]) {
-        self.0.store_quarter(v, out);
-    }
-
-    #[inline(always)]
-    fn mul_add_quarter(self, a: f32, b: __m128, c: __m128) -> __m128 {
-        self.0.mul_add_quarter(a, b, c)
+    fn mul_add_columns(self, a: f32, b: __m128, c: __m128) -> __m128 {
+        Columns::<4>::mul_add_columns(self.0, a, b, c)
     }
 }

@@ -29,16 +29,16 @@
 //! the first to the last byte; a B whose rows are close together is read where it lies.
 //!
 //! An element of the product is one chain of multiply-adds over t in ascending order on every tier, so
-//! its bits depend neither on the size of the tile nor on the rows and columns beside it. A narrow tier
-//! has tiles of its own (`scalar`), with the same chains.
+//! its bits depend neither on the size of the tile nor on the rows and columns beside it. A tier that
+//! reads B in place has tiles of its own (`bare`), with the same chains.
 
 use core::marker::PhantomData;
 
-use super::{Kernel, LANES, Simd};
+use crate::arch::{Kernel, LANES, Simd};
 use crate::{Mat, MatMut};
 
 /// MR, the most rows of A in a tile, on tiers with 16 registers of 8 lanes. Other tiers have their own
-/// [`Simd::MR`].
+/// [`Shape::rows`](crate::arch::Shape::rows).
 pub(crate) const MR: usize = 6;
 
 /// The size of the next groups of `rows`, and how many of that size there are. There are as few groups as
@@ -46,7 +46,7 @@ pub(crate) const MR: usize = 6;
 /// multiply-adds: 7 rows are 4 + 3, not 6 + 1.
 #[inline(always)]
 pub(crate) fn next_groups<S: Simd>(rows: usize) -> (usize, usize) {
-    let groups = rows.div_ceil(S::MR).max(1);
+    let groups = rows.div_ceil(S::SHAPE.rows).max(1);
     let (size, larger) = (rows / groups, rows % groups);
     if larger == 0 { (size, groups) } else { (size + 1, larger) }
 }
@@ -55,8 +55,8 @@ pub(crate) fn next_groups<S: Simd>(rows: usize) -> (usize, usize) {
 /// because the chains of multiply-adds of one panel are too few to keep the multipliers busy.
 #[inline(always)]
 pub(crate) const fn panels_at_once<S: Simd>(rows: usize) -> usize {
-    let mut panels = S::PANELS;
-    while 2 * panels * rows <= S::CHAINS {
+    let mut panels = S::SHAPE.panels;
+    while 2 * panels * rows <= S::SHAPE.chains {
         panels *= 2;
     }
     panels
@@ -67,17 +67,17 @@ pub(crate) type Panel = [f32; LANES];
 
 /// B as panels of 16 columns, `depth` rows each: packed one after the other, or where they lie in a
 /// matrix. Every constructor ensures that `depth` elements of each of `cols` columns lie within the
-/// data, by the strides that [narrow](Simd::NARROW) tiers use.
+/// data, by the strides that tiers that read [in place](crate::arch::Shape::in_place) use.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels<'a> {
-    pub(super) data: &'a [f32],
-    pub(super) depth: usize,
+    pub(in crate::arch) data: &'a [f32],
+    pub(in crate::arch) depth: usize,
     /// The number of columns.
-    pub(super) cols: usize,
-    pub(super) row_stride: usize,
-    /// Elements from one column of a panel to the next: 1, except on [narrow](Simd::NARROW) tiers.
+    pub(in crate::arch) cols: usize,
+    pub(in crate::arch) row_stride: usize,
+    /// Elements from one column of a panel to the next: 1, except on tiers that read [in place](crate::arch::Shape::in_place).
     #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for narrow tiers"))]
-    pub(super) col_stride: usize,
+    pub(in crate::arch) col_stride: usize,
     panel_stride: usize,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The columns of `b` where they lie. Only [narrow](Simd::NARROW) tiers may read a panel that is not
+    /// The columns of `b` where they lie. Only tiers that read [in place](crate::arch::Shape::in_place) may read a panel that is not
     /// whole.
     pub(crate) fn in_place(b: Mat<'a>) -> Self {
         let (depth, cols) = b.shape();
@@ -109,7 +109,7 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The rows of `b` as columns, where they lie, for [narrow](Simd::NARROW) tiers.
+    /// The rows of `b` as columns, where they lie, for tiers that read [in place](crate::arch::Shape::in_place).
     pub(crate) fn transposed(b: Mat<'a>) -> Self {
         let (cols, depth) = b.shape();
         // It wraps only where there is a single row, and then no second panel exists.
@@ -144,7 +144,7 @@ impl<'a> Panels<'a> {
 
     /// Whether all rows of the first `count` columns lie within the data.
     #[cfg(any(scalar, test))]
-    pub(super) fn has_columns(&self, count: usize) -> bool {
+    pub(in crate::arch) fn has_columns(&self, count: usize) -> bool {
         let last = (count.saturating_sub(1)).saturating_mul(self.col_stride);
         let last =
             last.saturating_add(self.depth.saturating_sub(1).saturating_mul(self.row_stride));
@@ -231,12 +231,12 @@ pub(crate) fn gebp<S: Simd, F: Epilogue>(
             match rows {
                 1 => tiles!(1: 8 4 2 1),
                 2 => tiles!(2: 4 2 1),
-                $($r if $r <= S::MR => tiles!($r: 2 1),)+
+                $($r if $r <= S::SHAPE.rows => tiles!($r: 2 1),)+
                 _ => debug_assert!(false, "no tiles of {rows} rows"),
             }
         };
     }
-    if S::NARROW {
+    if S::SHAPE.in_place {
         // A narrow tier divides any number of rows into tiles itself.
         if let Some(tiles) = Tiles::<F, 1, 1>::new::<S>(a, b, out, col) {
             simd.call(tiles);
@@ -258,7 +258,7 @@ pub(crate) fn gebp_or_add<S: Simd>(
     panels: usize,
     begins: bool,
 ) {
-    if S::NARROW {
+    if S::SHAPE.in_place {
         // A single call takes less flash.
         if let Some(tiles) = Tiles::<Add, 1, 1>::new::<S>(a, b, out, col) {
             simd.call(Tiles { add: !begins, ..tiles });
@@ -272,13 +272,13 @@ pub(crate) fn gebp_or_add<S: Simd>(
 
 /// [`gebp`], whose conditions hold.
 pub(crate) struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
-    pub(super) a: Mat<'t>,
-    pub(super) b: Panels<'t>,
-    pub(super) out: &'t mut MatMut<'o>,
-    pub(super) col: usize,
+    pub(in crate::arch) a: Mat<'t>,
+    pub(in crate::arch) b: Panels<'t>,
+    pub(in crate::arch) out: &'t mut MatMut<'o>,
+    pub(in crate::arch) col: usize,
     /// [`Epilogue::ADD`], which a narrow tier reads at run time.
     #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for narrow tiers"))]
-    pub(super) add: bool,
+    pub(in crate::arch) add: bool,
     epilogue: PhantomData<F>,
 }
 
@@ -291,7 +291,7 @@ impl<'t, 'o, F: Epilogue, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P>
         out: &'t mut MatMut<'o>,
         col: usize,
     ) -> Option<Self> {
-        let holds = if S::NARROW {
+        let holds = if S::SHAPE.in_place {
             // A narrow tier checks the shapes itself, in code that all calls share. It has no tiles
             // that continue a sum.
             !F::CONTINUE
@@ -321,7 +321,7 @@ impl<F: Epilogue, const R: usize, const P: usize> Kernel for Tiles<'_, '_, F, R,
 impl<F: Epilogue, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
     /// The tiles of the tiers that have registers for them.
     #[inline(always)]
-    pub(super) fn microkernel<S: Simd>(self, simd: S) {
+    pub(in crate::arch) fn microkernel<S: Simd>(self, simd: S) {
         let Self { a, b, out, col, .. } = self;
         let whole = col + P * LANES <= out.cols();
         let (a_stride, b_stride) = (a.stride(), b.row_stride);

@@ -6,10 +6,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::prelude::rust_2024::*;
 use std::{println, thread, vec};
 
+use super::bare::Scalar;
 use super::exp::{exp, exp_to_zero};
 #[cfg(not(scalar))]
 use super::portable::Portable;
-use super::scalar::Scalar;
+use super::vector::Columns;
 use super::{Kernel, LANES, Panels, Set, Simd, gebp};
 use crate::{Mat, MatMut};
 
@@ -56,7 +57,7 @@ impl RunTier for OnAvx2 {
     const FUSED: bool = true;
 
     fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
-        super::avx2::Avx2::new().map(|avx2| avx2.run(kernel))
+        super::Avx2::new().map(|avx2| avx2.run(kernel))
     }
 }
 
@@ -68,7 +69,7 @@ impl RunTier for OnAvx512 {
     const FUSED: bool = true;
 
     fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
-        super::avx512::Avx512::new().map(|avx512| avx512.run(kernel))
+        super::Avx512::new().map(|avx512| avx512.run(kernel))
     }
 }
 
@@ -333,6 +334,23 @@ fn reductions<T: RunTier>() {
     }
 }
 
+/// a·b + c of the first `N` lanes of b and c.
+#[inline(always)]
+fn by_columns<S: Simd + Columns<N>, const N: usize>(
+    simd: S,
+    a: f32,
+    b: &Block,
+    c: &Block,
+) -> <S as Columns<N>>::B {
+    let [b, c] = [b, c].map(|x| *x.first_chunk().unwrap());
+    Columns::<N>::mul_add_columns(
+        simd,
+        a,
+        Columns::<N>::load_columns(simd, &b),
+        Columns::<N>::load_columns(simd, &c),
+    )
+}
+
 fn narrow_lanes<T: RunTier>() {
     struct Narrow<'a>(&'a Block, &'a Block, &'a Block);
     impl Kernel for Narrow<'_> {
@@ -341,16 +359,8 @@ fn narrow_lanes<T: RunTier>() {
         fn run<S: Simd>(self, simd: S) -> ([f32; 8], [f32; 4]) {
             let (a, b, c) = (self.0[0], self.1, self.2);
             let (mut half, mut quarter) = ([9.0; 8], [9.0; 4]);
-            let (b_half, c_half) = (b.first_chunk().unwrap(), c.first_chunk().unwrap());
-            simd.store_half(
-                simd.mul_add_half(a, simd.load_half(b_half), simd.load_half(c_half)),
-                &mut half,
-            );
-            let (b, c) = (b.first_chunk().unwrap(), c.first_chunk().unwrap());
-            simd.store_quarter(
-                simd.mul_add_quarter(a, simd.load_quarter(b), simd.load_quarter(c)),
-                &mut quarter,
-            );
+            simd.store_columns(by_columns::<S, 8>(simd, a, b, c), &mut half);
+            simd.store_columns(by_columns::<S, 4>(simd, a, b, c), &mut quarter);
             (half, quarter)
         }
     }

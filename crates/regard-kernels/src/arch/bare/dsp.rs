@@ -3,8 +3,11 @@
 
 use core::arch::{asm, naked_asm};
 
-use super::{COLUMNS, Fours, GROUP, dsp_query_words, dsp_value_words, halve_pairs, pairs};
-use crate::int8::{Exponent, Factor, HIDDEN};
+use crate::arch::int8::{
+    COLUMNS, Fours, GROUP, dsp_query_words, dsp_value_words, halve_pairs, pairs,
+};
+use crate::int8::exponent::HIDDEN;
+use crate::int8::{Exponent, Factor};
 use crate::{Mat, MatMut};
 
 /// Words of memory that [`Queries`] need.

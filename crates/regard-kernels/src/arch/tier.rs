@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
-use super::{avx2::Avx2, avx512::Avx512};
+use super::{Avx2, Avx512};
 
 /// Which vectors the kernels run on: the fastest that the CPU has, unless another tier is [chosen](Self::choose).
 ///

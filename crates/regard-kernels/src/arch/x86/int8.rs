@@ -3,8 +3,8 @@
 use core::arch::x86_64::*;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use super::super::{avx2::Avx2, avx512::Avx512};
-use super::blocks::{IntegerKernel, Integers};
+use super::{Avx2, Avx512};
+use crate::arch::int8::blocks::{IntegerKernel, Integers};
 use crate::int8::{Exponent, Factor};
 
 /// Calls an intrinsic that works on registers alone.

@@ -3,8 +3,9 @@
 
 use core::ops::Range;
 
+use crate::arch::{LANES, Simd, one_by_one, shared};
 use crate::error::{Error, check_shape};
-use crate::simd::{LANES, Simd, one_by_one};
+use crate::linked::RowCode;
 use crate::{Mat, MatMut, Position, Window};
 
 /// What a user composes a [`Mask`](crate::Mask) of.
@@ -56,9 +57,10 @@ impl MaskParts<'_> {
     }
 }
 
-/// A mask whose positions are worked out for given numbers of queries and keys.
+/// Which keys each query may see: a mask whose positions are worked out for given numbers of queries and keys. [`crate::linked`] has the
+/// methods that a program links only where it uses them.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds<'a> {
+pub(crate) struct Visible<'a> {
     /// Query i sees no key before `first + i`: [`isize::MIN`] hides none.
     first: isize,
     /// Query i sees no key from `end + i` on: [`isize::MAX`] hides none.
@@ -71,9 +73,11 @@ pub(crate) struct Bounds<'a> {
     bias: Option<Mat<'a>>,
     /// The position of query 0, and what the distance of a key is multiplied by.
     alibi: Option<(isize, f32)>,
+    /// The code of its parts.
+    pub(crate) link: Option<&'static RowCode>,
 }
 
-impl<'a> Bounds<'a> {
+impl<'a> Visible<'a> {
     /// Every query sees each of `n_k` keys.
     #[inline]
     pub(crate) const fn unbounded(n_k: usize) -> Self {
@@ -85,6 +89,7 @@ impl<'a> Bounds<'a> {
             allowed: None,
             bias: None,
             alibi: None,
+            link: None,
         }
     }
 
@@ -97,7 +102,7 @@ impl<'a> Bounds<'a> {
     /// Every one of `n_q` queries sees those of `n_k` keys that `mask` shows. A part that the compiler knows to be missing takes
     /// no code.
     #[inline(always)]
-    pub(crate) fn new(mask: &MaskParts<'a>, n_q: usize, n_k: usize) -> Self {
+    pub(crate) fn by_parts(mask: &MaskParts<'a>, n_q: usize, n_k: usize) -> Self {
         let key_len = mask.key_len.unwrap_or(n_k).min(n_k);
         let at = |position: Position| position.of_first_query(n_q, key_len);
         let (mut first, mut end) = (isize::MIN, isize::MAX);
@@ -117,11 +122,20 @@ impl<'a> Bounds<'a> {
         let keys = (from.min(key_len), to.min(key_len));
         let alibi = mask.alibi.map(|(position, slope)| (at(position), slope));
         let tensors = mask.allowed.is_some() || mask.bias.is_some();
-        Self { first, end, keys, tensors, allowed: mask.allowed, bias: mask.bias, alibi }
+        Self {
+            first,
+            end,
+            keys,
+            tensors,
+            allowed: mask.allowed,
+            bias: mask.bias,
+            alibi,
+            link: None,
+        }
     }
 
     /// The same for those of the keys that are in `keys`.
-    pub(crate) fn within(mut self, keys: Range<usize>) -> Self {
+    pub(crate) fn only(mut self, keys: Range<usize>) -> Self {
         let (start, end) = self.keys;
         self.keys = (start.max(keys.start).min(keys.end), end.min(keys.end));
         self
@@ -142,18 +156,19 @@ impl<'a> Bounds<'a> {
     /// Whether keys are hidden one by one, or scores have a bias.
     #[inline]
     pub(crate) const fn changes_scores(&self) -> bool {
-        self.allowed.is_some() || self.bias.is_some() || self.alibi.is_some()
+        self.link.is_some()
+            && (self.allowed.is_some() || self.bias.is_some() || self.alibi.is_some())
     }
 
+    shared! { inline,
     /// The keys that query `i` may see by its position alone. Neither end falls as `i` grows.
-    #[cfg_attr(scalar, inline(never))]
-    #[cfg_attr(not(scalar), inline)]
-    pub(crate) fn range(&self, i: usize) -> Range<usize> {
+    pub(crate) fn range_by_parts(&self, i: usize) -> Range<usize> {
         let start = self.clamped(self.first, i);
         start..self.clamped(self.end, i).max(start)
     }
+    }
 
-    /// [`range`](Self::range) of a causal mask alone.
+    /// [`range_by_parts`](Self::range_by_parts) of a causal mask alone.
     pub(crate) fn causal_range(&self, i: usize) -> Range<usize> {
         self.keys.0..self.clamped(self.end, i)
     }
@@ -171,7 +186,7 @@ impl<'a> Bounds<'a> {
     }
 
     pub(crate) fn sees(&self, i: usize, key: usize) -> bool {
-        self.range(i).contains(&key)
+        self.range_by_parts(i).contains(&key)
             && self.allowed.is_none_or(|m| m.row(i).get(key).copied().unwrap_or(true))
             && self.bias.is_none_or(|m| m.row(i).get(key).copied() != Some(f32::NEG_INFINITY))
     }
@@ -197,7 +212,7 @@ impl<'a> Bounds<'a> {
     #[inline(always)]
     pub(crate) fn apply_with<S: Simd>(&self, simd: S, i: usize, key: usize, scores: &mut [f32]) {
         self.apply_tensors(i, key, scores);
-        let (start, end) = within(&self.range(i), key, scores.len());
+        let (start, end) = within(&self.range_by_parts(i), key, scores.len());
         let hidden = simd.splat(f32::NEG_INFINITY);
         let (before, rest) = scores.split_at_mut(start);
         let after = rest.get_mut(end - start..).unwrap_or_default();
@@ -206,8 +221,8 @@ impl<'a> Bounds<'a> {
         }
     }
 
+    shared! { inline(always),
     /// Adds the biases, and hides what the tensors hide.
-    #[cfg_attr(not(scalar), inline(always))]
     pub(crate) fn apply_tensors(&self, i: usize, key: usize, scores: &mut [f32]) {
         if let Some(bias) = self.bias {
             for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
@@ -236,6 +251,7 @@ impl<'a> Bounds<'a> {
             }
         }
     }
+    }
 }
 
 /// Where `range` begins and ends among `count` keys from `key` on.
@@ -263,13 +279,13 @@ pub(crate) struct SeenSum<'s, 'o> {
 impl SeenSum<'_, '_> {
     /// One element of `out` at a time, in little code. The order of the additions is that of a tile.
     #[inline(always)]
-    pub(crate) fn run<S: Simd>(&mut self, simd: S, bounds: &Bounds<'_>) {
+    pub(crate) fn run<S: Simd>(&mut self, simd: S, visible: &Visible<'_>) {
         for r in 0..self.weights.rows() {
             let row = self.row + r;
             for (col, out) in self.out.row_mut(row).iter_mut().enumerate() {
                 let mut sum = 0.0;
                 for (key, weight) in (self.first..).zip(self.weights.row(r)) {
-                    if bounds.sees(row, self.start + key) {
+                    if visible.sees(row, self.start + key) {
                         let value = self.values.row(key).get(col).copied().unwrap_or_default();
                         sum = simd.mul_add_one(*weight, value, sum);
                     }

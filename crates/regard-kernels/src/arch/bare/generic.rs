@@ -33,7 +33,7 @@ pub(crate) fn sqrt(x: f32) -> f32 {
     root
 }
 
-/// As [`Simd::sum`](crate::simd::Simd::sum), written out: so the lanes stay in registers.
+/// As [`Simd::sum`](crate::arch::Simd::sum), written out: so the lanes stay in registers.
 #[inline(never)]
 pub(super) fn sum(row: &[f32]) -> f32 {
     let (blocks, rest) = row.as_chunks::<LANES>();
@@ -164,5 +164,5 @@ pub(super) unsafe fn by_columns(
 /// [`row_times_panel`](super::row_times_panel) of bfloat16.
 #[inline(never)]
 pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
-    super::row_times_panel(x, panel, crate::simd::widen::f32_from_bf16)
+    super::row_times_panel(x, panel, crate::arch::widen::f32_from_bf16)
 }

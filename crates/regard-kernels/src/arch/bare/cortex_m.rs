@@ -5,7 +5,7 @@ use core::arch::asm;
 use core::mem::MaybeUninit;
 
 use super::{LANES, MR, NR, Sums};
-use crate::simd::exp::{Distance, tables};
+use crate::arch::exp::{Distance, tables};
 
 /// a·b + c, rounded once.
 #[inline(always)]
@@ -71,7 +71,7 @@ macro_rules! each {
     };
 }
 
-/// As [`Exp2ToZero`](crate::simd::Exp2ToZero).
+/// As [`Exp2ToZero`](crate::arch::Exp2ToZero).
 #[inline(never)]
 pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
     each!(
@@ -106,7 +106,7 @@ pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
     );
 }
 
-/// As [`ExpToZero`](crate::simd::ExpToZero).
+/// As [`ExpToZero`](crate::arch::ExpToZero).
 #[inline(never)]
 pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
     each!(
@@ -145,7 +145,7 @@ pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
 /// Up to here, of either sign, 2ⁿ is a normal number in [`exp`], and one multiplication by it is enough.
 pub(super) const MODERATE: f32 = 87.0;
 
-/// As [`Exp`](crate::simd::Exp).
+/// As [`Exp`](crate::arch::Exp).
 #[inline(never)]
 pub(crate) fn exp(row: &mut [f32]) {
     each!(
@@ -212,7 +212,7 @@ pub(crate) fn exp(row: &mut [f32]) {
     );
 }
 
-/// As [`Simd::sum`](crate::simd::Simd::sum): a copy of the last elements is padded to a block.
+/// As [`Simd::sum`](crate::arch::Simd::sum): a copy of the last elements is padded to a block.
 #[inline(always)]
 pub(super) fn sum(row: &[f32]) -> f32 {
     let (blocks, rest) = row.as_chunks();

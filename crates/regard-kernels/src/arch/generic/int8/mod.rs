@@ -5,19 +5,13 @@ use crate::int8::halve;
 
 #[cfg(integers)]
 pub(crate) mod blocks;
-#[cfg(dsp)]
-mod dsp;
-#[cfg(all(integers, target_arch = "aarch64"))]
-pub(super) mod neon;
 #[cfg(not(dsp))]
 mod plain;
-#[cfg(all(integers, target_arch = "x86_64"))]
-pub(super) mod x86;
 
-#[cfg(dsp)]
-pub(crate) use self::dsp::{Queries, Values, query_words, value_words, weigh};
 #[cfg(not(dsp))]
 pub(crate) use self::plain::{Queries, Values, query_words, value_words, weigh};
+#[cfg(dsp)]
+pub(crate) use crate::arch::bare::dsp::{Queries, Values, query_words, value_words, weigh};
 
 /// Queries that share what is read of keys and values.
 pub(crate) const GROUP: usize = 4;
@@ -32,6 +26,17 @@ pub(crate) const fn dsp_value_words(n_q: usize, n_k: usize, d_v: usize) -> usize
     if n_q >= 2 * GROUP && n_k <= 256 { n_k.div_ceil(4).saturating_mul(d_v) } else { 0 }
 }
 
+/// Words that the vectors of integers need, which not every target has.
+pub(crate) const fn packed_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    #[cfg(integers)]
+    return blocks::scratch_len(n_q, n_k, d_k, d_v);
+    #[cfg(not(integers))]
+    {
+        let _ = (n_q, n_k, d_k, d_v);
+        0
+    }
+}
+
 /// Columns of values that are weighed at once.
 pub(crate) const COLUMNS: usize = 16;
 
@@ -41,14 +46,18 @@ pub(crate) type Fours<const R: usize> = [[i32; R]; 2];
 
 /// The weights that lie, two in a word, in the first half of what were scores.
 #[inline(always)]
-fn pairs<const R: usize>(weights: &[[i32; R]]) -> &[Fours<R>] {
+pub(in crate::arch) fn pairs<const R: usize>(weights: &[[i32; R]]) -> &[Fours<R>] {
     let fours = weights.as_chunks::<2>().0;
     fours.get(..fours.len() / 2).unwrap_or_default()
 }
 
 /// [`halve`] of the weights numbered `r`, two in a word, in the first half of what were scores.
 #[inline(always)]
-fn halve_pairs<const R: usize>(total: u32, weights: &mut [[i32; R]], r: usize) -> u32 {
+pub(in crate::arch) fn halve_pairs<const R: usize>(
+    total: u32,
+    weights: &mut [[i32; R]],
+    r: usize,
+) -> u32 {
     let words = weights.len() / 2;
     halve(total, weights.iter_mut().take(words).filter_map(|words| words.get_mut(r)))
 }

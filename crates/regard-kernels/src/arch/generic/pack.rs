@@ -1,7 +1,7 @@
 //! B laid out in panels for the innermost loop: transposed, or copied.
 
-use super::{Kernel, LANES, Panel, Simd};
 use crate::Mat;
+use crate::arch::{Kernel, LANES, Panel, Simd};
 
 /// The side of the squares that are transposed.
 const SIDE: usize = LANES / 2;
@@ -45,7 +45,7 @@ fn padded_square(rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
     square
 }
 
-/// `out`\[i\] ← `q` · row i of `k`, for rows in whole panels: what [`gebp`](super::gebp) gives for transposed
+/// `out`\[i\] ← `q` · row i of `k`, for rows in whole panels: what [`gebp`](crate::arch::gebp) gives for transposed
 /// panels, bit by bit, without a place to keep them. For one query the place would be used but once.
 #[inline(always)]
 pub(crate) fn gemv<S: Simd>(simd: S, q: &[f32], k: Mat<'_>, out: &mut [f32]) {

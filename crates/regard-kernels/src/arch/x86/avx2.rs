@@ -2,8 +2,9 @@
 
 use core::arch::x86_64::*;
 
-use super::int8::blocks::{self, Integers};
-use super::{Kernel, LANES, Lanes, Panel, Simd};
+use crate::arch::int8::blocks::{self, Integers};
+use crate::arch::vector::Columns;
+use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd};
 use crate::int8::Rows;
 
 cpufeatures::new!(detect, "avx2", "fma");
@@ -210,8 +211,46 @@ impl Lanes for Avx2 {
 }
 
 impl Simd for Avx2 {
-    type Half = __m256;
-    type Quarter = __m128;
+    const SHAPE: Shape = Shape::SIXTEEN_REGISTERS;
+
+    #[inline(always)]
+    fn widen_bf16(self, x: &[u16; LANES]) -> Self::V {
+        // SAFETY: `self` proves AVX2; each load is that of half of the array.
+        core::array::from_fn(|i| unsafe {
+            let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(x.as_ptr().add(8 * i).cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
+        })
+    }
+
+    #[inline(always)]
+    fn widen_i8(self, x: &[i8; LANES]) -> Self::V {
+        // SAFETY: as above.
+        core::array::from_fn(|i| unsafe {
+            let whole = _mm256_cvtepi8_epi32(_mm_loadl_epi64(x.as_ptr().add(8 * i).cast()));
+            _mm256_cvtepi32_ps(whole)
+        })
+    }
+
+    #[inline(always)]
+    fn fifth_bits(self, bits: u32) -> [u8; 2 * LANES] {
+        let mut bytes = [0; 2 * LANES];
+        // SAFETY: `self` proves AVX2; the store is that of the array.
+        unsafe {
+            // Each byte of the bits eight times, and of each time one bit.
+            let eights = _mm256_setr_epi64x(
+                0,
+                0x0101_0101_0101_0101,
+                0x0202_0202_0202_0202,
+                0x0303_0303_0303_0303,
+            );
+            let eights = _mm256_shuffle_epi8(_mm256_set1_epi32(bits.cast_signed()), eights);
+            let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64.cast_signed());
+            let set = _mm256_cmpeq_epi8(_mm256_and_si256(eights, bit), bit);
+            let numbers = _mm256_and_si256(set, _mm256_set1_epi8(16));
+            _mm256_storeu_si256(bytes.as_mut_ptr().cast(), numbers);
+        }
+        bytes
+    }
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
@@ -288,39 +327,47 @@ impl Simd for Avx2 {
             _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)))
         }
     }
+}
+
+impl Columns<8> for Avx2 {
+    type B = __m256;
 
     #[inline(always)]
-    fn load_half(self, x: &[f32; 8]) -> __m256 {
+    fn load_columns(self, x: &[f32; 8]) -> __m256 {
         // SAFETY: `self` proves AVX2; the load is that of the array.
         unsafe { _mm256_loadu_ps(x.as_ptr()) }
     }
 
     #[inline(always)]
-    fn store_half(self, v: __m256, out: &mut [f32; 8]) {
+    fn store_columns(self, v: __m256, out: &mut [f32; 8]) {
         // SAFETY: `self` proves AVX2; the store is that of the array.
         unsafe { _mm256_storeu_ps(out.as_mut_ptr(), v) }
     }
 
     #[inline(always)]
-    fn mul_add_half(self, a: f32, b: __m256, c: __m256) -> __m256 {
+    fn mul_add_columns(self, a: f32, b: __m256, c: __m256) -> __m256 {
         // SAFETY: `self` proves AVX2 and FMA; registers alone.
         unsafe { _mm256_fmadd_ps(_mm256_set1_ps(a), b, c) }
     }
+}
+
+impl Columns<4> for Avx2 {
+    type B = __m128;
 
     #[inline(always)]
-    fn load_quarter(self, x: &[f32; 4]) -> __m128 {
+    fn load_columns(self, x: &[f32; 4]) -> __m128 {
         // SAFETY: `self` proves AVX2; the load is that of the array.
         unsafe { _mm_loadu_ps(x.as_ptr()) }
     }
 
     #[inline(always)]
-    fn store_quarter(self, v: __m128, out: &mut [f32; 4]) {
+    fn store_columns(self, v: __m128, out: &mut [f32; 4]) {
         // SAFETY: `self` proves AVX2; the store is that of the array.
         unsafe { _mm_storeu_ps(out.as_mut_ptr(), v) }
     }
 
     #[inline(always)]
-    fn mul_add_quarter(self, a: f32, b: __m128, c: __m128) -> __m128 {
+    fn mul_add_columns(self, a: f32, b: __m128, c: __m128) -> __m128 {
         // SAFETY: `self` proves AVX2 and FMA; registers alone.
         unsafe { _mm_fmadd_ps(_mm_set1_ps(a), b, c) }
     }

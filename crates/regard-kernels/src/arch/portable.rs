@@ -1,11 +1,11 @@
 use wide::{f32x4, f32x8, f32x16, i32x16, u32x16};
 
 #[cfg(all(integers, target_arch = "aarch64"))]
-use super::int8::{
-    blocks::{self, Integers as _},
-    neon::Neon,
-};
-use super::{Kernel, LANES, Lanes, Panel, Simd};
+use super::int8::blocks::{self, Integers as _};
+#[cfg(all(integers, target_arch = "aarch64"))]
+use super::neon::Neon;
+use super::vector::Columns;
+use super::{Kernel, LANES, Lanes, Panel, Shape, Simd};
 #[cfg(all(integers, target_arch = "aarch64"))]
 use crate::int8::Rows;
 
@@ -87,8 +87,7 @@ impl Lanes for Portable {
 }
 
 impl Simd for Portable {
-    type Half = f32x8;
-    type Quarter = f32x4;
+    const SHAPE: Shape = Shape::SIXTEEN_REGISTERS;
 
     #[inline(never)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
@@ -135,34 +134,42 @@ impl Simd for Portable {
     fn reduce_max(self, v: f32x16) -> f32 {
         fold(v.to_array(), |a, b| if a > b { a } else { b })
     }
+}
+
+impl Columns<8> for Portable {
+    type B = f32x8;
 
     #[inline(always)]
-    fn load_half(self, x: &[f32; 8]) -> f32x8 {
+    fn load_columns(self, x: &[f32; 8]) -> f32x8 {
         f32x8::new(*x)
     }
 
     #[inline(always)]
-    fn store_half(self, v: f32x8, out: &mut [f32; 8]) {
+    fn store_columns(self, v: f32x8, out: &mut [f32; 8]) {
         *out = v.to_array();
     }
 
     #[inline(always)]
-    fn mul_add_half(self, a: f32, b: f32x8, c: f32x8) -> f32x8 {
+    fn mul_add_columns(self, a: f32, b: f32x8, c: f32x8) -> f32x8 {
         f32x8::splat(a).mul_add(b, c)
     }
+}
+
+impl Columns<4> for Portable {
+    type B = f32x4;
 
     #[inline(always)]
-    fn load_quarter(self, x: &[f32; 4]) -> f32x4 {
+    fn load_columns(self, x: &[f32; 4]) -> f32x4 {
         f32x4::new(*x)
     }
 
     #[inline(always)]
-    fn store_quarter(self, v: f32x4, out: &mut [f32; 4]) {
+    fn store_columns(self, v: f32x4, out: &mut [f32; 4]) {
         *out = v.to_array();
     }
 
     #[inline(always)]
-    fn mul_add_quarter(self, a: f32, b: f32x4, c: f32x4) -> f32x4 {
+    fn mul_add_columns(self, a: f32, b: f32x4, c: f32x4) -> f32x4 {
         f32x4::splat(a).mul_add(b, c)
     }
 }

@@ -22,8 +22,9 @@
 //! The weights are computed in halves from the logarithm on: a 16-bit multiplication takes a fraction of
 //! a 32-bit one.
 
-use crate::int8::{Exponent, Factor, HIDDEN, Rows, halve};
-use crate::linked::Visible;
+use crate::int8::exponent::HIDDEN;
+use crate::int8::{Exponent, Factor, Rows, halve};
+use crate::visible::Visible;
 use crate::{Mat, MatMut};
 
 /// Words of a vector.
@@ -66,7 +67,7 @@ pub(crate) trait Integers: Copy {
     fn rescale(self, sums: Self::V, factor: Factor, out: &mut [i8; LANES]);
 }
 
-/// A computation on integers. As with [`Kernel`](crate::simd::Kernel), all that it calls is inlined.
+/// A computation on integers. As with [`Kernel`](crate::arch::Kernel), all that it calls is inlined.
 pub(crate) trait IntegerKernel {
     fn run<I: Integers>(self, integers: I);
 }

@@ -4,7 +4,7 @@
 use core::arch::aarch64::*;
 use core::arch::asm;
 
-use super::blocks::{IntegerKernel, Integers};
+use super::int8::blocks::{IntegerKernel, Integers};
 use crate::int8::{Exponent, Factor};
 
 /// Calls an intrinsic of NEON that works on registers alone.

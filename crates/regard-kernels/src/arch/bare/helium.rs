@@ -20,8 +20,8 @@ use super::cortex_m;
 pub(crate) use super::cortex_m::sqrt;
 pub(super) use super::cortex_m::{MEMORY, Memory, by_columns, by_rows, clear, multiply_add};
 use super::{Gebp, LANES, NR};
-use crate::simd::exp::{Distance, tables};
-use crate::simd::one_by_one;
+use crate::arch::exp::{Distance, tables};
+use crate::arch::one_by_one;
 
 /// The body of a naked function, whose assembler goes by the target's name alone.
 macro_rules! assembly {
@@ -376,7 +376,7 @@ macro_rules! vectors {
     };
 }
 
-/// As [`Exp2ToZero`](crate::simd::Exp2ToZero).
+/// As [`Exp2ToZero`](crate::arch::Exp2ToZero).
 #[inline(always)]
 pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
     vectors!(
@@ -414,7 +414,7 @@ pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
     by_vectors(row, vectors, |row| cortex_m::exp2_to_zero(row, distance));
 }
 
-/// As [`ExpToZero`](crate::simd::ExpToZero).
+/// As [`ExpToZero`](crate::arch::ExpToZero).
 #[inline(never)]
 pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
     vectors!(
@@ -462,7 +462,7 @@ pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
     by_vectors(row, vectors, |row| cortex_m::exp_to_zero(row, distance));
 }
 
-/// As [`Exp`](crate::simd::Exp). Four numbers of which one is no [moderate](cortex_m::MODERATE) one go to the scalar loop.
+/// As [`Exp`](crate::arch::Exp). Four numbers of which one is no [moderate](cortex_m::MODERATE) one go to the scalar loop.
 #[inline(never)]
 pub(crate) fn exp(row: &mut [f32]) {
     vectors!(
@@ -552,7 +552,7 @@ impl Found {
     }
 }
 
-/// As [`Simd::sum`](crate::simd::Simd::sum).
+/// As [`Simd::sum`](crate::arch::Simd::sum).
 #[inline(always)]
 pub(super) fn sum(row: &[f32]) -> f32 {
     // SAFETY: these elements exist.
@@ -620,7 +620,7 @@ unsafe extern "C" fn sum_of(row: *const f32, len: usize) -> Found {
     )
 }
 
-/// As [`Simd::max_of`](crate::simd::Simd::max_of), or nothing where a number is subnormal.
+/// As [`Simd::max_of`](crate::arch::Simd::max_of), or nothing where a number is subnormal.
 #[inline(always)]
 pub(super) fn max_of(row: &[f32]) -> Option<f32> {
     // SAFETY: these elements exist.

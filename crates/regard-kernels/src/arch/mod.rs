@@ -1,0 +1,204 @@
+//! All that a target changes: every tier of vectors, every intrinsic, every `unsafe` of the workspace.
+//!
+//! A kernel is written once, generic over [`Simd`], and reaches the vectors of the machine through [`dispatch`].
+//! The unit is a block of [`LANES`] = 16 `f32` on every tier, whatever the registers' width: where the order of a sum
+//! shows in its bits, it is the order of these 16 lanes, so that tiers with fused multiply-add agree to the last bit.
+//!
+//! - `vector`: the traits that a tier implements, [`Lanes`] and [`Simd`].
+//! - `x86` (AVX2 and AVX-512, found at run time), `portable` (the vectors that the target is compiled for: SSE2, NEON, wasm), `neon`
+//!   (8-bit integers on aarch64) and `bare` (cores without vectors, and Helium).
+//! - `generic`: loops that need `unsafe`, for all tiers.
+//! - [`TARGET`]: what is decided for a target once, whichever tier runs.
+
+#![expect(
+    unsafe_code,
+    reason = "the one place where it is allowed: intrinsics and the innermost tile loop"
+)]
+
+#[cfg(any(scalar, test))]
+mod bare;
+mod exp;
+mod generic;
+#[cfg(all(integers, target_arch = "aarch64"))]
+mod neon;
+#[cfg(not(scalar))]
+mod portable;
+mod tier;
+mod vector;
+mod widen;
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+mod x86;
+
+#[cfg(scalar)]
+use self::bare::Scalar as Compiled;
+#[cfg(not(scalar))]
+use self::portable::Portable as Compiled;
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+use self::x86::{Avx2, Avx512};
+
+pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
+pub(crate) use self::generic::int8;
+pub(crate) use self::generic::known::{matmul_by_4, matmul_by_8, matmul_by_16};
+pub(crate) use self::generic::pack::{gemv, pack_columns, pack_transposed, pack_transposed_here};
+use self::generic::tile::Tiles;
+pub(crate) use self::generic::tile::{
+    Add, Ahead, Continue, Epilogue, MR, Panel, Panels, Set, gebp, gebp_or_add, next_groups,
+    panels_at_once,
+};
+pub use self::tier::Tier;
+pub(crate) use self::vector::{Lanes, Map, Shape, Simd, map_add, max_lanes};
+pub use self::widen::f32_from_f16;
+
+/// The number of lanes of a block.
+pub(crate) const LANES: usize = 16;
+
+/// What a target decides, whichever tier runs.
+pub(crate) struct Target {
+    /// Every tier reads matrices [in place](Shape::in_place), so that no memory for panels is needed.
+    pub(crate) in_place: bool,
+    /// A program links the parts of an attention that it uses, and no others: [`crate::linked`].
+    pub(crate) links_parts: bool,
+    /// Shapes that the compiler knows have code of their own.
+    pub(crate) knows_shapes: bool,
+    /// The most queries of a block, on any tier: they meet a panel of keys, then one of values, while it is in the first-level
+    /// cache. Where there is no cache, a block is one group, because only its memory counts.
+    pub(crate) queries: usize,
+    /// The number of queries from which on it pays to pack the values of a tile. A row of V may be a page away from the next, and
+    /// then few of its columns find room in the first-level cache. Without a cache it never pays.
+    pub(crate) packs_values_from: usize,
+    /// Rows of panels that a product packs at a time on the stack: a small, a medium and a large product. Without a cache, only the
+    /// stack counts.
+    pub(crate) panel_rows: [usize; 3],
+    /// A packed block of B has at least so many panels beside each other, which lie together in a row of B.
+    pub(crate) panels_side_by_side: usize,
+}
+
+/// This target.
+pub(crate) const TARGET: Target = {
+    let in_place = cfg!(scalar);
+    if cfg!(target_os = "none") {
+        Target {
+            in_place,
+            links_parts: in_place,
+            knows_shapes: false,
+            queries: MR,
+            packs_values_from: isize::MAX as usize,
+            panel_rows: [32; 3],
+            panels_side_by_side: 1,
+        }
+    } else {
+        Target {
+            in_place,
+            links_parts: in_place,
+            knows_shapes: !in_place,
+            queries: if in_place { MR } else { 36 },
+            packs_values_from: 12,
+            panel_rows: [64, 1024, 4096],
+            panels_side_by_side: 4,
+        }
+    }
+};
+
+/// Makes of a function one that all callers share where code is counted, as the code of each call would add up there; elsewhere it is
+/// inlined as the first argument says.
+macro_rules! shared {
+    ($inline:meta, $($function:tt)+) => {
+        #[cfg_attr(target_os = "none", inline(never))]
+        #[cfg_attr(not(target_os = "none"), $inline)]
+        $($function)+
+    };
+}
+pub(crate) use shared;
+
+/// In a loop over floats that writes `x`: keeps the compiler from computing several of them together. Helium's vectors would count
+/// subnormal numbers as zero; elsewhere this is nothing.
+#[inline(always)]
+#[cfg_attr(
+    not(helium),
+    expect(
+        clippy::needless_pass_by_ref_mut,
+        reason = "Helium's compiler must assume that `x` is written"
+    )
+)]
+pub(crate) fn one_by_one<T>(x: &mut T) {
+    // SAFETY: no instruction. The compiler must assume that `x` is read and written here, and makes no vector across this place.
+    #[cfg(helium)]
+    unsafe {
+        core::arch::asm!("/* {} */", in(reg) x, options(nostack, preserves_flags));
+    }
+    #[cfg(not(helium))]
+    let _ = x;
+}
+
+/// A computation that is generic over the vectors it runs on. Mark `run`, and all it calls, `#[inline(always)]`:
+/// only what is inlined is compiled with the tier's instructions. For the same reason no closure may hold vector code:
+/// `array::map` and its like are compiled apart, without them.
+pub(crate) trait Kernel {
+    type Output;
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// Runs `kernel` on the [active](Tier::active) tier. Ask once for a whole head or matrix, never for a row.
+#[inline(always)]
+pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+    dispatch_to(Tier::active(), kernel)
+}
+
+/// Runs `kernel` on `tier`, or where the CPU lacks it, on the next that it has.
+#[inline(always)]
+pub(crate) fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
+    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    {
+        if tier == Tier::Avx512
+            && let Some(avx512) = Avx512::new()
+        {
+            return avx512.call(kernel);
+        }
+        if tier != Tier::Portable
+            && let Some(avx2) = Avx2::new()
+        {
+            return avx2.call(kernel);
+        }
+        Compiled.call(kernel)
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+    {
+        let _ = tier;
+        kernel.run(Compiled)
+    }
+}
+
+/// Whether all numbers are finite, in little code.
+#[inline(always)]
+pub(crate) fn all_finite(row: &[f32]) -> bool {
+    #[cfg(helium)]
+    return bare::all_finite(row);
+    #[cfg(not(helium))]
+    row.iter().all(|x| x.to_bits() << 1 < f32::INFINITY.to_bits() << 1) // without the sign; NaN is larger
+}
+
+/// √x, rounded correctly.
+#[inline(always)]
+pub(crate) fn sqrt(x: f32) -> f32 {
+    #[cfg(fused)]
+    return bare::sqrt(x);
+    #[cfg(not(fused))]
+    libm::sqrtf(x)
+}
+
+/// row ← row · factor + 0, on a tier that takes numbers one at a time.
+pub(crate) fn scale_plus_zero<L: Lanes<V = f32>>(lane: L, row: &mut [f32], factor: f32) {
+    #[cfg(helium)]
+    {
+        let _ = lane;
+        bare::scale_plus_zero(row, factor);
+    }
+    #[cfg(not(helium))]
+    for x in row {
+        one_by_one(x);
+        *x = lane.add(lane.mul(*x, factor), 0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,408 @@
+//! What a kernel may ask of the vectors of a tier.
+//!
+//! [`Lanes`] and the first methods of [`Simd`] are what a tier must have. The other methods have plain code, which a tier replaces where
+//! its compiler finds no better instructions for it; either gives the same bits.
+
+use super::widen::{f32_from_bf16, f32_from_f16};
+use super::{Epilogue, Kernel, LANES, MR, Panel, Tiles, one_by_one};
+use crate::int8::Rows;
+use crate::{Half, Mat};
+
+/// What is computed lane by lane, for any number of lanes.
+pub(crate) trait Lanes: Copy {
+    type V: Copy;
+    /// The outcome of a comparison, lane by lane.
+    type M: Copy;
+
+    fn splat(self, x: f32) -> Self::V;
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// a·b + c, rounded once where the tier has fused multiply-add.
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// (c₀·xⁿ + … + cₙ)·factor + term, by Horner's rule: n + 1 multiply-adds.
+    #[inline(always)]
+    fn polynomial<const N: usize>(
+        self,
+        c: &[f32; N],
+        x: Self::V,
+        factor: Self::V,
+        term: Self::V,
+    ) -> Self::V {
+        let [first, rest @ ..] = c.as_slice() else { return term };
+        let mut sum = self.splat(*first);
+        for c in rest {
+            sum = self.mul_add(sum, x, self.splat(*c));
+        }
+        self.mul_add(sum, factor, term)
+    }
+    /// a where a > b, else b; so b where either is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    fn gt(self, a: Self::V, b: Self::V) -> Self::M;
+    fn eq(self, a: Self::V, b: Self::V) -> Self::M;
+    fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V;
+    /// v·2ⁿ for integral −252 ≤ n ≤ 254, rounded once where ½ ≤ |v| ≤ 2. NaN in `v` stays NaN, whatever `n`.
+    fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V;
+    /// 2ⁿ where the low eight bits of a lane's bits hold n + 127, the exponent field of a float; the rest is shifted out.
+    fn exponent(self, v: Self::V) -> Self::V;
+}
+
+/// A function of a number, for as many lanes at once as the tier has registers for.
+pub(crate) trait Map {
+    fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V;
+
+    /// x ← f(x) for all elements, on a tier that takes them one at a time.
+    #[cfg_attr(target_os = "none", inline(never))]
+    #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for cores without vectors"))]
+    fn each<L: Lanes<V = f32>>(&self, lane: L, row: &mut [f32]) {
+        for x in row {
+            one_by_one(x);
+            *x = self.of(lane, *x);
+        }
+    }
+}
+
+/// How a tier's registers lay out the loops around them.
+pub(crate) struct Shape {
+    /// The tier is narrow: a block of lanes is more than the registers hold. It has tiles of its own, for any number of rows and for all columns
+    /// at once, which read B where it lies, by rows or by columns; rows of scores become weights one after another.
+    pub(crate) in_place: bool,
+    /// MR, the most rows of A in a tile, and the panels of B in it (NR / 16): as many sums as the registers hold.
+    pub(crate) rows: usize,
+    pub(crate) panels: usize,
+    /// Queries that meet a panel of keys, then one of values, while it is in the first-level cache; at most
+    /// [`MC`](crate::scores::MC).
+    pub(crate) queries: usize,
+    /// So many chains of multiply-adds, a block each, keep the multipliers busy.
+    pub(crate) chains: usize,
+    /// Rows of scores that become weights side by side, at most 4: as many as there are registers for. A row alone waits for
+    /// its maximum and for its sum.
+    pub(crate) side_by_side: usize,
+    /// Tiles of a large product read A [`Ahead`](super::Ahead).
+    pub(crate) reads_ahead: bool,
+    /// To pick an element of a table is faster than to compute it.
+    pub(crate) picks: bool,
+}
+
+impl Shape {
+    /// For 16 registers of 8 lanes.
+    pub(crate) const SIXTEEN_REGISTERS: Self = Self {
+        in_place: false,
+        rows: MR,
+        panels: 1,
+        queries: 24,
+        chains: 4,
+        side_by_side: 1,
+        reads_ahead: false,
+        picks: false,
+    };
+}
+
+/// A block of `N` lanes, for products of as few columns.
+pub(crate) trait Columns<const N: usize>: Copy {
+    type B: Copy;
+
+    fn load_columns(self, x: &[f32; N]) -> Self::B;
+    fn store_columns(self, columns: Self::B, out: &mut [f32; N]);
+    /// a·b + c with one a for all lanes.
+    fn mul_add_columns(self, a: f32, b: Self::B, c: Self::B) -> Self::B;
+}
+
+impl<S: Simd> Columns<LANES> for S {
+    type B = S::V;
+
+    #[inline(always)]
+    fn load_columns(self, x: &[f32; LANES]) -> S::V {
+        self.load(x)
+    }
+
+    #[inline(always)]
+    fn store_columns(self, columns: S::V, out: &mut [f32; LANES]) {
+        self.store(columns, out);
+    }
+
+    #[inline(always)]
+    fn mul_add_columns(self, a: f32, b: S::V, c: S::V) -> S::V {
+        self.mul_add(self.splat(a), b, c)
+    }
+}
+
+/// What a kernel may ask of a vector: 16 lanes of `f32`. A value that implements it proves that the CPU can do it.
+pub(crate) trait Simd: Lanes + Columns<8> + Columns<4> {
+    /// How the loops around it are laid out.
+    const SHAPE: Shape;
+
+    /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
+    fn call<K: Kernel>(self, kernel: K) -> K::Output;
+
+    /// The rows of an attention on 8-bit integers.
+    #[inline(always)]
+    fn attend_int8(self, rows: Rows<'_>) {
+        rows.by_plain_loops(self);
+    }
+
+    /// Asks for the cache line of `address`, which need not exist, before it is needed.
+    #[inline(always)]
+    fn prefetch(self, address: *const f32) {
+        let _ = address;
+    }
+
+    /// Asks for the cache line of `address`, which need not exist, into the second-level cache, on a tier that
+    /// [reads ahead](Shape::reads_ahead).
+    #[inline(always)]
+    fn prefetch_later(self, address: *const f32) {
+        let _ = address;
+    }
+
+    /// a·b + c of single numbers.
+    #[inline(always)]
+    fn mul_add_one(self, a: f32, b: f32, c: f32) -> f32 {
+        let mut out = [0.0; LANES];
+        self.store(self.mul_add(self.splat(a), self.splat(b), self.splat(c)), &mut out);
+        let [out, ..] = out;
+        out
+    }
+
+    fn load(self, x: &[f32; LANES]) -> Self::V;
+    fn store(self, v: Self::V, out: &mut [f32; LANES]);
+    /// Column `i` of the eight rows goes to row `i` of the panel: to its first half, or to the `second`.
+    fn transpose(
+        self,
+        rows: [&[f32; LANES / 2]; LANES / 2],
+        panel: &mut [Panel; LANES / 2],
+        second: bool,
+    );
+    /// Column t of the 16 `rows` goes to row t of the panel, for the first columns: as many as are returned, which may be none.
+    #[inline(always)]
+    fn transpose_rows(self, rows: Mat<'_>, panel: &mut [Panel]) -> usize {
+        let _ = (rows, panel);
+        0
+    }
+
+    /// The sum, as a tree: lane i + lane i+8, then i+4, i+2, i+1.
+    fn reduce_add(self, v: Self::V) -> f32;
+    /// [`reduce_add`](Self::reduce_add) of four blocks.
+    #[inline(always)]
+    fn reduce_add_each(self, v: [Self::V; 4]) -> [f32; 4] {
+        let mut sums = [0.0; 4];
+        for (sum, v) in sums.iter_mut().zip(v) {
+            *sum = self.reduce_add(v);
+        }
+        sums
+    }
+    /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).
+    fn reduce_max(self, v: Self::V) -> f32;
+    /// [`reduce_max`](Self::reduce_max) of four blocks.
+    #[inline(always)]
+    fn reduce_max_each(self, v: [Self::V; 4]) -> [f32; 4] {
+        let mut largest = [0.0; 4];
+        for (largest, v) in largest.iter_mut().zip(v) {
+            *largest = self.reduce_max(v);
+        }
+        largest
+    }
+
+    /// The sum of all elements, none of which is −0: lane by lane, then folded.
+    #[inline(always)]
+    fn sum(self, row: &[f32]) -> f32 {
+        let (blocks, rest) = row.as_chunks();
+        let mut sum = self.splat(0.0);
+        for lanes in blocks {
+            sum = self.add(sum, self.load(lanes));
+        }
+        if !rest.is_empty() {
+            sum = self.add(sum, self.load_or(rest, 0.0));
+        }
+        self.reduce_add(sum)
+    }
+
+    /// x ← f(x) for all elements.
+    #[inline(always)]
+    fn map(self, row: &mut [f32], f: &impl Map) {
+        let (blocks, rest) = row.as_chunks_mut();
+        for lanes in blocks {
+            self.store(f.of(self, self.load(lanes)), lanes);
+        }
+        if !rest.is_empty() {
+            self.store_first(f.of(self, self.load_or(rest, 0.0)), rest);
+        }
+    }
+
+    /// The largest element that is no NaN; −∞ if there is none. For narrow tiers, which look at one element after another.
+    #[inline(always)]
+    fn max_of(self, row: &[f32]) -> f32 {
+        largest(row)
+    }
+
+    /// The tiles of a product.
+    #[inline(always)]
+    fn microkernel<F: Epilogue, const R: usize, const P: usize>(
+        self,
+        tiles: Tiles<'_, '_, F, R, P>,
+    ) {
+        tiles.microkernel(self);
+    }
+
+    /// The first 16 elements of `x`, and `fill` in the lanes after its end.
+    #[inline(always)]
+    fn load_or(self, x: &[f32], fill: f32) -> Self::V {
+        if let Some(full) = x.first_chunk() {
+            self.load(full)
+        } else {
+            let mut lanes = [fill; LANES];
+            copy_first(x, &mut lanes);
+            self.load(&lanes)
+        }
+    }
+
+    /// The first lanes into `out`, as many as it has, at most 16.
+    #[inline(always)]
+    fn store_first(self, v: Self::V, out: &mut [f32]) {
+        if let Some(full) = out.first_chunk_mut() {
+            self.store(v, full);
+        } else {
+            let mut lanes = [0.0; LANES];
+            self.store(v, &mut lanes);
+            copy_first(&lanes, out);
+        }
+    }
+
+    /// The bits of bfloat16: the upper half of an `f32`.
+    #[inline(always)]
+    fn widen_bf16(self, x: &[u16; LANES]) -> Self::V {
+        let mut lanes = [0.0; LANES];
+        for (lane, x) in lanes.iter_mut().zip(x) {
+            *lane = f32_from_bf16(*x);
+        }
+        self.load(&lanes)
+    }
+
+    /// Σₜ x\[t\]·panel\[t\] of as many rows as both have: a chain of multiply-adds for each lane, in ascending order. `None` on
+    /// a tier that has no better loop for one row and one panel than one that widens row by row.
+    #[inline(always)]
+    fn row_times_panel(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
+        let _ = (half, x, panel);
+        None
+    }
+
+    /// The bits of IEEE 754 binary16.
+    #[inline(always)]
+    fn widen_f16(self, x: &[u16; LANES]) -> Self::V {
+        let mut lanes = [0.0; LANES];
+        for (lane, x) in lanes.iter_mut().zip(x) {
+            *lane = f32_from_f16(*x);
+        }
+        self.load(&lanes)
+    }
+
+    /// Whole numbers.
+    #[inline(always)]
+    fn widen_i8(self, x: &[i8; LANES]) -> Self::V {
+        let mut lanes = [0.0; LANES];
+        for (lane, x) in lanes.iter_mut().zip(x) {
+            *lane = f32::from(*x);
+        }
+        self.load(&lanes)
+    }
+
+    /// For each byte, the lane of `values` whose number is its low four bits, or its `high` ones.
+    #[inline(always)]
+    fn pick(self, values: Self::V, bytes: &[u8; LANES], high: bool) -> Self::V {
+        let (mut table, mut lanes) = ([0.0; LANES], [0.0; LANES]);
+        self.store(values, &mut table);
+        for (lane, byte) in lanes.iter_mut().zip(bytes) {
+            let number = if high { byte >> 4 } else { byte & 15 };
+            *lane = table.get(usize::from(number)).copied().unwrap_or_default();
+        }
+        self.load(&lanes)
+    }
+
+    /// For each number below 32, the lane of the two `values` of that number.
+    #[inline(always)]
+    fn pick_of_two(self, values: [Self::V; 2], numbers: &[u8; LANES]) -> Self::V {
+        let (mut table, mut lanes) = ([[0.0; LANES]; 2], [0.0; LANES]);
+        for (table, values) in table.iter_mut().zip(values) {
+            self.store(values, table);
+        }
+        for (lane, number) in lanes.iter_mut().zip(numbers) {
+            *lane = table.as_flattened().get(usize::from(*number)).copied().unwrap_or_default();
+        }
+        self.load(&lanes)
+    }
+
+    /// A byte for each of 32 bits, from the lowest on: 16 where the bit is set, and 0 elsewhere.
+    #[inline(always)]
+    fn fifth_bits(self, bits: u32) -> [u8; 2 * LANES] {
+        let mut bytes = [0; 2 * LANES];
+        for (bytes, byte) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(bits.to_le_bytes()) {
+            // The byte in each of 8 bytes, of which byte i keeps bit i. Adding 127 carries any bit into the highest one.
+            let bits = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+            let bits = ((bits + 0x7f7f_7f7f_7f7f_7f7f) >> 3) & 0x1010_1010_1010_1010;
+            *bytes = bits.to_le_bytes();
+        }
+        bytes
+    }
+}
+
+/// x ← f(x) for all elements, and f(x) is added to `sum`, lane by lane.
+#[inline(always)]
+pub(crate) fn map_add<S: Simd>(simd: S, row: &mut [Panel], f: &impl Map, mut sum: S::V) -> S::V {
+    for lanes in row {
+        let y = f.of(simd, simd.load(lanes));
+        simd.store(y, lanes);
+        sum = simd.add(sum, y);
+    }
+    sum
+}
+
+/// The largest element of each lane that is no NaN; −∞ if there is none.
+#[inline(always)]
+pub(crate) fn max_lanes<S: Simd>(simd: S, row: &[Panel]) -> S::V {
+    // Four chains hide the latency of the comparison. In which order the largest is found does not show.
+    let mut max = [simd.splat(f32::NEG_INFINITY); 4];
+    let (fours, rest) = row.as_chunks::<4>();
+    for four in fours {
+        for (max, lanes) in max.iter_mut().zip(four) {
+            *max = simd.max(simd.load(lanes), *max);
+        }
+    }
+    for (max, lanes) in max.iter_mut().zip(rest) {
+        *max = simd.max(simd.load(lanes), *max);
+    }
+    let [a, b, c, d] = max;
+    simd.max(simd.max(a, b), simd.max(c, d))
+}
+
+/// The largest element that is no NaN; −∞ if there is none. One after another.
+#[inline(always)]
+pub(super) fn largest(row: &[f32]) -> f32 {
+    row.iter().fold(f32::NEG_INFINITY, |max, x| if *x > max { *x } else { max })
+}
+
+/// As many elements as both have, below 16, in moves whose size is known: a loop over them would become a call.
+#[inline(always)]
+fn copy_first(from: &[f32], to: &mut [f32]) {
+    let (from, to) = copy_chunk::<8>(from, to);
+    let (from, to) = copy_chunk::<4>(from, to);
+    let (from, to) = copy_chunk::<2>(from, to);
+    copy_chunk::<1>(from, to);
+}
+
+/// Copies `N` elements, if both have so many, and returns what is left of both.
+#[inline(always)]
+fn copy_chunk<'f, 't, const N: usize>(
+    from: &'f [f32],
+    to: &'t mut [f32],
+) -> (&'f [f32], &'t mut [f32]) {
+    if from.len() < N || to.len() < N {
+        return (from, to);
+    }
+    match (from.split_first_chunk::<N>(), to.split_first_chunk_mut::<N>()) {
+        (Some((chunk, from)), Some((place, to))) => {
+            *place = *chunk;
+            (from, to)
+        }
+        _ => (&[], &mut []),
+    }
+}

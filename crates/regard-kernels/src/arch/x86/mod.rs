@@ -1,0 +1,8 @@
+//! x86-64: what is found at run time.
+
+mod avx2;
+mod avx512;
+mod int8;
+
+pub(super) use self::avx2::Avx2;
+pub(super) use self::avx512::Avx512;

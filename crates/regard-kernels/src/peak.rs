@@ -1,0 +1,113 @@
+//! What a benchmark divides by: the most that this CPU can compute, and read.
+
+use crate::arch::{Kernel, LANES, Simd, Tier, dispatch_to};
+
+/// Multiplies and adds in registers for so many rounds: the most that this CPU can do, what a benchmark divides by for a
+/// share of the peak.
+///
+/// It runs on the [fastest](Tier::fastest) tier of this CPU, whichever is active. Returns the number of multiply-adds, and a
+/// value that depends on all of them.
+///
+/// ```
+/// let (few, _) = regard_kernels::multiply_add_rounds(1000);
+/// let (many, _) = regard_kernels::multiply_add_rounds(2000);
+/// assert_eq!(many, 2 * few);
+/// ```
+#[must_use]
+pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
+    struct Rounds(u32);
+    impl Kernel for Rounds {
+        type Output = (u64, f32);
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> (u64, f32) {
+            // Enough chains to hide the latency of a fused multiply-add on two pipes (2 × 4 or 2 × 5 cycles), few enough to
+            // stay in registers.
+            if S::SHAPE.panels == 1 {
+                chains::<S, 6>(simd, self.0)
+            } else {
+                chains::<S, 12>(simd, self.0)
+            }
+        }
+    }
+    #[inline(always)]
+    fn chains<S: Simd, const N: usize>(simd: S, rounds: u32) -> (u64, f32) {
+        let factor = simd.splat(0.999_999);
+        let term = simd.splat(1e-6);
+        // Numbers that only the run knows, another in each lane: a chain whose value the compiler could foresee would be
+        // left out.
+        let mut start = [rounds as f32; LANES];
+        let mut chains = [term; N];
+        for chain in &mut chains {
+            for (i, x) in start.iter_mut().enumerate() {
+                *x += 1.0 + i as f32;
+            }
+            *chain = simd.load(&start);
+        }
+        for _ in 0..rounds {
+            for chain in &mut chains {
+                *chain = simd.mul_add(*chain, factor, term);
+            }
+        }
+        let mut sum = 0.0;
+        for chain in chains {
+            sum += simd.reduce_add(chain);
+        }
+        (u64::from(rounds) * (N * LANES) as u64, sum)
+    }
+    dispatch_to(Tier::fastest(), Rounds(rounds))
+}
+
+/// Reads all `numbers` from memory, as fast as one thread can: what a benchmark divides by for a share of the bandwidth.
+///
+/// Four streams, each from a quarter of the numbers on, keep more cache lines on their way than a processor asks for ahead of
+/// one stream. It runs on the [fastest](Tier::fastest) tier of this CPU, whichever is active. Returns the sum of the numbers,
+/// in no order that would be promised.
+///
+/// ```
+/// assert_eq!(regard_kernels::read_all(&[1.0; 1000]), 1000.0);
+/// ```
+#[must_use]
+pub fn read_all(numbers: &[f32]) -> f32 {
+    const STREAMS: usize = 4;
+    /// Blocks of a stream at a time: a sum for each hides the latency of an addition.
+    const BLOCKS: usize = 2;
+    struct Read<'a>(&'a [f32]);
+    impl Kernel for Read<'_> {
+        type Output = f32;
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> f32 {
+            let (steps, rest) = self.0.as_chunks::<LANES>().0.as_chunks::<BLOCKS>();
+            let count = steps.len() / STREAMS;
+            let mut streams = [[].as_slice(); STREAMS];
+            for (i, stream) in streams.iter_mut().enumerate() {
+                *stream = steps.get(i * count..(i + 1) * count).unwrap_or_default();
+            }
+            let [a, b, c, d] = streams;
+            let mut sums = [[simd.splat(0.0); BLOCKS]; STREAMS];
+            for (((a, b), c), d) in a.iter().zip(b).zip(c).zip(d) {
+                for (sums, blocks) in sums.iter_mut().zip([a, b, c, d]) {
+                    for (sum, block) in sums.iter_mut().zip(blocks) {
+                        *sum = simd.add(*sum, simd.load(block));
+                    }
+                }
+            }
+            let mut sum = simd.splat(0.0);
+            for sums in sums {
+                for other in sums {
+                    sum = simd.add(sum, other);
+                }
+            }
+            for blocks in steps.get(STREAMS * count..).unwrap_or_default() {
+                for block in blocks {
+                    sum = simd.add(sum, simd.load(block));
+                }
+            }
+            for block in rest {
+                sum = simd.add(sum, simd.load(block));
+            }
+            sum = simd.add(sum, simd.load_or(self.0.as_chunks::<LANES>().1, 0.0));
+            simd.reduce_add(sum)
+        }
+    }
+    dispatch_to(Tier::fastest(), Read(numbers))
+}
