@@ -102,8 +102,9 @@ static CAUSAL_ROWS: RowCode = RowCode {
 pub(crate) static POSITIONS: MaskCode = MaskCode {
     check: |parts, n_q, n_k| positions(parts).check(n_q, n_k),
     visible: |parts, n_q, n_k| {
-        let visible = Visible::by_parts(&positions(parts), n_q, n_k);
-        Visible { link: Some(&POSITION_ROWS), ..visible }
+        let mut visible = Visible::by_parts(&positions(parts), n_q, n_k);
+        visible.link = Some(&POSITION_ROWS);
+        visible
     },
     rank: 1,
 };
@@ -210,7 +211,9 @@ impl<'a> Visible<'a> {
     }
 
     fn masked(parts: &MaskParts<'a>, n_q: usize, n_k: usize) -> Self {
-        Self { link: Some(&TENSOR_ROWS), ..Self::by_parts(parts, n_q, n_k) }
+        let mut visible = Self::by_parts(parts, n_q, n_k);
+        visible.link = Some(&TENSOR_ROWS);
+        visible
     }
 
     /// The same for those of the keys that are in `keys`, which begin with a tile: so a causal mask hides none before them.
