@@ -1,11 +1,10 @@
 //! From a template's characters to tokens, with `trim_blocks` and `lstrip_blocks`.
 
-use std::rc::Rc;
-
+use super::value::Value;
 use super::{Fault, Result};
 
 /// A part of a template.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) enum Token<'s> {
     /// Text between tags.
     Data(&'s str),
@@ -13,14 +12,14 @@ pub(super) enum Token<'s> {
     Block,
     /// `{{`
     Print,
-    /// `%}` or `}}`
-    End,
     Name(&'s str),
-    Text(Rc<str>),
-    Int(i64),
-    Float(f64),
+    /// A string or a number.
+    Constant(Value<'s>),
     Operator(&'static str),
 }
+
+/// The operator that `%}` and `}}` are.
+pub(super) const END: &str = "the tag's end";
 
 /// The operators, those that begin others after them.
 const OPERATORS: [&str; 26] = [
@@ -125,41 +124,35 @@ impl<'s> Lexer<'s> {
                 self.end("#}");
                 Ok(())
             }
-            "{%" if self.raw() => self.raw_text(),
+            "{%" if self.skip_named("raw") => self.raw_text(),
             "{%" => self.tag(Token::Block, "%}"),
             _ => self.tag(Token::Print, "}}"),
         }
     }
 
-    /// Skips `raw %}`.
-    fn raw(&mut self) -> bool {
-        let name = self.rest().trim_start();
-        let Some(after) = name.strip_prefix("raw") else { return false };
-        let after = after.trim_start();
-        let end = after.starts_with("-%}") || after.starts_with("%}");
-        if end {
-            self.skip(self.rest().len() - after.len());
-            if after.starts_with('-') {
-                self.end("%}");
-            } else {
-                self.skip(2);
-                self.line_starts = false;
-            }
-        }
-        end
+    /// Skips the name of a tag that ends after it; returns whether the tag has this name.
+    fn skip_named(&mut self, name: &str) -> bool {
+        let after = self.rest().trim_start().strip_prefix(name).map(str::trim_start);
+        let after = after.filter(|a| a.trim_start_matches(['-', '+']).starts_with("%}"));
+        let length = after.map(|after| self.rest().len() - after.len());
+        length.map(|length| self.skip(length)).is_some()
     }
 
-    /// Text up to `{% endraw %}`, as it is.
+    /// Text after `{% raw` up to `{% endraw %}`, as it is. A line break after `raw %}` stays.
     fn raw_text(&mut self) -> Result<()> {
+        if self.rest().starts_with("%}") {
+            self.skip(2);
+            self.line_starts = false;
+        } else {
+            self.end("%}");
+        }
         let rest = self.rest();
+        let start = self.at;
         for (at, _) in rest.match_indices("{%") {
             let sign = rest[at + 2..].chars().next().filter(|c| ['-', '+'].contains(c));
-            let name = &rest[at + 2 + usize::from(sign.is_some())..].trim_start();
-            let Some(after) = name.strip_prefix("endraw").map(str::trim_start) else { continue };
-            if after.starts_with("%}") || after.starts_with("-%}") || after.starts_with("+%}") {
-                let data = self.skip(at);
-                self.data(data, sign, false);
-                self.skip(self.rest().len() - after.len());
+            self.skip(start + at + 2 + usize::from(sign.is_some()) - self.at);
+            if self.skip_named("endraw") {
+                self.data(&rest[..at], sign, false);
                 self.end("%}");
                 return Ok(());
             }
@@ -170,11 +163,11 @@ impl<'s> Lexer<'s> {
     /// The tokens of a tag up to its end.
     fn tag(&mut self, start: Token<'s>, end: &str) -> Result<()> {
         self.push(start);
-        let mut open = Vec::new();
+        let mut open = 0_usize;
         loop {
             self.skip_spaces();
-            if open.is_empty() && self.end(end) {
-                self.push(Token::End);
+            if open == 0 && self.end(end) {
+                self.push(Token::Operator(END));
                 return Ok(());
             }
             let rest = self.rest();
@@ -193,14 +186,9 @@ impl<'s> Lexer<'s> {
                     let operator =
                         operator.ok_or_else(|| Fault::new(format!("{c:?} is no operator")))?;
                     match *operator {
-                        "(" | "[" | "{" => open.push(*operator),
-                        ")" | "]" | "}" => {
-                            let opens = [("(", ")"), ("[", "]"), ("{", "}")];
-                            let pair = open.pop().map(|o| (o, *operator));
-                            if pair.is_none_or(|pair| !opens.contains(&pair)) {
-                                return Err(Fault::new(format!("{operator:?} was not opened")));
-                            }
-                        }
+                        "(" | "[" | "{" => open += 1,
+                        // The parser says which brackets do not match.
+                        ")" | "]" | "}" => open = open.saturating_sub(1),
                         _ => {}
                     }
                     self.skip(operator.len());
@@ -221,90 +209,68 @@ impl<'s> Lexer<'s> {
         });
         let (end, _) = end.ok_or_else(|| Fault::new("a string has no end"))?;
         self.skip(end + 2);
-        Ok(Token::Text(unescaped(&text[..end]).into()))
+        Ok(Token::Constant(Value::from(&*unescaped(&text[..end]))))
     }
 
     fn number(&mut self) -> Result<Token<'s>> {
         let after_dot = matches!(self.tokens.last(), Some((Token::Operator("."), _)));
         let rest = self.rest();
-        let radix = match rest.get(..2) {
-            Some("0x" | "0X") => 16,
-            Some("0o" | "0O") => 8,
-            Some("0b" | "0B") => 2,
-            _ => 10,
+        let part = |text: &str| {
+            text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())
         };
-        let digits = |text: &str, radix: u32| {
-            text.find(|c: char| !c.is_digit(radix) && c != '_').unwrap_or(text.len())
-        };
-        if radix != 10 {
-            let text = self.skip(2 + digits(&rest[2..], radix));
-            let number = i64::from_str_radix(&text[2..].replace('_', ""), radix);
-            return number.map(Token::Int).map_err(|e| Fault::new(format!("{text}: {e}")));
+        let mut end = part(rest);
+        let fraction = rest[end..].strip_prefix('.').filter(|_| !after_dot);
+        if let Some(text) = fraction.filter(|text| text.starts_with(|c: char| c.is_ascii_digit())) {
+            end += 1 + part(text);
         }
-        let mut end = digits(rest, 10);
-        let mut float = false;
-        if !after_dot {
-            let fraction = rest[end..].strip_prefix('.').map_or(0, |text| digits(text, 10));
-            if fraction > 0 {
-                (end, float) = (end + 1 + fraction, true);
-            }
-            if let Some(text) = rest[end..].strip_prefix(['e', 'E']) {
-                let sign = usize::from(text.starts_with(['+', '-']));
-                let power = digits(&text[sign..], 10);
-                if power > 0 {
-                    (end, float) = (end + 1 + sign + power, true);
-                }
-            }
+        let based = ["0x", "0X", "0o", "0O", "0b", "0B"].iter().position(|p| rest.starts_with(p));
+        if based.is_none() && rest[..end].ends_with(['e', 'E']) {
+            let signed = rest[end..].strip_prefix(['+', '-']);
+            end += signed.map_or(0, |power| 1 + part(power));
         }
         let text = self.skip(end).replace('_', "");
-        let wrong = |e: &dyn core::fmt::Display| Fault::new(format!("the number {text}: {e}"));
-        if float {
-            return text.parse().map(Token::Float).map_err(|e| wrong(&e));
-        }
-        text.parse().map(Token::Int).map_err(|e| wrong(&e))
+        let number = match based.and_then(|base| [16, 8, 2].get(base / 2)) {
+            Some(base) => i64::from_str_radix(&text[2..], *base).map(Value::Int).ok(),
+            None if text.contains(['.', 'e', 'E']) => text.parse().map(Value::Float).ok(),
+            None => text.parse().map(Value::Int).ok(),
+        };
+        number
+            .map(Token::Constant)
+            .ok_or_else(|| Fault::new(format!("{text} is no number, or too large")))
     }
 }
 
 /// A string's characters, as Python reads escapes.
 fn unescaped(text: &str) -> String {
+    const SIGNS: &str = "ntrabfv\\'\"";
+    const MEANT: [char; 10] = ['\n', '\t', '\r', '\x07', '\x08', '\x0c', '\x0b', '\\', '\'', '"'];
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        let Some(c) = rest.chars().next() else { break };
-        let digits = |most: usize, radix: u32| {
-            let digits = rest[usize::from(radix == 16)..].chars();
-            digits.take(most).take_while(|c| c.is_digit(radix)).count()
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.push_str(before);
+        // The longest run of digits that the escape may have, and its base.
+        let (start, most, base) = match after.chars().next() {
+            Some('x') => (1, 2, 16),
+            Some('u') => (1, 4, 16),
+            Some('U') => (1, 8, 16),
+            _ => (0, 3, 8),
         };
-        let code = match c {
-            'x' if digits(2, 16) == 2 => u32::from_str_radix(&rest[1..3], 16).ok().zip(Some(3)),
-            'u' if digits(4, 16) == 4 => u32::from_str_radix(&rest[1..5], 16).ok().zip(Some(5)),
-            'U' if digits(8, 16) == 8 => u32::from_str_radix(&rest[1..9], 16).ok().zip(Some(9)),
-            '0'..='7' => {
-                let count = digits(3, 8);
-                u32::from_str_radix(&rest[..count], 8).ok().zip(Some(count))
+        let digits = after.get(start..).unwrap_or_default().chars();
+        let count = digits.take(most).take_while(|c| c.is_digit(base)).count();
+        rest = after;
+        if count == most || (base == 8 && count > 0) {
+            let code = u32::from_str_radix(&after[start..start + count], base);
+            let c = code.ok().and_then(char::from_u32);
+            out.push(c.unwrap_or(char::REPLACEMENT_CHARACTER));
+            rest = &after[start + count..];
+        } else if let Some(c) = after.chars().next() {
+            match SIGNS.find(c).and_then(|at| MEANT.get(at)) {
+                Some(meant) => out.push(*meant),
+                None if c == '\n' => {}
+                None => out.extend(['\\', c]),
             }
-            _ => None,
-        };
-        if let Some((code, length)) = code {
-            out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
-            rest = &rest[length..];
-            continue;
+            rest = &after[c.len_utf8()..];
         }
-        match c {
-            'n' => out.push('\n'),
-            't' => out.push('\t'),
-            'r' => out.push('\r'),
-            'a' => out.push('\u{7}'),
-            'b' => out.push('\u{8}'),
-            'f' => out.push('\u{c}'),
-            'v' => out.push('\u{b}'),
-            '\n' => {}
-            '\\' | '\'' | '"' => out.push(c),
-            other => out.extend(['\\', other]),
-        }
-        rest = &rest[c.len_utf8()..];
     }
     out.push_str(rest);
     out

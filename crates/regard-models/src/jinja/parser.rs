@@ -2,47 +2,41 @@
 
 use std::rc::Rc;
 
-use super::lexer::Token;
+use super::lexer::{END, Token};
+use super::value::Value;
 use super::{Fault, NESTED, Result};
 
 /// An expression. Operators of one rank are a list: its length adds no depth.
 #[derive(Debug)]
 pub(super) enum Expr<'s> {
-    None,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Text(Rc<str>),
+    Constant(Value<'s>),
     Name(&'s str),
-    List(Vec<Self>),
-    Tuple(Vec<Self>),
+    /// A list, or a tuple if the flag says so.
+    List(Vec<Self>, bool),
     Map(Vec<(Self, Self)>),
     /// What follows a value: `.a`, `[0]`, `(…)`, `|f`, `is t`.
     Postfix(Box<Self>, Vec<Postfix<'s>>),
-    Negative(Box<Self>),
-    Positive(Box<Self>),
     Not(Box<Self>),
-    /// Operators of the same rank, from left to right.
+    /// Operators of the same rank.
     Chain(Box<Self>, Vec<(&'static str, Self)>),
-    /// `a < b <= c`
-    Compare(Box<Self>, Vec<(Comparison, Self)>),
-    And(Vec<Self>),
-    Or(Vec<Self>),
     /// `yes if condition else no`
     If(Box<(Self, Self, Option<Self>)>),
+    /// The text that statements write.
+    Block(Body<'s>),
+    Macro(Rc<Macro<'s>>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    In,
-    NotIn,
-}
+/// Operators from the loosest rank to the tightest. `not` stands before `COMPARISON`.
+const RANKS: [&[&str]; 7] = [
+    &["or"],
+    &["and"],
+    &["==", "!=", "<", "<=", ">", ">=", "in", "not in"],
+    &["+", "-"],
+    &["~"],
+    &["*", "/", "//", "%"],
+    &["**"],
+];
+const COMPARISON: usize = 2;
 
 #[derive(Debug)]
 pub(super) enum Postfix<'s> {
@@ -50,17 +44,13 @@ pub(super) enum Postfix<'s> {
     Item(Expr<'s>),
     Slice(Box<[Option<Expr<'s>>; 3]>),
     Call(Arguments<'s>),
-    Filter(String, Arguments<'s>),
+    Filter(&'s str, Arguments<'s>),
     /// The flag says whether the test must fail.
-    Test(String, bool, Arguments<'s>),
+    Test(&'s str, bool, Arguments<'s>),
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Arguments<'s> {
-    /// The flag says whether the value is a list of values: `*values`.
-    pub(super) positional: Vec<(bool, Expr<'s>)>,
-    pub(super) named: Vec<(&'s str, Expr<'s>)>,
-}
+/// The values of a call with their names. The name is empty where the place counts, and `*` where a list of values is given.
+pub(super) type Arguments<'s> = Vec<(&'s str, Expr<'s>)>;
 
 /// Statements, each with its line.
 pub(super) type Body<'s> = Vec<(u32, Statement<'s>)>;
@@ -71,19 +61,16 @@ pub(super) enum Statement<'s> {
     Print(Expr<'s>),
     For(Rc<For<'s>>),
     If(Vec<(Expr<'s>, Body<'s>)>, Body<'s>),
-    Set(Target<'s>, Expr<'s>),
-    SetBlock(Target<'s>, Vec<Postfix<'s>>, Body<'s>),
-    Macro(Rc<Macro<'s>>),
-    Call(Expr<'s>, Rc<Macro<'s>>),
-    Filter(Vec<Postfix<'s>>, Body<'s>),
-    With(Vec<(Target<'s>, Expr<'s>)>, Body<'s>),
+    /// The first expression is assigned to: a name, `namespace.name` or a tuple of these.
+    Set(Expr<'s>, Expr<'s>),
+    With(Vec<(Expr<'s>, Expr<'s>)>, Body<'s>),
     Break,
     Continue,
 }
 
 #[derive(Debug)]
 pub(crate) struct For<'s> {
-    pub(super) target: Target<'s>,
+    pub(super) target: Expr<'s>,
     pub(super) over: Expr<'s>,
     pub(super) only: Option<Expr<'s>>,
     pub(super) recursive: bool,
@@ -93,17 +80,8 @@ pub(crate) struct For<'s> {
 
 #[derive(Debug)]
 pub(crate) struct Macro<'s> {
-    pub(super) name: &'s str,
     pub(super) parameters: Vec<(&'s str, Option<Expr<'s>>)>,
     pub(super) body: Body<'s>,
-}
-
-/// What is assigned to.
-#[derive(Debug)]
-pub(super) enum Target<'s> {
-    Name(&'s str),
-    Attribute(&'s str, &'s str),
-    Tuple(Vec<Self>),
 }
 
 struct Parser<'s> {
@@ -139,10 +117,6 @@ impl<'s> Parser<'s> {
         matches!(self.peek(), Some(Token::Operator(found)) if *found == operator)
     }
 
-    fn is_name(&self, name: &str) -> bool {
-        matches!(self.peek(), Some(Token::Name(found)) if *found == name)
-    }
-
     fn skip(&mut self, operator: &str) -> bool {
         let found = self.is(operator);
         self.at += usize::from(found);
@@ -150,20 +124,16 @@ impl<'s> Parser<'s> {
     }
 
     fn skip_name(&mut self, name: &str) -> bool {
-        let found = self.is_name(name);
+        let found = matches!(self.peek(), Some(Token::Name(found)) if *found == name);
         self.at += usize::from(found);
         found
     }
 
     fn wrong<T>(&self, expected: &str) -> Result<T> {
         let found = match self.peek() {
-            None | Some(Token::Data(_)) => "the template's end".to_owned(),
-            Some(Token::End) => "the tag's end".to_owned(),
-            Some(Token::Block | Token::Print) => "a tag".to_owned(),
-            Some(Token::Name(name)) => format!("{name:?}"),
-            Some(Token::Operator(operator)) => format!("{operator:?}"),
-            Some(Token::Text(_)) => "a string".to_owned(),
-            Some(Token::Int(_) | Token::Float(_)) => "a number".to_owned(),
+            Some(Token::Name(word) | Token::Operator(word)) => format!("{word:?}"),
+            Some(Token::Constant(value)) => format!("a {}", value.kind()),
+            _ => "the template's end".to_owned(),
         };
         Err(Fault::new(format!("expected {expected}, and found {found}")).on(self.line()))
     }
@@ -177,14 +147,6 @@ impl<'s> Parser<'s> {
         let name = *name;
         self.at += 1;
         Ok(name)
-    }
-
-    fn end(&mut self) -> Result<()> {
-        if self.peek() != Some(&Token::End) {
-            return self.wrong("the tag's end");
-        }
-        self.at += 1;
-        Ok(())
     }
 
     /// Goes one level deeper.
@@ -210,7 +172,7 @@ impl<'s> Parser<'s> {
                 Some(Token::Data(data)) => body.push((line, Statement::Data(data))),
                 Some(Token::Print) => {
                     let printed = self.tuple(Self::expression)?;
-                    self.end()?;
+                    self.expect(END)?;
                     body.push((line, Statement::Print(printed)));
                 }
                 Some(_) => {
@@ -227,13 +189,9 @@ impl<'s> Parser<'s> {
 
     /// Statements up to a tag of this name, whose end is skipped too.
     fn body_to(&mut self, end: &str) -> Result<Body<'s>> {
-        self.end()?;
+        self.expect(END)?;
         let (body, _) = self.body(&[end])?;
-        // A block of a macro may repeat the name.
-        if end == "endmacro" && matches!(self.peek(), Some(Token::Name(_))) {
-            self.at += 1;
-        }
-        self.end()?;
+        self.expect(END)?;
         Ok(body)
     }
 
@@ -245,32 +203,37 @@ impl<'s> Parser<'s> {
             "macro" => {
                 let name = self.name()?;
                 self.expect("(")?;
-                let parameters = self.parameters()?;
-                let body = self.outside_loops(|parser| parser.body_to("endmacro"))?;
-                Ok(Statement::Macro(Rc::new(Macro { name, parameters, body })))
+                let parameters = self.items(")", Self::parameter)?;
+                let body = self.outside_loops("endmacro")?;
+                let made = Macro { parameters, body };
+                Ok(Statement::Set(Expr::Name(name), Expr::Macro(Rc::new(made))))
             }
             "call" => {
-                let parameters = if self.skip("(") { self.parameters()? } else { Vec::new() };
-                let call = self.expression()?;
-                let is_call = matches!(&call, Expr::Postfix(_, parts) if matches!(parts.last(), Some(Postfix::Call(_))));
-                if !is_call {
+                // The body is what the called macro knows as `caller`.
+                let parameters =
+                    if self.skip("(") { self.items(")", Self::parameter)? } else { Vec::new() };
+                let Expr::Postfix(called, mut parts) = self.expression()? else {
                     return self.wrong("a call");
-                }
-                let body = self.outside_loops(|parser| parser.body_to("endcall"))?;
-                let caller = Macro { name: "caller", parameters, body };
-                Ok(Statement::Call(call, Rc::new(caller)))
+                };
+                let Some(Postfix::Call(arguments)) = parts.last_mut() else {
+                    return self.wrong("a call");
+                };
+                let body = self.outside_loops("endcall")?;
+                let caller = Macro { parameters, body };
+                arguments.push(("caller", Expr::Macro(Rc::new(caller))));
+                Ok(Statement::Print(Expr::Postfix(called, parts)))
             }
             "filter" => {
                 let filters = self.filters()?;
-                Ok(Statement::Filter(filters, self.body_to("endfilter")?))
+                Ok(Statement::Print(self.filtered(filters, "endfilter")?))
             }
             "with" => {
                 let mut values = Vec::new();
-                while self.peek() != Some(&Token::End) {
+                while !self.is(END) {
                     if !values.is_empty() {
                         self.expect(",")?;
                     }
-                    let target = self.target(false)?;
+                    let target = self.target()?;
                     self.expect("=")?;
                     values.push((target, self.expression()?));
                 }
@@ -279,36 +242,43 @@ impl<'s> Parser<'s> {
             // The texts that the model wrote: transformers marks them for training, and prints them.
             "generation" => Ok(Statement::With(Vec::new(), self.body_to("endgeneration")?)),
             "break" | "continue" if self.loops > 0 => {
-                self.end()?;
+                self.expect(END)?;
                 Ok(if name == "break" { Statement::Break } else { Statement::Continue })
             }
             other => Err(Fault::new(format!("the tag {other:?} is not known here"))),
         }
     }
 
-    fn outside_loops<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    /// Statements that a loop outside them does not end or continue.
+    fn outside_loops(&mut self, end: &str) -> Result<Body<'s>> {
         let loops = core::mem::take(&mut self.loops);
-        let parsed = parse(self);
+        let body = self.body_to(end);
         self.loops = loops;
-        parsed
+        body
+    }
+
+    /// The text of statements after filters.
+    fn filtered(&mut self, filters: Vec<Postfix<'s>>, end: &str) -> Result<Expr<'s>> {
+        let block = Expr::Block(self.outside_loops(end)?);
+        Ok(if filters.is_empty() { block } else { Expr::Postfix(Box::new(block), filters) })
     }
 
     fn for_loop(&mut self) -> Result<Statement<'s>> {
-        let target = self.target(false)?;
+        let target = self.tuple(Self::target)?;
         if !self.skip_name("in") {
             return self.wrong("\"in\"");
         }
-        let over = self.tuple(Self::or)?;
+        let over = self.tuple(Self::operators)?;
         let only = if self.skip_name("if") { Some(self.expression()?) } else { None };
         let recursive = self.skip_name("recursive");
-        self.end()?;
+        self.expect(END)?;
         self.loops += 1;
         let (body, end) = self.body(&["else", "endfor"])?;
         self.loops -= 1;
         let otherwise = if end == "else" {
             self.body_to("endfor")?
         } else {
-            self.end()?;
+            self.expect(END)?;
             Vec::new()
         };
         Ok(Statement::For(Rc::new(For { target, over, only, recursive, body, otherwise })))
@@ -317,15 +287,15 @@ impl<'s> Parser<'s> {
     fn condition(&mut self) -> Result<Statement<'s>> {
         let mut cases = Vec::new();
         loop {
-            let condition = self.tuple(Self::or)?;
-            self.end()?;
+            let condition = self.tuple(Self::operators)?;
+            self.expect(END)?;
             let (body, end) = self.body(&["elif", "else", "endif"])?;
             cases.push((condition, body));
             match end {
                 "elif" => {}
                 "else" => return Ok(Statement::If(cases, self.body_to("endif")?)),
                 _ => {
-                    self.end()?;
+                    self.expect(END)?;
                     return Ok(Statement::If(cases, Vec::new()));
                 }
             }
@@ -333,55 +303,24 @@ impl<'s> Parser<'s> {
     }
 
     fn set(&mut self) -> Result<Statement<'s>> {
-        let target = self.target(true)?;
+        let target = self.tuple(Self::target)?;
         if self.skip("=") {
             let value = self.tuple(Self::expression)?;
-            self.end()?;
+            self.expect(END)?;
             return Ok(Statement::Set(target, value));
         }
         let filters = if self.skip("|") { self.filters()? } else { Vec::new() };
-        Ok(Statement::SetBlock(target, filters, self.body_to("endset")?))
+        Ok(Statement::Set(target, self.filtered(filters, "endset")?))
     }
 
-    /// `name`, `namespace.name`, or several with commas between them, perhaps in brackets.
-    fn target(&mut self, attributes: bool) -> Result<Target<'s>> {
-        let one = |parser: &mut Self| {
-            if parser.skip("(") {
-                let target = parser.nested(|parser| parser.target(attributes))?;
-                parser.expect(")")?;
-                return Ok(target);
-            }
-            let name = parser.name()?;
-            if attributes && parser.skip(".") {
-                return Ok(Target::Attribute(name, parser.name()?));
-            }
-            Ok(Target::Name(name))
-        };
-        let first = one(self)?;
-        if !self.is(",") {
-            return Ok(first);
-        }
-        let mut targets = vec![first];
-        while self.skip(",") {
-            if !matches!(self.peek(), Some(Token::Name(name)) if *name != "in") && !self.is("(") {
-                break;
-            }
-            targets.push(one(self)?);
-        }
-        Ok(Target::Tuple(targets))
+    /// A name, `namespace.name`, or a tuple in brackets.
+    fn target(&mut self) -> Result<Expr<'s>> {
+        self.unary(false)
     }
 
-    fn parameters(&mut self) -> Result<Vec<(&'s str, Option<Expr<'s>>)>> {
-        let mut parameters = Vec::new();
-        while !self.skip(")") {
-            if !parameters.is_empty() {
-                self.expect(",")?;
-            }
-            let name = self.name()?;
-            let default = if self.skip("=") { Some(self.expression()?) } else { None };
-            parameters.push((name, default));
-        }
-        Ok(parameters)
+    fn parameter(&mut self) -> Result<(&'s str, Option<Expr<'s>>)> {
+        let name = self.name()?;
+        Ok((name, if self.skip("=") { Some(self.expression()?) } else { None }))
     }
 
     /// `f|g(1)`, as after a value.
@@ -394,9 +333,7 @@ impl<'s> Parser<'s> {
     }
 
     fn filter(&mut self) -> Result<Postfix<'s>> {
-        let name = self.name()?.to_owned();
-        let arguments = if self.skip("(") { self.arguments()? } else { Arguments::default() };
-        Ok(Postfix::Filter(name, arguments))
+        Ok(Postfix::Filter(self.name()?, self.bracketed()?))
     }
 
     /// One expression, or several with commas between them.
@@ -407,110 +344,72 @@ impl<'s> Parser<'s> {
         }
         let mut items = vec![first];
         while self.skip(",") {
-            if self.peek() == Some(&Token::End) || self.is(")") {
+            if self.is(END) || self.is(")") {
                 break;
             }
             items.push(one(self)?);
         }
-        Ok(Expr::Tuple(items))
+        Ok(Expr::List(items, true))
     }
 
     fn expression(&mut self) -> Result<Expr<'s>> {
         self.nested(|parser| {
-            let value = parser.or()?;
+            let value = parser.operators()?;
             if !parser.skip_name("if") {
                 return Ok(value);
             }
-            let condition = parser.or()?;
+            let condition = parser.operators()?;
             let otherwise =
                 if parser.skip_name("else") { Some(parser.expression()?) } else { None };
             Ok(Expr::If(Box::new((value, condition, otherwise))))
         })
     }
 
-    fn or(&mut self) -> Result<Expr<'s>> {
-        let first = self.and()?;
-        if !self.is_name("or") {
-            return Ok(first);
-        }
-        let mut all = vec![first];
-        while self.skip_name("or") {
-            all.push(self.and()?);
-        }
-        Ok(Expr::Or(all))
+    fn operators(&mut self) -> Result<Expr<'s>> {
+        self.ranked(0)
     }
 
-    fn and(&mut self) -> Result<Expr<'s>> {
-        let first = self.not()?;
-        if !self.is_name("and") {
-            return Ok(first);
+    /// Operators of this rank and those above it.
+    fn ranked(&mut self, rank: usize) -> Result<Expr<'s>> {
+        let Some(operators) = RANKS.get(rank) else { return self.unary(true) };
+        // Two `not` are one: what is negated twice is true or false.
+        let mut negations = 0_usize;
+        while rank == COMPARISON && self.skip_name("not") {
+            negations += 1;
         }
-        let mut all = vec![first];
-        while self.skip_name("and") {
-            all.push(self.not()?);
+        let mut value = self.ranked(rank + 1)?;
+        let mut others = Vec::new();
+        while let Some(operator) = self.skip_operator(operators) {
+            others.push((operator, self.ranked(rank + 1)?));
         }
-        Ok(Expr::And(all))
-    }
-
-    /// Two `not` are one: what is negated twice is true or false.
-    fn not(&mut self) -> Result<Expr<'s>> {
-        let mut count = 0_usize;
-        while self.skip_name("not") {
-            count += 1;
+        if !others.is_empty() {
+            value = Expr::Chain(Box::new(value), others);
         }
-        let mut value = self.comparison()?;
-        for _ in 0..count.min(2 - count % 2) {
+        for _ in 0..negations.min(2 - negations % 2) {
             value = Expr::Not(Box::new(value));
         }
         Ok(value)
     }
 
-    fn comparison(&mut self) -> Result<Expr<'s>> {
-        let first = self.binary(0)?;
-        let mut others = Vec::new();
-        loop {
-            let comparison = match self.peek() {
-                Some(Token::Operator("==")) => Comparison::Equal,
-                Some(Token::Operator("!=")) => Comparison::NotEqual,
-                Some(Token::Operator("<")) => Comparison::Less,
-                Some(Token::Operator("<=")) => Comparison::LessOrEqual,
-                Some(Token::Operator(">")) => Comparison::Greater,
-                Some(Token::Operator(">=")) => Comparison::GreaterOrEqual,
-                Some(Token::Name("in")) => Comparison::In,
-                Some(Token::Name("not"))
-                    if matches!(self.tokens.get(self.at + 1), Some((Token::Name("in"), _))) =>
-                {
-                    self.at += 1;
-                    Comparison::NotIn
-                }
-                _ => break,
-            };
-            self.at += 1;
-            others.push((comparison, self.binary(0)?));
-        }
-        Ok(if others.is_empty() { first } else { Expr::Compare(Box::new(first), others) })
-    }
-
-    /// Arithmetic of this rank and those above it.
-    fn binary(&mut self, rank: usize) -> Result<Expr<'s>> {
-        const RANKS: [&[&str]; 4] = [&["+", "-"], &["~"], &["*", "/", "//", "%"], &["**"]];
-        let Some(operators) = RANKS.get(rank) else { return self.unary(true) };
-        let first = self.binary(rank + 1)?;
-        let mut others = Vec::new();
-        while let Some(operator) = operators.iter().find(|operator| self.is(operator)) {
-            self.at += 1;
-            others.push((*operator, self.binary(rank + 1)?));
-        }
-        Ok(if others.is_empty() { first } else { Expr::Chain(Box::new(first), others) })
+    fn skip_operator(&mut self, operators: &[&'static str]) -> Option<&'static str> {
+        let word = |at: usize| match self.tokens.get(at) {
+            Some((Token::Operator(word) | Token::Name(word), _)) => *word,
+            _ => "",
+        };
+        let found = match [word(self.at), word(self.at + 1)] {
+            ["not", "in"] => "not in",
+            [word, _] => word,
+        };
+        let operator = operators.iter().copied().find(|operator| *operator == found)?;
+        self.at += operator.split(' ').count();
+        Some(operator)
     }
 
     /// A value with its signs, and what follows it: filters bind less than signs.
     fn unary(&mut self, filters: bool) -> Result<Expr<'s>> {
-        let value = if self.is("-") || self.is("+") {
-            let negative = self.is("-");
-            self.at += 1;
-            let value = Box::new(self.nested(|parser| parser.unary(false))?);
-            if negative { Expr::Negative(value) } else { Expr::Positive(value) }
+        let value = if let Some(sign) = self.skip_operator(&["-", "+"]) {
+            let value = self.nested(|parser| parser.unary(false))?;
+            Expr::Chain(Box::new(Expr::Constant(Value::Int(0))), vec![(sign, value)])
         } else {
             self.primary()?
         };
@@ -523,8 +422,8 @@ impl<'s> Parser<'s> {
 
     fn postfix(&mut self, filters: bool) -> Result<Option<Postfix<'s>>> {
         if self.skip(".") {
-            if let Some(Token::Int(index)) = self.peek() {
-                let item = Expr::Int(*index);
+            if let Some(Token::Constant(index @ Value::Int(_))) = self.peek() {
+                let item = Expr::Constant(index.clone());
                 self.at += 1;
                 return Ok(Some(Postfix::Item(item)));
             }
@@ -534,38 +433,28 @@ impl<'s> Parser<'s> {
             return self.nested(Self::subscript).map(Some);
         }
         if self.skip("(") {
-            return Ok(Some(Postfix::Call(self.arguments()?)));
+            return Ok(Some(Postfix::Call(self.items(")", Self::argument)?)));
         }
         if filters && self.skip("|") {
             return self.filter().map(Some);
         }
         if filters && self.skip_name("is") {
             let negated = self.skip_name("not");
-            let name = self.name()?.to_owned();
+            let name = self.name()?;
             let ends = ["else", "or", "and", "is", "if", "in", "not", "recursive"];
-            let arguments = if self.skip("(") {
-                self.arguments()?
-            } else {
+            let mut arguments = self.bracketed()?;
+            if arguments.is_empty() {
                 let follows = match self.peek() {
                     Some(Token::Name(name)) => !ends.contains(name),
-                    Some(Token::Text(_) | Token::Int(_) | Token::Float(_)) => true,
+                    Some(Token::Constant(_)) => true,
                     Some(Token::Operator(operator)) => ["[", "{"].contains(operator),
                     _ => false,
                 };
-                let mut arguments = Arguments::default();
                 if follows {
-                    let value = self.nested(|parser| {
-                        let value = parser.primary()?;
-                        let mut parts = Vec::new();
-                        while let Some(part) = parser.postfix(false)? {
-                            parts.push(part);
-                        }
-                        Ok(Expr::Postfix(Box::new(value), parts))
-                    })?;
-                    arguments.positional.push((false, value));
+                    let value = self.nested(|parser| parser.unary(false))?;
+                    arguments.push(("", value));
                 }
-                arguments
-            };
+            }
             return Ok(Some(Postfix::Test(name, negated, arguments)));
         }
         Ok(None)
@@ -594,67 +483,57 @@ impl<'s> Parser<'s> {
         Ok(Postfix::Slice(Box::new(parts)))
     }
 
-    fn arguments(&mut self) -> Result<Arguments<'s>> {
-        let mut arguments = Arguments::default();
-        let mut first = true;
-        while !self.skip(")") {
-            if !core::mem::take(&mut first) {
-                self.expect(",")?;
-                if self.skip(")") {
-                    break;
-                }
-            }
-            let named = matches!(self.tokens.get(self.at + 1), Some((Token::Operator("="), _)));
-            if let (true, Some(Token::Name(name))) = (named, self.peek()) {
-                let name = *name;
-                self.at += 2;
-                arguments.named.push((name, self.expression()?));
-            } else {
-                let spread = self.skip("*");
-                arguments.positional.push((spread, self.expression()?));
-            }
-        }
-        Ok(arguments)
+    /// The values of a call, or none.
+    fn bracketed(&mut self) -> Result<Arguments<'s>> {
+        if self.skip("(") { self.items(")", Self::argument) } else { Ok(Vec::new()) }
+    }
+
+    fn argument(&mut self) -> Result<(&'s str, Expr<'s>)> {
+        let named = matches!(self.tokens.get(self.at + 1), Some((Token::Operator("="), _)));
+        let name = match self.peek() {
+            Some(Token::Name(name)) if named => *name,
+            Some(Token::Operator("*")) => "*",
+            _ => "",
+        };
+        self.at += match name {
+            "" => 0,
+            "*" => 1,
+            _ => 2,
+        };
+        Ok((name, self.expression()?))
     }
 
     fn primary(&mut self) -> Result<Expr<'s>> {
         if !matches!(
             self.peek(),
-            Some(
-                Token::Name(_)
-                    | Token::Text(_)
-                    | Token::Int(_)
-                    | Token::Float(_)
-                    | Token::Operator("(" | "[" | "{")
-            )
+            Some(Token::Name(_) | Token::Constant(_) | Token::Operator("(" | "[" | "{"))
         ) {
             return self.wrong("a value");
         }
         Ok(match self.next() {
-            Some(Token::Name("true" | "True")) => Expr::Bool(true),
-            Some(Token::Name("false" | "False")) => Expr::Bool(false),
-            Some(Token::Name("none" | "None")) => Expr::None,
+            Some(Token::Name("true" | "True")) => Expr::Constant(Value::Bool(true)),
+            Some(Token::Name("false" | "False")) => Expr::Constant(Value::Bool(false)),
+            Some(Token::Name("none" | "None")) => Expr::Constant(Value::None),
             Some(Token::Name(name)) => Expr::Name(name),
-            Some(Token::Int(number)) => Expr::Int(number),
-            Some(Token::Float(number)) => Expr::Float(number),
-            Some(Token::Text(text)) => {
-                let Some(Token::Text(_)) = self.peek() else { return Ok(Expr::Text(text)) };
+            Some(Token::Constant(Value::Text(text))) => {
+                // Strings one after another are one string.
                 let mut joined = text.to_string();
-                while let Some(Token::Text(text)) = self.peek() {
+                while let Some(Token::Constant(Value::Text(text))) = self.peek() {
                     joined.push_str(text);
                     self.at += 1;
                 }
-                Expr::Text(joined.into())
+                Expr::Constant(Value::Text(joined.into()))
             }
+            Some(Token::Constant(value)) => Expr::Constant(value),
             Some(Token::Operator("(")) => {
                 if self.skip(")") {
-                    return Ok(Expr::Tuple(Vec::new()));
+                    return Ok(Expr::List(Vec::new(), true));
                 }
                 let value = self.tuple(Self::expression)?;
                 self.expect(")")?;
                 value
             }
-            Some(Token::Operator("[")) => Expr::List(self.items("]", Self::expression)?),
+            Some(Token::Operator("[")) => Expr::List(self.items("]", Self::expression)?, false),
             _ => Expr::Map(self.items("}", |parser| {
                 let key = parser.expression()?;
                 parser.expect(":")?;

@@ -1,11 +1,10 @@
 //! The statements and expressions of a template, evaluated.
 
-use core::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::parser::{Arguments, Body, Comparison, Expr, For, Macro, Postfix, Statement, Target};
-use super::value::{List, Loop, Value};
+use super::parser::{Arguments, Body, Expr, For, Macro, Postfix, Statement};
+use super::value::{Loop, Value};
 use super::{DEEP, Fault, Result};
 
 /// The most bytes of text for a step.
@@ -31,6 +30,26 @@ pub(super) struct Given<'s> {
     pub(super) named: Vec<(&'s str, Value<'s>)>,
 }
 
+impl<'s> Given<'s> {
+    /// The value at this place, or of this name.
+    pub(super) fn get(&self, at: usize, name: &str) -> Option<Value<'s>> {
+        let named = || self.named.iter().find(|(own, _)| *own == name).map(|(_, value)| value);
+        self.positional.get(at).or_else(named).cloned()
+    }
+
+    /// Asserts that all values are of these parameters.
+    pub(super) fn assert_only(&self, names: &[&str]) -> Result<()> {
+        if let Some((name, _)) = self.named.iter().find(|(name, _)| !names.contains(name)) {
+            return Err(Fault::new(format!("no parameter has the name {name:?}")));
+        }
+        let (count, most) = (self.positional.len(), names.len());
+        if count > most {
+            return Err(Fault::new(format!("{count} values are given, and {most} are the most")));
+        }
+        Ok(())
+    }
+}
+
 /// A template that is being applied.
 pub(super) struct Run<'s> {
     scopes: Vec<Scope<'s>>,
@@ -48,7 +67,7 @@ impl<'s> Run<'s> {
         now: i64,
     ) -> Self {
         let functions = ["range", "dict", "namespace", "raise_exception", "strftime_now"];
-        let functions = functions.map(|name| (name, Value::Function(name)));
+        let functions = functions.map(|name| (name, Value::Function(name, None)));
         let variables = functions.into_iter().chain(values).collect();
         Self { scopes: vec![Scope { variables, around: 0 }], here: 0, steps, depth: 0, now }
     }
@@ -123,13 +142,6 @@ impl<'s> Run<'s> {
         })
     }
 
-    /// The text that statements write, in a scope of their own.
-    fn captured(&mut self, body: &Body<'s>) -> Result<(String, Flow)> {
-        let mut out = String::new();
-        let flow = self.scoped(self.here, |run| run.body(body, &mut out))?;
-        Ok((out, flow))
-    }
-
     fn statement(&mut self, statement: &Statement<'s>, out: &mut String) -> Result<Flow> {
         self.charge(0)?;
         match statement {
@@ -153,42 +165,6 @@ impl<'s> Run<'s> {
             Statement::Set(target, value) => {
                 let value = self.value(value)?;
                 self.assign(target, value)?;
-            }
-            Statement::SetBlock(target, filters, body) => {
-                let (text, flow) = self.captured(body)?;
-                let mut value = self.made(&text)?;
-                for filter in filters {
-                    value = self.postfix(&value, filter)?;
-                }
-                self.assign(target, value)?;
-                return Ok(flow);
-            }
-            Statement::Macro(made) => {
-                self.define(made.name, Value::Macro(Rc::clone(made), self.here));
-            }
-            Statement::Call(call, caller) => {
-                let caller = Value::Macro(Rc::clone(caller), self.here);
-                let Expr::Postfix(called, parts) = call else { return Ok(Flow::Next) };
-                let Some((Postfix::Call(arguments), before)) = parts.split_last() else {
-                    return Ok(Flow::Next);
-                };
-                let mut value = self.value(called)?;
-                for part in before {
-                    value = self.postfix(&value, part)?;
-                }
-                let mut given = self.given(arguments)?;
-                given.named.push(("caller", caller));
-                let value = self.call(&value, given)?;
-                self.write_text(out, &value)?;
-            }
-            Statement::Filter(filters, body) => {
-                let (text, flow) = self.captured(body)?;
-                let mut value = self.made(&text)?;
-                for filter in filters {
-                    value = self.postfix(&value, filter)?;
-                }
-                self.write_text(out, &value)?;
-                return Ok(flow);
             }
             Statement::With(values, body) => {
                 let mut assigned = Vec::new();
@@ -256,31 +232,32 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
-    fn assign(&mut self, target: &Target<'s>, value: Value<'s>) -> Result<()> {
+    /// Assigns to a name, to an attribute of a namespace, or to several of these.
+    fn assign(&mut self, target: &Expr<'s>, value: Value<'s>) -> Result<()> {
+        let wrong = || Fault::new("only names and attributes of namespaces are assigned to");
         match target {
-            Target::Name(name) => self.define(name, value),
-            Target::Attribute(name, attribute) => {
-                let Value::Namespace(namespace) = self.variable(name)? else {
-                    return Err(Fault::new(format!("{name} is no namespace")));
+            Expr::Name(name) => self.define(name, value),
+            Expr::Postfix(owner, parts) => {
+                let ([Postfix::Attribute(name)], Value::Namespace(namespace)) =
+                    (&parts[..], self.value(owner)?)
+                else {
+                    return Err(wrong());
                 };
-                if attribute.starts_with('_') {
-                    return Err(Fault::new(format!("a namespace has no attribute {attribute}")));
-                }
                 value.assert_plain()?;
-                namespace.borrow_mut().insert(attribute, value);
+                namespace.borrow_mut().insert(name, value);
             }
-            Target::Tuple(targets) => {
+            Expr::List(targets, true) => {
                 let items = self.items(&value)?;
-                if items.len() != targets.len() {
-                    let (want, have) = (targets.len(), items.len());
-                    return Err(Fault::new(format!(
-                        "{want} values are expected, and there are {have}"
-                    )));
+                let (want, have) = (targets.len(), items.len());
+                if have != want {
+                    let what = format!("{want} values are expected, and there are {have}");
+                    return Err(Fault::new(what));
                 }
                 for (target, item) in targets.iter().zip(items) {
                     self.assign(target, item)?;
                 }
             }
+            _ => return Err(wrong()),
         }
         Ok(())
     }
@@ -289,31 +266,18 @@ impl<'s> Run<'s> {
     fn value(&mut self, expression: &Expr<'s>) -> Result<Value<'s>> {
         self.charge(0)?;
         match expression {
-            Expr::None => Ok(Value::None),
-            Expr::Bool(truth) => Ok(Value::Bool(*truth)),
-            Expr::Int(number) => Ok(Value::Int(*number)),
-            Expr::Float(number) => Ok(Value::Float(*number)),
-            Expr::Text(text) => Ok(Value::Text(Rc::clone(text))),
+            Expr::Constant(value) => Ok(value.clone()),
             Expr::Name(name) => self.variable(name),
             other => self.nested(|run| run.compound(other)),
         }
     }
 
-    fn values(&mut self, expressions: &[Expr<'s>]) -> Result<Vec<Value<'s>>> {
-        expressions.iter().map(|expression| self.value(expression)).collect()
-    }
-
     /// The value of an expression that has parts.
     fn compound(&mut self, expression: &Expr<'s>) -> Result<Value<'s>> {
         match expression {
-            Expr::List(items) => {
-                let items = self.values(items)?;
-                self.listed(items)
-            }
-            Expr::Tuple(items) => {
-                let items = self.values(items)?;
-                self.charge(items.len() * size_of::<Value<'_>>())?;
-                Value::tuple(items)
+            Expr::List(items, tuple) => {
+                let items = items.iter().map(|item| self.value(item)).collect::<Result<_>>()?;
+                self.sequence(items, *tuple)
             }
             Expr::Map(entries) => {
                 let mut pairs = Vec::new();
@@ -329,44 +293,8 @@ impl<'s> Run<'s> {
                 }
                 Ok(value)
             }
-            Expr::Negative(value) | Expr::Positive(value) => {
-                let negative = matches!(expression, Expr::Negative(_));
-                let value = self.value(value)?;
-                match (value.int(), &value) {
-                    (_, Value::Float(number)) => {
-                        Ok(Value::Float(if negative { -number } else { *number }))
-                    }
-                    (Some(number), _) => {
-                        let number = if negative { number.checked_neg() } else { Some(number) };
-                        number.map(Value::Int).ok_or_else(too_large)
-                    }
-                    _ => Err(Fault::new(format!("a {} has no sign", value.kind()))),
-                }
-            }
             Expr::Not(value) => Ok(Value::Bool(!self.value(value)?.truth())),
             Expr::Chain(first, others) => self.chain(first, others),
-            Expr::Compare(first, others) => {
-                let mut left = self.value(first)?;
-                for (comparison, right) in others {
-                    let right = self.value(right)?;
-                    if !self.compare(*comparison, &left, &right)? {
-                        return Ok(Value::Bool(false));
-                    }
-                    left = right;
-                }
-                Ok(Value::Bool(true))
-            }
-            Expr::And(all) | Expr::Or(all) => {
-                let ends = matches!(expression, Expr::Or(_));
-                let mut value = Value::Bool(!ends);
-                for part in all {
-                    value = self.value(part)?;
-                    if value.truth() == ends {
-                        break;
-                    }
-                }
-                Ok(value)
-            }
             Expr::If(parts) => {
                 let (yes, condition, no) = &**parts;
                 if self.value(condition)?.truth() {
@@ -374,46 +302,74 @@ impl<'s> Run<'s> {
                 }
                 no.as_ref().map_or(Ok(Value::Undefined("")), |no| self.value(no))
             }
+            Expr::Block(body) => {
+                let mut out = String::new();
+                self.scoped(self.here, |run| run.body(body, &mut out))?;
+                self.made(&out)
+            }
+            Expr::Macro(made) => Ok(Value::Macro(Rc::clone(made), self.here)),
             simple => self.value(simple),
         }
     }
 
-    fn compare(&mut self, how: Comparison, a: &Value<'s>, b: &Value<'s>) -> Result<bool> {
-        Ok(match how {
-            Comparison::Equal => self.equal(a, b)?,
-            Comparison::NotEqual => !self.equal(a, b)?,
-            Comparison::Less => self.order(a, b)?.is_lt(),
-            Comparison::LessOrEqual => self.order(a, b)?.is_le(),
-            Comparison::Greater => self.order(a, b)?.is_gt(),
-            Comparison::GreaterOrEqual => self.order(a, b)?.is_ge(),
-            Comparison::In => self.contains(b, a)?,
-            Comparison::NotIn => !self.contains(b, a)?,
+    pub(super) fn compare(&mut self, operator: &str, a: &Value<'s>, b: &Value<'s>) -> Result<bool> {
+        Ok(match operator {
+            "==" => self.equal(a, b)?,
+            "!=" => !self.equal(a, b)?,
+            "<" => self.order(a, b)?.is_lt(),
+            "<=" => self.order(a, b)?.is_le(),
+            ">" => self.order(a, b)?.is_gt(),
+            ">=" => self.order(a, b)?.is_ge(),
+            "in" => self.contains(b, a)?,
+            "not in" => !self.contains(b, a)?,
+            _ => a.kind() == b.kind() && self.equal(a, b)?,
         })
     }
 
-    /// `a + b - c`, or `a ~ b ~ c`, whose text is written once.
+    /// `a + b - c`, `a < b <= c`, `a and b`, or `a ~ b ~ c`, whose text is written once.
     fn chain(
         &mut self,
         first: &Expr<'s>,
         others: &[(&'static str, Expr<'s>)],
     ) -> Result<Value<'s>> {
         let mut value = self.value(first)?;
-        if others.first().is_some_and(|(operator, _)| *operator == "~") {
-            let mut text = self.text(&value)?;
-            for (_, other) in others {
-                let other = self.value(other)?;
-                self.write_text(&mut text, &other)?;
+        let mut text = String::new();
+        for (i, (operator, other)) in others.iter().enumerate() {
+            match *operator {
+                "or" | "and" if value.truth() == (*operator == "or") => return Ok(value),
+                "or" | "and" => value = self.value(other)?,
+                "~" => {
+                    if i == 0 {
+                        self.write_text(&mut text, &value)?;
+                    }
+                    let other = self.value(other)?;
+                    self.write_text(&mut text, &other)?;
+                }
+                "+" | "-" | "*" | "/" | "//" | "%" | "**" => {
+                    let other = self.value(other)?;
+                    value = self.binary(operator, &value, &other)?;
+                }
+                _ => {
+                    let other = self.value(other)?;
+                    if !self.compare(operator, &value, &other)? {
+                        return Ok(Value::Bool(false));
+                    }
+                    value = if i + 1 == others.len() { Value::Bool(true) } else { other };
+                }
             }
-            return self.made(&text);
         }
-        for (operator, other) in others {
-            let other = self.value(other)?;
-            value = self.binary(operator, &value, &other)?;
+        if others.first().is_some_and(|(operator, _)| *operator == "~") {
+            return self.made(&text);
         }
         Ok(value)
     }
 
-    fn binary(&mut self, operator: &str, a: &Value<'s>, b: &Value<'s>) -> Result<Value<'s>> {
+    pub(super) fn binary(
+        &mut self,
+        operator: &str,
+        a: &Value<'s>,
+        b: &Value<'s>,
+    ) -> Result<Value<'s>> {
         self.charge(0)?;
         let wrong = || {
             let undefined = [a, b].into_iter().find_map(|value| match value {
@@ -431,18 +387,19 @@ impl<'s> Run<'s> {
             ("+", Value::List(a), Value::List(b)) if a.tuple == b.tuple => {
                 self.charge((a.items.len() + b.items.len()) * size_of::<Value<'_>>())?;
                 let items = a.items.iter().chain(&b.items).cloned().collect();
-                return if a.tuple { Value::tuple(items) } else { Value::list(items) };
+                return Value::sequence(items, a.tuple);
             }
-            ("*", Value::Text(_) | Value::List(_), count)
-            | ("*", count, Value::Text(_) | Value::List(_)) => {
-                let repeated =
-                    if count.int().is_some() && matches!(a, Value::Text(_) | Value::List(_)) {
-                        a
-                    } else {
-                        b
-                    };
+            ("*", Value::Text(text), count) | ("*", count, Value::Text(text)) => {
                 let count = count.int().ok_or_else(wrong)?.max(0) as usize;
-                return self.repeated(repeated, count);
+                self.charge(text.len().saturating_mul(count))?;
+                return Ok(Value::Text(text.repeat(count).into()));
+            }
+            ("*", Value::List(list), count) | ("*", count, Value::List(list)) => {
+                let count = count.int().ok_or_else(wrong)?.max(0) as usize;
+                let length = list.items.len().saturating_mul(count);
+                self.charge(length.saturating_mul(size_of::<Value<'_>>()))?;
+                let items = list.items.iter().cycle().take(length).cloned().collect();
+                return Value::sequence(items, list.tuple);
             }
             ("%", Value::Text(format), values) => return self.percent(format, values),
             _ => {}
@@ -467,7 +424,7 @@ impl<'s> Run<'s> {
                 _ if y == 0 => return Err(zero()),
                 _ => return Ok(Value::Float(x as f64 / y as f64)),
             };
-            return result.map(Value::Int).ok_or_else(too_large);
+            return result.map(Value::Int).ok_or_else(|| Fault::new("a number is too large"));
         }
         let (x, y) = a.float().zip(b.float()).ok_or_else(wrong)?;
         Ok(Value::Float(match operator {
@@ -482,35 +439,12 @@ impl<'s> Run<'s> {
         }))
     }
 
-    fn repeated(&mut self, value: &Value<'s>, count: usize) -> Result<Value<'s>> {
-        match value {
-            Value::Text(text) => {
-                self.charge(text.len().saturating_mul(count))?;
-                Ok(Value::Text(text.repeat(count).into()))
-            }
-            Value::List(list) => {
-                let List { items, tuple, .. } = &**list;
-                let length = items.len().saturating_mul(count);
-                self.charge(length.saturating_mul(size_of::<Value<'_>>()))?;
-                let items = items.iter().cycle().take(length).cloned().collect();
-                if *tuple { Value::tuple(items) } else { Value::list(items) }
-            }
-            other => Err(Fault::new(format!("a {} cannot be repeated", other.kind()))),
-        }
-    }
-
     /// A dictionary. Of equal keys the last one's value counts.
     pub(super) fn map(&mut self, pairs: Vec<(Value<'s>, Value<'s>)>) -> Result<Value<'s>> {
         self.charge(pairs.len() * size_of::<(Value<'_>, Value<'_>)>())?;
         let mut entries: Vec<(Value<'s>, Value<'s>)> = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
-            let mut own = None;
-            for (at, (other, _)) in entries.iter().enumerate() {
-                if self.equal(other, &key)? {
-                    own = Some(at);
-                    break;
-                }
-            }
+            let own = self.place(&entries, &key)?;
             match own.and_then(|at| entries.get_mut(at)) {
                 Some(entry) => entry.1 = value,
                 None => entries.push((key, value)),
@@ -520,26 +454,22 @@ impl<'s> Run<'s> {
     }
 
     fn given(&mut self, arguments: &Arguments<'s>) -> Result<Given<'s>> {
-        let mut positional = Vec::new();
-        for (spread, value) in &arguments.positional {
+        let mut given = Given::default();
+        for (name, value) in arguments {
             let value = self.value(value)?;
-            if *spread {
-                positional.append(&mut self.items(&value)?);
-            } else {
-                positional.push(value);
+            match *name {
+                "" => given.positional.push(value),
+                "*" => given.positional.append(&mut self.items(&value)?),
+                name => given.named.push((name, value)),
             }
         }
-        let mut named = Vec::new();
-        for (name, value) in &arguments.named {
-            named.push((*name, self.value(value)?));
-        }
-        Ok(Given { positional, named })
+        Ok(given)
     }
 
     fn postfix(&mut self, value: &Value<'s>, part: &Postfix<'s>) -> Result<Value<'s>> {
         self.charge(0)?;
         match part {
-            Postfix::Attribute(name) => self.attribute(value, name, true),
+            Postfix::Attribute(name) => self.attribute(value, name),
             Postfix::Item(index) => {
                 let index = self.value(index)?;
                 self.item(value, &index)
@@ -551,14 +481,13 @@ impl<'s> Run<'s> {
                     let part = self.value(part)?;
                     let number = part.int().map(Some);
                     let none = matches!(part, Value::None).then_some(None);
-                    let wrong = || Fault::new(format!("a {} is no index", part.kind()));
-                    *bound = number.or(none).ok_or_else(wrong)?;
+                    *bound = number.or(none).ok_or_else(|| part.is_no("index"))?;
                 }
                 self.slice(value, bounds)
             }
             Postfix::Call(arguments) => {
                 let given = self.given(arguments)?;
-                self.call(value, given)
+                self.call(value, &given)
             }
             Postfix::Filter(name, arguments) => {
                 let given = self.given(arguments)?;
@@ -571,33 +500,16 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// `value.name`: a method before an entry if `first` says so.
-    pub(super) fn attribute(
-        &mut self,
-        value: &Value<'s>,
-        name: &'s str,
-        first: bool,
-    ) -> Result<Value<'s>> {
-        let method = |value: &Value<'s>| Value::Method(Rc::new((value.clone(), name)));
+    /// `value.name`: a method before an entry.
+    fn attribute(&mut self, value: &Value<'s>, name: &'s str) -> Result<Value<'s>> {
+        if value.has_method(name) {
+            return Ok(Value::Function(name, Some(Rc::new(value.clone()))));
+        }
         let nothing = Value::Undefined(name);
         Ok(match value {
-            Value::Undefined(own) => return Err(Fault::new(format!("{own:?} is undefined"))),
-            Value::Text(_) if super::library::has_text_method(name) => method(value),
-            Value::List(_) if super::library::LIST_METHODS.contains(&name) => method(value),
-            Value::Map(map) => {
-                let has = super::library::MAP_METHODS.contains(&name);
-                if first && has {
-                    return Ok(method(value));
-                }
-                let entry = self.entry(map, &Value::from(name))?;
-                match entry {
-                    Some(entry) => entry,
-                    None if has => method(value),
-                    None => nothing,
-                }
-            }
+            Value::Undefined(_) => return Err(value.is_no("object")),
+            Value::Map(map) => self.entry(map, &Value::from(name))?.unwrap_or(nothing),
             Value::Namespace(namespace) => namespace.borrow().get(name).cloned().unwrap_or(nothing),
-            Value::Macro(made, _) if name == "name" => Value::from(made.name),
             Value::Loop(state) => {
                 let left = state.length - state.index;
                 let number = |n: usize| Value::Int(n as i64);
@@ -613,7 +525,6 @@ impl<'s> Run<'s> {
                     "depth0" => number(state.depth),
                     "previtem" => state.previous.clone().unwrap_or(nothing),
                     "nextitem" => state.next.clone().unwrap_or(nothing),
-                    "cycle" => method(value),
                     _ => nothing,
                 }
             }
@@ -630,7 +541,7 @@ impl<'s> Run<'s> {
         };
         let nothing = Value::Undefined("");
         match (value, index) {
-            (Value::Undefined(own), _) => Err(Fault::new(format!("{own:?} is undefined"))),
+            (Value::Undefined(_), _) => Err(value.is_no("list")),
             (Value::Map(map), _) => Ok(self.entry(map, index)?.unwrap_or(nothing)),
             (Value::List(list), _) if index.int().is_some() => Ok(at(list.items.len())
                 .and_then(|at| list.items.get(at))
@@ -658,15 +569,15 @@ impl<'s> Run<'s> {
         if step == 0 {
             return Err(Fault::new("the step of a slice is 0"));
         }
-        let items = match value {
+        let count = match value {
             Value::Text(text) => {
                 self.charge(text.len() * size_of::<char>())?;
                 text.chars().count()
             }
             Value::List(list) => list.items.len(),
-            Value::Undefined(name) => return Err(Fault::new(format!("{name:?} is undefined"))),
-            other => return Err(Fault::new(format!("a {} has no slices", other.kind()))),
-        } as i64;
+            other => return Err(other.is_no("list")),
+        };
+        let items = count as i64;
         let (least, most) = if step > 0 { (0, items) } else { (-1, items - 1) };
         let bound = |bound: Option<i64>, default: i64| match bound {
             None => default,
@@ -683,7 +594,7 @@ impl<'s> Run<'s> {
             let text: String = text.chars().skip(from as usize).take(count).collect();
             return self.made(&text);
         }
-        self.charge(items as usize * 2 * size_of::<usize>())?;
+        self.charge(count * 2 * size_of::<usize>())?;
         let mut picked = Vec::new();
         let mut at = from;
         while (step > 0 && at < to) || (step < 0 && at > to) {
@@ -691,86 +602,62 @@ impl<'s> Run<'s> {
             at = at.saturating_add(step);
         }
         match value {
-            Value::Text(text) => {
-                let chars: Vec<char> = text.chars().collect();
+            Value::List(list) => {
+                let items = picked.iter().filter_map(|at| list.items.get(*at)).cloned().collect();
+                self.sequence(items, list.tuple)
+            }
+            other => {
+                let chars: Vec<char> = self.text(other)?.chars().collect();
                 let text: String = picked.iter().filter_map(|at| chars.get(*at)).collect();
                 self.made(&text)
             }
-            Value::List(list) => {
-                let items = picked.iter().filter_map(|at| list.items.get(*at)).cloned().collect();
-                self.charge(picked.len() * size_of::<Value<'_>>())?;
-                if list.tuple { Value::tuple(items) } else { Value::list(items) }
-            }
-            _ => Ok(Value::Undefined("")),
         }
     }
 
     /// Calls a function, a method, a macro or a recursive loop.
-    fn call(&mut self, value: &Value<'s>, mut given: Given<'s>) -> Result<Value<'s>> {
+    fn call(&mut self, value: &Value<'s>, given: &Given<'s>) -> Result<Value<'s>> {
         self.charge(0)?;
         match value {
-            Value::Function("namespace") => {
-                let mut variables = BTreeMap::new();
-                for (name, value) in core::mem::take(&mut given.named) {
-                    value.assert_plain()?;
-                    variables.insert(name, value);
-                }
-                Ok(Value::Namespace(Rc::new(RefCell::new(variables))))
-            }
-            Value::Function(name) => self.function(name, &given),
-            Value::Method(method) => {
-                let (own, name) = &**method;
-                self.method(own, name, &given)
-            }
+            Value::Function(name, None) => self.function(name, given),
+            Value::Function(name, Some(own)) => self.method(own, name, given),
             Value::Macro(called, scope) => self.call_macro(called, *scope, given),
             Value::Loop(state) => {
                 let again = state.again.as_ref();
                 let (each, around) =
                     again.ok_or_else(|| Fault::new("the loop is not recursive"))?;
-                let over = given.positional.first().cloned().unwrap_or(Value::Undefined(""));
+                let over = given.get(0, "").unwrap_or(Value::Undefined(""));
                 let mut out = String::new();
                 let around = (*around).min(self.here);
                 self.nested(|run| run.for_loop(each, &over, state.depth + 1, around, &mut out))?;
                 self.made(&out)
             }
-            Value::Undefined(name) => Err(Fault::new(format!("{name:?} is undefined"))),
-            other => Err(Fault::new(format!("a {} cannot be called", other.kind()))),
+            other => Err(other.is_no("function")),
         }
     }
 
     fn call_macro(
         &mut self,
-        called: &Rc<Macro<'s>>,
+        called: &Macro<'s>,
         scope: usize,
-        given: Given<'s>,
+        given: &Given<'s>,
     ) -> Result<Value<'s>> {
-        let Given { positional, mut named } = given;
+        let mut names: Vec<&str> = called.parameters.iter().map(|(name, _)| *name).collect();
+        if given.positional.len() <= names.len() {
+            names.push("caller");
+        }
+        given.assert_only(&names)?;
         // The scope in which it was defined may be gone, and another one in its place.
-        let around = scope.min(self.here);
-        let text = self.scoped(around, |run| {
-            let mut positional = positional.into_iter();
-            for (name, default) in &called.parameters {
-                let given = positional.next().or_else(|| {
-                    let at = named.iter().position(|(own, _)| own == name)?;
-                    Some(named.swap_remove(at).1)
-                });
-                let value = match (given, default) {
+        let text = self.scoped(scope.min(self.here), |run| {
+            for (at, (name, default)) in called.parameters.iter().enumerate() {
+                let value = match (given.get(at, name), default) {
                     (Some(value), _) => value,
                     (None, Some(default)) => run.value(default)?,
                     (None, None) => Value::Undefined(name),
                 };
                 run.define(name, value);
             }
-            if let Some(at) = named.iter().position(|(name, _)| *name == "caller") {
-                run.define("caller", named.swap_remove(at).1);
-            }
-            if let Some((name, _)) = named.first() {
-                let what = format!("the macro {:?} has no parameter {name:?}", called.name);
-                return Err(Fault::new(what));
-            }
-            if positional.next().is_some() {
-                let what = format!("the macro {:?} is given too many values", called.name);
-                return Err(Fault::new(what));
+            if let Some(caller) = given.get(usize::MAX, "caller") {
+                run.define("caller", caller);
             }
             let mut out = String::new();
             run.body(&called.body, &mut out)?;
@@ -778,8 +665,4 @@ impl<'s> Run<'s> {
         })?;
         self.made(&text)
     }
-}
-
-fn too_large() -> Fault {
-    Fault::new("a number is too large")
 }

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::{Value, render};
+use super::{Fault, Value, render};
 
 const STEPS: u64 = 500_000;
 
@@ -45,5 +45,28 @@ fn templates_give_what_transformers_gives() {
         let template = expression[0].as_str().unwrap();
         let text = render(template, [("x", Value::from("hey"))], STEPS, now);
         assert_eq!(text.as_deref().ok(), expression[1].as_str(), "{template}: {text:?}");
+    }
+}
+
+/// 400,000 letters are each compared with 400,000 others.
+#[test]
+fn stripping_many_letters_takes_steps() {
+    let template = "{{ ('a' * 400000).strip('b' * 400000 ~ 'a') }}";
+    assert_eq!(render(template, [], STEPS, 0), Err(Fault::Steps));
+}
+
+#[test]
+fn an_unknown_name_is_named() {
+    for (template, part) in [
+        ("{{ 'a' | wordwrap }}", "the filter \"wordwrap\" is not known"),
+        ("{{ 'a' is escaped }}", "the test \"escaped\" is not known"),
+        ("{{ 'a'.zfill(2) }}", "\"zfill\" is undefined"),
+        ("{{ lipsum() }}", "\"lipsum\" is undefined"),
+        ("{% include 'a' %}", "the tag \"include\" is not known here"),
+        ("{{ 'a'.split(count=1) }}", "no parameter has the name \"count\""),
+        ("{{ '%5s' % 1 }}", "the format \"5s\" is not known"),
+        ("{{ strftime_now('%Q') }}", "strftime_now does not know %Q"),
+    ] {
+        assert_eq!(render(template, [], STEPS, 0), Err(Fault::Wrong(part.into(), Some(1))));
     }
 }

@@ -1,14 +1,15 @@
 //! Values as text: as Python's `str`, `repr` and `json.dumps` write them.
 
+use super::Result;
 use super::run::Run;
 use super::value::Value;
-use super::{Fault, Result};
 
 /// How JSON is written.
 pub(super) struct Json<'a> {
     pub(super) indent: Option<&'a str>,
-    pub(super) item_separator: &'a str,
-    pub(super) key_separator: &'a str,
+    /// What stands between items, and between a key and its value.
+    pub(super) item: &'a str,
+    pub(super) key: &'a str,
     pub(super) ascii: bool,
     pub(super) sort: bool,
 }
@@ -33,157 +34,121 @@ impl<'s> Run<'s> {
         match value {
             Value::Text(text) => self.write(out, text),
             Value::Undefined(_) => Ok(()),
-            other => self.write_repr(out, other),
+            other => self.write_value(out, other, None, ""),
         }
     }
 
-    /// Writes a value as `repr` does.
-    pub(super) fn write_repr(&mut self, out: &mut String, value: &Value<'s>) -> Result<()> {
+    /// Writes a value as `json.dumps` does, or as `repr` does. `line` begins each line of an indented text.
+    pub(super) fn write_value(
+        &mut self,
+        out: &mut String,
+        value: &Value<'s>,
+        json: Option<&Json<'_>>,
+        line: &str,
+    ) -> Result<()> {
+        let is_json = json.is_some();
+        let word = |json, python| if is_json { json } else { python };
         match value {
+            Value::None => self.write(out, word("null", "None")),
+            Value::Bool(true) => self.write(out, word("true", "True")),
+            Value::Bool(false) => self.write(out, word("false", "False")),
+            Value::Int(number) => self.write(out, &number.to_string()),
+            Value::Float(number) if number.is_finite() || !is_json => {
+                self.write(out, &float(*number))
+            }
             Value::Text(text) => {
-                self.charge(text.len() * 2)?;
-                quote(out, text);
+                // A character of one byte has six at most.
+                self.charge(text.len() * 6)?;
+                match json {
+                    Some(json) => out.push_str(&json_string(text, json.ascii)),
+                    None => quote(out, text),
+                }
                 Ok(())
             }
             Value::List(list) => {
-                self.write(out, if list.tuple { "(" } else { "[" })?;
-                for (i, item) in list.items.iter().enumerate() {
-                    self.write(out, if i == 0 { "" } else { ", " })?;
-                    self.write_repr(out, item)?;
+                let brackets = if list.tuple && !is_json { ["(", ")"] } else { ["[", "]"] };
+                let mut items = Vec::new();
+                for item in &list.items {
+                    self.charge(size_of::<(Option<Value<'_>>, Value<'_>)>())?;
+                    items.push((None, item.clone()));
                 }
-                let end = match (list.tuple, list.items.len()) {
-                    (true, 1) => ",)",
-                    (true, _) => ")",
-                    (false, _) => "]",
-                };
-                self.write(out, end)
+                let end = if list.tuple && !is_json && items.len() == 1 { "," } else { "" };
+                self.write_items(out, brackets, &items, end, json, line)
             }
             Value::Map(map) => {
-                self.write(out, "{")?;
-                for (i, (key, value)) in map.entries.iter().enumerate() {
-                    self.write(out, if i == 0 { "" } else { ", " })?;
-                    self.write_repr(out, key)?;
-                    self.write(out, ": ")?;
-                    self.write_repr(out, value)?;
+                let mut items = Vec::new();
+                for (key, value) in &map.entries {
+                    self.charge(size_of::<(Option<Value<'_>>, Value<'_>)>())?;
+                    let mut key = key.clone();
+                    if is_json && !matches!(key, Value::Text(_)) {
+                        if matches!(key, Value::List(_) | Value::Map(_)) {
+                            return Err(key.is_no("key of JSON"));
+                        }
+                        let mut text = String::new();
+                        self.write_value(&mut text, &key, json, "")?;
+                        key = self.made(&text)?;
+                    }
+                    items.push((Some(key), value.clone()));
                 }
-                self.write(out, "}")
+                if json.is_some_and(|json| json.sort) {
+                    let name = |item: &(Option<Value<'s>>, _)| match &item.0 {
+                        Some(Value::Text(name)) => name.to_string(),
+                        _ => String::new(),
+                    };
+                    items.sort_by_cached_key(name);
+                }
+                self.write_items(out, ["{", "}"], &items, "", json, line)
             }
-            Value::Undefined(_) => self.write(out, "Undefined"),
-            Value::None => self.write(out, "None"),
-            Value::Bool(truth) => self.write(out, if *truth { "True" } else { "False" }),
-            Value::Int(number) => self.write(out, &number.to_string()),
-            Value::Float(number) => self.write(out, &float(*number)),
+            other if is_json => Err(other.is_no("value of JSON")),
             other => self.write(out, &format!("<{}>", other.kind())),
         }
     }
 
-    /// Writes a value as `json.dumps` does. `line` begins each line of an indented text.
-    pub(super) fn write_json(
+    /// Writes items, with their keys if they have some. `end` stands after the last one.
+    fn write_items(
         &mut self,
         out: &mut String,
-        value: &Value<'s>,
-        json: &Json<'_>,
+        [open, close]: [&str; 2],
+        items: &[(Option<Value<'s>>, Value<'s>)],
+        end: &str,
+        json: Option<&Json<'_>>,
         line: &str,
     ) -> Result<()> {
-        let inner = json.indent.map(|indent| format!("{line}{indent}"));
-        let inner = inner.as_deref();
-        self.charge(inner.map_or(0, str::len))?;
-        match value {
-            Value::None => self.write(out, "null"),
-            Value::Bool(truth) => self.write(out, if *truth { "true" } else { "false" }),
-            Value::Int(number) => self.write(out, &number.to_string()),
-            Value::Float(number) => {
-                let text = match number {
-                    x if x.is_nan() => "NaN".to_owned(),
-                    x if x.is_infinite() && *x > 0.0 => "Infinity".to_owned(),
-                    x if x.is_infinite() => "-Infinity".to_owned(),
-                    x => float(*x),
-                };
-                self.write(out, &text)
+        let (between, colon) = json.map_or((", ", ": "), |json| (json.item, json.key));
+        let indent = json.and_then(|json| json.indent).filter(|_| !items.is_empty());
+        let inner = indent.map_or_else(String::new, |indent| format!("\n{line}{indent}"));
+        self.charge(inner.len())?;
+        self.write(out, open)?;
+        for (i, (key, value)) in items.iter().enumerate() {
+            self.write(out, if i == 0 { "" } else { between })?;
+            self.write(out, &inner)?;
+            let line = inner.get(1..).unwrap_or_default();
+            if let Some(key) = key {
+                self.write_value(out, key, json, line)?;
+                self.write(out, colon)?;
             }
-            Value::Text(text) => {
-                self.charge(text.len() * 6)?;
-                json_string(out, text, json.ascii);
-                Ok(())
-            }
-            Value::List(list) if list.items.is_empty() => self.write(out, "[]"),
-            Value::Map(map) if map.entries.is_empty() => self.write(out, "{}"),
-            Value::List(list) => {
-                self.write(out, "[")?;
-                for (i, item) in list.items.iter().enumerate() {
-                    self.separate(out, i == 0, json, inner)?;
-                    self.write_json(out, item, json, inner.unwrap_or_default())?;
-                }
-                self.end(out, "]", inner.map(|_| line))
-            }
-            Value::Map(map) => {
-                let mut entries = Vec::new();
-                for (key, value) in &map.entries {
-                    let key = match key {
-                        Value::Text(key) => key.to_string(),
-                        Value::None => "null".to_owned(),
-                        Value::Bool(truth) => truth.to_string(),
-                        Value::Int(_) | Value::Float(_) => self.text(key)?,
-                        other => {
-                            let what = format!("keys of JSON are strings, not {}", other.kind());
-                            return Err(Fault::new(what));
-                        }
-                    };
-                    self.charge(key.len() + size_of::<(String, &Value<'_>)>())?;
-                    entries.push((key, value));
-                }
-                if json.sort {
-                    entries.sort_by(|a, b| a.0.cmp(&b.0));
-                }
-                self.write(out, "{")?;
-                for (i, (key, value)) in entries.iter().enumerate() {
-                    self.separate(out, i == 0, json, inner)?;
-                    self.charge(key.len() * 6)?;
-                    json_string(out, key, json.ascii);
-                    self.write(out, json.key_separator)?;
-                    self.write_json(out, value, json, inner.unwrap_or_default())?;
-                }
-                self.end(out, "}", inner.map(|_| line))
-            }
-            other => Err(Fault::new(format!("a {} cannot be written as JSON", other.kind()))),
+            self.write_value(out, value, json, line)?;
         }
-    }
-
-    fn separate(
-        &mut self,
-        out: &mut String,
-        first: bool,
-        json: &Json<'_>,
-        line: Option<&str>,
-    ) -> Result<()> {
-        self.write(out, if first { "" } else { json.item_separator })?;
-        let Some(line) = line else { return Ok(()) };
-        self.write(out, "\n")?;
-        self.write(out, line)
-    }
-
-    fn end(&mut self, out: &mut String, bracket: &str, line: Option<&str>) -> Result<()> {
-        if let Some(line) = line {
+        self.write(out, end)?;
+        if indent.is_some() {
             self.write(out, "\n")?;
             self.write(out, line)?;
         }
-        self.write(out, bracket)
+        self.write(out, close)
     }
 }
 
 /// A number as Python writes it: the fewest digits that tell it from others, with an exponent below 1e-4 and from 1e16.
-pub(super) fn float(number: f64) -> String {
-    if !number.is_finite() {
-        return if number.is_nan() { "nan".to_owned() } else { number.to_string() };
+fn float(number: f64) -> String {
+    if number.is_nan() {
+        return "nan".to_owned();
     }
     let scientific = format!("{number:e}");
-    let (digits, power) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let power: i32 = power.parse().unwrap_or_default();
-    if (-4..16).contains(&power) {
-        return format!("{number:?}");
+    let Some((digits, power)) = scientific.split_once('e') else { return scientific };
+    match power.parse::<i32>().unwrap_or_default() {
+        -4..16 => format!("{number:?}"),
+        power => format!("{digits}e{}{:02}", if power < 0 { '-' } else { '+' }, power.abs()),
     }
-    let sign = if power < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", power.abs())
 }
 
 /// Writes a string in Python's quotation marks.
@@ -192,12 +157,12 @@ fn quote(out: &mut String, text: &str) {
     out.push(mark);
     for c in text.chars() {
         match c {
-            '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if c == mark => out.extend(['\\', c]),
-            c if !printable(c) => {
+            c if c == mark || c == '\\' => out.extend(['\\', c]),
+            c if printable(c) => out.push(c),
+            c => {
                 let code = match c as u32 {
                     code @ 0..0x100 => format!("\\x{code:02x}"),
                     code @ 0x100..0x1_0000 => format!("\\u{code:04x}"),
@@ -205,7 +170,6 @@ fn quote(out: &mut String, text: &str) {
                 };
                 out.push_str(&code);
             }
-            c => out.push(c),
         }
     }
     out.push(mark);
@@ -219,26 +183,22 @@ fn printable(c: char) -> bool {
     !c.is_control() && !spaces && !formats
 }
 
-/// Writes a string as JSON.
-fn json_string(out: &mut String, text: &str, ascii: bool) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c < ' ' || (ascii && !(' '..='~').contains(&c)) => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    let code = format!("\\u{unit:04x}");
-                    out.push_str(&code);
-                }
-            }
-            c => out.push(c),
+/// A string as JSON. `serde_json` escapes what Python escapes, except that Python may escape all but ASCII.
+fn json_string(text: &str, ascii: bool) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    if !ascii {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c <= '~' {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let code = format!("\\u{unit:04x}");
+            out.push_str(&code);
         }
     }
-    out.push('"');
+    out
 }

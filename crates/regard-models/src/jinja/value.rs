@@ -28,10 +28,8 @@ pub(crate) enum Value<'s> {
     Loop(Rc<Loop<'s>>),
     /// A macro, and the scope in which it was defined.
     Macro(Rc<Macro<'s>>, usize),
-    /// A function of every template.
-    Function(&'s str),
-    /// A method with the value that it belongs to.
-    Method(Rc<(Self, &'s str)>),
+    /// A function, or a method with the value that it belongs to.
+    Function(&'s str, Option<Rc<Self>>),
 }
 
 /// A list or a tuple.
@@ -70,13 +68,13 @@ impl From<&str> for Value<'_> {
 impl Value<'_> {
     /// A list of values.
     pub(crate) fn list(items: Vec<Self>) -> Result<Self> {
-        let depth = deeper(items.iter())?;
-        Ok(Self::List(Rc::new(List { items, tuple: false, depth })))
+        Self::sequence(items, false)
     }
 
-    pub(super) fn tuple(items: Vec<Self>) -> Result<Self> {
+    /// A list, or a tuple.
+    pub(super) fn sequence(items: Vec<Self>, tuple: bool) -> Result<Self> {
         let depth = deeper(items.iter())?;
-        Ok(Self::List(Rc::new(List { items, tuple: true, depth })))
+        Ok(Self::List(Rc::new(List { items, tuple, depth })))
     }
 
     /// A dictionary, whose keys differ.
@@ -100,8 +98,16 @@ impl Value<'_> {
             Self::Namespace(_) => "Namespace",
             Self::Loop(_) => "LoopContext",
             Self::Macro(..) => "Macro",
-            Self::Function(_) | Self::Method(_) => "function",
+            Self::Function(..) => "function",
         }
+    }
+
+    /// The error that a value is not of this kind.
+    pub(super) fn is_no(&self, kind: &str) -> Fault {
+        Fault::new(match self {
+            Self::Undefined(name) => format!("{name:?} is undefined"),
+            other => format!("a {} is no {kind}", other.kind()),
+        })
     }
 
     pub(super) fn truth(&self) -> bool {
@@ -113,11 +119,7 @@ impl Value<'_> {
             Self::Text(text) => !text.is_empty(),
             Self::List(list) => !list.items.is_empty(),
             Self::Map(map) => !map.entries.is_empty(),
-            Self::Loop(_)
-            | Self::Namespace(_)
-            | Self::Macro(..)
-            | Self::Function(_)
-            | Self::Method(_) => true,
+            _ => true,
         }
     }
 
@@ -144,7 +146,7 @@ impl Value<'_> {
     /// Whether a list or a namespace may hold it.
     pub(super) fn assert_plain(&self) -> Result<()> {
         match self {
-            Self::Namespace(_) | Self::Loop(_) | Self::Method(_) => {
+            Self::Namespace(_) | Self::Loop(_) | Self::Function(_, Some(_)) => {
                 Err(Fault::new(format!("a value cannot hold a {}", self.kind())))
             }
             _ => Ok(()),
@@ -205,7 +207,6 @@ impl<'s> Run<'s> {
             }
             (Value::Namespace(a), Value::Namespace(b)) => Rc::ptr_eq(a, b),
             (Value::Macro(a, _), Value::Macro(b, _)) => Rc::ptr_eq(a, b),
-            (Value::Function(a), Value::Function(b)) => a == b,
             _ => match (a.int(), b.int()) {
                 (Some(a), Some(b)) => a == b,
                 _ => a.float().is_some_and(|a| b.float() == Some(a)),
@@ -241,24 +242,31 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// The value of a key.
-    pub(super) fn entry(&mut self, map: &Map<'s>, key: &Value<'s>) -> Result<Option<Value<'s>>> {
-        for (own, value) in &map.entries {
+    /// Where a key is among entries.
+    pub(super) fn place(
+        &mut self,
+        entries: &[(Value<'s>, Value<'s>)],
+        key: &Value<'s>,
+    ) -> Result<Option<usize>> {
+        for (at, (own, _)) in entries.iter().enumerate() {
             if self.equal(own, key)? {
-                return Ok(Some(value.clone()));
+                return Ok(Some(at));
             }
         }
         Ok(None)
+    }
+
+    /// The value of a key.
+    pub(super) fn entry(&mut self, map: &Map<'s>, key: &Value<'s>) -> Result<Option<Value<'s>>> {
+        let entry = self.place(&map.entries, key)?.and_then(|at| map.entries.get(at));
+        Ok(entry.map(|(_, value)| value.clone()))
     }
 
     /// Whether a value holds another.
     pub(super) fn contains(&mut self, whole: &Value<'s>, part: &Value<'s>) -> Result<bool> {
         match whole {
             Value::Text(text) => {
-                let Value::Text(part) = part else {
-                    let what = format!("a string cannot contain a {}", part.kind());
-                    return Err(Fault::new(what));
-                };
+                let Value::Text(part) = part else { return Err(part.is_no("string")) };
                 self.charge(text.len() + part.len())?;
                 Ok(text.contains(&**part))
             }
@@ -292,7 +300,7 @@ impl<'s> Run<'s> {
                 let mut buffer = [0; 4];
                 Ok(text.chars().map(|c| Value::from(&*c.encode_utf8(&mut buffer))).collect())
             }
-            other => Err(Fault::new(format!("a {} cannot be iterated over", other.kind()))),
+            other => Err(other.is_no("list")),
         }
     }
 
@@ -304,7 +312,12 @@ impl<'s> Run<'s> {
 
     /// Makes a list. Its places are charged.
     pub(super) fn listed(&mut self, items: Vec<Value<'s>>) -> Result<Value<'s>> {
+        self.sequence(items, false)
+    }
+
+    /// Makes a list or a tuple. Its places are charged.
+    pub(super) fn sequence(&mut self, items: Vec<Value<'s>>, tuple: bool) -> Result<Value<'s>> {
         self.charge(items.len() * size_of::<Value<'_>>())?;
-        Value::list(items)
+        Value::sequence(items, tuple)
     }
 }
