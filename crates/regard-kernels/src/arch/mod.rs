@@ -1,4 +1,4 @@
-//! All that a target changes: every tier of vectors, every intrinsic, every `unsafe` of the workspace.
+//! All that a target changes: every tier of vectors, every intrinsic, every `unsafe` of the libraries.
 //!
 //! A kernel is written once, generic over [`Simd`], and reaches the vectors of the machine through [`dispatch`].
 //! The unit is a block of [`LANES`] = 16 `f32` on every tier, whatever the registers' width: where the order of a sum
