@@ -170,3 +170,12 @@ fn the_first_token_and_the_last_ones_are_those_of_the_settings_of_generation() {
     let own = read(&[("generation_config.json", settings.to_string().into_bytes())]);
     assert_eq!((own.decoder_start, own.ends), (Some(7), vec![3, 4]));
 }
+
+#[test]
+fn weights_of_64_bits_are_refused_with_the_types_that_are_known() {
+    let view = TensorView::new(Dtype::F64, vec![1], &[0; 8]).unwrap();
+    let weights = safetensors::serialize([("x", view)], None).unwrap();
+    let files = [("config.json", b"{}".to_vec()), ("model.safetensors", weights)];
+    let said = Checkpoint::from_files("model", files).unwrap().read("x").unwrap_err().to_string();
+    assert!(said.contains("the tensor x has the type F64; known are F32, F16, BF16"), "{said}");
+}

@@ -431,8 +431,8 @@ impl<'a> Config<'a> {
         let tied = self.flag_or("tie_word_embeddings", true)?;
         let key = "decoder_start_token_id";
         let start = self.generation_ids(key)?.unwrap_or_default();
-        description.decoder_start =
-            start.first().or(ids(self.get(key)).first()).copied().or(Some(0));
+        let start = start.into_iter().chain(ids(self.get(key))).next();
+        description.decoder_start = start.or(Some(0));
         let scaled = self.flag_or("scale_decoder_outputs", tied)?;
         let scale = if scaled { (width as f32).sqrt().recip() } else { 1.0 };
         description.head = Head::Tokens { transform: None, scale, softcap: None };

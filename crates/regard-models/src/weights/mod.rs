@@ -4,6 +4,7 @@ mod linear;
 mod names;
 
 use core::cell::RefCell;
+use core::iter::once;
 use std::collections::BTreeSet;
 
 use regard::{Embedding as Table, Linear};
@@ -217,7 +218,7 @@ impl Loader<'_> {
     fn tokens(&self, names: &Names, description: &Description) -> Result<(Tensor, bool), Error> {
         let shape = [description.vocabulary, description.width];
         let there = |name: &&str| self.found(name, "weight").is_some();
-        let own = Some(&names.tokens).into_iter().chain(names.copies).copied().find(there);
+        let own = once(&names.tokens).chain(names.copies).copied().find(there);
         for copy in names.copies {
             self.note(copy, "weight");
         }
