@@ -54,15 +54,15 @@ fn templates_may_use_what_transformers_offers() {
     assert!(said.contains("no role system") && !said.contains('\n'), "{said}");
 }
 
-/// 10¹⁵ rounds of loops, 2⁶⁰ calls of macros and a text of 2¹⁰⁰ bytes end with an error, soon.
+/// 10¹⁵ rounds of loops, 2²⁰ calls of macros and a text of 2¹⁰⁰ bytes end with an error, soon.
 #[test]
 fn a_template_without_end_is_refused() {
     let loops = "{% for i in range(99999) %}{% for j in range(99999) %}{% for k in range(99999) %}{% endfor %}{% endfor %}{% endfor %}";
     let twice = |i: u8| {
         format!("{{% macro m{0}() %}}{{{{ m{i}() }}}}{{{{ m{i}() }}}}{{% endmacro %}}", i + 1)
     };
-    let macros: String = (0..60).map(twice).collect();
-    let calls = format!("{{% macro m0() %}}{{% endmacro %}}{macros}{{{{ m60() }}}}");
+    let macros: String = (0..20).map(twice).collect();
+    let calls = format!("{{% macro m0() %}}{{% endmacro %}}{macros}{{{{ m20() }}}}");
     let text = "{% set n = namespace(x='ab') %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
     for template in [loops, &calls, text, "{{ 'ab' * 99999999999 }}"] {
         let said = ChatTemplate::new(template, "", "").prompt(&[user("a")]).unwrap_err();

@@ -5,8 +5,11 @@ pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
     crate::bounded(file.len(), || {
         let session = Session::parse(file)?;
         let text = session.text().expect("a session can be written");
-        let again = Session::parse(&text).expect("what is written can be read");
-        assert_eq!(again.text().ok(), Some(text));
+        // Written on lines of their own, the elements of a long list can pass the limit of 4 MiB.
+        if text.len() <= 4 << 20 {
+            let again = Session::parse(&text).expect("what is written can be read");
+            assert_eq!(again.text().ok(), Some(text));
+        }
         Ok(())
     })
 }
