@@ -365,6 +365,11 @@ test("a session's address restores it, and the browser keeps it", async (t) => {
     await tokens.fill("48");
     await page.waitForURL(/#s=/);
     await page.waitForFunction(() => (localStorage.getItem("last.regard.json") ?? "").includes('"tokens": 48'));
+    // The address is packed after the browser has kept the session.
+    await page.waitForFunction(async () => {
+        const packed = new URLSearchParams(location.hash.slice(1)).get("s");
+        return /"tokens": ?48/.test(await (await import("./system.js")).unpack(packed));
+    });
     const link = page.url();
     t.diagnostic(`the address has ${link.length} characters`);
     assert.ok(link.length < 500, link);
