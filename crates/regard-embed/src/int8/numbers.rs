@@ -145,7 +145,9 @@ impl Numbers for Integers {
                 *up = ((product + (1 << 11)) >> 12).clamp(-(1 << 31), (1 << 31) - 1) as i32;
             }
         } else {
-            up.iter_mut().for_each(|x| *x = function(*x));
+            for x in up.iter_mut() {
+                *x = function(*x);
+            }
         }
         for (out, up) in out.iter_mut().zip(up) {
             *out = narrow(requantize(*up, mantissa, exponent));
