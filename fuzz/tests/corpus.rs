@@ -50,5 +50,5 @@ fn large_files() {
     }
     let most = format!("{{\"format\":\"regard session 1\",\"x\":[0{}]}}", ",0".repeat(2_000_000));
     assert!(target("session")(most.as_bytes()).is_ok());
-    assert!(target("session")(&[b' '; (4 << 20) + 1]).is_err());
+    assert!(target("session")(&vec![b' '; (4 << 20) + 1]).is_err());
 }
