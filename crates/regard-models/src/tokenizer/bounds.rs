@@ -144,12 +144,10 @@ fn growth(part: &Value) -> Result<f64, String> {
             }
             product
         }
-        Some("Replace") => match part["pattern"]["String"].as_str() {
-            Some(pattern) if !pattern.is_empty() => {
-                (text("content") / pattern.len() as f64).max(1.0)
-            }
-            // What matches nothing is found before each byte.
-            _ => text("content") + 1.0,
+        Some("Replace") => match shortest_match(&part["pattern"]) {
+            // A match of no bytes is found before each byte.
+            0 => text("content") + 1.0,
+            shortest => (text("content") / shortest as f64).max(1.0),
         },
         Some("Prepend") => text("prepend") + 1.0,
         // By Unicode's tables.
@@ -162,6 +160,13 @@ fn growth(part: &Value) -> Result<f64, String> {
         Some("Precompiled") => longest_replacement(part)?,
         _ => 1.0,
     })
+}
+
+/// The bytes of the shortest text that a pattern matches; 0 if that is not known, as for a pattern that looks around.
+fn shortest_match(pattern: &Value) -> usize {
+    let text = pattern["String"].as_str().map(str::len);
+    let regex = || regex_syntax::parse(pattern["Regex"].as_str()?).ok()?.properties().minimum_len();
+    text.or_else(regex).unwrap_or(0)
 }
 
 /// The longest text that a table of SentencePiece puts in a character's place: the number of its bytes. The table is the length of a
