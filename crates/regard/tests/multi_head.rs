@@ -247,13 +247,13 @@ fn a_mask_may_end_where_the_longest_key_length_does() {
 }
 
 #[test]
-fn a_mask_that_repeats_over_more_keys_than_memory_holds_is_refused() {
+fn a_mask_that_repeats_over_more_keys_than_memory_holds_is_not_written_out_in_vain() {
     let empty: [f32; 0] = [];
     let q = Heads::new("query", &empty, [1, 1, 3, 0]).unwrap();
     let k = Heads::new("key", &empty, [1, 1, 1 << 60, 0]).unwrap();
     let mask = Mask::NONE.bias(MaskTensor::new(&[0.0], &[1]).unwrap());
-    let error = Attention::new().mask(mask).forward(q, k, k).unwrap_err();
-    assert!(error.to_string().starts_with("the additive mask of the shape"), "{error}");
+    // The values have no features, so there is nothing to compute.
+    assert_eq!(Attention::new().mask(mask).forward(q, k, k).unwrap(), empty);
 }
 
 #[test]
