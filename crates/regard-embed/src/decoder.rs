@@ -101,7 +101,7 @@ pub trait Numbers: Copy + Debug + 'static {
     type Attention: Copy + Debug;
     /// The function of hidden features.
     type Activation: Copy + Debug;
-    /// How queries and keys turn.
+    /// The rotary positions of queries and keys.
     type Rotary: Copy + Debug;
     /// 0.
     const NARROW: Self::Narrow;
@@ -253,7 +253,7 @@ pub struct Layer<N: Numbers> {
     pub down: N::Linear,
 }
 
-/// What a text has left: keys and values of its tokens, and memory for one more. `NARROW` and `WIDE` are
+/// The state after a text: keys and values of its tokens, and memory for one more. `NARROW` and `WIDE` are
 /// [`Shape::narrow`] and [`Shape::wide`].
 ///
 /// All numbers are 0 at the beginning, so that a static takes no flash.
@@ -369,7 +369,7 @@ struct Step<'s, M: Model> {
     narrow: &'s mut [Narrow<M>],
     /// The residual stream.
     x: &'s mut [Wide<M>],
-    /// What is added to it.
+    /// The output of a sublayer, which is added to the stream.
     added: &'s mut [Wide<M>],
     wide: &'s mut [Wide<M>],
 }

@@ -16,8 +16,8 @@ pub use self::matrix::{Bf16, F32, Linear, Matrix};
 pub use self::words::{Tokens, Words};
 pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
 
-/// Why a token is not read. `next` leaves the state as it was, if `regard embed` has written the model. `read` leaves a part of the
-/// text in the state.
+/// Tells why a token cannot be read. `next` then leaves the state unchanged, if `regard embed` has written the model.
+/// `read` leaves a part of the text in the state.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -24,7 +24,7 @@ use crate::task::Task;
 /// Takes the share of the work that is done, from 0 to 1. Returns `Break` if nobody waits for the answer any more.
 pub type Tell = Arc<dyn Fn(f32) -> ControlFlow<()> + Send + Sync>;
 
-/// What one step towards an answer gives.
+/// The result of one step towards an answer.
 pub enum Step<T> {
     /// There is more to do.
     More,
@@ -37,7 +37,7 @@ pub enum Step<T> {
 /// A question, and how it is answered.
 pub(crate) trait Question: Into<Job> + Send + 'static {
     type Answer: Serialize + DeserializeOwned + Send + 'static;
-    /// What its thread is called.
+    /// The name of its thread.
     const NAME: &'static str;
 
     /// Begins the work. Each call of what is returned does a step of it; between two steps, the work may be cancelled.
@@ -116,7 +116,7 @@ fn begun<Q: Question>(desk: &Arc<Desk>, question: Q) -> Begun {
     })
 }
 
-/// What is shared where it was made, and copied where it is sent.
+/// A value that threads share, and that a worker gets as a copy.
 pub(crate) struct Shared<T>(pub Arc<T>);
 
 impl<T> Clone for Shared<T> {
@@ -151,7 +151,7 @@ pub(crate) fn fresh() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Where questions are asked, and where they are answered.
+/// The desk takes questions in the window, and answers them in a thread or in a worker.
 pub struct Desk {
     pub(crate) host: Arc<dyn Host>,
     things: Mutex<Things>,
@@ -161,7 +161,7 @@ type Thing = dyn Any + Send + Sync;
 
 #[derive(Default)]
 struct Things {
-    /// What the window has a [`Place`] for.
+    /// The things for which the window has a [`Place`].
     held: BTreeMap<u64, Arc<Thing>>,
     /// Parts of it, by numbers of their own.
     parts: BTreeMap<u64, Weak<Thing>>,
@@ -270,14 +270,14 @@ impl Desk {
     }
 }
 
-/// What a worker says of a question, decoded.
+/// A worker's reply to a question, decoded.
 pub(crate) enum Sent<T> {
     Progress(f32),
     Shown(T),
     Done(Result<T, String>),
 }
 
-/// What answers in a worker: see [`Remote`](crate::host::Remote).
+/// The worker's side: see [`Remote`](crate::host::Remote).
 impl Desk {
     /// Begins to answer a question that was sent.
     ///
@@ -295,7 +295,7 @@ impl Desk {
         }
     }
 
-    /// What stands at a place.
+    /// The thing at a place.
     pub(crate) fn held<T: Send + Sync + 'static>(&self, place: u64) -> Result<Arc<T>, String> {
         found(self.lock().held.get(&place).cloned())
     }

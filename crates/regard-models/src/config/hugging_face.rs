@@ -14,7 +14,7 @@ use crate::{
 /// The families that are known, as config.json calls them.
 const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, gemma2, phi3, t5 and vit";
 
-/// How the names end of transformers' classes, and what their heads give. A base model's name ends with none of these.
+/// The ends of the names of transformers' classes, and the kinds of their heads. A base model's name ends with none of these.
 const HEADS: [(&str, HeadKind); 13] = [
     ("ForCausalLM", HeadKind::Tokens),
     ("LMHeadModel", HeadKind::Tokens),
@@ -31,7 +31,7 @@ const HEADS: [(&str, HeadKind); 13] = [
     ("ForMaskedImageModeling", HeadKind::Other),
 ];
 
-/// What a head gives.
+/// The kind of output that a head computes.
 #[derive(Clone, Copy)]
 enum HeadKind {
     Tokens,
@@ -90,7 +90,7 @@ impl<'a> Config<'a> {
         value.filter(|value| !value.is_null())
     }
 
-    /// What is said of a key whose value is not `what` it should be.
+    /// Tells that a key is missing, or that its value is not a `what`.
     fn not_a(&self, key: &str, what: &str) -> Error {
         match self.own(key) {
             Some(value) => self.wrong(format!("{key} is {value}, which is no {what}")),

@@ -78,7 +78,7 @@ impl Config<'_> {
         let needed = |key: &str| {
             number(key).ok_or_else(|| self.wrong(format!("rope_scaling has no number {key}")))
         };
-        // What stands outside of the object counts first.
+        // A value outside of the object takes precedence.
         let original = match self.optional("original_max_position_embeddings")? {
             Some(original) => original as f64,
             None => number("original_max_position_embeddings").unwrap_or(positions as f64),

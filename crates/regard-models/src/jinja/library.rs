@@ -1,4 +1,4 @@
-//! What templates may call: filters, tests, methods and functions, as Jinja and Python have them.
+//! Templates can call these filters, tests, methods and functions, as Jinja and Python have them.
 //!
 //! These are what the templates of known models use, and what they could use as plausibly. An unknown name is an error.
 
@@ -179,7 +179,7 @@ impl<'s> Run<'s> {
     }
 
     fn text_method(&mut self, text: &str, name: &str, given: &Given<'s>) -> Result<Value<'s>> {
-        // What is made of a text by itself has at most three times its bytes.
+        // A text made from this text alone has at most three times its bytes.
         self.charge(text.len() * 3)?;
         Ok(match name {
             "upper" => Value::from(&*text.to_uppercase()),
@@ -611,7 +611,7 @@ impl<'s> Run<'s> {
             keyed.push((key, item));
         }
         if name == "unique" {
-            // Of equal keys the first one's item stays.
+            // Among items with equal keys, the first one stays.
             let mut kept: Vec<(Value<'s>, Value<'s>)> = Vec::new();
             for (key, item) in keyed {
                 if self.place(&kept, &key)?.is_none() {

@@ -32,12 +32,12 @@ const DEEP: usize = 96;
 /// The most levels of lists and dictionaries in a value.
 const DEEPEST: u8 = 32;
 
-/// Why a template does not apply.
+/// Tells why a template cannot be applied.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It takes more steps than it may.
     Steps,
-    /// What is wrong, and on which line.
+    /// The fault, and its line.
     Wrong(String, Option<u32>),
 }
 

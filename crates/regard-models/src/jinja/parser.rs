@@ -14,7 +14,7 @@ pub(super) enum Expr<'s> {
     /// A list, or a tuple if the flag says so.
     List(Vec<Self>, bool),
     Map(Vec<(Self, Self)>),
-    /// What follows a value: `.a`, `[0]`, `(…)`, `|f`, `is t`.
+    /// A part that follows a value: `.a`, `[0]`, `(…)`, `|f`, `is t`.
     Postfix(Box<Self>, Vec<Postfix<'s>>),
     Not(Box<Self>),
     /// Operators of the same rank.

@@ -16,7 +16,7 @@ struct Scope<'s> {
     around: usize,
 }
 
-/// What follows a statement.
+/// Tells how to go on after a statement.
 enum Flow {
     Next,
     Continue,

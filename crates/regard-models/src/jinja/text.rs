@@ -4,10 +4,10 @@ use super::Result;
 use super::run::Run;
 use super::value::Value;
 
-/// How JSON is written.
+/// The layout of the JSON that is written.
 pub(super) struct Json<'a> {
     pub(super) indent: Option<&'a str>,
-    /// What stands between items, and between a key and its value.
+    /// The texts between items, and between a key and its value.
     pub(super) item: &'a str,
     pub(super) key: &'a str,
     pub(super) ascii: bool,

@@ -22,7 +22,7 @@ pub(crate) enum Value<'s> {
     Text(Rc<str>),
     List(Rc<List<'s>>),
     Map(Rc<Map<'s>>),
-    /// What `namespace` returns: the one value that changes.
+    /// The result of `namespace`: the one value that can change.
     Namespace(Rc<RefCell<BTreeMap<&'s str, Self>>>),
     /// The variable `loop`.
     Loop(Rc<Loop<'s>>),
@@ -47,7 +47,7 @@ pub(crate) struct Map<'s> {
     depth: u8,
 }
 
-/// Where a loop is.
+/// The position of a loop.
 #[derive(Debug)]
 pub(crate) struct Loop<'s> {
     pub(super) index: usize,
@@ -55,7 +55,7 @@ pub(crate) struct Loop<'s> {
     pub(super) previous: Option<Value<'s>>,
     pub(super) next: Option<Value<'s>>,
     pub(super) depth: usize,
-    /// What the loop repeats if it is recursive, and the scope around it.
+    /// The body that a recursive loop repeats, and the scope around it.
     pub(super) again: Option<(Rc<For<'s>>, usize)>,
 }
 
@@ -242,7 +242,7 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// Where a key is among entries.
+    /// The place of a key among the entries.
     pub(super) fn place(
         &mut self,
         entries: &[(Value<'s>, Value<'s>)],
@@ -282,7 +282,7 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// What a loop over a value visits.
+    /// The items that a loop over a value visits.
     pub(super) fn items(&mut self, value: &Value<'s>) -> Result<Vec<Value<'s>>> {
         match value {
             Value::Undefined(_) => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! How much a tokenizer.json may make of a text: found in what it says, before the crate `tokenizers` reads it.
+//! Bounds what a tokenizer.json makes of a text. The bound is computed from the file before the crate `tokenizers` reads it.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -182,7 +182,7 @@ fn longest_replacement(part: &Value) -> Result<f64, String> {
     Ok(texts.split(|byte| *byte == 0).map(<[u8]>::len).max().unwrap_or(0).max(1) as f64)
 }
 
-/// How many special tokens a post-processor adds, and how often it repeats a text.
+/// The number of special tokens that a post-processor adds, and of its repetitions of a text.
 fn added(part: &Value) -> Result<(usize, usize), String> {
     let (mut tokens, mut repeats) = (0, 1_usize);
     for processor in list(&part["processors"]) {
