@@ -15,11 +15,11 @@
 //!
 //! All of this is computed in `f64`, from the `f32` numbers of the run.
 
-use regard::{Embedding, Linear, Sequences};
+use regard::{Embedding, Linear, Norm, Sequences};
 use serde::{Deserialize, Serialize};
 
-use crate::forward::{final_norm, layer_output};
-use crate::weights::{AttentionWeights, Layer, NormWeights};
+use crate::forward::{StackName, layer_output};
+use crate::weights::{AttentionWeights, Layer};
 use crate::{Error, Head, Input, Model, Pass, Placement, Trace};
 
 /// What each part of a model adds to a logit, or to the difference of two.
@@ -130,13 +130,12 @@ impl Pass<'_> {
         let model = self.model;
         let (description, weights) = (model.description(), &model.weights().stack);
         let (unembedding, bias) = model.unembedding(plus, minus)?;
-        let prefix = if description.encoder.is_some() { "decoder" } else { "blocks" };
-        let stack = &description.stack;
-        let name = |layer: usize, place: &str| format!("{prefix}.{layer}.{place}");
+        let (stack_name, stack) = description.last_stack();
+        let name = |layer: usize, place: &str| stack_name.place(layer, place);
         let last = name(stack.layers().saturating_sub(1), layer_output(stack));
         let mut keep = vec![name(0, "hook_resid_pre"), last.clone()];
-        keep.extend(weights.norm.as_ref().map(|_| final_norm(prefix).to_owned()));
-        let positions = description.embedding.positions.is_some() && prefix == "blocks";
+        keep.extend(weights.norm.as_ref().map(|_| stack_name.final_norm().to_owned()));
+        let positions = description.embedding.positions.is_some() && stack_name == StackName::Only;
         keep.extend(positions.then(|| "hook_pos_embed".to_owned()));
         for layer in 0..stack.layers() {
             keep.extend(["attn.hook_z", "hook_mlp_out"].map(|place| name(layer, place)));
@@ -155,7 +154,7 @@ impl Pass<'_> {
             Some(norm) => (before(norm, &stream, &unembedding), shift(norm, &unembedding)),
             None => (unembedding.clone(), 0.0),
         };
-        let out = row(if weights.norm.is_some() { final_norm(prefix) } else { &last })?;
+        let out = row(if weights.norm.is_some() { stack_name.final_norm() } else { &last })?;
         let vector = if positions { Some(row("hook_pos_embed")?) } else { None };
         let vector = vector.map(|vector| dot(&direction, vector));
         let count = stack.block.heads;
@@ -233,7 +232,7 @@ impl Model {
 /// adds. `after` is the norm of the attention's output.
 fn by_head(
     attention: &AttentionWeights,
-    after: Option<&NormWeights>,
+    after: Option<&Norm>,
     z: &[f32],
     direction: &[f64],
     heads: usize,
@@ -258,7 +257,7 @@ fn by_head(
 }
 
 /// A direction after a norm, taken back to the stream x before it: the norm's mean and divisor stay what they are for x.
-fn before(norm: &NormWeights, x: &[f64], direction: &[f64]) -> Vec<f64> {
+fn before(norm: &Norm, x: &[f64], direction: &[f64]) -> Vec<f64> {
     let mean_of = |x: &[f64]| x.iter().sum::<f64>() / x.len().max(1) as f64;
     let centred = norm.beta().is_some();
     let mean = if centred { mean_of(x) } else { 0.0 };
@@ -277,7 +276,7 @@ fn before(norm: &NormWeights, x: &[f64], direction: &[f64]) -> Vec<f64> {
 }
 
 /// What a norm's bias adds in a direction after it.
-fn shift(norm: &NormWeights, direction: &[f64]) -> f64 {
+fn shift(norm: &Norm, direction: &[f64]) -> f64 {
     norm.beta().map_or(0.0, |beta| dot(direction, beta))
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
-use crate::forward::stacks;
+use crate::forward::StackName;
 use crate::{Description, Error, Input, Model, Stack, Trace, Values};
 
 /// A head: `3.5` is head 5 of layer 3, counted from 0. A model with an encoder and a decoder has `encoder.3.5`, `decoder.3.5`
@@ -48,14 +48,18 @@ pub enum Which {
 }
 
 impl Which {
+    /// The stack that has this attention.
+    const fn stack(self) -> StackName {
+        match self {
+            Self::Only => StackName::Only,
+            Self::Encoder => StackName::Encoder,
+            Self::Decoder | Self::Cross => StackName::Decoder,
+        }
+    }
+
     /// What the names of the places of this attention begin with in a layer.
     fn places(self, layer: usize) -> String {
-        match self {
-            Self::Only => format!("blocks.{layer}.attn"),
-            Self::Encoder => format!("encoder.{layer}.attn"),
-            Self::Decoder => format!("decoder.{layer}.attn"),
-            Self::Cross => format!("decoder.{layer}.cross_attn"),
-        }
+        self.stack().place(layer, if self == Self::Cross { "cross_attn" } else { "attn" })
     }
 
     /// The name of the place of a layer's weights \[heads, queries, keys\].
@@ -91,13 +95,8 @@ impl HeadAddress {
 
     /// The stack of the head, if the model has this head.
     pub(crate) fn check<'d>(&self, description: &'d Description) -> Result<&'d Stack, Error> {
-        let prefix = match self.attention {
-            Which::Only => "blocks",
-            Which::Encoder => "encoder",
-            Which::Decoder | Which::Cross => "decoder",
-        };
-        let stacks = stacks(description);
-        let Some((_, stack)) = stacks.iter().find(|(name, _)| *name == prefix) else {
+        let name = self.attention.stack();
+        let Some((_, stack)) = description.stacks().find(|(own, _)| *own == name) else {
             let known = if description.encoder.is_some() {
                 "encoder, decoder and cross"
             } else {
@@ -447,8 +446,7 @@ impl Plan {
     /// Whether two runs go through the layers together: both change in the same layer first, and in places alone. What changes
     /// inside of an attention, its scores, is computed for one run.
     pub(crate) fn go_together(&self, other: &Self) -> bool {
-        let first =
-            |plan: &Self| ["blocks", "encoder", "decoder"].map(|stack| plan.first_layer(stack));
+        let first = |plan: &Self| StackName::ALL.map(|stack| plan.first_layer(stack));
         self.attentions.is_empty() && other.attentions.is_empty() && first(self) == first(other)
     }
 
@@ -457,20 +455,19 @@ impl Plan {
         self.attentions.get(prefix).cloned().unwrap_or_default()
     }
 
-    /// The first layer of the stack `prefix` in which anything changes, or `None` if nothing does.
-    pub(crate) fn first_layer(&self, prefix: &str) -> Option<usize> {
-        self.layers(prefix).min()
+    /// The first layer of a stack in which anything changes, or `None` if nothing does.
+    pub(crate) fn first_layer(&self, stack: StackName) -> Option<usize> {
+        self.layers(stack).min()
     }
 
-    /// The last layer of the stack `prefix` in which anything changes.
-    pub(crate) fn last_layer(&self, prefix: &str) -> Option<usize> {
-        self.layers(prefix).max()
+    /// The last layer of a stack in which anything changes.
+    pub(crate) fn last_layer(&self, stack: StackName) -> Option<usize> {
+        self.layers(stack).max()
     }
 
-    fn layers(&self, prefix: &str) -> impl Iterator<Item = usize> {
-        self.attentions.keys().chain(self.places.keys()).filter_map(move |place| {
-            place.strip_prefix(prefix)?.strip_prefix('.')?.split('.').next()?.parse().ok()
-        })
+    fn layers(&self, stack: StackName) -> impl Iterator<Item = usize> {
+        let places = self.attentions.keys().chain(self.places.keys());
+        places.filter_map(move |place| stack.layer_of(place))
     }
 
     /// Whether anything changes before the layers.

@@ -1,4 +1,4 @@
-use regard::{RotaryFrequencies, RotaryScaling};
+use regard::{Activation, RotaryFrequencies, RotaryScaling};
 use serde::{Deserialize, Serialize};
 
 use crate::Input;
@@ -78,7 +78,7 @@ pub struct Embedding {
     /// The number of token types (of the first and of the second text), whose vectors are added; 0 if there are none.
     pub types: usize,
     /// A norm after all of these are added.
-    pub norm: Option<Norm>,
+    pub norm: Option<NormSettings>,
     /// Patches of an image instead of tokens.
     pub patches: Option<Patches>,
 }
@@ -141,7 +141,7 @@ pub struct Stack {
     /// Whether each layer attends to the encoder's output too.
     pub cross: bool,
     /// A norm after the last layer.
-    pub final_norm: Option<Norm>,
+    pub final_norm: Option<NormSettings>,
     /// Whether the last of transformers' `hidden_states` comes after that norm.
     pub hidden_after_norm: bool,
     /// What each layer computes.
@@ -167,7 +167,7 @@ pub struct Block {
     /// The hidden features of the feed-forward layer.
     pub hidden: usize,
     /// The kind of all norms of the layer.
-    pub norm: Norm,
+    pub norm: NormSettings,
     /// Where the norms stand.
     pub placement: Placement,
     /// Whether the feed-forward layer reads what the attention reads, and both are added at once (GPT-NeoX).
@@ -181,7 +181,7 @@ pub struct Block {
     /// The soft cap c of the scores: c · tanh(score / c).
     pub softcap: Option<f32>,
     /// Rotary position embedding.
-    pub rotary: Option<Rotary>,
+    pub rotary: Option<RotarySettings>,
     /// A learned bias by the distance of query and key (T5).
     pub relative: Option<RelativeBias>,
     /// The activation of the feed-forward layer.
@@ -210,9 +210,9 @@ impl Block {
     }
 }
 
-/// A norm of each token's features.
+/// A norm of each token's features, without its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Norm {
+pub struct NormSettings {
     /// Which norm.
     pub kind: NormKind,
     /// What is added to the variance.
@@ -243,46 +243,6 @@ pub enum Placement {
     Both,
 }
 
-/// The function of a feed-forward layer's hidden features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Activation {
-    /// max(x, 0).
-    Relu,
-    /// x · Φ(x) with the normal distribution Φ.
-    Gelu,
-    /// GELU's tanh form.
-    GeluTanh,
-    /// x · σ(1.702x), GELU's sigmoid form.
-    QuickGelu,
-    /// x · σ(x).
-    Silu,
-    /// tanh(x).
-    Tanh,
-    /// max(x, 0)².
-    ReluSquared,
-}
-
-impl Activation {
-    /// The names in config.json of all activations that are known.
-    pub(crate) const KNOWN: &str = "relu, relu2, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, silu, swish and tanh";
-
-    /// The activation of this name in config.json.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        match name {
-            "relu" => Some(Self::Relu),
-            "relu2" => Some(Self::ReluSquared),
-            "gelu" | "gelu_python" => Some(Self::Gelu),
-            "gelu_new" | "gelu_fast" | "gelu_accurate" | "gelu_pytorch_tanh"
-            | "gelu_python_tanh" => Some(Self::GeluTanh),
-            "quick_gelu" => Some(Self::QuickGelu),
-            "silu" | "swish" => Some(Self::Silu),
-            "tanh" => Some(Self::Tanh),
-            _ => None,
-        }
-    }
-}
-
 /// A bias of the scores for each head and each range of distances between query and key (Raffel et al. 2020, T5). The table of
 /// layer 0 serves all layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -295,37 +255,22 @@ pub struct RelativeBias {
 
 /// Rotary position embedding: feature i of a head is paired with feature i + features / 2.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rotary {
+pub struct RotarySettings {
     /// The first features of a head, which turn; the others stay.
     pub features: usize,
     /// The base θ: pair i turns by t · θ^(−2i/features) at position t.
     pub base: f64,
     /// How a model that was trained on short texts reads longer ones.
-    pub scaling: RopeScaling,
+    pub scaling: Frequencies,
 }
 
-/// How rotary frequencies are changed for texts longer than those of the training.
+/// How fast pairs of features turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RopeScaling {
-    /// Not at all.
-    None,
-    /// All frequencies are divided by a factor (Chen et al. 2023, position interpolation).
-    Linear {
-        /// The divisor.
-        factor: f64,
-    },
-    /// Low frequencies are divided, high ones stay, and those between are interpolated (Llama 3.1).
-    Llama3 {
-        /// The divisor of low frequencies.
-        factor: f64,
-        /// Below so many turns in the original context a frequency is low.
-        low: f64,
-        /// Above so many turns a frequency is high.
-        high: f64,
-        /// The positions of the training.
-        original: f64,
-    },
+pub enum Frequencies {
+    /// As the base tells.
+    #[serde(rename = "none")]
+    Plain,
     /// A divisor for each frequency: one list up to the original context, another for longer texts (Phi-3's LongRoPE).
     LongRope {
         /// Divisors up to `original` tokens.
@@ -337,21 +282,6 @@ pub enum RopeScaling {
         /// What sines and cosines are multiplied by.
         attention_factor: f64,
     },
-    /// Interpolation by frequency (Peng et al. 2023, YaRN).
-    Yarn {
-        /// The divisor of low frequencies.
-        factor: f64,
-        /// Turns in the original context above which a frequency stays.
-        fast: f64,
-        /// Turns below which it is divided by the whole factor.
-        slow: f64,
-        /// The positions of the training.
-        original: f64,
-        /// What sines and cosines are multiplied by.
-        attention_factor: f64,
-        /// Whether the bounds between frequencies are rounded to whole pairs.
-        truncate: bool,
-    },
     /// The base grows with the length of the text (dynamic NTK).
     Dynamic {
         /// By how much it grows.
@@ -361,6 +291,9 @@ pub enum RopeScaling {
     },
     /// A divisor for each frequency is a tensor of the file (`rope_freqs.weight` of GGUF).
     Stored,
+    /// Changed in one way for all texts.
+    #[serde(untagged)]
+    Scaled(RotaryScaling),
 }
 
 /// What comes out of a model.
@@ -372,7 +305,7 @@ pub enum Head {
     /// A logit for each token of the vocabulary.
     Tokens {
         /// A linear layer, this activation and a layer norm come first (BERT's masked language modelling).
-        transform: Option<(Activation, Norm)>,
+        transform: Option<(Activation, NormSettings)>,
         /// What the hidden states are multiplied by first (T5 with tied embeddings: width^−½).
         scale: f32,
         /// The soft cap c of the logits: c · tanh(logit / c).
@@ -405,58 +338,43 @@ pub enum ClassPosition {
     },
 }
 
-impl Rotary {
+impl RotarySettings {
     /// Whether the tokens that two lengths of a text have in common turn alike in both.
     pub(crate) fn turns_alike(&self, [one, other]: [usize; 2]) -> bool {
         match &self.scaling {
-            RopeScaling::LongRope { original, .. } => (one > *original) == (other > *original),
-            RopeScaling::Dynamic { original, .. } => one.max(*original) == other.max(*original),
+            Frequencies::LongRope { original, .. } => (one > *original) == (other > *original),
+            Frequencies::Dynamic { original, .. } => one.max(*original) == other.max(*original),
             _ => true,
         }
     }
 
-    /// How fast each pair turns in a text of `tokens`. `stored` are the divisors of [`RopeScaling::Stored`].
+    /// How fast each pair turns in a text of `tokens`. `stored` are the divisors of [`Frequencies::Stored`].
     pub(crate) fn frequencies(
         &self,
         tokens: usize,
         stored: Option<&[f32]>,
     ) -> Result<RotaryFrequencies, regard::Error> {
-        let scaled = |scaling| RotaryFrequencies::scaled(self.features, self.base, scaling);
         let divided = |divisors: &mut dyn Iterator<Item = f64>| {
             let plain = RotaryFrequencies::new(self.features, self.base)?;
             let divided: Vec<f64> = plain.frequencies().zip(divisors).map(|(f, d)| f / d).collect();
             RotaryFrequencies::custom(&divided)
         };
         match &self.scaling {
-            RopeScaling::None => RotaryFrequencies::new(self.features, self.base),
-            RopeScaling::Linear { factor } => scaled(RotaryScaling::Linear { factor: *factor }),
-            RopeScaling::Llama3 { factor, low, high, original } => scaled(RotaryScaling::Llama3 {
-                factor: *factor,
-                low_frequency_factor: *low,
-                high_frequency_factor: *high,
-                original_positions: *original as usize,
-            }),
-            RopeScaling::LongRope { short, long, original, attention_factor } => {
+            Frequencies::Plain => RotaryFrequencies::new(self.features, self.base),
+            Frequencies::Scaled(scaling) => {
+                RotaryFrequencies::scaled(self.features, self.base, *scaling)
+            }
+            Frequencies::LongRope { short, long, original, attention_factor } => {
                 let divisors = if tokens > *original { long } else { short };
                 divided(&mut divisors.iter().copied())?.with_amplitude(*attention_factor)
             }
-            RopeScaling::Yarn { factor, fast, slow, original, attention_factor, truncate } => {
-                scaled(RotaryScaling::Yarn {
-                    factor: *factor,
-                    original_positions: *original as usize,
-                    beta_fast: *fast,
-                    beta_slow: *slow,
-                    amplitude: Some(*attention_factor),
-                    whole_pairs: *truncate,
-                })
-            }
-            RopeScaling::Dynamic { factor, original } => {
+            Frequencies::Dynamic { factor, original } => {
                 let features = self.features as f64;
                 let length = tokens.max(*original) as f64 / *original as f64;
                 let grown = (factor * length - (factor - 1.0)).powf(features / (features - 2.0));
                 RotaryFrequencies::new(self.features, self.base * grown)
             }
-            RopeScaling::Stored => {
+            Frequencies::Stored => {
                 divided(&mut stored.unwrap_or_default().iter().map(|divisor| f64::from(*divisor)))
             }
         }

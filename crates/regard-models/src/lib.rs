@@ -33,8 +33,8 @@ pub use self::attribution::{Attribution, LayerAttribution};
 pub use self::change::{Ablation, Change, HeadAddress, Which};
 pub use self::chat::{ChatTemplate, Message};
 pub use self::description::{
-    Activation, Biases, Block, ClassPosition, Description, Embedding, Head, LearnedPositions, Norm,
-    NormKind, Patches, Placement, RelativeBias, RopeScaling, Rotary, Stack,
+    Biases, Block, ClassPosition, Description, Embedding, Frequencies, Head, LearnedPositions,
+    NormKind, NormSettings, Patches, Placement, RelativeBias, RotarySettings, Stack,
 };
 pub use self::error::Error;
 pub use self::forward::{Input, Output, Trace, Values};
@@ -47,3 +47,4 @@ pub use self::score::{Hidden, Rounded, Score};
 pub use self::tensor::{Format, Tensor};
 pub use self::tokenizer::{Tokenizer, hide_caught_panics};
 pub use self::write::{Sampler, Writing};
+pub use regard::{Activation, RotaryScaling};

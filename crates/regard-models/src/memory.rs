@@ -1,6 +1,6 @@
 //! How much memory a run takes, told before it is taken. No number of tokens wraps around: an estimate ends at the largest number.
 
-use crate::forward::stacks;
+use crate::forward::StackName;
 use crate::{Description, Head, HeadAddress, Stack};
 
 const NUMBER: u64 = size_of::<f32>() as u64;
@@ -85,11 +85,12 @@ impl Description {
 
     /// The numbers at a place.
     fn numbers_at(&self, place: &str, [first, second]: [usize; 2]) -> u64 {
-        let stacks = stacks(self);
-        let of_place = |(prefix, _): &&(&str, &Stack)| place.starts_with(prefix);
-        let (prefix, stack) = stacks.iter().find(of_place).unwrap_or(&stacks[0]);
-        let block = &stack.block;
-        let tokens = if *prefix == "decoder" { second } else { first };
+        let name = StackName::of_place(place);
+        let (block, tokens) = match (name, &self.encoder) {
+            (Some(StackName::Decoder), _) => (&self.stack.block, second),
+            (_, Some(encoder)) => (&encoder.block, first),
+            (_, None) => (&self.stack.block, first),
+        };
         let keys = if place.contains("cross_attn.") { first } else { tokens };
         match place.rsplit('.').next().unwrap_or_default() {
             "hook_q" | "hook_rot_q" | "hook_z" => product(&[tokens, block.heads, block.head_size]),

@@ -8,7 +8,7 @@ use std::thread;
 use regard::Linear;
 
 use crate::change::Plan;
-use crate::forward::{Keep, Runner, Streams, normed};
+use crate::forward::{Keep, Rows, Runner, Streams, normed};
 use crate::weights::{Tokens, Weights};
 use crate::{
     Change, Checkpoint, ClassPosition, Description, Error, Head, Input, Tokenizer, Trace, Values,
@@ -141,8 +141,8 @@ impl Model {
         );
         let read = [if last { rows.saturating_sub(1) } else { 0 }];
         match &self.weights.stack.norm {
-            Some(norm) => self.head(&normed(norm, &stream.data)?, rows, &read),
-            None => self.head(&stream.data, rows, &read),
+            Some(norm) => self.head(Rows::new(rows, normed(norm, &stream.data)?), &read),
+            None => self.head(Rows::new(rows, stream.data.clone()), &read),
         }
     }
 

@@ -19,8 +19,8 @@
 use core::slice::from_ref;
 
 use crate::change::Plan;
-use crate::forward::{Caches, Keep, Runner, Streams};
-use crate::{Baseline, Change, Error, Input, Model, RopeScaling, Trace, Values, Which};
+use crate::forward::{Caches, Keep, Runner, StackName, Streams};
+use crate::{Baseline, Change, Error, Frequencies, Input, Model, Trace, Values, Which};
 
 /// What a model found in a text: all attention weights, the logits, and what it needs to read on.
 ///
@@ -218,7 +218,7 @@ impl Model {
 
     /// The places of the weights of each layer from the first changed one on, or of all layers without changes.
     fn changed_weights(&self, plan: &Plan) -> Vec<String> {
-        let first = match plan.first_layer("blocks") {
+        let first = match plan.first_layer(StackName::Only) {
             Some(first) if !plan.changes_embedding() => first,
             _ => 0,
         };
@@ -251,7 +251,7 @@ impl Model {
         let description = self.description();
         let stack = &description.stack;
         let by_length = stack.block.rotary.as_ref().is_some_and(|rotary| {
-            matches!(rotary.scaling, RopeScaling::Dynamic { .. } | RopeScaling::LongRope { .. })
+            matches!(rotary.scaling, Frequencies::Dynamic { .. } | Frequencies::LongRope { .. })
         });
         let counted = description.embedding.counts_tokens();
         stack.causal && description.encoder.is_none() && !by_length && !counted

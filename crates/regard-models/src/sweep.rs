@@ -8,7 +8,7 @@
 use core::slice::from_ref;
 
 use crate::change::Plan;
-use crate::forward::{Keep, Runner, stacks};
+use crate::forward::{Keep, Runner, StackName};
 use crate::{
     Baseline, Change, Description, Error, HeadAddress, Input, Model, Stack, Values, Which,
 };
@@ -80,13 +80,15 @@ impl Model {
     /// ```
     pub fn patches(&self, from: &Input) -> Vec<Change> {
         let mut patches = Vec::new();
-        for (prefix, stack) in stacks(self.description()) {
-            let tokens =
-                if prefix == "decoder" { from.decoder_ids.len() } else { self.tokens(from) };
+        for (name, stack) in self.description().stacks() {
+            let tokens = match name {
+                StackName::Decoder => from.decoder_ids.len(),
+                StackName::Only | StackName::Encoder => self.tokens(from),
+            };
             for (layer, position) in
                 (0..stack.layers()).flat_map(|layer| (0..tokens).map(move |token| (layer, token)))
             {
-                let place = format!("{prefix}.{layer}.hook_resid_pre");
+                let place = name.place(layer, "hook_resid_pre");
                 patches.push(Change::Patch { place, position, from: from.clone() });
             }
         }

@@ -6,7 +6,7 @@ mod data;
 
 use std::fs;
 
-use regard_models::{Checkpoint, Description, Head, Model, RopeScaling};
+use regard_models::{Checkpoint, Description, Frequencies, Head, Model, RotaryScaling};
 
 /// A text longer than the original context of the models that have one, and a shorter one.
 fn check(name: &str) -> Model {
@@ -26,7 +26,10 @@ fn qwen3() {
 fn qwen3_with_yarn() {
     let model = check("qwen3-yarn");
     let scaling = &model.description().stack.block.rotary.as_ref().unwrap().scaling;
-    assert!(matches!(scaling, RopeScaling::Yarn { .. }), "{scaling:?}");
+    assert!(matches!(scaling, Frequencies::Scaled(RotaryScaling::Yarn { .. })), "{scaling:?}");
+    let json = serde_json::to_value(scaling).unwrap();
+    assert_eq!((&json["yarn"]["truncate"], &json["yarn"]["fast"]), (&true.into(), &32.0.into()));
+    assert_eq!(&serde_json::from_value::<Frequencies>(json).unwrap(), scaling);
 }
 
 #[test]
@@ -43,7 +46,7 @@ fn phi3() {
 fn phi3_with_divisors_of_frequencies() {
     let model = check("phi3-longrope");
     let scaling = &model.description().stack.block.rotary.as_ref().unwrap().scaling;
-    assert!(matches!(scaling, RopeScaling::LongRope { .. }), "{scaling:?}");
+    assert!(matches!(scaling, Frequencies::LongRope { .. }), "{scaling:?}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A text that is read on gives the numbers of a run of the whole text, bit for bit.
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
-use regard_models::{Ablation, Change, ChangedReading, HeadAddress, Input, Model, Reading};
+use regard_models::{
+    Ablation, Change, ChangedReading, Frequencies, HeadAddress, Input, Model, Reading,
+};
 use regard_tests::models::{FAMILIES, golden};
 
 /// The ids from `first` on, `count` of them.
@@ -63,7 +65,7 @@ fn a_text_is_read_on_bit_for_bit() {
                 .block
                 .rotary
                 .as_ref()
-                .is_none_or(|rotary| format!("{:?}", rotary.scaling) == "None");
+                .is_none_or(|rotary| rotary.scaling == Frequencies::Plain);
         let mut before: Option<Reading> = None;
         for (i, ids) in texts.into_iter().enumerate() {
             let n = ids.len();
@@ -143,7 +145,7 @@ fn a_changed_text_is_read_on_bit_for_bit() {
         let texts = [ids(1, 3), long, typed, edited.clone(), edited[..7].to_vec(), ids(5, 24)];
         let texts = texts.map(Input::tokens);
         let by_length = description.stack.block.rotary.as_ref();
-        let by_length = by_length.is_some_and(|r| format!("{:?}", r.scaling) != "None");
+        let by_length = by_length.is_some_and(|r| r.scaling != Frequencies::Plain);
         for changes in lasting(&model, &texts[0]) {
             let mut before = None;
             for (i, input) in texts.iter().enumerate() {

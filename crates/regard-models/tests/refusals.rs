@@ -315,6 +315,19 @@ fn an_added_vector_is_added_where_it_says() {
 }
 
 #[test]
+fn a_changed_embedding_is_not_that_of_the_unchanged_run() {
+    let (model, input) = (open("tiny-gpt2"), Input::tokens([9, 8]));
+    let unchanged = model.baseline(&input).unwrap();
+    let add = Change::Add { place: "hook_embed".into(), position: None, vector: vec![0.5; 32] };
+    let pass = model.pass().change(add.clone());
+    let whole = pass.run(&input).unwrap();
+    assert_ne!(whole.logits(), unchanged.logits());
+    assert_eq!(pass.after(&unchanged).run(&input).unwrap().logits(), whole.logits());
+    let swept = model.sweep(&unchanged, &[add.clone(), add], false, &mut |_| ()).unwrap();
+    assert_eq!(swept.iter().map(Some).collect::<Vec<_>>(), [whole.logits(); 2]);
+}
+
+#[test]
 fn a_change_in_a_generated_text_is_that_of_the_whole_text() {
     let model = open("tiny-gpt2");
     let input = Input::tokens([9, 8, 7, 6]);

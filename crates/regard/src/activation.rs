@@ -17,10 +17,14 @@ use crate::Threads;
 ///     Activation::GeluTanh,
 ///     Activation::QuickGelu,
 ///     Activation::Silu,
+///     Activation::Tanh,
+///     Activation::ReluSquared,
 /// ];
-/// assert_eq!(all.map(of_minus_one), [0.0, -0.159, -0.159, -0.154, -0.269]);
+/// assert_eq!(all.map(of_minus_one), [0.0, -0.159, -0.159, -0.154, -0.269, -0.762, 0.0]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Activation {
     /// max(x, 0): Vaswani et al. 2017, equation 2.
@@ -34,6 +38,10 @@ pub enum Activation {
     QuickGelu,
     /// x·σ(x), also called swish (Elfwing et al. 2017): Llama, in a gated layer (SwiGLU, Shazeer 2020).
     Silu,
+    /// tanh(x): BERT's pooler.
+    Tanh,
+    /// max(x, 0)² (So et al. 2021).
+    ReluSquared,
 }
 
 impl Activation {
@@ -76,6 +84,8 @@ impl Activation {
                 }
             }
             Self::Silu => silu(x),
+            Self::Tanh => x.iter_mut().for_each(|x| *x = x.tanh()),
+            Self::ReluSquared => x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0)),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::view::{check_elements, saturating_product, zeros};
 ///     factor: 8.0,
 ///     low_frequency_factor: 1.0,
 ///     high_frequency_factor: 4.0,
-///     original_positions: 8192,
+///     original_positions: 8192.0,
 /// };
 /// let frequencies = RotaryFrequencies::scaled(128, 500_000.0, scaling)?;
 /// let rotary = Rotary::with_frequencies(&frequencies, 1024, Pairing::HalfSplit)?;
@@ -39,6 +39,8 @@ pub struct RotaryFrequencies {
 ///
 /// The names of `config.json` in Hugging Face's format are beside each field.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 #[doc(alias = "rope_scaling")]
 #[doc(alias = "rope_parameters")]
@@ -55,11 +57,14 @@ pub enum RotaryScaling {
         /// `factor`.
         factor: f64,
         /// `low_freq_factor`.
+        #[cfg_attr(feature = "serde", serde(rename = "low"))]
         low_frequency_factor: f64,
         /// `high_freq_factor`.
+        #[cfg_attr(feature = "serde", serde(rename = "high"))]
         high_frequency_factor: f64,
         /// `original_max_position_embeddings`.
-        original_positions: usize,
+        #[cfg_attr(feature = "serde", serde(rename = "original"))]
+        original_positions: f64,
     },
     /// YaRN (Peng et al. 2023, arXiv 2309.00071, section 3.4, and its reference code): pairs below ⌊i(beta_fast)⌋ keep fᵢ, pairs
     /// above ⌈i(beta_slow)⌉ take fᵢ / factor, and those between are interpolated, linearly in i. Here i(r) is the pair that
@@ -68,14 +73,19 @@ pub enum RotaryScaling {
         /// `factor`.
         factor: f64,
         /// `original_max_position_embeddings`.
-        original_positions: usize,
+        #[cfg_attr(feature = "serde", serde(rename = "original"))]
+        original_positions: f64,
         /// `beta_fast`: 32 in the paper.
+        #[cfg_attr(feature = "serde", serde(rename = "fast"))]
         beta_fast: f64,
         /// `beta_slow`: 1 in the paper.
+        #[cfg_attr(feature = "serde", serde(rename = "slow"))]
         beta_slow: f64,
         /// `attention_factor`; `None` is the paper's 0.1·ln(factor) + 1.
+        #[cfg_attr(feature = "serde", serde(rename = "attention_factor"))]
         amplitude: Option<f64>,
         /// `truncate`: whether i(beta_fast) and i(beta_slow) are rounded to whole pairs, as above.
+        #[cfg_attr(feature = "serde", serde(rename = "truncate"))]
         whole_pairs: bool,
     },
 }
@@ -122,7 +132,7 @@ impl RotaryFrequencies {
                 check_positive("low_frequency_factor", low)?;
                 check_above("high_frequency_factor", high, low)?;
                 for r in &mut reciprocals {
-                    let turns = original_positions as f64 / (TAU * *r);
+                    let turns = original_positions / (TAU * *r);
                     blend(r, factor, ((turns - low) / (high - low)).clamp(0.0, 1.0));
                 }
             }
@@ -140,7 +150,7 @@ impl RotaryFrequencies {
                 check_above("rotary base", base, 1.0)?;
                 // The pair that turns so often: original / (2π·base^(2i/features)) = turns.
                 let pair = |turns: f64| {
-                    let reciprocal = original_positions as f64 / (TAU * turns);
+                    let reciprocal = original_positions / (TAU * turns);
                     features as f64 * reciprocal.ln() / (2.0 * base.ln())
                 };
                 let (mut first, mut last) = (pair(beta_fast), pair(beta_slow));

@@ -28,7 +28,7 @@ fn formula(features: usize, base: f64, scaling: Option<RotaryScaling>) -> (Vec<f
             high_frequency_factor: high,
             original_positions,
         }) => {
-            let old = original_positions as f64;
+            let old = original_positions;
             let scaled = |f: &f64| {
                 let wavelength = 2.0 * PI / f;
                 if wavelength < old / high {
@@ -50,7 +50,7 @@ fn formula(features: usize, base: f64, scaling: Option<RotaryScaling>) -> (Vec<f
             amplitude,
             whole_pairs,
         }) => {
-            let (dim, old) = (features as f64, original_positions as f64);
+            let (dim, old) = (features as f64, original_positions);
             let correction = |turns: f64| dim * (old / (turns * 2.0 * PI)).ln() / (2.0 * base.ln());
             let (low, high) = (correction(beta_fast), correction(beta_slow));
             let (low, high) = if whole_pairs { (low.floor(), high.ceil()) } else { (low, high) };
@@ -108,7 +108,7 @@ fn check(
 }
 
 fn scaling() -> impl Strategy<Value = Option<RotaryScaling>> {
-    let positions = 16..20_000_usize;
+    let positions = (16..20_000_u16).prop_map(f64::from);
     prop_oneof![
         Just(None),
         (1.0..40.0_f64).prop_map(|factor| Some(RotaryScaling::Linear { factor })),
@@ -182,7 +182,7 @@ fn llama_3_keeps_fast_pairs_and_slows_slow_ones() {
         factor: 8.0,
         low_frequency_factor: 1.0,
         high_frequency_factor: 4.0,
-        original_positions: 8192,
+        original_positions: 8192.0,
     };
     let own: Vec<f64> = RotaryFrequencies::new(128, 5e5).unwrap().frequencies().collect();
     let scaled: Vec<f64> =
@@ -227,7 +227,7 @@ fn what_gives_no_angles_is_refused() {
     refused(linear(0.0), "rotary factor");
     refused(linear(f64::NAN), "rotary factor");
     let llama = |low_frequency_factor, high_frequency_factor| {
-        let (factor, original_positions) = (2.0, 100);
+        let (factor, original_positions) = (2.0, 100.0);
         let scaling = RotaryScaling::Llama3 {
             factor,
             low_frequency_factor,

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{default, windows};
 use crate::read::Metadata;
 use crate::{
-    Activation, Biases, Block, Checkpoint, Description, Embedding, Error, Head, LearnedPositions,
-    Norm, NormKind, Placement, RopeScaling, Rotary, Stack,
+    Activation, Biases, Block, Checkpoint, Description, Embedding, Error, Frequencies, Head,
+    LearnedPositions, NormKind, NormSettings, Placement, RotaryScaling, RotarySettings, Stack,
 };
 
 /// The architectures that are known.
@@ -68,7 +68,7 @@ impl Config<'_> {
                 format!("{} is {layers}, but there are {tensors} tensors", key("block_count"));
             return Err(self.wrong(what));
         }
-        let norm = Norm { kind, epsilon: number(epsilon, in_config)? as f32 };
+        let norm = NormSettings { kind, epsilon: number(epsilon, in_config)? as f32 };
         let cap = |name: &str| {
             if gemma { number(name, name).map(|cap| Some(cap as f32)) } else { Ok(None) }
         };
@@ -146,7 +146,7 @@ impl Config<'_> {
         })
     }
 
-    fn rotary(&self, family: &str, head_size: usize) -> Result<Rotary, Error> {
+    fn rotary(&self, family: &str, head_size: usize) -> Result<RotarySettings, Error> {
         let key = |key: &str| format!("{family}.rope.{key}");
         let features = self.optional(&key("dimension_count")).unwrap_or(head_size);
         if family == "llama" && features != head_size {
@@ -166,33 +166,34 @@ impl Config<'_> {
         let original = self.optional(&key("scaling.original_context_length")).unwrap_or(positions);
         let amplitude = float("scaling.attn_factor").unwrap_or(1.0);
         let scaling = match self.metadata.text(&key("scaling.type")).unwrap_or("linear") {
-            _ if self.checkpoint.shape("rope_freqs.weight").is_some() => RopeScaling::Stored,
+            _ if self.checkpoint.shape("rope_freqs.weight").is_some() => Frequencies::Stored,
             _ if self.checkpoint.shape("rope_factors_short.weight").is_some() => {
-                RopeScaling::LongRope {
+                Frequencies::LongRope {
                     short: self.divisors("rope_factors_short.weight", features)?,
                     long: self.divisors("rope_factors_long.weight", features)?,
                     original,
                     attention_factor: amplitude,
                 }
             }
-            "linear" if factor != 1.0 => RopeScaling::Linear { factor },
-            "none" | "linear" => RopeScaling::None,
-            "yarn" => RopeScaling::Yarn {
+            "linear" if factor != 1.0 => Frequencies::Scaled(RotaryScaling::Linear { factor }),
+            "none" | "linear" => Frequencies::Plain,
+            "yarn" => Frequencies::Scaled(RotaryScaling::Yarn {
                 factor,
-                fast: float("scaling.yarn_beta_fast").unwrap_or(32.0),
-                slow: float("scaling.yarn_beta_slow").unwrap_or(1.0),
-                original: original as f64,
-                attention_factor: amplitude * (1.0 + 0.1 * factor.max(1.0).ln()),
-                truncate: true,
-            },
+                original_positions: original as f64,
+                beta_fast: float("scaling.yarn_beta_fast").unwrap_or(32.0),
+                beta_slow: float("scaling.yarn_beta_slow").unwrap_or(1.0),
+                amplitude: Some(amplitude * (1.0 + 0.1 * factor.max(1.0).ln())),
+                whole_pairs: true,
+            }),
             other => {
                 let known = "none, linear and yarn, and longrope with its tensors rope_factors_short and rope_factors_long";
                 let what = format!("{} is {other:?}; known are {known}", key("scaling.type"));
                 return Err(self.wrong(what));
             }
         };
-        Ok(Rotary { features, base, scaling })
+        Ok(RotarySettings { features, base, scaling })
     }
+
     /// A divisor for each rotary frequency, from a tensor.
     fn divisors(&self, name: &str, features: usize) -> Result<Vec<f64>, Error> {
         let tensor = self.checkpoint.read(name)?;

@@ -8,7 +8,7 @@ use super::{default, windows};
 use crate::read::Beside;
 use crate::{
     Activation, Biases, Block, Checkpoint, ClassPosition, Description, Embedding, Error, Head,
-    LearnedPositions, Norm, NormKind, Patches, Placement, RelativeBias, Stack,
+    LearnedPositions, NormKind, NormSettings, Patches, Placement, RelativeBias, Stack,
 };
 
 /// The families that are known, as config.json calls them.
@@ -140,16 +140,25 @@ impl<'a> Config<'a> {
     }
 
     fn activation_named(&self, key: &str, name: &str) -> Result<Activation, Error> {
-        Activation::named(name).ok_or_else(|| {
-            self.wrong(format!(
-                "{key} is {name:?}, which is not known; known are {}",
-                Activation::KNOWN
-            ))
+        Ok(match name {
+            "relu" => Activation::Relu,
+            "relu2" => Activation::ReluSquared,
+            "gelu" | "gelu_python" => Activation::Gelu,
+            "gelu_new" | "gelu_fast" | "gelu_accurate" | "gelu_pytorch_tanh"
+            | "gelu_python_tanh" => Activation::GeluTanh,
+            "quick_gelu" => Activation::QuickGelu,
+            "silu" | "swish" => Activation::Silu,
+            "tanh" => Activation::Tanh,
+            _ => {
+                let known = "relu, relu2, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, silu, swish and tanh";
+                let what = format!("{key} is {name:?}, which is not known; known are {known}");
+                return Err(self.wrong(what));
+            }
         })
     }
 
-    fn norm(&self, kind: NormKind, key: &str) -> Result<Norm, Error> {
-        Ok(Norm { kind, epsilon: self.number(key)? as f32 })
+    fn norm(&self, kind: NormKind, key: &str) -> Result<NormSettings, Error> {
+        Ok(NormSettings { kind, epsilon: self.number(key)? as f32 })
     }
 
     /// The number of layers: each has tensors, so that there are no more layers than tensors.
@@ -265,7 +274,7 @@ impl<'a> Config<'a> {
         }
         // DistilBERT's ε is no setting.
         let norm = if distil {
-            Norm { kind: NormKind::Layer, epsilon: 1e-12 }
+            NormSettings { kind: NormKind::Layer, epsilon: 1e-12 }
         } else {
             self.norm(NormKind::Layer, "layer_norm_eps")?
         };
@@ -537,7 +546,13 @@ fn ids(value: Option<&Value>) -> Vec<u32> {
 }
 
 /// A stack of layers with norms before them, as GPT-2 has it: each family changes what is different.
-fn plain(width: usize, layers: usize, heads: usize, hidden: usize, norm: Norm) -> Description {
+fn plain(
+    width: usize,
+    layers: usize,
+    heads: usize,
+    hidden: usize,
+    norm: NormSettings,
+) -> Description {
     let head_size = width.checked_div(heads).unwrap_or(0);
     let block = Block {
         heads,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::hugging_face::Config;
-use crate::{Error, RopeScaling, Rotary};
+use crate::{Error, Frequencies, RotaryScaling, RotarySettings};
 
 impl Config<'_> {
     /// The rotary embedding of heads of `head_size`.
@@ -11,7 +11,7 @@ impl Config<'_> {
     /// Transformers 5 writes one object `rope_parameters`. Transformers 4 writes `rope_theta` (GPT-NeoX: `rotary_emb_base`)
     /// and `partial_rotary_factor` (GPT-NeoX: `rotary_pct`) beside an object `rope_scaling`, which counts alone where both are
     /// there, and which may be null.
-    pub(super) fn rotary(&self, head_size: usize) -> Result<Rotary, Error> {
+    pub(super) fn rotary(&self, head_size: usize) -> Result<RotarySettings, Error> {
         let positions = self.size("max_position_embeddings")?;
         let full = |value: &&Value| value.as_object().is_none_or(|object| !object.is_empty());
         let object = |key: &str| self.own(key).filter(|x| !x.is_null()).filter(full);
@@ -64,7 +64,7 @@ impl Config<'_> {
             features += 1;
         }
         let scaling = self.scaling(kind, parameters, positions, features)?;
-        Ok(Rotary { features, base, scaling })
+        Ok(RotarySettings { features, base, scaling })
     }
 
     fn scaling(
@@ -73,7 +73,7 @@ impl Config<'_> {
         scaling: &Value,
         positions: usize,
         features: usize,
-    ) -> Result<RopeScaling, Error> {
+    ) -> Result<Frequencies, Error> {
         let number = |key: &str| scaling.get(key).and_then(Value::as_f64);
         let needed = |key: &str| {
             number(key).ok_or_else(|| self.wrong(format!("rope_scaling has no number {key}")))
@@ -83,16 +83,17 @@ impl Config<'_> {
             Some(original) => original as f64,
             None => number("original_max_position_embeddings").unwrap_or(positions as f64),
         };
+        let whole_original = original as usize;
         Ok(match kind {
-            "default" => RopeScaling::None,
-            "linear" => RopeScaling::Linear { factor: needed("factor")? },
-            "dynamic" => RopeScaling::Dynamic { factor: needed("factor")?, original: positions },
-            "llama3" => RopeScaling::Llama3 {
+            "default" => Frequencies::Plain,
+            "linear" => Frequencies::Scaled(RotaryScaling::Linear { factor: needed("factor")? }),
+            "dynamic" => Frequencies::Dynamic { factor: needed("factor")?, original: positions },
+            "llama3" => Frequencies::Scaled(RotaryScaling::Llama3 {
                 factor: needed("factor")?,
-                low: needed("low_freq_factor")?,
-                high: needed("high_freq_factor")?,
-                original,
-            },
+                low_frequency_factor: needed("low_freq_factor")?,
+                high_frequency_factor: needed("high_freq_factor")?,
+                original_positions: whole_original as f64,
+            }),
             "longrope" => {
                 let list = |key: &str| {
                     let list = scaling.get(key).and_then(Value::as_array);
@@ -108,10 +109,10 @@ impl Config<'_> {
                 let factor = number("factor").unwrap_or(positions as f64 / original);
                 let grown =
                     if factor <= 1.0 { 1.0 } else { (1.0 + factor.ln() / original.ln()).sqrt() };
-                RopeScaling::LongRope {
+                Frequencies::LongRope {
                     short: list("short_factor")?,
                     long: list("long_factor")?,
-                    original: original as usize,
+                    original: whole_original,
                     attention_factor: number("attention_factor").unwrap_or(grown),
                 }
             }
@@ -125,14 +126,15 @@ impl Config<'_> {
                     }
                     _ => scaled(1.0),
                 };
-                RopeScaling::Yarn {
+                let bound = |key: &str, usual| number(key).filter(|x| *x != 0.0).unwrap_or(usual);
+                Frequencies::Scaled(RotaryScaling::Yarn {
                     factor,
-                    fast: number("beta_fast").filter(|fast| *fast != 0.0).unwrap_or(32.0),
-                    slow: number("beta_slow").filter(|slow| *slow != 0.0).unwrap_or(1.0),
-                    original,
-                    attention_factor: number("attention_factor").unwrap_or(attention_factor),
-                    truncate: scaling.get("truncate").and_then(Value::as_bool).unwrap_or(true),
-                }
+                    original_positions: whole_original as f64,
+                    beta_fast: bound("beta_fast", 32.0),
+                    beta_slow: bound("beta_slow", 1.0),
+                    amplitude: Some(number("attention_factor").unwrap_or(attention_factor)),
+                    whole_pairs: scaling.get("truncate").and_then(Value::as_bool).unwrap_or(true),
+                })
             }
             other => {
                 let known = "default, linear, dynamic, llama3, longrope and yarn";

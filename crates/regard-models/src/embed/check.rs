@@ -1,6 +1,6 @@
 //! Which models the runtime computes.
 
-use crate::{Activation, Error, Head, Model, Placement, RopeScaling};
+use crate::{Activation, Error, Frequencies, Head, Model, Placement};
 
 /// Names that no crate of this kind can have, and what has them.
 const TAKEN: [(&str, &str); 5] = [
@@ -53,7 +53,7 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
     );
     let scaled = block.rotary.as_ref().map(|rotary| &rotary.scaling);
     let by_length = match scaled {
-        Some(RopeScaling::Dynamic { original, .. } | RopeScaling::LongRope { original, .. }) => {
+        Some(Frequencies::Dynamic { original, .. } | Frequencies::LongRope { original, .. }) => {
             context > *original
         }
         _ => false,

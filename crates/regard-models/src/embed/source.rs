@@ -195,7 +195,7 @@ pub(super) fn float(model: &Model, tensors: &Tensors, stored: Floats) -> Content
         Activation::GeluTanh => "gelu_tanh",
         Activation::Silu => "silu",
         // embed::check refuses these.
-        Activation::QuickGelu | Activation::Tanh | Activation::ReluSquared => "",
+        _ => "",
     };
     let mut layers = String::new();
     for (index, layer) in tensors.layers.iter().enumerate() {

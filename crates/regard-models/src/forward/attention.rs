@@ -1,8 +1,9 @@
 //! One attention of a layer: queries, keys and values, the weights where someone wants them, and the output of each head.
 
-use regard::{Attention, Heads, KvCache, Mask, MaskTensor, Position, Stage, Window};
+use regard::{Attention, Heads, KvCache, Mask, MaskTensor, Position, Rotary, Stage, Window};
 
-use super::run::{Runner, last_rows, normed, product, spread};
+use super::Rows;
+use super::run::{Runner, normed, product};
 use crate::change::AttentionChanges;
 use crate::weights::AttentionWeights;
 use crate::{Block, Error};
@@ -12,18 +13,16 @@ pub(super) struct Setting<'s> {
     /// Such as `blocks.3.attn`.
     pub(super) prefix: String,
     pub(super) block: &'s Block,
-    /// Of one run.
-    pub(super) tokens: usize,
     /// Whether only the last token of each run is a query.
     pub(super) last_query: bool,
     pub(super) scale: f32,
     pub(super) causal: bool,
     pub(super) window: Option<usize>,
-    pub(super) angles: Option<&'s regard::Rotary>,
+    pub(super) angles: Option<&'s Rotary>,
     /// \[heads, queries, keys\]
     pub(super) bias: Option<&'s [f32]>,
-    /// What the keys and values are made of, where that is not the stream: an encoder's output, and its tokens of one run.
-    pub(super) memory: Option<(&'s [f32], usize)>,
+    /// What the keys and values are made of, where that is not the stream: an encoder's output.
+    pub(super) memory: Option<&'s Rows>,
     pub(super) cache: Option<&'s mut KvCache>,
 }
 
@@ -45,57 +44,48 @@ impl Runner<'_> {
     pub(super) fn attention(
         &mut self,
         weights: &AttentionWeights,
-        x: &[f32],
+        x: &Rows,
         setting: Setting<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Rows, Error> {
         let Block { heads, kv_heads, head_size, .. } = *setting.block;
-        let width = weights.q.inputs();
+        let (of_queries, of_keys) = ([heads, head_size], [kv_heads, head_size]);
         let place = |name: &str| format!("{}.{name}", setting.prefix);
-        let (tokens, mut q) = if setting.last_query {
-            (1, product(&weights.q, &last_rows(x, setting.tokens, width))?)
-        } else {
-            (setting.tokens, product(&weights.q, x)?)
-        };
-        self.place(&place("hook_q"), &[tokens, heads, head_size], &mut q)?;
+        let to_queries = |x: &Rows| x.map(|x| product(&weights.q, x));
+        let mut q = if setting.last_query { to_queries(&x.last())? } else { to_queries(x)? };
+        self.place(&place("hook_q"), &of_queries, &mut q)?;
 
         // An encoder's keys and values are the same for every token that the decoder writes.
         let known = setting.memory.is_some()
             && setting.cache.as_ref().is_some_and(|cache| !cache.is_empty());
-        let (mut k, mut v) = (Vec::new(), Vec::new());
-        let (source, keys) = setting.memory.unwrap_or((x, setting.tokens));
-        let new_keys = if known { 0 } else { keys };
+        let (mut k, mut v) = (Rows::new(0, Vec::new()), Rows::new(0, Vec::new()));
         if !known {
-            k = product(&weights.k, source)?;
-            v = product(&weights.v, source)?;
-            self.place(&place("hook_k"), &[new_keys, kv_heads, head_size], &mut k)?;
-            self.place(&place("hook_v"), &[new_keys, kv_heads, head_size], &mut v)?;
+            let source = setting.memory.unwrap_or(x);
+            k = source.map(|x| product(&weights.k, x))?;
+            v = source.map(|x| product(&weights.v, x))?;
+            self.place(&place("hook_k"), &of_keys, &mut k)?;
+            self.place(&place("hook_v"), &of_keys, &mut v)?;
         }
         if let Some((q_norm, k_norm)) = &weights.qk_norm {
-            q = normed(q_norm, &q)?;
-            k = normed(k_norm, &k)?;
+            q = q.map(|q| normed(q_norm, q))?;
+            k = k.map(|k| normed(k_norm, k))?;
         }
         if let Some(angles) = setting.angles {
-            let turn = |x: &mut [f32], heads: usize, tokens: usize| {
-                let runs = x.len() / (tokens * heads * head_size).max(1);
-                angles.rotate(x, [runs, tokens, heads, head_size], angles.positions() - tokens)
-            };
-            turn(&mut q, heads, tokens)?;
-            turn(&mut k, kv_heads, new_keys)?;
-            self.place(&place("hook_rot_q"), &[tokens, heads, head_size], &mut q)?;
-            self.place(&place("hook_rot_k"), &[new_keys, kv_heads, head_size], &mut k)?;
+            for (x, heads) in [(&mut q, heads), (&mut k, kv_heads)] {
+                let shape = [x.runs, x.tokens, heads, head_size];
+                angles.rotate(&mut x.data, shape, angles.positions() - x.tokens)?;
+            }
+            self.place(&place("hook_rot_q"), &of_queries, &mut q)?;
+            self.place(&place("hook_rot_k"), &of_keys, &mut k)?;
         }
-        let runs = (q.len() / (tokens * heads * head_size)).max(if known {
-            1
-        } else {
-            k.len().max(v.len()) / (new_keys * kv_heads * head_size)
-        });
-        spread(&mut q, runs * tokens * heads * head_size);
-        spread(&mut k, runs * new_keys * kv_heads * head_size);
-        spread(&mut v, runs * new_keys * kv_heads * head_size);
+        let runs = q.runs.max(k.runs).max(v.runs);
+        for x in [&mut q, &mut k, &mut v] {
+            x.part(runs);
+        }
+        let tokens = q.tokens;
         let shape = |heads, tokens| [runs, heads, tokens, head_size];
-        let q = Heads::split("the queries", &q, shape(heads, tokens))?;
-        let new_k = Heads::split("the keys", &k, shape(kv_heads, new_keys))?;
-        let new_v = Heads::split("the values", &v, shape(kv_heads, new_keys))?;
+        let q = Heads::split("the queries", &q.data, shape(heads, tokens))?;
+        let new_k = Heads::split("the keys", &k.data, shape(kv_heads, k.tokens))?;
+        let new_v = Heads::split("the values", &v.data, shape(kv_heads, v.tokens))?;
         let (prefix, mut mask, bias) = (setting.prefix.clone(), setting.mask(), setting.bias);
         let (k, v) = match setting.cache {
             Some(cache) => {
@@ -132,7 +122,7 @@ impl Runner<'_> {
         let scores = format!("{prefix}.hook_attn_scores");
         if self.keep.has(&scores) {
             let values = attention.scores(Stage::Masked, q, k)?;
-            self.keep_at(scores, &[heads, tokens, keys], values.into_vec());
+            self.keep_at(scores, runs, vec![heads, tokens, keys], values.into_vec());
         }
         let pattern = format!("{prefix}.hook_pattern");
         if self.keep.has(&pattern) {
@@ -142,11 +132,11 @@ impl Runner<'_> {
                 let changed = changed.scores(Stage::Weights, q, k)?;
                 copy_head([heads, *head], &changed, &mut weights, tokens * keys);
             }
-            self.keep_at(pattern, &[heads, tokens, keys], weights.into_vec());
+            self.keep_at(pattern, runs, vec![heads, tokens, keys], weights.into_vec());
         }
-        let mut z = by_token(&z, heads, tokens, head_size);
-        self.place(&format!("{prefix}.hook_z"), &[tokens, heads, head_size], &mut z)?;
-        product(&weights.out, &z)
+        let mut z = Rows { runs, tokens, data: by_token(&z, heads, tokens, head_size) };
+        self.place(&format!("{prefix}.hook_z"), &of_queries, &mut z)?;
+        z.map(|z| product(&weights.out, z))
     }
 }
 

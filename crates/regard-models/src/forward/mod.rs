@@ -4,9 +4,11 @@
 mod attention;
 mod place;
 mod relative;
+mod rows;
 mod run;
 
-pub(crate) use self::place::{Keep, final_norm, layer_output, matches, stacks};
+pub(crate) use self::place::{Keep, StackName, layer_output, matches};
+pub(crate) use self::rows::Rows;
 pub(crate) use self::run::{Caches, Runner, Streams, normed};
 
 use std::collections::BTreeMap;
@@ -160,17 +162,18 @@ impl Description {
     pub fn outputs(&self) -> Vec<Output> {
         let logits = Output { name: "logits".to_owned(), places: Vec::new(), is_stacked: false };
         let mut outputs = vec![logits];
-        for (prefix, stack) in stacks(self) {
+        for (stack_name, stack) in self.stacks() {
             let layers = stack.layers();
             let each = |place: &str| -> Vec<String> {
-                (0..layers).map(|layer| format!("{prefix}.{layer}.{place}")).collect()
+                (0..layers).map(|layer| stack_name.place(layer, place)).collect()
             };
-            let name = |name: &str| {
-                if prefix == "blocks" { name.to_owned() } else { format!("{prefix}_{name}") }
+            let name = |name: &str| match stack_name {
+                StackName::Only => name.to_owned(),
+                StackName::Encoder | StackName::Decoder => format!("{stack_name}_{name}"),
             };
-            let residual = format!("{prefix}.{}.{}", layers.saturating_sub(1), layer_output(stack));
-            let normed = stack.final_norm.map_or(residual.as_str(), |_| final_norm(prefix));
-            let normed = normed.to_owned();
+            let residual = stack_name.place(layers.saturating_sub(1), layer_output(stack));
+            let normed = stack.final_norm.map(|_| stack_name.final_norm().to_owned());
+            let normed = normed.unwrap_or_else(|| residual.clone());
             let last = if stack.hidden_after_norm { &normed } else { &residual };
             let hidden = [each("hook_resid_pre"), vec![last.clone()]].concat();
             let mut add = |name: String, places: Vec<String>, is_stacked: bool| {

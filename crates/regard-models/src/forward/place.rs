@@ -1,13 +1,58 @@
 //! The places of a forward pass, under the names that TransformerLens gives them.
 
+use core::fmt;
+
 use crate::{Description, Error, Placement, Stack};
 
-/// The stack of `description` whose places begin with this prefix: `blocks` of a model of one stack, else `encoder` or
-/// `decoder`.
-pub(crate) fn stacks(description: &Description) -> Vec<(&'static str, &Stack)> {
-    match &description.encoder {
-        Some(encoder) => vec![("encoder", encoder), ("decoder", &description.stack)],
-        None => vec![("blocks", &description.stack)],
+/// One of the stacks of layers that a model can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StackName {
+    /// The stack of a model that has no other.
+    Only,
+    Encoder,
+    Decoder,
+}
+
+impl StackName {
+    pub(crate) const ALL: [Self; 3] = [Self::Only, Self::Encoder, Self::Decoder];
+
+    /// What the names of its places begin with.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Only => "blocks",
+            Self::Encoder => "encoder",
+            Self::Decoder => "decoder",
+        }
+    }
+
+    /// The name of a place in a layer.
+    pub(crate) fn place(self, layer: usize, place: &str) -> String {
+        format!("{self}.{layer}.{place}")
+    }
+
+    /// The layer of a place, if that is in a layer of this stack.
+    pub(crate) fn layer_of(self, place: &str) -> Option<usize> {
+        place.strip_prefix(self.prefix())?.strip_prefix('.')?.split('.').next()?.parse().ok()
+    }
+
+    /// The stack of a place. Embeddings belong to the only one, or to the encoder.
+    pub(crate) fn of_place(place: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| place.starts_with(name.prefix()))
+    }
+
+    /// The place after the final norm.
+    pub(crate) const fn final_norm(self) -> &'static str {
+        match self {
+            Self::Only => "ln_final.hook_normalized",
+            Self::Encoder => "encoder_final_ln.hook_normalized",
+            Self::Decoder => "decoder_final_ln.hook_normalized",
+        }
+    }
+}
+
+impl fmt::Display for StackName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.prefix())
     }
 }
 
@@ -63,16 +108,19 @@ pub(crate) fn layer_output(stack: &Stack) -> &'static str {
     }
 }
 
-/// The place after a stack's final norm.
-pub(crate) fn final_norm(prefix: &str) -> &'static str {
-    match prefix {
-        "encoder" => "encoder_final_ln.hook_normalized",
-        "decoder" => "decoder_final_ln.hook_normalized",
-        _ => "ln_final.hook_normalized",
-    }
-}
-
 impl Description {
+    /// The stacks in the order of computation.
+    pub(crate) fn stacks(&self) -> impl Iterator<Item = (StackName, &Stack)> {
+        let encoder = self.encoder.as_ref().map(|encoder| (StackName::Encoder, encoder));
+        encoder.into_iter().chain([self.last_stack()])
+    }
+
+    /// The stack that the head reads.
+    pub(crate) fn last_stack(&self) -> (StackName, &Stack) {
+        let name = if self.encoder.is_some() { StackName::Decoder } else { StackName::Only };
+        (name, &self.stack)
+    }
+
     /// The names of all places of a forward pass, in the order of computation.
     ///
     /// They are TransformerLens's: `blocks.3.attn.hook_pattern`; a model with an encoder and a decoder has `encoder.3.…`,
@@ -89,12 +137,12 @@ impl Description {
             places.push("hook_embed".to_owned());
             places.extend(self.embedding.positions.map(|_| "hook_pos_embed".to_owned()));
         }
-        for (prefix, stack) in stacks(self) {
+        for (name, stack) in self.stacks() {
             let of_layer = of_layer(stack);
             for layer in 0..stack.layers() {
-                places.extend(of_layer.iter().map(|place| format!("{prefix}.{layer}.{place}")));
+                places.extend(of_layer.iter().map(|place| name.place(layer, place)));
             }
-            places.extend(stack.final_norm.map(|_| final_norm(prefix).to_owned()));
+            places.extend(stack.final_norm.map(|_| name.final_norm().to_owned()));
         }
         places
     }
@@ -137,12 +185,9 @@ impl Keep {
         self.0.is_empty()
     }
 
-    /// The first layer of the stack `prefix` of which a place is kept.
-    pub(crate) fn first_layer(&self, prefix: &str) -> Option<usize> {
-        let layer = |place: &String| {
-            place.strip_prefix(prefix)?.strip_prefix('.')?.split('.').next()?.parse().ok()
-        };
-        self.0.iter().filter_map(layer).min()
+    /// The first layer of a stack of which a place is kept.
+    pub(crate) fn first_layer(&self, stack: StackName) -> Option<usize> {
+        self.0.iter().filter_map(|place| stack.layer_of(place)).min()
     }
 
     pub(crate) fn has(&self, place: &str) -> bool {

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use regard::{KvCache, KvCacheShape, Linear, Pairing, Sequences};
+use regard::{KvCache, KvCacheShape, Linear, Norm, Pairing, Rotary, Sequences};
 
 use super::attention::Setting;
-use super::{Input, Keep, Trace, Values, final_norm, stacks};
+use super::{Input, Keep, Rows, StackName, Trace, Values};
 use crate::change::Plan;
-use crate::weights::{Layer, NormWeights, StackWeights, Tokens};
-use crate::{Activation, Block, Description, Error, Head, Model, Placement, Stack};
+use crate::weights::{Layer, StackWeights, Tokens};
+use crate::{Block, Description, Error, Head, Model, Placement, Stack, Tensor};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub(crate) struct Caches {
     own: Vec<KvCache>,
     /// One a layer; empty if the model has no encoder.
     cross: Vec<KvCache>,
-    /// The encoder's output, and its tokens.
-    memory: Option<(Vec<f32>, usize)>,
+    /// The encoder's output.
+    memory: Option<Rows>,
 }
 
 impl Caches {
@@ -69,7 +69,7 @@ impl Caches {
 /// The residual stream that enters each layer of an unchanged run, and that leaves the last one: what a changed run of the same
 /// input begins with.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Streams(BTreeMap<(&'static str, usize), Vec<f32>>);
+pub(crate) struct Streams(BTreeMap<(StackName, usize), Vec<f32>>);
 
 impl Streams {
     /// The streams of a text whose first `len` numbers are those of `before`, and whose others are in `self`.
@@ -120,7 +120,7 @@ impl<'r> Runner<'r> {
     /// The trace, and the streams if they were asked for. Of several runs, each kept place has its numbers one run after
     /// another.
     pub(crate) fn run(mut self, inputs: &[Input]) -> Result<(Trace, Option<Streams>), Error> {
-        let description = self.model.description();
+        let (description, weights) = (self.model.description(), self.model.weights());
         for input in inputs {
             super::check(input, description)?;
             if lengths(input) != lengths(&inputs[0]) {
@@ -128,101 +128,102 @@ impl<'r> Runner<'r> {
                 return Err(Error::Input(what.into()));
             }
         }
-        let mut memory = None;
-        let (mut out, mut tokens) = (Vec::new(), 0);
-        for (prefix, stack) in stacks(description) {
-            let weights =
-                if prefix == "encoder" { self.model.weights().encoder.as_ref() } else { None };
-            let weights = weights.unwrap_or_else(|| &self.model.weights().stack);
-            let known = self.caches.as_mut().and_then(|caches| caches.memory.clone());
-            if let (Some(known), "encoder") = (&known, prefix) {
-                memory = Some(known.clone());
-                continue;
-            }
-            self.first = match (prefix, &self.caches) {
-                ("encoder", _) | (_, None) => 0,
-                (_, Some(caches)) => caches.len(),
-            };
-            let mut x = Vec::new();
-            for input in inputs {
-                x.extend(self.embed(prefix, input)?);
-            }
-            tokens = x.len() / description.width / inputs.len().max(1);
-            let known = memory.as_ref().map(|(memory, tokens)| (memory.as_slice(), *tokens));
-            let x = self.layers(prefix, stack, weights, x, &mut tokens, known)?;
-            if prefix == "encoder" {
-                if let Some(caches) = &mut self.caches {
-                    caches.memory = Some((x.clone(), tokens));
-                }
-                memory = Some((x, tokens));
-            } else {
-                out = x;
-            }
-        }
-        let width = description.width;
-        if self.plans.len() > 1 {
-            spread(&mut out, self.plans.len() * tokens * width);
-        }
+        let memory = self.encode(inputs)?;
+        self.first = self.caches.as_ref().map_or(0, |caches| caches.len());
+        let (name, stack) = description.last_stack();
+        let x = self.embed(name, inputs)?;
+        let mut out = self.layers(name, stack, &weights.stack, x, memory.as_ref())?;
+        out.part(self.plans.len());
         if self.last_only {
-            out = last_rows(&out, tokens, width);
-            tokens = 1;
+            out = out.last();
         }
         let read: Vec<usize> =
             inputs.iter().map(|input| description.class_position(input)).collect();
-        self.trace.logits = self.model.head(&out, tokens, &read)?;
+        self.trace.logits = self.model.head(out, &read)?;
         Ok((self.trace, self.streams))
     }
 
-    /// Changes the numbers of a place as planned, and keeps them if they were asked for. `shape` is that of one run.
-    pub(super) fn place(
-        &mut self,
-        place: &str,
-        shape: &[usize],
-        data: &mut Vec<f32>,
-    ) -> Result<(), Error> {
+    /// The encoder's output, if the model has an encoder.
+    fn encode(&mut self, inputs: &[Input]) -> Result<Option<Rows>, Error> {
+        let model = self.model;
+        let (Some(stack), Some(weights)) = (&model.description().encoder, &model.weights().encoder)
+        else {
+            return Ok(None);
+        };
+        let known = self.caches.as_ref().and_then(|caches| caches.memory.clone());
+        if known.is_some() {
+            return Ok(known);
+        }
+        let x = self.embed(StackName::Encoder, inputs)?;
+        let x = self.layers(StackName::Encoder, stack, weights, x, None)?;
+        if let Some(caches) = &mut self.caches {
+            caches.memory = Some(x.clone());
+        }
+        Ok(Some(x))
+    }
+
+    /// Changes the numbers of a place as planned, and keeps them if they were asked for. `row` is the shape of a token's.
+    pub(super) fn place(&mut self, place: &str, row: &[usize], x: &mut Rows) -> Result<(), Error> {
+        let shape = [&[x.tokens], row].concat();
         if self.plans.iter().any(|plan| plan.changes(place)) {
-            let len = shape.iter().product::<usize>().max(1);
-            spread(data, len * self.plans.len());
-            for (data, plan) in data.chunks_exact_mut(len).zip(self.plans.iter().cycle()) {
-                plan.apply(place, self.first, shape, data)?;
+            x.part(self.plans.len());
+            let of_run = x.data.len() / x.runs;
+            let runs = x.data.chunks_exact_mut(of_run.max(1));
+            for (data, plan) in runs.zip(self.plans.iter().cycle()) {
+                plan.apply(place, self.first, &shape, data)?;
             }
         }
         if self.keep.has(place) {
-            self.keep_at(place.to_owned(), shape, data.clone());
+            self.keep_at(place.to_owned(), x.runs, shape, x.data.clone());
         }
         Ok(())
     }
 
-    pub(super) fn keep_at(&mut self, place: String, shape: &[usize], data: Vec<f32>) {
-        self.trace.kept.insert(place, by_run(shape.to_vec(), data));
+    /// Keeps the numbers of a place, which have this shape in each run.
+    pub(super) fn keep_at(
+        &mut self,
+        place: String,
+        runs: usize,
+        shape: Vec<usize>,
+        data: Vec<f32>,
+    ) {
+        self.trace.kept.insert(place, by_run(runs, shape, data));
     }
 
     /// The stream \[tokens, width\] that enters the first layer.
-    fn embed(&mut self, prefix: &str, input: &Input) -> Result<Vec<f32>, Error> {
+    fn embed(&mut self, name: StackName, inputs: &[Input]) -> Result<Rows, Error> {
         let (description, weights) = (self.model.description(), self.model.weights());
         let (width, embedding, first) = (description.width, &description.embedding, self.first);
-        let ids = if prefix == "decoder" { &input.decoder_ids } else { &input.ids };
-        let mut x = match &weights.tokens {
-            Tokens::Patches(projection) => {
-                let class = weights.types.as_ref().map(crate::Tensor::to_f32).unwrap_or_default();
-                let patches = embedding.patches.map(|patches| patches.cut(&input.pixels));
-                [class, product(projection, &patches.unwrap_or_default())?].concat()
-            }
-            Tokens::Rows(table) => rows(table, ids.iter().map(|id| *id as usize), width),
-            Tokens::Tied(table) => table.forward(ids)?.into_vec(),
+        let ids_of = |input: &'_ Input| match name {
+            StackName::Decoder => input.decoder_ids.clone(),
+            StackName::Only | StackName::Encoder => input.ids.clone(),
         };
-        for x in &mut x {
+        let mut data = Vec::new();
+        for input in inputs {
+            let ids = ids_of(input);
+            data.extend(match &weights.tokens {
+                Tokens::Patches(projection) => {
+                    let class = weights.types.as_ref().map(Tensor::to_f32).unwrap_or_default();
+                    let patches = embedding.patches.map(|patches| patches.cut(&input.pixels));
+                    [class, product(projection, &patches.unwrap_or_default())?].concat()
+                }
+                Tokens::Rows(table) => rows(table, ids.iter().map(|id| *id as usize), width),
+                Tokens::Tied(table) => table.forward(&ids)?.into_vec(),
+            });
+        }
+        for x in &mut data {
             *x *= embedding.scale;
         }
-        let tokens = x.len() / width;
-        let only = prefix == "blocks";
+        let (runs, tokens) = (inputs.len(), data.len() / width / inputs.len());
+        let mut x = Rows { runs, tokens, data };
+        let only = name == StackName::Only;
         if only {
-            self.place("hook_embed", &[tokens, width], &mut x)?;
+            self.place("hook_embed", &[width], &mut x)?;
         }
         if let (Some(table), Some(positions)) = (&weights.positions, embedding.positions) {
-            let numbers = match embedding.patches {
+            let numbers: Vec<usize> = match embedding.patches {
                 Some(_) => (0..tokens).collect(),
-                None => positions.rows(ids, first),
+                None => inputs.iter().flat_map(|x| positions.rows(&ids_of(x), first)).collect(),
             };
             if numbers.iter().any(|row| *row >= positions.count) {
                 let (all, most) =
@@ -231,20 +232,24 @@ impl<'r> Runner<'r> {
                     "{all} tokens are too many: the model has positions for {most}"
                 )));
             }
-            let mut added = rows(table, numbers.into_iter(), width);
+            let runs = numbers.len() / tokens;
+            let data = rows(table, numbers.into_iter(), width);
+            let mut added = Rows { runs, tokens, data };
             if only {
-                self.place("hook_pos_embed", &[tokens, width], &mut added)?;
+                self.place("hook_pos_embed", &[width], &mut added)?;
             }
-            add(&mut x, &added);
+            x.add(&added);
         }
         if let (Some(table), None, true) = (&weights.types, embedding.patches, embedding.types > 0)
         {
-            let kinds =
-                (0..tokens).map(|token| input.types.get(token).map_or(0, |kind| *kind as usize));
-            add(&mut x, &rows(table, kinds, width));
+            let kind =
+                |input: &Input, token| input.types.get(token).map_or(0, |kind| *kind as usize);
+            let kinds = inputs.iter().flat_map(|x| (0..tokens).map(move |token| kind(x, token)));
+            let kinds: Vec<usize> = kinds.collect();
+            x.add(&Rows { runs, tokens, data: rows(table, kinds.into_iter(), width) });
         }
         match &weights.embedding_norm {
-            Some(norm) => normed(norm, &x),
+            Some(norm) => x.map(|x| normed(norm, x)),
             None => Ok(x),
         }
     }
@@ -252,84 +257,84 @@ impl<'r> Runner<'r> {
     /// The stream after all layers and the final norm.
     fn layers(
         &mut self,
-        prefix: &'static str,
+        name: StackName,
         stack: &Stack,
         weights: &StackWeights,
-        mut x: Vec<f32>,
-        of_run: &mut usize,
-        memory: Option<(&[f32], usize)>,
-    ) -> Result<Vec<f32>, Error> {
+        mut x: Rows,
+        memory: Option<&Rows>,
+    ) -> Result<Rows, Error> {
         let description = self.model.description();
-        let (width, block, tokens) = (description.width, &stack.block, *of_run);
-        let first = self.first;
+        let (width, block, first) = (description.width, &stack.block, self.first);
+        let positions = first..first + x.tokens;
         let divisors = self.model.weights().divisors.as_deref();
         let angles = block.rotary.as_ref().map(|rotary| {
-            let positions = first..first + tokens;
             let frequencies = rotary.frequencies(positions.end, divisors)?;
-            regard::Rotary::between(&frequencies, positions, Pairing::HalfSplit)
+            Rotary::between(&frequencies, positions.clone(), Pairing::HalfSplit)
         });
         let angles = angles.transpose()?;
         let bias =
             block.relative.as_ref().zip(weights.relative.as_ref()).map(|(relative, table)| {
-                relative.bias(table, block.heads, !stack.causal, first, [tokens, first + tokens])
+                let edges = [x.tokens, positions.end];
+                relative.bias(table, block.heads, !stack.causal, first, edges)
             });
-        let start = self.start(prefix, stack);
-        if let Some(known) = self.from.and_then(|from| from.0.get(&(prefix, start))) {
+        let start = self.start(name, stack);
+        let from = self.from.filter(|_| !self.changes_embedding());
+        if let Some(known) = from.and_then(|from| from.0.get(&(name, start))) {
             // Those of this run's tokens, which are the last.
-            x = known[known.len() - x.len()..].to_vec();
+            x.data = known[known.len() - x.data.len()..].to_vec();
         }
         for (layer, of_layer) in weights.layers.iter().enumerate().skip(start) {
             let setting = LayerSetting {
-                prefix,
+                name,
                 stack,
                 layer,
-                tokens,
                 angles: angles.as_ref(),
                 bias: bias.as_deref(),
-                last_query: layer + 1 == stack.layers() && self.needs_last_query(prefix, stack),
+                last_query: layer + 1 == stack.layers() && self.needs_last_query(name, stack),
             };
             x = self.layer(of_layer, x, memory, &setting)?;
-            if setting.last_query {
-                *of_run = 1;
-            }
         }
-        let tokens = *of_run;
         if let Some(streams) = &mut self.streams {
-            streams.0.insert((prefix, stack.layers()), x.clone());
+            streams.0.insert((name, stack.layers()), x.data.clone());
         }
         if let Some(norm) = &weights.norm {
-            x = normed(norm, &x)?;
-            self.place(final_norm(prefix), &[tokens, width], &mut x)?;
+            x = x.map(|x| normed(norm, x))?;
+            self.place(name.final_norm(), &[width], &mut x)?;
         }
         Ok(x)
     }
 
     /// Whether the last layer is asked for its last position alone, so that only that one's query and feed-forward layer are
     /// computed.
-    fn needs_last_query(&self, prefix: &str, stack: &Stack) -> bool {
+    fn needs_last_query(&self, name: StackName, stack: &Stack) -> bool {
         let last = Some(stack.layers().saturating_sub(1));
         let untouched = self
             .plans
             .iter()
-            .all(|plan| plan.last_layer(prefix) < last && !plan.changes(final_norm(prefix)));
+            .all(|plan| plan.last_layer(name) < last && !plan.changes(name.final_norm()));
         let places = self.keep.is_empty() && self.streams.is_none() && untouched;
         self.last_only
             && places
-            && prefix != "encoder"
+            && name != StackName::Encoder
             && !stack.cross
             && stack.block.relative.is_none()
     }
 
+    /// Whether a run differs from the unchanged one before the layers.
+    fn changes_embedding(&self) -> bool {
+        self.plans.iter().any(Plan::changes_embedding)
+    }
+
     /// The layer to begin with: all before it are as in the earlier run, and no place of them is wanted.
-    fn start(&self, prefix: &'static str, stack: &Stack) -> usize {
-        if self.from.is_none() || self.plans.iter().any(Plan::changes_embedding) {
+    fn start(&self, name: StackName, stack: &Stack) -> usize {
+        if self.from.is_none() || self.changes_embedding() {
             return 0;
         }
-        let first = |prefix| self.plans.iter().filter_map(|plan| plan.first_layer(prefix)).min();
-        let encoder_changes = prefix == "decoder" && first("encoder").is_some();
+        let first = |name| self.plans.iter().filter_map(|plan| plan.first_layer(name)).min();
+        let encoder_changes = name == StackName::Decoder && first(StackName::Encoder).is_some();
         let changed =
-            if encoder_changes { 0 } else { first(prefix).unwrap_or_else(|| stack.layers()) };
-        let wanted = self.keep.first_layer(prefix).unwrap_or_else(|| stack.layers());
+            if encoder_changes { 0 } else { first(name).unwrap_or_else(|| stack.layers()) };
+        let wanted = self.keep.first_layer(name).unwrap_or_else(|| stack.layers());
         changed.min(wanted)
     }
 
@@ -337,31 +342,29 @@ impl<'r> Runner<'r> {
     fn layer(
         &mut self,
         weights: &Layer,
-        mut x: Vec<f32>,
-        memory: Option<(&[f32], usize)>,
+        mut x: Rows,
+        memory: Option<&Rows>,
         setting: &LayerSetting<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        let LayerSetting { prefix, stack, layer, tokens, angles, bias, last_query } = *setting;
-        let (block, width) = (&stack.block, self.model.description().width);
-        let mut shape = [tokens, width];
-        let name = |place: &str| format!("{prefix}.{layer}.{place}");
+    ) -> Result<Rows, Error> {
+        let LayerSetting { name, stack, layer, angles, bias, last_query } = *setting;
+        let (block, width) = (&stack.block, [self.model.description().width]);
+        let place = |place: &str| name.place(layer, place);
         if let Some(streams) = &mut self.streams {
-            streams.0.insert((prefix, layer), x.clone());
+            streams.0.insert((name, layer), x.data.clone());
         }
-        self.place(&name("hook_resid_pre"), &shape, &mut x)?;
+        self.place(&place("hook_resid_pre"), &width, &mut x)?;
         let before = block.placement != Placement::After;
         let normed_x = if before {
-            let mut y = normed(&weights.norm_1, &x)?;
-            self.place(&name("ln1.hook_normalized"), &shape, &mut y)?;
+            let mut y = x.map(|x| normed(&weights.norm_1, x))?;
+            self.place(&place("ln1.hook_normalized"), &width, &mut y)?;
             Some(y)
         } else {
             None
         };
         let mut caches = self.caches.take();
         let of_attention = Setting {
-            prefix: name("attn"),
+            prefix: place("attn"),
             block,
-            tokens,
             last_query,
             scale: block.scale_in(layer),
             causal: stack.causal,
@@ -369,45 +372,40 @@ impl<'r> Runner<'r> {
             angles,
             bias,
             memory: None,
-            cache: match prefix {
-                "encoder" => None,
+            cache: match name {
+                StackName::Encoder => None,
                 _ => caches.as_mut().and_then(|caches| caches.own.get_mut(layer)),
             },
         };
-        let out =
-            self.attention(&weights.attention, normed_x.as_deref().unwrap_or(&x), of_attention);
+        let out = self.attention(&weights.attention, normed_x.as_ref().unwrap_or(&x), of_attention);
         self.caches = caches;
         let mut out = out?;
-        let last = LayerSetting { tokens: 1, ..*setting };
-        let setting = if last_query { &last } else { setting };
         if last_query {
-            x = last_rows(&x, tokens, width);
-            shape = [1, width];
+            x = x.last();
         }
         if let Some((after, _)) = &weights.after {
-            out = normed(after, &out)?;
+            out = out.map(|x| normed(after, x))?;
         }
-        self.place(&name("hook_attn_out"), &shape, &mut out)?;
+        self.place(&place("hook_attn_out"), &width, &mut out)?;
         if block.parallel {
             let mlp = self.feed_forward(weights, &x, before, setting)?;
-            add(&mut x, &out);
-            add(&mut x, &mlp);
-            self.place(&name("hook_resid_post"), &shape, &mut x)?;
+            x.add(&out);
+            x.add(&mlp);
+            self.place(&place("hook_resid_post"), &width, &mut x)?;
             return Ok(x);
         }
-        add(&mut x, &out);
-        self.place(&name("hook_resid_mid"), &shape, &mut x)?;
+        x.add(&out);
+        self.place(&place("hook_resid_mid"), &width, &mut x)?;
         if !before {
-            x = normed(&weights.norm_1, &x)?;
-            self.place(&name("ln1.hook_normalized"), &shape, &mut x)?;
+            x = x.map(|x| normed(&weights.norm_1, x))?;
+            self.place(&place("ln1.hook_normalized"), &width, &mut x)?;
         }
         if let (Some((norm, attention)), Some(memory)) = (&weights.cross, memory) {
-            let normed_x = normed(norm, &x)?;
+            let normed_x = x.map(|x| normed(norm, x))?;
             let mut caches = self.caches.take();
             let of_cross = Setting {
-                prefix: name("cross_attn"),
+                prefix: place("cross_attn"),
                 block,
-                tokens,
                 last_query: false,
                 scale: block.scale,
                 causal: false,
@@ -420,16 +418,16 @@ impl<'r> Runner<'r> {
             let out = self.attention(attention, &normed_x, of_cross);
             self.caches = caches;
             let mut out = out?;
-            self.place(&name("hook_cross_attn_out"), &shape, &mut out)?;
-            add(&mut x, &out);
-            self.place(&name("hook_resid_mid_cross"), &shape, &mut x)?;
+            self.place(&place("hook_cross_attn_out"), &width, &mut out)?;
+            x.add(&out);
+            self.place(&place("hook_resid_mid_cross"), &width, &mut x)?;
         }
         let mlp = self.feed_forward(weights, &x, before, setting)?;
-        add(&mut x, &mlp);
-        self.place(&name("hook_resid_post"), &shape, &mut x)?;
+        x.add(&mlp);
+        self.place(&place("hook_resid_post"), &width, &mut x)?;
         if !before {
-            x = normed(&weights.norm_2, &x)?;
-            self.place(&name("hook_normalized_resid_post"), &shape, &mut x)?;
+            x = x.map(|x| normed(&weights.norm_2, x))?;
+            self.place(&place("hook_normalized_resid_post"), &width, &mut x)?;
         }
         Ok(x)
     }
@@ -438,39 +436,35 @@ impl<'r> Runner<'r> {
     fn feed_forward(
         &mut self,
         weights: &Layer,
-        x: &[f32],
+        x: &Rows,
         norm_before: bool,
         setting: &LayerSetting<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        let LayerSetting { prefix, stack, layer, tokens, .. } = *setting;
-        let (block, width) = (&stack.block, self.model.description().width);
-        let (shape, hidden) = ([tokens, width], [tokens, block.hidden]);
-        let name = |place: &str| format!("{prefix}.{layer}.{place}");
+    ) -> Result<Rows, Error> {
+        let LayerSetting { name, stack, layer, .. } = *setting;
+        let (width, hidden) = ([self.model.description().width], [stack.block.hidden]);
+        let place = |place: &str| name.place(layer, place);
         let normed_x = if norm_before {
-            let mut y = normed(&weights.norm_2, x)?;
-            self.place(&name("ln2.hook_normalized"), &shape, &mut y)?;
+            let mut y = x.map(|x| normed(&weights.norm_2, x))?;
+            self.place(&place("ln2.hook_normalized"), &width, &mut y)?;
             Some(y)
         } else {
             None
         };
-        let x = normed_x.as_deref().unwrap_or(x);
-        let mut features = product(weights.gate.as_ref().unwrap_or(&weights.up), x)?;
-        self.place(&name("mlp.hook_pre"), &hidden, &mut features)?;
-        block.activation.apply(&mut features);
+        let x = normed_x.as_ref().unwrap_or(x);
+        let mut features = x.map(|x| product(weights.gate.as_ref().unwrap_or(&weights.up), x))?;
+        self.place(&place("mlp.hook_pre"), &hidden, &mut features)?;
+        stack.block.activation.apply(&mut features.data);
         if weights.gate.is_some() {
-            let mut up = product(&weights.up, x)?;
-            self.place(&name("mlp.hook_pre_linear"), &hidden, &mut up)?;
-            let len = features.len().max(up.len());
-            spread(&mut features, len);
-            spread(&mut up, len);
-            features.iter_mut().zip(&up).for_each(|(x, y)| *x *= y);
+            let mut up = x.map(|x| product(&weights.up, x))?;
+            self.place(&place("mlp.hook_pre_linear"), &hidden, &mut up)?;
+            features.multiply(up);
         }
-        self.place(&name("mlp.hook_post"), &hidden, &mut features)?;
-        let mut out = product(&weights.down, &features)?;
+        self.place(&place("mlp.hook_post"), &hidden, &mut features)?;
+        let mut out = features.map(|x| product(&weights.down, x))?;
         if let Some((_, after)) = &weights.after {
-            out = normed(after, &out)?;
+            out = out.map(|x| normed(after, x))?;
         }
-        self.place(&name("hook_mlp_out"), &shape, &mut out)?;
+        self.place(&place("hook_mlp_out"), &width, &mut out)?;
         Ok(out)
     }
 }
@@ -478,110 +472,68 @@ impl<'r> Runner<'r> {
 /// What the layers of a run share, and the number of one of them.
 #[derive(Clone, Copy)]
 struct LayerSetting<'s> {
-    prefix: &'static str,
+    name: StackName,
     stack: &'s Stack,
     layer: usize,
-    /// Of one run.
-    tokens: usize,
-    angles: Option<&'s regard::Rotary>,
+    angles: Option<&'s Rotary>,
     bias: Option<&'s [f32]>,
     /// Whether only the last token of each run leaves the layer.
     last_query: bool,
 }
 
-impl Activation {
-    fn apply(self, x: &mut [f32]) {
-        let activation = match self {
-            Self::Relu => regard::Activation::Relu,
-            Self::Gelu => regard::Activation::Gelu,
-            Self::GeluTanh => regard::Activation::GeluTanh,
-            Self::QuickGelu => regard::Activation::QuickGelu,
-            Self::Silu => regard::Activation::Silu,
-            Self::Tanh => return x.iter_mut().for_each(|x| *x = x.tanh()),
-            Self::ReluSquared => return x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0)),
-        };
-        activation.apply(x);
-    }
-}
-
 impl Model {
-    /// The logits of rows of the last hidden states, of which each run has `tokens`. Of a model that classifies, `read` has the
-    /// position that is read in each run, or in all of them.
-    pub(crate) fn head(
-        &self,
-        x: &[f32],
-        tokens: usize,
-        read: &[usize],
-    ) -> Result<Option<Values>, Error> {
+    /// The logits of the last hidden states. Of a model that classifies, `read` has the position that is read in each run, or in
+    /// all of them.
+    pub(crate) fn head(&self, x: Rows, read: &[usize]) -> Result<Option<Values>, Error> {
         let (width, weights) = (self.description().width, self.weights());
         let Some(head) = &weights.head else { return Ok(None) };
         match &self.description().head {
             Head::None | Head::Other { .. } => Ok(None),
             Head::Classes { pooler, .. } => {
-                let mut read: Vec<f32> = x
-                    .chunks_exact(tokens * width)
-                    .zip(read.iter().cycle())
-                    .flat_map(|(run, row)| run[row * width..(row + 1) * width].iter().copied())
-                    .collect();
+                let runs = x.each().zip(read.iter().cycle());
+                let row =
+                    |(run, row): (&[f32], &usize)| run[row * width..(row + 1) * width].to_vec();
+                let mut states: Vec<f32> = runs.flat_map(row).collect();
                 if let (Some(activation), Some(linear)) = (pooler, &weights.pooler) {
-                    read = product(linear, &read)?;
-                    activation.apply(&mut read);
+                    states = product(linear, &states)?;
+                    activation.apply(&mut states);
                 }
-                let data = product(head, &read)?;
-                Ok(Some(by_run(vec![head.outputs()], data)))
+                Ok(Some(by_run(x.runs, vec![head.outputs()], product(head, &states)?)))
             }
             Head::Tokens { transform, scale, softcap } => {
-                let mut x = x.to_vec();
+                let Rows { runs, tokens, data: mut states } = x;
                 if let (Some((activation, _)), Some((linear, norm))) =
                     (transform, &weights.transform)
                 {
-                    x = product(linear, &x)?;
-                    activation.apply(&mut x);
-                    x = normed(norm, &x)?;
+                    states = product(linear, &states)?;
+                    activation.apply(&mut states);
+                    states = normed(norm, &states)?;
                 }
-                for x in &mut x {
+                for x in &mut states {
                     *x *= scale;
                 }
-                let mut data = product(head, &x)?;
+                let mut logits = product(head, &states)?;
                 if let Some(cap) = softcap {
-                    for x in &mut data {
+                    for x in &mut logits {
                         *x = cap * (*x / cap).tanh();
                     }
                 }
-                Ok(Some(by_run(vec![tokens, self.description().vocabulary], data)))
+                Ok(Some(by_run(runs, vec![tokens, self.description().vocabulary], logits)))
             }
         }
     }
 }
 
 /// Numbers of one run's shape, with a dimension before it if there are several runs.
-fn by_run(mut shape: Vec<usize>, data: Vec<f32>) -> Values {
-    let runs = data.len() / shape.iter().product::<usize>().max(1);
+fn by_run(runs: usize, mut shape: Vec<usize>, data: Vec<f32>) -> Values {
     if runs > 1 {
         shape.insert(0, runs);
     }
     Values { shape, data }
 }
 
-/// Repeats the numbers of one run for each of several, up to `len` of them.
-pub(super) fn spread(x: &mut Vec<f32>, len: usize) {
-    if x.len() < len {
-        *x = x.repeat(len / x.len().max(1));
-    }
-}
-
-/// The last of the `tokens` rows of each run.
-pub(super) fn last_rows(x: &[f32], tokens: usize, width: usize) -> Vec<f32> {
-    let runs = x.chunks_exact((tokens * width).max(1));
-    runs.flat_map(|run| run[run.len() - width..].iter().copied()).collect()
-}
-
 /// The rows of a table with these numbers, one after another.
-fn rows(
-    table: &crate::Tensor,
-    numbers: impl ExactSizeIterator<Item = usize>,
-    width: usize,
-) -> Vec<f32> {
+fn rows(table: &Tensor, numbers: impl ExactSizeIterator<Item = usize>, width: usize) -> Vec<f32> {
     let mut all = vec![0.0; numbers.len() * width];
     all.chunks_exact_mut(width).zip(numbers).for_each(|(row, number)| table.widen(number, row));
     all
@@ -595,19 +547,11 @@ pub(super) fn product(layer: &Linear, x: &[f32]) -> Result<Vec<f32>, Error> {
 }
 
 /// The norm of each row of x.
-pub(crate) fn normed(norm: &NormWeights, x: &[f32]) -> Result<Vec<f32>, Error> {
+pub(crate) fn normed(norm: &Norm, x: &[f32]) -> Result<Vec<f32>, Error> {
     let features = norm.features();
     Ok(norm
         .forward(Sequences::new("the stream", x, [1, x.len() / features, features])?)?
         .into_vec())
-}
-
-/// x ← x + y, where one of them may be the same for all runs.
-fn add(x: &mut Vec<f32>, y: &[f32]) {
-    spread(x, y.len());
-    for x in x.chunks_exact_mut(y.len().max(1)) {
-        x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
-    }
 }
 
 /// The numbers that inputs have in common if they run together.

@@ -7,14 +7,14 @@ use core::cell::RefCell;
 use core::iter::once;
 use std::collections::BTreeSet;
 
-use regard::{Embedding as Table, Linear};
+use regard::{Embedding as Table, Linear, Norm};
 
 use self::linear::Stored;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
 use crate::read::Settings;
 use crate::{
-    Block, Checkpoint, Description, Error, Head, Norm, NormKind, Placement, RopeScaling, Rotary,
-    Tensor,
+    Block, Checkpoint, Description, Error, Frequencies, Head, NormKind, NormSettings, Placement,
+    RotarySettings, Tensor,
 };
 
 /// All weights of a model.
@@ -25,14 +25,14 @@ pub(crate) struct Weights {
     pub(crate) positions: Option<Tensor>,
     /// \[types, width\]; of a model of images, its class token \[1, width\].
     pub(crate) types: Option<Tensor>,
-    pub(crate) embedding_norm: Option<NormWeights>,
+    pub(crate) embedding_norm: Option<Norm>,
     pub(crate) encoder: Option<StackWeights>,
     pub(crate) stack: StackWeights,
-    pub(crate) transform: Option<(Linear, NormWeights)>,
+    pub(crate) transform: Option<(Linear, Norm)>,
     /// The linear layer before the head of a model that classifies.
     pub(crate) pooler: Option<Linear>,
     pub(crate) head: Option<Linear>,
-    /// The divisors of [`RopeScaling::Stored`].
+    /// The divisors of [`Frequencies::Stored`].
     pub(crate) divisors: Option<Vec<f32>>,
     /// The tensors of the checkpoint that the model has no use for.
     pub(crate) unused: Vec<String>,
@@ -52,19 +52,19 @@ pub(crate) enum Tokens {
 #[derive(Debug)]
 pub(crate) struct StackWeights {
     pub(crate) layers: Vec<Layer>,
-    pub(crate) norm: Option<NormWeights>,
+    pub(crate) norm: Option<Norm>,
     /// \[buckets, heads\]
     pub(crate) relative: Option<Vec<f32>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Layer {
-    pub(crate) norm_1: NormWeights,
-    pub(crate) norm_2: NormWeights,
+    pub(crate) norm_1: Norm,
+    pub(crate) norm_2: Norm,
     /// The norms of both sublayers' outputs.
-    pub(crate) after: Option<(NormWeights, NormWeights)>,
+    pub(crate) after: Option<(Norm, Norm)>,
     pub(crate) attention: AttentionWeights,
-    pub(crate) cross: Option<(NormWeights, AttentionWeights)>,
+    pub(crate) cross: Option<(Norm, AttentionWeights)>,
     pub(crate) gate: Option<Linear>,
     pub(crate) up: Linear,
     pub(crate) down: Linear,
@@ -77,11 +77,8 @@ pub(crate) struct AttentionWeights {
     pub(crate) v: Linear,
     pub(crate) out: Linear,
     /// The norms of each head's queries and keys.
-    pub(crate) qk_norm: Option<(NormWeights, NormWeights)>,
+    pub(crate) qk_norm: Option<(Norm, Norm)>,
 }
-
-/// A norm, ready to run.
-pub(crate) type NormWeights = regard::Norm;
 
 impl Weights {
     /// The bytes of the weights that each token of the stack is multiplied by.
@@ -131,7 +128,7 @@ impl Loader<'_> {
     fn weights(&self, names: &Names, description: &Description) -> Result<Weights, Error> {
         let Description { width, embedding, stack, .. } = description;
         let width = *width;
-        let norm = |name: &str, norm: Option<Norm>| {
+        let norm = |name: &str, norm: Option<NormSettings>| {
             norm.map(|norm| self.norm(name, norm, width)).transpose()
         };
         let (tokens, types) = if let Some(patches) = &embedding.patches {
@@ -235,7 +232,7 @@ impl Loader<'_> {
         &self,
         names: &Names,
         description: &Description,
-    ) -> Result<Option<(Linear, NormWeights)>, Error> {
+    ) -> Result<Option<(Linear, Norm)>, Error> {
         let Head::Tokens { transform: Some((_, norm)), .. } = description.head else {
             return Ok(None);
         };
@@ -283,12 +280,12 @@ impl Loader<'_> {
 
     fn divisors(&self, description: &Description) -> Result<Option<Vec<f32>>, Error> {
         match &description.stack.block.rotary {
-            Some(rotary) if rotary.scaling == RopeScaling::Stored => {
+            Some(rotary) if rotary.scaling == Frequencies::Stored => {
                 let divisors = self.tensor("rope_freqs", "weight")?;
                 self.check("rope_freqs", "weight", &divisors, &[rotary.features / 2])?;
                 Ok(Some(divisors.to_f32()))
             }
-            Some(Rotary { scaling: RopeScaling::LongRope { .. }, .. }) => {
+            Some(RotarySettings { scaling: Frequencies::LongRope { .. }, .. }) => {
                 // The description has the numbers of a GGUF file's tensors.
                 self.note("rope_factors_long", "weight");
                 self.note("rope_factors_short", "weight");
@@ -401,7 +398,7 @@ impl Loader<'_> {
             [q, k, self.linear(&name(names.v), [kv_rows, width], block.biases.qkv)?]
         };
         let qk_norm = |name: String| {
-            let norm = Norm { kind: NormKind::Rms, ..block.norm };
+            let norm = NormSettings { kind: NormKind::Rms, ..block.norm };
             self.norm(&name, norm, block.head_size)
         };
         Ok(AttentionWeights {
@@ -449,21 +446,21 @@ impl Loader<'_> {
         stored.layer().map_err(refuse)
     }
 
-    fn norm(&self, name: &str, norm: Norm, features: usize) -> Result<NormWeights, Error> {
+    fn norm(&self, name: &str, norm: NormSettings, features: usize) -> Result<Norm, Error> {
         let weight = self.tensor(name, "weight")?;
         self.check(name, "weight", &weight, &[features])?;
         let mut gamma = weight.to_f32();
         let made = match norm.kind {
             NormKind::Layer => {
                 let beta = self.bias(name, features)?.unwrap_or_else(|| vec![0.0; features]);
-                regard::Norm::layer(gamma, beta, norm.epsilon)
+                Norm::layer(gamma, beta, norm.epsilon)
             }
-            NormKind::Rms => regard::Norm::rms(gamma, norm.epsilon),
+            NormKind::Rms => Norm::rms(gamma, norm.epsilon),
             NormKind::RmsPlusOne => {
                 for x in &mut gamma {
                     *x += 1.0;
                 }
-                regard::Norm::rms(gamma, norm.epsilon)
+                Norm::rms(gamma, norm.epsilon)
             }
         };
         made.map_err(|e| Error::tensor(self.checkpoint.path(), name, format!("makes no norm: {e}")))

@@ -1,0 +1,63 @@
+//! The numbers of runs that go through the layers together.
+
+use crate::Error;
+
+/// A row of numbers for each token of each run, one run after another.
+///
+/// Runs that have not parted yet share their rows: they are one run here.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows {
+    pub(super) runs: usize,
+    /// The tokens of each run.
+    pub(super) tokens: usize,
+    pub(super) data: Vec<f32>,
+}
+
+impl Rows {
+    /// The rows of one run.
+    pub(crate) fn new(tokens: usize, data: Vec<f32>) -> Self {
+        Self { runs: 1, tokens, data }
+    }
+
+    /// The numbers of each run.
+    pub(super) fn each(&self) -> impl Iterator<Item = &[f32]> {
+        self.data.chunks_exact((self.data.len() / self.runs).max(1))
+    }
+
+    /// What a layer makes of each row.
+    pub(super) fn map(
+        &self,
+        layer: impl FnOnce(&[f32]) -> Result<Vec<f32>, Error>,
+    ) -> Result<Self, Error> {
+        Ok(Self { data: layer(&self.data)?, ..*self })
+    }
+
+    /// Gives each of so many runs rows of its own, if they share them.
+    pub(super) fn part(&mut self, runs: usize) {
+        if self.runs < runs {
+            self.data = self.data.repeat(runs / self.runs);
+            self.runs = runs;
+        }
+    }
+
+    /// x ← x + y, where the runs may share one of them.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.part(other.runs);
+        for x in self.data.chunks_exact_mut(other.data.len().max(1)) {
+            x.iter_mut().zip(&other.data).for_each(|(x, y)| *x += y);
+        }
+    }
+
+    /// x ← x · y, element by element.
+    pub(super) fn multiply(&mut self, mut other: Self) {
+        self.part(other.runs);
+        other.part(self.runs);
+        self.data.iter_mut().zip(&other.data).for_each(|(x, y)| *x *= y);
+    }
+
+    /// The last row of each run.
+    pub(super) fn last(&self) -> Self {
+        let row = |run: &[f32]| run[run.len() - run.len() / self.tokens..].to_vec();
+        Self { tokens: 1, data: self.each().flat_map(row).collect(), ..*self }
+    }
+}
