@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{default, windows};
+use super::{default, plain, windows};
 use crate::read::Metadata;
 use crate::{
-    Activation, Biases, Block, Checkpoint, Description, Embedding, Error, Frequencies, Head,
-    LearnedPositions, NormKind, NormSettings, Placement, RotaryScaling, RotarySettings, Stack,
+    Activation, Checkpoint, Description, Error, Frequencies, Head, LearnedPositions, NormKind,
+    NormSettings, Placement, RotaryScaling, RotarySettings,
 };
 
 /// The architectures that are known.
@@ -72,78 +72,49 @@ impl Config<'_> {
         let cap = |name: &str| {
             if gemma { number(name, name).map(|cap| Some(cap as f32)) } else { Ok(None) }
         };
-        let even = width.checked_div(heads).unwrap_or(0);
-        let head_size = self.optional(&key("attention.key_length")).unwrap_or(even);
+        let mut description = plain(width, layers, heads, size("feed_forward_length")?, norm);
+        let block = &mut description.stack.block;
+        let even = block.head_size;
+        block.head_size = self.optional(&key("attention.key_length")).unwrap_or(even);
         // Gemma 2's model of 27 billion parameters scales by the width's share of a head.
-        let scaled = if gemma && layers == 46 { even } else { head_size };
-        let block = Block {
-            heads,
-            kv_heads: self.optional(&key("attention.head_count_kv")).unwrap_or(heads),
-            head_size,
-            hidden: size("feed_forward_length")?,
-            norm,
-            placement: if gemma { Placement::Both } else { Placement::Before },
-            parallel: self
-                .metadata
-                .flag(&key("use_parallel_residual"))
-                .unwrap_or(family == "gptneox"),
-            qk_norm: family == "qwen3",
-            scale: (scaled as f32).sqrt().recip(),
-            scale_by_layer: false,
-            softcap: cap("attn_logit_softcapping")?,
-            rotary: if family == "gpt2" { None } else { Some(self.rotary(family, head_size)?) },
-            relative: None,
-            activation,
-            gated: !gpt,
-            biases: Biases { qkv: true, out: true, hidden: true },
-        };
-        let window = match family {
-            "gemma2" | "phi3" => {
-                let usual = usual("sliding_window").and_then(Value::as_u64);
-                let usual = usual.and_then(|window| usize::try_from(window).ok());
-                // 0 stands for no window.
-                self.optional(&key("attention.sliding_window")).or(usual).filter(|n| *n > 0)
-            }
-            _ => None,
-        };
+        let scaled = if gemma && layers == 46 { even } else { block.head_size };
+        block.scale = (scaled as f32).sqrt().recip();
+        block.kv_heads = self.optional(&key("attention.head_count_kv")).unwrap_or(heads);
+        let parallel = self.metadata.flag(&key("use_parallel_residual"));
+        block.parallel = parallel.unwrap_or(family == "gptneox");
+        block.qk_norm = family == "qwen3";
+        block.softcap = cap("attn_logit_softcapping")?;
+        block.activation = activation;
+        block.gated = !gpt;
+        if family != "gpt2" {
+            block.rotary = Some(self.rotary(family, block.head_size)?);
+        }
+        if gemma {
+            block.placement = Placement::Both;
+            description.embedding.scale = (width as f32).sqrt();
+        }
+        if matches!(family, "gemma2" | "phi3") {
+            let usual = usual("sliding_window").and_then(Value::as_u64);
+            let usual = usual.and_then(|window| usize::try_from(window).ok());
+            // 0 stands for no window.
+            let window = self.optional(&key("attention.sliding_window")).or(usual);
+            let window = window.filter(|window| *window > 0);
+            description.stack.windows = windows(layers, window, |layer| !gemma || layer % 2 == 0);
+        }
+        let count = size("context_length")?;
+        let positions = LearnedPositions { count, first: 0, pad: None };
+        description.embedding.positions = (family == "gpt2").then_some(positions);
         let tokens = self.checkpoint.shape("token_embd.weight").and_then(<[usize]>::first);
-        let positions = LearnedPositions { count: size("context_length")?, first: 0, pad: None };
-        Ok(Description {
-            family: family.to_owned(),
-            vocabulary: tokens
-                .copied()
-                .ok_or_else(|| Error::tensor(self.path, "token_embd.weight", "is missing"))?,
-            width,
-            embedding: Embedding {
-                scale: if gemma { (width as f32).sqrt() } else { 1.0 },
-                positions: (family == "gpt2").then_some(positions),
-                types: 0,
-                norm: None,
-                patches: None,
-            },
-            encoder: None,
-            stack: Stack {
-                windows: windows(layers, window, |layer| !gemma || layer % 2 == 0),
-                causal: true,
-                cross: false,
-                final_norm: Some(norm),
-                hidden_after_norm: true,
-                block,
-            },
-            head: Head::Tokens {
-                transform: None,
-                scale: 1.0,
-                softcap: cap("final_logit_softcapping")?,
-            },
-            tied: self.checkpoint.shape("output.weight").is_none(),
-            decoder_start: None,
-            ends: ["eos", "eot", "eom"]
-                .iter()
-                .filter_map(|end| self.metadata.number(&format!("tokenizer.ggml.{end}_token_id")))
-                .filter_map(|id| u32::try_from(id).ok())
-                .collect(),
-            labels: Vec::new(),
-        })
+        description.vocabulary =
+            *tokens.ok_or_else(|| Error::tensor(self.path, "token_embd.weight", "is missing"))?;
+        let softcap = cap("final_logit_softcapping")?;
+        description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
+        description.tied = self.checkpoint.shape("output.weight").is_none();
+        family.clone_into(&mut description.family);
+        let end = |end| self.metadata.number(&format!("tokenizer.ggml.{end}_token_id"));
+        let ends = ["eos", "eot", "eom"].into_iter().filter_map(end);
+        description.ends = ends.filter_map(|id| u32::try_from(id).ok()).collect();
+        Ok(description)
     }
 
     fn rotary(&self, family: &str, head_size: usize) -> Result<RotarySettings, Error> {

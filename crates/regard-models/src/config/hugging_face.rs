@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{default, windows};
+use super::{default, plain, windows};
 use crate::read::Beside;
 use crate::{
-    Activation, Biases, Block, Checkpoint, ClassPosition, Description, Embedding, Error, Head,
-    LearnedPositions, NormKind, NormSettings, Patches, Placement, RelativeBias, Stack,
+    Activation, Biases, Checkpoint, ClassPosition, Description, Error, Head, LearnedPositions,
+    NormKind, NormSettings, Patches, Placement, RelativeBias, Stack,
 };
 
 /// The families that are known, as config.json calls them.
@@ -39,6 +39,10 @@ enum HeadKind {
     /// Something else, which is not computed.
     Other,
 }
+
+/// The keys of the sizes of layers in most families.
+const KEYS: [&str; 4] =
+    ["hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"];
 
 /// The tensors that only a head for tokens has, in any family.
 const TENSORS_OF_HEADS: [&str; 5] = [
@@ -264,10 +268,29 @@ impl<'a> Config<'a> {
         Head::Classes { pooler, position }
     }
 
+    /// A stack of layers with norms before them, as GPT-2 has it: each family changes what is different. The keys are those of the
+    /// width, of the numbers of layers and of heads, and of the hidden features.
+    fn of_layers(
+        &self,
+        [width, layers, heads, hidden]: [&str; 4],
+        norm: NormSettings,
+    ) -> Result<Description, Error> {
+        let (width, layers) = (self.size(width)?, self.layers(layers)?);
+        Ok(plain(width, layers, self.size(heads)?, self.size(hidden)?, norm))
+    }
+
+    /// The same for a model that predicts tokens.
+    fn of_tokens(&self, keys: [&str; 4], norm: NormSettings) -> Result<Description, Error> {
+        Ok(Description {
+            vocabulary: self.size("vocab_size")?,
+            tied: self.flag("tie_word_embeddings")?,
+            head: Head::Tokens { transform: None, scale: 1.0, softcap: None },
+            ..self.of_layers(keys, norm)?
+        })
+    }
+
     fn bert(&self) -> Result<Description, Error> {
         let distil = self.family == "distilbert";
-        let key =
-            |bert: &'static str, distilbert: &'static str| if distil { distilbert } else { bert };
         if let Some(kind) = self.own("position_embedding_type").filter(|kind| *kind != "absolute") {
             return Err(self
                 .wrong(format!("position_embedding_type is {kind}; only \"absolute\" is known")));
@@ -278,14 +301,9 @@ impl<'a> Config<'a> {
         } else {
             self.norm(NormKind::Layer, "layer_norm_eps")?
         };
-        let width = self.size(key("hidden_size", "dim"))?;
-        let layers = self.layers(key("num_hidden_layers", "n_layers"))?;
-        let heads = self.size(key("num_attention_heads", "n_heads"))?;
-        let hidden = self.size(key("intermediate_size", "hidden_dim"))?;
-        let mut description = plain(width, layers, heads, hidden, norm);
-        let activation = self.activation(key("hidden_act", "activation"))?;
-        description.vocabulary = self.size("vocab_size")?;
-        description.tied = self.flag("tie_word_embeddings")?;
+        let keys = if distil { ["dim", "n_layers", "n_heads", "hidden_dim"] } else { KEYS };
+        let mut description = self.of_tokens(keys, norm)?;
+        let activation = self.activation(if distil { "activation" } else { "hidden_act" })?;
         let pad = match self.family {
             "roberta" => Some(self.size("pad_token_id")?),
             _ => None,
@@ -311,32 +329,22 @@ impl<'a> Config<'a> {
 
     fn gpt2(&self) -> Result<Description, Error> {
         let norm = self.norm(NormKind::Layer, "layer_norm_epsilon")?;
-        let width = self.size("n_embd")?;
-        let hidden = self.optional("n_inner")?.unwrap_or(4 * width);
-        let mut description =
-            plain(width, self.layers("n_layer")?, self.size("n_head")?, hidden, norm);
-        description.vocabulary = self.size("vocab_size")?;
-        description.tied = self.flag("tie_word_embeddings")?;
+        let mut description = self.of_tokens(["n_embd", "n_layer", "n_head", "n_embd"], norm)?;
         let count = self.size("n_positions")?;
         description.embedding.positions = Some(LearnedPositions { count, first: 0, pad: None });
         let block = &mut description.stack.block;
+        block.hidden = self.optional("n_inner")?.unwrap_or(4 * description.width);
         block.activation = self.activation("activation_function")?;
         if !self.flag("scale_attn_weights")? {
             block.scale = 1.0;
         }
         block.scale_by_layer = self.flag("scale_attn_by_inverse_layer_idx")?;
-        description.head = Head::Tokens { transform: None, scale: 1.0, softcap: None };
         Ok(description)
     }
 
     fn gpt_neox(&self) -> Result<Description, Error> {
         let norm = self.norm(NormKind::Layer, "layer_norm_eps")?;
-        let width = self.size("hidden_size")?;
-        let (layers, heads) =
-            (self.layers("num_hidden_layers")?, self.size("num_attention_heads")?);
-        let mut description = plain(width, layers, heads, self.size("intermediate_size")?, norm);
-        description.vocabulary = self.size("vocab_size")?;
-        description.tied = self.flag("tie_word_embeddings")?;
+        let mut description = self.of_tokens(KEYS, norm)?;
         let bias = self.flag("attention_bias")?;
         let block = &mut description.stack.block;
         block.activation = self.activation("hidden_act")?;
@@ -344,7 +352,6 @@ impl<'a> Config<'a> {
         // Only the rotary positions read a size of heads.
         block.rotary = Some(self.rotary(self.optional("head_dim")?.unwrap_or(block.head_size))?);
         block.biases = Biases { qkv: bias, out: bias, hidden: true };
-        description.head = Head::Tokens { transform: None, scale: 1.0, softcap: None };
         Ok(description)
     }
 
@@ -352,14 +359,9 @@ impl<'a> Config<'a> {
         let gemma = self.family == "gemma2";
         let kind = if gemma { NormKind::RmsPlusOne } else { NormKind::Rms };
         let norm = self.norm(kind, "rms_norm_eps")?;
-        let width = self.size("hidden_size")?;
-        let (layers, heads) =
-            (self.layers("num_hidden_layers")?, self.size("num_attention_heads")?);
-        let mut description = plain(width, layers, heads, self.size("intermediate_size")?, norm);
-        description.vocabulary = self.size("vocab_size")?;
-        description.tied = self.flag("tie_word_embeddings")?;
+        let mut description = self.of_tokens(KEYS, norm)?;
         let block = &mut description.stack.block;
-        block.kv_heads = self.optional("num_key_value_heads")?.unwrap_or(heads);
+        block.kv_heads = self.optional("num_key_value_heads")?.unwrap_or(block.heads);
         block.head_size = self.optional("head_dim")?.unwrap_or(block.head_size);
         block.scale = (block.head_size as f32).sqrt().recip();
         block.activation =
@@ -375,16 +377,15 @@ impl<'a> Config<'a> {
             }
             family => Biases { qkv: family == "qwen2", out: false, hidden: false },
         };
-        let mut softcap = None;
         if gemma {
             block.scale = self.number("query_pre_attn_scalar")?.sqrt().recip() as f32;
             block.placement = Placement::Both;
             block.softcap = self.optional_number("attn_logit_softcapping")?;
-            softcap = self.optional_number("final_logit_softcapping")?;
-            description.embedding.scale = (width as f32).sqrt();
+            let softcap = self.optional_number("final_logit_softcapping")?;
+            description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
+            description.embedding.scale = (description.width as f32).sqrt();
         }
-        description.stack.windows = self.windows(layers)?;
-        description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
+        description.stack.windows = self.windows(description.stack.layers())?;
         Ok(description)
     }
 
@@ -430,10 +431,8 @@ impl<'a> Config<'a> {
 
     fn t5(&self) -> Result<Description, Error> {
         let norm = self.norm(NormKind::Rms, "layer_norm_epsilon")?;
-        let width = self.size("d_model")?;
-        let layers = self.layers("num_layers")?;
         let mut description =
-            plain(width, layers, self.size("num_heads")?, self.size("d_ff")?, norm);
+            self.of_layers(["d_model", "num_layers", "num_heads", "d_ff"], norm)?;
         description.vocabulary = self.size("vocab_size")?;
         // A head of its own counts only if the file has one: T5 1.1, whose outputs are not scaled.
         description.tied = true;
@@ -443,7 +442,7 @@ impl<'a> Config<'a> {
         let start = start.into_iter().chain(ids(self.get(key))).next();
         description.decoder_start = start.or(Some(0));
         let scaled = self.flag_or("scale_decoder_outputs", tied)?;
-        let scale = if scaled { (width as f32).sqrt().recip() } else { 1.0 };
+        let scale = if scaled { (description.width as f32).sqrt().recip() } else { 1.0 };
         description.head = Head::Tokens { transform: None, scale, softcap: None };
         let projection = self.text("feed_forward_proj")?;
         let (gated, name) = match projection.strip_prefix("gated-") {
@@ -483,7 +482,7 @@ impl<'a> Config<'a> {
         }
         let decoder_layers = match self.optional("num_decoder_layers")? {
             Some(_) => self.layers("num_decoder_layers")?,
-            None => layers,
+            None => description.stack.layers(),
         };
         description.encoder = Some(Stack { causal: false, ..description.stack.clone() });
         description.stack.windows = vec![None; decoder_layers];
@@ -493,10 +492,7 @@ impl<'a> Config<'a> {
 
     fn vit(&self) -> Result<Description, Error> {
         let norm = self.norm(NormKind::Layer, "layer_norm_eps")?;
-        let width = self.size("hidden_size")?;
-        let (layers, heads) =
-            (self.layers("num_hidden_layers")?, self.size("num_attention_heads")?);
-        let mut description = plain(width, layers, heads, self.size("intermediate_size")?, norm);
+        let mut description = self.of_layers(KEYS, norm)?;
         let pair = |key: &str| -> Result<(usize, usize), Error> {
             match self.get(key).and_then(Value::as_array).map(Vec::as_slice) {
                 Some([height, width]) => {
@@ -542,56 +538,5 @@ fn ids(value: Option<&Value>) -> Vec<u32> {
     match value {
         Some(Value::Array(list)) => list.iter().filter_map(id).collect(),
         value => value.and_then(id).into_iter().collect(),
-    }
-}
-
-/// A stack of layers with norms before them, as GPT-2 has it: each family changes what is different.
-fn plain(
-    width: usize,
-    layers: usize,
-    heads: usize,
-    hidden: usize,
-    norm: NormSettings,
-) -> Description {
-    let head_size = width.checked_div(heads).unwrap_or(0);
-    let block = Block {
-        heads,
-        kv_heads: heads,
-        head_size,
-        hidden,
-        norm,
-        placement: Placement::Before,
-        parallel: false,
-        qk_norm: false,
-        scale: (head_size as f32).sqrt().recip(),
-        scale_by_layer: false,
-        softcap: None,
-        rotary: None,
-        relative: None,
-        activation: Activation::Gelu,
-        gated: false,
-        biases: Biases { qkv: true, out: true, hidden: true },
-    };
-    let stack = Stack {
-        windows: vec![None; layers],
-        causal: true,
-        cross: false,
-        final_norm: Some(norm),
-        hidden_after_norm: true,
-        block,
-    };
-    let embedding = Embedding { scale: 1.0, positions: None, types: 0, norm: None, patches: None };
-    Description {
-        family: String::new(),
-        vocabulary: 0,
-        width,
-        embedding,
-        encoder: None,
-        stack,
-        head: Head::None,
-        tied: false,
-        decoder_start: None,
-        ends: Vec::new(),
-        labels: Vec::new(),
     }
 }

@@ -9,7 +9,10 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use crate::read::Settings;
-use crate::{Checkpoint, Description, Error, Stack};
+use crate::{
+    Activation, Biases, Block, Checkpoint, Description, Embedding, Error, Head, NormSettings,
+    Placement, Stack,
+};
 
 /// What transformers' config classes give for the keys that a file leaves out: by key, then by family. defaults.py writes it.
 static DEFAULTS: LazyLock<Value> =
@@ -64,6 +67,57 @@ fn check(stack: &Stack, width: usize) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A stack of layers with norms before them, as GPT-2 has it, without tokens or patches.
+fn plain(
+    width: usize,
+    layers: usize,
+    heads: usize,
+    hidden: usize,
+    norm: NormSettings,
+) -> Description {
+    let head_size = width.checked_div(heads).unwrap_or(0);
+    let block = Block {
+        heads,
+        kv_heads: heads,
+        head_size,
+        hidden,
+        norm,
+        placement: Placement::Before,
+        parallel: false,
+        qk_norm: false,
+        scale: (head_size as f32).sqrt().recip(),
+        scale_by_layer: false,
+        softcap: None,
+        rotary: None,
+        relative: None,
+        activation: Activation::Gelu,
+        gated: false,
+        biases: Biases { qkv: true, out: true, hidden: true },
+    };
+    let stack = Stack {
+        windows: vec![None; layers],
+        causal: true,
+        cross: false,
+        final_norm: Some(norm),
+        hidden_after_norm: true,
+        block,
+    };
+    let embedding = Embedding { scale: 1.0, positions: None, types: 0, norm: None, patches: None };
+    Description {
+        family: String::new(),
+        vocabulary: 0,
+        width,
+        embedding,
+        encoder: None,
+        stack,
+        head: Head::None,
+        tied: false,
+        decoder_start: None,
+        ends: Vec::new(),
+        labels: Vec::new(),
+    }
 }
 
 /// `windows` of a stack: `window` in those layers that slide.

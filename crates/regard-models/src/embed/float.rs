@@ -1,140 +1,112 @@
-//! The tensors of a model as the runtime reads them: matrices in panels, and vectors in `f32`.
+//! A model in floating point: matrices in panels, and vectors in `f32`.
 
 use half::bf16;
-use regard::{Embedding, Linear, Pairing};
+use regard::{Embedding, Linear, Pairing, Rotary};
 
 use super::Floats;
+use super::source::{self, Content, Parts, Table};
 use crate::weights::{Layer, Tokens};
-use crate::{Error, Model};
+use crate::{Activation, Error, Model};
 
 /// Columns of a panel.
 const LANES: usize = 16;
 
-/// All tensors, one after another.
+/// All tensors, one after another, and where each is.
 #[derive(Debug, Default)]
 pub(super) struct Tensors {
     /// Matrices, in panels.
     matrices: Vec<f32>,
     /// Biases, norms and tables.
     vectors: Vec<f32>,
-    pub(super) tokens: Matrix,
-    pub(super) positions: Option<Vector>,
-    pub(super) layers: Vec<LayerTensors>,
-    pub(super) norm: Option<NormTensors>,
-    pub(super) head: LinearTensors,
-    pub(super) rotary: Option<RotaryTensors>,
-}
-
-/// A matrix \[inputs, outputs\] among the matrices.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Matrix {
-    pub(super) start: usize,
-    pub(super) inputs: usize,
-    pub(super) outputs: usize,
-}
-
-/// A vector among the vectors.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Vector {
-    pub(super) start: usize,
-    pub(super) len: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LinearTensors {
-    pub(super) weight: Matrix,
-    pub(super) bias: Option<Vector>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct NormTensors {
-    pub(super) gamma: Vector,
-    pub(super) beta: Option<Vector>,
-    pub(super) epsilon: f32,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LayerTensors {
-    pub(super) attention_norm: NormTensors,
-    /// Queries, keys, values, output.
-    pub(super) attention: [LinearTensors; 4],
-    pub(super) feed_forward_norm: NormTensors,
-    pub(super) gate: Option<LinearTensors>,
-    pub(super) up: LinearTensors,
-    pub(super) down: LinearTensors,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RotaryTensors {
-    pub(super) features: usize,
-    pub(super) cos: Vector,
-    pub(super) sin: Vector,
+    parts: Parts,
 }
 
 impl Tensors {
     /// The tensors of a model that [`check`](super::check::model) accepts.
     pub(super) fn of(model: &Model, context: usize) -> Result<Self, Error> {
         let (weights, description) = (model.weights(), model.description());
-        let width = description.width;
+        let (width, block) = (description.width, &description.stack.block);
         let mut all = Self::default();
         let none = || Error::Input("the model has no head".into());
-        all.head = all.linear(weights.head.as_ref().ok_or_else(none)?)?;
-        all.tokens = match &weights.tokens {
+        let head_layer = weights.head.as_ref().ok_or_else(none)?;
+        let head = all.linear(head_layer)?;
+        let tokens = match &weights.tokens {
             Tokens::Rows(table) => all.matrix(&table.to_f32(), width, description.vocabulary),
-            // The head has the same matrix.
-            Tokens::Tied(_) | Tokens::Patches(_) => all.head.weight,
+            // The head has the same matrix, and is the first.
+            Tokens::Tied(_) | Tokens::Patches(_) => {
+                format!("matrix(0, {}, {})", head_layer.inputs(), head_layer.outputs())
+            }
         };
-        if let (Some(table), Some(positions)) =
-            (&weights.positions, description.embedding.positions)
+        let mut positions = "&[]".to_owned();
+        if let (Some(table), Some(learned)) = (&weights.positions, description.embedding.positions)
         {
             let mut rows = vec![0.0; context * width];
-            table.widen(positions.first, &mut rows);
-            all.positions = Some(all.vector(&rows));
+            table.widen(learned.first, &mut rows);
+            positions = all.vector(&rows);
         }
-        for layer in &weights.stack.layers {
-            let layer = all.layer(layer)?;
-            all.layers.push(layer);
+        let mut layers = String::new();
+        for (index, layer) in weights.stack.layers.iter().enumerate() {
+            layers += &all.layer(layer, block.scale_in(index), block.activation)?;
         }
-        all.norm = weights.stack.norm.as_ref().map(|norm| all.norm(norm));
-        all.rotary = all.rotary(model, context)?;
+        let norm = weights.stack.norm.as_ref();
+        let norm = norm.map_or_else(|| "Norm::Identity".into(), |norm| all.norm(norm));
+        let rotary = rotary(model, context, "regard_embed::Rotary", |angles| all.vector(angles))?;
+        let tokens = format!("Embedding {{ tokens: {tokens}, positions: {positions} }}");
+        all.parts = Parts { tokens, layers, norm, head, rotary };
         Ok(all)
     }
 
-    fn layer(&mut self, layer: &Layer) -> Result<LayerTensors, Error> {
+    fn layer(
+        &mut self,
+        layer: &Layer,
+        scale: f32,
+        activation: Activation,
+    ) -> Result<String, Error> {
+        let activation = match activation {
+            Activation::Relu => "relu",
+            Activation::Gelu => "gelu",
+            Activation::GeluTanh => "gelu_tanh",
+            Activation::Silu => "silu",
+            // embed::check refuses these.
+            _ => "",
+        };
         let attention = &layer.attention;
-        Ok(LayerTensors {
-            attention_norm: self.norm(&layer.norm_1),
-            attention: [
-                self.linear(&attention.q)?,
-                self.linear(&attention.k)?,
-                self.linear(&attention.v)?,
-                self.linear(&attention.out)?,
-            ],
-            feed_forward_norm: self.norm(&layer.norm_2),
-            gate: layer.gate.as_ref().map(|gate| self.linear(gate)).transpose()?,
-            up: self.linear(&layer.up)?,
-            down: self.linear(&layer.down)?,
-        })
+        Ok(source::layer([
+            ("attention_norm", self.norm(&layer.norm_1)),
+            ("query", self.linear(&attention.q)?),
+            ("key", self.linear(&attention.k)?),
+            ("value", self.linear(&attention.v)?),
+            ("attention", format!("{scale:?}")),
+            ("output", self.linear(&attention.out)?),
+            ("feed_forward_norm", self.norm(&layer.norm_2)),
+            (
+                "gate",
+                source::option(layer.gate.as_ref().map(|gate| self.linear(gate)).transpose()?),
+            ),
+            ("up", self.linear(&layer.up)?),
+            ("activation", format!("regard_embed::{activation}")),
+            ("down", self.linear(&layer.down)?),
+        ]))
     }
 
-    fn linear(&mut self, layer: &Linear) -> Result<LinearTensors, Error> {
-        let rows = rows(layer)?;
-        Ok(LinearTensors {
-            weight: self.matrix(&rows, layer.inputs(), layer.outputs()),
-            bias: layer.bias().map(|bias| self.vector(bias)),
-        })
+    fn linear(&mut self, layer: &Linear) -> Result<String, Error> {
+        let weight = self.matrix(&rows(layer)?, layer.inputs(), layer.outputs());
+        let bias = source::option(layer.bias().map(|bias| self.vector(bias)));
+        Ok(format!("Linear {{ weight: {weight}, bias: {bias} }}"))
     }
 
-    fn norm(&mut self, norm: &regard::Norm) -> NormTensors {
-        NormTensors {
-            gamma: self.vector(norm.gamma()),
-            beta: norm.beta().map(|beta| self.vector(beta)),
-            epsilon: norm.epsilon(),
+    fn norm(&mut self, norm: &regard::Norm) -> String {
+        let (gamma, epsilon) = (self.vector(norm.gamma()), norm.epsilon());
+        match norm.beta().map(|beta| self.vector(beta)) {
+            Some(beta) => {
+                format!("Norm::Layer {{ gamma: {gamma}, beta: {beta}, epsilon: {epsilon:?} }}")
+            }
+            None => format!("Norm::Rms {{ gamma: {gamma}, epsilon: {epsilon:?} }}"),
         }
     }
 
     /// Adds a matrix that is given by its columns, `rows` \[outputs, inputs\].
-    fn matrix(&mut self, rows: &[f32], inputs: usize, outputs: usize) -> Matrix {
+    fn matrix(&mut self, rows: &[f32], inputs: usize, outputs: usize) -> String {
         let start = self.matrices.len();
         for (panel, t) in
             (0..outputs.div_ceil(LANES)).flat_map(|p| (0..inputs).map(move |t| (p, t)))
@@ -142,21 +114,13 @@ impl Tensors {
             let lane = |lane| rows.get((panel * LANES + lane) * inputs + t).copied();
             self.matrices.extend((0..LANES).map(|i| lane(i).unwrap_or(0.0)));
         }
-        Matrix { start, inputs, outputs }
+        format!("matrix({start}, {inputs}, {outputs})")
     }
 
-    fn vector(&mut self, numbers: &[f32]) -> Vector {
+    fn vector(&mut self, numbers: &[f32]) -> String {
         let start = self.vectors.len();
         self.vectors.extend(numbers);
-        Vector { start, len: numbers.len() }
-    }
-
-    fn rotary(&mut self, model: &Model, context: usize) -> Result<Option<RotaryTensors>, Error> {
-        let Some(Angles { features, cos, sin }) = Angles::of(model, context)? else {
-            return Ok(None);
-        };
-        let (cos, sin) = (self.vector(&cos), self.vector(&sin));
-        Ok(Some(RotaryTensors { features, cos, sin }))
+        format!("vector({start}, {})", numbers.len())
     }
 
     /// Whether every weight of a matrix is a bfloat16 number.
@@ -173,19 +137,46 @@ impl Tensors {
         self.matrices.len() * weight + self.vectors.len() * size_of::<f32>()
     }
 
-    /// (elements, bytes) of the matrices.
-    pub(super) fn matrices(&self, stored: Floats) -> (usize, Vec<u8>) {
+    /// The constants and the model of a crate.
+    pub(super) fn content(self, stored: Floats) -> Content {
         let numbers = self.matrices.iter();
-        let bytes = match stored {
-            Floats::F32 => numbers.flat_map(|x| x.to_le_bytes()).collect(),
-            Floats::Bf16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
+        let (matrix, number, bytes): (_, _, Vec<u8>) = match stored {
+            Floats::F32 => ("F32", "f32", numbers.flat_map(|x| x.to_le_bytes()).collect()),
+            Floats::Bf16 => {
+                let bytes = numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect();
+                ("Bf16", "u16", bytes)
+            }
         };
-        (self.matrices.len(), bytes)
-    }
+        let vectors = self.vectors.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let functions = format!(
+            "\
+/// The matrix [inputs, outputs] whose panels begin at `start`.
+const fn matrix(start: usize, inputs: usize, outputs: usize) -> {matrix} {{
+    let len = outputs.div_ceil(16) * 16 * inputs;
+    {matrix}::new(part(&MATRICES.0, start, len), inputs, outputs)
+}}
 
-    /// (elements, bytes) of the vectors.
-    pub(super) fn vectors(&self) -> (usize, Vec<u8>) {
-        (self.vectors.len(), self.vectors.iter().flat_map(|x| x.to_le_bytes()).collect())
+const fn vector(start: usize, len: usize) -> &'static [f32] {{
+    part(&VECTORS, start, len)
+}}
+"
+        );
+        let (imports, numbers) = match stored {
+            Floats::F32 => (
+                "Aligned, Decoder, Embedding, Error, F32, Floats, Layer, Linear, Model, Norm, Shape, part",
+                "Floats<F32>",
+            ),
+            Floats::Bf16 => (
+                "Aligned, Bf16, Decoder, Embedding, Error, Floats, Layer, Linear, Model, Norm, Shape, part",
+                "Floats<Bf16>",
+            ),
+        };
+        let tables = vec![
+            Table::new("MATRICES", "src/matrices.bin", number, true, bytes),
+            Table::new("VECTORS", "src/vectors.bin", "f32", false, vectors),
+        ];
+        let (numbers, logit) = ((numbers, "regard_embed"), ("f32", "1.0"));
+        Content { imports, numbers, logit, tables, functions, parts: self.parts }
     }
 }
 
@@ -196,30 +187,24 @@ pub(super) fn rows(layer: &Linear) -> Result<Vec<f32>, Error> {
     Ok(Embedding::tied_to(layer).forward(&outputs)?.into_vec())
 }
 
-/// The table of rotary positions.
-pub(super) struct Angles {
-    /// The features of a head that turn.
-    pub(super) features: usize,
-    /// \[context, features / 2\]
-    pub(super) cos: Vec<f32>,
-    /// \[context, features / 2\]
-    pub(super) sin: Vec<f32>,
-}
-
-impl Angles {
-    /// The table of a model, if its positions are rotary.
-    pub(super) fn of(model: &Model, context: usize) -> Result<Option<Self>, Error> {
-        let Some(rotary) = &model.description().stack.block.rotary else { return Ok(None) };
-        let frequencies = rotary.frequencies(context, model.weights().divisors.as_deref())?;
-        let table = regard::Rotary::with_frequencies(&frequencies, context, Pairing::HalfSplit)?;
-        let (features, pairs) = (rotary.features, rotary.features / 2);
-        // What becomes of the pairs (1, 0).
-        let mut turned = [vec![1.0; pairs], vec![0.0; pairs]].concat().repeat(context);
-        table.rotate(&mut turned, [1, context, 1, features], 0)?;
-        let half = |first: usize| -> Vec<f32> {
-            let rows = turned.chunks_exact(features.max(1));
-            rows.flat_map(|row| row[first..first + pairs].iter().copied()).collect()
-        };
-        Ok(Some(Self { features, cos: half(0), sin: half(pairs) }))
-    }
+/// The rotary positions of a model, if it has them. `table` adds the cosines, and then the sines, \[context, features / 2\].
+pub(super) fn rotary(
+    model: &Model,
+    context: usize,
+    name: &str,
+    mut table: impl FnMut(&[f32]) -> String,
+) -> Result<String, Error> {
+    let Some(rotary) = &model.description().stack.block.rotary else { return Ok("None".into()) };
+    let frequencies = rotary.frequencies(context, model.weights().divisors.as_deref())?;
+    let angles = Rotary::with_frequencies(&frequencies, context, Pairing::HalfSplit)?;
+    let (features, pairs) = (rotary.features, rotary.features / 2);
+    // What becomes of the pairs (1, 0).
+    let mut turned = [vec![1.0; pairs], vec![0.0; pairs]].concat().repeat(context);
+    angles.rotate(&mut turned, [1, context, 1, features], 0)?;
+    let half = |first: usize| -> Vec<f32> {
+        let rows = turned.chunks_exact(features.max(1));
+        rows.flat_map(|row| row[first..first + pairs].iter().copied()).collect()
+    };
+    let (cos, sin) = (table(&half(0)), table(&half(pairs)));
+    Ok(format!("Some({name} {{ features: {features}, cos: {cos}, sin: {sin} }})"))
 }

@@ -7,14 +7,13 @@
 //! mantissa ← input's scale · row's scale / unit of the output, in fixed point
 //! ```
 
-use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
 use rand_mt::Mt;
 use regard::Linear;
 
-use super::float::{Angles, rows};
-use super::source::Content;
+use super::float::{rotary, rows};
+use super::source::{self, Content, Parts, Table};
 use crate::weights::{Layer, Tokens};
 use crate::{Activation, Error, Input, Model, NormKind, Sampler};
 
@@ -104,55 +103,42 @@ pub(super) fn content(model: &Model, context: usize) -> Result<Content, Error> {
     }
     let norm = weights.stack.norm.as_ref().ok_or_else(none)?;
     let norm = all.norm(norm, last, unit);
-    let rotary = all.rotary(model, context)?;
-    let files = vec![
-        ("src/bytes.bin", all.bytes.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>()),
-        ("src/words.bin", all.words.iter().flat_map(|x| x.to_le_bytes()).collect()),
-        ("src/angles.bin", all.angles.iter().flat_map(|x| x.to_le_bytes()).collect()),
-    ];
-    let (bytes, words, angles) = (all.bytes.len(), all.words.len(), all.angles.len());
-    let source = format!(
-        "\
-#[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
-static BYTES: Aligned<[i8; {bytes}]> = Aligned(regard_embed::i8s(include_bytes!(\"bytes.bin\")));
-#[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
-static WORDS: [i32; {words}] = regard_embed::i32s(include_bytes!(\"words.bin\"));
-#[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
-static ANGLES: [i16; {angles}] = regard_embed::i16s(include_bytes!(\"angles.bin\"));
-
-const fn bytes(start: usize, len: usize) -> &'static [i8] {{
+    let rotary = rotary(model, context, "regard_embed::int8::Rotary", |angles| {
+        let start = all.angles.len();
+        all.angles.extend(angles.iter().map(|x| (x * 16384.0).round() as i16));
+        format!("part(&ANGLES, {start}, {})", angles.len())
+    })?;
+    let bytes = all.bytes.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let words = all.words.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let angles = all.angles.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let functions = "\
+const fn bytes(start: usize, len: usize) -> &'static [i8] {
     part(&BYTES.0, start, len)
-}}
+}
 
-const fn words(start: usize, len: usize) -> &'static [i32] {{
+const fn words(start: usize, len: usize) -> &'static [i32] {
     part(&WORDS, start, len)
-}}
+}
 
 /// The attention of a head with these scales.
-const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) -> Attention<'static> {{
-    match Attention::new(Scales {{ query, key, value, output }}, scale, Temperature::ONE) {{
+const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) -> Attention<'static> {
+    match Attention::new(Scales { query, key, value, output }, scale, Temperature::ONE) {
         Ok(attention) => attention,
         Err(_) => panic!(\"a scale is out of its range\"),
-    }}
-}}
-
-static MODEL: Decoder<Integers> = Decoder {{
-    tokens: {tokens},
-    layers: &[
-{layers}    ],
-    norm: {norm},
-    head: {head_text},
-    rotary: {rotary},
-}};
-"
-    );
+    }
+}
+";
     Ok(Content {
         imports: "Aligned, Decoder, Error, Layer, Model, Shape, Temperature, int8::{Attention, Embedding, Integers, Linear, Norm, Scales}, part",
         numbers: ("Integers", "regard_embed::int8"),
         logit: ("i32", "1.0 / 65536.0"),
-        sizes: "size_of_val(&BYTES.0) + size_of_val(&WORDS) + size_of_val(&ANGLES)",
-        source,
-        files,
+        tables: vec![
+            Table::new("BYTES", "src/bytes.bin", "i8", true, bytes),
+            Table::new("WORDS", "src/words.bin", "i32", false, words),
+            Table::new("ANGLES", "src/angles.bin", "i16", false, angles),
+        ],
+        functions: functions.to_owned(),
+        parts: Parts { tokens, layers, norm, head: head_text, rotary },
     })
 }
 
@@ -260,35 +246,34 @@ impl Constants {
         let (normed, normed_2, hidden) =
             (at("ln1.hook_normalized"), at("ln2.hook_normalized"), at("mlp.hook_post"));
         let attention = &layer.attention;
-        let mut text = String::new();
-        let mut field = |name: &str, value: &str| {
-            let _ = writeln!(text, "            {name}: {value},");
-        };
-        field("attention_norm", &self.norm(&layer.norm_1, normed, unit));
-        field("query", &self.linear(&attention.q, normed, query / FINER)?);
-        field("key", &self.linear(&attention.k, normed, key / FINER)?);
-        field("value", &self.linear(&attention.v, normed, value)?);
-        let scales = [query, key, value, output].map(|x| format!("{:?}", x as f32)).join(", ");
-        field("attention", &format!("attention({scales}, {scale:?})"));
-        field("output", &self.linear(&attention.out, output, unit)?);
-        field("feed_forward_norm", &self.norm(&layer.norm_2, normed_2, unit));
-        let gate = match &layer.gate {
-            Some(gate) => format!("Some({})", self.linear(gate, normed_2, hidden_unit)?),
-            None => "None".into(),
-        };
-        field("gate", &gate);
-        field("up", &self.linear(&layer.up, normed_2, hidden_unit)?);
         let function = if activation == Activation::Silu { "silu" } else { "relu" };
         let (mantissas, exponent) = fixed(&[hidden_unit / hidden]);
         let hidden_scale = format!("({}, {exponent})", mantissas[0]);
-        field(
-            "activation",
-            &format!(
-                "regard_embed::int8::Activation {{ function: regard_embed::int8::{function}, hidden: {hidden_scale} }}"
+        let scales = [query, key, value, output].map(|x| format!("{:?}", x as f32)).join(", ");
+        Ok(source::layer([
+            ("attention_norm", self.norm(&layer.norm_1, normed, unit)),
+            ("query", self.linear(&attention.q, normed, query / FINER)?),
+            ("key", self.linear(&attention.k, normed, key / FINER)?),
+            ("value", self.linear(&attention.v, normed, value)?),
+            ("attention", format!("attention({scales}, {scale:?})")),
+            ("output", self.linear(&attention.out, output, unit)?),
+            ("feed_forward_norm", self.norm(&layer.norm_2, normed_2, unit)),
+            (
+                "gate",
+                source::option(match &layer.gate {
+                    Some(gate) => Some(self.linear(gate, normed_2, hidden_unit)?),
+                    None => None,
+                }),
             ),
-        );
-        field("down", &self.linear(&layer.down, hidden, unit)?);
-        Ok(format!("        Layer {{\n{text}        }},\n"))
+            ("up", self.linear(&layer.up, normed_2, hidden_unit)?),
+            (
+                "activation",
+                format!(
+                    "regard_embed::int8::Activation {{ function: regard_embed::int8::{function}, hidden: {hidden_scale} }}"
+                ),
+            ),
+            ("down", self.linear(&layer.down, hidden, unit)?),
+        ]))
     }
 
     /// A linear layer from inputs of a scale to outputs of a unit.
@@ -333,20 +318,6 @@ impl Constants {
         let (mantissas, epsilon) =
             (self.words(&mantissas), (f64::from(norm.epsilon()) / (unit * unit)).round() as u64);
         format!("Norm {{ mantissas: {mantissas}, exponent: {exponent}, epsilon: {epsilon} }}")
-    }
-
-    fn rotary(&mut self, model: &Model, context: usize) -> Result<String, Error> {
-        let Some(Angles { features, cos, sin }) = Angles::of(model, context)? else {
-            return Ok("None".into());
-        };
-        let [cos, sin] = [cos, sin].map(|angles| {
-            let start = self.angles.len();
-            self.angles.extend(angles.iter().map(|x| (x * 16384.0).round() as i16));
-            format!("part(&ANGLES, {start}, {})", angles.len())
-        });
-        Ok(format!(
-            "Some(regard_embed::int8::Rotary {{ features: {features}, cos: {cos}, sin: {sin} }})"
-        ))
     }
 
     /// Adds rows of 8-bit integers, and gives the scale of each.

@@ -108,11 +108,11 @@ impl Model {
         let words = text.as_ref().map_or(0, |(_, bytes)| *bytes);
         fit::check(self, &tensors, words, stored, options)?;
         let content = match stored {
-            Stored::F32 => source::float(self, &tensors, Floats::F32),
-            Stored::Bf16 => source::float(self, &tensors, Floats::Bf16),
+            Stored::F32 => tensors.content(Floats::F32),
+            Stored::Bf16 => tensors.content(Floats::Bf16),
             Stored::Int8 => int8::content(self, options.context)?,
         };
-        let flash = words + content.files.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        let flash = words + content.tables.iter().map(|table| table.bytes.len()).sum::<usize>();
         let ram = fit::state_bytes(self, stored, options.context);
         let files = source::files(self, content, text, options, [flash, ram]);
         Ok(Embedded { files, stored, flash, ram, no_text })

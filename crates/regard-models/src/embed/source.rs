@@ -2,9 +2,8 @@
 
 use core::fmt::Write as _;
 
-use super::float::{LayerTensors, LinearTensors, Matrix, NormTensors, Tensors, Vector};
-use super::{Floats, Options, fit};
-use crate::{Activation, Model};
+use super::{Options, fit};
+use crate::Model;
 
 /// What distinguishes the crate of one kind of numbers from that of another.
 #[derive(Debug)]
@@ -15,12 +14,76 @@ pub(super) struct Content {
     pub(super) numbers: (&'static str, &'static str),
     /// The type of a logit, and one unit of it.
     pub(super) logit: (&'static str, &'static str),
-    /// The bytes of all constants, as an expression.
-    pub(super) sizes: &'static str,
-    /// The constants and the model.
-    pub(super) source: String,
-    /// The files of the constants.
-    pub(super) files: Vec<(&'static str, Vec<u8>)>,
+    pub(super) tables: Vec<Table>,
+    /// The functions that the parts of the model call.
+    pub(super) functions: String,
+    pub(super) parts: Parts,
+}
+
+/// A constant that a file holds.
+#[derive(Debug)]
+pub(super) struct Table {
+    name: &'static str,
+    /// The type with the place of the numbers, and how they are read.
+    kind: String,
+    value: String,
+    is_aligned: bool,
+    file: &'static str,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Table {
+    /// A table of numbers of this type, in a file of the folder `src`.
+    pub(super) fn new(
+        name: &'static str,
+        file: &'static str,
+        number: &str,
+        is_aligned: bool,
+        bytes: Vec<u8>,
+    ) -> Self {
+        let size = number.trim_start_matches(char::is_alphabetic).parse().unwrap_or(8);
+        let count = 8 * bytes.len() / size;
+        let included = file.trim_start_matches("src/");
+        let mut kind = format!("[{number}; {count}]");
+        let mut value = format!("regard_embed::{number}s(include_bytes!({included:?}))");
+        if is_aligned {
+            (kind, value) = (format!("Aligned<{kind}>"), format!("Aligned({value})"));
+        }
+        Self { name, kind, value, is_aligned, file, bytes }
+    }
+
+    fn source(&self) -> String {
+        let Self { name, kind, value, .. } = self;
+        format!(
+            "#[allow(long_running_const_eval, reason = \"the compiler reads the file\")]\nstatic {name}: {kind} = {value};\n"
+        )
+    }
+
+    /// The bytes of the table, as an expression.
+    fn size(&self) -> String {
+        format!("size_of_val(&{}{})", self.name, if self.is_aligned { ".0" } else { "" })
+    }
+}
+
+/// The fields of the model, as expressions.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) tokens: String,
+    pub(super) layers: String,
+    pub(super) norm: String,
+    pub(super) head: String,
+    pub(super) rotary: String,
+}
+
+/// A layer with these fields.
+pub(super) fn layer(fields: [(&str, String); 11]) -> String {
+    let fields = fields.map(|(name, value)| format!("            {name}: {value},\n"));
+    format!("        Layer {{\n{}        }},\n", fields.concat())
+}
+
+/// An expression that may be missing.
+pub(super) fn option(value: Option<String>) -> String {
+    value.map_or_else(|| "None".into(), |value| format!("Some({value})"))
 }
 
 /// The files with their paths in the crate's folder.
@@ -45,7 +108,7 @@ pub(super) fn files(
         }
         files.push(("src/text.rs", text.into_bytes()));
     }
-    files.extend(content.files);
+    files.extend(content.tables.into_iter().map(|table| (table.file, table.bytes)));
     files
 }
 
@@ -127,8 +190,15 @@ pub static LABELS: [&str; CLASSES] = [
 fn source(model: &Model, content: &Content, words: usize, context: usize, flash: usize) -> String {
     let (shape, vocabulary) = (fit::shape(model, context), model.description().vocabulary);
     let Content {
-        imports, numbers: (numbers, module), logit: (logit, unit), sizes, source, ..
+        imports,
+        numbers: (numbers, module),
+        logit: (logit, unit),
+        tables,
+        functions,
+        parts: Parts { tokens, layers, norm, head, rotary },
     } = content;
+    let sizes = tables.iter().map(Table::size).collect::<Vec<_>>().join(" + ");
+    let tables: String = tables.iter().map(Table::source).collect();
     let (classes, outputs, of) = outputs(model);
     let words = if words > 0 { format!(" + {words}") } else { String::new() };
     format!(
@@ -176,138 +246,16 @@ pub fn next(state: &mut State, token: usize) -> Result<&[{logit}; {outputs}], Er
     state.next(token)
 }}
 
-{source}"
-    )
-}
-
-/// The constants and the model of a crate in floating point.
-pub(super) fn float(model: &Model, tensors: &Tensors, stored: Floats) -> Content {
-    let block = &model.description().stack.block;
-    let (count, matrices) = tensors.matrices(stored);
-    let (vectors_count, vectors) = tensors.vectors();
-    let (matrix, number, read) = match stored {
-        Floats::F32 => ("F32", "f32", "f32s"),
-        Floats::Bf16 => ("Bf16", "u16", "u16s"),
-    };
-    let activation = match block.activation {
-        Activation::Relu => "relu",
-        Activation::Gelu => "gelu",
-        Activation::GeluTanh => "gelu_tanh",
-        Activation::Silu => "silu",
-        // embed::check refuses these.
-        _ => "",
-    };
-    let mut layers = String::new();
-    for (index, layer) in tensors.layers.iter().enumerate() {
-        layers += &of_layer(layer, block.scale_in(index), activation);
-    }
-    let positions = tensors.positions.map_or_else(|| "&[]".into(), vector);
-    let final_norm = tensors.norm.as_ref().map_or_else(|| "Norm::Identity".into(), norm);
-    let rotary = tensors.rotary.as_ref().map_or_else(
-        || "None".into(),
-        |r| {
-            let (features, cos, sin) = (r.features, vector(r.cos), vector(r.sin));
-            some(&format!(
-                "regard_embed::Rotary {{ features: {features}, cos: {cos}, sin: {sin} }}"
-            ))
-        },
-    );
-    let (tokens, head) = (of_matrix(tensors.tokens), linear(&tensors.head));
-    let source = format!(
-        "\
-#[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
-static MATRICES: Aligned<[{number}; {count}]> = Aligned(regard_embed::{read}(include_bytes!(\"matrices.bin\")));
-#[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
-static VECTORS: [f32; {vectors_count}] = regard_embed::f32s(include_bytes!(\"vectors.bin\"));
-
-/// The matrix [inputs, outputs] whose panels begin at `start`.
-const fn matrix(start: usize, inputs: usize, outputs: usize) -> {matrix} {{
-    let len = outputs.div_ceil(16) * 16 * inputs;
-    {matrix}::new(part(&MATRICES.0, start, len), inputs, outputs)
-}}
-
-const fn vector(start: usize, len: usize) -> &'static [f32] {{
-    part(&VECTORS, start, len)
-}}
-
-static MODEL: Decoder<Floats<{matrix}>> = Decoder {{
-    tokens: Embedding {{ tokens: {tokens}, positions: {positions} }},
+{tables}
+{functions}
+static MODEL: Decoder<{numbers}> = Decoder {{
+    tokens: {tokens},
     layers: &[
 {layers}    ],
-    norm: {final_norm},
+    norm: {norm},
     head: {head},
     rotary: {rotary},
 }};
 "
-    );
-    Content {
-        imports: match stored {
-            Floats::F32 => {
-                "Aligned, Decoder, Embedding, Error, F32, Floats, Layer, Linear, Model, Norm, Shape, part"
-            }
-            Floats::Bf16 => {
-                "Aligned, Bf16, Decoder, Embedding, Error, Floats, Layer, Linear, Model, Norm, Shape, part"
-            }
-        },
-        numbers: match stored {
-            Floats::F32 => ("Floats<F32>", "regard_embed"),
-            Floats::Bf16 => ("Floats<Bf16>", "regard_embed"),
-        },
-        logit: ("f32", "1.0"),
-        sizes: "size_of_val(&MATRICES.0) + size_of_val(&VECTORS)",
-        source,
-        files: vec![("src/matrices.bin", matrices), ("src/vectors.bin", vectors)],
-    }
-}
-
-fn of_layer(layer: &LayerTensors, scale: f32, activation: &str) -> String {
-    let [query, key, value, output] = layer.attention.each_ref().map(linear);
-    let (attention_norm, feed_forward_norm) =
-        (norm(&layer.attention_norm), norm(&layer.feed_forward_norm));
-    let gate = layer.gate.as_ref().map_or_else(|| "None".into(), |gate| some(&linear(gate)));
-    let (up, down) = (linear(&layer.up), linear(&layer.down));
-    format!(
-        "        Layer {{
-            attention_norm: {attention_norm},
-            query: {query},
-            key: {key},
-            value: {value},
-            attention: {scale:?},
-            output: {output},
-            feed_forward_norm: {feed_forward_norm},
-            gate: {gate},
-            up: {up},
-            activation: regard_embed::{activation},
-            down: {down},
-        }},
-"
     )
-}
-
-fn of_matrix(Matrix { start, inputs, outputs }: Matrix) -> String {
-    format!("matrix({start}, {inputs}, {outputs})")
-}
-
-fn vector(Vector { start, len }: Vector) -> String {
-    format!("vector({start}, {len})")
-}
-
-fn linear(layer: &LinearTensors) -> String {
-    let bias = layer.bias.map_or_else(|| "None".into(), |bias| some(&vector(bias)));
-    format!("Linear {{ weight: {}, bias: {bias} }}", of_matrix(layer.weight))
-}
-
-fn norm(norm: &NormTensors) -> String {
-    let (gamma, epsilon) = (vector(norm.gamma), norm.epsilon);
-    match norm.beta {
-        Some(beta) => {
-            let beta = vector(beta);
-            format!("Norm::Layer {{ gamma: {gamma}, beta: {beta}, epsilon: {epsilon:?} }}")
-        }
-        None => format!("Norm::Rms {{ gamma: {gamma}, epsilon: {epsilon:?} }}"),
-    }
-}
-
-fn some(value: &str) -> String {
-    format!("Some({value})")
 }

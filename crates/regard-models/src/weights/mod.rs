@@ -14,7 +14,7 @@ use self::names::{AttentionNames, LayerNames, Layout, Names};
 use crate::read::Settings;
 use crate::{
     Block, Checkpoint, Description, Error, Frequencies, Head, NormKind, NormSettings, Placement,
-    RotarySettings, Tensor,
+    Stack, Tensor,
 };
 
 /// All weights of a model.
@@ -101,8 +101,8 @@ impl Weights {
 /// Reads weights by their names, and notes which it has read.
 struct Loader<'a> {
     checkpoint: &'a Checkpoint,
-    prefix: &'static str,
-    layout: Layout,
+    description: &'a Description,
+    names: Names,
     used: RefCell<BTreeSet<String>>,
 }
 
@@ -118,88 +118,60 @@ impl Weights {
             let family = &description.family;
             Error::file(checkpoint.path(), format!("the family {family:?} is not known"))
         })?;
-        let used = RefCell::default();
-        let loader = Loader { checkpoint, prefix: names.prefix, layout: names.layout, used };
-        loader.weights(&names, description)
+        Loader { checkpoint, description, names, used: RefCell::default() }.weights()
     }
 }
 
 impl Loader<'_> {
-    fn weights(&self, names: &Names, description: &Description) -> Result<Weights, Error> {
-        let Description { width, embedding, stack, .. } = description;
-        let width = *width;
-        let norm = |name: &str, norm: Option<NormSettings>| {
-            norm.map(|norm| self.norm(name, norm, width)).transpose()
-        };
+    fn weights(&self) -> Result<Weights, Error> {
+        let Description { width, embedding, stack, .. } = self.description;
+        let (width, names) = (*width, &self.names);
         let (tokens, types) = if let Some(patches) = &embedding.patches {
-            let weight = self.tensor(names.tokens, "weight")?;
+            let name = self.full(names.tokens);
             let shape = [width, patches.channels, patches.side, patches.side];
-            self.check(names.tokens, "weight", &weight, &shape)?;
-            let weight = weight.reshaped(vec![width, patches.numbers()]);
-            let bias = self.bias(names.tokens, width)?;
-            let class = self.plain_table(names.types, &[1, 1, width])?;
-            let patches = self.layer(names.tokens, Stored::new(weight, false, bias))?;
+            let weight = self.table(&name, &shape)?.reshaped(vec![width, patches.numbers()]);
+            let bias = self.bias(&name, width)?;
+            let class = self.plain_table(&self.full(names.types), &[1, 1, width])?;
+            let patches = self.layer(&name, Stored::new(weight, false, bias))?;
             (Tokens::Patches(patches), Some(class))
         } else {
-            let (table, tied) = self.tokens(names, description)?;
-            let tokens = if tied {
-                let head = self.layer(names.tokens, Stored::new(table, false, None))?;
-                Tokens::Tied(Table::tied_to(&head))
-            } else {
-                Tokens::Rows(table)
-            };
             let types = match embedding.types {
                 0 => None,
-                types => Some(self.table(names.types, &[types, width])?),
+                types => Some(self.table(&self.full(names.types), &[types, width])?),
             };
-            (tokens, types)
+            (self.tokens()?, types)
         };
+        let name = self.full(names.positions);
         let positions = match (embedding.positions, embedding.patches) {
-            (Some(positions), None) => {
-                Some(self.table(names.positions, &[positions.count, width])?)
-            }
+            (Some(positions), None) => Some(self.table(&name, &[positions.count, width])?),
             (Some(positions), Some(_)) => {
-                Some(self.plain_table(names.positions, &[1, positions.count, width])?)
+                Some(self.plain_table(&name, &[1, positions.count, width])?)
             }
             (None, _) => None,
         };
-        let encoder = description.encoder.as_ref();
-        let encoder = encoder.map(|encoder| {
-            Ok::<_, Error>(StackWeights {
-                layers: self.layers(
-                    &names.encoder,
-                    &encoder.block,
-                    encoder.layers(),
-                    width,
-                    false,
-                )?,
-                norm: norm(names.encoder_norm, encoder.final_norm)?,
-                relative: self.relative(names.encoder.relative, &encoder.block)?,
-            })
-        });
+        let encoder = self.description.encoder.as_ref();
+        let encoder =
+            encoder.map(|encoder| self.stack(&names.encoder, names.encoder_norm, encoder));
         let weights = Weights {
             encoder: encoder.transpose()?,
-            stack: StackWeights {
-                layers: self.layers(
-                    &names.layer,
-                    &stack.block,
-                    stack.layers(),
-                    width,
-                    stack.cross,
-                )?,
-                norm: norm(names.norm, stack.final_norm)?,
-                relative: self.relative(names.layer.relative, &stack.block)?,
+            stack: self.stack(&names.layer, names.norm, stack)?,
+            embedding_norm: self.optional_norm(names.embedding_norm, embedding.norm)?,
+            transform: match self.description.head {
+                Head::Tokens { transform: Some((_, norm)), .. } => {
+                    let (linear, name) = names.transform;
+                    let linear = self.linear(linear, [width, width], true)?;
+                    Some((linear, self.norm(name, norm, width)?))
+                }
+                _ => None,
             },
-            embedding_norm: norm(names.embedding_norm, embedding.norm)?,
-            transform: self.transform(names, description)?,
-            pooler: match description.head {
+            pooler: match self.description.head {
                 Head::Classes { pooler: Some(_), .. } => {
                     Some(self.linear(names.classes.0, [width, width], true)?)
                 }
                 _ => None,
             },
-            head: self.head(names, description, &tokens)?,
-            divisors: self.divisors(description)?,
+            head: self.head(&tokens)?,
+            divisors: self.divisors()?,
             tokens,
             positions,
             types,
@@ -210,52 +182,46 @@ impl Loader<'_> {
         Ok(Weights { unused: unused.map(str::to_owned).collect(), ..weights })
     }
 
-    /// The tokens' matrix, and whether the head has the same. A file may have the matrix under the head's name alone; a head in the
-    /// file that has other numbers is the model's, as in transformers.
-    fn tokens(&self, names: &Names, description: &Description) -> Result<(Tensor, bool), Error> {
-        let shape = [description.vocabulary, description.width];
+    /// The name of an embedding, of a layer's tensor or of a final norm, as a model with a head has it.
+    fn full(&self, name: &str) -> String {
+        format!("{}{name}", self.names.prefix)
+    }
+
+    /// The tokens' matrix. A file may have it under the head's name alone; a head in the file that has other numbers is the model's,
+    /// as in transformers.
+    fn tokens(&self) -> Result<Tokens, Error> {
+        let Description { vocabulary, width, tied, .. } = *self.description;
+        let shape = [vocabulary, width];
+        let (name, Names { copies, head, .. }) = (self.full(self.names.tokens), self.names);
         let there = |name: &&str| self.found(name, "weight").is_some();
-        let own = once(&names.tokens).chain(names.copies).copied().find(there);
-        for copy in names.copies {
+        let own = once(name.as_str()).chain(copies.iter().copied()).find(there);
+        for copy in copies {
             self.note(copy, "weight");
         }
-        let head = Some(names.head).filter(|_| description.tied).filter(there);
-        let table = self.table(own.or(head).unwrap_or(names.tokens), &shape)?;
-        let same = match (own, head) {
+        let head = Some(head).filter(|_| tied).filter(there);
+        let table = self.table(own.or(head).unwrap_or(&name), &shape)?;
+        let tied = match (own, head) {
             (Some(_), Some(head)) => self.table(head, &shape)?.equals(&table),
-            _ => description.tied,
+            _ => tied,
         };
-        Ok((table, same))
+        if !tied {
+            return Ok(Tokens::Rows(table));
+        }
+        let head = self.layer(&name, Stored::new(table, false, None))?;
+        Ok(Tokens::Tied(Table::tied_to(&head)))
     }
 
-    fn transform(
-        &self,
-        names: &Names,
-        description: &Description,
-    ) -> Result<Option<(Linear, Norm)>, Error> {
-        let Head::Tokens { transform: Some((_, norm)), .. } = description.head else {
-            return Ok(None);
-        };
-        let (linear, name) = names.transform;
-        let width = description.width;
-        Ok(Some((self.linear(linear, [width, width], true)?, self.norm(name, norm, width)?)))
-    }
-
-    fn head(
-        &self,
-        names: &Names,
-        description: &Description,
-        tokens: &Tokens,
-    ) -> Result<Option<Linear>, Error> {
-        let (name, outputs, bias) = match &description.head {
+    fn head(&self, tokens: &Tokens) -> Result<Option<Linear>, Error> {
+        let (names, vocabulary) = (&self.names, self.description.vocabulary);
+        let (name, outputs, bias) = match &self.description.head {
             Head::None | Head::Other { .. } => return Ok(None),
             Head::Tokens { .. } => {
                 let mut bias = None;
                 for name in names.head_bias {
                     self.note(name, "");
-                    bias = bias.or(self.vector(name, description.vocabulary)?);
+                    bias = bias.or(self.vector(name, vocabulary)?);
                 }
-                (names.head, description.vocabulary, bias)
+                (names.head, vocabulary, bias)
             }
             Head::Classes { .. } => {
                 let name = names.classes.1;
@@ -272,20 +238,20 @@ impl Loader<'_> {
                 None => table.output_head(),
             }
         } else {
-            let weight = self.table(name, &[outputs, description.width])?;
+            let weight = self.table(name, &[outputs, self.description.width])?;
             self.layer(name, Stored::new(weight, false, bias))?
         };
         Ok(Some(head))
     }
 
-    fn divisors(&self, description: &Description) -> Result<Option<Vec<f32>>, Error> {
-        match &description.stack.block.rotary {
-            Some(rotary) if rotary.scaling == Frequencies::Stored => {
-                let divisors = self.tensor("rope_freqs", "weight")?;
-                self.check("rope_freqs", "weight", &divisors, &[rotary.features / 2])?;
+    fn divisors(&self) -> Result<Option<Vec<f32>>, Error> {
+        let Some(rotary) = &self.description.stack.block.rotary else { return Ok(None) };
+        match rotary.scaling {
+            Frequencies::Stored => {
+                let divisors = self.table("rope_freqs", &[rotary.features / 2])?;
                 Ok(Some(divisors.to_f32()))
             }
-            Some(RotarySettings { scaling: Frequencies::LongRope { .. }, .. }) => {
+            Frequencies::LongRope { .. } => {
                 // The description has the numbers of a GGUF file's tensors.
                 self.note("rope_factors_long", "weight");
                 self.note("rope_factors_short", "weight");
@@ -295,38 +261,51 @@ impl Loader<'_> {
         }
     }
 
-    fn layers(
-        &self,
-        names: &LayerNames,
-        block: &Block,
-        layers: usize,
-        width: usize,
-        cross: bool,
-    ) -> Result<Vec<Layer>, Error> {
-        let layer = |layer: usize| {
-            let name = |name: &str| name.replace("{}", &layer.to_string());
-            let norm = |template: &str| self.norm(&name(template), block.norm, width);
-            let (gate, up) = self.feed_forward(&name, names, block, width)?;
-            Ok(Layer {
-                norm_1: norm(names.norm_1)?,
-                norm_2: norm(names.norm_2)?,
-                after: match block.placement {
-                    Placement::Both => Some((norm(names.after_1)?, norm(names.after_2)?)),
-                    Placement::Before | Placement::After => None,
-                },
-                attention: self.attention(&name, &names.attention, block, width)?,
-                cross: if cross {
-                    let attention = self.attention(&name, &names.cross, block, width)?;
-                    Some((norm(names.cross_norm)?, attention))
-                } else {
-                    None
-                },
-                gate,
-                up,
-                down: self.linear(&name(names.down), [width, block.hidden], block.biases.hidden)?,
-            })
+    fn stack(&self, names: &LayerNames, norm: &str, stack: &Stack) -> Result<StackWeights, Error> {
+        let block = &stack.block;
+        let name = |layer: usize| {
+            let start = self.full(&names.start.replace("{}", &layer.to_string()));
+            move |name: &str| format!("{start}{name}")
         };
-        (0..layers).map(layer).collect()
+        let relative = block.relative.map(|relative| {
+            let shape = [relative.buckets, block.heads];
+            Ok::<_, Error>(self.table(&name(0)(names.relative), &shape)?.to_f32())
+        });
+        let layers = (0..stack.layers()).map(|layer| self.layer_of(&name(layer), names, stack));
+        Ok(StackWeights {
+            layers: layers.collect::<Result<_, Error>>()?,
+            norm: self.optional_norm(norm, stack.final_norm)?,
+            relative: relative.transpose()?,
+        })
+    }
+
+    fn layer_of(
+        &self,
+        name: &impl Fn(&str) -> String,
+        names: &LayerNames,
+        stack: &Stack,
+    ) -> Result<Layer, Error> {
+        let (block, width) = (&stack.block, self.description.width);
+        let norm = |own: &str| self.norm(&name(own), block.norm, width);
+        let (gate, up) = self.feed_forward(name, names, block, width)?;
+        Ok(Layer {
+            norm_1: norm(names.norm_1)?,
+            norm_2: norm(names.norm_2)?,
+            after: match block.placement {
+                Placement::Both => Some((norm(names.after_1)?, norm(names.after_2)?)),
+                Placement::Before | Placement::After => None,
+            },
+            attention: self.attention(name, &names.attention, block, width)?,
+            cross: if stack.cross {
+                let attention = self.attention(name, &names.cross, block, width)?;
+                Some((norm(names.cross_norm)?, attention))
+            } else {
+                None
+            },
+            gate,
+            up,
+            down: self.linear(&name(names.down), [width, block.hidden], block.biases.hidden)?,
+        })
     }
 
     /// The gate, where there is one, and the projection that it is multiplied by.
@@ -368,7 +347,7 @@ impl Loader<'_> {
         let [q, k, v] = if !names.qkv.is_empty() && self.found(&fused, "weight").is_some() {
             let all = self.matrix(&fused, [fused_rows, width], block.biases.qkv)?;
             let part = |part: usize| {
-                let rows: Vec<usize> = match self.layout {
+                let rows: Vec<usize> = match self.names.layout {
                     Layout::ByHead => (0..block.heads)
                         .flat_map(|head| {
                             let first = (3 * head + part) * block.head_size;
@@ -387,7 +366,7 @@ impl Loader<'_> {
             let turned = |name: &str, heads| {
                 let stored =
                     self.matrix(name, [heads * block.head_size, width], block.biases.qkv)?;
-                if self.layout != Layout::Neighbours {
+                if self.names.layout != Layout::Neighbours {
                     return self.layer(name, stored);
                 }
                 let rows = halves_of_neighbours(heads, block.head_size);
@@ -414,12 +393,6 @@ impl Loader<'_> {
         })
     }
 
-    fn relative(&self, name: &str, block: &Block) -> Result<Option<Vec<f32>>, Error> {
-        let Some(relative) = block.relative else { return Ok(None) };
-        let table = self.table(name, &[relative.buckets, block.heads])?;
-        Ok(Some(table.to_f32()))
-    }
-
     /// A linear layer with as many outputs and inputs, and with the bias that the file may have.
     fn linear(&self, name: &str, shape: [usize; 2], bias: bool) -> Result<Linear, Error> {
         self.layer(name, self.matrix(name, shape, bias)?)
@@ -432,10 +405,9 @@ impl Loader<'_> {
         [outputs, inputs]: [usize; 2],
         bias: bool,
     ) -> Result<Stored, Error> {
-        let weight = self.tensor(name, "weight")?;
-        let by_columns = self.layout == Layout::Columns;
+        let by_columns = self.names.layout == Layout::Columns;
         let shape = if by_columns { [inputs, outputs] } else { [outputs, inputs] };
-        self.check(name, "weight", &weight, &shape)?;
+        let weight = self.table(name, &shape)?;
         let bias = if bias { self.bias(name, outputs)? } else { None };
         Ok(Stored::new(weight, by_columns, bias))
     }
@@ -446,10 +418,14 @@ impl Loader<'_> {
         stored.layer().map_err(refuse)
     }
 
+    /// The norm of a stream before or after all layers, if there is one.
+    fn optional_norm(&self, name: &str, norm: Option<NormSettings>) -> Result<Option<Norm>, Error> {
+        let width = self.description.width;
+        norm.map(|norm| self.norm(&self.full(name), norm, width)).transpose()
+    }
+
     fn norm(&self, name: &str, norm: NormSettings, features: usize) -> Result<Norm, Error> {
-        let weight = self.tensor(name, "weight")?;
-        self.check(name, "weight", &weight, &[features])?;
-        let mut gamma = weight.to_f32();
+        let mut gamma = self.table(name, &[features])?.to_f32();
         let made = match norm.kind {
             NormKind::Layer => {
                 let beta = self.bias(name, features)?.unwrap_or_else(|| vec![0.0; features]);
@@ -466,18 +442,14 @@ impl Loader<'_> {
         made.map_err(|e| Error::tensor(self.checkpoint.path(), name, format!("makes no norm: {e}")))
     }
 
-    /// A weight that is looked up by rows.
+    /// A weight of this shape.
     fn table(&self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
-        let table = self.tensor(name, "weight")?;
-        self.check(name, "weight", &table, shape)?;
-        Ok(table)
+        self.tensor(name, "weight", shape)
     }
 
     /// A table whose name ends with neither `.weight` nor `.bias`, and that may have dimensions of 1 before its rows.
     fn plain_table(&self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
-        let table = self.tensor(name, "")?;
-        self.check(name, "", &table, shape)?;
-        Ok(table)
+        self.tensor(name, "", shape)
     }
 
     fn bias(&self, name: &str, outputs: usize) -> Result<Option<Vec<f32>>, Error> {
@@ -490,15 +462,18 @@ impl Loader<'_> {
         if self.found(stem, kind).is_none() {
             return Ok(None);
         }
-        let vector = self.tensor(stem, kind)?;
-        self.check(stem, kind, &vector, &[len])?;
-        Ok(Some(vector.to_f32()))
+        Ok(Some(self.tensor(stem, kind, &[len])?.to_f32()))
     }
 
-    fn tensor(&self, name: &str, kind: &str) -> Result<Tensor, Error> {
+    fn tensor(&self, name: &str, kind: &str, shape: &[usize]) -> Result<Tensor, Error> {
         let found = self.found(name, kind).unwrap_or_else(|| joined(name, kind));
         self.used.borrow_mut().insert(found.clone());
-        self.checkpoint.read(&found)
+        let tensor = self.checkpoint.read(&found)?;
+        if tensor.shape() == shape {
+            return Ok(tensor);
+        }
+        let what = format!("has the shape {:?}, but the model needs {shape:?}", tensor.shape());
+        Err(Error::tensor(&self.checkpoint.file_of(&found), &found, what))
     }
 
     /// Notes that a tensor, if it is there, has a use.
@@ -522,19 +497,10 @@ impl Loader<'_> {
             "bias" => "beta",
             other => other,
         };
-        let base = name.strip_prefix(self.prefix).unwrap_or(name);
+        let base = name.strip_prefix(self.names.prefix).unwrap_or(name);
         let stems = [name, base, &format!("transformer.{base}")];
         let names = stems.iter().flat_map(|stem| [kind, old].map(|kind| joined(stem, kind)));
         names.into_iter().find(|name| self.checkpoint.shape(name).is_some())
-    }
-
-    fn check(&self, name: &str, kind: &str, tensor: &Tensor, shape: &[usize]) -> Result<(), Error> {
-        if tensor.shape() == shape {
-            return Ok(());
-        }
-        let found = self.found(name, kind).unwrap_or_else(|| joined(name, kind));
-        let what = format!("has the shape {:?}, but the model needs {shape:?}", tensor.shape());
-        Err(Error::tensor(&self.checkpoint.file_of(&found), &found, what))
     }
 
     /// What was made of a tensor, unless there is no memory for it.
