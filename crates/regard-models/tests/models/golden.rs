@@ -1,6 +1,5 @@
 //! Every family against transformers in f64: attentions, hidden states, logits, greedy tokens, changes and the logit lens, each
 //! to 1e-4 of max(1, the tensor's largest number), and each row of a tensor to 1e-5 of its length.
-#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,31 +7,18 @@ use std::path::Path;
 
 use regard_models::{Ablation, Change, HeadAddress, Input, Model, Values};
 use regard_tests::models::{FAMILIES, golden};
-use safetensors::{Dtype, SafeTensors};
+use safetensors::SafeTensors;
 
-/// Expected tensors by name; ids are widened to f32, which holds them exactly.
+use crate::common::{assert_near, changed, open, tensor};
+
+/// Expected tensors by name.
 struct Expected(BTreeMap<String, Values>);
 
 impl Expected {
     fn of(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap();
-        let values = tensors.iter().map(|(name, tensor)| {
-            let data = match tensor.dtype() {
-                Dtype::F32 => {
-                    tensor.data().as_chunks().0.iter().map(|x| f32::from_le_bytes(*x)).collect()
-                }
-                Dtype::I64 => tensor
-                    .data()
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|x| i64::from_le_bytes(*x) as f32)
-                    .collect(),
-                other => panic!("{name} has the type {other:?}"),
-            };
-            (name.to_owned(), Values { shape: tensor.shape().to_vec(), data })
-        });
+        let values = tensors.names().into_iter().map(|name| (name.into(), tensor(&tensors, name)));
         Self(values.collect())
     }
 
@@ -49,14 +35,7 @@ impl Expected {
 }
 
 fn assert_close(found: &Values, expected: &Values, what: &str) {
-    assert_eq!(found.shape, expected.shape, "{what}");
-    let largest = expected.data.iter().fold(1.0_f32, |largest, x| largest.max(x.abs()));
-    let error = found.data.iter().zip(&expected.data).map(|(x, y)| (x - y).abs());
-    let error = error.fold(0.0_f32, |most, x| if x.is_nan() { f32::INFINITY } else { most.max(x) });
-    assert!(
-        error <= 1e-4 * largest,
-        "{what} is off by {error}, where its largest number is {largest}"
-    );
+    assert_near(found, expected, what);
     let width = expected.shape.last().copied().unwrap_or(1).max(1);
     for (found, expected) in found.data.chunks(width).zip(expected.data.chunks(width)) {
         let length = |x: &mut dyn Iterator<Item = f32>| x.map(|x| x * x).sum::<f32>().sqrt();
@@ -68,14 +47,12 @@ fn assert_close(found: &Values, expected: &Values, what: &str) {
 
 /// Everything that a folder expects.
 fn check(name: &str) {
-    let model = Model::open(golden(name)).unwrap();
+    let model = open(name);
     assert_eq!(model.unused(), [""; 0], "{name}");
     let expected = Expected::of(&golden(name).join("expected.safetensors"));
     let input = expected.input();
     let run = |changes: &[Change]| {
-        let pass = changes
-            .iter()
-            .fold(model.pass().keep_as_transformers(), |pass, change| pass.change(change.clone()));
+        let pass = changed(model.pass().keep_as_transformers(), changes);
         pass.run(&input).unwrap().as_transformers(model.description())
     };
     let unchanged = run(&[]);
@@ -195,30 +172,11 @@ fn check_lens(name: &str, model: &Model, expected: &Expected, outputs: &BTreeMap
     assert_close(&found, logits, &format!("{name}: lens_logits"));
 }
 
-macro_rules! families {
-    ($($test:ident: $name:literal,)+) => {$(
-        #[test]
-        fn $test() {
-            check($name);
-        }
-    )+};
-}
-
-families! {
-    bert: "tiny-bert",
-    roberta: "tiny-roberta",
-    distilbert: "tiny-distilbert",
-    gpt2: "tiny-gpt2",
-    gpt_neox: "tiny-gpt_neox",
-    llama: "tiny-llama",
-    mistral: "tiny-mistral",
-    qwen2: "tiny-qwen2",
-    qwen3: "tiny-qwen3",
-    gemma2: "tiny-gemma2",
-    phi3: "tiny-phi3",
-    t5: "tiny-t5",
-    t5_gated: "tiny-t5-gated",
-    vit: "tiny-vit",
+#[test]
+fn families() {
+    for name in FAMILIES {
+        check(name);
+    }
 }
 
 /// The GGUF files of a model, whose numbers are those of the dequantized weights.
@@ -226,7 +184,7 @@ fn check_gguf(model: &str, types: &[&str]) {
     let expected = Expected::of(&golden(&format!("gguf/{model}.expected.safetensors")));
     for kind in types {
         let what = format!("{model}.{kind}");
-        let model = Model::open(golden(&format!("gguf/{what}.gguf"))).unwrap();
+        let model = open(&format!("gguf/{what}.gguf"));
         assert_eq!(model.unused(), [""; 0], "{what}");
         let input = expected.input();
         let trace = model.pass().keep(["*hook_pattern"]).run(&input).unwrap();
@@ -243,22 +201,10 @@ fn check_gguf(model: &str, types: &[&str]) {
 }
 
 #[test]
-fn gguf_llama() {
-    check_gguf("tiny-llama", &["F16", "Q8_0", "Q4_0"]);
-}
-
-#[test]
-fn gguf_qwen2() {
-    check_gguf("tiny-qwen2", &["F16", "Q8_0", "Q4_0"]);
-}
-
-#[test]
-fn gguf_gpt2() {
-    check_gguf("tiny-gpt2", &["F16", "Q8_0", "Q4_0"]);
-}
-
-#[test]
-fn gguf_of_super_blocks() {
+fn gguf_files() {
+    for name in ["tiny-llama", "tiny-qwen2", "tiny-gpt2"] {
+        check_gguf(name, &["F16", "Q8_0", "Q4_0"]);
+    }
     check_gguf("tiny-llama256", &["Q4_K"]);
 }
 

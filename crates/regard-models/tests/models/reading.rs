@@ -1,10 +1,11 @@
 //! A text that is read on gives the numbers of a run of the whole text, bit for bit.
-#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
 use regard_models::{
     Ablation, Change, ChangedReading, Frequencies, HeadAddress, Input, Model, Reading,
 };
 use regard_tests::models::{FAMILIES, golden};
+
+use crate::common::{best, changed, input, open};
 
 /// The ids from `first` on, `count` of them.
 fn ids(first: u32, count: usize) -> Vec<u32> {
@@ -20,6 +21,13 @@ fn models() -> Vec<(String, Model)> {
     });
     let all = FAMILIES.map(golden).into_iter().chain(files);
     all.map(|path| (path.display().to_string(), Model::open(path).unwrap())).collect()
+}
+
+/// Whether a text does not change what was read before it.
+fn reads_on(model: &Model) -> bool {
+    let stack = &model.description().stack;
+    let rotary = stack.block.rotary.as_ref();
+    stack.causal && rotary.is_none_or(|rotary| rotary.scaling == Frequencies::Plain)
 }
 
 /// Checks a reading against a run of the whole input.
@@ -59,13 +67,7 @@ fn a_text_is_read_on_bit_for_bit() {
         let shorter = edited[..9].to_vec();
         let grown = [shorter.clone(), ids(5, 60)].concat();
         let texts = [ids(1, 2), ids(1, 3), ids(1, 7), long, typed, edited, shorter.clone(), grown];
-        let reads_on = description.stack.causal
-            && description
-                .stack
-                .block
-                .rotary
-                .as_ref()
-                .is_none_or(|rotary| rotary.scaling == Frequencies::Plain);
+        let reads_on = reads_on(&model);
         let mut before: Option<Reading> = None;
         for (i, ids) in texts.into_iter().enumerate() {
             let n = ids.len();
@@ -119,8 +121,7 @@ fn check_changed(
 ) {
     let pass = model.pass().keep(["*hook_pattern"]);
     let pass = if model.description().stack.causal { pass.last_logits() } else { pass };
-    let pass = changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
-    let whole = pass.run(input).unwrap();
+    let whole = changed(pass, changes).run(input).unwrap();
     assert_eq!(reading.logits(), whole.logits(), "{name}: {changes:?}");
     for (which, stack) in model.description().attentions() {
         let found = reading.weights(which).unwrap();
@@ -144,15 +145,14 @@ fn a_changed_text_is_read_on_bit_for_bit() {
         edited[5] = 2;
         let texts = [ids(1, 3), long, typed, edited.clone(), edited[..7].to_vec(), ids(5, 24)];
         let texts = texts.map(Input::tokens);
-        let by_length = description.stack.block.rotary.as_ref();
-        let by_length = by_length.is_some_and(|r| r.scaling != Frequencies::Plain);
+        let reads_on = reads_on(&model);
         for changes in lasting(&model, &texts[0]) {
             let mut before = None;
             for (i, input) in texts.iter().enumerate() {
                 let unchanged = model.baseline(input).unwrap();
                 let reading = model.read_changed(&unchanged, &changes, before.take()).unwrap();
                 check_changed(&reading, &model, input, &changes, &name);
-                if description.stack.causal && !by_length {
+                if reads_on {
                     let expected = [3, 5, 1, 4, 1][..].get(i).copied();
                     assert!(expected.is_none_or(|n| n == reading.computed()), "{name}: text {i}");
                 }
@@ -181,7 +181,7 @@ fn a_changed_text_is_read_on_bit_for_bit() {
 
 #[test]
 fn a_text_is_written_with_patches_and_cuts_as_it_is_read() {
-    let model = Model::open(golden("tiny-qwen3")).unwrap();
+    let model = open("tiny-qwen3");
     let (input, other) = (Input::tokens([7, 8, 9, 3]), Input::tokens([5, 6, 9, 4]));
     let head: HeadAddress = "1.2".parse().unwrap();
     let place = "blocks.1.hook_resid_pre".to_owned();
@@ -192,12 +192,9 @@ fn a_text_is_written_with_patches_and_cuts_as_it_is_read() {
     ];
     let written = model.generate(&input, 4, &changes).unwrap();
     let unchanged = model.pass().last_logits().run(&input).unwrap();
-    let changed = changes.iter().fold(model.pass().last_logits(), |p, c| p.change(c.clone()));
-    let changed = changed.run(&input).unwrap();
+    let changed = changed(model.pass().last_logits(), &changes).run(&input).unwrap();
     assert_ne!(changed.logits(), unchanged.logits());
-    let best =
-        |logits: &[f32]| (0..logits.len()).reduce(|a, b| if logits[b] > logits[a] { b } else { a });
-    assert_eq!(best(changed.logits().unwrap().last()), Some(written[0] as usize));
+    assert_eq!(best(changed.logits().unwrap().last()), written[0]);
     // A cut edge alone can be read again with each token.
     let cut = &changes[1..2];
     let written = model.generate(&input, 4, cut).unwrap();
@@ -205,7 +202,7 @@ fn a_text_is_written_with_patches_and_cuts_as_it_is_read() {
     for id in written {
         let pass = model.pass().last_logits().change(cut[0].clone());
         let logits = pass.run(&Input::tokens(ids.clone())).unwrap();
-        assert_eq!(best(logits.logits().unwrap().last()), Some(id as usize));
+        assert_eq!(best(logits.logits().unwrap().last()), id);
         ids.push(id);
     }
 }
@@ -214,14 +211,10 @@ fn a_text_is_written_with_patches_and_cuts_as_it_is_read() {
 fn models_of_images_and_of_two_stacks_are_read_as_a_whole() {
     for (name, model) in models() {
         let description = model.description();
-        let input = if let Some(patches) = &description.embedding.patches {
-            let numbers = patches.channels * patches.height * patches.width;
-            Input::image((0..numbers).map(|i| (i as f32 * 0.37).sin()).collect::<Vec<_>>())
-        } else if description.encoder.is_some() {
-            Input::tokens(ids(1, 8)).decoder([0, 7, 5])
-        } else {
+        if description.embedding.patches.is_none() && description.encoder.is_none() {
             continue;
-        };
+        }
+        let input = input(&model);
         let first = model.read(&input, None).unwrap();
         check(&first, &model, &input, &name);
         let mut other = input.clone();
@@ -241,7 +234,7 @@ fn models_of_images_and_of_two_stacks_are_read_as_a_whole() {
 
 #[test]
 fn a_head_is_patched_at_one_position() {
-    let model = Model::open(golden("tiny-gpt2")).unwrap();
+    let model = open("tiny-gpt2");
     let (input, other) = (Input::tokens([7, 8, 9, 3]), Input::tokens([5, 6, 9, 4]));
     let head: HeadAddress = "1.2".parse().unwrap();
     let z = |pass: regard_models::Pass<'_>, input: &Input| {

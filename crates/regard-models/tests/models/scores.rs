@@ -1,18 +1,8 @@
 //! Scores unfolded: each agrees with the trace bit for bit, its steps with each other, and its errors with their bounds.
-#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+use regard_models::{Change, HeadAddress, Hidden, Model, Score, Trace};
+use regard_tests::models::FAMILIES;
 
-use regard_models::{Change, HeadAddress, Hidden, Input, Model, Score, Trace};
-use regard_tests::models::{FAMILIES, golden};
-
-fn input(model: &Model) -> Input {
-    let description = model.description();
-    if let Some(patches) = &description.embedding.patches {
-        let numbers = patches.channels * patches.height * patches.width;
-        return Input::image((0..numbers).map(|i| (i as f32 * 0.37).sin()).collect::<Vec<_>>());
-    }
-    let input = Input::tokens((3..12).collect::<Vec<_>>());
-    if description.encoder.is_some() { input.decoder([0, 7, 5, 9]) } else { input }
-}
+use crate::common::{changed, input, open};
 
 /// The unit roundoff of `f32`.
 const U: f64 = f32::EPSILON as f64 / 2.0;
@@ -70,7 +60,7 @@ fn check(score: &Score, trace: &Trace, what: &str) {
 /// Every head with every query and key of a small input, if `all`; else a diagonal of them.
 fn check_heads(name: &str, model: &Model, changes: &[Change], all: bool) {
     let input = input(model);
-    let pass = changes.iter().fold(model.pass(), |pass, change| pass.change(change.clone()));
+    let pass = changed(model.pass(), changes);
     let trace = pass.clone().keep(["*attn.hook*"]).run(&input).unwrap();
     let heads = model.description().heads();
     for (i, head) in heads.into_iter().enumerate() {
@@ -88,13 +78,13 @@ fn check_heads(name: &str, model: &Model, changes: &[Change], all: bool) {
 #[test]
 fn a_score_agrees_with_the_trace_in_every_family() {
     for name in FAMILIES {
-        check_heads(name, &Model::open(golden(name)).unwrap(), &[], false);
+        check_heads(name, &open(name), &[], false);
     }
 }
 
 #[test]
 fn a_score_follows_the_changes() {
-    let model = Model::open(golden("tiny-gpt2")).unwrap();
+    let model = open("tiny-gpt2");
     let head: HeadAddress = "1.2".parse().unwrap();
     for temperature in [0.0, 0.3, 7.0, f32::INFINITY] {
         let changes = [
@@ -103,8 +93,7 @@ fn a_score_follows_the_changes() {
             Change::Ablate { head: "0.1".parse().unwrap(), to: regard_models::Ablation::Zero },
         ];
         check_heads("tiny-gpt2", &model, &changes, true);
-        let pass = changes.iter().fold(model.pass(), |pass, change| pass.change(change.clone()));
-        let cut = pass.score(&input(&model), head, 5, 2).unwrap();
+        let cut = changed(model.pass(), &changes).score(&input(&model), head, 5, 2).unwrap();
         assert_eq!((cut.hidden, cut.score, cut.weight.value), (Some(Hidden::Cut), None, 0.0));
         assert_eq!(cut.temperature, temperature);
         let text = serde_json::to_string(&cut).unwrap();
@@ -119,7 +108,7 @@ fn a_score_follows_the_changes() {
 
 #[test]
 fn a_query_that_sees_nothing_has_no_maximum() {
-    let model = Model::open(golden("tiny-gpt2")).unwrap();
+    let model = open("tiny-gpt2");
     let head: HeadAddress = "0.0".parse().unwrap();
     let pass = model.pass().change(Change::Cut { head, query: 0, key: 0 });
     let score = pass.score(&input(&model), head, 0, 0).unwrap();
@@ -129,7 +118,7 @@ fn a_query_that_sees_nothing_has_no_maximum() {
 
 #[test]
 fn why_a_key_is_hidden_is_told() {
-    let model = Model::open(golden("tiny-gemma2")).unwrap(); // layer 0 has a window of 5
+    let model = open("tiny-gemma2"); // layer 0 has a window of 5
     let input = input(&model);
     let why = |head: &str, query, key| {
         model.pass().score(&input, head.parse().unwrap(), query, key).unwrap().hidden
@@ -142,7 +131,7 @@ fn why_a_key_is_hidden_is_told() {
 
 #[test]
 fn a_score_that_is_not_there_is_refused() {
-    let model = Model::open(golden("tiny-t5")).unwrap();
+    let model = open("tiny-t5");
     let input = input(&model);
     for (head, query, key, part) in [
         ("cross.0.0", 4, 0, "4 queries and 9 keys"),

@@ -1,14 +1,11 @@
 //! Settings that few files have, and keys that files leave out, against transformers. `data/families.py` writes the cases.
-#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
-use std::fs;
-
-use regard_models::{Checkpoint, Description, Error, Head, Input, Model};
+use regard_models::{Checkpoint, Description, Error, Head, Input, Model, Values};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
-const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/families.json");
+use crate::common::{self, assert_near, best, data, weights};
 
 /// Those of families.py.
 fn numbers(name: &str, shape: &[usize]) -> Vec<f32> {
@@ -21,26 +18,18 @@ fn numbers(name: &str, shape: &[usize]) -> Vec<f32> {
 }
 
 fn cases() -> Vec<Value> {
-    serde_json::from_slice(&fs::read(CASES).unwrap()).unwrap()
+    common::json(data("families.json")).as_array().unwrap().clone()
 }
 
 fn open(case: &Value, config: &Value) -> Result<Model, Error> {
     let shapes = case["shapes"].as_object().unwrap();
-    let tensors: Vec<(&str, Vec<usize>, Vec<u8>)> = shapes
-        .iter()
-        .map(|(name, shape)| {
-            let shape: Vec<usize> = serde_json::from_value(shape.clone()).unwrap();
-            let numbers = numbers(name, &shape);
-            (name.as_str(), shape, numbers.iter().flat_map(|x| x.to_le_bytes()).collect())
-        })
-        .collect();
-    let views = tensors.iter().map(|(name, shape, bytes)| {
-        (*name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
+    let tensors = shapes.iter().map(|(name, shape)| {
+        let shape: Vec<usize> = serde_json::from_value(shape.clone()).unwrap();
+        let numbers = numbers(name, &shape);
+        (name.as_str(), shape, numbers)
     });
-    let files = [
-        ("config.json", config.to_string().into_bytes()),
-        ("model.safetensors", safetensors::serialize(views, None).unwrap()),
-    ];
+    let files =
+        [("config.json", config.to_string().into_bytes()), ("model.safetensors", weights(tensors))];
     Model::load(&Checkpoint::from_files("model", files)?)
 }
 
@@ -72,14 +61,10 @@ fn settings_mean_what_they_mean_in_transformers() {
             assert!(matches!(model.description().head, Head::Other { .. }), "{name}");
             continue;
         };
-        let expected: Vec<f64> = expected.iter().map(|x| x.as_f64().unwrap()).collect();
-        let found = &trace.logits().unwrap().data;
-        assert_eq!(found.len(), expected.len(), "{name}");
-        // The bound of golden.rs: 1e-4 of max(1, the largest number).
-        let largest = expected.iter().fold(1.0_f64, |largest, x| largest.max(x.abs()));
-        for (x, y) in found.iter().zip(&expected) {
-            assert!((f64::from(*x) - y).abs() <= 1e-4 * largest, "{name}: {x} is not {y}");
-        }
+        let data = expected.iter().map(|x| x.as_f64().unwrap() as f32).collect();
+        let found = trace.logits().unwrap();
+        assert_near(found, &Values { shape: found.shape.clone(), data }, name);
+        assert_eq!(found.data.len(), expected.len(), "{name}");
         compared += 1;
     }
     assert!(compared > 50, "{compared}");
@@ -109,9 +94,7 @@ fn what_is_written_past_the_original_length_is_as_in_one_run() {
         let mut written = Vec::new();
         for _ in 0..8 {
             let trace = model.pass().last_logits().run(&text).unwrap();
-            let logits = trace.logits().unwrap().last();
-            let best = (0..logits.len()).reduce(|i, j| if logits[j] > logits[i] { j } else { i });
-            written.push(best.unwrap() as u32);
+            written.push(best(trace.logits().unwrap().last()));
             text.ids.extend(written.last());
         }
         let ends = &model.description().ends;
@@ -125,21 +108,9 @@ fn what_is_written_past_the_original_length_is_as_in_one_run() {
 /// The table of defaults has every key that it is asked for: a file with nothing but its family is refused for its tensors alone.
 #[test]
 fn a_family_has_a_default_for_every_setting() {
-    for family in [
-        "bert",
-        "roberta",
-        "distilbert",
-        "gpt2",
-        "gpt_neox",
-        "llama",
-        "mistral",
-        "qwen2",
-        "qwen3",
-        "gemma2",
-        "phi3",
-        "t5",
-        "vit",
-    ] {
+    let families =
+        "bert roberta distilbert gpt2 gpt_neox llama mistral qwen2 qwen3 gemma2 phi3 t5 vit";
+    for family in families.split(' ') {
         let shapes: serde_json::Map<String, Value> =
             (0..50).map(|i| (format!("{i}"), json!([1]))).collect();
         let case = json!({"shapes": shapes});
@@ -154,11 +125,7 @@ fn the_first_token_and_the_last_ones_are_those_of_the_settings_of_generation() {
     let cases = cases();
     let case = cases.iter().find(|case| case["name"] == "defaults: T5ForConditionalGeneration");
     let config = case.unwrap()["config"].to_string().into_bytes();
-    let weights = safetensors::serialize(
-        [("shared.weight", TensorView::new(Dtype::F32, vec![1], &[0; 4]).unwrap())],
-        None,
-    );
-    let weights = weights.unwrap();
+    let weights = weights([("shared.weight", vec![1], vec![0.0])]);
     let read = |files: &[(&'static str, Vec<u8>)]| {
         let files =
             [&[("config.json", config.clone()), ("model.safetensors", weights.clone())][..], files];

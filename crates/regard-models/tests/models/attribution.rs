@@ -1,8 +1,8 @@
 //! Direct logit attribution against an independent computation in f64, from a trace and the weights of the files.
-#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
-
-use regard_models::{Checkpoint, Head, Input, Model, Placement, Trace};
+use regard_models::{Checkpoint, Head, Model, Placement, Trace};
 use regard_tests::models::golden;
+
+use crate::common::{input, open};
 
 /// The families whose head is linear.
 const FAMILIES: [&str; 11] = [
@@ -63,16 +63,6 @@ impl File {
         };
         self.find(&names)
     }
-}
-
-fn input(model: &Model) -> Input {
-    let description = model.description();
-    if let Some(patches) = &description.embedding.patches {
-        let numbers = patches.channels * patches.height * patches.width;
-        return Input::image((0..numbers).map(|i| (i as f32 * 0.37).sin()).collect::<Vec<_>>());
-    }
-    let input = Input::tokens((3..12).collect::<Vec<_>>());
-    if description.encoder.is_some() { input.decoder([0, 7, 5, 9]) } else { input }
 }
 
 fn row(trace: &Trace, place: &str, position: usize) -> Vec<f64> {
@@ -328,7 +318,7 @@ fn parts_add_up_to_the_logit_in_every_family() {
 #[test]
 fn an_attribution_that_means_nothing_is_refused() {
     let refused = |name: &str, position: usize, plus: usize, part: &str| {
-        let model = Model::open(golden(name)).unwrap();
+        let model = open(name);
         let error = model.attribute(&input(&model), position, plus, None).unwrap_err().to_string();
         assert!(error.contains(part), "{name}: {error}");
     };
@@ -340,7 +330,7 @@ fn an_attribution_that_means_nothing_is_refused() {
 
 #[test]
 fn an_attribution_serialises() {
-    let model = Model::open(golden("tiny-t5")).unwrap();
+    let model = open("tiny-t5");
     let parts = model.attribute(&input(&model), 3, 5, Some(6)).unwrap();
     let text = serde_json::to_string(&parts).unwrap();
     let read: regard_models::Attribution = serde_json::from_str(&text).unwrap();

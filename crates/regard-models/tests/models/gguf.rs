@@ -1,67 +1,41 @@
 //! GGUF files of the families that llama.cpp's converter changes most: norms with 1 added, fused and interleaved projections,
 //! rotary scaling in metadata and tensors; against transformers with the dequantized weights.
-#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
-
-mod data;
-
 use std::fs;
 
 use regard_models::{Checkpoint, Description, Frequencies, Head, Model, RotaryScaling};
 
+use crate::common::{self, IDS, data};
+
 /// A text longer than the original context of the models that have one, and a shorter one.
 fn check(name: &str) -> Model {
-    let model = Model::open(data::path(&format!("{name}.gguf"))).unwrap();
-    for (prefix, tokens) in [("long", data::IDS.len()), ("short", 6)] {
-        data::check(&model, tokens, &format!("{name}.expected.safetensors"), prefix);
+    let model = Model::open(data(&format!("{name}.gguf"))).unwrap();
+    for (prefix, tokens) in [("long", IDS.len()), ("short", 6)] {
+        common::check(&model, tokens, &format!("{name}.expected.safetensors"), prefix);
     }
     model
 }
 
 #[test]
-fn qwen3() {
-    check("qwen3");
+fn converted_models_give_the_numbers_of_transformers() {
+    for name in ["qwen3", "gemma2", "phi3", "gptneox", "gptneox-serial"] {
+        check(name);
+    }
 }
 
 #[test]
-fn qwen3_with_yarn() {
-    let model = check("qwen3-yarn");
-    let scaling = &model.description().stack.block.rotary.as_ref().unwrap().scaling;
-    assert!(matches!(scaling, Frequencies::Scaled(RotaryScaling::Yarn { .. })), "{scaling:?}");
-    let json = serde_json::to_value(scaling).unwrap();
+fn scaled_frequencies_are_read_from_metadata_and_tensors() {
+    let [yarn, long_rope] = ["qwen3-yarn", "phi3-longrope"]
+        .map(|name| check(name).description().stack.block.rotary.clone().unwrap().scaling);
+    assert!(matches!(yarn, Frequencies::Scaled(RotaryScaling::Yarn { .. })), "{yarn:?}");
+    assert!(matches!(long_rope, Frequencies::LongRope { .. }), "{long_rope:?}");
+    let json = serde_json::to_value(&yarn).unwrap();
     assert_eq!((&json["yarn"]["truncate"], &json["yarn"]["fast"]), (&true.into(), &32.0.into()));
-    assert_eq!(&serde_json::from_value::<Frequencies>(json).unwrap(), scaling);
-}
-
-#[test]
-fn gemma2() {
-    check("gemma2");
-}
-
-#[test]
-fn phi3() {
-    check("phi3");
-}
-
-#[test]
-fn phi3_with_divisors_of_frequencies() {
-    let model = check("phi3-longrope");
-    let scaling = &model.description().stack.block.rotary.as_ref().unwrap().scaling;
-    assert!(matches!(scaling, Frequencies::LongRope { .. }), "{scaling:?}");
-}
-
-#[test]
-fn gptneox() {
-    check("gptneox");
-}
-
-#[test]
-fn gptneox_with_serial_sublayers() {
-    check("gptneox-serial");
+    assert_eq!(serde_json::from_value::<Frequencies>(json).unwrap(), yarn);
 }
 
 /// The description of a file without these keys, which have another name in it.
 fn without(name: &str, keys: &[&str]) -> Description {
-    let mut bytes = fs::read(data::path(&format!("{name}.gguf"))).unwrap();
+    let mut bytes = fs::read(data(&format!("{name}.gguf"))).unwrap();
     for key in keys {
         let at = bytes.windows(key.len()).position(|window| window == key.as_bytes());
         bytes[at.unwrap() + key.len() - 1] = b'_';

@@ -1,22 +1,18 @@
 //! What `Model::embed` refuses, and what it says would fit.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
 use regard_models::Model;
 use regard_models::embed::{Options, Part, Stored};
+
+use crate::common::{bundled, open};
 
 fn options(stored: Option<Stored>, context: usize, flash: usize, ram: usize) -> Options {
     let part = Part { flash: Some(flash << 10), ram: Some(ram << 10) };
     Options { name: "story".into(), stored, context, part }
 }
 
-fn golden(name: &str) -> Model {
-    Model::open(format!("{}/../../tests/golden/models/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
-}
-
 #[test]
 fn a_model_that_does_not_fit_is_refused_with_what_would() {
-    let story = Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/story")).unwrap();
+    let story = Model::open(bundled("story")).unwrap();
     let refused = |options: &Options| story.embed(options).unwrap_err().to_string();
     let fits = story.embed(&options(None, 96, 512, 256)).unwrap();
     assert_eq!((fits.stored, fits.flash), (Stored::Bf16, 425_216));
@@ -48,18 +44,17 @@ fn a_model_that_the_runtime_does_not_compute_is_refused_by_its_part() {
         ("tiny-qwen3", "norms of queries and keys"),
         ("tiny-gpt_neox", "parallel sublayers"),
     ] {
-        let said = golden(name).embed(&options(None, 4, 512, 256)).unwrap_err().to_string();
+        let said = open(name).embed(&options(None, 4, 512, 256)).unwrap_err().to_string();
         assert!(said.contains(part), "{name}: {said}");
     }
-    let said = golden("tiny-gpt2").embed(&options(Some(Stored::Int8), 4, 512, 256));
+    let said = open("tiny-gpt2").embed(&options(Some(Stored::Int8), 4, 512, 256));
     assert!(said.unwrap_err().to_string().contains("learned positions"));
-    assert!(golden("tiny-gpt2").embed(&options(None, 4, 512, 256)).is_ok());
+    assert!(open("tiny-gpt2").embed(&options(None, 4, 512, 256)).is_ok());
 }
 
 #[test]
 fn the_words_of_a_tokenizer_take_flash() {
-    let command =
-        Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/command")).unwrap();
+    let command = Model::open(bundled("command")).unwrap();
     let embedded = command.embed(&options(None, 32, 128, 32)).unwrap();
     let constants =
         embedded.files.iter().filter(|(path, _)| path.split('.').next_back() == Some("bin"));

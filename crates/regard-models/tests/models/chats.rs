@@ -1,12 +1,9 @@
 //! Chat templates as models have them.
 
-#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
-
-use std::fs;
-use std::path::Path;
-
-use regard_models::{ChatTemplate, Checkpoint, Message};
+use regard_models::{ChatTemplate, Message};
 use serde_json::{Value, json};
+
+use crate::common::with_file;
 
 fn user(content: &str) -> Message {
     Message { role: "user".into(), content: content.into() }
@@ -14,14 +11,7 @@ fn user(content: &str) -> Message {
 
 /// The template of a folder with this tokenizer_config.json.
 fn of(config: &Value) -> Option<ChatTemplate> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-llama");
-    let read = |name: &str| fs::read(folder.join(name)).unwrap();
-    let files = [
-        ("config.json", read("config.json")),
-        ("model.safetensors", read("model.safetensors")),
-        ("tokenizer_config.json", config.to_string().into_bytes()),
-    ];
-    ChatTemplate::of(&Checkpoint::from_files("tiny", files).unwrap()).unwrap()
+    ChatTemplate::of(&with_file("tiny-llama", "tokenizer_config.json", config)).unwrap()
 }
 
 /// SmolLM2's template, which adds a message of the system.

@@ -1,12 +1,9 @@
 //! Images resized as Pillow resizes them, to the last bit.
 
-#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
-
-use std::fs;
-use std::path::Path;
-
-use regard_models::{Checkpoint, Description, ImageProcessor};
+use regard_models::{Description, Error, ImageProcessor};
 use serde_json::{Value, json};
+
+use crate::common::with_file;
 
 /// The pixels of `golden/resize.py`.
 fn image(height: usize, width: usize) -> Vec<u8> {
@@ -16,21 +13,14 @@ fn image(height: usize, width: usize) -> Vec<u8> {
 }
 
 /// A processor with these settings.
-fn processor(settings: &Value) -> Result<ImageProcessor, regard_models::Error> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-vit");
-    let read = |name: &str| fs::read(folder.join(name)).unwrap();
-    let files = [
-        ("config.json", read("config.json")),
-        ("model.safetensors", read("model.safetensors")),
-        ("preprocessor_config.json", settings.to_string().into_bytes()),
-    ];
-    let checkpoint = Checkpoint::from_files("tiny", files).unwrap();
+fn processor(settings: &Value) -> Result<ImageProcessor, Error> {
+    let checkpoint = with_file("tiny-vit", "preprocessor_config.json", settings);
     ImageProcessor::of(&checkpoint, &Description::of(&checkpoint).unwrap())
 }
 
 #[test]
 fn images_are_resized_as_pillow_resizes_them() {
-    let cases: Vec<Value> = serde_json::from_str(include_str!("golden/resize.json")).unwrap();
+    let cases: Vec<Value> = serde_json::from_str(include_str!("../golden/resize.json")).unwrap();
     assert_eq!(cases.len(), 16);
     for case in cases {
         let pair = |key: &str| [0, 1].map(|i| case[key][i].as_u64().unwrap() as usize);
@@ -52,7 +42,7 @@ fn images_are_resized_as_pillow_resizes_them() {
 /// The pixels that the filter "nearest" takes of a row, for many pairs of sizes.
 #[test]
 fn the_nearest_pixels_are_those_that_pillow_takes() {
-    let rows: Vec<Value> = serde_json::from_str(include_str!("golden/nearest.json")).unwrap();
+    let rows: Vec<Value> = serde_json::from_str(include_str!("../golden/nearest.json")).unwrap();
     assert_eq!(rows.len(), 30);
     for row in rows {
         let size = |key: &str| row[key].as_u64().unwrap() as usize;

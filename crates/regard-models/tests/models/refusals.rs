@@ -1,166 +1,107 @@
 //! What is said of models, inputs and changes that make no sense.
 
-#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
-
 use std::fs;
 
-use regard_models::{Ablation, Change, Error, Input, Model};
-use regard_tests::models::golden;
+use regard_models::{Ablation, Change, Description, Error, Input, Model};
+use serde_json::{Value, json};
 
-fn open(name: &str) -> Model {
-    Model::open(golden(name)).unwrap()
-}
+use crate::common::{self, assert_says, copy, open};
 
-/// What is said of a model whose config.json has `to` where `from` was: one line.
-fn with_config(name: &str, from: &str, to: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    for file in fs::read_dir(golden(name)).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
-    }
+/// What is said of a model whose config.json has other values.
+fn with_config(name: &str, values: &[(&str, Value)]) -> String {
+    let folder = copy(name);
     let path = folder.path().join("config.json");
-    let config = fs::read_to_string(&path).unwrap();
-    assert!(config.contains(from), "{from}");
-    fs::write(path, config.replace(from, to)).unwrap();
-    let said = Model::open(folder.path()).unwrap_err().to_string();
-    assert!(!said.contains('\n'), "{said}");
-    said
-}
-
-fn assert_says(said: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(said.contains(part), "{said:?} does not say {part:?}");
+    let mut config = common::json(&path);
+    for (key, value) in values {
+        match key.split_once('/') {
+            Some((object, key)) => config[object][key] = value.clone(),
+            None => config[key] = value.clone(),
+        }
     }
+    fs::write(path, config.to_string()).unwrap();
+    Model::open(folder.path()).unwrap_err().to_string()
 }
 
 #[test]
 fn a_family_that_is_not_known_is_named_with_those_that_are() {
-    let said = with_config("tiny-llama", r#""model_type": "llama""#, r#""model_type": "mamba""#);
-    assert_says(
-        &said,
-        &["config.json: the family \"mamba\" is not known", "gpt_neox", "t5 and vit"],
-    );
-    let said = with_config("tiny-llama", r#""model_type": "llama","#, "");
+    let said = with_config("tiny-llama", &[("model_type", "mamba".into())]);
+    let parts = ["config.json: the family \"mamba\" is not known", "gpt_neox", "t5 and vit"];
+    assert_says(&said, &parts);
+    let said = with_config("tiny-llama", &[("model_type", Value::Null)]);
     assert_says(&said, &["config.json: model_type is missing"]);
 }
 
 #[test]
 fn a_setting_that_makes_no_sense_is_named() {
-    for (model, from, to, part) in [
-        (
-            "tiny-llama",
-            r#""num_hidden_layers": 2"#,
-            r#""num_hidden_layers": 99"#,
-            "num_hidden_layers is 99, but there are",
-        ),
-        (
-            "tiny-llama",
-            r#""num_key_value_heads": 2"#,
-            r#""num_key_value_heads": 3"#,
-            "cannot share 3 key/value heads",
-        ),
-        (
-            "tiny-llama",
-            r#""num_attention_heads": 4"#,
-            r#""num_attention_heads": 0"#,
-            "0 query heads",
-        ),
-        (
-            "tiny-llama",
-            r#""hidden_size": 32"#,
-            r#""hidden_size": -1"#,
-            "hidden_size is -1, which is no size",
-        ),
-        (
-            "tiny-llama",
-            r#""hidden_act": "silu""#,
-            r#""hidden_act": "selu""#,
-            "hidden_act is \"selu\", which is not known",
-        ),
-        (
-            "tiny-llama",
-            r#""rope_type": "default""#,
-            r#""rope_type": "new""#,
-            "the rope_type \"new\" is not known",
-        ),
-        ("tiny-llama", r#""rope_type": "default""#, r#""rope_type": "linear""#, "no number factor"),
-        ("tiny-vit", r#""patch_size": 4"#, r#""patch_size": 5"#, "patches of 5"),
+    let rope = "rope_parameters/rope_type";
+    for (model, key, value, part) in [
+        ("tiny-llama", "num_hidden_layers", json!(99), "num_hidden_layers is 99, but there are"),
+        ("tiny-llama", "num_key_value_heads", json!(3), "cannot share 3 key/value heads"),
+        ("tiny-llama", "num_attention_heads", json!(0), "0 query heads"),
+        ("tiny-llama", "hidden_size", json!(-1), "hidden_size is -1, which is no size"),
+        ("tiny-llama", "hidden_act", json!("selu"), "hidden_act is \"selu\", which is not known"),
+        ("tiny-llama", rope, json!("new"), "the rope_type \"new\" is not known"),
+        ("tiny-llama", rope, json!("linear"), "no number factor"),
+        ("tiny-vit", "patch_size", json!(5), "patches of 5"),
     ] {
-        assert_says(&with_config(model, from, to), &[part]);
+        assert_says(&with_config(model, &[(key, value)]), &[part]);
     }
 }
 
 #[test]
-fn a_tensor_of_another_shape_is_named_with_both() {
-    let said =
-        with_config("tiny-llama", r#""intermediate_size": 64"#, r#""intermediate_size": 63"#);
-    assert_says(
-        &said,
-        &[
-            "model.safetensors: the tensor model.layers.0.mlp.gate_proj.weight has the shape [64, 32]",
-            "needs [63, 32]",
-        ],
-    );
-    let said = with_config("tiny-gpt2", r#""n_positions": 64"#, r#""n_positions": 65"#);
-    assert_says(
-        &said,
-        &["model.safetensors: the tensor transformer.wpe.weight has the shape [64, 32]"],
-    );
+fn a_tensor_that_does_not_fit_is_named_with_both_shapes() {
+    for (model, key, size, parts) in [
+        (
+            "tiny-llama",
+            "intermediate_size",
+            63,
+            ["model.layers.0.mlp.gate_proj.weight has the shape [64, 32]", "needs [63, 32]"],
+        ),
+        (
+            "tiny-gpt2",
+            "n_positions",
+            65,
+            ["transformer.wpe.weight has the shape [64, 32]", "needs [65, 32]"],
+        ),
+    ] {
+        let said = with_config(model, &[(key, size.into())]);
+        assert_says(&said, &[&format!("model.safetensors: the tensor {}", parts[0]), parts[1]]);
+    }
 }
 
 #[test]
 fn a_tensor_that_is_missing_is_named() {
-    let said = with_config(
-        "tiny-qwen2",
-        r#""model_type": "qwen2""#,
-        r#""model_type": "qwen3", "head_dim": 16"#,
-    );
+    let qwen3 = [("model_type", "qwen3".into()), ("head_dim", 16.into())];
+    let said = with_config("tiny-qwen2", &qwen3);
     assert_says(&said, &["the tensor model.layers.0.self_attn.q_norm.weight is missing"]);
     // The config says that the head is not the embedding: then it is a tensor.
-    let said = with_config(
-        "tiny-qwen2",
-        r#""tie_word_embeddings": true"#,
-        r#""tie_word_embeddings": false"#,
-    );
+    let said = with_config("tiny-qwen2", &[("tie_word_embeddings", false.into())]);
     assert_says(&said, &["the tensor lm_head.weight is missing"]);
 }
 
 #[test]
 fn an_input_that_does_not_fit_is_refused() {
-    let refusal =
-        |model: &str, input: Input| open(model).pass().run(&input).unwrap_err().to_string();
-    assert_says(&refusal("tiny-gpt2", Input::tokens([])), &["no token"]);
-    assert_says(
-        &refusal("tiny-gpt2", Input::tokens([320])),
-        &["320 is not one of the vocabulary's 320"],
-    );
-    assert_says(
-        &refusal("tiny-gpt2", Input::tokens(vec![1; 65])),
-        &["65 tokens are too many", "positions for 64"],
-    );
-    assert_says(
-        &refusal("tiny-roberta", Input::tokens(vec![5; 41])),
-        &["41 tokens are too many", "positions for 40"],
-    );
-    assert_says(&refusal("tiny-gpt2", Input::image([0.0])), &["tokens, not an image"]);
-    assert_says(&refusal("tiny-gpt2", Input::tokens([1]).decoder([1])), &["no decoder of its own"]);
-    assert_says(&refusal("tiny-t5", Input::tokens([1])), &["the decoder needs"]);
-    assert_says(
-        &refusal("tiny-vit", Input::image([0.0; 5])),
-        &["an image of [3, 12, 12]", "not one of 5"],
-    );
-    assert_says(
-        &refusal("tiny-bert", Input::tokens([1, 2]).types([0])),
-        &["1 token types for 2 tokens"],
-    );
-    assert_says(&refusal("tiny-bert", Input::tokens([1]).types([2])), &["token type 2"]);
+    for (model, input, parts) in [
+        ("tiny-gpt2", Input::tokens([]), ["no token", ""]),
+        ("tiny-gpt2", Input::tokens([320]), ["320 is not one of the vocabulary's 320", ""]),
+        ("tiny-gpt2", Input::tokens([1; 65]), ["65 tokens are too many", "positions for 64"]),
+        ("tiny-roberta", Input::tokens([5; 41]), ["41 tokens are too many", "positions for 40"]),
+        ("tiny-gpt2", Input::image([0.0]), ["tokens, not an image", ""]),
+        ("tiny-gpt2", Input::tokens([1]).decoder([1]), ["no decoder of its own", ""]),
+        ("tiny-t5", Input::tokens([1]), ["the decoder needs", ""]),
+        ("tiny-vit", Input::image([0.0; 5]), ["an image of [3, 12, 12]", "not one of 5"]),
+        ("tiny-bert", Input::tokens([1, 2]).types([0]), ["1 token types for 2 tokens", ""]),
+        ("tiny-bert", Input::tokens([1]).types([2]), ["token type 2", ""]),
+    ] {
+        assert_says(&open(model).pass().run(&input).unwrap_err().to_string(), &parts);
+    }
     let said = open("tiny-bert").generate(&Input::tokens([1]), 1, &[]).unwrap_err().to_string();
     assert_says(&said, &["no head that predicts the next token"]);
 }
 
 /// What is said of a change of a run over 8 tokens.
-fn of_change(model: &str, change: &str) -> String {
-    let change: Change = match serde_json::from_str(change) {
+fn of_change(model: &str, change: Value) -> String {
+    let change: Change = match serde_json::from_value(change) {
         Ok(change) => change,
         Err(e) => return e.to_string(),
     };
@@ -176,66 +117,31 @@ fn of_change(model: &str, change: &str) -> String {
 
 #[test]
 fn a_change_that_means_nothing_says_so() {
+    let ablate = |head: &str| json!({"ablate": {"head": head, "to": "zero"}});
+    let cut = |head: &str, query: usize, key: usize| json!({"cut": {"head": head, "query": query, "key": key}});
+    let patch = |layer: usize, position: usize, tokens: usize| {
+        let place = format!("blocks.{layer}.hook_resid_pre");
+        json!({"patch": {"place": place, "position": position, "from": {"ids": vec![1; tokens]}}})
+    };
+    let add = |place: &str, position: Option<usize>, vector: &[f32]| json!({"add": {"place": place, "position": position, "vector": vector}});
+    let heated = json!({"temperature": {"head": "0.0", "temperature": -1.0}});
+    let (pattern, stream) = ("blocks.0.attn.hook_pattern", "blocks.0.hook_resid_pre");
     for (model, change, part) in [
-        (
-            "tiny-gpt2",
-            r#"{"ablate": {"head": "2.0", "to": "zero"}}"#,
-            "no head 2.0: there are 2 layers of 4 heads",
-        ),
-        (
-            "tiny-gpt2",
-            r#"{"ablate": {"head": "0.4", "to": "mean"}}"#,
-            "no head 0.4: there are 2 layers of 4 heads",
-        ),
-        (
-            "tiny-gpt2",
-            r#"{"ablate": {"head": "encoder.0.0", "to": "zero"}}"#,
-            "the model has one stack",
-        ),
-        ("tiny-gpt2", r#"{"ablate": {"head": "zero", "to": "zero"}}"#, "\"zero\" is no head"),
-        (
-            "tiny-t5",
-            r#"{"ablate": {"head": "0.0", "to": "zero"}}"#,
-            "the model has encoder, decoder and cross",
-        ),
-        (
-            "tiny-t5",
-            r#"{"cut": {"head": "cross.0.0", "query": 2, "key": 0}}"#,
-            "2 queries and 8 keys",
-        ),
-        (
-            "tiny-gpt2",
-            r#"{"temperature": {"head": "0.0", "temperature": -1.0}}"#,
-            "the temperature of head 0.0",
-        ),
-        ("tiny-gpt2", r#"{"cut": {"head": "0.0", "query": 8, "key": 0}}"#, "no edge 8,0 to cut"),
-        ("tiny-gpt2", r#"{"cut": {"head": "0.0", "query": 1, "key": 2}}"#, "does not see key 2"),
-        ("tiny-mistral", r#"{"cut": {"head": "0.0", "query": 7, "key": 1}}"#, "does not see key 1"), // a window of 6
-        (
-            "tiny-gpt2",
-            r#"{"patch": {"place": "blocks.2.hook_resid_pre", "position": 0, "from": {"ids": [1]}}}"#,
-            "no place \"blocks.2",
-        ),
-        (
-            "tiny-gpt2",
-            r#"{"patch": {"place": "blocks.1.hook_resid_pre", "position": 0, "from": {"ids": [1]}}}"#,
-            "as many tokens",
-        ),
-        (
-            "tiny-gpt2",
-            r#"{"patch": {"place": "blocks.1.hook_resid_pre", "position": 8, "from": {"ids": [1, 1, 1, 1, 1, 1, 1, 1]}}}"#,
-            "no position 8 to patch",
-        ),
-        (
-            "tiny-gpt2",
-            r#"{"add": {"place": "blocks.0.attn.hook_pattern", "position": null, "vector": []}}"#,
-            "can be read, but not set",
-        ),
-        (
-            "tiny-gpt2",
-            r#"{"add": {"place": "blocks.0.hook_resid_pre", "position": 0, "vector": [1.0]}}"#,
-            "1 numbers at position 0 cannot be added",
-        ),
+        ("tiny-gpt2", ablate("2.0"), "no head 2.0: there are 2 layers of 4 heads"),
+        ("tiny-gpt2", ablate("0.4"), "no head 0.4: there are 2 layers of 4 heads"),
+        ("tiny-gpt2", ablate("encoder.0.0"), "the model has one stack"),
+        ("tiny-gpt2", ablate("zero"), "\"zero\" is no head"),
+        ("tiny-t5", ablate("0.0"), "the model has encoder, decoder and cross"),
+        ("tiny-t5", cut("cross.0.0", 2, 0), "2 queries and 8 keys"),
+        ("tiny-gpt2", heated, "the temperature of head 0.0"),
+        ("tiny-gpt2", cut("0.0", 8, 0), "no edge 8,0 to cut"),
+        ("tiny-gpt2", cut("0.0", 1, 2), "does not see key 2"),
+        ("tiny-mistral", cut("0.0", 7, 1), "does not see key 1"), // a window of 6
+        ("tiny-gpt2", patch(2, 0, 1), "no place \"blocks.2"),
+        ("tiny-gpt2", patch(1, 0, 1), "as many tokens"),
+        ("tiny-gpt2", patch(1, 8, 8), "no position 8 to patch"),
+        ("tiny-gpt2", add(pattern, None, &[]), "can be read, but not set"),
+        ("tiny-gpt2", add(stream, Some(0), &[1.0]), "1 numbers at position 0 cannot be added"),
     ] {
         assert_says(&of_change(model, change), &[part]);
     }
@@ -374,9 +280,6 @@ fn a_description_is_a_value_that_a_file_can_hold() {
     for name in ["tiny-gemma2", "tiny-t5", "tiny-vit", "tiny-gpt_neox"] {
         let model = open(name);
         let text = serde_json::to_string(model.description()).unwrap();
-        assert_eq!(
-            &serde_json::from_str::<regard_models::Description>(&text).unwrap(),
-            model.description()
-        );
+        assert_eq!(&serde_json::from_str::<Description>(&text).unwrap(), model.description());
     }
 }

@@ -1,25 +1,22 @@
 //! Decoders that classify texts, against transformers.
 
-use std::fs;
-
 use regard_models::{Checkpoint, Input, Model};
 use regard_tests::models::golden;
-use safetensors::{Dtype, tensor::TensorView};
 
-const COMMAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/command");
+use crate::common::{bundled, json, weights};
 
 #[test]
 fn the_logits_of_classes_are_those_of_transformers() {
-    let model = Model::open(COMMAND).unwrap();
+    let model = Model::open(bundled("command")).unwrap();
     let description = model.description();
     assert!(description.classifies());
     assert_eq!((description.labels.len(), description.labels[1].as_str()), (9, "light on"));
     assert!(model.unused().is_empty(), "{:?}", model.unused());
 
-    let expected = fs::read_to_string(format!("{COMMAND}/expected.json")).unwrap();
-    let expected: Vec<serde_json::Value> = serde_json::from_str(&expected).unwrap();
+    let expected = json(bundled("command/expected.json"));
+    let expected = expected.as_array().unwrap();
     assert!(expected.len() > 3);
-    for text in &expected {
+    for text in expected {
         let input =
             model.tokenizer().unwrap().encode(text["text"].as_str().unwrap(), None).unwrap();
         let ids: Vec<u32> = serde_json::from_value(text["ids"].clone()).unwrap();
@@ -64,22 +61,14 @@ fn every_decoder_has_a_head_of_classes() {
             })
             .collect();
         tensors.push(("score.weight", vec![CLASSES, width], score.clone()));
-        let bytes: Vec<Vec<u8>> = tensors
-            .iter()
-            .map(|(.., data)| data.iter().flat_map(|x| x.to_le_bytes()).collect())
-            .collect();
-        let views = tensors.iter().zip(&bytes).map(|((name, shape, _), bytes)| {
-            (*name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
-        });
-        let mut config: serde_json::Value =
-            serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+        let mut config = json(folder.join("config.json"));
         let architecture = config["architectures"][0].as_str().unwrap();
         let stem = architecture.trim_end_matches("LMHeadModel").trim_end_matches("ForCausalLM");
         config["architectures"][0] = format!("{stem}ForSequenceClassification").into();
         config["id2label"] = serde_json::json!({"0": "no", "1": "maybe", "2": "yes"});
         let files = [
             ("config.json", config.to_string().into_bytes()),
-            ("model.safetensors", safetensors::serialize(views, None).unwrap()),
+            ("model.safetensors", weights(tensors)),
         ];
         let model = Model::load(&Checkpoint::from_files("model", files).unwrap()).unwrap();
         assert!(model.description().classifies(), "{family}");
@@ -103,7 +92,7 @@ fn every_decoder_has_a_head_of_classes() {
 
 #[test]
 fn a_class_is_attributed_at_the_last_position_and_no_text_is_written() {
-    let model = Model::open(COMMAND).unwrap();
+    let model = Model::open(bundled("command")).unwrap();
     let input = model.tokenizer().unwrap().encode("turn on the lamp", None).unwrap();
     let logits = model.pass().run(&input).unwrap().logits().unwrap().data.clone();
     let attributed = model.attribute(&input, 4, 1, None).unwrap();

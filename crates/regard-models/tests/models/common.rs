@@ -1,0 +1,127 @@
+//! What several of the tests call.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regard_models::{Change, Checkpoint, Input, Model, Pass, Values};
+use regard_tests::models::golden;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+/// The tokens that the models of `data/make.py` read.
+pub const IDS: [u32; 12] = [5, 17, 3, 22, 9, 14, 1, 20, 7, 11, 2, 19];
+
+/// A file that `make.py` or `families.py` writes.
+pub fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// One of the repository's models, which programs carry with them.
+pub fn bundled(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models").join(name)
+}
+
+pub fn open(name: &str) -> Model {
+    Model::open(golden(name)).unwrap()
+}
+
+pub fn json(path: impl AsRef<Path>) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// A copy of a golden model that a test may spoil.
+pub fn copy(name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in fs::read_dir(golden(name)).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+    }
+    folder
+}
+
+/// A golden model with another file beside its weights.
+pub fn with_file(name: &str, file: &'static str, content: &Value) -> Checkpoint {
+    let read = |file: &str| fs::read(golden(name).join(file)).unwrap();
+    let files = [
+        ("config.json", read("config.json")),
+        ("model.safetensors", read("model.safetensors")),
+        (file, content.to_string().into_bytes()),
+    ];
+    Checkpoint::from_files("tiny", files).unwrap()
+}
+
+/// A safetensors file.
+pub fn weights<'t>(tensors: impl IntoIterator<Item = (&'t str, Vec<usize>, Vec<f32>)>) -> Vec<u8> {
+    let bytes = |data: Vec<f32>| data.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>();
+    let tensors = tensors.into_iter().map(|(name, shape, data)| (name, shape, bytes(data)));
+    let tensors: Vec<_> = tensors.collect();
+    let views = tensors.iter().map(|(name, shape, bytes)| {
+        (*name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
+    });
+    safetensors::serialize(views, None).unwrap()
+}
+
+/// The tensor of this name. Ids are widened to f32, which holds them exactly.
+pub fn tensor(file: &SafeTensors<'_>, name: &str) -> Values {
+    let tensor = file.tensor(name).unwrap();
+    let bytes = tensor.data();
+    let data = match tensor.dtype() {
+        Dtype::F32 => bytes.as_chunks().0.iter().map(|x| f32::from_le_bytes(*x)).collect(),
+        Dtype::I64 => bytes.as_chunks().0.iter().map(|x| i64::from_le_bytes(*x) as f32).collect(),
+        other => panic!("{name} has the type {other:?}"),
+    };
+    Values { shape: tensor.shape().to_vec(), data }
+}
+
+/// An input of any model: an image, or some tokens.
+pub fn input(model: &Model) -> Input {
+    let description = model.description();
+    if let Some(patches) = &description.embedding.patches {
+        let numbers = patches.channels * patches.height * patches.width;
+        return Input::image((0..numbers).map(|i| (i as f32 * 0.37).sin()).collect::<Vec<_>>());
+    }
+    let input = Input::tokens((3..12).collect::<Vec<_>>());
+    if description.encoder.is_some() { input.decoder([0, 7, 5, 9]) } else { input }
+}
+
+/// A pass with these changes.
+pub fn changed<'m>(pass: Pass<'m>, changes: &[Change]) -> Pass<'m> {
+    changes.iter().fold(pass, |pass, change| pass.change(change.clone()))
+}
+
+/// The place of the largest logit, the first of equal ones.
+pub fn best(logits: &[f32]) -> u32 {
+    let best = (0..logits.len()).reduce(|i, j| if logits[j] > logits[i] { j } else { i });
+    best.unwrap() as u32
+}
+
+pub fn assert_says(said: &str, parts: &[&str]) {
+    assert!(!said.contains('\n'), "{said}");
+    for part in parts {
+        assert!(said.contains(part), "{said:?} does not say {part:?}");
+    }
+}
+
+/// Asserts that no number is off by more than 1e-4 of max(1, the largest expected number).
+pub fn assert_near(found: &Values, expected: &Values, what: &str) {
+    assert_eq!(found.shape, expected.shape, "{what}");
+    let largest = expected.data.iter().fold(1.0_f32, |largest, x| largest.max(x.abs()));
+    for (x, y) in found.data.iter().zip(&expected.data) {
+        assert!((x - y).abs() <= 1e-4 * largest, "{what}: {x} is not {y}");
+    }
+}
+
+/// Compares the attentions and logits of a model that reads the first `tokens` with the tensors `prefix/…` of a file.
+pub fn check(model: &Model, tokens: usize, file: &str, prefix: &str) {
+    assert_eq!(model.unused(), [""; 0], "{file}");
+    let bytes = fs::read(data(file)).unwrap();
+    let expected = SafeTensors::deserialize(&bytes).unwrap();
+    let input = Input::tokens(&IDS[..tokens]);
+    let trace = model.pass().keep_as_transformers().run(&input).unwrap();
+    let found = trace.as_transformers(model.description());
+    for name in ["attentions", "logits"] {
+        let expected = tensor(&expected, &format!("{prefix}/{name}"));
+        assert_near(&found[name], &expected, &format!("{file}: {prefix}/{name}"));
+    }
+}

@@ -1,0 +1,18 @@
+//! Models against transformers and against themselves.
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+mod attribution;
+mod chats;
+mod classes;
+mod common;
+mod embed;
+mod families;
+mod gguf;
+mod golden;
+mod images;
+mod read;
+mod reading;
+mod refusals;
+mod rope;
+mod scores;
+mod tokenizers;
