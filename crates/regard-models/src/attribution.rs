@@ -72,52 +72,29 @@ impl LayerAttribution {
     }
 }
 
-impl Model {
+impl Pass<'_> {
     /// Runs the model, and tells what each of its parts adds to the logit of the token (or class) `plus`, or to that of `plus`
     /// minus that of `minus`, at a position.
     ///
+    /// A change of the residual stream or of an attention's output is no part of the model: the parts then add up to the logit less
+    /// what the change adds.
+    ///
     /// # Errors
-    /// [`Error::Input`] if the model has no head, if its head is not linear (BERT's has an activation), if the input does not
-    /// fit, or if there is no such token or position. A model that classifies has its logits at
+    /// Those of [`run`](Self::run); and [`Error::Input`] if the model has no head, if its head is not linear (BERT's has an
+    /// activation), or if there is no such token or position. A model that classifies has its logits at
     /// [`Description::class_position`](crate::Description::class_position) alone.
-    ///
-    /// ```
-    /// use regard_models::{Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
-    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
-    /// let input = Input::tokens([7, 8, 9]);
-    /// let parts = model.attribute(&input, 2, 40, Some(41))?;
-    /// assert_eq!((parts.layers.len(), parts.layers[0].heads.len()), (2, 4));
-    ///
-    /// let logits = model.pass().run(&input)?.logits().unwrap().last().to_vec();
-    /// assert!((parts.sum() - f64::from(logits[40] - logits[41])).abs() < 1e-5);
-    /// # Ok::<(), regard_models::Error>(())
-    /// ```
-    pub fn attribute(
-        &self,
-        input: &Input,
-        position: usize,
-        plus: usize,
-        minus: Option<usize>,
-    ) -> Result<Attribution, Error> {
-        self.pass().attribute(input, position, plus, minus)
-    }
-}
-
-impl Pass<'_> {
-    /// As [`Model::attribute`], with the changes of the pass. A change of the residual stream or of an attention's output is no
-    /// part of the model: the parts then add up to the logit less what the change adds.
-    ///
-    /// # Errors
-    /// As [`Model::attribute`], and those of [`run`](Self::run).
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
-    /// let (head, input) = ("1.3".parse()?, Input::tokens([7, 8, 9]));
-    /// let pass = model.pass().change(Change::Ablate { head, to: Ablation::Zero });
-    /// assert_eq!(pass.attribute(&input, 2, 40, None)?.layers[1].heads[3], 0.0);
+    /// let input = Input::tokens([7, 8, 9]);
+    /// let parts = model.pass().attribute(&input, 2, 40, Some(41))?;
+    /// let logits = model.pass().run(&input)?.logits().unwrap().last().to_vec();
+    /// assert!((parts.sum() - f64::from(logits[40] - logits[41])).abs() < 1e-5);
+    ///
+    /// let ablated = model.pass().change(Change::Ablate { head: "1.3".parse()?, to: Ablation::Zero });
+    /// assert_eq!(ablated.attribute(&input, 2, 40, None)?.layers[1].heads[3], 0.0);
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn attribute(

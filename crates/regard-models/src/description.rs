@@ -103,6 +103,11 @@ pub struct LearnedPositions {
 }
 
 impl LearnedPositions {
+    /// The most tokens.
+    pub(crate) fn most(&self) -> usize {
+        self.count.saturating_sub(self.first)
+    }
+
     /// The rows of tokens that come after `before` others.
     pub(crate) fn rows(&self, ids: &[u32], before: usize) -> Vec<usize> {
         let mut next = self.first + before;

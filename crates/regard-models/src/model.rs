@@ -207,23 +207,6 @@ impl<'m> Pass<'m> {
         self
     }
 
-    /// Keeps the places that [`Trace::as_transformers`] needs.
-    ///
-    /// ```
-    /// use regard_models::{Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
-    /// let model = Model::open(format!("{models}/tiny-qwen3"))?;
-    /// let trace = model.pass().keep_as_transformers().run(&Input::tokens([7, 8, 9]))?;
-    /// let outputs = trace.as_transformers(model.description());
-    /// assert_eq!(outputs["attentions"].shape, [3, 5, 3, 3]); // layers, heads, queries, keys
-    /// # Ok::<(), regard_models::Error>(())
-    /// ```
-    #[must_use]
-    pub fn keep_as_transformers(self) -> Self {
-        let outputs = self.model.description.outputs();
-        self.keep(outputs.into_iter().flat_map(|output| output.places))
-    }
-
     /// Computes the logits of the last position alone: [1, vocabulary].
     #[must_use]
     pub fn last_logits(mut self) -> Self {

@@ -268,18 +268,21 @@ impl Steps {
     fn of(&self, q: &[f32], k: &[f32]) -> Result<[f32; 3], Error> {
         let shape = [1, 1, 1, q.len()];
         let (q, k) = (Heads::new("the query", q, shape)?, Heads::new("the key", k, shape)?);
-        let score =
-            |attention: Attention<'_>, stage| Ok::<_, Error>(attention.scores(stage, q, k)?[0]);
-        let scaled = Attention::new().scale(self.scale);
-        let capped = match self.softcap {
-            Some(cap) => scaled.clone().softcap(cap),
-            None => scaled.clone(),
-        };
+        let (plain, steps) = (Attention::new().scale(1.0), self.attention(Mask::NONE));
         Ok([
-            score(Attention::new().scale(1.0), Stage::Raw)?,
-            score(scaled, Stage::Raw)?,
-            score(capped, Stage::Softcapped)?,
+            plain.scores(Stage::Raw, q, k)?[0],
+            steps.scores(Stage::Raw, q, k)?[0],
+            steps.scores(Stage::Softcapped, q, k)?[0],
         ])
+    }
+
+    /// All steps.
+    fn attention<'m>(&self, mask: Mask<'m>) -> Attention<'m> {
+        let attention = Attention::new().scale(self.scale).temperature(self.temperature).mask(mask);
+        match self.softcap {
+            Some(cap) => attention.softcap(cap),
+            None => attention,
+        }
     }
 
     /// The scores and the weights of a query and all `keys` \[keys, head size\], of which it sees some.
@@ -297,11 +300,7 @@ impl Steps {
         if let Some(bias) = bias {
             mask = mask.bias(MaskTensor::new(bias, &[bias.len()])?);
         }
-        let mut attention =
-            Attention::new().scale(self.scale).temperature(self.temperature).mask(mask);
-        if let Some(cap) = self.softcap {
-            attention = attention.softcap(cap);
-        }
+        let attention = self.attention(mask);
         let row = |stage| Ok::<_, Error>(attention.scores(stage, q, keys)?.into_vec());
         Ok([row(Stage::Masked)?, row(Stage::Weights)?])
     }

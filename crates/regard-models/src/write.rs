@@ -124,9 +124,9 @@ impl Model {
         // The last token is written, and not read.
         let all = given.saturating_add(count.saturating_sub(1));
         if let Some(positions) = description.embedding.positions
-            && all > positions.count.saturating_sub(positions.first)
+            && all > positions.most()
         {
-            let most = positions.count.saturating_sub(positions.first);
+            let most = positions.most();
             return Err(Error::Input(format!(
                 "{given} tokens and {count} more are too many: the model has positions for {most}"
             )));

@@ -217,7 +217,7 @@ fn the_parts_of_a_logit_add_up() {
     let last = input.ids.len() - 1;
     let next = app(&window).model().next().to_vec();
     let parts = app(&window).model().attribution().unwrap().clone();
-    assert_eq!(parts, model.attribute(&input, last, next[0].id as usize, None).unwrap());
+    assert_eq!(parts, model.pass().attribute(&input, last, next[0].id as usize, None).unwrap());
     // Each of the parts is summed in f64; the run itself rounds to f32 some thousand times.
     assert!((parts.sum() - parts.logit).abs() <= 1e-3 * (1.0 + parts.logit.abs()));
     assert!(shows(&window, "All parts add up to "));
@@ -229,7 +229,7 @@ fn the_parts_of_a_logit_add_up() {
     window.query_all_by_label(&name).last().unwrap().click();
     settle(&mut window);
     assert_eq!(state(&window).attributed, [None, Some(next[1].id)]);
-    let both = model.attribute(&input, last, next[0].id as usize, Some(next[1].id as usize));
+    let both = model.pass().attribute(&input, last, next[0].id as usize, Some(next[1].id as usize));
     assert_eq!(*app(&window).model().attribution().unwrap(), both.unwrap());
 
     // The part of a head whose output is zero is 0.

@@ -86,7 +86,7 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
             "the model ({family}) has {part}, which the embedded runtime does not compute"
         )));
     }
-    let most = embedding.positions.map(|positions| positions.count - positions.first);
+    let most = embedding.positions.map(|positions| positions.most());
     match most {
         _ if context == 0 => Err(Error::Input("a context has at least one token".into())),
         Some(most) if context > most => Err(Error::Input(format!(

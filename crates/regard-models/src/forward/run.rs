@@ -226,8 +226,7 @@ impl<'r> Runner<'r> {
                 None => inputs.iter().flat_map(|x| positions.rows(&ids_of(x), first)).collect(),
             };
             if numbers.iter().any(|row| *row >= positions.count) {
-                let (all, most) =
-                    (first + tokens, positions.count - positions.first.min(positions.count));
+                let (all, most) = (first + tokens, positions.most());
                 return Err(Error::Input(format!(
                     "{all} tokens are too many: the model has positions for {most}"
                 )));

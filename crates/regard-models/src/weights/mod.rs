@@ -127,21 +127,21 @@ impl Loader<'_> {
         let Description { width, embedding, stack, .. } = self.description;
         let (width, names) = (*width, &self.names);
         let (tokens, types) = if let Some(patches) = &embedding.patches {
-            let name = self.full(names.tokens);
+            let name = self.full(&names.tokens);
             let shape = [width, patches.channels, patches.side, patches.side];
             let weight = self.table(&name, &shape)?.reshaped(vec![width, patches.numbers()]);
             let bias = self.bias(&name, width)?;
-            let class = self.plain_table(&self.full(names.types), &[1, 1, width])?;
+            let class = self.plain_table(&self.full(&names.types), &[1, 1, width])?;
             let patches = self.layer(&name, Stored::new(weight, false, bias))?;
             (Tokens::Patches(patches), Some(class))
         } else {
             let types = match embedding.types {
                 0 => None,
-                types => Some(self.table(&self.full(names.types), &[types, width])?),
+                types => Some(self.table(&self.full(&names.types), &[types, width])?),
             };
             (self.tokens()?, types)
         };
-        let name = self.full(names.positions);
+        let name = self.full(&names.positions);
         let positions = match (embedding.positions, embedding.patches) {
             (Some(positions), None) => Some(self.table(&name, &[positions.count, width])?),
             (Some(positions), Some(_)) => {
@@ -151,14 +151,14 @@ impl Loader<'_> {
         };
         let encoder = self.description.encoder.as_ref();
         let encoder =
-            encoder.map(|encoder| self.stack(&names.encoder, names.encoder_norm, encoder));
+            encoder.map(|encoder| self.stack(&names.encoder, &names.encoder_norm, encoder));
         let weights = Weights {
             encoder: encoder.transpose()?,
-            stack: self.stack(&names.layer, names.norm, stack)?,
-            embedding_norm: self.optional_norm(names.embedding_norm, embedding.norm)?,
+            stack: self.stack(&names.layer, &names.norm, stack)?,
+            embedding_norm: self.optional_norm(&names.embedding_norm, embedding.norm)?,
             transform: match self.description.head {
                 Head::Tokens { transform: Some((_, norm)), .. } => {
-                    let (linear, name) = names.transform;
+                    let (linear, name) = &names.transform;
                     let linear = self.linear(linear, [width, width], true)?;
                     Some((linear, self.norm(name, norm, width)?))
                 }
@@ -166,7 +166,7 @@ impl Loader<'_> {
             },
             pooler: match self.description.head {
                 Head::Classes { pooler: Some(_), .. } => {
-                    Some(self.linear(names.classes.0, [width, width], true)?)
+                    Some(self.linear(&names.classes.0, [width, width], true)?)
                 }
                 _ => None,
             },
@@ -192,9 +192,10 @@ impl Loader<'_> {
     fn tokens(&self) -> Result<Tokens, Error> {
         let Description { vocabulary, width, tied, .. } = *self.description;
         let shape = [vocabulary, width];
-        let (name, Names { copies, head, .. }) = (self.full(self.names.tokens), self.names);
-        let there = |name: &&str| self.found(name, "weight").is_some();
-        let own = once(name.as_str()).chain(copies.iter().copied()).find(there);
+        let Names { tokens, copies, head, .. } = &self.names;
+        let name = self.full(tokens);
+        let there = |name: &&String| self.found(name, "weight").is_some();
+        let own = once(&name).chain(copies).find(there);
         for copy in copies {
             self.note(copy, "weight");
         }
@@ -217,14 +218,14 @@ impl Loader<'_> {
             Head::None | Head::Other { .. } => return Ok(None),
             Head::Tokens { .. } => {
                 let mut bias = None;
-                for name in names.head_bias {
+                for name in &names.head_bias {
                     self.note(name, "");
                     bias = bias.or(self.vector(name, vocabulary)?);
                 }
-                (names.head, vocabulary, bias)
+                (&names.head, vocabulary, bias)
             }
             Head::Classes { .. } => {
-                let name = names.classes.1;
+                let name = &names.classes.1;
                 let shape =
                     self.found(name, "weight").and_then(|name| self.checkpoint.shape(&name));
                 let classes = shape.and_then(|shape| shape.first().copied()).unwrap_or(0);
@@ -269,7 +270,7 @@ impl Loader<'_> {
         };
         let relative = block.relative.map(|relative| {
             let shape = [relative.buckets, block.heads];
-            Ok::<_, Error>(self.table(&name(0)(names.relative), &shape)?.to_f32())
+            Ok::<_, Error>(self.table(&name(0)(&names.relative), &shape)?.to_f32())
         });
         let layers = (0..stack.layers()).map(|layer| self.layer_of(&name(layer), names, stack));
         Ok(StackWeights {
@@ -289,22 +290,22 @@ impl Loader<'_> {
         let norm = |own: &str| self.norm(&name(own), block.norm, width);
         let (gate, up) = self.feed_forward(name, names, block, width)?;
         Ok(Layer {
-            norm_1: norm(names.norm_1)?,
-            norm_2: norm(names.norm_2)?,
+            norm_1: norm(&names.norm_1)?,
+            norm_2: norm(&names.norm_2)?,
             after: match block.placement {
-                Placement::Both => Some((norm(names.after_1)?, norm(names.after_2)?)),
+                Placement::Both => Some((norm(&names.after_1)?, norm(&names.after_2)?)),
                 Placement::Before | Placement::After => None,
             },
             attention: self.attention(name, &names.attention, block, width)?,
             cross: if stack.cross {
                 let attention = self.attention(name, &names.cross, block, width)?;
-                Some((norm(names.cross_norm)?, attention))
+                Some((norm(&names.cross_norm)?, attention))
             } else {
                 None
             },
             gate,
             up,
-            down: self.linear(&name(names.down), [width, block.hidden], block.biases.hidden)?,
+            down: self.linear(&name(&names.down), [width, block.hidden], block.biases.hidden)?,
         })
     }
 
@@ -319,11 +320,11 @@ impl Loader<'_> {
         let (hidden, bias) = (block.hidden, block.biases.hidden);
         let linear = |name: &str| self.linear(name, [hidden, width], bias);
         if !block.gated {
-            return Ok((None, linear(&name(names.up))?));
+            return Ok((None, linear(&name(&names.up))?));
         }
-        let gate = name(names.gate);
+        let gate = name(&names.gate);
         if !names.gate_up.is_empty() && self.found(&gate, "weight").is_none() {
-            let fused = name(names.gate_up);
+            let fused = name(&names.gate_up);
             let both = self.matrix(&fused, [2 * hidden, width], bias)?;
             let rows = |first| {
                 let rows = both.select(&(first..first + hidden).collect::<Vec<_>>());
@@ -331,7 +332,7 @@ impl Loader<'_> {
             };
             return Ok((Some(rows(0)?), rows(hidden)?));
         }
-        Ok((Some(linear(&gate)?), linear(&name(names.up))?))
+        Ok((Some(linear(&gate)?), linear(&name(&names.up))?))
     }
 
     fn attention(
@@ -342,7 +343,7 @@ impl Loader<'_> {
         width: usize,
     ) -> Result<AttentionWeights, Error> {
         let (q_rows, kv_rows) = (block.heads * block.head_size, block.kv_heads * block.head_size);
-        let fused = name(names.qkv);
+        let fused = name(&names.qkv);
         let fused_rows = q_rows + 2 * kv_rows;
         let [q, k, v] = if !names.qkv.is_empty() && self.found(&fused, "weight").is_some() {
             let all = self.matrix(&fused, [fused_rows, width], block.biases.qkv)?;
@@ -372,9 +373,9 @@ impl Loader<'_> {
                 let rows = halves_of_neighbours(heads, block.head_size);
                 self.layer(name, self.memory(name, stored.select(&rows))?)
             };
-            let q = turned(&name(names.q), block.heads)?;
-            let k = turned(&name(names.k), block.kv_heads)?;
-            [q, k, self.linear(&name(names.v), [kv_rows, width], block.biases.qkv)?]
+            let q = turned(&name(&names.q), block.heads)?;
+            let k = turned(&name(&names.k), block.kv_heads)?;
+            [q, k, self.linear(&name(&names.v), [kv_rows, width], block.biases.qkv)?]
         };
         let qk_norm = |name: String| {
             let norm = NormSettings { kind: NormKind::Rms, ..block.norm };
@@ -384,9 +385,9 @@ impl Loader<'_> {
             q,
             k,
             v,
-            out: self.linear(&name(names.out), [width, q_rows], block.biases.out)?,
+            out: self.linear(&name(&names.out), [width, q_rows], block.biases.out)?,
             qk_norm: if block.qk_norm {
-                Some((qk_norm(name(names.q_norm))?, qk_norm(name(names.k_norm))?))
+                Some((qk_norm(name(&names.q_norm))?, qk_norm(name(&names.k_norm))?))
             } else {
                 None
             },
@@ -497,7 +498,7 @@ impl Loader<'_> {
             "bias" => "beta",
             other => other,
         };
-        let base = name.strip_prefix(self.names.prefix).unwrap_or(name);
+        let base = name.strip_prefix(&self.names.prefix).unwrap_or(name);
         let stems = [name, base, &format!("transformer.{base}")];
         let names = stems.iter().flat_map(|stem| [kind, old].map(|kind| joined(stem, kind)));
         names.into_iter().find(|name| self.checkpoint.shape(name).is_some())

@@ -205,7 +205,7 @@ fn check(name: &str) {
         sigma: (mean(&squares) + f64::from(norm.epsilon)).sqrt(),
     };
 
-    let found = model.attribute(&input, position, plus, Some(minus)).unwrap();
+    let found = model.pass().attribute(&input, position, plus, Some(minus)).unwrap();
     // What is computed in f64 in two ways differs by the rounding of sums of at most 4 · width terms, in which the sizes of the
     // terms count.
     let wide = |size: f64| 8.0 * width as f64 * f64::EPSILON * size;
@@ -286,7 +286,7 @@ fn check(name: &str) {
     );
 
     // The logit itself, of one token: a sum of `width` products more, then the soft cap, which is no steeper than 1.
-    let one = model.attribute(&input, position, plus, None).unwrap();
+    let one = model.pass().attribute(&input, position, plus, None).unwrap();
     let normed = row(
         &trace,
         if prefix == "blocks" {
@@ -319,7 +319,8 @@ fn parts_add_up_to_the_logit_in_every_family() {
 fn an_attribution_that_means_nothing_is_refused() {
     let refused = |name: &str, position: usize, plus: usize, part: &str| {
         let model = open(name);
-        let error = model.attribute(&input(&model), position, plus, None).unwrap_err().to_string();
+        let error =
+            model.pass().attribute(&input(&model), position, plus, None).unwrap_err().to_string();
         assert!(error.contains(part), "{name}: {error}");
     };
     refused("tiny-bert", 0, 1, "the model's head has an activation");
@@ -331,7 +332,7 @@ fn an_attribution_that_means_nothing_is_refused() {
 #[test]
 fn an_attribution_serialises() {
     let model = open("tiny-t5");
-    let parts = model.attribute(&input(&model), 3, 5, Some(6)).unwrap();
+    let parts = model.pass().attribute(&input(&model), 3, 5, Some(6)).unwrap();
     let text = serde_json::to_string(&parts).unwrap();
     let read: regard_models::Attribution = serde_json::from_str(&text).unwrap();
     assert_eq!((read.position, read.minus, read.layers[0].cross.len()), (3, Some(6), 5));

@@ -95,9 +95,9 @@ fn a_class_is_attributed_at_the_last_position_and_no_text_is_written() {
     let model = Model::open(bundled("command")).unwrap();
     let input = model.tokenizer().unwrap().encode("turn on the lamp", None).unwrap();
     let logits = model.pass().run(&input).unwrap().logits().unwrap().data.clone();
-    let attributed = model.attribute(&input, 4, 1, None).unwrap();
+    let attributed = model.pass().attribute(&input, 4, 1, None).unwrap();
     assert!((attributed.logit - f64::from(logits[1])).abs() < 1e-4);
-    let said = model.attribute(&input, 0, 1, None).unwrap_err().to_string();
+    let said = model.pass().attribute(&input, 0, 1, None).unwrap_err().to_string();
     assert!(said.contains("read at position 4, not 0"), "{said}");
     let said = model.generate(&Input::tokens([2]), 3, &[]).unwrap_err().to_string();
     assert!(said.contains("it is a classifier"), "{said}");

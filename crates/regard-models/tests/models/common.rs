@@ -1,5 +1,6 @@
 //! What several of the tests call.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -112,14 +113,23 @@ pub fn assert_near(found: &Values, expected: &Values, what: &str) {
     }
 }
 
+/// What transformers gives of a run with these changes.
+pub fn as_transformers(
+    model: &Model,
+    changes: &[Change],
+    input: &Input,
+) -> BTreeMap<String, Values> {
+    let outputs = model.description().outputs();
+    let pass = model.pass().keep(outputs.into_iter().flat_map(|output| output.places));
+    changed(pass, changes).run(input).unwrap().as_transformers(model.description())
+}
+
 /// Compares the attentions and logits of a model that reads the first `tokens` with the tensors `prefix/…` of a file.
 pub fn check(model: &Model, tokens: usize, file: &str, prefix: &str) {
     assert_eq!(model.unused(), [""; 0], "{file}");
     let bytes = fs::read(data(file)).unwrap();
     let expected = SafeTensors::deserialize(&bytes).unwrap();
-    let input = Input::tokens(&IDS[..tokens]);
-    let trace = model.pass().keep_as_transformers().run(&input).unwrap();
-    let found = trace.as_transformers(model.description());
+    let found = as_transformers(model, &[], &Input::tokens(&IDS[..tokens]));
     for name in ["attentions", "logits"] {
         let expected = tensor(&expected, &format!("{prefix}/{name}"));
         assert_near(&found[name], &expected, &format!("{file}: {prefix}/{name}"));

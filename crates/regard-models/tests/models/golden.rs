@@ -9,7 +9,7 @@ use regard_models::{Ablation, Change, HeadAddress, Input, Model, Values};
 use regard_tests::models::{FAMILIES, golden};
 use safetensors::SafeTensors;
 
-use crate::common::{assert_near, changed, open, tensor};
+use crate::common::{as_transformers, assert_near, open, tensor};
 
 /// Expected tensors by name.
 struct Expected(BTreeMap<String, Values>);
@@ -51,10 +51,7 @@ fn check(name: &str) {
     assert_eq!(model.unused(), [""; 0], "{name}");
     let expected = Expected::of(&golden(name).join("expected.safetensors"));
     let input = expected.input();
-    let run = |changes: &[Change]| {
-        let pass = changed(model.pass().keep_as_transformers(), changes);
-        pass.run(&input).unwrap().as_transformers(model.description())
-    };
+    let run = |changes: &[Change]| as_transformers(&model, changes, &input);
     let unchanged = run(&[]);
     let baseline = model.baseline(&input).unwrap();
     if baseline.logits().is_some() {

@@ -8,7 +8,7 @@ use regard_models::{Activation, Checkpoint, Error, Format, Head, Input, Model};
 use regard_tests::models::golden;
 use safetensors::{SafeTensors, tensor::TensorView};
 
-use crate::common::{assert_says, copy, json, tensor};
+use crate::common::{as_transformers, assert_says, copy, json, tensor};
 
 /// What is said of a checkpoint that cannot be opened: one line.
 fn refusal(path: &Path) -> String {
@@ -97,12 +97,9 @@ fn the_encoder_of_t5_is_a_model_of_its_own() {
     safetensors::serialize_to_file(kept, None, &path).unwrap();
     let alone = Model::open(folder.path()).unwrap();
 
-    let run = |model: &Model, input: Input| {
-        let trace = model.pass().keep_as_transformers().run(&input).unwrap();
-        trace.as_transformers(model.description())
-    };
-    let found = run(&alone, Input::tokens([5, 7, 11]));
-    let expected = run(&whole, Input::tokens([5, 7, 11]).decoder([0]));
+    let input = Input::tokens([5, 7, 11]);
+    let found = as_transformers(&alone, &[], &input);
+    let expected = as_transformers(&whole, &[], &input.decoder([0]));
     for name in ["attentions", "hidden_states", "last_hidden_state"] {
         assert_eq!(found[name], expected[&format!("encoder_{name}")], "{name}");
     }

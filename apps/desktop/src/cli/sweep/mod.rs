@@ -361,7 +361,7 @@ fn attribute(
     model: &Model,
 ) -> Result<(), Failure> {
     let Measure { plus, minus, position, .. } = *measure;
-    let parts = || model.attribute(&reading.input, position, plus, minus);
+    let parts = || model.pass().attribute(&reading.input, position, plus, minus);
     let parts = working("running the model", parts).bad_input()?;
     check_logits(&[parts.logit as f32]).map_err(|e| explained(e, checkpoint)).bad_input()?;
     if let Some((to, format)) = to {
