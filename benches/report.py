@@ -4,7 +4,7 @@
     python benches/report.py --rows "^dot"      # some rows; the file keeps the day's other rows
     python benches/report.py --table-only       # the tables and the plots, from the results that are kept
 
-RESULTS.md has all rows of each kind of machine, from its newest results; the README has six of them.
+RESULTS.md has all rows of each kind of machine, from its newest results.
 """
 
 import argparse
@@ -53,15 +53,6 @@ ROWS = [
         (f"softmax, {rows} rows of {n}", f"softmax --queries {rows} --keys {n}", "kernel", SOFTMAX)
         for rows, n in ((1024, 64), (128, 512), (16, 4096))
     ),
-]
-# The rows of the README.
-README_ROWS = [
-    "attention, 512 × 64",
-    "attention, 512 × 64, causal",
-    "attention, 2048 × 64, causal",
-    "decoding, 9 heads, 1 on 2048 × 64",
-    "matmul, 512³",
-    "softmax, 128 rows of 512",
 ]
 NAMES = ["naive", "kernel", "multi-head", "fixed"]
 
@@ -185,7 +176,7 @@ def split(found):
 
 
 def tables(machines):
-    """Writes all rows to RESULTS.md, and six of them to the README."""
+    """Writes RESULTS.md."""
     results = [
         "# Results",
         "",
@@ -205,31 +196,15 @@ def tables(machines):
             "",
             "| | naive | ours | GFLOP/s | of peak | best of the others | ratio |",
             "|---|---|---|---|---|---|---|",
-            *(cells(machine, row, [row]) for row, *_ in ROWS if row in machine.rows),
+            *(cells(machine, row) for row, *_ in ROWS if row in machine.rows),
             "",
             f"The others: {versions}.",
         ]
     (programs.BENCHES / "RESULTS.md").write_text("\n".join(results) + "\n")
-    readme = (ROOT / "README.md").read_text()
-    begin, end = "<!-- benchmarks:begin -->\n", "<!-- benchmarks:end -->"
-    before, rest = readme.split(begin)
-    after = rest.split(end)[1]
-    text = [
-        "| | machine | naive | ours | GFLOP/s | of peak | best of the others | ratio |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in README_ROWS:
-        for machine in machines:
-            if row in machine.rows:
-                text.append(cells(machine, row, [row, machine.tier]))
-    text += ["", "Rows use one thread and 8 heads unless they say otherwise.", ""]
-    text += [f"- {machine.tier}: {machine.described()}" for machine in machines]
-    text += ["", "[All rows and the versions of the others](benches/RESULTS.md)."]
-    (ROOT / "README.md").write_text(before + begin + "\n".join(text) + "\n" + end + after)
 
 
-def cells(machine, row, first):
-    """A line of a table, after its `first` cells."""
+def cells(machine, row):
+    """A line of a table."""
     naive, ours, others = split(machine.rows[row])
     share = f"{ours['fraction_of_peak']:.0%}"
     if ours["op"] == "softmax":
@@ -237,7 +212,7 @@ def cells(machine, row, first):
     best = f"{programs.duration(others[0])}, {others[0]['impl']}" if others else ""
     ratio = f"{others[0]['median_s'] / ours['median_s']:.1f}×" if others else ""
     naive = programs.duration(naive) if naive else ""
-    line = [*first, naive, programs.duration(ours), f"{ours['gflops']:.0f}", share, best, ratio]
+    line = [row, naive, programs.duration(ours), f"{ours['gflops']:.0f}", share, best, ratio]
     return "| " + " | ".join(line) + " |"
 
 

@@ -7,7 +7,7 @@ pub mod models;
 pub mod onnx;
 pub mod rounding;
 
-/// The examples of the repository's page.
+/// The examples of the book's chapter on Rust.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
+#[doc = include_str!("../../docs/rust.md")]
+struct Rust;

@@ -1,4 +1,16 @@
 #![doc = include_str!("guide.md")]
+//!
+//! [`Attention::forward`]: crate::Attention::forward
+//! [`Error`]: crate::Error
+//! [`Mask::rows`]: crate::Mask::rows
+//! [`MatMut`]: crate::MatMut
+//! [`Mat`]: crate::Mat
+//! [`attention_bytes`]: crate::attention_bytes
+//! [`attention_scratch_len`]: crate::attention_scratch_len
+//! [`int8::attention_bytes`]: crate::int8::attention_bytes
+//! [`int8`]: crate::int8
+//! [`microcontroller`]: crate::microcontroller
+//! [`naive`]: crate::naive
 
 use crate::microcontroller;
 
