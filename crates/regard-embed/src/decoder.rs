@@ -86,6 +86,10 @@ const fn largest_of([a, b, c, d]: [usize; 4]) -> usize {
 }
 
 /// The numbers that a decoder computes with: [`Floats`](crate::Floats) or [`Integers`](crate::int8::Integers).
+///
+/// # Errors
+/// All functions: [`KernelError`] if a part has another shape.
+#[expect(clippy::missing_errors_doc, reason = "the trait says it for all functions")]
 pub trait Numbers: Copy + Debug + 'static {
     /// The residual stream, sums of products and logits.
     type Wide: Copy + Debug;
@@ -112,9 +116,6 @@ pub trait Numbers: Copy + Debug + 'static {
     fn vocabulary(tokens: &Self::Embedding) -> usize;
 
     /// `x` ← the vector of a token at a position.
-    ///
-    /// # Errors
-    /// As the following functions: [`KernelError`] if a part has another shape.
     fn embed(
         tokens: &Self::Embedding,
         token: usize,
@@ -123,9 +124,6 @@ pub trait Numbers: Copy + Debug + 'static {
     ) -> Result<(), KernelError>;
 
     /// `out` ← norm(x).
-    ///
-    /// # Errors
-    /// As [`embed`](Self::embed).
     fn norm(
         norm: &Self::Norm,
         x: &[Self::Wide],
@@ -133,9 +131,6 @@ pub trait Numbers: Copy + Debug + 'static {
     ) -> Result<(), KernelError>;
 
     /// `out` ← xW + b.
-    ///
-    /// # Errors
-    /// As [`embed`](Self::embed).
     fn multiply(
         linear: &Self::Linear,
         x: &[Self::Narrow],
@@ -143,16 +138,10 @@ pub trait Numbers: Copy + Debug + 'static {
     ) -> Result<(), KernelError>;
 
     /// x ← x + y.
-    ///
-    /// # Errors
-    /// As [`embed`](Self::embed).
     fn add(x: &mut [Self::Wide], y: &[Self::Wide]) -> Result<(), KernelError>;
 
     /// `out` ← xW + b, which `rotary` turns by the position where it is given, with the memory of `wide`. Queries and keys are
     /// `finer` than narrow numbers until they are turned, where these are integers.
-    ///
-    /// # Errors
-    /// As [`embed`](Self::embed).
     fn project(
         linear: &Self::Linear,
         turn: Turn<'_, Self>,
@@ -162,9 +151,6 @@ pub trait Numbers: Copy + Debug + 'static {
     ) -> Result<(), KernelError>;
 
     /// `out` ← the attention of one query.
-    ///
-    /// # Errors
-    /// As [`embed`](Self::embed).
     fn attend(
         attention: &Self::Attention,
         qkv: [Mat<'_, Self::Narrow>; 3],
@@ -173,9 +159,6 @@ pub trait Numbers: Copy + Debug + 'static {
     ) -> Result<(), KernelError>;
 
     /// `out` ← f(gate(x)) · up(x), or f(up(x)) without a gate, with the memory of `wide`.
-    ///
-    /// # Errors
-    /// As [`embed`](Self::embed).
     fn hide(
         layer: &Layer<Self>,
         x: &[Self::Narrow],

@@ -48,25 +48,30 @@ pub enum Norm {
 /// Cosines and sines \[context, features / 2\] of rotary positions. Feature i of a head is paired with feature i + features / 2;
 /// features after those do not turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Rotary {
+pub struct Rotary<T: 'static = f32> {
     /// The features of a head that turn.
     pub features: usize,
     /// \[context, features / 2\]
-    pub cos: &'static [f32],
+    pub cos: &'static [T],
     /// \[context, features / 2\]
-    pub sin: &'static [f32],
+    pub sin: &'static [T],
+}
+
+impl<T> Rotary<T> {
+    /// The cosines and the sines from a position on.
+    pub(crate) fn at(&self, position: usize) -> [&'static [T]; 2] {
+        let row = |angles| <[T]>::get(angles, position * (self.features / 2)..).unwrap_or_default();
+        [row(self.cos), row(self.sin)]
+    }
 }
 
 impl Rotary {
     /// Turns the heads of a token at `position`.
     fn turn(&self, x: &mut [f32], head_size: usize, position: usize) -> Result<(), Error> {
         let (pairs, heads) = (self.features / 2, x.len() / head_size.max(1));
-        let of_position = |angles| {
-            let row = <[f32]>::get(angles, position * pairs..).unwrap_or_default();
-            Mat::strided(row, heads, pairs, 0)
-        };
-        let (cos, sin) = (of_position(self.cos)?, of_position(self.sin)?);
-        rotate(MatMut::strided(x, heads, self.features, head_size)?, cos, sin, Pairing::HalfSplit)
+        let [cos, sin] = self.at(position).map(|row| Mat::strided(row, heads, pairs, 0));
+        let heads = MatMut::strided(x, heads, self.features, head_size)?;
+        rotate(heads, cos?, sin?, Pairing::HalfSplit)
     }
 }
 

@@ -309,29 +309,18 @@ impl AttentionChanges {
 
 #[derive(Clone, Debug)]
 enum PlaceChange {
-    /// A head's part of each row.
-    Head { head: usize, to: HeadOutput },
+    /// A head's part of each row becomes this, or the mean over the rows.
+    Head { head: usize, to: Option<Vec<f32>> },
     /// The numbers of a row from `start` on.
     Replace { position: usize, start: usize, numbers: Vec<f32> },
     /// Added to a row, or to all.
     Add { position: Option<usize>, vector: Vec<f32> },
 }
 
-#[derive(Clone, Debug)]
-enum HeadOutput {
-    Mean,
-    Vector(Vec<f32>),
-}
-
 impl Plan {
     /// The changes, checked against the model and the input. Runs the other inputs that they refer to.
     pub(crate) fn new(changes: &[Change], model: &Model, input: &Input) -> Result<Self, Error> {
-        let others = Others::run(changes, model)?;
-        let mut plan = Self { cacheable: true, ..Self::default() };
-        for change in changes {
-            plan.add(change, model, input, &others)?;
-        }
-        Ok(plan)
+        Self::of(changes, model, input, &Others::run(changes, model)?)
     }
 
     /// A plan for each change alone. Each other input that they refer to runs once for all of them.
@@ -341,11 +330,20 @@ impl Plan {
         input: &Input,
     ) -> Result<Vec<Self>, Error> {
         let others = Others::run(changes, model)?;
-        let plan = |change| {
-            let mut plan = Self { cacheable: true, ..Self::default() };
-            plan.add(change, model, input, &others).map(|()| plan)
-        };
-        changes.iter().map(plan).collect()
+        changes.chunks(1).map(|change| Self::of(change, model, input, &others)).collect()
+    }
+
+    fn of(
+        changes: &[Change],
+        model: &Model,
+        input: &Input,
+        others: &Others<'_>,
+    ) -> Result<Self, Error> {
+        let mut plan = Self { cacheable: true, ..Self::default() };
+        for change in changes {
+            plan.add(change, model, input, others)?;
+        }
+        Ok(plan)
     }
 
     fn add(
@@ -364,25 +362,15 @@ impl Plan {
                 let size = head.check(description)?.block.head_size;
                 let place = head.z();
                 let to = match to {
-                    Ablation::Zero => HeadOutput::Vector(vec![0.0; size]),
-                    Ablation::Mean => {
-                        self.cacheable = false;
-                        HeadOutput::Mean
-                    }
+                    Ablation::Zero => Some(vec![0.0; size]),
+                    Ablation::Mean => None,
                     Ablation::MeanOf(other) => {
                         let z = others.get(other, &place)?;
-                        HeadOutput::Vector(mean(
-                            &z.data,
-                            z.data.len() / z.shape[0],
-                            head.head,
-                            size,
-                        ))
+                        Some(mean(&z.data, z.data.len() / z.shape[0], head.head, size))
                     }
                 };
-                self.places
-                    .entry(place)
-                    .or_default()
-                    .push(PlaceChange::Head { head: head.head, to });
+                self.cacheable &= to.is_some();
+                self.push(&place, PlaceChange::Head { head: head.head, to });
             }
             Change::Temperature { head, temperature } => {
                 head.check(description)?;
@@ -412,30 +400,29 @@ impl Plan {
                 changeable(description, place)?;
                 let row = others.row(from, place, *position, model, input)?;
                 self.cacheable &= has_one_stack;
-                self.replace(place.clone(), *position, 0, row.to_vec());
+                let (position, numbers) = (*position, row.to_vec());
+                self.push(place, PlaceChange::Replace { position, start: 0, numbers });
             }
             Change::PatchHead { head, position, from } => {
                 let size = head.check(description)?.block.head_size;
                 let (place, start) = (head.z(), head.head * size);
                 let row = others.row(from, &place, *position, model, input)?;
                 self.cacheable &= has_one_stack;
-                let numbers = row[start..start + size].to_vec();
-                self.replace(place, *position, start, numbers);
+                let (position, numbers) = (*position, row[start..start + size].to_vec());
+                self.push(&place, PlaceChange::Replace { position, start, numbers });
             }
             Change::Add { place, position, vector } => {
                 changeable(description, place)?;
                 self.cacheable &= has_one_stack || position.is_none();
-                let change = PlaceChange::Add { position: *position, vector: vector.clone() };
-                self.places.entry(place.clone()).or_default().push(change);
+                let (position, vector) = (*position, vector.clone());
+                self.push(place, PlaceChange::Add { position, vector });
             }
         }
         Ok(())
     }
 
-    /// Numbers of a row of a place are replaced, from `start` on.
-    fn replace(&mut self, place: String, position: usize, start: usize, numbers: Vec<f32>) {
-        let change = PlaceChange::Replace { position, start, numbers };
-        self.places.entry(place).or_default().push(change);
+    fn push(&mut self, place: &str, change: PlaceChange) {
+        self.places.entry(place.to_owned()).or_default().push(change);
     }
 
     /// Whether the numbers of a place change.
@@ -491,10 +478,7 @@ impl Plan {
             match change {
                 PlaceChange::Head { head, to } => {
                     let size = shape.last().copied().unwrap_or(0);
-                    let vector = match to {
-                        HeadOutput::Vector(vector) => vector.clone(),
-                        HeadOutput::Mean => mean(data, len, *head, size),
-                    };
+                    let vector = to.clone().unwrap_or_else(|| mean(data, len, *head, size));
                     for row in data.chunks_exact_mut(len) {
                         row[head * size..(head + 1) * size].copy_from_slice(&vector);
                     }

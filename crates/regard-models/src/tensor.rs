@@ -49,12 +49,20 @@ impl Format {
     /// The names of all formats that can be read.
     pub const KNOWN: &str = "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K";
 
+    /// The bytes of a number that stands alone.
+    fn number_bytes(self) -> Option<usize> {
+        match self {
+            Self::F32 => Some(4),
+            Self::F16 | Self::Bf16 => Some(2),
+            Self::Blocks(_) => None,
+        }
+    }
+
     /// Numbers in a block, and the block's bytes.
     pub(crate) fn block(self) -> (usize, usize) {
         match self {
-            Self::F32 => (1, 4),
-            Self::F16 | Self::Bf16 => (1, 2),
             Self::Blocks(kind) => (kind.block_size(), kind.type_size().unwrap_or_default()),
+            _ => (1, self.number_bytes().unwrap_or_default()),
         }
     }
 
@@ -94,32 +102,8 @@ enum Data {
     Blocks(GgufType, Vec<u8>),
 }
 
-impl Data {
-    /// Little-endian numbers, as files have them, on a machine that is not. Blocks are bytes.
-    fn swap_bytes(&mut self) {
-        match self {
-            Self::F32(x) => {
-                for x in x {
-                    *x = f32::from_bits(x.to_bits().swap_bytes());
-                }
-            }
-            Self::F16(x) => {
-                for x in x {
-                    *x = f16::from_bits(x.to_bits().swap_bytes());
-                }
-            }
-            Self::Bf16(x) => {
-                for x in x {
-                    *x = bf16::from_bits(x.to_bits().swap_bytes());
-                }
-            }
-            Self::Blocks(..) => {}
-        }
-    }
-}
-
 impl Tensor {
-    /// A tensor of zeros, whose bytes `fill` writes in the machine's byte order. `None` if the shape is too large for memory
+    /// A tensor of zeros, whose bytes `fill` writes in the order of files, little-endian. `None` if the shape is too large for memory
     /// or a row is no whole number of blocks.
     pub(crate) fn filled<E>(
         format: Format,
@@ -140,14 +124,15 @@ impl Tensor {
             }
         };
         let Some(mut data) = data else { return Ok(None) };
-        fill(match &mut data {
+        let bytes = match &mut data {
             Data::F32(x) => bytemuck::cast_slice_mut(x),
             Data::F16(x) => bytemuck::cast_slice_mut(x),
             Data::Bf16(x) => bytemuck::cast_slice_mut(x),
             Data::Blocks(_, x) => x,
-        })?;
-        if cfg!(target_endian = "big") {
-            data.swap_bytes();
+        };
+        fill(bytes)?;
+        if let (Some(size), true) = (format.number_bytes(), cfg!(target_endian = "big")) {
+            bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
         }
         Ok(Some(Self { shape, data }))
     }
@@ -179,12 +164,7 @@ impl Tensor {
 
     /// The bytes that the numbers take in memory, which are those they take in the file.
     pub fn bytes(&self) -> usize {
-        match &self.data {
-            Data::F32(x) => size_of_val(x.as_slice()),
-            Data::F16(x) => size_of_val(x.as_slice()),
-            Data::Bf16(x) => size_of_val(x.as_slice()),
-            Data::Blocks(_, x) => x.len(),
-        }
+        self.format().row_bytes(self.rows() * self.cols()).unwrap_or_default()
     }
 
     /// Whether another tensor has the same shape and numbers.

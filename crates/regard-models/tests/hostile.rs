@@ -5,6 +5,8 @@ use core::time::Duration;
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use peak_alloc::PeakAlloc;
 use regard_models::{ChatTemplate, Checkpoint, Error, Model, Tokenizer};
 use regard_tests::models::golden;
@@ -95,11 +97,9 @@ fn tokenizer(count: usize) -> Vec<u8> {
 #[test]
 fn a_long_header_of_safetensors_is_read_or_refused_in_bounded_memory() {
     let _alone = alone();
-    read(vec![config(), ("model.safetensors", tensors(40_000))], 1).unwrap();
-    assert_refused(
-        vec![config(), ("model.safetensors", tensors(400_000))],
-        "too long for its tensors",
-    );
+    let files = |count| vec![config(), ("model.safetensors", tensors(count))];
+    read(files(40_000), 1).unwrap();
+    assert_refused(files(400_000), "too long for its tensors");
 }
 
 /// A model of few weights may have a vocabulary of many words.
@@ -111,10 +111,8 @@ fn a_long_list_of_tokens_is_read_in_bounded_memory() {
         vec![config(), ("model.safetensors", tensors(1)), ("tokenizer.json", tokenizer)]
     };
     assert!(read(files(tokenizer(150_000)), 1 << 30).unwrap().is_some());
-    assert_refused(
-        files(vec![b' '; (64 << 20) + 1]),
-        "tokenizer.json: has more than the 67108864 bytes",
-    );
+    let large = files(vec![b' '; (64 << 20) + 1]);
+    assert_refused(large, "tokenizer.json: has more than the 67108864 bytes");
 }
 
 /// Each token is made of two others in as many ways as it has letters.
@@ -137,11 +135,12 @@ fn a_long_header_of_gguf_is_refused() {
 #[test]
 fn long_settings_are_refused_in_bounded_memory() {
     let _alone = alone();
-    let config = format!("{{\"a\": [0{}]}}", ",0".repeat(10_000_000));
-    let files = vec![("config.json", config.into_bytes()), ("model.safetensors", tensors(1))];
-    assert_refused(files, "config.json: has more than the 1048576 bytes");
-    let most = format!("{{\"a\": [0{}]}}", ",0".repeat(520_000));
-    read(vec![("config.json", most.into_bytes()), ("model.safetensors", tensors(1))], 1).unwrap();
+    let files = |count| {
+        let config = format!("{{\"a\": [0{}]}}", ",0".repeat(count));
+        vec![("config.json", config.into_bytes()), ("model.safetensors", tensors(1))]
+    };
+    assert_refused(files(10_000_000), "config.json: has more than the 1048576 bytes");
+    read(files(520_000), 1).unwrap();
 }
 
 #[test]
@@ -296,32 +295,30 @@ fn what_a_chat_template_nests_has_bounded_stack() {
 #[test]
 fn a_decoder_with_wrong_syntax_is_refused() {
     let _alone = alone();
-    let golden = golden("tiny-gpt2");
-    let file = |name: &'static str| (name, fs::read(golden.join(name)).unwrap());
     for wrong in ["{\"ty\npe\": 1}", "{\"type\": \"ByteLevel\"", "1e999", "[", "nul"] {
         let text = format!("{{\"version\": \"1.0\", \"decoder\": {wrong}, \"model\": {{}}}}");
-        let files = vec![
-            file("config.json"),
-            file("model.safetensors"),
-            ("tokenizer.json", text.into_bytes()),
-        ];
+        let files = with_tokenizer(text.into_bytes());
         assert_refused(files, "tokenizer.json: is no tokenizer that can be read");
     }
 }
 
+/// tiny-bert with another tokenizer.json.
+fn with_tokenizer(json: Vec<u8>) -> Vec<(&'static str, Vec<u8>)> {
+    let file = |name: &'static str| (name, fs::read(golden("tiny-bert").join(name)).unwrap());
+    vec![file("config.json"), file("model.safetensors"), ("tokenizer.json", json)]
+}
+
 /// tiny-bert with another part of its tokenizer.json.
 fn changed(pointer: &str, value: Value) -> Result<Option<Tokenizer>, Error> {
-    let golden = golden("tiny-bert");
-    let file = |name: &'static str| (name, fs::read(golden.join(name)).unwrap());
-    let mut json: Value = serde_json::from_slice(&file("tokenizer.json").1).unwrap();
+    let json = fs::read(golden("tiny-bert/tokenizer.json")).unwrap();
+    let mut json: Value = serde_json::from_slice(&json).unwrap();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     let parent = json.pointer_mut(parent).unwrap();
     match parent.as_array_mut() {
         Some(items) => items[key.parse::<usize>().unwrap()] = value,
         None => parent[key] = value,
     }
-    let json = serde_json::to_vec(&json).unwrap();
-    read(vec![file("config.json"), file("model.safetensors"), ("tokenizer.json", json)], 1 << 30)
+    read(with_tokenizer(serde_json::to_vec(&json).unwrap()), 1 << 30)
 }
 
 /// The crate `tokenizers` panics on each of these.
@@ -357,12 +354,10 @@ fn a_tokenizer_that_grows_is_refused() {
     let regex =
         |regex: &str| json!({"type": "Replace", "pattern": {"Regex": regex}, "content": ""});
     let split = |regex: &str| json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false});
-    let times =
-        |step: Value, count: usize| json!({"type": "Sequence", "normalizers": vec![step; count]});
-    let before =
-        |step: Value, count: usize| json!({"type": "Sequence", "pretokenizers": vec![step; count]});
-    let after =
-        |step: Value, count: usize| json!({"type": "Sequence", "decoders": vec![step; count]});
+    let sequence = |steps: &str, step: Value, count: usize| json!({"type": "Sequence", (steps): vec![step; count]});
+    let times = |step, count| sequence("normalizers", step, count);
+    let before = |step, count| sequence("pretokenizers", step, count);
+    let after = |step, count| sequence("decoders", step, count);
     let text = json!({"Sequence": {"id": "A", "type_id": 0}});
     let token = json!({"SpecialToken": {"id": "[X]", "type_id": 0}});
     let template = |pieces: Vec<Value>, ids: usize| {
@@ -373,57 +368,39 @@ fn a_tokenizer_that_grows_is_refused() {
     let level = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": false});
     // A table that puts 5000 letters in a character's place.
     let charsmap = [&4_u32.to_le_bytes()[..], &[0; 4], &[b'a'; 5000]].concat();
-    let charsmap = base64(&charsmap);
+    let charsmap = BASE64_STANDARD.encode(charsmap);
     let long = "a".repeat(100_000);
     let unigram = |tokens: Vec<String>| json!({"type": "Unigram", "unk_id": 0, "vocab": tokens.into_iter().map(|t| json!([t, -1.0])).collect::<Vec<_>>()});
     let added = |content: String| json!([{"id": 60, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}]);
+    let prepend = json!({"type": "Prepend", "prepend": "a".repeat(200)});
+    let precompiled = json!({"type": "Precompiled", "precompiled_charsmap": charsmap});
+    let metaspace = json!({"type": "Metaspace", "replacement": "\u{1f600}", "prepend_scheme": "always", "split": true});
+    let repeated = json!({"type": "Sequence", "processors": vec![twice; 33]});
+    let tree = unigram((0..1000).map(|i| format!("{i:04}{}", "a".repeat(900))).collect());
     for (pointer, value, part) in [
         ("/normalizer", times(replace("a", "aa"), 26), "times as long"),
         ("/normalizer", times(replace("a", &"a".repeat(1000)), 3), "times as long"),
         ("/normalizer", times(replace("", "a"), 26), "times as long"),
         ("/normalizer", times(regex("a*"), 1000), "steps"),
-        (
-            "/normalizer",
-            times(json!({"type": "Prepend", "prepend": "a".repeat(200)}), 4),
-            "times as long",
-        ),
+        ("/normalizer", times(prepend, 4), "times as long"),
         ("/normalizer", times(json!({"type": "NFKD"}), 26), "times as long"),
         ("/normalizer", times(json!({"type": "ByteLevel"}), 26), "times as long"),
         ("/normalizer", times(times(times(replace("a", "aa"), 3), 3), 3), "times as long"),
-        (
-            "/normalizer",
-            json!({"type": "Precompiled", "precompiled_charsmap": charsmap}),
-            "times as long",
-        ),
+        ("/normalizer", precompiled, "times as long"),
         ("/normalizer", regex(&"a".repeat(10_000)), "bytes of regular expressions"),
         ("/normalizer", regex("((\\p{L}{100}){100}){100}"), "repetitions"),
         ("/pre_tokenizer", split(&"(?=a)\\p{L}".repeat(1000)), "bytes of regular expressions"),
         ("/pre_tokenizer", split("(?=a)(\\p{L}{99}){99}"), "repetitions"),
         ("/pre_tokenizer", before(level, 26), "times as long"),
-        (
-            "/pre_tokenizer",
-            before(
-                json!({"type": "Metaspace", "replacement": "\u{1f600}", "prepend_scheme": "always", "split": true}),
-                26,
-            ),
-            "times as long",
-        ),
+        ("/pre_tokenizer", before(metaspace, 26), "times as long"),
         ("/decoder", after(replace("a", "aa"), 26), "times as long"),
         ("/post_processor", template(vec![token; 10_000], 10_000), "special tokens"),
         ("/post_processor", template(vec![text; 10_000], 1), "repeats a text"),
-        (
-            "/post_processor",
-            json!({"type": "Sequence", "processors": vec![twice; 33]}),
-            "repeats a text",
-        ),
+        ("/post_processor", repeated, "repeats a text"),
         ("/model/unk_token", json!(long), "has a token of 100000 bytes"),
         ("/model/vocab", json!({"[UNK]": 0, (&long): 1}), "has a token of 100000 bytes"),
         ("/model", unigram(vec!["a".into(), long.clone()]), "has a token of 100000 bytes"),
-        (
-            "/model",
-            unigram((0..1000).map(|i| format!("{i:04}{}", "a".repeat(900))).collect()),
-            "a tree of",
-        ),
+        ("/model", tree, "a tree of"),
         ("/added_tokens", added(long), "has a token of 100000 bytes"),
         ("/model/x", json!(vec![0; 1_000_000]), "values, which is too many"),
     ] {
@@ -432,24 +409,16 @@ fn a_tokenizer_that_grows_is_refused() {
         assert!(said.contains(part), "{said:?} does not say {part:?}");
     }
     // These are taken or refused within bounds.
+    let padding = json!({"strategy": {"Fixed": 1_u64 << 40}, "direction": "Right", "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"});
+    let truncation = json!({"max_length": 1, "stride": 1_u64 << 40, "strategy": "LongestFirst", "direction": "Right"});
+    let token = |i: usize| added(format!("{i:03}{}", "a\u{e9}b".repeat(250)))[0].clone();
     for (pointer, value) in [
-        (
-            "/padding",
-            json!({"strategy": {"Fixed": 1_u64 << 40}, "direction": "Right", "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}),
-        ),
-        (
-            "/truncation",
-            json!({"max_length": 1, "stride": 1_u64 << 40, "strategy": "LongestFirst", "direction": "Right"}),
-        ),
+        ("/padding", padding),
+        ("/truncation", truncation),
         ("/normalizer", times(replace("a", "aa"), 12)),
         ("/pre_tokenizer", split(&"(?=a)\\p{L}".repeat(700))),
         ("/pre_tokenizer", split("(?=a)\\p{L}{900}")),
-        (
-            "/added_tokens",
-            (0..100)
-                .map(|i| added(format!("{i:03}{}", "a\u{e9}b".repeat(250)))[0].clone())
-                .collect(),
-        ),
+        ("/added_tokens", (0..100).map(token).collect()),
     ] {
         let Ok(Some(tokenizer)) = changed(pointer, value.clone()) else { continue };
         let before = MEMORY.current_usage();
@@ -463,11 +432,6 @@ fn a_tokenizer_that_grows_is_refused() {
     let doubled = changed("/normalizer", times(replace("a", "aa"), 12)).unwrap().unwrap();
     let said = doubled.encode(&"a".repeat(100_000), None).unwrap_err().to_string();
     assert!(said.contains("it becomes longer than"), "{said}");
-}
-
-fn base64(bytes: &[u8]) -> String {
-    use base64::Engine as _;
-    base64::prelude::BASE64_STANDARD.encode(bytes)
 }
 
 #[cfg(unix)]

@@ -6,7 +6,7 @@
 use std::fs;
 use std::process::ExitCode;
 
-use regard_models::{Ablation, Change, HeadAddress, Input, Model, Values, Which};
+use regard_models::{Ablation, Change, HeadAddress, Input, Model, Values};
 use serde::Deserialize;
 
 /// A held-back story, cut before the indirect object.
@@ -54,15 +54,6 @@ fn prompts(model: &Model) -> Vec<Prompt> {
     lines.lines().map(prompt).collect()
 }
 
-/// All heads of the model, layer by layer.
-fn heads(model: &Model) -> impl Iterator<Item = HeadAddress> {
-    let stack = &model.description().stack;
-    let (layers, heads) = (stack.layers(), stack.block.heads);
-    (0..layers).flat_map(move |layer| {
-        (0..heads).map(move |head| HeadAddress { attention: Which::Only, layer, head })
-    })
-}
-
 /// The logits after a prompt while the outputs of some heads are zero.
 fn next(model: &Model, prompt: &Prompt, ablated: &[HeadAddress]) -> Vec<f32> {
     let pass = ablated.iter().fold(model.pass(), |pass, head| {
@@ -103,7 +94,7 @@ fn best_at(model: &Model, inputs: &[Input], distance: usize, first: usize) -> (S
         .iter()
         .map(|input| model.pass().keep(["*hook_pattern"]).run(input).unwrap())
         .collect();
-    let scores = heads(model).map(|head| {
+    let scores = model.description().heads().into_iter().map(|head| {
         let place = format!("{}.hook_pattern", head.places());
         let sum: f64 = traces
             .iter()
@@ -165,7 +156,8 @@ fn indirect_object(model: &Model) -> [f64; 2] {
             };
             few.iter().map(margin).sum()
         };
-        let rest = heads(model).filter(|head| !found.contains(head));
+        let heads = model.description().heads().into_iter();
+        let rest = heads.filter(|head| !found.contains(head));
         let margins = rest.map(|head| (head, margin(&head)));
         let (worst, _) = margins.min_by(|x, y| x.1.total_cmp(&y.1)).unwrap();
         found.push(worst);

@@ -27,24 +27,16 @@ pub struct Activation {
     pub hidden: (i32, i32),
 }
 
-/// Cosines and sines \[context, features / 2\] with 14 bits after the point.
-#[derive(Clone, Copy, Debug)]
-pub struct Rotary {
-    /// The features of a head that turn.
-    pub features: usize,
-    /// \[context, features / 2\]
-    pub cos: &'static [i16],
-    /// \[context, features / 2\]
-    pub sin: &'static [i16],
-}
+/// Cosines and sines with 14 bits after the point.
+pub type Rotary = crate::Rotary<i16>;
 
 impl Rotary {
     /// Turns a head of a token at `position`.
     fn turn(&self, head: &mut [i32], position: usize) {
         let pairs = self.features / 2;
-        let at = |angles| <[i16]>::get(angles, position * pairs..).unwrap_or_default().iter();
         let Some((first, second)) = head.split_at_mut_checked(pairs) else { return };
-        let angles = at(self.cos).zip(at(self.sin));
+        let [cos, sin] = self.at(position);
+        let angles = cos.iter().zip(sin);
         for ((a, b), (cos, sin)) in first.iter_mut().zip(second).take(pairs).zip(angles) {
             let (x, y) = (i64::from(*a), i64::from(*b));
             let (cos, sin) = (i64::from(*cos), i64::from(*sin));

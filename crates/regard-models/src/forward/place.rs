@@ -57,47 +57,40 @@ impl fmt::Display for StackName {
 }
 
 /// The places of a layer, in the order of computation, without the layer's prefix.
-fn of_layer(stack: &Stack) -> Vec<&'static str> {
-    let block = &stack.block;
-    let mut places = vec!["hook_resid_pre"];
-    if block.placement != Placement::After {
-        places.push("ln1.hook_normalized");
-    }
-    places.extend(["attn.hook_q", "attn.hook_k", "attn.hook_v"]);
-    if block.rotary.is_some() {
-        places.extend(["attn.hook_rot_q", "attn.hook_rot_k"]);
-    }
-    places.extend(["attn.hook_attn_scores", "attn.hook_pattern", "attn.hook_z", "hook_attn_out"]);
-    if !block.parallel {
-        places.push("hook_resid_mid");
-    }
-    if block.placement == Placement::After {
-        places.push("ln1.hook_normalized");
-    }
-    if stack.cross {
-        places.extend([
-            "cross_attn.hook_q",
-            "cross_attn.hook_k",
-            "cross_attn.hook_v",
-            "cross_attn.hook_attn_scores",
-            "cross_attn.hook_pattern",
-            "cross_attn.hook_z",
-            "hook_cross_attn_out",
-            "hook_resid_mid_cross",
-        ]);
-    }
-    if block.placement != Placement::After {
-        places.push("ln2.hook_normalized");
-    }
-    places.push("mlp.hook_pre");
-    if block.gated {
-        places.push("mlp.hook_pre_linear");
-    }
-    places.extend(["mlp.hook_post", "hook_mlp_out", "hook_resid_post"]);
-    if block.placement == Placement::After {
-        places.push("hook_normalized_resid_post");
-    }
-    places
+fn of_layer(stack: &Stack) -> impl Iterator<Item = &'static str> {
+    let (block, cross) = (&stack.block, stack.cross);
+    let (turns, after) = (block.rotary.is_some(), block.placement == Placement::After);
+    let places = [
+        ("hook_resid_pre", true),
+        ("ln1.hook_normalized", !after),
+        ("attn.hook_q", true),
+        ("attn.hook_k", true),
+        ("attn.hook_v", true),
+        ("attn.hook_rot_q", turns),
+        ("attn.hook_rot_k", turns),
+        ("attn.hook_attn_scores", true),
+        ("attn.hook_pattern", true),
+        ("attn.hook_z", true),
+        ("hook_attn_out", true),
+        ("hook_resid_mid", !block.parallel),
+        ("ln1.hook_normalized", after),
+        ("cross_attn.hook_q", cross),
+        ("cross_attn.hook_k", cross),
+        ("cross_attn.hook_v", cross),
+        ("cross_attn.hook_attn_scores", cross),
+        ("cross_attn.hook_pattern", cross),
+        ("cross_attn.hook_z", cross),
+        ("hook_cross_attn_out", cross),
+        ("hook_resid_mid_cross", cross),
+        ("ln2.hook_normalized", !after),
+        ("mlp.hook_pre", true),
+        ("mlp.hook_pre_linear", block.gated),
+        ("mlp.hook_post", true),
+        ("hook_mlp_out", true),
+        ("hook_resid_post", true),
+        ("hook_normalized_resid_post", after),
+    ];
+    places.into_iter().filter_map(|(place, is_there)| is_there.then_some(place))
 }
 
 /// The place at which the residual stream leaves a layer of this stack.
@@ -138,9 +131,8 @@ impl Description {
             places.extend(self.embedding.positions.map(|_| "hook_pos_embed".to_owned()));
         }
         for (name, stack) in self.stacks() {
-            let of_layer = of_layer(stack);
             for layer in 0..stack.layers() {
-                places.extend(of_layer.iter().map(|place| name.place(layer, place)));
+                places.extend(of_layer(stack).map(|place| name.place(layer, place)));
             }
             places.extend(stack.final_norm.map(|_| name.final_norm().to_owned()));
         }

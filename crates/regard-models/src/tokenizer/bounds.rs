@@ -10,7 +10,7 @@ use super::LONGEST;
 const MOST_STEPS: usize = 256;
 /// The most bytes of all regular expressions, and the largest product of the numbers of repetitions in one.
 const REGEXES: usize = 8192;
-const REPETITIONS: u64 = 1000;
+const REPETITIONS: usize = 1000;
 /// The largest factor by which the steps before the model may lengthen a text, and those after it.
 const MOST_GROWTH: f64 = 4096.0;
 const MOST_DECODED: f64 = 256.0;
@@ -47,13 +47,9 @@ pub(super) fn check(json: &Value, most: u64) -> Result<f64, String> {
     for part in parts {
         let (mut steps, mut regexes) = (0, 0);
         count(&json[part], &mut steps, &mut regexes)?;
-        if steps > MOST_STEPS {
-            return Err(format!("its {part} has {steps} steps, and {MOST_STEPS} are the most"));
-        }
-        if regexes > REGEXES {
-            let what = "bytes of regular expressions";
-            return Err(format!("its {part} has {regexes} {what}, and {REGEXES} are the most"));
-        }
+        let has = format!("its {part} has");
+        at_most(MOST_STEPS, &has, steps, "steps")?;
+        at_most(REGEXES, &has, regexes, "bytes of regular expressions")?;
     }
     let growth = growth(&json["normalizer"])? * self::growth(&json["pre_tokenizer"])?;
     if growth > MOST_GROWTH {
@@ -64,12 +60,8 @@ pub(super) fn check(json: &Value, most: u64) -> Result<f64, String> {
         return Err(format!("its decoder makes a text up to {decoded:.0} times as long"));
     }
     let (added, repeats) = added(&json["post_processor"])?;
-    if added > MOST_ADDED {
-        return Err(format!("it adds {added} special tokens, and {MOST_ADDED} are the most"));
-    }
-    if repeats > MOST_REPEATS {
-        return Err(format!("it repeats a text {repeats} times, and {MOST_REPEATS} are the most"));
-    }
+    at_most(MOST_ADDED, "it adds", added, "special tokens")?;
+    at_most(MOST_REPEATS, "it repeats a text", repeats, "times")?;
     let tokens = list(&json["added_tokens"]).iter().filter_map(|token| token["content"].as_str());
     for token in tokens.chain(named(&json["model"])) {
         check_length(token)?;
@@ -78,12 +70,16 @@ pub(super) fn check(json: &Value, most: u64) -> Result<f64, String> {
     Ok(growth)
 }
 
-fn check_length(token: &str) -> Result<(), String> {
-    let bytes = token.len();
-    if bytes <= LONGEST {
+/// Refuses more than `most` of something.
+fn at_most(most: usize, before: &str, found: usize, after: &str) -> Result<(), String> {
+    if found <= most {
         return Ok(());
     }
-    Err(format!("it has a token of {bytes} bytes, and {LONGEST} are the most"))
+    Err(format!("{before} {found} {after}, and {most} are the most"))
+}
+
+fn check_length(token: &str) -> Result<(), String> {
+    at_most(LONGEST, "it has a token of", token.len(), "bytes")
 }
 
 /// The texts that a model repeats, such as its token for the unknown.
@@ -112,23 +108,18 @@ fn count(part: &Value, steps: &mut usize, regexes: &mut usize) -> Result<(), Str
 
 /// Refuses `(a{1000}){1000}`.
 fn check_repetitions(regex: &str) -> Result<(), String> {
-    let mut product = 1_u64;
+    let mut product = 1_usize;
     for (at, _) in regex.match_indices('{') {
         let (before, after) = (&regex[..at], &regex[at + 1..]);
         let counts = after.split('}').next().unwrap_or_default().split(',');
-        let counts: Result<Vec<u64>, _> =
+        let counts: Result<Vec<usize>, _> =
             counts.filter(|count| !count.is_empty()).map(|count| count.trim().parse()).collect();
         let code = before.ends_with("\\x") || before.ends_with("\\u") || before.ends_with("\\U");
         if let (Ok(counts), false) = (counts, code) {
             product = product.saturating_mul(counts.into_iter().max().unwrap_or(1).max(1));
         }
     }
-    if product > REPETITIONS {
-        return Err(format!(
-            "it has a regular expression with {product} repetitions, and {REPETITIONS} are the most"
-        ));
-    }
-    Ok(())
+    at_most(REPETITIONS, "it has a regular expression with", product, "repetitions")
 }
 
 /// The factor by which a step, or a sequence of them, may lengthen a text.
