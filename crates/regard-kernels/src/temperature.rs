@@ -1,6 +1,6 @@
 use crate::Error;
 use crate::arch::{Simd, one_by_one};
-use crate::linked::{Linked, RowStep};
+use crate::attention::{Linked, RowStep};
 
 /// The temperature that divides the scores before softmax: `softmax(s / T)`.
 ///

@@ -56,7 +56,7 @@ pub(crate) const LANES: usize = 16;
 pub(crate) struct Target {
     /// Every tier reads matrices [in place](Shape::in_place), so that no memory for panels is needed.
     pub(crate) in_place: bool,
-    /// A program links the parts of an attention that it uses, and no others: [`crate::linked`].
+    /// A program links the parts of an attention that it uses, and no others: `attention/mask/linked.rs`.
     pub(crate) links_parts: bool,
     /// Shapes that the compiler knows have code of their own.
     pub(crate) knows_shapes: bool,

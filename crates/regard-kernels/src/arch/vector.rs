@@ -72,7 +72,7 @@ pub(crate) struct Shape {
     pub(crate) rows: usize,
     pub(crate) panels: usize,
     /// Queries that meet a panel of keys, then one of values, while it is in the first-level cache; at most
-    /// [`MC`](crate::scores::MC).
+    /// MC (see `attention/scores.rs`).
     pub(crate) queries: usize,
     /// So many chains of multiply-adds, a block each, keep the multipliers busy.
     pub(crate) chains: usize,

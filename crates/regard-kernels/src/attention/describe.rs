@@ -1,6 +1,6 @@
+use super::mask::Linked;
+use super::scores::Softcap;
 use crate::error::Error;
-use crate::linked::Linked;
-use crate::scores::Softcap;
 use crate::{Mask, Temperature};
 
 /// The description of a scaled dot-product attention: scale, soft cap, mask, temperature and sink.

@@ -1,9 +1,9 @@
+use super::partial::CHUNK_KEYS;
+use super::scores::{MC, NC};
+use super::values::packed_values;
 use crate::MatMut;
 use crate::arch::{LANES, MR, Panel, TARGET};
 use crate::error::Error;
-use crate::fused::packed_values;
-use crate::partial::CHUNK_KEYS;
-use crate::scores::{MC, NC};
 
 /// Elements of `f32` scratch memory that [`Attention::forward`](super::Attention::forward) and
 /// [`Attention::scores`](super::Attention::scores) need (the latter with d_v = 0).

@@ -1,5 +1,5 @@
 //! Attention over at most 16 keys, of at most 16 columns of values, nothing hidden: a query's scores, weights and output
-//! are one block of lanes each, and nothing is kept but the transposed keys. The bits are those of [`crate::fused`].
+//! are one block of lanes each, and nothing is kept but the transposed keys. The bits are those of [`tiles`](super::tiles).
 
 use crate::arch::{Exp2ToZero, Kernel, LANES, Map as _, Panel, Simd, TARGET, pack_transposed_here};
 use crate::softmax::{Divide, Weigher, log_sum_exp};

@@ -7,7 +7,7 @@ use crate::arch::int8::{
     value_words, weigh,
 };
 use crate::arch::{Kernel, Simd};
-use crate::visible::Visible;
+use crate::attention::Visible;
 use crate::{Mat, MatMut};
 
 /// Words for the scores of a group, for its queries and for the values.

@@ -22,9 +22,9 @@
 //! The weights are computed in halves from the logarithm on: a 16-bit multiplication takes a fraction of
 //! a 32-bit one.
 
+use crate::attention::Visible;
 use crate::int8::exponent::HIDDEN;
 use crate::int8::{Exponent, Factor, Rows, halve};
-use crate::visible::Visible;
 use crate::{Mat, MatMut};
 
 /// Words of a vector.

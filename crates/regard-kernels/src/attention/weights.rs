@@ -19,14 +19,13 @@ use core::f32::consts::LOG2_E;
 use core::hint::black_box;
 use core::ops::Range;
 
+use super::mask::{Linked, Visible};
+use super::scores::Group;
 use crate::arch::{Exp2ToZero, Kernel, LANES, Simd, max_lanes};
-use crate::linked::Linked;
-use crate::scores::Group;
 use crate::softmax::{
     Weigher, exp2_one, exp2_row, log_sum_exp, reduce_add_each, reduce_max_each, scale_row,
     weigh_each,
 };
-use crate::visible::Visible;
 use crate::{MatMut, Temperature};
 
 /// The reference of a row stays as it is until a weight would exceed 2 to this power. Values from 2¹²⁴

@@ -1,14 +1,12 @@
 //! The scores of attention, tile by tile: steps 1 to 3 of [`Attention`](crate::Attention).
 //!
 //! A tile is [`NC`] keys, a block is [`MC`] queries; FlashAttention (Dao et al. 2022) calls them B_c
-//! and B_r. The scores of one block and one tile exist at a time, and a [`TileVisitor`] takes them:
-//! [`fused`](crate::fused) turns them into weights and adds up the values,
-//! [`Attention::scores`](crate::Attention::scores) copies them out.
+//! and B_r. The scores of one block and one tile exist at a time: [`tiles`](super::tiles) turns them into weights and adds up
+//! the values, [`Attention::scores`](crate::Attention::scores) copies them out.
 //!
 //! ```text
 //! for each tile of NC keys that some query sees:                  in ascending order
 //!     transpose the tile's keys into panels of 16 keys × d_k          once for all queries
-//!     visitor.begin(tile)
 //!     for each block of MC queries:
 //!         divide the block into groups of up to MR queries, of as equal sizes as possible
 //!         for each NR / 16 panels that a group of the block sees:     they stay in L1
@@ -16,7 +14,6 @@
 //!                 scores[group, panel] ← Σₜ q[group, t] · panel[t]    t in ascending order
 //!         for each query of the block:
 //!             multiply by the scale, cap, add the bias, and set hidden scores to −∞
-//!         visitor.visit(block)
 //! ```
 //!
 //! In the terms of BLIS (Van Zee & van de Geijn 2015) the product is Q·Kᵀ with NC = 256, KC = d_k, and
@@ -37,44 +34,46 @@
 
 use core::ops::Range;
 
+use super::mask::{Linked, RowStep, Visible};
 use crate::activation::Capped;
 use crate::arch::{
     LANES, MR, Panel, Panels, Set, Simd, TARGET, gebp, gemv, next_groups, pack_transposed,
     panels_at_once,
 };
-use crate::linked::{Linked, RowStep};
 use crate::softmax::scale_row;
-use crate::visible::Visible;
 use crate::{Mat, MatMut, TILE_KEYS};
 
 /// Keys a tile. The maximum and the sum of a row are updated once a tile: with 64 keys the kernels
 /// reached 73 % of the FMA peak, with 256 they reach 81 %.
-pub(crate) const NC: usize = TILE_KEYS;
+pub(super) const NC: usize = TILE_KEYS;
 /// The most queries a block, on any tier.
-pub(crate) const MC: usize = TARGET.queries;
+pub(super) const MC: usize = TARGET.queries;
 
 /// Computes the scores tile by tile.
-pub(crate) struct Scores<'a> {
+pub(super) struct Scores<'a> {
     /// \[n_q, d_k\].
-    pub(crate) q: Mat<'a>,
+    pub(super) q: Mat<'a>,
     /// \[n_k, d_k\].
-    pub(crate) k: Mat<'a>,
+    pub(super) k: Mat<'a>,
     /// What is done to the dot products before the mask, if anything.
-    pub(crate) steps: Option<Linked<Steps>>,
-    pub(crate) visible: &'a Visible<'a>,
+    pub(super) steps: Option<Linked<Steps>>,
+    pub(super) visible: &'a Visible<'a>,
+    /// Whether the scores become weights at once. A narrow tier then leaves out the keys that a query does not see by its
+    /// position, whose scores may be any numbers.
+    pub(super) fused: bool,
     /// Whether each query is a block of its own, whose keys are exactly those that it sees by its position.
-    pub(crate) row_by_row: bool,
+    pub(super) row_by_row: bool,
     /// The tile's keys, transposed: a panel of d_k rows for every 16 keys.
-    pub(crate) panels: &'a mut [Panel],
+    pub(super) panels: &'a mut [Panel],
     /// The scores of a block of queries, in whole panels.
-    pub(crate) tile: MatMut<'a>,
+    pub(super) tile: MatMut<'a>,
 }
 
 /// Scale and soft cap, where the softmax does not multiply by the scale itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Steps {
-    pub(crate) scale: f32,
-    pub(crate) softcap: Option<Linked<Softcap>>,
+pub(super) struct Steps {
+    pub(super) scale: f32,
+    pub(super) softcap: Option<Linked<Softcap>>,
 }
 
 impl RowStep for Steps {
@@ -89,7 +88,7 @@ impl RowStep for Steps {
 
 /// The soft cap c: a score s becomes c·tanh(s/c).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Softcap(pub(crate) f32);
+pub(super) struct Softcap(pub(super) f32);
 
 impl RowStep for Softcap {
     #[inline(always)]
@@ -100,18 +99,18 @@ impl RowStep for Softcap {
 
 /// Neighbouring queries that are computed together, and the keys of a tile that they may see.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Group {
+pub(super) struct Group {
     /// The first query.
-    pub(crate) row: usize,
+    pub(super) row: usize,
     /// 1 to [`MR`] queries.
-    pub(crate) rows: usize,
+    pub(super) rows: usize,
     /// The first key that one of them may see, counted from the tile's start, and the end.
-    pub(crate) first: usize,
-    pub(crate) end: usize,
+    pub(super) first: usize,
+    pub(super) end: usize,
     /// Whether one of these keys may be hidden from one of the queries.
-    pub(crate) hides: bool,
+    pub(super) hides: bool,
     /// Whether this is the first tile in which one of the queries sees a key.
-    pub(crate) begins: bool,
+    pub(super) begins: bool,
 }
 
 /// Calls `$body` for each run of neighbouring groups that have the same size and the same `$key`, with
@@ -127,59 +126,46 @@ macro_rules! for_runs {
         }
     }};
 }
-pub(crate) use for_runs;
+pub(super) use for_runs;
 
 impl Group {
     /// The group's keys, rounded out to whole panels.
     #[inline(always)]
-    pub(crate) fn lanes(&self) -> Range<usize> {
+    pub(super) fn lanes(&self) -> Range<usize> {
         self.first / LANES * LANES..self.end.next_multiple_of(LANES)
     }
 }
 
-/// The groups of a block, and their scores for the keys of a tile.
-pub(crate) struct Block<'a> {
-    /// The tile's first key.
-    pub(crate) start: usize,
-    /// The block's first query, whose scores are the first row.
-    pub(crate) row: usize,
-    pub(crate) groups: &'a [Group],
-    /// \[queries of the block, keys of the tile in whole panels\].
-    pub(crate) scores: MatMut<'a>,
-}
-
-/// Takes the scores as [`Scores::run`] computes them.
-pub(crate) trait TileVisitor {
-    /// Whether on narrow tiers the visitor leaves out the keys that a query does not see by its position: then their scores may be
-    /// any numbers.
-    const HIDES: bool;
-    /// A tile of these keys begins.
-    fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>);
-    /// The scores of a block. In the panels that a group sees, the score of a key that is hidden from
-    /// a query of the group is −∞.
-    fn visit<S: Simd>(&mut self, simd: S, visible: &Visible<'_>, block: Block<'_>);
-}
+/// The groups of a block. A narrow tier has one.
+pub(super) type Groups = [Group; MC / MR];
 
 impl Scores<'_> {
+    /// The keys that some query sees.
     #[inline(always)]
-    pub(crate) fn run<S: Simd>(&mut self, simd: S, visitor: &mut impl TileVisitor) {
-        let (n_q, n_k) = (self.q.rows(), self.k.rows());
-        let seen = if n_q == 0 { 0..0 } else { self.visible.range_of_rows(0, n_q).0 };
-        let mut start = seen.start / NC * NC;
-        while start < seen.end {
-            let keys = start..(start + NC).min(n_k);
-            if n_q > 1 && !S::SHAPE.in_place {
-                self.pack(simd, start, &intersect(&keys, &seen));
-            }
-            visitor.begin(simd, keys.clone());
-            let most = if self.row_by_row { 1 } else { MC.min(S::SHAPE.queries) };
-            let mut row = 0;
-            while row < n_q {
-                self.block(simd, row, most.min(n_q - row), &keys, visitor);
-                row += most;
-            }
-            start += NC;
+    pub(super) fn seen(&self) -> Range<usize> {
+        let n_q = self.q.rows();
+        if n_q == 0 { 0..0 } else { self.visible.range_of_rows(0, n_q).0 }
+    }
+
+    /// Begins the tile from key `start` on: transposes its keys where several queries share them. Returns the tile's keys.
+    #[inline(always)]
+    pub(super) fn begin<S: Simd>(
+        &mut self,
+        simd: S,
+        start: usize,
+        seen: &Range<usize>,
+    ) -> Range<usize> {
+        let keys = start..(start + NC).min(self.k.rows());
+        if self.q.rows() > 1 && !S::SHAPE.in_place {
+            self.pack(simd, start, &intersect(&keys, seen));
         }
+        keys
+    }
+
+    /// The number of queries of a block.
+    #[inline(always)]
+    pub(super) fn block_rows<S: Simd>(&self) -> usize {
+        if self.row_by_row { 1 } else { MC.min(S::SHAPE.queries) }
     }
 
     /// Transposes those panels of the tile that some query sees.
@@ -193,18 +179,20 @@ impl Scores<'_> {
         pack_transposed(simd, keys, memory);
     }
 
-    /// The scores of `rows` queries from `row` on for the tile of `keys`.
+    /// The scores of the block of queries from `row` on for the tile of `keys`, in [`tile`](Self::tile), and the block's groups;
+    /// `None` if no query of the block sees a key of the tile. In the panels that a group sees, the score of a key that is hidden
+    /// from a query of the group is −∞.
     #[inline(always)]
-    fn block<S: Simd, V: TileVisitor>(
+    pub(super) fn block<'g, S: Simd>(
         &mut self,
         simd: S,
         row: usize,
-        rows: usize,
         keys: &Range<usize>,
-        visitor: &mut V,
-    ) {
+        groups: &'g mut Groups,
+    ) -> Option<&'g [Group]> {
         // Divide the block into groups, and find out what each of them sees of the tile.
-        let mut groups = [Group::default(); MC / MR];
+        *groups = [Group::default(); MC / MR];
+        let rows = self.block_rows::<S>().min(self.q.rows() - row);
         let mut seen = 0..0; // by the whole block
         let (mut next, end) = (row, row + rows);
         let mut count = 0;
@@ -231,7 +219,7 @@ impl Scores<'_> {
             count += many;
         }
         if seen.is_empty() {
-            return;
+            return None;
         }
         let groups =
             if MC == MR { groups.as_slice() } else { groups.get(..count).unwrap_or_default() };
@@ -255,17 +243,12 @@ impl Scores<'_> {
             [] => {}
         }
         for group in groups {
-            if V::HIDES
-                && S::SHAPE.in_place
-                && self.steps.is_none()
-                && !self.visible.changes_scores()
-            {
-                continue;
+            let as_they_are = self.steps.is_none() && !self.visible.changes_scores();
+            if !(S::SHAPE.in_place && self.fused && as_they_are) {
+                self.mask(simd, row, keys.start, group);
             }
-            self.mask(simd, row, keys.start, group);
         }
-        let scores = self.tile.reborrow();
-        visitor.visit(simd, self.visible, Block { start: keys.start, row, groups, scores });
+        Some(groups)
     }
 
     /// The dot products of the only query. Its whole panels of keys are transposed in registers, the

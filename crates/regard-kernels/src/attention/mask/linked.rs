@@ -16,10 +16,10 @@
 
 use core::ops::Range;
 
+use super::visible::{MaskParts, SeenSum, Visible};
 use crate::Mat;
 use crate::arch::{Kernel, Simd, TARGET, all_finite, dispatch};
 use crate::error::Error;
-use crate::visible::{MaskParts, SeenSum, Visible};
 
 /// Something done to a row of scores.
 pub(crate) trait RowStep: Copy {
@@ -194,7 +194,7 @@ macro_rules! call {
 pub(crate) type MaskLink = Option<&'static MaskCode>;
 
 /// [`MaskParts::check`].
-pub(crate) fn check(
+pub(super) fn check_parts(
     parts: &MaskParts<'_>,
     link: MaskLink,
     n_q: usize,
@@ -216,9 +216,10 @@ impl<'a> Visible<'a> {
         visible
     }
 
-    /// The same for those of the keys that are in `keys`, which begin with a tile: so a causal mask hides none before them.
-    pub(crate) fn within(mut self, keys: Range<usize>) -> Self {
-        self = self.only(keys);
+    /// The same for those of the keys that are in a chunk, which begins with a tile: so a causal mask hides none before them.
+    pub(crate) fn of_chunk(mut self, chunk: Range<usize>) -> Self {
+        let (start, end) = self.keys;
+        self.keys = (start.max(chunk.start).min(chunk.end), end.min(chunk.end));
         self.link = self.link.or(Some(&POSITION_ROWS));
         self
     }

@@ -1,6 +1,6 @@
+use super::weights::{OnlineSoftmax, Weighting};
 use crate::arch::{Kernel, Simd, dispatch, one_by_one};
 use crate::error::{Error, check_len, check_shape};
-use crate::online::{OnlineSoftmax, Weighting};
 use crate::softmax::{divide, nothing_seen, scale_row};
 use crate::{Mat, MatMut, Temperature};
 

@@ -1,13 +1,12 @@
 use core::ops::Range;
 
 use super::Attention;
+use super::mask::{Linked, Visible};
+use super::scores::Steps;
 use super::scratch::Scratch;
+use super::weights::Weighting;
 use crate::arch::sqrt;
 use crate::error::{Error, check_len, check_shape};
-use crate::linked::Linked;
-use crate::online::Weighting;
-use crate::scores::Steps;
-use crate::visible::Visible;
 use crate::{Mat, Temperature};
 
 /// An attention for the tensors of one call: checked, with all that follows from the description.

@@ -1,9 +1,19 @@
+//! Masks: [`Mask`] is what a user composes, [`Visible`](visible) what it means for given numbers of queries and keys, and
+//! [`linked`] makes a program link the code of those parts that it uses.
+
+mod linked;
+mod position;
+mod visible;
+
 use core::ops::Range;
 
+use self::linked::{CAUSAL, MaskLink, POSITIONS, TENSORS, join};
+pub(crate) use self::linked::{Linked, RowStep};
+pub use self::position::{Position, Window};
+use self::visible::MaskParts;
+pub(crate) use self::visible::{SeenSum, Visible};
+use crate::Mat;
 use crate::error::Error;
-use crate::linked::{self, CAUSAL, MaskLink, POSITIONS, TENSORS, join};
-use crate::visible::{MaskParts, Visible};
-use crate::{Mat, Position, Window};
 
 /// Which keys each query may see: a value, composed from parts. A key is seen if every part allows it.
 ///
@@ -177,7 +187,7 @@ impl<'a> Mask<'a> {
 
     /// Whether it fits `n_q` queries and `n_k` keys.
     pub(crate) fn check(&self, n_q: usize, n_k: usize) -> Result<(), Error> {
-        linked::check(&self.parts, self.link, n_q, n_k)
+        linked::check_parts(&self.parts, self.link, n_q, n_k)
     }
 
     /// Which of `n_k` keys each of `n_q` queries may see.

@@ -1,19 +1,19 @@
 use core::mem::take;
-use core::ops::Range;
 
-use super::resolve::Call;
+use super::check::Call;
+use super::mask::Mask;
+use super::partial::{CHUNK_KEYS, Partial};
+use super::scores::{Groups, NC, Scores};
 use super::scratch::Scratch;
 use super::small::{KnownSmall, Small};
+use super::tiles::Fused;
+use super::values::Values;
+use super::weights::OnlineSoftmax;
 use super::{Attention, Stage};
 use crate::arch::{Kernel, Simd, TARGET, dispatch, shared};
 use crate::error::{Error, check_len, check_shape};
-use crate::fused::{Fused, Values};
-use crate::online::OnlineSoftmax;
-use crate::partial::{CHUNK_KEYS, Partial};
-use crate::scores::{Block, Scores, TileVisitor};
 use crate::softmax::{scale_row, share_beside_sink, softmax_row};
-use crate::visible::Visible;
-use crate::{Mask, Mat, MatMut, Temperature};
+use crate::{Mat, MatMut, Temperature};
 
 impl Attention<'_> {
     /// Computes the attention's output \[n_q, d_v\] into `out`. `scratch` holds at least
@@ -206,7 +206,16 @@ impl Attention<'_> {
         }
         let visible = described.mask.visible(q.rows(), k.rows());
         let steps = Some(described.steps(q.cols()));
-        let scores = Scores { q, k, steps, visible: &visible, row_by_row: false, panels, tile };
+        let scores = Scores {
+            q,
+            k,
+            steps,
+            visible: &visible,
+            fused: false,
+            row_by_row: false,
+            panels,
+            tile,
+        };
         let softmax = (stage == Stage::Weights).then_some((self.temperature, self.sink));
         dispatch(WriteScores { scores, out, softmax });
         Ok(())
@@ -243,8 +252,8 @@ impl<'c> Call<'c> {
         let Self { q, k, v, steps, visible, scratch, .. } = self;
         let Scratch { tile, panels, values, .. } = scratch;
         let row_by_row = TARGET.in_place && visible.hides_value(q.rows(), &v);
-        let scores = Scores { q, k, steps, visible, row_by_row, panels, tile };
-        let mut fused = Fused { scores, values: Values::new(v, values), out, softmax, whole };
+        let scores = Scores { q, k, steps, visible, fused: true, row_by_row, panels, tile };
+        let mut fused = Fused { scores, values: Values::new(&k, v, values), out, softmax, whole };
         fuse(&mut fused);
         if let Some(log_sum_exp) = log_sum_exp {
             fused.softmax.log_sum_exp(log_sum_exp);
@@ -253,7 +262,7 @@ impl<'c> Call<'c> {
 
     /// Computes the attention over [`CHUNK_KEYS`] keys from `start` on into `partial`.
     fn chunk(&mut self, start: usize, partial: &mut Partial<'_>) {
-        let visible = self.visible.within(start..start + CHUNK_KEYS);
+        let visible = self.visible.of_chunk(start..start + CHUNK_KEYS);
         let mut call = self.reborrow();
         call.visible = &visible;
         call.fuse(partial.out.reborrow(), partial.softmax.reborrow(), false, None);
@@ -301,36 +310,34 @@ impl Kernel for WriteScores<'_> {
         for i in 0..rows {
             self.out.row_mut(i).fill(f32::NEG_INFINITY); // a tile that is skipped is hidden
         }
-        self.scores.run(simd, &mut CopyRows(&mut self.out));
+        let seen = self.scores.seen();
+        let mut groups = Groups::default();
+        let mut start = seen.start / NC * NC;
+        while start < seen.end {
+            let keys = self.scores.begin(simd, start, &seen);
+            let mut first = 0;
+            while first < rows {
+                for group in self.scores.block(simd, first, &keys, &mut groups).unwrap_or_default()
+                {
+                    for row in group.row..group.row + group.rows {
+                        let scores = self.scores.tile.row_mut(row - first);
+                        let scores = scores.get(group.first..group.end).unwrap_or_default();
+                        let out = self.out.row_mut(row).get_mut(start + group.first..);
+                        for (out, score) in out.unwrap_or_default().iter_mut().zip(scores) {
+                            *out = *score;
+                        }
+                    }
+                }
+                first += self.scores.block_rows::<S>();
+            }
+            start += NC;
+        }
         if let Some((temperature, sink)) = self.softmax {
             for i in 0..rows {
                 let row = self.out.row_mut(i);
                 let (max, sum) = softmax_row(simd, row, temperature);
                 if let Some(sink) = sink {
                     scale_row(simd, row, share_beside_sink(simd, max, sum, sink, temperature));
-                }
-            }
-        }
-    }
-}
-
-struct CopyRows<'o, 'a>(&'o mut MatMut<'a>);
-
-impl TileVisitor for CopyRows<'_, '_> {
-    const HIDES: bool = false;
-
-    #[inline(always)]
-    fn begin<S: Simd>(&mut self, _simd: S, _keys: Range<usize>) {}
-
-    #[inline(always)]
-    fn visit<S: Simd>(&mut self, _simd: S, _visible: &Visible<'_>, mut block: Block<'_>) {
-        for group in block.groups {
-            for row in group.row..group.row + group.rows {
-                let scores = block.scores.row_mut(row - block.row);
-                let scores = scores.get(group.first..group.end).unwrap_or_default();
-                let out = self.0.row_mut(row).get_mut(block.start + group.first..);
-                for (out, score) in out.unwrap_or_default().iter_mut().zip(scores) {
-                    *out = *score;
                 }
             }
         }

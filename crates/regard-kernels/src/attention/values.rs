@@ -1,28 +1,18 @@
-//! The fused attention: the scores of a tile become weights and meet the values before the next tile is
-//! computed, as in FlashAttention (Dao et al. 2022, arXiv 2205.14135), so that the n_q × n_k weights
-//! never exist together.
-//!
-//! [`scores`](crate::scores) computes a block of MC queries × a tile of NC = 256 keys and hands it to
-//! this file:
+//! The second product of the attention, weights · V, for a block of queries and a tile of keys.
 //!
 //! ```text
 //! begin(tile):
 //!     pack the tile's values into panels of 256 keys × 16 columns           once for all queries
-//! visit(block):
-//!     scores → weights; m and l are updated, out is rescaled if needed      see `online`
+//! add(block):
 //!     for each NR / 16 panels of V:                                         they stay in L1
 //!         for each group of up to MR queries that sees a key of the tile:
 //!             MR × NR sums ← Σₖ weights[group, k] · V[k, columns]           in registers, k ascending
 //!             out[group, columns] += sums                                   or = in the first tile
-//! after the last tile:
-//!     out[query] ← out[query] / l[query]
 //! ```
 //!
-//! In the terms of BLIS the second product, weights · V, has KC = NC = 256: the sum over the keys of a
-//! tile is one chain of multiply-adds in registers, and `out` is read and written once a tile. An
-//! element of the output is thus a sum of chains of 256 keys in ascending order, whatever the other
-//! queries are. The weights of a block (on AVX2 24 × 256 × 4 bytes = 24 KiB, on AVX-512 36 KiB) stay in
-//! the first- and second-level caches between their computation and their use.
+//! In the terms of BLIS it has KC = NC = 256: the sum over the keys of a tile is one chain of multiply-adds
+//! in registers, and `out` is read and written once a tile. An element of the output is thus a sum of
+//! chains of 256 keys in ascending order, whatever the other queries are.
 //!
 //! V is packed only from [`packs_values_from`](crate::arch::Target::packs_values_from) queries on. Below, its rows are read where they lie, apart from a
 //! last panel of less than 16 columns, and so is a V that fits in the cache. One or two queries use
@@ -36,19 +26,17 @@
 use core::ops::Range;
 use core::ptr;
 
+use super::mask::{SeenSum, Visible};
+use super::scores::{Group, NC, for_runs};
+use super::weights::Next;
 use crate::arch::{
     Continue, Kernel, LANES, Panel, Panels, Simd, TARGET, gebp, gebp_or_add, pack_columns,
     panels_at_once,
 };
-use crate::online::{Next, OnlineSoftmax, Weigh};
-use crate::scores::{Block, Group, NC, Scores, TileVisitor, for_runs};
-use crate::softmax::divide;
-use crate::visible::SeenSum;
-use crate::visible::Visible;
 use crate::{Mat, MatMut};
 
 /// Panels of values that are packed: all of them, or only the last one if it is not whole.
-pub(crate) const fn packed_values(n_q: usize, d_v: usize) -> usize {
+pub(super) const fn packed_values(n_q: usize, d_v: usize) -> usize {
     if TARGET.in_place {
         0
     } else if n_q >= TARGET.packs_values_from {
@@ -58,78 +46,27 @@ pub(crate) const fn packed_values(n_q: usize, d_v: usize) -> usize {
     }
 }
 
-/// An attention over all keys that its scores see.
-pub(crate) struct Fused<'a> {
-    pub(crate) scores: Scores<'a>,
-    pub(crate) values: Values<'a>,
-    /// \[n_q, d_v\].
-    pub(crate) out: MatMut<'a>,
-    pub(crate) softmax: OnlineSoftmax<'a>,
-    /// Whether these are all keys, so that the output is divided by the sums of weights.
-    pub(crate) whole: bool,
-}
-
-/// By reference, because moving it would call memcpy.
-impl Kernel for &mut Fused<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Fused { scores, values, out, softmax, whole } = self;
-        softmax.clear();
-        let next_keys =
-            if S::SHAPE.in_place { ptr::null() } else { scores.k.data().as_ptr_range().end };
-        let row_by_row = scores.row_by_row;
-        scores.run(simd, &mut AddValues { values, out, softmax, row_by_row, next_keys });
-        if *whole {
-            for (i, sum) in softmax.sum.iter().enumerate() {
-                divide(simd, out.row_mut(i), *sum);
-            }
-        }
-    }
-}
-
-/// Turns the scores of each block into weights, and adds the weighted values to the output.
-struct AddValues<'o, 'a> {
-    values: &'o mut Values<'a>,
-    out: &'o mut MatMut<'a>,
-    softmax: &'o mut OnlineSoftmax<'a>,
+/// Adds the weighted values of a tile to the output of a block of queries.
+pub(super) struct AddValues<'b, 'a> {
+    /// \[queries of the block, keys of the tile in whole panels\].
+    pub(super) weights: Mat<'b>,
+    /// The block's first query.
+    pub(super) row: usize,
+    pub(super) visible: &'b Visible<'b>,
     /// On narrow tiers: whether a value is not finite that some query does not see. Then each query is a group of its own, whose
     /// keys are exactly those that it sees by its position.
-    row_by_row: bool,
-    /// The address after the keys, where the next head often has its keys.
-    next_keys: *const f32,
+    pub(super) row_by_row: bool,
+    pub(super) values: &'b mut Values<'a>,
+    pub(super) out: &'b mut MatMut<'a>,
 }
 
-impl TileVisitor for AddValues<'_, '_> {
-    const HIDES: bool = true;
-
+impl<'a> AddValues<'_, 'a> {
     #[inline(always)]
-    fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
-        self.values.begin(simd, keys);
-    }
-
-    #[inline(always)]
-    fn visit<S: Simd>(&mut self, simd: S, visible: &Visible<'_>, block: Block<'_>) {
-        let Block { groups, start: first_key, row: start, mut scores } = block;
-        let next = self.next(groups);
-        simd.call(Weigh {
-            groups,
-            visible,
-            start: first_key,
-            row: start,
-            scores: &mut scores,
-            softmax: self.softmax,
-            out: self.out,
-            next,
-        });
-        let weights = |group: &Group, count: usize| {
-            scores.view().rows_from(group.row - start, group.rows * count)
-        };
+    pub(super) fn run<S: Simd>(&mut self, simd: S, groups: &[Group]) {
         match groups {
             _ if S::SHAPE.in_place => {
                 for group in groups.iter().filter(|group| group.first < group.end) {
-                    self.add(simd, weights(group, 1), group, visible, 0, 1);
+                    self.add(simd, 1, group, 0, 1);
                 }
             }
             [widest, ..] => {
@@ -146,8 +83,7 @@ impl TileVisitor for AddValues<'_, '_> {
                         |first, count| {
                             // A group that sees nothing of the tile has nothing to add.
                             if first.first < first.end {
-                                let weights = weights(first, count);
-                                self.add(simd, weights, first, visible, panel * LANES, panels);
+                                self.add(simd, count, first, panel * LANES, panels);
                             }
                         }
                     );
@@ -157,46 +93,23 @@ impl TileVisitor for AddValues<'_, '_> {
             [] => {}
         }
     }
-}
 
-impl<'a> AddValues<'_, 'a> {
-    /// What is read soon after the weights of these groups: the values, if the groups are the first, and the next head's keys,
-    /// if they are the last.
+    /// out += weights · V for `count` groups of which `group` is the first, in tiles of the group's rows, and for the columns of
+    /// `panels` panels from `col` on. (A narrow tier computes all columns at once.)
     #[inline(always)]
-    fn next(&self, groups: &[Group]) -> Next {
-        let values = self.values.v.data();
-        match groups {
-            [first, ..] if first.row == 0 => Next::new(values.as_ptr(), values.len()),
-            [.., last] if last.row + last.rows == self.out.rows() => {
-                Next::new(self.next_keys, values.len())
-            }
-            _ => Next::new(self.next_keys, 0),
-        }
-    }
-
-    /// out += weights · V for all rows of `weights`, of which the first is that of the group's first
-    /// query, in tiles of the group's rows, and for the columns of `panels` panels from `col` on. (A
-    /// narrow tier computes all columns at once.)
-    #[inline(always)]
-    fn add<S: Simd>(
-        &mut self,
-        simd: S,
-        weights: Mat<'_>,
-        group: &Group,
-        visible: &Visible<'_>,
-        col: usize,
-        panels: usize,
-    ) {
+    fn add<S: Simd>(&mut self, simd: S, count: usize, group: &Group, col: usize, panels: usize) {
         let keys = group.end - group.first;
+        let rows = group.rows * count;
+        let weights = self.weights.rows_from(group.row - self.row, rows);
         let weights = weights.block(0, weights.rows(), group.first, keys);
         if group.hides {
             if S::SHAPE.in_place {
                 if self.row_by_row {
-                    return visible.add_seen(self.seen_sum(weights, group));
+                    return self.visible.add_seen(self.seen_sum(weights, group));
                 }
             } else if !self.values.is_finite(simd) {
                 for col in (col..).step_by(LANES).take(panels) {
-                    self.add_seen(simd, weights, group, visible, col);
+                    self.add_seen(simd, weights, group, col);
                 }
                 return;
             }
@@ -224,21 +137,14 @@ impl<'a> AddValues<'_, 'a> {
     /// As [`add`](Self::add), key by key, over the keys that each query sees: 0 · NaN is NaN, so a hidden
     /// value must not take part at all.
     #[inline(always)]
-    fn add_seen<S: Simd>(
-        &mut self,
-        simd: S,
-        weights: Mat<'_>,
-        group: &Group,
-        visible: &Visible<'_>,
-        col: usize,
-    ) {
+    fn add_seen<S: Simd>(&mut self, simd: S, weights: Mat<'_>, group: &Group, col: usize) {
         let mut out = self.out.rows_from(group.row);
         for r in 0..weights.rows() {
             let mut sums = [[0.0; LANES]];
             let mut sums = MatMut::from(&mut sums);
-            for t in (0..weights.cols())
-                .filter(|t| visible.sees(group.row + r, self.values.keys.start + group.first + t))
-            {
+            for t in (0..weights.cols()).filter(|t| {
+                self.visible.sees(group.row + r, self.values.keys.start + group.first + t)
+            }) {
                 let value = self.values.panels(col, group.first + t, 1);
                 let weight = weights.block(r, 1, t, 1);
                 gebp::<S, Continue>(simd, weight, value, &mut sums, 0, 1, 1);
@@ -252,9 +158,9 @@ impl<'a> AddValues<'_, 'a> {
 }
 
 /// The values of the keys, and the present tile of them.
-pub(crate) struct Values<'a> {
+pub(super) struct Values<'a> {
     /// \[n_k, d_v\].
-    pub(crate) v: Mat<'a>,
+    pub(super) v: Mat<'a>,
     /// The packed panels of the present tile: of all columns, or of the last ones if they are no whole
     /// panel.
     packed: &'a mut [Panel],
@@ -262,15 +168,18 @@ pub(crate) struct Values<'a> {
     keys: Range<usize>,
     /// Whether all values of the tile are finite, once that is known.
     finite: Option<bool>,
+    /// The address after the keys, where the next head often has its keys.
+    next_keys: *const f32,
 }
 
 impl<'a> Values<'a> {
     /// With memory for [`packed_values`] panels of a tile. Values that fit in the first-level cache as
     /// they lie are not packed.
     #[inline(always)]
-    pub(crate) fn new(v: Mat<'a>, memory: &'a mut [Panel]) -> Self {
+    pub(super) fn new(k: &Mat<'_>, v: Mat<'a>, memory: &'a mut [Panel]) -> Self {
         const IN_CACHE: usize = 32 * 1024 / size_of::<f32>();
-        let mut values = Self { v, packed: memory, keys: 0..0, finite: None };
+        let next_keys = if TARGET.in_place { ptr::null() } else { k.data().as_ptr_range().end };
+        let mut values = Self { v, packed: memory, keys: 0..0, finite: None, next_keys };
         let depth = values.depth();
         if !TARGET.in_place && depth.saturating_mul(v.stride()) <= IN_CACHE {
             let partial = (!v.cols().is_multiple_of(LANES)) as usize * depth;
@@ -284,7 +193,7 @@ impl<'a> Values<'a> {
 impl Values<'_> {
     /// A tile begins: packs its values.
     #[inline(always)]
-    fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
+    pub(super) fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
         if !S::SHAPE.in_place && !self.packed.is_empty() {
             let v = self.v.rows_from(keys.start, keys.len());
             let (in_place, depth) = (self.in_place(), self.depth());
@@ -292,6 +201,19 @@ impl Values<'_> {
         }
         self.keys = keys;
         self.finite = None;
+    }
+
+    /// What is read soon after the weights of these groups: the values, if the groups are the first, and the next head's keys,
+    /// if they are the last of `n_q` queries.
+    #[inline(always)]
+    pub(super) fn next(&self, groups: &[Group], n_q: usize) -> Next {
+        match groups {
+            [first, ..] if first.row == 0 => Next::new(self.v.data().as_ptr(), self.v.data().len()),
+            [.., last] if last.row + last.rows == n_q => {
+                Next::new(self.next_keys, self.v.data().len())
+            }
+            _ => Next::new(self.next_keys, 0),
+        }
     }
 
     /// Rows of a packed panel.

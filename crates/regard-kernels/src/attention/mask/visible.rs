@@ -3,10 +3,11 @@
 
 use core::ops::Range;
 
+use super::linked::RowCode;
+use super::{Position, Window};
 use crate::arch::{LANES, Simd, one_by_one, shared};
 use crate::error::{Error, check_shape};
-use crate::linked::RowCode;
-use crate::{Mat, MatMut, Position, Window};
+use crate::{Mat, MatMut};
 
 /// What a user composes a [`Mask`](crate::Mask) of.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,8 +58,8 @@ impl MaskParts<'_> {
     }
 }
 
-/// Which keys each query may see: a mask whose positions are worked out for given numbers of queries and keys. [`crate::linked`] has the
-/// methods that a program links only where it uses them.
+/// Which keys each query may see: a mask whose positions are worked out for given numbers of queries and keys. [`linked`](super::linked)
+/// has the methods that a program links only where it uses them.
 #[derive(Clone, Copy)]
 pub(crate) struct Visible<'a> {
     /// Query i sees no key before `first + i`: [`isize::MIN`] hides none.
@@ -66,7 +67,7 @@ pub(crate) struct Visible<'a> {
     /// Query i sees no key from `end + i` on: [`isize::MAX`] hides none.
     end: isize,
     /// No query sees a key outside of these.
-    keys: (usize, usize),
+    pub(super) keys: (usize, usize),
     /// Whether a boolean or an additive mask may hide a key.
     tensors: bool,
     allowed: Option<Mat<'a, bool>>,
@@ -132,13 +133,6 @@ impl<'a> Visible<'a> {
             alibi,
             link: None,
         }
-    }
-
-    /// The same for those of the keys that are in `keys`.
-    pub(crate) fn only(mut self, keys: Range<usize>) -> Self {
-        let (start, end) = self.keys;
-        self.keys = (start.max(keys.start).min(keys.end), end.min(keys.end));
-        self
     }
 
     /// Whether a boolean or an additive mask may hide a key.
@@ -212,7 +206,9 @@ impl<'a> Visible<'a> {
     #[inline(always)]
     pub(crate) fn apply_with<S: Simd>(&self, simd: S, i: usize, key: usize, scores: &mut [f32]) {
         self.apply_tensors(i, key, scores);
-        let (start, end) = within(&self.range_by_parts(i), key, scores.len());
+        let seen = self.range_by_parts(i);
+        let count = |bound: usize| bound.saturating_sub(key).min(scores.len());
+        let (start, end) = (count(seen.start), count(seen.end));
         let hidden = simd.splat(f32::NEG_INFINITY);
         let (before, rest) = scores.split_at_mut(start);
         let after = rest.get_mut(end - start..).unwrap_or_default();
@@ -252,12 +248,6 @@ impl<'a> Visible<'a> {
         }
     }
     }
-}
-
-/// Where `range` begins and ends among `count` keys from `key` on.
-#[inline(always)]
-pub(crate) fn within(range: &Range<usize>, key: usize, count: usize) -> (usize, usize) {
-    (range.start.saturating_sub(key).min(count), range.end.saturating_sub(key).min(count))
 }
 
 /// `out` += weights · values for a group of queries, over the keys that each of them sees, on narrow tiers. The weight of a

@@ -1,0 +1,71 @@
+//! The fused attention: the scores of a tile become weights and meet the values before the next tile is
+//! computed, as in FlashAttention (Dao et al. 2022, arXiv 2205.14135), so that the n_q × n_k weights
+//! never exist together.
+//!
+//! ```text
+//! for each tile of NC = 256 keys that some query sees, in ascending order:
+//!     transpose the tile's keys, pack its values               once for all queries
+//!     for each block of MC queries:
+//!         scores[block, tile]                                     see `scores`
+//!         scores → weights; m and l are updated, out is rescaled if needed      see `weights`
+//!         out[block] += weights · V[tile]                         see `values`
+//! after the last tile:
+//!     out[query] ← out[query] / l[query]
+//! ```
+//!
+//! The weights of a block (on AVX2 24 × 256 × 4 bytes = 24 KiB, on AVX-512 36 KiB) stay in the first-
+//! and second-level caches between their computation and their use.
+
+use super::scores::{Groups, NC, Scores};
+use super::values::{AddValues, Values};
+use super::weights::{OnlineSoftmax, Weigh};
+use crate::MatMut;
+use crate::arch::{Kernel, Simd};
+use crate::softmax::divide;
+
+/// An attention over all keys that its scores see.
+pub(super) struct Fused<'a> {
+    pub(super) scores: Scores<'a>,
+    pub(super) values: Values<'a>,
+    /// \[n_q, d_v\].
+    pub(super) out: MatMut<'a>,
+    pub(super) softmax: OnlineSoftmax<'a>,
+    /// Whether these are all keys, so that the output is divided by the sums of weights.
+    pub(super) whole: bool,
+}
+
+/// By reference, because moving it would call memcpy.
+impl Kernel for &mut Fused<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Fused { scores, values, out, softmax, whole } = self;
+        softmax.clear();
+        let seen = scores.seen();
+        let mut groups = Groups::default();
+        let mut start = seen.start / NC * NC;
+        while start < seen.end {
+            let keys = scores.begin(simd, start, &seen);
+            values.begin(simd, keys.clone());
+            let mut row = 0;
+            while row < scores.q.rows() {
+                if let Some(groups) = scores.block(simd, row, &keys, &mut groups) {
+                    let next = values.next(groups, out.rows());
+                    let (visible, row_by_row) = (scores.visible, scores.row_by_row);
+                    let scores = &mut scores.tile;
+                    simd.call(Weigh { groups, visible, start, row, scores, softmax, out, next });
+                    let weights = scores.view();
+                    AddValues { weights, row, visible, row_by_row, values, out }.run(simd, groups);
+                }
+                row += scores.block_rows::<S>();
+            }
+            start += NC;
+        }
+        if *whole {
+            for (i, sum) in softmax.sum.iter().enumerate() {
+                divide(simd, out.row_mut(i), *sum);
+            }
+        }
+    }
+}
