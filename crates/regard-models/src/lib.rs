@@ -48,3 +48,8 @@ pub use self::tensor::{Format, Tensor};
 pub use self::tokenizer::{Tokenizer, hide_caught_panics};
 pub use self::write::{Sampler, Writing};
 pub use regard::{Activation, RotaryScaling};
+
+/// The example of the crate's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

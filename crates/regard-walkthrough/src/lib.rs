@@ -69,3 +69,8 @@ pub use self::settings::{Settings, Without};
 pub use self::step::{Kind, Rows, Step};
 pub use self::ulp::ulps;
 pub use self::walkthrough::Walkthrough;
+
+/// The example of the crate's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
