@@ -16,7 +16,7 @@ What cannot run everywhere has one of the words of NOT_RUN after its language (`
 Relative links must lead to files. docs/install.md says whether Regard is published; until then no page may name what does not exist:
 a package in a registry, its documentation, the page's address.
 
-It needs the program: target/debug/regard, or $REGARD.
+It needs the program: target/debug/regard, or $REGARD. $REGARD_WHEEL is a wheel to install for blocks of Python in place of ./python.
 """
 
 import json
@@ -44,7 +44,9 @@ BLOCK = re.compile(r"^( *)```([^\n`]*)\n(.*?)^ *```$", re.S | re.M)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 UNPUBLISHED = "Regard is not published yet"
 REGISTRIES = re.compile(r"pip install \S*regard\b|cargo add regard|docs\.rs/regard|crates\.io/crates/regard|github\.io/regard")
-CARGO = """
+# What the commands of a block mean. The package for Python has a target folder of its own, which python/test.sh has filled.
+SHELL = """
+pip() { CARGO_TARGET_DIR=$CARGO_TARGET_DIR/python command pip "$@"; }
 cargo() {
     case "$*" in
         "test --workspace") ;;
@@ -102,7 +104,7 @@ class Reader:
         hidden = {"DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"}  # the window would wait for somebody
         self.environment = {key: value for key, value in os.environ.items() if key not in hidden} | {
             "PATH": f"{folder / 'venv' / 'bin'}:{os.environ['PATH']}",
-            "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target" / "blocks")),
+            "CARGO_TARGET_DIR": str(ROOT / "target"),
             "MATURIN_PEP517_ARGS": "--profile dev",  # a release build takes minutes
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             # Git, and Cargo by it, finds the repository in this clone.
@@ -115,7 +117,8 @@ class Reader:
     def python(self):
         """Installs what blocks of Python need, once."""
         if not self.installed:
-            self.run(["pip", "install", "--quiet", "./python", "safetensors"])
+            package = os.environ.get("REGARD_WHEEL", "./python")
+            self.run(["bash", "-ec", f"{SHELL} pip install --quiet {package} numpy safetensors"])
         self.installed = True
 
     def run(self, command):
@@ -141,7 +144,7 @@ class Reader:
         if language == "python":
             self.python()
         if language == "sh":
-            self.run(["bash", "-e", "-o", "pipefail", "-c", CARGO + code])
+            self.run(["bash", "-e", "-o", "pipefail", "-c", SHELL + code])
         elif language == "python" and ">>>" in code:
             (self.project / "doctest.txt").write_text(code)
             self.run(["python", "-m", "doctest", "doctest.txt"])

@@ -34,7 +34,7 @@ fn run(command: &mut Command) {
 fn the_commands_of_the_page_run_and_its_code_compiles() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    symlink(format!("{ROOT}/models/command"), path("command")).unwrap();
+    symlink(format!("{ROOT}/models"), path("models")).unwrap();
     let programs = Path::new(env!("CARGO_BIN_EXE_regard")).parent().unwrap();
     let programs = format!("{}:{}", programs.display(), env::var("PATH").unwrap());
     let commands = code("sh");
