@@ -167,7 +167,7 @@ pub trait Numbers: Copy + Debug + 'static {
     ) -> Result<(), KernelError>;
 }
 
-/// What becomes of a projection.
+/// The way on for a projection.
 #[derive(Clone, Copy, Debug)]
 pub enum Turn<'a, N: Numbers> {
     /// Values stay.
@@ -205,7 +205,7 @@ pub struct Decoder<N: Numbers> {
     pub norm: N::Norm,
     /// \[width, outputs\]
     pub head: N::Linear,
-    /// How queries and keys turn.
+    /// The angles by which queries and keys turn.
     pub rotary: Option<N::Rotary>,
 }
 

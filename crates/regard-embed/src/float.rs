@@ -81,7 +81,7 @@ impl<W: Matrix> Numbers for Floats<W> {
     type Embedding = Embedding<W>;
     type Norm = Norm;
     type Linear = Linear<W>;
-    /// What dot products of queries and keys are multiplied by.
+    /// The factor of the dot products of queries and keys.
     type Attention = f32;
     /// In place: [`silu`](crate::silu), [`gelu`](crate::gelu), [`gelu_tanh`](crate::gelu_tanh) or [`relu`](crate::relu).
     type Activation = fn(&mut [f32]);

@@ -22,7 +22,7 @@ use crate::forward::{StackName, layer_output};
 use crate::weights::{AttentionWeights, Layer};
 use crate::{Error, Head, Input, Model, Pass, Placement, Trace};
 
-/// What each part of a model adds to a logit, or to the difference of two.
+/// The terms that the parts of a model add to a logit, or to the difference of two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attribution {
     /// The position whose logits are read.
@@ -33,27 +33,27 @@ pub struct Attribution {
     pub minus: Option<usize>,
     /// The logit of A, or that of A minus that of B, before a soft cap. The parts add up to it, but for what the run rounds.
     pub logit: f64,
-    /// What the embedding of the position's token adds.
+    /// The term of the embedding of the position's token.
     pub embedding: f64,
-    /// What the learned vector of the position adds, if the model has one.
+    /// The term of the learned vector of the position, if the model has one.
     pub positions: Option<f64>,
-    /// What each layer adds.
+    /// The terms of each layer.
     pub layers: Vec<LayerAttribution>,
-    /// What the biases of the final norm and of the head add.
+    /// The term of the biases of the final norm and of the head.
     pub bias: f64,
 }
 
-/// What the parts of a layer add to a logit.
+/// The terms that the parts of a layer add to a logit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LayerAttribution {
-    /// What each head adds.
+    /// The term of each head.
     pub heads: Vec<f64>,
-    /// What each head from decoder to encoder adds, if the layer has any.
+    /// The term of each head from decoder to encoder, if the layer has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cross: Vec<f64>,
-    /// What the biases of the output projections add.
+    /// The term of the biases of the output projections.
     pub bias: f64,
-    /// What the feed-forward layer adds, with its bias.
+    /// The term of the feed-forward layer, with its bias.
     pub feed_forward: f64,
 }
 
@@ -205,8 +205,8 @@ impl Model {
     }
 }
 
-/// What each head adds, from its output z \[heads · head size\] at the position; and what the bias of the output projection
-/// adds. `after` is the norm of the attention's output.
+/// The term of each head, from its output z \[heads · head size\] at the position; and that of the bias of the output
+/// projection. `after` is the norm of the attention's output.
 fn by_head(
     attention: &AttentionWeights,
     after: Option<&Norm>,
@@ -252,7 +252,7 @@ fn before(norm: &Norm, x: &[f64], direction: &[f64]) -> Vec<f64> {
     back
 }
 
-/// What a norm's bias adds in a direction after it.
+/// The term of a norm's bias in a direction after it.
 fn shift(norm: &Norm, direction: &[f64]) -> f64 {
     norm.beta().map_or(0.0, |beta| dot(direction, beta))
 }

@@ -57,7 +57,7 @@ impl Which {
         }
     }
 
-    /// What the names of the places of this attention begin with in a layer.
+    /// The start of the names of this attention's places in a layer.
     fn places(self, layer: usize) -> String {
         self.stack().place(layer, if self == Self::Cross { "cross_attn" } else { "attn" })
     }
@@ -73,7 +73,7 @@ impl Which {
 }
 
 impl HeadAddress {
-    /// What the names of the attention's places begin with.
+    /// The start of the names of the attention's places.
     pub fn places(&self) -> String {
         self.attention.places(self.layer)
     }
@@ -253,7 +253,7 @@ pub(crate) mod temperature {
     }
 }
 
-/// What an ablated head gives instead of its output.
+/// The output that an ablated head has instead of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ablation {
@@ -276,7 +276,7 @@ pub(crate) struct Plan {
     pub(crate) cacheable: bool,
 }
 
-/// What changes inside an attention.
+/// The changes inside an attention.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AttentionChanges {
     pub(crate) temperatures: Vec<(usize, Temperature)>,
@@ -437,7 +437,7 @@ impl Plan {
         self.attentions.is_empty() && other.attentions.is_empty() && first(self) == first(other)
     }
 
-    /// What changes inside the attention whose places begin with `prefix`.
+    /// The changes inside the attention whose places begin with `prefix`.
     pub(crate) fn attention(&self, prefix: &str) -> AttentionChanges {
         self.attentions.get(prefix).cloned().unwrap_or_default()
     }

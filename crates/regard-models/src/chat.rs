@@ -28,7 +28,7 @@ const TOKENS: [(&str, &str); 7] = [
 pub struct Message {
     /// Who says it: `system`, `user` or `assistant`.
     pub role: String,
-    /// What is said.
+    /// The text.
     pub content: String,
 }
 

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Input;
 
-/// What a model is made of: all that its forward pass depends on besides the weights.
+/// The parts of a model: all that its forward pass depends on besides the weights.
 ///
 /// Every family is a value of this type, and one forward pass computes all of them.
 ///
@@ -23,13 +23,13 @@ pub struct Description {
     pub vocabulary: usize,
     /// The features of the residual stream, also called `d_model`.
     pub width: usize,
-    /// How tokens or patches become the residual stream.
+    /// The way from tokens or patches to the residual stream.
     pub embedding: Embedding,
     /// The encoder of a model that has both an encoder and a decoder.
     pub encoder: Option<Stack>,
     /// The decoder of such a model, or the only stack of any other.
     pub stack: Stack,
-    /// What comes out.
+    /// The output.
     pub head: Head,
     /// Whether the head multiplies by the transposed matrix of token embeddings.
     pub tied: bool,
@@ -68,10 +68,10 @@ impl Description {
     }
 }
 
-/// How tokens or patches become the residual stream.
+/// The way from tokens or patches to the residual stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Embedding {
-    /// What token embeddings are multiplied by: √width in Gemma, else 1.
+    /// The factor of token embeddings: √width in Gemma, else 1.
     pub scale: f32,
     /// A learned vector for each position is added.
     pub positions: Option<LearnedPositions>,
@@ -149,7 +149,7 @@ pub struct Stack {
     pub final_norm: Option<NormSettings>,
     /// Whether the last of transformers' `hidden_states` comes after that norm.
     pub hidden_after_norm: bool,
-    /// What each layer computes.
+    /// The computation of each layer.
     pub block: Block,
 }
 
@@ -179,7 +179,7 @@ pub struct Block {
     pub parallel: bool,
     /// Whether each head's queries and keys go through an RMS norm of their own (Qwen 3).
     pub qk_norm: bool,
-    /// What the dot products of queries and keys are multiplied by.
+    /// The factor of the dot products of queries and keys.
     pub scale: f32,
     /// Whether layer l divides its scale by l + 1 (an option of GPT-2).
     pub scale_by_layer: bool,
@@ -209,7 +209,7 @@ pub struct Biases {
 }
 
 impl Block {
-    /// What a layer multiplies the dot products of its own queries and keys by.
+    /// The factor of the dot products of a layer's own queries and keys.
     pub(crate) fn scale_in(&self, layer: usize) -> f32 {
         if self.scale_by_layer { self.scale / (layer + 1) as f32 } else { self.scale }
     }
@@ -220,7 +220,7 @@ impl Block {
 pub struct NormSettings {
     /// Which norm.
     pub kind: NormKind,
-    /// What is added to the variance.
+    /// The number that is added to the variance.
     pub epsilon: f32,
 }
 
@@ -265,11 +265,11 @@ pub struct RotarySettings {
     pub features: usize,
     /// The base θ: pair i turns by t · θ^(−2i/features) at position t.
     pub base: f64,
-    /// How a model that was trained on short texts reads longer ones.
+    /// The frequencies, which may change so that the model reads longer texts than those of the training.
     pub scaling: Frequencies,
 }
 
-/// How fast pairs of features turn.
+/// The speed at which pairs of features turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Frequencies {
@@ -284,7 +284,7 @@ pub enum Frequencies {
         long: Vec<f64>,
         /// The positions of the training.
         original: usize,
-        /// What sines and cosines are multiplied by.
+        /// The factor of sines and cosines.
         attention_factor: f64,
     },
     /// The base grows with the length of the text (dynamic NTK).
@@ -301,7 +301,7 @@ pub enum Frequencies {
     Scaled(RotaryScaling),
 }
 
-/// What comes out of a model.
+/// The output of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Head {
@@ -311,7 +311,7 @@ pub enum Head {
     Tokens {
         /// A linear layer, this activation and a layer norm come first (BERT's masked language modelling).
         transform: Option<(Activation, NormSettings)>,
-        /// What the hidden states are multiplied by first (T5 with tied embeddings: width^−½).
+        /// The factor of the hidden states (T5 with tied embeddings: width^−½).
         scale: f32,
         /// The soft cap c of the logits: c · tanh(logit / c).
         softcap: Option<f32>,
@@ -353,7 +353,7 @@ impl RotarySettings {
         }
     }
 
-    /// How fast each pair turns in a text of `tokens`. `stored` are the divisors of [`Frequencies::Stored`].
+    /// The speed of each pair in a text of `tokens`. `stored` are the divisors of [`Frequencies::Stored`].
     pub(crate) fn frequencies(
         &self,
         tokens: usize,

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a model, an input or a change is refused. The message is one line, and names the file and the tensor at fault.
+/// The reason why a model, an input or a change is refused. The message is one line, and names the file and the tensor at fault.
 ///
 /// ```
 /// use regard_models::Checkpoint;
@@ -49,7 +49,7 @@ pub enum Error {
         "{count} of {of} logits are NaN, the first that of {first}: its weights hold NaN, or its numbers grow beyond the largest one"
     )]
     Nan {
-        /// How many logits are NaN.
+        /// The number of logits that are NaN.
         count: usize,
         /// The number of logits.
         of: usize,

@@ -8,7 +8,7 @@ use crate::{Checkpoint, Description, Error, Input};
 /// The most pixels of a resized image, also after its rows alone are resized: a setting of 20 bytes can ask for 65,535 × 65,535.
 const MOST: usize = 1 << 21;
 
-/// How an image becomes numbers: resized, multiplied by a factor, and normalized by a mean and a deviation for each channel.
+/// Turns an image into numbers: it is resized, multiplied by a factor, and normalized by a mean and a deviation for each channel.
 ///
 /// The settings are those of `preprocessor_config.json`; what it leaves out is as in transformers. Resizing is that of Pillow 11
 /// to the last bit: a weighted sum along rows and then along columns, each rounded to 8 bits, where the filter is as wide as the
@@ -36,7 +36,7 @@ pub struct ImageProcessor {
     deviation: [f32; 3],
 }
 
-/// What neighbouring pixels are weighted by, as Pillow numbers it.
+/// The weights of neighbouring pixels, as Pillow numbers them.
 #[derive(Clone, Copy, Debug)]
 enum Filter {
     Nearest,

@@ -1,4 +1,4 @@
-//! How much memory a run takes, told before it is taken. No number of tokens wraps around: an estimate ends at the largest number.
+//! Estimates of the memory that a run takes. No number of tokens wraps around: an estimate ends at the largest number.
 
 use crate::forward::StackName;
 use crate::{Description, Head, HeadAddress, Stack};

@@ -64,7 +64,7 @@ impl Model {
         Ok(Self { tokenizer: tokenizer?, weights, description })
     }
 
-    /// What the model is made of.
+    /// The parts of the model.
     pub fn description(&self) -> &Description {
         &self.description
     }
@@ -134,7 +134,7 @@ impl Model {
             )));
         }
         let rows = stream.data.len() / width;
-        // Of a model that classifies, the row that is read is the last one, or the first.
+        // A model that classifies reads the last row, or the first.
         let last = matches!(
             self.description.head,
             Head::Classes { position: ClassPosition::Last { .. }, .. }

@@ -22,7 +22,7 @@ use crate::change::Plan;
 use crate::forward::{Caches, Keep, Runner, StackName, Streams};
 use crate::{Baseline, Change, Error, Frequencies, Input, Model, Trace, Values, Which};
 
-/// What a model found in a text: all attention weights, the logits, and what it needs to read on.
+/// A text that a model has read, with all attention weights and the logits. The model can read on from here.
 ///
 /// ```
 /// use regard_models::{Input, Model, Which};
@@ -45,7 +45,8 @@ pub struct Reading {
     text: Text,
 }
 
-/// What a model with changes found in a text: the weights of the changed layers, the logits, and what it needs to read on.
+/// A text that a model with changes has read, with the weights of the changed layers and the logits. The model can read on
+/// from here.
 #[derive(Debug)]
 pub struct ChangedReading {
     changes: Vec<Change>,
@@ -53,7 +54,7 @@ pub struct ChangedReading {
     text: Text,
 }
 
-/// What both kinds of reading have.
+/// The parts that both kinds of reading have.
 #[derive(Debug)]
 struct Text {
     input: Input,

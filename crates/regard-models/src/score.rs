@@ -38,7 +38,7 @@ pub struct Score {
     pub products: Vec<f64>,
     /// The sum of the products.
     pub dot: Rounded,
-    /// What the dot product is multiplied by.
+    /// The factor of the dot product.
     pub scale: f32,
     /// The dot product times the scale.
     pub scaled: f32,
@@ -46,9 +46,9 @@ pub struct Score {
     pub softcap: Option<f32>,
     /// The scaled score after the soft cap; without one, the same.
     pub capped: f32,
-    /// What is added for the distance of query and key (T5), if the model adds anything.
+    /// The bias for the distance of query and key (T5), if the model has one.
     pub bias: Option<f32>,
-    /// Why the query does not see the key, if it does not.
+    /// The reason why the query does not see the key, if it does not.
     pub hidden: Option<Hidden>,
     /// The score after the bias; `None` if the key is hidden (−∞ in `hook_attn_scores`).
     pub score: Option<f32>,
@@ -80,7 +80,7 @@ impl Rounded {
     }
 }
 
-/// Why a query does not see a key.
+/// The reason why a query does not see a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hidden {
@@ -93,7 +93,7 @@ pub enum Hidden {
 }
 
 impl Stack {
-    /// Why a head of the layer does not see the key, by position. An attention to an encoder's output sees all keys.
+    /// The reason why a head of the layer does not see the key, by position. An attention to an encoder's output sees all keys.
     pub(crate) fn hides(&self, head: &HeadAddress, query: usize, key: usize) -> Option<Hidden> {
         if head.attention == Which::Cross {
             return None;
@@ -256,7 +256,7 @@ fn vector(values: &Values, token: usize, head: usize) -> Vec<f32> {
     values.data[(token * heads + head) * size..][..size].to_vec()
 }
 
-/// What is done to a head's dot products.
+/// The steps from a head's dot products to its weights.
 struct Steps {
     scale: f32,
     softcap: Option<f32>,

@@ -6,7 +6,7 @@ use crate::change::Plan;
 use crate::forward::{Caches, Keep, Runner};
 use crate::{Change, Error, Head, Input, Model, Values, check_logits};
 
-/// How the next token is chosen.
+/// Chooses the next token.
 ///
 /// At the temperature 0 it is the one with the largest logit, the first of equal ones. At a temperature T it is drawn with the
 /// probabilities softmax(logits / T): a number u in [0, 1) is drawn, and the token is the first, by id, at which the sum of

@@ -13,7 +13,7 @@ const ANGLES: u32 = 14;
 
 /// 8-bit integers, and 32 bits for sums.
 ///
-/// Of a layer, queries and keys are in 256ths of their scale, and values in units of theirs. Outputs are in units of the residual
+/// Queries and keys of a layer are in 256ths of their scale, and values in units of theirs. Outputs are in units of the residual
 /// stream, gates and hidden features have 12 bits after the point, and logits are in units of 2⁻¹⁶.
 #[derive(Clone, Copy, Debug)]
 pub struct Integers;
@@ -23,7 +23,7 @@ pub struct Integers;
 pub struct Activation {
     /// [`silu`](super::silu) or [`relu`](super::relu), of numbers with 12 bits after the point.
     pub function: fn(i32) -> i32,
-    /// What turns hidden features with 12 bits after the point into 8-bit ones: mantissa and exponent.
+    /// The factor from hidden features with 12 bits after the point to 8-bit ones: mantissa and exponent.
     pub hidden: (i32, i32),
 }
 

@@ -53,7 +53,7 @@ impl Config<'_> {
             self.optional(&key(name)).ok_or_else(|| self.wrong(format!("{} is missing", key(name))))
         };
         let float = |name: &str| self.metadata.float(&key(name));
-        // What the file leaves out is as in transformers' class for the family.
+        // A key that the file lacks has its value in transformers' class for the family.
         let usual = |key: &str| default(if family == "gptneox" { "gpt_neox" } else { family }, key);
         let number = |name: &str, config: &str| {
             let number = float(name).or_else(|| usual(config).and_then(Value::as_f64));

@@ -14,11 +14,12 @@ use crate::{
     Placement, Stack,
 };
 
-/// What transformers' config classes give for the keys that a file leaves out: by key, then by family. defaults.py writes it.
+/// The values that transformers' config classes have for the keys that a file leaves out, by key and family. defaults.py writes
+/// them.
 static DEFAULTS: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("defaults.json")).unwrap_or_default());
 
-/// What a family has where its file lacks a key.
+/// A family's value of a key that its file lacks.
 fn default(family: &str, key: &str) -> Option<&'static Value> {
     DEFAULTS.get(key)?.get(family)
 }

@@ -198,7 +198,7 @@ pub(super) fn rotary(
     let frequencies = rotary.frequencies(context, model.weights().divisors.as_deref())?;
     let angles = Rotary::with_frequencies(&frequencies, context, Pairing::HalfSplit)?;
     let (features, pairs) = (rotary.features, rotary.features / 2);
-    // What becomes of the pairs (1, 0).
+    // The pairs (1, 0) become the cosines and the sines.
     let mut turned = [vec![1.0; pairs], vec![0.0; pairs]].concat().repeat(context);
     angles.rotate(&mut turned, [1, context, 1, features], 0)?;
     let half = |first: usize| -> Vec<f32> {

@@ -18,7 +18,7 @@ pub use self::source::WRITTEN;
 
 use crate::{Error, Model};
 
-/// How weights are stored in flash.
+/// The numbers of weights in flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// 4 bytes a weight.
@@ -46,12 +46,12 @@ enum Floats {
     Bf16,
 }
 
-/// What [`Model::embed`] writes.
+/// The settings of [`Model::embed`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The crate's name.
     pub name: String,
-    /// How weights are stored; without it as [`Stored::Bf16`] if that changes none, else as [`Stored::F32`].
+    /// The numbers of weights; without it as [`Stored::Bf16`] if that changes none, else as [`Stored::F32`].
     pub stored: Option<Stored>,
     /// The most tokens of a text.
     pub context: usize,
@@ -64,13 +64,13 @@ pub struct Options {
 pub struct Embedded {
     /// The files with their paths in the crate's folder.
     pub files: Vec<(&'static str, Vec<u8>)>,
-    /// How the weights are stored.
+    /// The numbers of the weights.
     pub stored: Stored,
     /// The bytes of weights, tables and words in flash.
     pub flash: usize,
     /// The bytes of the state in RAM.
     pub ram: usize,
-    /// Why the crate reads tokens alone, if it does not read texts.
+    /// The reason why the crate reads tokens alone, if it does not read texts.
     pub no_text: Option<String>,
 }
 

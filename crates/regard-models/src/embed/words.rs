@@ -7,7 +7,7 @@ use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper};
 
 use crate::{Model, Tokenizer};
 
-/// What [`regard_embed::Words`](https://docs.rs/regard-embed) has in its fields.
+/// The fields of [`regard_embed::Words`](https://docs.rs/regard-embed).
 #[derive(Debug)]
 struct Words {
     /// In ascending order of the words.

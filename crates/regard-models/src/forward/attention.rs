@@ -8,7 +8,7 @@ use crate::change::AttentionChanges;
 use crate::weights::AttentionWeights;
 use crate::{Block, Error};
 
-/// What an attention of a layer needs besides the stream.
+/// The settings of an attention of a layer.
 pub(super) struct Setting<'s> {
     /// Such as `blocks.3.attn`.
     pub(super) prefix: String,
@@ -21,7 +21,7 @@ pub(super) struct Setting<'s> {
     pub(super) angles: Option<&'s Rotary>,
     /// \[heads, queries, keys\]
     pub(super) bias: Option<&'s [f32]>,
-    /// What the keys and values are made of, where that is not the stream: an encoder's output.
+    /// The encoder's output, where keys and values are made of that and not of the stream.
     pub(super) memory: Option<&'s Rows>,
     pub(super) cache: Option<&'s mut KvCache>,
 }

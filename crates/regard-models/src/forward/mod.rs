@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Description, Error};
 
-/// What a model reads.
+/// The input of a model.
 ///
 /// ```
 /// use regard_models::Input;
@@ -93,7 +93,7 @@ impl Values {
     }
 }
 
-/// What a forward pass gives: the places that were asked for, and the logits.
+/// The result of a forward pass: the places that were asked for, and the logits.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(crate) kept: BTreeMap<String, Values>,
@@ -121,7 +121,7 @@ impl Trace {
         self.logits.as_ref()
     }
 
-    /// What transformers gives with `output_attentions` and `output_hidden_states`, by name, as far as the places were kept:
+    /// The tensors that transformers gives with `output_attentions` and `output_hidden_states`, by name, as far as the places were kept:
     /// [`Description::outputs`] tells the names and shapes.
     pub fn as_transformers(&self, description: &Description) -> BTreeMap<String, Values> {
         let of_output = |output: Output| {
@@ -155,7 +155,7 @@ pub struct Output {
 }
 
 impl Description {
-    /// What transformers gives with `output_attentions` and `output_hidden_states`: `logits`, `attentions` \[layers, heads, n, n\],
+    /// The tensors that transformers gives with `output_attentions` and `output_hidden_states`: `logits`, `attentions` \[layers, heads, n, n\],
     /// `hidden_states` \[layers + 1, n, width\] (the last entry after the final norm, except for models of images),
     /// `residual_last` (before it) and `last_hidden_state` (after it). Of a model with an encoder and a decoder the names begin
     /// with `encoder_` and `decoder_`, and there is `cross_attentions`.
@@ -191,7 +191,7 @@ impl Description {
     }
 }
 
-/// What an input must be for a model.
+/// Refuses an input that does not fit a model.
 pub(crate) fn check(input: &Input, description: &Description) -> Result<(), Error> {
     let refuse = |what: String| Err(Error::Input(what));
     if let Some(patches) = &description.embedding.patches {

@@ -16,7 +16,7 @@ pub(crate) enum StackName {
 impl StackName {
     pub(crate) const ALL: [Self; 3] = [Self::Only, Self::Encoder, Self::Decoder];
 
-    /// What the names of its places begin with.
+    /// The start of the names of its places.
     const fn prefix(self) -> &'static str {
         match self {
             Self::Only => "blocks",

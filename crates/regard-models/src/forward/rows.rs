@@ -24,7 +24,7 @@ impl Rows {
         self.data.chunks_exact((self.data.len() / self.runs).max(1))
     }
 
-    /// What a layer makes of each row.
+    /// The output of a layer for each row.
     pub(super) fn map(
         &self,
         layer: impl FnOnce(&[f32]) -> Result<Vec<f32>, Error>,

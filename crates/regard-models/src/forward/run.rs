@@ -83,7 +83,7 @@ impl Streams {
     }
 }
 
-/// What a run needs, and what it has found.
+/// A run, with the numbers that it has found so far.
 pub(crate) struct Runner<'r> {
     pub(super) model: &'r Model,
     pub(super) keep: &'r Keep,
@@ -376,9 +376,9 @@ impl<'r> Runner<'r> {
                 _ => caches.as_mut().and_then(|caches| caches.own.get_mut(layer)),
             },
         };
-        let out = self.attention(&weights.attention, normed_x.as_ref().unwrap_or(&x), of_attention);
+        let normed_x = normed_x.as_ref().unwrap_or(&x);
+        let mut out = self.attention(&weights.attention, normed_x, of_attention)?;
         self.caches = caches;
-        let mut out = out?;
         if last_query {
             x = x.last();
         }
@@ -414,9 +414,8 @@ impl<'r> Runner<'r> {
                 memory: Some(memory),
                 cache: caches.as_mut().and_then(|caches| caches.cross.get_mut(layer)),
             };
-            let out = self.attention(attention, &normed_x, of_cross);
+            let mut out = self.attention(attention, &normed_x, of_cross)?;
             self.caches = caches;
-            let mut out = out?;
             self.place(&place("hook_cross_attn_out"), &width, &mut out)?;
             x.add(&out);
             self.place(&place("hook_resid_mid_cross"), &width, &mut x)?;
@@ -468,7 +467,7 @@ impl<'r> Runner<'r> {
     }
 }
 
-/// What the layers of a run share, and the number of one of them.
+/// The settings that the layers of a run share, and the number of one of them.
 #[derive(Clone, Copy)]
 struct LayerSetting<'s> {
     name: StackName,

@@ -99,7 +99,7 @@ pub(super) fn open(
     path: &Path,
 ) -> Result<(Metadata, BTreeMap<String, Stored>), Error> {
     let (file, length) = files.open(path)?;
-    // What the header takes in memory: a text of n bytes takes n + 24. The tensors' list and the tokenizer are made of copies.
+    // The bounds of the header's memory. A text of n bytes takes n + 24. The tensors' list and the tokenizer are made of copies.
     let limits = ParseLimits::unbounded()
         .with_max_single_alloc(length.saturating_mul(8))
         .with_max_total_bytes(length.saturating_mul(16).min(16 * LARGEST));

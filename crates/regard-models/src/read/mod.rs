@@ -50,7 +50,7 @@ impl fmt::Debug for Told {
     }
 }
 
-/// What a checkpoint says of its model besides the tensors.
+/// The settings of a checkpoint's model.
 #[derive(Debug)]
 pub(crate) enum Settings {
     /// The content of config.json.
@@ -138,7 +138,7 @@ impl Checkpoint {
     /// hash of the parts tells whether two models have the same files.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Those of the operating system.
     ///
     /// ```
     /// use regard_models::Checkpoint;

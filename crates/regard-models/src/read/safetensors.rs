@@ -16,7 +16,7 @@ const INDEX: &str = Beside::Index.name();
 /// The most bytes of a header: as many as the crate `safetensors` allows.
 const MOST: u64 = 100_000_000;
 
-/// How many times its text a header takes in memory: at most 50 bytes of text name a tensor without elements, which has a place in
+/// A header takes so many times its text in memory: at most 50 bytes of text name a tensor without elements, which has a place in
 /// the list of the crate `safetensors` and in ours.
 const EXPANSION: u64 = 24;
 

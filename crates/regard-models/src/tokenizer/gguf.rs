@@ -15,7 +15,7 @@ use super::check_id;
 use crate::Error;
 use crate::read::Metadata;
 
-/// What kind of token a token is, in `tokenizer.ggml.token_type`.
+/// The kinds of tokens in `tokenizer.ggml.token_type`.
 const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
@@ -29,7 +29,7 @@ const LONGEST: usize = 512;
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// How texts are split and joined.
+/// The parts that split and join texts.
 struct Parts {
     /// A tokenizer.json without model, added tokens and post-processor.
     json: Value,
@@ -197,7 +197,7 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
 
 /// SentencePiece's BPE: of all pairs of neighbours that make a token, the one whose token has the largest score is joined first.
 ///
-/// As ranks of pairs that is: all ways to split each token in two tokens, sorted by the token's score.
+/// The ranks of pairs say the same: they are all ways to split each token in two tokens, sorted by the token's score.
 fn pieces(
     tokens: &[String],
     scores: &[f32],

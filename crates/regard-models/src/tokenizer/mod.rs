@@ -66,7 +66,7 @@ impl Tokenizer {
                 let mut json: Value = serde_json::from_slice(&json).map_err(|e| not_read(&e))?;
                 let growth = bounds::check(&json, most).map_err(|e| not_read(&e))?;
                 if let Some(parts) = json.as_object_mut() {
-                    // How long a text may be is the model's affair.
+                    // The model bounds the length of a text.
                     parts.retain(|name, _| name != "truncation" && name != "padding");
                 }
                 let made = guarded(|| Ok(serde_json::from_value::<tokenizers::Tokenizer>(json)?));
@@ -93,7 +93,7 @@ impl Tokenizer {
     /// The tokens of a text, or of two, with the special tokens that the model was trained with.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// Those of the tokenizer.
     pub fn encode(&self, text: &str, pair: Option<&str>) -> Result<Input, Error> {
         let encoding = match pair {
             Some(pair) => self.encoding((text, pair), true)?,
@@ -108,7 +108,7 @@ impl Tokenizer {
     /// added.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// Those of the tokenizer.
     ///
     /// ```
     /// use regard_models::Model;
@@ -126,7 +126,7 @@ impl Tokenizer {
     /// "Unigram" (T5) does not tell.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// Those of the tokenizer.
     ///
     /// ```
     /// use regard_models::Model;
@@ -156,7 +156,7 @@ impl Tokenizer {
     /// The text of tokens, special tokens included.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// Those of the tokenizer.
     ///
     /// ```
     /// use regard_models::Model;
@@ -263,7 +263,7 @@ pub fn hide_caught_panics() {
     }));
 }
 
-/// What the crate `tokenizers` returns. It panics, for instance, where the template of a file names a token that the file does not
+/// The result of a call of the crate `tokenizers`. It panics, for instance, where the template of a file names a token that the file does not
 /// define, and where a table of characters points outside itself. That is an error wherever panics unwind.
 fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
     // A panic leaves a cache of words behind that is whole, or that is not asked again.

@@ -38,7 +38,7 @@ pub(crate) struct Weights {
     pub(crate) unused: Vec<String>,
 }
 
-/// What turns an input into the residual stream.
+/// Turns an input into the residual stream.
 #[derive(Debug)]
 pub(crate) enum Tokens {
     /// A table \[vocabulary, width\].
@@ -504,7 +504,7 @@ impl Loader<'_> {
         names.into_iter().find(|name| self.checkpoint.shape(name).is_some())
     }
 
-    /// What was made of a tensor, unless there is no memory for it.
+    /// The result of an operation on a tensor, unless memory has no room for it.
     fn memory<T>(&self, name: &str, made: Option<T>) -> Result<T, Error> {
         made.ok_or_else(|| Error::tensor(self.checkpoint.path(), name, "does not fit in memory"))
     }

@@ -1,4 +1,4 @@
-//! What the tensors of each family are called in its files.
+//! The names of each family's tensors in its files.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ static NAMES: LazyLock<BTreeMap<String, Names>> =
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Names {
-    /// What the names of a base model leave out: `transformer.` of GPT-2's `transformer.wte`. The names of the embeddings, of
+    /// The names of a base model lack this start: `transformer.` of GPT-2's `transformer.wte`. The names of the embeddings, of
     /// layers and of final norms come after it.
     pub(super) prefix: String,
     pub(super) tokens: String,
@@ -30,7 +30,7 @@ pub(super) struct Names {
     /// The final norms of the encoder and of the stack.
     pub(super) encoder_norm: String,
     pub(super) norm: String,
-    /// What stands before the head: a linear layer and a norm.
+    /// The linear layer and the norm before the head.
     pub(super) transform: (String, String),
     pub(super) head: String,
     /// Names of the head's bias, of which a file may have one.
@@ -41,7 +41,7 @@ pub(super) struct Names {
     pub(super) classes_bias: bool,
     /// Other names of the tokens' matrix, which a file may have beside it or in its place.
     pub(super) copies: Vec<String>,
-    /// How the rows of files differ from those of [`super::AttentionWeights`].
+    /// The order of the files' rows, where it is not that of [`super::AttentionWeights`].
     pub(super) layout: Layout,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Names {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct LayerNames {
-    /// What all the others begin with. `{}` stands for the number of the layer.
+    /// The start of all the others. `{}` stands for the number of the layer.
     pub(super) start: String,
     pub(super) norm_1: String,
     pub(super) norm_2: String,
@@ -80,7 +80,7 @@ pub(super) struct AttentionNames {
     pub(super) k_norm: String,
 }
 
-/// How a family's files order the rows of weights.
+/// The order of rows of weights in a family's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Layout {

@@ -26,7 +26,7 @@ fn a_template_may_add_messages() {
     assert_eq!(chat.prompt(&[user("Who sat?")]).unwrap(), expected);
 }
 
-/// What templates use of Python and of Jinja: methods of text, blocks on lines of their own, namespaces, exceptions.
+/// Templates use these of Python and of Jinja: methods of text, blocks on lines of their own, namespaces, exceptions.
 #[test]
 fn templates_may_use_what_transformers_offers() {
     let template = "{{ bos_token }}\n{%- set ns = namespace(n=0) %}\n\

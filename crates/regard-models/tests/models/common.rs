@@ -1,4 +1,4 @@
-//! What several of the tests call.
+//! Helpers of several tests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -113,7 +113,7 @@ pub fn assert_near(found: &Values, expected: &Values, what: &str) {
     }
 }
 
-/// What transformers gives of a run with these changes.
+/// The tensors that transformers gives of a run with these changes.
 pub fn as_transformers(
     model: &Model,
     changes: &[Change],

@@ -1,4 +1,4 @@
-//! What `Model::embed` refuses, and what it says would fit.
+//! The refusals of `Model::embed`, which say what would fit.
 
 use regard_models::Model;
 use regard_models::embed::{Options, Part, Stored};

@@ -85,7 +85,7 @@ fn settings_and_images_that_make_no_sense_are_refused() {
     let usual = processor(&json!({})).unwrap();
     assert!(usual.read(&[0; 10], [2, 2]).is_err());
     assert!(usual.read(&[], [0, 0]).is_err());
-    // Of the larger two, one is too large when it is done, and the other after its rows are.
+    // The first is too large when it is done, and the second one when its rows are.
     for (size, pixels) in [([65_535, 65_535], [2, 2]), ([12, 65_535], [65_535, 1])] {
         let large = json!({"size": {"height": size[0], "width": size[1]}});
         let image = vec![0; pixels[0] * pixels[1] * 3];

@@ -10,7 +10,7 @@ use safetensors::{SafeTensors, tensor::TensorView};
 
 use crate::common::{as_transformers, assert_says, copy, json, tensor};
 
-/// What is said of a checkpoint that cannot be opened: one line.
+/// The refusal of a checkpoint that cannot be opened.
 fn refusal(path: &Path) -> String {
     Checkpoint::open(path).unwrap_err().to_string()
 }

@@ -1,4 +1,4 @@
-//! What is said of models, inputs and changes that make no sense.
+//! The refusals of models, inputs and changes that make no sense.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::{self, assert_says, copy, open};
 
-/// What is said of a model whose config.json has other values.
+/// The refusal of a model whose config.json has other values.
 fn with_config(name: &str, values: &[(&str, Value)]) -> String {
     let folder = copy(name);
     let path = folder.path().join("config.json");
@@ -99,7 +99,7 @@ fn an_input_that_does_not_fit_is_refused() {
     assert_says(&said, &["no head that predicts the next token"]);
 }
 
-/// What is said of a change of a run over 8 tokens.
+/// The refusal of a change of a run over 8 tokens.
 fn of_change(model: &str, change: Value) -> String {
     let change: Change = match serde_json::from_value(change) {
         Ok(change) => change,
