@@ -52,7 +52,7 @@ def without_rustdoc(text):
     """Links into the crate's documentation as plain names, and Rust's blocks with their language."""
     text = re.sub(r"\[(`[^`]+`)\]\(crate::[^)]*\)", r"\1", text)
     text = re.sub(r"\[(`[^`]+`)\](?![\[(:])", r"\1", text)
-    return re.sub(r"^```\n(.*?)^```", r"```rust\n\1```", text, flags=re.S | re.M)
+    return "".join(re.sub(r"\A```\n", "```rust\n", part) for part in CODE.split(text))
 
 
 def lower(text):
