@@ -146,8 +146,9 @@ class Reader:
         if language == "sh":
             self.run(["bash", "-e", "-o", "pipefail", "-c", SHELL + code])
         elif language == "python" and ">>>" in code:
-            (self.project / "doctest.txt").write_text(code)
-            self.run(["python", "-m", "doctest", "doctest.txt"])
+            with open(self.project / "session.txt", "a") as session:  # what earlier blocks of the page defined stays
+                session.write(code)
+            self.run(["python", "-m", "doctest", "session.txt"])
         elif language == "python":
             self.run(["python", "-c", code])
         elif language == "json":
@@ -192,6 +193,7 @@ def main():
                     reader.block(language, marks, code)
                 except (RuntimeError, ValueError, subprocess.TimeoutExpired) as failure:
                     failures.append(f"{name}:{line}: {failure}\n{code}")
+            (reader.project / "session.txt").unlink(missing_ok=True)
             lines = "".join(code for _, language, marks, code in found if language == "toml" and not marks)
             if lines:
                 count += 1

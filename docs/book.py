@@ -67,7 +67,10 @@ def linked(text, file, place, known):
     def link(match):
         label, target = match.groups()
         path, _, part = target.partition("#")
-        if not path or re.match(r"[a-z]+:", path):
+        whole = f"{repository()}/blob/main/"  # as pages name others that are also read elsewhere
+        if path.startswith(whole):
+            path = ROOT / path.removeprefix(whole)
+        elif not path or re.match(r"[a-z]+:", path):
             return match.group()
         goal = (file.parent / path).resolve()
         part = f"#{part}" if part else ""
