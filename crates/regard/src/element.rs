@@ -49,9 +49,6 @@ pub(crate) mod sealed {
 
         /// The bits and the type of numbers of 16 bits.
         fn half(x: &[Self]) -> Option<(&[u16], Half)>;
-
-        /// `to` ← `from`, each number rounded to the nearest of this type; both are as long.
-        fn round(from: &[f32], to: &mut [Self]);
     }
 }
 
@@ -68,10 +65,6 @@ impl sealed::Element for f32 {
 
     fn half(_: &[Self]) -> Option<(&[u16], Half)> {
         None
-    }
-
-    fn round(from: &[f32], to: &mut [Self]) {
-        to.copy_from_slice(from);
     }
 }
 
@@ -95,10 +88,6 @@ macro_rules! half_precision {
 
             fn half(x: &[Self]) -> Option<(&[u16], Half)> {
                 Some((x.reinterpret_cast(), Half::$half))
-            }
-
-            fn round(from: &[f32], to: &mut [Self]) {
-                to.convert_from_f32_slice(from);
             }
         }
     )+};

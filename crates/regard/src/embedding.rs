@@ -75,27 +75,16 @@ impl Embedding {
     /// # Errors
     /// [`Error::Token`] if an id is not in the vocabulary.
     pub fn forward(&self, ids: &[u32]) -> Result<Tensor<3>, Error> {
-        let mut out = Tensor::zeros("the embeddings", [1, ids.len(), self.features])?;
-        self.forward_into(ids, &mut out)?;
-        Ok(out)
-    }
-
-    /// As [`forward`](Self::forward), into `out` \[tokens, features\]. The ids of several sequences of equal length, one
-    /// sequence after another, fill \[batch, tokens, features\]. The call allocates nothing.
-    ///
-    /// # Errors
-    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
-    pub fn forward_into(&self, ids: &[u32], out: &mut [f32]) -> Result<(), Error> {
-        check_elements("the embeddings", out.len(), &[ids.len(), self.features])?;
         for (index, id) in ids.iter().enumerate() {
             if *id as usize >= self.tokens {
                 return Err(Error::Token { index, id: *id, tokens: self.tokens });
             }
         }
+        let mut out = Tensor::zeros("the embeddings", [1, ids.len(), self.features])?;
         for (id, row) in ids.iter().zip(out.chunks_exact_mut(self.features.max(1))) {
             self.weight.column(*id as usize, row);
         }
-        Ok(())
+        Ok(out)
     }
 
     /// The output head that is tied to this embedding: the layer without bias that gives a logit for each token of the

@@ -129,15 +129,12 @@ pub enum Error {
 
     /// A cache of keys and values has no room for more tokens.
     #[error(
-        "{tensor} has room for {capacity} tokens and holds {len} of batch entry {entry}: \
-         {tokens} more do not fit"
+        "cannot append {tokens} tokens to {tensor}: it holds {len} and has room for {capacity}"
     )]
     #[non_exhaustive]
     CacheFull {
         /// The cache's name.
         tensor: &'static str,
-        /// The batch entry.
-        entry: usize,
         /// The tokens to append.
         tokens: usize,
         /// The tokens that it holds.

@@ -1,7 +1,7 @@
 use regard_kernels::{Mat, multiply};
 
 use crate::error::{Error, check_shape};
-use crate::view::{check_elements, saturating_product};
+use crate::view::saturating_product;
 use crate::{Activation, Linear, Sequences, Tensor, Threads};
 
 /// The position-wise feed-forward network of a transformer block, plain or gated.
@@ -104,18 +104,11 @@ impl FeedForward {
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>) -> Result<Tensor<3>, Error> {
-        let mut out = Tensor::zeros(OUTPUT, self.check(x)?)?;
-        self.forward_into(x, &mut out)?;
-        Ok(out)
-    }
-
-    /// As [`forward`](Self::forward), into `out` \[batch, tokens, outputs\]. On one thread, a call after the first of its shape
-    /// allocates nothing.
-    ///
-    /// # Errors
-    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
-    pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
-        check_elements(OUTPUT, out.len(), &self.check(x)?)?;
+        let [batch, n, features] = x.shape();
+        let expected = [batch, n, self.inputs()];
+        check_shape("the input", &[batch, n, features], &expected, "the layer's inputs")?;
+        let shape = [batch, n, self.outputs()];
+        let mut out = Tensor::zeros("the output of the feed-forward layer", shape)?;
         let rows = x.rows()?;
         /// So many hidden features stay in a second-level cache.
         const HIDDEN: usize = 72 * 1024;
@@ -124,7 +117,7 @@ impl FeedForward {
         let up = saturating_product(&[rows.rows(), self.inputs(), wide]);
         let work = up.saturating_add(self.down.multiply_adds(rows.rows()));
         Threads::current().for_each_rows(
-            out,
+            &mut out,
             self.outputs(),
             most,
             work,
@@ -133,15 +126,8 @@ impl FeedForward {
                 let x = rows.rows_from(first, out.len() / self.outputs());
                 self.down.rows(self.hide(x, scratch)?, out)
             },
-        )
-    }
-
-    /// The shape of the output for x, if x fits.
-    fn check(&self, x: Sequences<'_>) -> Result<[usize; 3], Error> {
-        let [batch, n, features] = x.shape();
-        let expected = [batch, n, self.inputs()];
-        check_shape("the input", &[batch, n, features], &expected, "the layer's inputs")?;
-        Ok([batch, n, self.outputs()])
+        )?;
+        Ok(out)
     }
 
     /// The hidden features of rows of x, at the start of `scratch`.
@@ -161,5 +147,3 @@ impl FeedForward {
         Ok(Mat::new(hidden, x.rows(), self.hidden())?)
     }
 }
-
-const OUTPUT: &str = "the output of the feed-forward layer";

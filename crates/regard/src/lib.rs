@@ -44,7 +44,7 @@ pub use self::gradient::Gradients;
 pub use self::kv_cache::{KvCache, KvCacheShape};
 pub use self::linear::Linear;
 pub use self::mask::{Mask, MaskElement, MaskTensor};
-pub use self::multi_head::{LayerWorkspace, MultiHeadAttention, Projections};
+pub use self::multi_head::{MultiHeadAttention, Projections};
 pub use self::norm::Norm;
 pub use self::plan::Workspace;
 pub use self::position::PositionTable;

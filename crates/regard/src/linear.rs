@@ -1,4 +1,3 @@
-use core::array;
 use std::sync::Arc;
 
 use regard_kernels::{Mat, Quantization};
@@ -117,79 +116,6 @@ impl Linear {
         Ok(self)
     }
 
-    /// Splits a fused projection into its parts, which lie one after another among the outputs: queries, keys and values as
-    /// in GPT-2 and Phi-3, or a gate and an up projection. Each part has its columns of the weight and its part of the bias,
-    /// in the same element type.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if the parts' outputs do not sum to the layer's, [`Error::Memory`] if the parts do not fit in memory.
-    ///
-    /// ```
-    /// use regard::{Linear, Sequences};
-    /// let fused = Linear::new([1.0, 2.0, 3.0], 1, 3)?.with_bias(vec![0.1, 0.2, 0.3])?;
-    /// let [query, rest] = fused.split([1, 2])?;
-    /// let x = Sequences::new("x", &[10.0], [1, 1, 1])?;
-    /// assert_eq!(query.forward(x)?, [10.1]);
-    /// assert_eq!(rest.forward(x)?, [20.2, 30.3]);
-    /// # Ok::<(), regard::Error>(())
-    /// ```
-    pub fn split<const N: usize>(&self, outputs: [usize; N]) -> Result<[Self; N], Error> {
-        let sum = outputs.iter().fold(0, |sum: usize, n| sum.saturating_add(*n));
-        let why = "the sum of the parts' outputs";
-        check_shape("the fused projection's outputs", &[self.outputs], &[sum], why)?;
-        let mut first = 0;
-        self.parts(|part| {
-            let columns = (first..first + outputs[part]).collect();
-            first += outputs[part];
-            columns
-        })
-    }
-
-    /// Splits a fused projection whose outputs are interleaved by head, \[heads, N, head_dim\]: the queries, keys and values of
-    /// GPT-NeoX, where each head has its own three side by side.
-    ///
-    /// # Errors
-    /// [`Error::Heads`] if the outputs are not `heads` · N parts of equal size, [`Error::Memory`] if the parts do
-    /// not fit in memory.
-    ///
-    /// ```
-    /// use regard::{Linear, Sequences};
-    /// let fused = Linear::new([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 1, 6)?; // q, k, v of one head, then of another
-    /// let [query, key, value] = fused.split_by_head(2)?;
-    /// let x = Sequences::new("x", &[10.0], [1, 1, 1])?;
-    /// assert_eq!(query.forward(x)?, [10.0, 40.0]);
-    /// assert_eq!(key.forward(x)?, [20.0, 50.0]);
-    /// assert_eq!(value.forward(x)?, [30.0, 60.0]);
-    /// # Ok::<(), regard::Error>(())
-    /// ```
-    pub fn split_by_head<const N: usize>(&self, heads: usize) -> Result<[Self; N], Error> {
-        let parts = heads.saturating_mul(N);
-        if parts == 0 || !self.outputs.is_multiple_of(parts) {
-            let (of, what) = ("fused", "outputs of the fused projection");
-            return Err(Error::Heads { heads: parts, of, what, into: self.outputs });
-        }
-        let head_dim = self.outputs / parts;
-        self.parts(|part| {
-            let first = |head: usize| (head * N + part) * head_dim;
-            (0..heads).flat_map(|head| first(head)..first(head) + head_dim).collect()
-        })
-    }
-
-    /// A layer for each part, of its `columns`.
-    fn parts<const N: usize>(
-        &self,
-        mut columns: impl FnMut(usize) -> Vec<usize>,
-    ) -> Result<[Self; N], Error> {
-        let mut parts = array::from_fn(|_| self.clone());
-        for (i, part) in parts.iter_mut().enumerate() {
-            let columns = columns(i);
-            part.weight = self.weight.columns(&columns)?;
-            part.bias = self.bias.as_ref().map(|bias| columns.iter().map(|c| bias[*c]).collect());
-            part.outputs = columns.len();
-        }
-        Ok(parts)
-    }
-
     /// The number of input features.
     pub fn inputs(&self) -> usize {
         self.inputs
@@ -221,25 +147,7 @@ impl Linear {
         Ok(out)
     }
 
-    /// As [`forward`](Self::forward), into `out` \[batch, tokens, outputs\]. On one thread, a call after the first of its shape
-    /// allocates nothing.
-    ///
-    /// # Errors
-    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
-    ///
-    /// ```
-    /// use regard::{Linear, Sequences};
-    /// let (double, mut y) = (Linear::new([2.0], 1, 1)?, [0.0; 3]);
-    /// double.forward_into(Sequences::new("x", &[1.0, 2.0, 3.0], [1, 3, 1])?, &mut y)?;
-    /// assert_eq!(y, [2.0, 4.0, 6.0]);
-    /// # Ok::<(), regard::Error>(())
-    /// ```
-    pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
-        check_elements("the output of the linear layer", out.len(), &self.check("the input", x)?)?;
-        self.forward_then(x, out, |_, _| Ok(()))
-    }
-
-    /// [`forward`](Self::forward) into `out`, and `then` for each block of its rows, with the number of the block's first row.
+    /// [`forward`](Self::forward) into `out`. Calls `then` for each block of its rows, with the number of the block's first row.
     pub(crate) fn forward_then(
         &self,
         x: Sequences<'_>,

@@ -156,11 +156,6 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// The same mask, with these key lengths if it has none.
-    pub(crate) fn or_key_lengths(self, lengths: &'a [usize]) -> Self {
-        Self { key_lengths: self.key_lengths.or(Some(lengths)), ..self }
-    }
-
     /// The mask for these shapes, with its tensors broadcast.
     ///
     /// # Errors

@@ -1,10 +1,9 @@
 use regard_kernels::{Mat, Stage};
 
 use crate::error::{Error, check_shape};
-use crate::kv_cache::LayerCache;
 use crate::threads::with_scratch;
-use crate::view::{check_elements, grown, len_of, saturating_product, zeros};
-use crate::{Attention, Heads, Linear, Norm, Rotary, Sequences, Tensor, Threads, Workspace};
+use crate::view::{len_of, saturating_product, zeros};
+use crate::{Attention, Heads, Linear, Rotary, Sequences, Tensor, Threads};
 
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): project to queries, keys and values, split into heads,
 /// attend in each head, concatenate the heads, project.
@@ -21,25 +20,12 @@ pub struct MultiHeadAttention {
     heads: usize,
     kv_heads: usize,
     projections: Projections,
-    /// The norms of queries and of keys.
-    qk_norms: Option<[Norm; 2]>,
     rotary: Option<Rotary>,
 }
 
 /// The projections of a [`MultiHeadAttention`] layer.
 ///
-/// A model that stores queries, keys and values as one fused projection is split first: see [`Linear::split`] and
-/// [`Linear::split_by_head`].
-///
-/// ```
-/// use regard::{Linear, MultiHeadAttention, Projections};
-/// let fused = Linear::from_pytorch(vec![0.0; 24 * 8], 8, 24)?; // q | k | v
-/// let [query, key, value] = fused.split([8, 8, 8])?;
-/// let output = Linear::from_pytorch(vec![0.0; 8 * 8], 8, 8)?;
-/// let layer = MultiHeadAttention::new(4, Projections { query, key, value, output })?;
-/// assert_eq!((layer.heads(), layer.kv_heads()), (4, 4));
-/// # Ok::<(), regard::Error>(())
-/// ```
+/// An example is at [`MultiHeadAttention::new`].
 #[derive(Clone, Debug)]
 pub struct Projections {
     /// \[features, heads · head_dim\].
@@ -50,33 +36,6 @@ pub struct Projections {
     pub value: Linear,
     /// \[heads · value head_dim, outputs\].
     pub output: Linear,
-}
-
-/// What queries attend to.
-pub(crate) enum Keys<'a> {
-    /// Keys and values of these sequences.
-    Of(Sequences<'a>, Sequences<'a>),
-    /// Those of the query's tokens and of the tokens before them, which are in the cache.
-    Cached(&'a mut dyn LayerCache),
-}
-
-/// The memory in which a layer keeps what it computes on the way.
-///
-/// A call that uses the workspace of an earlier call of the same shapes, or of larger ones, allocates nothing: see
-/// [`MultiHeadAttention::forward_into`].
-#[derive(Clone, Debug, Default)]
-pub struct LayerWorkspace {
-    attention: Workspace,
-    /// The heads' outputs, \[batch, heads, n_q, value head_dim\].
-    attended: Vec<f32>,
-}
-
-impl LayerWorkspace {
-    /// A workspace without memory: the first call takes it.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
 }
 
 impl MultiHeadAttention {
@@ -129,7 +88,7 @@ impl MultiHeadAttention {
             &[joined],
             "heads × value head_dim",
         )?;
-        Ok(Self { heads, kv_heads, projections, qk_norms: None, rotary: None })
+        Ok(Self { heads, kv_heads, projections, rotary: None })
     }
 
     /// The same layer with rotary positions: queries and keys are turned by their positions, from 0 on, before they meet.
@@ -154,46 +113,6 @@ impl MultiHeadAttention {
         rotary.check(0, self.head_dim(), 0)?;
         self.rotary = Some(rotary);
         Ok(self)
-    }
-
-    /// The same layer with norms of each head's queries and keys, after the projections and before rotary positions: the
-    /// QK-norm of Qwen 3 (Henry et al. 2020). Both norms are of head_dim features and serve all heads.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if a norm has another number of features than a head.
-    ///
-    /// ```
-    /// use regard::{Attention, Linear, MultiHeadAttention, Norm, Projections, Sequences};
-    /// let one = Linear::from_pytorch([1.0], 1, 1)?;
-    /// let [query, key, value, output] = [(); 4].map(|()| one.clone());
-    /// let layer = MultiHeadAttention::new(1, Projections { query, key, value, output })?
-    ///     .with_qk_norms(Norm::rms(vec![1.0], 0.0)?, Norm::rms(vec![1.0], 0.0)?)?;
-    /// let x = Sequences::new("x", &[2.0, 200.0], [1, 2, 1])?;
-    /// assert_eq!(layer.weights(x, x, &Attention::new())?, [0.5; 4]); // the sizes of queries and keys do not count
-    /// # Ok::<(), regard::Error>(())
-    /// ```
-    #[doc(alias = "QK-norm")]
-    pub fn with_qk_norms(mut self, query: Norm, key: Norm) -> Result<Self, Error> {
-        for (name, norm) in [("the query norm", &query), ("the key norm", &key)] {
-            check_shape(name, &[norm.features()], &[self.head_dim()], "the features of a head")?;
-        }
-        self.qk_norms = Some([query, key]);
-        Ok(self)
-    }
-
-    /// The projections.
-    pub fn projections(&self) -> &Projections {
-        &self.projections
-    }
-
-    /// The norms of queries and of keys.
-    pub fn qk_norms(&self) -> Option<&[Norm; 2]> {
-        self.qk_norms.as_ref()
-    }
-
-    /// The rotary positions.
-    pub fn rotary(&self) -> Option<&Rotary> {
-        self.rotary.as_ref()
     }
 
     /// The number of query heads.
@@ -244,120 +163,48 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Tensor<3>, Error> {
-        let mut out = Tensor::zeros("the output", self.output_shape(query))?;
-        self.forward_into(query, key, value, attention, &mut out, &mut LayerWorkspace::new())?;
-        Ok(out)
+        self.attend([query, key, value], 0, |[q, k, v]| attention.forward(q, k, v))
     }
 
-    /// As [`forward`](Self::forward), into `out` \[batch, n_q, outputs\]. On one thread, a call with the `workspace` of an earlier
-    /// call of the same shapes allocates nothing.
-    ///
-    /// # Errors
-    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
-    pub fn forward_into(
-        &self,
-        query: Sequences<'_>,
-        key: Sequences<'_>,
-        value: Sequences<'_>,
-        attention: &Attention<'_>,
-        out: &mut [f32],
-        workspace: &mut LayerWorkspace,
-    ) -> Result<(), Error> {
-        self.run(query, Keys::Of(key, value), attention, out, workspace)
-    }
-
-    /// The output for `query`, into `out`. After an error, a cache may hold more tokens than before.
-    pub(crate) fn run(
-        &self,
-        query: Sequences<'_>,
-        keys: Keys<'_>,
-        attention: &Attention<'_>,
-        out: &mut [f32],
-        workspace: &mut LayerWorkspace,
-    ) -> Result<(), Error> {
-        check_elements("the output", out.len(), &self.output_shape(query))?;
-        self.attend(query, keys, attention, workspace)?;
-        self.join(&workspace.attended, query.shape(), out)
-    }
-
-    pub(crate) fn output_shape(&self, query: Sequences<'_>) -> [usize; 3] {
-        let [batch, n_q, _] = query.shape();
-        [batch, n_q, self.projections.output.outputs()]
-    }
-
-    /// Writes the heads' outputs for `query`, \[batch, heads, n_q, value head_dim\], to the beginning of the workspace's
-    /// `attended`.
-    fn attend(
-        &self,
-        query: Sequences<'_>,
-        keys: Keys<'_>,
-        attention: &Attention<'_>,
-        workspace: &mut LayerWorkspace,
-    ) -> Result<(), Error> {
-        let [batch, n_q, _] = query.shape();
-        let LayerWorkspace { attention: workspace, attended } = workspace;
-        let attended = grown(attended, &[batch, self.heads, n_q, self.value_head_dim()])?;
-        match keys {
-            Keys::Of(key, value) => {
-                let start = |(): &(), _entry: usize| 0;
-                self.project([query, key, value], (), start, |(), [q, k, v]| {
-                    attention.forward_into(q, k, v, attended, workspace)
-                })
-            }
-            Keys::Cached(cache) => {
-                cache.check(attention)?;
-                let start = |cache: &&mut dyn LayerCache, entry: usize| cache.len_of(entry);
-                self.project([query; 3], cache, start, |cache, [q, k, v]| {
-                    cache.append(k, v)?;
-                    cache.attend(q, attention, attended, workspace)
-                })
-            }
-        }
-    }
-
-    /// Calls `then` with the heads of queries, keys and values. The tokens of an entry stand at `start` and after it.
-    ///
-    /// Both closures need the `context`: the lengths of a cache say where tokens stand, and then the cache grows.
-    fn project<C: Sync>(
+    /// The output for the heads' outputs that `by` computes from the heads of queries, keys and values. The first token of
+    /// each entry stands at position `first`.
+    pub(crate) fn attend(
         &self,
         [query, key, value]: [Sequences<'_>; 3],
-        context: C,
-        start: impl Fn(&C, usize) -> usize + Sync,
-        then: impl FnOnce(C, [Heads<'_>; 3]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        first: usize,
+        by: impl FnOnce([Heads<'_>; 3]) -> Result<Tensor<4>, Error>,
+    ) -> Result<Tensor<3>, Error> {
         let of = &self.projections;
         let q_len = len_of("the queries", &of.query.check("query", query)?)?;
         let k_len = len_of("the keys", &of.key.check("key", key)?)?;
         let v_len = len_of("the values", &of.value.check("value", value)?)?;
-        with_scratch(q_len.saturating_add(k_len).saturating_add(v_len), |scratch| {
-            let (q, rest) = scratch.split_at_mut(q_len);
-            let (k, v) = rest.split_at_mut(k_len);
-            self.queries(query, |entry| start(&context, entry), q)?;
-            self.keys(key, |entry| start(&context, entry), k)?;
-            of.value.forward_then(value, v, |_, _| Ok(()))?;
-            let heads = [
-                split("query", q, query, self.heads, &of.query)?,
-                split("key", k, key, self.kv_heads, &of.key)?,
-                split("value", v, value, self.kv_heads, &of.value)?,
-            ];
-            then(context, heads)
-        })
+        let attended =
+            with_scratch(q_len.saturating_add(k_len).saturating_add(v_len), |scratch| {
+                let (q, rest) = scratch.split_at_mut(q_len);
+                let (k, v) = rest.split_at_mut(k_len);
+                self.turned(&of.query, query, first, q)?;
+                self.turned(&of.key, key, first, k)?;
+                of.value.forward_then(value, v, |_, _| Ok(()))?;
+                by([
+                    split("query", q, query, self.heads, &of.query)?,
+                    split("key", k, key, self.kv_heads, &of.key)?,
+                    split("value", v, value, self.kv_heads, &of.value)?,
+                ])
+            })?;
+        self.join(&attended)
     }
 
-    /// The output projection of the heads' outputs for queries of `shape` \[batch, n_q, …\], into `out`.
-    fn join(
-        &self,
-        attended: &[f32],
-        [_, n_q, _]: [usize; 3],
-        out: &mut [f32],
-    ) -> Result<(), Error> {
+    /// The output projection of the heads' outputs \[batch, heads, n_q, value head_dim\].
+    fn join(&self, attended: &Tensor<4>) -> Result<Tensor<3>, Error> {
+        let [batch, heads, n_q, d] = attended.shape();
         let output = &self.projections.output;
         let (inputs, outputs) = (output.inputs(), output.outputs());
+        let mut out = Tensor::zeros("the output", [batch, n_q, outputs])?;
         let rows = out.len().checked_div(outputs).unwrap_or(0);
         let scratch = |rows| saturating_product(&[rows, inputs]);
         let work = output.multiply_adds(rows);
         Threads::current().for_each_rows(
-            out,
+            &mut out,
             outputs,
             Threads::ROWS,
             work,
@@ -365,56 +212,30 @@ impl MultiHeadAttention {
             |scratch, first, out| {
                 let count = out.len() / outputs;
                 let joined = &mut scratch[..count * inputs];
-                join_heads(attended, [self.heads, n_q, inputs / self.heads], first, joined);
+                join_heads(attended, [heads, n_q, d], first, joined);
                 output.rows(Mat::new(joined, count, inputs)?, out)
             },
-        )
+        )?;
+        Ok(out)
     }
 
-    /// The queries of x, normed and turned where the layer does that. The tokens of an entry stand at `start` and after it.
-    fn queries(
-        &self,
-        x: Sequences<'_>,
-        start: impl Fn(usize) -> usize + Sync,
-        out: &mut [f32],
-    ) -> Result<(), Error> {
-        let norm = self.qk_norms.as_ref().map(|[query, _]| query);
-        self.turned(&self.projections.query, norm, x, start, out)
-    }
-
-    /// The keys of x, as [`queries`](Self::queries).
-    fn keys(
-        &self,
-        x: Sequences<'_>,
-        start: impl Fn(usize) -> usize + Sync,
-        out: &mut [f32],
-    ) -> Result<(), Error> {
-        let norm = self.qk_norms.as_ref().map(|[_, key]| key);
-        self.turned(&self.projections.key, norm, x, start, out)
-    }
-
+    /// The queries or the keys of x, turned where the layer has rotary positions. The first token of each entry stands at
+    /// position `first`.
     fn turned(
         &self,
         projection: &Linear,
-        norm: Option<&Norm>,
         x: Sequences<'_>,
-        start: impl Fn(usize) -> usize + Sync,
+        first: usize,
         out: &mut [f32],
     ) -> Result<(), Error> {
-        let ([batch, n, _], head_dim) = (x.shape(), self.head_dim());
+        let ([_, n, _], head_dim) = (x.shape(), self.head_dim());
         if let Some(rotary) = &self.rotary {
-            let entries = if x.data().is_empty() { 0 } else { batch };
-            rotary.check(n, head_dim, (0..entries).map(&start).max().unwrap_or(0))?;
+            rotary.check(n, head_dim, first)?;
         }
-        projection.forward_then(x, out, |first, rows| {
-            if let Some(norm) = norm {
-                norm.rows(rows)?; // each head's part is a row of its own
-            }
+        projection.forward_then(x, out, |row, rows| {
             let Some(rotary) = &self.rotary else { return Ok(()) };
-            rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| {
-                let token = first + row;
-                start(token / n.max(1)) + token % n.max(1)
-            })
+            let position = |i: usize| first + (row + i) % n.max(1);
+            rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, position)
         })
     }
 
@@ -442,8 +263,8 @@ impl MultiHeadAttention {
         let of = &self.projections;
         let mut q = zeros("the queries", &of.query.check("query", query)?)?;
         let mut k = zeros("the keys", &of.key.check("key", key)?)?;
-        self.queries(query, |_entry| 0, &mut q)?;
-        self.keys(key, |_entry| 0, &mut k)?;
+        self.turned(&of.query, query, 0, &mut q)?;
+        self.turned(&of.key, key, 0, &mut k)?;
         let q = split("query", &q, query, self.heads, &of.query)?;
         let k = split("key", &k, key, self.kv_heads, &of.key)?;
         attention.scores(Stage::Weights, q, k)

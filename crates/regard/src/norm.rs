@@ -1,7 +1,6 @@
 use regard_kernels::{Error as KernelError, MatMut, layer_norm, rms_norm};
 
 use crate::error::{Error, check_shape};
-use crate::view::check_elements;
 use crate::{Sequences, Tensor, Threads};
 
 /// Normalization of each token's features: layer norm or RMS norm.
@@ -79,40 +78,26 @@ impl Norm {
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>) -> Result<Tensor<3>, Error> {
-        self.check(x)?;
-        let mut out = Tensor::zeros(OUTPUT, x.shape())?;
-        self.forward_into(x, &mut out)?;
-        Ok(out)
-    }
-
-    /// As [`forward`](Self::forward), into `out` \[batch, tokens, features\]. On one thread, the call allocates nothing.
-    ///
-    /// # Errors
-    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
-    pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
-        self.check(x)?;
-        check_elements(OUTPUT, out.len(), &x.shape())?;
+        let [batch, n, features] = x.shape();
+        let expected = [batch, n, self.features()];
+        check_shape("the input", &[batch, n, features], &expected, "the norm's features")?;
+        let mut out = Tensor::zeros("the output of the norm", x.shape())?;
         out.copy_from_slice(x.data());
         // Three passes over numbers in a cache: as long as some ten multiply-adds.
         let work = out.len().saturating_mul(10);
         Threads::current().for_each_rows(
-            out,
+            &mut out,
             self.features(),
             Threads::ROWS,
             work,
             |_| 0,
             |_, _, out| self.rows(out),
-        )
-    }
-
-    fn check(&self, x: Sequences<'_>) -> Result<(), Error> {
-        let [batch, n, features] = x.shape();
-        let expected = [batch, n, self.features()];
-        check_shape("the input", &[batch, n, features], &expected, "the norm's features")
+        )?;
+        Ok(out)
     }
 
     /// Whole rows, in place.
-    pub(crate) fn rows(&self, x: &mut [f32]) -> Result<(), Error> {
+    fn rows(&self, x: &mut [f32]) -> Result<(), Error> {
         let x = MatMut::new(x, x.len().checked_div(self.features()).unwrap_or(0), self.features())?;
         match &self.beta {
             Some(beta) => layer_norm(x, &self.gamma, beta, self.epsilon)?,
@@ -121,5 +106,3 @@ impl Norm {
         Ok(())
     }
 }
-
-const OUTPUT: &str = "the output of the norm";

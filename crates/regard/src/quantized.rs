@@ -3,7 +3,6 @@
 //! The blocks stay as they are in memory. A product decodes a few rows of them at a time into the nearest cache.
 
 use core::ops::Range;
-use std::sync::Arc;
 
 use regard_kernels::{Mat, MatMut, Quantization, Quantized, quantized_scratch_len};
 
@@ -11,7 +10,7 @@ use crate::error::{Error, check_shape};
 use crate::slices;
 use crate::threads::with_scratch;
 use crate::view::check_elements;
-use crate::weight::{Panels, Weight};
+use crate::weight::Weight;
 
 /// W \[inputs, outputs\], whose columns are rows of blocks.
 #[derive(Debug)]
@@ -62,16 +61,6 @@ impl Weight for Blocks {
         let row = self.rows(column..column + 1);
         let widened = row.and_then(|row| Ok(row.widen(MatMut::new(out, 1, self.inputs)?)?));
         debug_assert!(widened.is_ok(), "a row widens: {widened:?}");
-    }
-
-    /// The parts are in `f32`.
-    fn columns(&self, columns: &[usize]) -> Result<Arc<dyn Weight>, Error> {
-        let mut rows =
-            crate::view::zeros("the parts of the weight", &[columns.len(), self.inputs])?;
-        for (row, column) in rows.chunks_exact_mut(self.inputs.max(1)).zip(columns) {
-            self.column(*column, row);
-        }
-        Ok(Arc::new(Panels::from_columns(&rows, self.inputs, columns.len())?))
     }
 
     fn bytes(&self) -> usize {

@@ -2,7 +2,6 @@
 
 use core::fmt::Debug;
 use core::ops::Range;
-use std::sync::Arc;
 
 use regard_kernels::{
     Mat, MatMut, Packed, PackedHalf, matmul_packed, matmul_packed_add, matmul_packed_half,
@@ -32,9 +31,6 @@ pub(crate) trait Weight: Debug + Send + Sync {
 
     /// Writes column `column`, a row of what PyTorch stores, to `out` \[inputs\].
     fn column(&self, column: usize, out: &mut [f32]);
-
-    /// A new matrix of the given columns, in their order.
-    fn columns(&self, columns: &[usize]) -> Result<Arc<dyn Weight>, Error>;
 
     /// The bytes that the matrix takes in memory.
     fn bytes(&self) -> usize;
@@ -122,20 +118,6 @@ impl<T: Element> Panels<T> {
         &mut self.memory[self.start..][..packed_len(self.inputs, self.outputs)]
     }
 
-    /// The elements of a column, from the first row to the last.
-    fn of_column(&self, c: usize) -> impl Iterator<Item = T> {
-        let panel = &self.as_slice()[c / LANES * LANES * self.inputs..][..LANES * self.inputs];
-        panel.iter().skip(c % LANES).step_by(LANES).copied()
-    }
-
-    fn set_column(&mut self, c: usize, column: impl Iterator<Item = T>) {
-        let start = c / LANES * LANES * self.inputs;
-        let panel = &mut self.as_mut_slice()[start..];
-        for (to, from) in panel.iter_mut().skip(c % LANES).step_by(LANES).zip(column) {
-            *to = from;
-        }
-    }
-
     /// The panels of these columns, which begin at a multiple of 16.
     fn part(&self, columns: &Range<usize>) -> &[T] {
         let start = columns.start * self.inputs;
@@ -193,17 +175,10 @@ impl<T: Element> Weight for Panels<T> {
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {
-        for (to, from) in out.iter_mut().zip(self.of_column(column)) {
-            *to = from.into();
+        let panel = &self.as_slice()[column / LANES * LANES * self.inputs..][..LANES * self.inputs];
+        for (to, from) in out.iter_mut().zip(panel.iter().skip(column % LANES).step_by(LANES)) {
+            *to = (*from).into();
         }
-    }
-
-    fn columns(&self, columns: &[usize]) -> Result<Arc<dyn Weight>, Error> {
-        let mut selected = Self::zeros(self.inputs, columns.len())?;
-        for (to, from) in columns.iter().enumerate() {
-            selected.set_column(to, self.of_column(*from));
-        }
-        Ok(Arc::new(selected))
     }
 
     fn bytes(&self) -> usize {

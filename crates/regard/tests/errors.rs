@@ -158,7 +158,7 @@ fn of_caches() {
         ),
         (
             said(cache.append(heads([1, 2, 4, 4]), heads([1, 2, 4, 4]))),
-            "the cache of keys and values has room for 3 tokens and holds 0 of batch entry 0: 4 more do not fit",
+            "cannot append 4 tokens to the cache of keys and values: it holds 0 and has room for 3",
         ),
     ]);
 }
@@ -240,6 +240,14 @@ fn of_layers() {
         (
             said(table.add(&mut [0.0; 6], [1, 3, 2], 2)),
             "the position table has 4 positions, but 5 are needed",
+        ),
+        (
+            said(Linear::from_pytorch([0.0; 5], 2, 3)),
+            "the weight has 5 elements, which do not fill the shape [3, 2]",
+        ),
+        (
+            said(Norm::rms(vec![1.0; 3], 0.0).unwrap().forward(x)),
+            "the input must have the shape [1, 3, 3] (the norm's features), not [1, 3, 4]",
         ),
         (
             said(Norm::layer(vec![1.0; 3], vec![1.0; 2], 0.0)),

@@ -1,129 +1,14 @@
-//! The multi-head layer against a plain f64 computation, and the promises about threads, heads and errors.
+//! What attention promises about threads, heads, masks and errors.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
-use common::bounded::{Num, assert_within, softmax};
 use common::numbers;
-use proptest::prelude::*;
 use regard::{
     Attention, Error, Heads, Linear, Mask, MaskTensor, MultiHeadAttention, Projections, Sequences,
     Tensor, Threads,
 };
-
-struct Layer {
-    heads: usize,
-    /// (weight, bias, inputs, outputs) of query, key, value and output.
-    projections: [(Vec<f32>, Vec<f32>, usize, usize); 4],
-}
-
-impl Layer {
-    fn new(heads: usize, kv_heads: usize, d_model: usize, d_k: usize, d_v: usize) -> Self {
-        let projection = |i: u64, inputs: usize, outputs: usize| {
-            (numbers(inputs * outputs, 10 + i), numbers(outputs, 20 + i), inputs, outputs)
-        };
-        let projections = [
-            projection(0, d_model, heads * d_k),
-            projection(1, d_model, kv_heads * d_k),
-            projection(2, d_model, kv_heads * d_v),
-            projection(3, heads * d_v, d_model),
-        ];
-        Self { heads, projections }
-    }
-
-    fn build(&self) -> MultiHeadAttention {
-        let [q, k, v, o] = self.projections.clone().map(|(weight, bias, inputs, outputs)| {
-            Linear::new(weight, inputs, outputs).unwrap().with_bias(bias).unwrap()
-        });
-        let projections = Projections { query: q, key: k, value: v, output: o };
-        MultiHeadAttention::new(self.heads, projections).unwrap()
-    }
-
-    /// The layer's output for one sequence, by the formula, in f64 with bounds.
-    fn reference(&self, query: &[f32], key: &[f32], causal: bool) -> Vec<Vec<Num>> {
-        let exact = |x: &[f32]| x.iter().copied().map(Num::exact).collect::<Vec<Num>>();
-        let project = |x: &[Num], i: usize| {
-            let (weight, bias, inputs, outputs) = &self.projections[i];
-            let element = |row: &[Num], c: usize| {
-                let weights = (0..*inputs).map(|t| Num::exact(weight[t * outputs + c]));
-                let bias = (Num::exact(bias[c]), Num::exact(1.0));
-                Num::dot(row.iter().copied().zip(weights).chain([bias]))
-            };
-            let row = |row: &[Num]| (0..*outputs).map(|c| element(row, c)).collect();
-            x.chunks(*inputs).map(row).collect::<Vec<Vec<Num>>>()
-        };
-        let (q, k, v) =
-            (project(&exact(query), 0), project(&exact(key), 1), project(&exact(key), 2));
-        let d_k = self.projections[0].3 / self.heads;
-        let kv_heads = self.projections[1].3 / d_k;
-        let d_v = self.projections[2].3 / kv_heads;
-        let scale = Num::constant(1.0 / (d_k as f64).sqrt());
-        let mut joined = Vec::new();
-        for (i, q) in q.iter().enumerate() {
-            let keys = if causal { i + 1 } else { k.len() };
-            for h in 0..self.heads {
-                let kv = h / (self.heads / kv_heads);
-                let of =
-                    |row: &[Num], head: usize, d: usize| row[head * d..(head + 1) * d].to_vec();
-                let score = |k: &Vec<Num>| {
-                    Num::dot(of(q, h, d_k).into_iter().zip(of(k, kv, d_k))).times(scale)
-                };
-                let weights = softmax(&k[..keys].iter().map(score).collect::<Vec<Num>>());
-                joined.extend((0..d_v).map(|c| {
-                    let values = v.iter().map(|v| v[kv * d_v + c]);
-                    Num::dot(weights.iter().copied().zip(values))
-                }));
-            }
-        }
-        project(&joined, 3)
-    }
-}
-
-proptest! {
-    #[test]
-    fn the_layer_is_the_formula(
-        kv_heads in 1_usize..4,
-        group in 1_usize..4,
-        d_model in 1_usize..20,
-        d_k in 1_usize..10,
-        d_v in 1_usize..10,
-        n in 1_usize..20,
-        causal: bool,
-    ) {
-        let layer = Layer::new(kv_heads * group, kv_heads, d_model, d_k, d_v);
-        let x = numbers(n * d_model, 1);
-        let input = Sequences::new("x", &x, [1, n, d_model]).unwrap();
-        let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
-        let found = layer.build().forward(input, input, input, &attention).unwrap();
-        assert_within(&found, &layer.reference(&x, &x, causal));
-    }
-}
-
-#[test]
-fn cross_attention_takes_other_keys_than_queries() {
-    let layer = Layer::new(2, 2, 6, 3, 4);
-    let (x, memory) = (numbers(3 * 6, 1), numbers(7 * 6, 2));
-    let query = Sequences::new("x", &x, [1, 3, 6]).unwrap();
-    let memory_view = Sequences::new("memory", &memory, [1, 7, 6]).unwrap();
-    let found = layer.build().forward(query, memory_view, memory_view, &Attention::new()).unwrap();
-    assert_within(&found, &layer.reference(&x, &memory, false));
-}
-
-#[test]
-fn weights_are_distributions_and_give_the_output() {
-    let layer = Layer::new(4, 2, 8, 4, 4).build();
-    let x = numbers(5 * 8, 3);
-    let input = Sequences::new("x", &x, [1, 5, 8]).unwrap();
-    let weights = layer.weights(input, input, &Attention::new()).unwrap();
-    assert_eq!(weights.len(), 4 * 5 * 5);
-    for row in weights.chunks(5) {
-        // Each of the five exponentials is divided by their sum as it was computed, of which their exact sum is within four
-        // roundings; each quotient is rounded once more.
-        let sum: f64 = row.iter().map(|w| f64::from(*w)).sum();
-        assert!((sum - 1.0).abs() <= 5.1 * f64::from(f32::EPSILON / 2.0), "{sum}");
-    }
-}
 
 /// Large enough that all threads take part.
 fn long_attention(attention: &Attention<'_>, n: usize) -> Tensor<4> {
@@ -258,14 +143,19 @@ fn a_mask_that_repeats_over_more_keys_than_memory_holds_is_not_written_out_in_va
 
 #[test]
 fn the_layer_takes_empty_sequences() {
-    let layer = Layer::new(2, 1, 4, 3, 2).build();
+    let bias = numbers(4, 23);
+    let linear = |inputs: usize, outputs: usize| {
+        Linear::new(numbers(inputs * outputs, 10), inputs, outputs).unwrap()
+    };
+    let (query, key, value) = (linear(4, 6), linear(4, 3), linear(4, 2));
+    let output = linear(4, 4).with_bias(bias.clone()).unwrap();
+    let layer = MultiHeadAttention::new(2, Projections { query, key, value, output }).unwrap();
     let (x, none) = (numbers(3 * 4, 1), []);
     let three = Sequences::new("x", &x, [1, 3, 4]).unwrap();
     let empty = Sequences::new("x", &none, [1, 0, 4]).unwrap();
     assert_eq!(layer.forward(empty, three, three, &Attention::new()).unwrap(), none, "no query");
     assert_eq!(layer.weights(empty, three, &Attention::new()).unwrap(), none);
     // No key to see: zeros, and so the output projection's bias alone.
-    let bias = numbers(4, 23);
     let out = layer.forward(three, empty, empty, &Attention::new()).unwrap();
     assert!(out.chunks(4).all(|row| row == bias), "{out:?}");
     let no_batch = Sequences::new("x", &none, [0, 3, 4]).unwrap();

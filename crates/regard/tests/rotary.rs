@@ -70,7 +70,7 @@ fn formula(features: usize, base: f64, scaling: Option<RotaryScaling>) -> (Vec<f
     }
 }
 
-/// Turns two heads of `head_dim` by `rotary`, and compares with x·cos − y·sin and y·cos + x·sin in f64.
+/// Turns two heads of `head_dim` in each of two entries by `rotary`, and compares with x·cos − y·sin and y·cos + x·sin in f64.
 fn check(
     rotary: &Rotary,
     (frequencies, amplitude): &(Vec<f64>, f64),
@@ -78,11 +78,11 @@ fn check(
     head_dim: usize,
 ) {
     let (features, tokens, heads, first) = (rotary.features(), 5, 2, rotary.positions() - 5);
-    let x = numbers(tokens * heads * head_dim, 3);
+    let x = numbers(2 * tokens * heads * head_dim, 3);
     let mut found = x.clone();
-    rotary.rotate(&mut found, [1, tokens, heads, head_dim], first).unwrap();
+    rotary.rotate(&mut found, [2, tokens, heads, head_dim], first).unwrap();
     for (row, (x, found)) in x.chunks(head_dim).zip(found.chunks(head_dim)).enumerate() {
-        let position = (first + row / heads) as f64;
+        let position = (first + row / heads % tokens) as f64;
         for (i, f) in frequencies.iter().enumerate() {
             let (a, b) = match pairing {
                 Pairing::Interleaved => (2 * i, 2 * i + 1),

@@ -1,4 +1,4 @@
-//! Weights of layers: in half precision, split, shared, looked up.
+//! Weights of layers: in half precision, shared, looked up.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -61,45 +61,6 @@ fn a_weight_and_its_transpose_are_one_layer() {
     let rows = Linear::new(&weight, inputs, outputs).unwrap().forward(x).unwrap();
     let columns = Linear::from_pytorch(&transposed, inputs, outputs).unwrap().forward(x).unwrap();
     assert_eq!(bits(&rows), bits(&columns));
-}
-
-/// The parts of a fused projection give its columns.
-#[test]
-fn a_fused_projection_splits() {
-    let (inputs, heads, head_dim) = (20, 3, 7);
-    let outputs = 3 * heads * head_dim;
-    let weight: Vec<f16> = numbers(inputs * outputs, 1).into_iter().map(f16::from_f32).collect();
-    let fused = Linear::from_pytorch(weight, inputs, outputs).unwrap();
-    let fused = fused.with_bias(numbers(outputs, 2)).unwrap();
-    let x = numbers(5 * inputs, 3);
-    let x = Sequences::new("x", &x, [1, 5, inputs]).unwrap();
-    let whole = fused.forward(x).unwrap();
-    let columns = |columns: &[usize]| -> Vec<u32> {
-        whole.chunks(outputs).flat_map(|row| columns.iter().map(|c| row[*c].to_bits())).collect()
-    };
-
-    let parts = fused.split([40, 0, 23]).unwrap();
-    for (part, range) in parts.iter().zip([0..40, 40..40, 40..63]) {
-        assert_eq!(bits(&part.forward(x).unwrap()), columns(&range.collect::<Vec<_>>()));
-    }
-    let parts: [Linear; 3] = fused.split_by_head(heads).unwrap();
-    for (i, part) in parts.iter().enumerate() {
-        let of = |head: usize| (head * 3 + i) * head_dim..(head * 3 + i + 1) * head_dim;
-        let range: Vec<usize> = (0..heads).flat_map(of).collect();
-        assert_eq!(bits(&part.forward(x).unwrap()), columns(&range));
-    }
-    assert_eq!(parts.iter().map(Linear::weight_bytes).sum::<usize>(), 3 * 20 * 32 * 2);
-
-    assert_eq!(
-        fused.split([40, 24]).unwrap_err().to_string(),
-        "the fused projection's outputs must have the shape [64] (the sum of the parts' outputs), not [63]"
-    );
-    assert_eq!(
-        fused.split_by_head::<3>(4).unwrap_err().to_string(),
-        "63 outputs of the fused projection cannot be divided evenly among 12 fused heads"
-    );
-    assert!(fused.split_by_head::<3>(0).is_err());
-    assert!(fused.split_by_head::<3>(usize::MAX).is_err());
 }
 
 #[test]
