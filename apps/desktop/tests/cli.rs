@@ -8,9 +8,10 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result};
 use regard::{Position, Stage, Window};
+use regard_kernels::Temperature;
 use regard_tests::onnx::{Case, Tensor, cases, compare};
 use regard_tests::rounding::{gamma, sums_to_one, weight_error};
-use regard_walkthrough::{Example, Settings, Walkthrough};
+use regard_walkthrough::{Example, Settings, Walkthrough, Without};
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -90,32 +91,26 @@ mod walk {
         }
     }
 
-    /// Every number of the golden file, in the JSON that the program prints.
+    /// The numbers of each example, and of one with each setting, are those of the library, which are compared with golden
+    /// ones.
     #[test]
-    fn json_has_every_golden_number() {
-        let golden =
-            include_str!("../../../crates/regard-walkthrough/tests/golden/seed_examples.json");
-        let golden: Value = serde_json::from_str(golden).unwrap();
-        for (key, name) in [
-            ("000_math_of_attention", "math-of-attention"),
-            ("001_self_attention_step_by_step", "the-cat-sat"),
-            ("002_mathematical_foundations", "foundations"),
-            ("003_full_walkthrough", "i-love-robotics"),
-            ("004_calculating_attention_scores", "attention-scores"),
-        ] {
-            let json: Value =
-                serde_json::from_str(&stdout(&["walk", name, "--format", "json"])).unwrap();
-            for (step, expected) in golden[key].as_object().unwrap() {
-                if !matches!(step.as_str(), "source" | "note" | "document_says" | "tokens") {
-                    let found = json.get(step).or_else(|| json.get(step.to_lowercase()));
-                    let found = found.unwrap_or_else(|| panic!("{name} has no {step}"));
-                    near(found, expected, &json["max_error"], step).unwrap();
-                }
-            }
-            assert!(
-                json["max_error"].as_object().is_some_and(|errors| !errors.is_empty()),
-                "{name}"
-            );
+    fn json_is_that_of_the_walkthrough() {
+        let temperature =
+            |t| Settings { temperature: Temperature::new(t).unwrap(), ..Settings::default() };
+        let without = Settings { without: Some(Without::Projections), ..Settings::default() };
+        let settings = [
+            (&["--temperature", "0"][..], temperature(0.0)),
+            (&["--temperature", "inf"], temperature(f32::INFINITY)),
+            (&["--causal"], Settings { causal: true, ..Settings::default() }),
+            (&["--without", "projections"], without),
+        ];
+        let examples = Example::ALL.map(|example| (example, &[][..], Settings::default()));
+        let changed = settings.map(|(args, settings)| (Example::TheCatSat, args, settings));
+        for (example, args, settings) in examples.into_iter().chain(changed) {
+            let args = [&["walk", example.name(), "--format", "json"], args].concat();
+            let expected = Walkthrough::run(example, &settings).unwrap().to_json();
+            let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+            assert_eq!(read(&stdout(&args)), read(&expected.to_string()), "{args:?}");
         }
     }
 
@@ -147,64 +142,6 @@ mod walk {
         );
         let output = regard(&["walk", "--format", "markdown"]);
         assert_eq!(output.status.code(), Some(2));
-    }
-
-    /// The program tells how far a step is from the f64 reference, which has the golden numbers. Its text of an `f32` is at
-    /// most half an ULP away from the number.
-    fn near(found: &Value, expected: &Value, errors: &Value, name: &str) -> Result<()> {
-        match expected {
-            Value::Array(items) => {
-                let found = found.as_array().context("a list")?;
-                anyhow::ensure!(
-                    found.len() == items.len(),
-                    "{name}: {} items, not {}",
-                    found.len(),
-                    items.len()
-                );
-                found.iter().zip(items).try_for_each(|(f, e)| near(f, e, errors, name))
-            }
-            Value::Object(items) => items.iter().try_for_each(|(key, e)| {
-                let name = format!("{name}.{key}");
-                near(found.get(key).with_context(|| name.clone())?, e, errors, &name)
-            }),
-            number => {
-                let (f, e) =
-                    (found.as_f64().context("a number")?, number.as_f64().context("a number")?);
-                let error = errors.get(name).or_else(|| errors.get(name.to_lowercase()));
-                let error = error.and_then(Value::as_f64).with_context(|| name.to_owned())?;
-                let text = f64::from(f32::EPSILON) / 2.0 * f.abs();
-                anyhow::ensure!((f - e).abs() <= error + text, "{name}: {f} is not {e}");
-                Ok(())
-            }
-        }
-    }
-
-    #[test]
-    fn temperature_causal_and_without_change_the_numbers() {
-        let weights = |args: &[&str]| {
-            let args = [&["walk", "the-cat-sat", "--format", "json"], args].concat();
-            serde_json::from_str::<Value>(&stdout(&args)).unwrap()["weights"].clone()
-        };
-        assert_eq!(weights(&["--temperature", "0"])[0], serde_json::json!([1.0, 0.0, 0.0]));
-        assert_eq!(weights(&["--causal"])[0], serde_json::json!([1.0, 0.0, 0.0]));
-        assert_ne!(weights(&["--without", "projections"]), weights(&[]));
-        let uniform = weights(&["--temperature", "inf"]);
-        assert_eq!(uniform[2][1].as_f64().unwrap() as f32, 1.0 / 3.0, "{uniform}");
-    }
-
-    #[test]
-    fn a_session_that_is_none_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("mine.regard.json");
-        for text in [None, Some("{\"room\": 1")] {
-            if let Some(text) = text {
-                std::fs::write(&path, text).unwrap();
-            }
-            let output = regard(&[path.to_str().unwrap()]);
-            let message = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(2), "{message}");
-            assert!(message.contains("mine.regard.json"), "{message}");
-        }
     }
 
     /// It printed the first walkthrough and exited with 0, whatever the file.
@@ -239,6 +176,7 @@ mod walk {
             ("cut.safetensors", &file[..file.len() - 4]),
             ("empty.npy", &[][..]),
             ("notes.txt", b"These are notes, and no tensors."),
+            ("cut.regard.json", b"{\"room\": 1"),
             ("model.pt", b"PK\x03\x04 a torch archive"),
         ] {
             std::fs::write(path(name), bytes).unwrap();
@@ -312,6 +250,7 @@ mod walk {
             (vec!["--example", "tow-heads"], vec!["'two-heads'"]),
             (vec!["walk", "two-heads", "--temprature", "1"], vec!["'--temperature'"]),
             (vec!["walk", "two-heads", "--without", "scailing"], vec!["'scaling'"]),
+            (vec!["attend", "--input", "x"], vec!["--output"]),
             (vec!["wlak"], vec!["did you mean `regard walk`?"]),
             (vec!["two-haeds"], vec!["did you mean `regard --example two-heads`?"]),
             (vec!["stroy"], vec!["did you mean `regard story`?"]),
@@ -336,21 +275,6 @@ mod walk {
         let output = regard(&["predict", "story", "--text", "Mai saw Tom ."]);
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("does not know \"Mai\"; did you mean \"Mia\"?"), "{said}");
-    }
-
-    #[test]
-    fn wrong_usage_is_exit_2() {
-        for args in [
-            &["walk", "no-such-example"][..],
-            &["walk", "the-cat-sat", "--temperature", "-1"],
-            &["walk", "the-cat-sat", "--without", "tokens"],
-            &["fly"],
-            &["attend", "--input", "x"],
-        ] {
-            let output = regard(args);
-            assert_eq!(output.status.code(), Some(2), "{args:?}");
-            assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{args:?}");
-        }
     }
 }
 
@@ -446,6 +370,18 @@ mod attend {
             let (path, output) = (path.to_str().unwrap().to_owned(), self.output());
             let paths = ["attend", "--input", &path, "--output", output.to_str().unwrap()];
             regard(&[&paths, args].concat())
+        }
+
+        /// Runs `regard attend`, which must succeed, and reads the tensors of these names.
+        fn attended<const N: usize>(
+            &self,
+            tensors: &Tensors<'_>,
+            args: &[&str],
+            names: [&str; N],
+        ) -> [Tensor; N] {
+            let output = self.attend(&file(tensors), args);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            names.map(|name| read(&self.output(), name).unwrap())
         }
 
         /// The error line of a run that must fail with exit 2 and without an output file.
@@ -551,38 +487,12 @@ mod attend {
             (&[2, 3, 4], &[2, 5, 4], &[2, 5, 2], &[2, 3, 2]),
             (&[4, 3, 4], &[2, 5, 4], &[2, 5, 2], &[4, 3, 2]),
         ] {
-            let output = folder.attend(&file(&qkv(q, k, v)), &["--scores", "weights"]);
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            assert_eq!(read(&folder.output(), "output").unwrap().shape, expected);
-            let Tensor { data: weights, shape, .. } = read(&folder.output(), "scores").unwrap();
+            let args = ["--scores", "weights"];
+            let [output, scores] = folder.attended(&qkv(q, k, v), &args, ["output", "scores"]);
+            let Tensor { data: weights, shape, .. } = scores;
+            assert_eq!(output.shape, expected);
             assert_eq!((shape.len(), shape.last()), (q.len(), Some(&5)));
             assert!(weights.chunks(5).all(sums_to_one), "{weights:?}");
-        }
-    }
-
-    #[test]
-    fn half_precision_goes_in_and_comes_out() {
-        let folder = Folder::new();
-        // 1.0, −2.0 in both types.
-        for (dtype, one, minus_two) in
-            [(Dtype::F16, 0x3C00_u16, 0xC000_u16), (Dtype::BF16, 0x3F80, 0xC000)]
-        {
-            let bytes = |x: [u16; 2]| x.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-            let tensors = vec![
-                ("q", dtype, vec![1, 2], bytes([one, one])),
-                ("k", dtype, vec![1, 2], bytes([one, minus_two])),
-                ("v", dtype, vec![1, 2], bytes([one, minus_two])),
-            ];
-            let output = folder.attend(&file(&tensors), &[]);
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let written = std::fs::read(folder.output()).unwrap();
-            let file = SafeTensors::deserialize(&written).unwrap();
-            let view = file.tensor("output").unwrap();
-            assert_eq!(
-                (view.dtype(), view.data()),
-                (dtype, bytes([one, minus_two]).as_slice()),
-                "one key: its value"
-            );
         }
     }
 
@@ -597,12 +507,10 @@ mod attend {
             ("past_value", Dtype::F16, vec![1, 2], halves.clone()),
         ];
         let tensors = [vec![q.clone(), k.clone(), v.clone()], past].concat();
-        let output = folder.attend(&file(&tensors), &[]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let types = ["output", "present_key", "present_value"]
-            .map(|name| read(&folder.output(), name).unwrap().dtype);
-        assert_eq!(types, [Dtype::F32, Dtype::F32, Dtype::F16]);
-        assert_eq!(read(&folder.output(), "output").unwrap().data, [1.0, -2.0]);
+        let [output, key, value] =
+            folder.attended(&tensors, &[], ["output", "present_key", "present_value"]);
+        assert_eq!([output.dtype, key.dtype, value.dtype], [Dtype::F32, Dtype::F32, Dtype::F16]);
+        assert_eq!(output.data, [1.0, -2.0]);
 
         (q.1, q.3) = (Dtype::F16, halves.clone());
         let folder = Folder::new();
@@ -629,10 +537,8 @@ mod attend {
             unsaid.contains("`alibi_slopes` over 3 queries and 5 keys needs --position"),
             "{unsaid}"
         );
-        let output = folder.attend(&file(&tensors), &["--lse", "--position", "bottom-right"]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let [sums, output] =
-            ["log_sum_exp", "output"].map(|name| read(&folder.output(), name).unwrap());
+        let args = ["--lse", "--position", "bottom-right"];
+        let [sums, output] = folder.attended(&tensors, &args, ["log_sum_exp", "output"]);
         assert_eq!((sums.shape, output.shape), (vec![2, 3], vec![2, 3, 2]));
         for (row, (found_sum, found)) in sums.data.iter().zip(output.data.chunks(2)).enumerate() {
             let (head, place) = (row / 3, (row % 3 + 2) as f64);
@@ -663,10 +569,8 @@ mod attend {
         for (q, k, v, expected) in
             [(&[3, 4], &[0, 4], &[0, 2], &[3, 2]), (&[0, 4], &[5, 4], &[5, 2], &[0, 2])]
         {
-            let output = folder.attend(&file(&qkv(q, k, v)), &["--lse", "--scores", "masked"]);
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let [output, sums] =
-                ["output", "log_sum_exp"].map(|name| read(&folder.output(), name).unwrap());
+            let args = ["--lse", "--scores", "masked"];
+            let [output, sums] = folder.attended(&qkv(q, k, v), &args, ["output", "log_sum_exp"]);
             assert_eq!((&output.shape[..], &sums.shape[..]), (&expected[..], &q[..1]));
             assert!(
                 output.data.iter().all(|x| *x == 0.0)
@@ -682,88 +586,50 @@ mod attend {
             let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
             tensors.push(("kv_lengths", Dtype::I64, vec![1], 4_i64.to_le_bytes().to_vec()));
             tensors.push(("attn_mask", dtype, vec![keys], bytes[..keys].to_vec()));
-            let output = folder.attend(&file(&tensors), &[]);
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            read(&folder.output(), "output").unwrap().data
+            let [output] = folder.attended(&tensors, &[], ["output"]);
+            output.data
         };
         let expected = output(Dtype::BOOL, 5, [1, 0, 1, 1, 1]);
         assert_eq!(output(Dtype::U8, 5, [2, 0, 255, 1, 1]), expected);
         assert_eq!(output(Dtype::BOOL, 4, [1, 0, 1, 1, 0]), expected);
-
-        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
-        tensors.push(("attn_mask", Dtype::BOOL, vec![4], vec![1; 4]));
-        let folder = Folder::new();
-        let short = folder.refusal(&file(&tensors), &[]);
-        assert!(
-            short.contains("mask") && short.contains("1, 4]") && short.contains("1, 5]"),
-            "{short}"
-        );
-        tensors[3] = ("attn_mask", Dtype::I32, vec![5], floats(&[0.0; 5]));
-        let dtype = folder.refusal(&file(&tensors), &[]);
-        assert!(dtype.contains("`attn_mask` is I32") && dtype.contains("U8"), "{dtype}");
     }
 
     #[test]
     fn bad_input_is_one_clear_line_exit_2_and_no_output() {
         let folder = Folder::new();
-        let good = file(&qkv(&[3, 4], &[5, 4], &[5, 2]));
-
-        let shapes = folder.refusal(&file(&qkv(&[3, 4], &[5, 3], &[5, 2])), &[]);
-        assert!(
-            shapes.contains('k')
-                && shapes.contains("[1, 1, 5, 3]")
-                && shapes.contains("[1, 1, 5, 4]"),
-            "{shapes}"
-        );
-        let rank = folder.refusal(&file(&qkv(&[3, 4], &[1, 5, 4], &[5, 2])), &[]);
-        assert!(rank.contains("`k`") && rank.contains("[1, 5, 4]"), "{rank}");
-        let missing = folder.refusal(&file(&qkv(&[3, 4], &[5, 4], &[5, 2])[..2].to_vec()), &[]);
-        assert!(missing.contains("`v` is missing") && missing.contains("k, q"), "{missing}");
-        let truncated = folder.refusal(&good[..good.len() - 5], &[]);
-        assert!(truncated.contains("in.safetensors"), "{truncated}");
-        folder.refusal(b"no safetensors at all", &[]);
-        folder.refusal(b"", &[]);
-
-        let window = folder.refusal(&good, &["--window", "1,0"]);
-        assert!(window.contains("--position"), "{window}");
-        let mut tensors = qkv(&[5, 4], &[5, 4], &[5, 2]);
-        tensors.push(("kv_lengths", Dtype::I64, vec![1], 3_i64.to_le_bytes().to_vec()));
-        let padded = folder.refusal(&file(&tensors), &["--window", "1,0"]);
-        assert!(
-            padded.contains("--position"),
-            "with padding top-left and bottom-right differ: {padded}"
-        );
-
-        // A header of rows without elements may claim any number of them.
-        for many in [1 << 40, 1 << 61, 1 << 62] {
-            let mut tensors = qkv(&[3, 0], &[4, 0], &[4, 8]);
-            tensors[0].2 = vec![many, 0];
-            let huge = folder.refusal(&file(&tensors), &[]);
-            assert!(huge.contains("at most 1048576 rows"), "{huge}");
+        let good = || qkv(&[3, 4], &[5, 4], &[5, 2]);
+        let with = |tensor| [good(), vec![tensor]].concat();
+        let mask = |dtype, shape: &[usize], bytes| ("attn_mask", dtype, shape.to_vec(), bytes);
+        let lengths = |n: i64| ("kv_lengths", Dtype::I64, vec![1], n.to_le_bytes().to_vec());
+        let mut integers = good();
+        integers[0].1 = Dtype::I32;
+        let padded = [qkv(&[5, 4], &[5, 4], &[5, 2]), vec![lengths(3)]].concat();
+        let past = ("past_key", Dtype::F32, vec![2, 4], floats(&[0.0; 8]));
+        for (tensors, args, parts) in [
+            (qkv(&[3, 4], &[5, 3], &[5, 2]), &[][..], &["k", "[1, 1, 5, 3]", "[1, 1, 5, 4]"][..]),
+            (qkv(&[3, 4], &[1, 5, 4], &[5, 2]), &[], &["`k`", "[1, 5, 4]"]),
+            (good()[..2].to_vec(), &[], &["`v` is missing", "k, q"]),
+            (good(), &["--window", "1,0"], &["--position"]),
+            // With padding, top-left and bottom-right differ.
+            (padded, &["--window", "1,0"], &["--position"]),
+            (good(), &["--softcap", "0"], &["soft cap"]),
+            (good(), &["--scale", "nan"], &["scale"]),
+            (with(mask(Dtype::BOOL, &[4], vec![1; 4])), &[], &["mask", "1, 4]", "1, 5]"]),
+            (with(mask(Dtype::BOOL, &[4, 5], vec![1; 20])), &[], &["mask", "4, 5", "3, 5"]),
+            (with(mask(Dtype::I32, &[5], floats(&[0.0; 5]))), &[], &["`attn_mask` is I32", "U8"]),
+            (integers, &[], &["`q` is I32"]),
+            (with(past), &[], &["past_value"]),
+            (with(lengths(-1)), &[], &["kv_lengths", "-1"]),
+        ] {
+            let said = folder.refusal(&file(&tensors), args);
+            for part in parts {
+                assert!(said.contains(part), "{said} does not say {part}");
+            }
         }
-
-        folder.refusal(&good, &["--softcap", "0"]);
-        folder.refusal(&good, &["--scale", "nan"]);
-
-        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
-        tensors.push(("attn_mask", Dtype::BOOL, vec![4, 5], vec![1; 20]));
-        let mask = folder.refusal(&file(&tensors), &[]);
-        assert!(mask.contains("mask") && mask.contains("4, 5") && mask.contains("3, 5"), "{mask}");
-
-        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
-        tensors[0].1 = Dtype::I32;
-        let dtype = folder.refusal(&file(&tensors), &[]);
-        assert!(dtype.contains("`q` is I32"), "{dtype}");
-
-        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
-        tensors.push(("past_key", Dtype::F32, vec![2, 4], floats(&[0.0; 8])));
-        let past = folder.refusal(&file(&tensors), &[]);
-        assert!(past.contains("past_value"), "{past}");
-
-        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
-        tensors.push(("kv_lengths", Dtype::I64, vec![1], (-1_i64).to_le_bytes().to_vec()));
-        let lengths = folder.refusal(&file(&tensors), &[]);
-        assert!(lengths.contains("kv_lengths") && lengths.contains("-1"), "{lengths}");
+        let truncated = &file(&good())[..100];
+        for bytes in [truncated, b"no safetensors at all", b""] {
+            assert!(folder.refusal(bytes, &[]).contains("in.safetensors"));
+        }
     }
 
     #[test]

@@ -160,24 +160,6 @@ fn trace_gives_what_transformers_gives() {
 }
 
 #[test]
-fn trace_of_gguf_files_gives_what_the_dequantized_weights_give() {
-    let folder = Folder::new();
-    let expected = read(&golden("gguf/tiny-qwen2.expected.safetensors")).0;
-    let ids = ids(&expected["input_ids"]);
-    for kind in ["F16", "Q8_0", "Q4_0"] {
-        let model = path(&format!("gguf/tiny-qwen2.{kind}.gguf"));
-        let (found, ..) = traced(&folder, &[&model, "--ids", &ids]);
-        for tensor in ["attentions", "logits"] {
-            assert_close(
-                &found[tensor],
-                &expected[&format!("{kind}/{tensor}")],
-                &format!("{kind}: {tensor}"),
-            );
-        }
-    }
-}
-
-#[test]
 fn generate_writes_what_transformers_writes() {
     for name in FAMILIES {
         let (tensors, notes) = expected(name);

@@ -7,7 +7,8 @@ use regard_kernels::{
     matmul_transposed, norm, packed_len, rms_norm, rotate, silu, softmax,
 };
 
-use crate::line::Numbers::{self, Floats};
+use crate::line::Line;
+use crate::line::Numbers::Floats;
 use crate::numbers::{HALVES, NUMBERS, fill, numbers};
 use crate::robotics::Robotics;
 use crate::{int8_cases, subnormal_cases};
@@ -81,7 +82,7 @@ static SEEN: [bool; 29] = {
 ///
 /// # Errors
 /// [`Error::Scratch`] or [`Error::Slice`] if there are fewer than [`MEMORY`](crate::MEMORY) elements.
-pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+pub fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     let robotics = Robotics::compute()?;
     line("I love robotics, weights", Floats(robotics.weights.as_flattened()));
     line("I love robotics, output", Floats(robotics.output.as_flattened()));
@@ -98,7 +99,7 @@ pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
 }
 
 /// The operations of a transformer block besides attention.
-fn block(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn block(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const ROWS: usize = 3;
     const COLS: usize = 26;
     let rows = memory.get_mut(..ROWS * COLS).unwrap_or_default();
@@ -131,10 +132,7 @@ fn block(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result
 }
 
 /// Products with packed weights.
-fn packed_products(
-    memory: &mut [f32],
-    line: &mut impl FnMut(&str, Numbers<'_>),
-) -> Result<(), Error> {
+fn packed_products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const STEPS: usize = 40;
     let (weights, out) = memory.split_at_mut_checked(packed_len(STEPS, 9)).unwrap_or_default();
     let out = out.get_mut(..5 * 9).unwrap_or_default();
@@ -162,7 +160,7 @@ fn packed_products(
 
 /// Every case. The function is separate so that the table does not stay on the stack: the smallest board has no room for it.
 #[inline(never)]
-fn attentions(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn attentions(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     for case in cases()? {
         case.run(memory, line)?;
     }
@@ -170,7 +168,7 @@ fn attentions(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> R
 }
 
 /// The worked example that begins with queries and keys.
-fn attention_scores(line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn attention_scores(line: &mut Line<'_>) -> Result<(), Error> {
     let q = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]];
     let k = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]];
     let (mut weights, mut scratch) = ([[0.0; 3]; 3], [0.0; attention_scratch_len(3, 3, 4, 0)]);
@@ -185,7 +183,7 @@ fn attention_scores(line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Erro
     Ok(())
 }
 
-fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn vectors(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     let (a, b) = (&NUMBERS[..301], &NUMBERS[301..602]);
     line(
         "dot, norm, cosine",
@@ -210,7 +208,7 @@ fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
 
 /// Exponentials at the ends of their range. The bits of NaN differ between processors, so the line says where NaN stands.
 #[inline(never)]
-fn limits(line: &mut impl FnMut(&str, Numbers<'_>)) {
+fn limits(line: &mut Line<'_>) {
     const INF: f32 = f32::INFINITY;
     let ends = [
         INF, -INF, 0.0, -0.0, 86.99, 87.01, 88.72, 88.73, -86.99, -87.01, -87.34, -103.9, -104.1,
@@ -233,7 +231,7 @@ fn limits(line: &mut impl FnMut(&str, Numbers<'_>)) {
     line("exp and softmax of NaN", Floats(nan.as_flattened()));
 }
 
-fn products(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     for (name, [m, k, n]) in
         [("product", [13, 77, 19]), ("small product", [3, 5, 2]), ("outer product", [9, 1, 9])]
     {
@@ -247,11 +245,7 @@ fn products(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Res
 }
 
 impl Case {
-    fn run(
-        &self,
-        memory: &mut [f32],
-        line: &mut impl FnMut(&str, Numbers<'_>),
-    ) -> Result<(), Error> {
+    fn run(&self, memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
         let [n_q, n_k, d_k, d_v] = self.shape;
         let (q, k, v) = (numbers(3, n_q, d_k)?, numbers(900, n_k, d_k)?, numbers(1700, n_k, d_v)?);
         let (out, rest) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
@@ -266,10 +260,7 @@ impl Case {
 
 /// Infinite and NaN values of hidden keys, in both tiles of keys.
 #[inline(never)]
-fn hidden_values(
-    memory: &mut [f32],
-    line: &mut impl FnMut(&str, Numbers<'_>),
-) -> Result<(), Error> {
+fn hidden_values(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const N_Q: usize = 7;
     const N_K: usize = 300;
     const D_K: usize = 4;
@@ -302,10 +293,7 @@ fn hidden_values(
 }
 
 /// Four heads of queries, two of keys and values, side by side.
-fn grouped_queries(
-    memory: &mut [f32],
-    line: &mut impl FnMut(&str, Numbers<'_>),
-) -> Result<(), Error> {
+fn grouped_queries(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const N_Q: usize = 6;
     const N_K: usize = 18;
     const D: usize = 8;
@@ -327,7 +315,7 @@ fn grouped_queries(
 }
 
 /// Steps of decoding against a cache in `memory`, which grows beyond a tile of 256 keys: two heads of queries share it.
-fn decoding(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn decoding(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const CACHED: usize = 250;
     const STEPS: usize = 10;
     const D_K: usize = 4;

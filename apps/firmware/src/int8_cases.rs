@@ -3,6 +3,7 @@
 use regard_kernels::int8::{self, Attention, Scales};
 use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, Window, fixed};
 
+use crate::line::Line;
 use crate::line::Numbers::{self, Integers};
 use crate::memory::split;
 use crate::numbers::{INTEGERS, SCALES, fill, integers, next};
@@ -96,10 +97,7 @@ static SEEN: [bool; 84] = {
     seen
 };
 
-pub(crate) fn run(
-    memory: &mut [f32],
-    line: &mut impl FnMut(&str, Numbers<'_>),
-) -> Result<(), Error> {
+pub(crate) fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     robotics(line)?;
     for case in &CASES {
         case.run(memory, line)?;
@@ -110,7 +108,7 @@ pub(crate) fn run(
 }
 
 /// The worked example "I love robotics", from Q, K and V in `f32`.
-fn robotics(line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn robotics(line: &mut Line<'_>) -> Result<(), Error> {
     const SCRATCH: usize = int8::attention_scratch_len(3, 3, 3, 3);
     let q = [[1.0, 0.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]];
     let k = [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]];
@@ -136,11 +134,7 @@ fn robotics(line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
 }
 
 impl Case {
-    fn run(
-        &self,
-        memory: &mut [f32],
-        line: &mut impl FnMut(&str, Numbers<'_>),
-    ) -> Result<(), Error> {
+    fn run(&self, memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
         let [n_q, n_k, d_k, d_v] = self.shape;
         let attention =
             Attention::new(SCALES, self.factor * int8::default_scale(d_k), self.temperature)?
@@ -155,7 +149,7 @@ impl Case {
 }
 
 /// A hundred pseudo-random shapes and masks. The line has one hash of all outputs.
-fn many_shapes(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn many_shapes(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     let (mut state, mut hash) = (1, 0x811c_9dc5_u32);
     for _ in 0..100 {
         let mut below = |n: u16| {
@@ -192,10 +186,7 @@ fn many_shapes(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> 
 }
 
 /// Four heads of queries, two of keys and values, side by side.
-fn grouped_queries(
-    memory: &mut [f32],
-    line: &mut impl FnMut(&str, Numbers<'_>),
-) -> Result<(), Error> {
+fn grouped_queries(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const N_Q: usize = 10;
     const N_K: usize = 18;
     const D: usize = 7;
@@ -214,7 +205,7 @@ fn grouped_queries(
 }
 
 /// Steps of decoding against a cache in `memory`, which grows beyond 256 keys: two heads of queries share it.
-fn decoding(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn decoding(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const CACHED: usize = 250;
     const STEPS: usize = 10;
     const D_K: usize = 6;

@@ -21,7 +21,7 @@ mod subnormal_cases;
 
 pub use self::commands::COMMANDS;
 pub use self::hash::{Bits, FIRST_TOKEN, hash};
-pub use self::line::Numbers;
+pub use self::line::{Line, Numbers};
 pub use self::memory::MEMORY;
 #[cfg(target_os = "none")]
 pub use self::memory::statics::Memory;

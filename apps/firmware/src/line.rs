@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+/// What takes each line: its name and its numbers.
+pub type Line<'a> = dyn FnMut(&str, Numbers<'_>) + 'a;
+
 /// The numbers of a line, written as their bits.
 #[derive(Clone, Copy, Debug)]
 pub enum Numbers<'a> {

@@ -8,14 +8,12 @@ use regard_kernels::{
     merge_finished, multiply, rms_norm, rotate, silu, softmax,
 };
 
-use crate::line::Numbers::{self, Floats};
+use crate::line::Line;
+use crate::line::Numbers::Floats;
 use crate::numbers::{NUMBERS, numbers};
 
 /// Prints the lines of all cases. The compiler may make vectors of the loops here, too: inputs are made of bits, or one by one.
-pub(crate) fn run(
-    memory: &mut [f32],
-    line: &mut impl FnMut(&str, Numbers<'_>),
-) -> Result<(), Error> {
+pub(crate) fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     products(memory, line)?;
     rows(memory, line)?;
     parts(memory, line)?;
@@ -32,7 +30,7 @@ fn fill_small(row: &mut [f32], start: usize) {
 
 /// Products, weights and an attention.
 #[inline(never)]
-fn products(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const M: usize = 6;
     const K: usize = 9;
     const N: usize = 7;
@@ -83,7 +81,7 @@ fn products(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Res
 
 /// Sums and products element by element, norms and turns, of rows of a whole block of lanes and some more.
 #[inline(never)]
-fn rows(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn rows(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const ROWS: usize = 2;
     const COLS: usize = 22;
     const ZEROS: [f32; COLS] = [0.0; COLS];
@@ -122,7 +120,7 @@ fn rows(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<
 
 /// Subnormal values of two parts of the keys, which are merged before they are divided and after.
 #[inline(never)]
-fn parts(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn parts(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const N_Q: usize = 3;
     const N_K: usize = 10;
     const D_K: usize = 4;
@@ -158,7 +156,7 @@ fn parts(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result
 
 /// Subnormal scores, biases and slopes.
 #[inline(never)]
-fn masks(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn masks(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const N_Q: usize = 3;
     const N_K: usize = 21;
     static SEEN: [bool; N_Q * N_K] = {
@@ -187,10 +185,7 @@ fn masks(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result
 
 /// Integers of a subnormal unit, and subnormal numbers of binary16, in one row and in several.
 #[inline(never)]
-fn narrow_numbers(
-    memory: &mut [f32],
-    line: &mut impl FnMut(&str, Numbers<'_>),
-) -> Result<(), Error> {
+fn narrow_numbers(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const M: usize = 3;
     const K: usize = 5;
     const N: usize = 16;

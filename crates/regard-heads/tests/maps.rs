@@ -586,17 +586,6 @@ mod measures {
     }
 
     #[test]
-    fn equal_weights_on_all_visible_keys_have_the_largest_entropy() {
-        let n = 20;
-        let uniform: Vec<f32> = (0..n * n)
-            .map(|k| if k % n <= k / n { 1.0 / (k / n + 1) as f32 } else { 0.0 })
-            .collect();
-        let maps = opened(&attention(&[n, n], &uniform)).unwrap();
-        let relative = survey(&maps).measures(FIRST).get(Measure::RelativeEntropy).unwrap();
-        assert!((f64::from(relative) - 1.0).abs() <= gamma(2 * (n / 8 + 8)), "{relative}");
-    }
-
-    #[test]
     fn that_compare_places_are_for_self_attention_alone() {
         let maps = opened(&attention(&[2, 5], &weights(2, 5, 1))).unwrap();
         let measures = survey(&maps).measures(FIRST);

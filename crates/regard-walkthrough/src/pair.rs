@@ -52,6 +52,12 @@ impl Pair {
         Self::new(exact.map(|x| x as f32), exact, bound)
     }
 
+    /// The same numbers under the name of a matrix that no step shows.
+    pub fn named(self, symbol: &str, rows: &[String], cols: &[String]) -> Self {
+        let (symbol, rows, cols) = (symbol.to_owned(), rows.into(), cols.into());
+        Self { name: Name { symbol, rows, cols, ..Name::default() }, ..self }
+    }
+
     /// The operands of bounds.
     pub fn known(&self) -> Known<'_> {
         Known { exact: &self.exact, bound: &self.bound }

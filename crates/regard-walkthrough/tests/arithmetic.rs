@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::named;
+use common::{cuts, named, run, step};
 use regard_kernels::Temperature;
 use regard_walkthrough::{
     Example, Inputs, Kind, Quantity, Rows, Script, Section, Settings, Walkthrough, Without,
@@ -65,7 +65,7 @@ fn every_cell_is_computed_again_from_its_operands() {
         for t in [0.0, 0.5, 1.0, 2.0, f32::INFINITY] {
             let temperature = Temperature::new(t).unwrap();
             for causal in [false, true] {
-                for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
+                for without in cuts() {
                     let settings = Settings { temperature, causal, without };
                     assert_recomputed(&Walkthrough::run(example, &settings).unwrap());
                 }
@@ -93,7 +93,7 @@ fn all_steps_of_these_are_shown_by_other_steps() {
         Example::CrossAttention,
         Example::Gradients,
     ] {
-        let walk = Walkthrough::run(example, &Settings::default()).unwrap();
+        let walk = run(example, &Settings::default());
         for step in &walk.steps {
             let Some(expr) = step.arithmetic(0, 0).unwrap().expr else { continue };
             assert!(
@@ -109,12 +109,7 @@ fn all_steps_of_these_are_shown_by_other_steps() {
 #[test]
 fn the_arithmetic_of_a_block_in_words() {
     let explain = |example, key: &str, row, col| {
-        Walkthrough::run(example, &Settings::default())
-            .unwrap()
-            .step(named(key))
-            .unwrap()
-            .explain(row, col)
-            .unwrap()
+        step(&run(example, &Settings::default()), key).explain(row, col).unwrap()
     };
     assert_eq!(explain(Example::Positions, "x", 3, 3), "the row of the in E: 1.8");
     assert_eq!(explain(Example::Positions, "positions", 2, 2), "sin(2 / 100) = 0.02");
@@ -145,7 +140,7 @@ fn gradients_are_what_a_nudge_does_to_the_loss() {
     let loss = |inputs: &Inputs, settings: &Settings| {
         Walkthrough::compute(inputs, settings).unwrap().step(named("loss")).unwrap().exact.get(0, 0)
     };
-    for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
+    for without in cuts() {
         for (t, causal) in [(1.0, false), (0.5, true), (2.0, false)] {
             let settings = Settings { temperature: Temperature::new(t).unwrap(), causal, without };
             let mut inputs = Inputs::new(Example::Gradients);
@@ -211,7 +206,7 @@ fn ulps_count_the_gaps_between_neighbours() {
 #[test]
 fn every_step_knows_its_ulps() {
     for example in Example::ALL {
-        let walk = Walkthrough::run(example, &Settings::default()).unwrap();
+        let walk = run(example, &Settings::default());
         for step in &walk.steps {
             let (rows, cols) = step.matrix.shape();
             let cells = || (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j)));
@@ -245,7 +240,7 @@ fn every_step_knows_its_ulps() {
 #[test]
 fn formulas_fall_into_parts_that_give_the_formula() {
     for example in Example::ALL {
-        for step in Walkthrough::run(example, &Settings::default()).unwrap().steps {
+        for step in run(example, &Settings::default()).steps {
             let parts = step.formula_parts();
             assert!(parts.iter().all(|p| !p.text.contains(['_', '^'])), "{}", step.formula);
             let letters: String = parts.iter().map(|p| p.text).collect();
@@ -280,7 +275,7 @@ fn a_token_is_marked_in_all_steps() {
 #[test]
 fn rows_say_whose_they_are() {
     for example in Example::ALL {
-        let walk = Walkthrough::run(example, &Settings::default()).unwrap();
+        let walk = run(example, &Settings::default());
         for step in &walk.steps {
             let last = step.key.quantity.name();
             let expected = match last {

@@ -2,17 +2,11 @@
 
 mod common;
 
-use common::named;
-use regard_kernels::Temperature;
-use regard_walkthrough::{Example, Settings, Walkthrough, Without};
+use common::{at, run, step, without};
+use regard_walkthrough::{Example, Settings, Without};
 
 fn explain(example: Example, settings: &Settings, key: &str, row: usize, col: usize) -> String {
-    let walk = Walkthrough::run(example, settings).expect("examples run");
-    walk.step(named(key)).and_then(|s| s.explain(row, col)).expect("the cell is there")
-}
-
-fn at(t: f32) -> Settings {
-    Settings { temperature: Temperature::new(t).expect("a temperature"), ..Settings::default() }
+    step(&run(example, settings), key).explain(row, col).expect("the cell is there")
 }
 
 #[test]
@@ -67,7 +61,6 @@ fn what_the_mask_hides() {
 
 #[test]
 fn what_is_left_out() {
-    let without = |w| Settings { without: Some(w), ..Settings::default() };
     let explain = |w, key| explain(Example::ILoveRobotics, &without(w), key, 1, 0);
     assert_eq!(explain(Without::Projections, "k"), "as in X: 1");
     assert_eq!(explain(Without::Scaling, "weights"), "e^4 / (e^4 + e^4 + e^4) = 0.333");

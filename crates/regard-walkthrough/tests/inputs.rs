@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{is_near, named, passes};
+use common::{cuts, is_near, named, passes, step, without};
 use proptest::prelude::*;
 use regard_walkthrough::{
     Error, Example, Inputs, Section, Settings, Sizes, StepKey, Walkthrough, Without,
@@ -13,7 +13,7 @@ fn compute(inputs: &Inputs) -> Walkthrough {
 }
 
 fn numbers<'a>(walk: &'a Walkthrough, key: &str) -> &'a [f32] {
-    walk.step(named(key)).unwrap_or_else(|| panic!("there is no {key}")).matrix.as_slice()
+    step(walk, key).matrix.as_slice()
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -56,6 +56,9 @@ fn every_input_of_every_example_can_be_changed_and_is_a_step() {
     for example in Example::ALL {
         let given = Inputs::new(example);
         let before = compute(&given);
+        for step in &before.steps {
+            assert_eq!(step.formula.is_empty(), given.matrix(step.key).is_some(), "{}", step.key);
+        }
         for key in given.keys() {
             let mut inputs = given.clone();
             // A whole column is changed, because a ReLU may hide one row.
@@ -98,14 +101,14 @@ fn typing_over_queries_keys_and_values_affects_all_later_steps() {
     }
     // The query of "love" is [5, 1, 1], the key of "I" [2, 1, −0.3]; in double precision −0.3 is as typed.
     assert_eq!(numbers(&walk, "q")[3..6], [5.0, 1.0, 1.0]);
-    assert!(is_near(walk.step(named("raw_scores")).unwrap(), (1, 0), 10.7));
+    assert!(is_near(step(&walk, "raw_scores"), (1, 0), 10.7));
     let rows = |key: &str| -> Vec<Vec<f64>> {
         let step = before.step(named(key)).unwrap();
         (0..3).map(|i| step.matrix.row(i).iter().map(|x| f64::from(*x)).collect()).collect()
     };
     let (mut q, mut k, mut v) = (rows("q"), rows("k"), rows("v"));
     (q[1][0], k[0][2], v[2][1]) = (5.0, -0.3, 0.7);
-    let output = walk.step(named("output")).unwrap();
+    let output = step(&walk, "output");
     for (i, row) in attention(&q, &k, &v).iter().enumerate() {
         for (j, expected) in row.iter().enumerate() {
             assert!(is_near(output, (i, j), *expected), "output[{i}, {j}]");
@@ -123,16 +126,13 @@ fn typing_over_queries_keys_and_values_affects_all_later_steps() {
     }
     assert!(walk.checks.iter().all(passes), "{:?}", walk.checks);
 
-    let q = walk.step(named("q")).unwrap();
+    let q = step(&walk, "q");
     assert_eq!(
         q.explain(1, 0).as_deref(),
         Some("typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1")
     );
     assert_eq!((q.given(1, 0), q.given(3, 0), q.is_editable()), (Some(1.0), None, true));
-    assert!(
-        !walk.step(named("love.q")).unwrap().is_editable()
-            && !walk.step(named("raw_scores")).unwrap().is_editable()
-    );
+    assert!(!step(&walk, "love.q").is_editable() && !step(&walk, "raw_scores").is_editable());
     assert_eq!(inputs.edits().len(), 3);
 
     // A cell that was typed over does not follow X until it is restored.
@@ -180,7 +180,7 @@ fn projections_can_be_typed_over_except_in_gradients_and_the_cache() {
             assert!(after.checks.iter().all(passes), "{at}: {:?}", after.checks);
 
             // Without projections, X itself plays the role.
-            let settings = Settings { without: Some(Without::Projections), ..Settings::default() };
+            let settings = without(Without::Projections);
             let [cut, plain] =
                 [&inputs, &given].map(|inputs| Walkthrough::compute(inputs, &settings).unwrap());
             assert!(!cut.step(key).unwrap().is_editable(), "{at}");
@@ -423,7 +423,7 @@ fn every_possible_number_of_heads_is_computed_with_every_step_left_out() {
         let mut inputs = Inputs::new(example);
         for heads in inputs.possible_heads() {
             inputs.set_heads(heads).unwrap();
-            for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
+            for without in cuts() {
                 for causal in [false, true] {
                     let settings = Settings { causal, without, ..Settings::default() };
                     let walk = Walkthrough::compute(&inputs, &settings).unwrap();
@@ -437,9 +437,9 @@ fn every_possible_number_of_heads_is_computed_with_every_step_left_out() {
     // X is too narrow for the heads' W_O, or too wide.
     for d_model in [1, 3, 50] {
         let inputs = Inputs::seeded(words("a b c"), d_model, 2, 8, 3).unwrap();
-        let settings = Settings { without: Some(Without::Projections), ..Settings::default() };
+        let settings = without(Without::Projections);
         let walk = Walkthrough::compute(&inputs, &settings).unwrap();
-        assert_eq!(walk.step(named("concatenated")).unwrap().matrix.shape(), (3, d_model));
+        assert_eq!(step(&walk, "concatenated").matrix.shape(), (3, d_model));
     }
 }
 
@@ -482,7 +482,7 @@ fn the_largest_numbers_stay_finite_in_every_example() {
             inputs.set_heads(heads).unwrap();
             for sign in [|_| true, |cell: usize| !cell.is_multiple_of(4)] {
                 fill(&mut inputs, false, sign);
-                for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
+                for without in cuts() {
                     assert_finite(&inputs, &Settings { without, ..Settings::default() });
                 }
             }
@@ -496,7 +496,7 @@ fn the_largest_numbers_stay_finite_at_the_largest_sizes() {
     let (d_model, d_k) = (Inputs::MOST_D_MODEL, Inputs::MOST_D_K);
     let mut inputs = Inputs::seeded(tokens, d_model, d_k, Inputs::MOST_HEADS, 0).unwrap();
     fill(&mut inputs, false, |_| true);
-    assert_finite(&inputs, &Settings { without: Some(Without::Softmax), ..Settings::default() });
+    assert_finite(&inputs, &without(Without::Softmax));
 }
 
 proptest! {

@@ -2,20 +2,12 @@
 
 mod common;
 
-use common::{is_near, named};
+use common::{is_near, named, run, step, without};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Inputs, Settings, Step, Walkthrough, Without};
 
 /// The term that layer norm adds to the variance.
 const EPSILON: f64 = 1e-5_f32 as f64;
-
-fn run(example: Example, settings: &Settings) -> Walkthrough {
-    Walkthrough::run(example, settings).expect("examples run")
-}
-
-fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
-    walk.step(named(key)).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
-}
 
 fn holds(walk: &Walkthrough, name: &str) {
     let check =
@@ -213,46 +205,8 @@ fn gradients_of_one_call_agree() {
 }
 
 #[test]
-fn a_gradient_has_the_rows_and_columns_of_its_matrix_and_the_loss_comes_first() {
-    let walk = run(Example::Gradients, &Settings::default());
-    for key in ["q", "k", "v", "w_q", "w_k", "w_v", "x"] {
-        let (of, gradient) = (step(&walk, key), step(&walk, &format!("d_{key}")));
-        assert_eq!(
-            (&of.row_labels, &of.col_labels),
-            (&gradient.row_labels, &gradient.col_labels),
-            "{key}"
-        );
-    }
-    let place = |key: &str| walk.steps.iter().position(|step| step.key == named(key));
-    assert!(place("loss") < place("d_output"));
-}
-
-#[test]
-fn gradients_say_what_makes_the_loss_larger() {
-    let walk = run(Example::Gradients, &Settings::default());
-    let (a, d_a, d_s) = (step(&walk, "weights"), step(&walk, "d_weights"), step(&walk, "d_scores"));
-    for i in 0..3 {
-        let mean: f64 = (0..3).map(|k| a.exact.get(i, k) * d_a.exact.get(i, k)).sum();
-        for j in 0..3 {
-            let expected = a.exact.get(i, j) * (d_a.exact.get(i, j) - mean);
-            // The same few operations on numbers below 1, in double precision.
-            assert!((d_s.exact.get(i, j) - expected).abs() <= 8.0 * f64::EPSILON);
-            // A weight whose gradient is above the mean increases the loss: its value is worse than the mean.
-            assert_eq!(d_s.exact.get(i, j) > 0.0, d_a.exact.get(i, j) > mean);
-        }
-    }
-    assert_eq!(d_s.formula, "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ)");
-    assert!(
-        d_s.meaning.contains("how much worse its value is than the row's mean"),
-        "{}",
-        d_s.meaning
-    );
-}
-
-#[test]
 fn the_first_tokens_weight_on_later_tokens_is_told_for_all_heads() {
-    let settings = Settings { without: Some(Without::Mask), ..Settings::default() };
-    let walk = run(Example::TwoHeads, &settings);
+    let walk = run(Example::TwoHeads, &without(Without::Mask));
     let first = |head: usize| {
         step(&walk, &format!("head_{head}.weights")).exact.row(0)[1..].iter().sum::<f64>()
     };
@@ -268,7 +222,7 @@ fn the_first_tokens_weight_on_later_tokens_is_told_for_all_heads() {
 
 #[test]
 fn without_the_mask_tokens_see_the_future() {
-    let settings = Settings { without: Some(Without::Mask), ..Settings::default() };
+    let settings = without(Without::Mask);
     for causal in [false, true] {
         let walk = run(Example::ILoveRobotics, &Settings { causal, ..settings });
         assert!(walk.step(named("masked_scores")).is_none());
@@ -292,18 +246,15 @@ fn without_the_mask_tokens_see_the_future() {
 fn what_broke_follows_what_was_typed() {
     let mut inputs = Inputs::new(Example::AttentionScores);
     inputs.set(named("q"), 0, 0, 100.0).unwrap();
-    let cut = |without| {
-        let settings = Settings { without: Some(without), ..Settings::default() };
-        Walkthrough::compute(&inputs, &settings).unwrap().broken.unwrap()
-    };
+    let cut =
+        |without| Walkthrough::compute(&inputs, &common::without(without)).unwrap().broken.unwrap();
     let scaling = cut(Without::Scaling);
     assert!(scaling.starts_with("The largest absolute score is 101 instead of 50.5."), "{scaling}");
     let softmax = cut(Without::Softmax);
     assert!(softmax.contains("from 1.5 to 75.75"), "{softmax}");
 
     let one = Inputs::seeded(vec!["a".to_owned(), "b".to_owned()], 4, 1, 2, 3).unwrap();
-    let settings = Settings { without: Some(Without::Scaling), ..Settings::default() };
-    let text = Walkthrough::compute(&one, &settings).unwrap().broken.unwrap();
+    let text = Walkthrough::compute(&one, &without(Without::Scaling)).unwrap().broken.unwrap();
     assert!(text.contains("√1 = 1"), "{text}");
 }
 
@@ -346,24 +297,6 @@ fn a_large_negative_number_hides_like_infinity_until_all_is_hidden() {
 }
 
 #[test]
-fn steps_say_what_they_are_in_a_sentence_and_a_formula() {
-    for example in Example::ALL {
-        let inputs = Inputs::new(example);
-        for step in run(example, &Settings::default()).steps {
-            let given = inputs.matrix(step.key).is_some();
-            assert_eq!(step.formula.is_empty(), given, "{} {}", example.name(), step.key);
-            assert!(
-                step.meaning.chars().count() > 20 && step.meaning.ends_with('.'),
-                "{}",
-                step.key
-            );
-            assert_eq!(step.exact.shape(), step.matrix.shape());
-            assert!(step.matrix.as_slice().len() < 2100, "{}", step.key);
-        }
-    }
-}
-
-#[test]
 fn every_gradient_has_the_rows_and_columns_of_its_matrix() {
     for without in [None, Some(Without::Scaling), Some(Without::Projections)] {
         let walk = run(Example::Gradients, &Settings { without, ..Settings::default() });
@@ -373,6 +306,8 @@ fn every_gradient_has_the_rows_and_columns_of_its_matrix() {
             assert_eq!(gradient.row_labels, of.row_labels, "{}", gradient.key);
             assert_eq!(gradient.col_labels, of.col_labels, "{}", gradient.key);
         }
+        let place = |key: &str| walk.steps.iter().position(|step| step.key == named(key));
+        assert!(place("loss") < place("d_output"), "the loss comes first");
     }
 }
 

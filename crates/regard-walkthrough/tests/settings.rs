@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cells, is_near, named, passes};
+use common::{at, cells, cuts, is_near, named, passes, run, step, without};
 use proptest::prelude::*;
 use regard_kernels::Temperature;
 use regard_walkthrough::{
@@ -12,22 +12,6 @@ use regard_walkthrough::{
 
 const COLD: Settings = Settings { temperature: Temperature::ZERO, causal: false, without: None };
 const CAUSAL: Settings = Settings { temperature: Temperature::ONE, causal: true, without: None };
-
-fn run(example: Example, settings: &Settings) -> Walkthrough {
-    Walkthrough::run(example, settings).expect("examples run")
-}
-
-fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
-    walk.step(named(key)).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
-}
-
-fn without(without: Without) -> Settings {
-    Settings { without: Some(without), ..Settings::default() }
-}
-
-fn keys(walk: &Walkthrough) -> Vec<String> {
-    walk.steps.iter().map(|s| s.key.to_string()).collect()
-}
 
 /// Checks every cell, label, text and check of a walkthrough.
 fn assert_sound(walk: &Walkthrough) {
@@ -40,6 +24,7 @@ fn assert_sound(walk: &Walkthrough) {
         );
         assert_eq!((step.row_labels.len(), step.col_labels.len()), (rows, cols), "{name} {key}");
         assert!(!step.name.is_empty() && step.meaning.ends_with('.'), "{name} {key}");
+        assert!(step.meaning.chars().count() > 20 && rows * cols < 2100, "{name} {key}");
         for (row, col) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
             assert!(!step.matrix.get(row, col).is_nan(), "{name} {key}");
             assert!(step.explain(row, col).is_some_and(|text| !text.is_empty()), "{name} {key}");
@@ -59,7 +44,7 @@ fn every_example_is_sound_with_every_setting() {
         for t in [0.0, 1e-40, 0.25, 1.0, 3.0, 1e30, f32::INFINITY] {
             let temperature = Temperature::new(t).unwrap();
             for causal in [false, true] {
-                for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
+                for without in cuts() {
                     assert_sound(&run(example, &Settings { temperature, causal, without }));
                 }
             }
@@ -99,15 +84,13 @@ fn the_steps_come_in_the_order_of_computation() {
         "output",
     ];
     let walk = run(Example::MathOfAttention, &Settings::default());
-    assert_eq!(keys(&walk), all);
+    assert_eq!(walk.steps.iter().map(|s| s.key.to_string()).collect::<Vec<_>>(), all);
     assert_eq!(run(Example::MathOfAttention, &CAUSAL).steps[9].key, named("masked_scores"));
     let json = walk.to_json();
     let json: Vec<_> = json.as_object().unwrap().keys().collect();
     assert_eq!(json[4..15], all);
     for (i, step) in walk.steps.iter().enumerate() {
         assert!(walk.to_json()["max_error"][step.key.to_string()].is_f64(), "{i}");
-        let is_within = |(i, j)| step.error(i, j) <= step.bound(i, j);
-        assert!(cells(step).all(is_within), "{}: {:e}", step.key, step.max_error);
     }
 }
 
@@ -254,7 +237,6 @@ fn scaling_keeps_softmax_the_same_for_every_dimension() {
     let table = step(&walk, "by_dimension");
     assert_eq!((table.kind, table.matrix.shape()), (Kind::Table, (5, 8)));
     assert_eq!(f64::from(table.matrix.get(3, 2)), f64::from(rows[3].largest_raw as f32));
-    assert!(cells(table).all(|(i, j)| table.error(i, j) <= table.bound(i, j)));
     let json = walk.to_json();
     assert_eq!(json["labels"]["by_dimension"]["rows"][4], "d = 1024");
 }
@@ -268,8 +250,7 @@ fn the_gradient_through_softmax_knows_the_temperature() {
         }
     }
     let t = 2.0;
-    let settings = Settings { temperature: Temperature::new(t).unwrap(), ..Settings::default() };
-    let walk = run(Example::ILoveRobotics, &settings);
+    let walk = run(Example::ILoveRobotics, &at(t));
     let weights = &step(&walk, "weights").exact;
     let nudged = |scores: &[f64]| {
         let powers: Vec<f64> = scores.iter().map(|s| (s / f64::from(t)).exp()).collect();

@@ -98,7 +98,7 @@ impl Normed {
 }
 
 /// Attention with its projections; rotary where it has a pairing.
-struct Heads {
+struct MultiHead {
     heads: usize,
     kv_heads: usize,
     head_dim: usize,
@@ -107,7 +107,7 @@ struct Heads {
     pairing: Option<Pairing>,
 }
 
-impl Heads {
+impl MultiHead {
     fn new(
         [d, memory]: [usize; 2],
         [heads, kv_heads]: [usize; 2],
@@ -287,7 +287,7 @@ proptest! {
         let memory = if cross { memory } else { d };
         // Features turn in pairs.
         let d_k = if pairing.is_some() { 2 * d_k } else { d_k };
-        let mut heads = Heads::new([d, memory], [kv_heads * group, kv_heads], [d_k, d_v], 10);
+        let mut heads = MultiHead::new([d, memory], [kv_heads * group, kv_heads], [d_k, d_v], 10);
         heads.pairing = pairing;
         let layer = heads.build();
         let (x, other) = (numbers(2 * n * d, 1), numbers(2 * n_k * memory, 2));
@@ -338,7 +338,7 @@ struct Layers {
 
 impl Layers {
     fn new(d: usize) -> Self {
-        let mut heads = Heads::new([d, d], [4, 2], [d / 4, d / 4], 100);
+        let mut heads = MultiHead::new([d, d], [4, 2], [d / 4, d / 4], 100);
         heads.pairing = Some(Pairing::HalfSplit);
         let feed = Feed::new(d, 3 * d, Activation::Silu, true, 110);
         let norm = Normed::new(d, true, 120).build();
@@ -430,7 +430,7 @@ fn parts_refuse_what_does_not_fit() {
     ));
     assert_eq!((x, x8), ([1.0; 6], [1.0; 8]), "left as they were");
     // A layer whose sequence is longer than its angles.
-    let layer = Heads::new([4, 4], [1, 1], [4, 4], 1).build().with_rotary(rotary).unwrap();
+    let layer = MultiHead::new([4, 4], [1, 1], [4, 4], 1).build().with_rotary(rotary).unwrap();
     let long = numbers(5 * 4, 1);
     let long = Sequences::new("x", &long, [1, 5, 4]).unwrap();
     assert!(matches!(

@@ -1,13 +1,11 @@
 //! `regard bench`: naive loops beside the kernels beside the multi-head layer.
 
-use anyhow::Context as _;
 use regard_benches::{HEADER, ModelArgs, Shape, measure, measure_model, ours, tiers};
-use serde_json::Value;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::open;
 use super::{Format, print, threads};
-use crate::say::{Data, Text};
+use crate::say::Text;
 
 /// Measure the kernels against naive loops, on this machine
 #[derive(Debug, clap::Args)]
@@ -47,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             print(&Text(format!("{}\n\n", tiers())))?;
         }
         let tell = |line: &regard_benches::ModelLine| {
-            show(*format, line.row(), line.json()).map_err(|failure| failure.error)
+            format.print(|| line.row(), line.json()).map_err(|failure| failure.error)
         };
         let checkpoint = || model.checkpoint().map_err(|failure| failure.error);
         let mut what = what.clone();
@@ -63,16 +61,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let mut subjects = ours::subjects(operation, shape).bad_input()?;
         subjects.keep(&args.what.implementations).bad_input()?;
         for line in measure(subjects).bad_input()? {
-            show(args.format, line.row(), &line.json())?;
+            args.format.print(|| line.row(), &line.json())?;
         }
     }
     Ok(())
-}
-
-/// Prints a line of the results.
-fn show(format: Format, row: String, json: &Value) -> Result<(), Failure> {
-    match format {
-        Format::Text => print(&Text(row)),
-        Format::Json => print(&Data::json(json).context("writing JSON")?),
-    }
 }

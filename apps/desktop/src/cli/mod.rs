@@ -33,10 +33,11 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEn
 use regard_kernels::Temperature;
 use regard_ui::{Session, Start};
 use regard_walkthrough::{Example, Settings};
+use serde::Serialize;
 
 use self::failure::BadInput as _;
 pub(crate) use self::failure::Failure;
-use crate::say::{Printed, Text, tell};
+use crate::say::{Data, Printed, Text, tell};
 
 /// The program's name.
 const NAME: &str = "regard";
@@ -86,6 +87,16 @@ enum Command {
 enum Format {
     Text,
     Json,
+}
+
+impl Format {
+    /// Prints a result: as text for people, or as JSON.
+    fn print(self, text: impl FnOnce() -> String, value: &impl Serialize) -> Result<(), Failure> {
+        match self {
+            Self::Text => print(&Text(text())),
+            Self::Json => print(&Data::json(value).context("writing JSON")?),
+        }
+    }
 }
 
 /// Runs the command line of this process. 0 for success, 2 for wrong usage or bad input, 1 for any other failure.

@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::{Reading, name, predicted};
 use super::models::{NO_LOGITS, Run, explained, open, run, shown, working};
-use super::{Format, parse_count, print};
-use crate::say::{Data, Text};
+use super::{Format, parse_count};
 
 /// Predict the next token
 ///
@@ -57,10 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let classifies = run.model.description().classifies();
     let Reading { tokens, decoder_tokens, .. } = run.reading;
     let prediction = Prediction { tokens, decoder_tokens, next };
-    match args.format {
-        Format::Text => print(&Text(text(&prediction, classifies))),
-        Format::Json => print(&Data::json(&prediction).context("writing JSON")?),
-    }
+    args.format.print(|| text(&prediction, classifies), &prediction)
 }
 
 fn next(top: usize, run: &Run) -> Result<Vec<Next>> {

@@ -2,15 +2,13 @@
 
 use core::fmt::Write as _;
 
-use anyhow::Context as _;
 use regard_figure::numbers;
 use regard_models::{HeadAddress, Hidden, Rounded, Score, Which};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::{Run, open, run, shown, working};
-use super::{Format, parse_count, print};
-use crate::say::{Data, Text};
+use super::{Format, parse_count};
 
 /// Show how a head computes the weight of one query and one key
 ///
@@ -60,10 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let score = || run.pass().score(&run.reading.input, args.head, args.query, args.key);
     let score = working("running the model", score).bad_input()?;
     let unfolded = unfolded(score, &run);
-    match args.format {
-        Format::Text => print(&Text(text(&unfolded))),
-        Format::Json => print(&Data::json(&unfolded).context("writing JSON")?),
-    }
+    args.format.print(|| text(&unfolded), &unfolded)
 }
 
 fn unfolded(score: Score, run: &Run) -> Unfolded {

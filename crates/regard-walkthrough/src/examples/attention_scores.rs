@@ -1,8 +1,8 @@
-use super::{Entry, Group, Start, matrix};
+use super::{Entry, Group, Start, give_queries_and_keys, matrix};
 use crate::attend::Head;
 use crate::input::Input;
-use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Quantity, Rows};
+use crate::trace::Trace;
+use crate::{Error, Quantity};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Attention scores",
@@ -22,26 +22,14 @@ pub(super) fn inputs() -> Vec<Input> {
 }
 
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
-    let (tokens, dims) = (trace.tokens.clone(), labels("d", 4));
-    let text = Text::given(
-        Quantity::Q,
-        "Q",
-        "Queries Q",
-        "Row i is what token i looks for. The queries are given here, not projected.",
-    );
-    let q = trace.give(&text, Axes::new(Rows::Queries, &tokens, &dims))?;
-    let text = Text::given(
-        Quantity::K,
-        "K",
-        "Keys K",
-        if trace.inputs.is_changed() {
-            "Row j is what token j offers."
-        } else {
-            "Row j is what token j offers. The last key has a little of every feature, so every query finds something in it."
-        },
-    );
-    let k = trace.give(&text, Axes::new(Rows::Keys, &tokens, &dims))?;
-
+    let queries = "Row i is what token i looks for. The queries are given here, not projected.";
+    let keys = if trace.inputs.is_changed() {
+        "Row j is what token j offers."
+    } else {
+        "Row j is what token j offers. The last key has a little of every feature, so every query finds something in it."
+    };
+    let [q, k] = give_queries_and_keys(trace, [queries, keys])?;
+    let tokens = trace.tokens.clone();
     Head::of_all(&tokens).attend(trace, &q, &k, None)?;
     trace.correct(
         Quantity::Weights,

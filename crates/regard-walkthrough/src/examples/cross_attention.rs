@@ -1,4 +1,4 @@
-use super::{Entry, Group, Start, matrix};
+use super::{Entry, Group, Start, matrix, positions};
 use crate::attend::Head;
 use crate::input::Input;
 use crate::project::{give_tokens, give_weights, project};
@@ -35,21 +35,10 @@ pub(super) fn inputs() -> Vec<Input> {
         [0.0, 0.0, 1.0, 0.0],
         [0.0, 0.0, 0.5, 1.0],
     ]);
-    let w_v = matrix(&[
-        [1.0, 0.0, 0.0, 0.5],
-        [0.0, 1.0, 0.5, 0.0],
-        [0.0, -0.5, 1.0, 0.0],
-        [0.5, 0.0, 0.0, 1.0],
-    ]);
-    [
-        (Quantity::X, x),
-        (Quantity::Memory, memory),
-        (Quantity::WQ, w_q),
-        (Quantity::WK, w_k),
-        (Quantity::WV, w_v),
-    ]
-    .map(|(key, m)| Input::given(key, m))
-    .into()
+    let [_, _, w_v] = positions::weights();
+    let given =
+        [(Quantity::X, x), (Quantity::Memory, memory), (Quantity::WQ, w_q), (Quantity::WK, w_k)];
+    given.map(|(key, m)| Input::given(key, m)).into_iter().chain([w_v]).collect()
 }
 
 /// Computes attention as in the decoder of an encoder–decoder model.

@@ -1,4 +1,4 @@
-use super::{Entry, Group, HeadCounts, Start, matrix, self_attention};
+use super::{Entry, Group, HeadCounts, Start, matrix, self_attention, two_heads};
 use crate::input::Input;
 use crate::origin::Origin;
 use crate::pair::Pair;
@@ -20,29 +20,17 @@ pub(super) const ENTRY: Entry = Entry {
 
 const HEADS: usize = 4;
 
-/// An article, a noun and a verb; eight columns of queries, and four of keys and of values.
+/// The tokens, keys and values of [`two_heads`]: an article, a noun and a verb, and four columns of keys and of values. There
+/// are eight columns of queries.
 ///
 /// Head 1 looks for the preceding word and head 2 for the word itself, in the same keys. Head 3 looks for the noun, head 4 for
 /// the verb.
 fn inputs() -> Vec<Input> {
-    let x = matrix(&[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.5], [0.0, 0.0, 1.0, 1.0]]);
     let w_q = matrix(&[
         [1.5, 0.0, 1.5, 0.0, 1.5, 0.0, 0.0, 1.5],
         [1.5, 0.0, 0.0, 1.5, 1.5, 0.0, 0.0, 1.5],
         [0.0, 1.5, -1.5, -1.5, 1.5, 0.0, 0.0, 1.5],
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
-    ]);
-    let w_k = matrix(&[
-        [2.0, 0.0, -1.0, -1.0],
-        [0.0, 2.0, 2.0, 0.0],
-        [-1.0, -1.0, 0.0, 2.0],
-        [0.0, 0.0, 0.0, 0.0],
-    ]);
-    let w_v = matrix(&[
-        [1.0, 0.0, -0.5, 0.0],
-        [0.0, 1.0, 0.5, 0.0],
-        [-0.5, 0.5, 1.0, 0.0],
-        [0.0, 0.0, 0.0, 1.0],
     ]);
     let w_o = matrix(&[
         [0.5, 0.0, 0.5, 0.0],
@@ -54,14 +42,14 @@ fn inputs() -> Vec<Input> {
         [0.0, 0.0, 0.5, 0.0],
         [0.0, -0.5, 0.0, 0.5],
     ]);
-    let all = [
-        (Quantity::X, x),
-        (Quantity::WQ, w_q),
-        (Quantity::WK, w_k),
-        (Quantity::WV, w_v),
-        (Quantity::WO, w_o),
-    ];
-    all.map(|(key, m)| Input::given(key, m)).into()
+    let mut inputs = two_heads::projected();
+    for input in &mut inputs {
+        if input.key == Quantity::WQ.into() {
+            *input = Input::given(Quantity::WQ, w_q.clone());
+        }
+    }
+    inputs.push(Input::given(Quantity::WO, w_o));
+    inputs
 }
 
 fn run(trace: &mut Trace<'_>) -> Result<(), Error> {

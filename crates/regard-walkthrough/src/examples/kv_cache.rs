@@ -119,17 +119,8 @@ fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> 
         meaning: "The last output row of all tokens at once is compared with the output that uses the cache. The number counts the elements whose bits differ.",
     });
     let tokens = trace.tokens.clone();
-    let named = |pair: Pair, symbol: &str, cols: Vec<String>| Pair {
-        name: crate::pair::Name {
-            symbol: symbol.to_owned(),
-            rows: tokens.as_slice().into(),
-            cols: cols.into(),
-            ..Default::default()
-        },
-        ..pair
-    };
     let cols = labels("v", v.ours.cols());
-    let (weights, v) = (named(weights, "A", tokens.clone()), named(v, "V", cols.clone()));
+    let (weights, v) = (weights.named("A", &tokens, &tokens), v.named("V", &tokens, &cols));
     let text = Text {
         key: StepKey::new(Section::Whole, Quantity::Output),
         symbol: "O",

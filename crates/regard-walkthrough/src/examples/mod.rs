@@ -30,8 +30,8 @@ use crate::input::{Input, Sizes};
 use crate::pair::Pair;
 use crate::project::{give_tokens_and_weights, project_all};
 use crate::random::TorchRng;
-use crate::trace::Trace;
-use crate::{Error, Matrix, Quantity};
+use crate::trace::{Axes, Text, Trace, labels};
+use crate::{Error, Matrix, Quantity, Rows};
 
 /// The worked examples. Where a notebook seeds a generator, the numbers are drawn by the same generator, not pasted.
 ///
@@ -260,6 +260,20 @@ fn attend_to_itself(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3]) -> Result<[P
     let tokens = trace.tokens.clone();
     heads::attend(trace, &Head::of_all(&tokens), [x, x], w, &qkv)?;
     Ok(qkv)
+}
+
+/// Adds Q and K, which are given and not projected, with what their rows mean.
+fn give_queries_and_keys(
+    trace: &mut Trace<'_>,
+    [queries, keys]: [&str; 2],
+) -> Result<[Pair; 2], Error> {
+    let tokens = trace.tokens.clone();
+    let dims = labels("d", trace.inputs.matrix(Quantity::Q).map_or(0, Matrix::cols));
+    let text = Text::given(Quantity::Q, "Q", "Queries Q", queries);
+    let q = trace.give(&text, Axes::new(Rows::Queries, &tokens, &dims))?;
+    let text = Text::given(Quantity::K, "K", "Keys K", keys);
+    let k = trace.give(&text, Axes::new(Rows::Keys, &tokens, &dims))?;
+    Ok([q, k])
 }
 
 /// `torch.randn(rows, cols)`.

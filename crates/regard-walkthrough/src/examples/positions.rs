@@ -80,7 +80,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         "The same word gets the same output, wherever it stands: without positions and without a mask, attention does not know the order of the tokens.",
         None,
     );
-    let reversed = output_of(trace, &named(x.reordered(&order), &x), &w)?;
+    let reversed = output_of(trace, &x.reordered(&order), &w)?;
     let reversed = push_plain(
         trace,
         reversed,
@@ -133,10 +133,6 @@ fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result
     Ok(Unmasked { output, weights, v })
 }
 
-fn named(x: Pair, like: &Pair) -> Pair {
-    Pair { name: crate::pair::Name { key: None, ..like.name.clone() }, ..x }
-}
-
 /// Adds the output without its intermediate steps, which are those of every attention.
 fn push_plain(
     trace: &mut Trace<'_>,
@@ -150,21 +146,8 @@ fn push_plain(
     let tokens: Vec<String> = order
         .map_or_else(|| tokens.clone(), |order| order.iter().map(|i| tokens[*i].clone()).collect());
     let Unmasked { output, weights, v } = unmasked;
-    let name_as = |pair: Pair, symbol: &str| {
-        let rows: std::sync::Arc<[String]> = tokens.as_slice().into();
-        let cols = if symbol == "A" { tokens.clone() } else { labels("v", pair.ours.cols()) };
-        Pair {
-            name: crate::pair::Name {
-                symbol: symbol.to_owned(),
-                rows,
-                cols: cols.into(),
-                ..Default::default()
-            },
-            ..pair
-        }
-    };
-    let (weights, v) = (name_as(weights, "A"), name_as(v, "V"));
     let cols = labels("v", v.ours.cols());
+    let (weights, v) = (weights.named("A", &tokens, &tokens), v.named("V", &tokens, &cols));
     let text = Text {
         key: StepKey::new(section, Quantity::Output),
         symbol: "O",

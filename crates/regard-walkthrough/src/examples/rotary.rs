@@ -1,8 +1,6 @@
-use std::sync::Arc;
-
 use regard::{Pairing, Rotary};
 
-use super::{Entry, Group, HeadCounts, Start, matrix};
+use super::{Entry, Group, HeadCounts, Start, give_queries_and_keys, matrix};
 use crate::attend::Head;
 use crate::bound::gamma;
 use crate::check::Gap;
@@ -43,21 +41,10 @@ fn inputs() -> Vec<Input> {
 
 /// Rotates queries and keys, and computes attention; then repeats this at later positions.
 fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
-    let (tokens, dims) = (trace.tokens.clone(), labels("d", FEATURES));
-    let text = Text::given(
-        Quantity::Q,
-        "Q",
-        "Queries Q",
-        "Row i is what token i looks for. The same word has the same query: it does not know where it stands.",
-    );
-    let q = trace.give(&text, Axes::new(Rows::Queries, &tokens, &dims))?;
-    let text = Text::given(
-        Quantity::K,
-        "K",
-        "Keys K",
-        "Row j is what token j offers. The same word has the same key.",
-    );
-    let k = trace.give(&text, Axes::new(Rows::Keys, &tokens, &dims))?;
+    let queries = "Row i is what token i looks for. The same word has the same query: it does not know where it stands.";
+    let keys = "Row j is what token j offers. The same word has the same key.";
+    let [q, k] = give_queries_and_keys(trace, [queries, keys])?;
+    let tokens = trace.tokens.clone();
     let angles = push_angles(trace);
     let turned = [(&q, Quantity::RotatedQ), (&k, Quantity::RotatedK)]
         .map(|(x, quantity)| push_rotated(trace, x, &angles, quantity));
@@ -184,16 +171,10 @@ fn push_shifted(
     [q, k]: [&Pair; 2],
     [q_turned, k_turned]: [&Pair; 2],
 ) -> Result<(), Error> {
-    let named = |pair: Pair, symbol: &str, from: &Pair| Pair {
-        name: crate::pair::Name {
-            symbol: symbol.to_owned(),
-            rows: Arc::clone(&from.name.rows),
-            cols: Arc::clone(&from.name.cols),
-            ..Default::default()
-        },
-        ..pair
+    let far = |x: &Pair, symbol| {
+        Ok::<_, Error>(rotated(x, SHIFT)?.named(symbol, &x.name.rows, &x.name.cols))
     };
-    let (q_far, k_far) = (named(rotated(q, SHIFT)?, "Q₇", q), named(rotated(k, SHIFT)?, "K₇", k));
+    let (q_far, k_far) = (far(q, "Q₇")?, far(k, "K₇")?);
     let shifted = q_far.times_transposed(&k_far)?;
     let scores = q_turned.times_transposed(k_turned)?;
     trace.measured.others.push(Other {

@@ -6,7 +6,7 @@ use super::{Entry, Group, Start, torch_randn};
 use crate::attend::Head;
 use crate::bound;
 use crate::origin::Origin;
-use crate::pair::{Name, Pair, effective};
+use crate::pair::{Pair, effective};
 use crate::random::TorchRng;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
@@ -93,14 +93,9 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     if let Some(sample) = samples.iter().find(|s| s.d == SHOWN.0) {
         let (queries, keys) = (labels("q", SHOWN.1), labels("k", KEYS));
         // They are too wide to show. Their operands still have names.
-        let named = |pair: &Pair, symbol: &str, rows: &[String]| {
-            let (symbol, cols) = (symbol.to_owned(), labels("d", pair.ours.cols()).into());
-            Pair {
-                name: Name { symbol, rows: rows.into(), cols, ..Name::default() },
-                ..pair.clone()
-            }
-        };
-        let (q, k) = (named(&sample.q, "Q", &queries), named(&sample.k, "K", &keys));
+        let dims = labels("d", sample.q.ours.cols());
+        let q = sample.q.clone().named("Q", &queries, &dims);
+        let k = sample.k.clone().named("K", &keys, &dims);
         Head { queries: &queries, ..Head::of_all(&keys) }.attend(trace, &q, &k, None)?;
     }
     Ok(())

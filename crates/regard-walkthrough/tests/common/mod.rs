@@ -1,7 +1,8 @@
 //! Code that the tests share. Not every test needs all of it.
 #![allow(dead_code, clippy::allow_attributes, reason = "each test file is a crate of its own")]
 
-use regard_walkthrough::{Check, Step, StepKey};
+use regard_kernels::Temperature;
+use regard_walkthrough::{Check, Example, Settings, Step, StepKey, Walkthrough, Without};
 
 /// The unit roundoff of single precision.
 pub const U: f64 = 1.0 / 16_777_216.0;
@@ -9,6 +10,31 @@ pub const U: f64 = 1.0 / 16_777_216.0;
 /// The key of that text.
 pub fn named(text: &str) -> StepKey {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The walkthrough of an example.
+pub fn run(example: Example, settings: &Settings) -> Walkthrough {
+    Walkthrough::run(example, settings).expect("examples run")
+}
+
+/// The step of that key.
+pub fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
+    walk.step(named(key)).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
+}
+
+/// The settings at a temperature.
+pub fn at(t: f32) -> Settings {
+    Settings { temperature: Temperature::new(t).expect("a temperature"), ..Settings::default() }
+}
+
+/// The settings without a step.
+pub fn without(without: Without) -> Settings {
+    Settings { without: Some(without), ..Settings::default() }
+}
+
+/// No step that is left out, and each of them.
+pub fn cuts() -> impl Iterator<Item = Option<Without>> {
+    core::iter::once(None).chain(Without::ALL.map(Some))
 }
 
 /// Whether a check is within its limit, or has none.

@@ -22,8 +22,7 @@ use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
 use super::models::{NO_LOGITS, changes, explained, input, open, working, working_on};
-use super::{Format, print, terminal};
-use crate::say::{Data, Text};
+use super::{Format, terminal};
 
 /// Ablate each head, or patch each place, one at a time, and tell what that does to a logit; or tell what each part adds to it
 ///
@@ -113,13 +112,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let title = format!("{}: what changes when {what}", args.logit);
         return table.write(&to, format, title, sweep.axes());
     }
-    match args.format {
-        Format::Text => print(&Text(sweep.text(&args.logit, whole, &numbers, &reading))),
-        Format::Json => {
-            let json = sweep.json(&measure, whole, &numbers, &reading, &model);
-            print(&Data::json(&json).context("writing JSON")?)
-        }
-    }
+    let json = sweep.json(&measure, whole, &numbers, &reading, &model);
+    args.format.print(|| sweep.text(&args.logit, whole, &numbers, &reading), &json)
 }
 
 /// Changes that are made one at a time.
@@ -368,17 +362,12 @@ fn attribute(
         let title = format!("{}: what each part adds to it", args.logit);
         return attributed(&parts).write(&to, format, title, ["layer", "part"]);
     }
-    match args.format {
-        Format::Text => print(&Text(attribution(&args.logit, &parts))),
-        Format::Json => {
-            let mut all = json!(parts);
-            all["tokens"] = json!(reading.tokens);
-            all["logit"] = json!(measure.tokens(model));
-            all["unchanged"] = json!(parts.logit);
-            all["sum"] = json!(parts.sum());
-            print(&Data::json(&all).context("writing JSON")?)
-        }
-    }
+    let mut all = json!(parts);
+    all["tokens"] = json!(reading.tokens);
+    all["logit"] = json!(measure.tokens(model));
+    all["unchanged"] = json!(parts.logit);
+    all["sum"] = json!(parts.sum());
+    args.format.print(|| attribution(&args.logit, &parts), &all)
 }
 
 /// What each part adds, as a table: a row for each layer.
