@@ -73,6 +73,9 @@ impl<T: Element> KvCache<T> {
         check_shape("key", &keys.shape(), &[batch, kv_heads, n, key_dim], "as the cache")?;
         let expected = [batch, kv_heads, n, value_dim];
         check_shape("value", &values.shape(), &expected, "as the cache and key")?;
+        if batch == 0 {
+            return Ok(()); // however many tokens no sequence has
+        }
         if n > capacity - len {
             let tensor = "the cache of keys and values";
             return Err(Error::CacheFull { tensor, tokens: n, len, capacity });
