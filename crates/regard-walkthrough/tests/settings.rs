@@ -2,12 +2,11 @@
 
 mod common;
 
-use common::{at, cells, cuts, is_near, named, passes, run, step, without};
+use common::{at, cuts, is_near, named, passes, run, step, without};
 use proptest::prelude::*;
 use regard_kernels::Temperature;
 use regard_walkthrough::{
-    Example, Kind, Settings, Step, Walkthrough, Without, softmax_curve, softmax_gradient_norm,
-    why_scale,
+    Example, Kind, Settings, Walkthrough, Without, softmax_curve, softmax_gradient_norm, why_scale,
 };
 
 const COLD: Settings = Settings { temperature: Temperature::ZERO, causal: false, without: None };
