@@ -8,21 +8,12 @@
 
 mod common;
 
-use common::{Random, bits};
-use regard_kernels::{Tier, gelu, gelu_tanh, matmul, relu, silu, tanh};
+use common::{Random, bits, is_fused};
+use regard_kernels::{Tier, gelu, gelu_tanh, relu, silu, tanh};
 
 const INF: f32 = f32::INFINITY;
 /// One ULP, relative, at its largest.
 const ULP: f64 = 1.192_092_895_507_812_5e-7;
-
-/// Whether this tier rounds a multiply-add once.
-fn is_fused() -> bool {
-    let x = 1.0 + 2_f32.powi(-13);
-    let mut out = [[0.0]];
-    matmul((&[[1.0, x]]).into(), (&[[-(1.0 + 2_f32.powi(-12))], [x]]).into(), (&mut out).into())
-        .unwrap();
-    out[0][0] != 0.0
-}
 
 /// The distance in ULP of the exact value. What is below the normal numbers, or was multiplied by a share below them, may be 0.
 fn error(found: f32, exact: f64, share: f64) -> f64 {

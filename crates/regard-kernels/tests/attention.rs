@@ -5,7 +5,7 @@ mod common;
 use common::{Attended, Case, Matrix, Random, assert_close, bits, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
-    Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Window,
+    Attention, Error, Mask, MatMut, Position, Stage, Temperature, Window,
     attention_scratch_len, fixed, naive,
 };
 
@@ -437,41 +437,14 @@ fn an_output_is_never_minus_zero() {
 }
 
 #[test]
-fn temperature_one_and_no_softcap_are_the_defaults() {
-    let case = Case::random(3, 20, 16, 4, &mut Random(9));
-    let explicit = Case { scale: Some(0.25), ..case.clone() };
-    assert!(same_bits(&case.run(), &explicit.run()), "1/√16");
-}
-
-#[test]
-fn forward_with_and_without_log_sum_exp_are_one() {
-    let case = Case::random(9, 100, 20, 20, &mut Random(10));
-    let mut out = Matrix::filled(9, 20, f32::NAN);
-    case.attention()
-        .forward(case.q.view(), case.k.view(), case.v.view(), out.view_mut(), &mut case.scratch())
-        .unwrap();
-    assert_eq!(out.bits(), case.run().out.bits());
-}
-
-#[test]
-fn heads_side_by_side_in_one_activation() {
-    // [n, heads · d], as a projection leaves it: each head is a strided view.
-    let (n, heads, d) = (21, 3, 10);
-    let random = &mut Random(11);
-    let [q, k, v] = core::array::from_fn(|_| Matrix::random(n, heads * d, 1.0, random));
-    let mut out = Matrix::filled(n, heads * d, f32::NAN);
-    let mut scratch = vec![f32::NAN; attention_scratch_len(n, n, d, d)];
-    let causal = Attention::new().mask(Mask::NONE.causal(Position::TopLeft));
-    for head in 0..heads {
-        let view = |m: &'_ Matrix| Matrix::from_fn(n, d, |i, j| m.at(i, head * d + j));
-        let [qh, kh, vh] =
-            [&q, &k, &v].map(|m| Mat::strided(&m.data[head * d..], n, d, heads * d).unwrap());
-        let oh = MatMut::strided(&mut out.data[head * d..], n, d, heads * d).unwrap();
-        causal.forward(qh, kh, vh, oh, &mut scratch).unwrap();
-        let dense =
-            Case { causal: Some(Position::TopLeft), ..Case::new(view(&q), view(&k), view(&v)) };
-        assert_eq!(view(&out).bits(), dense.run().out.bits(), "head {head}");
+fn the_default_scale_is_that_of_the_paper_and_temperature_scales_like_it() {
+    let case = Case::random(6, 90, 16, 8, &mut Random(9));
+    // A power of two changes no mantissa, so halving the scale and the temperature is the same to the last bit.
+    for (scale, temperature) in [(0.25, 1.0), (0.125, 0.5)] {
+        let explicit = Case { scale: Some(scale), temperature, ..case.clone() };
+        assert!(same_bits(&case.run(), &explicit.run()), "{scale}, {temperature}; 1/√16");
     }
+    assert_eq!(Temperature::default().get(), 1.0);
 }
 
 #[test]
@@ -496,37 +469,6 @@ fn what_is_in_the_scratch_memory_does_not_matter() {
             );
         }
     }
-}
-
-#[test]
-fn the_fixed_door_gives_the_same_bits() {
-    fn check<
-        const N_Q: usize,
-        const N_K: usize,
-        const D_K: usize,
-        const D_V: usize,
-        const SCRATCH: usize,
-    >() {
-        let mut case = Case::random(N_Q, N_K, D_K, D_V, &mut Random(12));
-        case.causal = Some(Position::BottomRight);
-        case.softcap = Some(5.0);
-        fn array<const R: usize, const C: usize>(m: &Matrix) -> [[f32; C]; R] {
-            core::array::from_fn(|i| m.row(i).try_into().unwrap())
-        }
-        let (q, k, v) =
-            (array::<N_Q, D_K>(&case.q), array::<N_K, D_K>(&case.k), array::<N_K, D_V>(&case.v));
-        let (mut out, mut weights) = ([[f32::NAN; D_V]; N_Q], [[f32::NAN; N_K]; N_Q]);
-        let mut scratch = [f32::NAN; SCRATCH];
-        fixed::attention(&case.attention(), &q, &k, &v, &mut out, &mut scratch).unwrap();
-        fixed::attention_weights(&case.attention(), &q, &k, &mut weights, &mut scratch).unwrap();
-        assert_eq!(bits(out.as_flattened()), case.run().out.bits());
-        assert_eq!(bits(weights.as_flattened()), case.scores(Stage::Weights).bits());
-    }
-    check::<1, 1, 1, 1, { attention_scratch_len(1, 1, 1, 1) }>();
-    check::<3, 3, 4, 3, { attention_scratch_len(3, 3, 4, 3) }>();
-    check::<7, 70, 12, 20, { attention_scratch_len(7, 70, 12, 20) }>();
-    check::<0, 5, 2, 2, { attention_scratch_len(0, 5, 2, 2) }>();
-    check::<5, 0, 2, 2, { attention_scratch_len(5, 0, 2, 2) }>();
 }
 
 #[test]
@@ -567,121 +509,72 @@ fn the_scratch_length_is_what_its_formula_says() {
     );
 }
 
+/// Asserts that a call with an output of such a shape, and with such lengths of the log-sum-exp and of the scratch memory, gives
+/// this error and writes nothing.
+#[track_caller]
+fn check(
+    attention: Attention<'_>,
+    [q, k, v]: [&Matrix; 3],
+    (rows, cols): (usize, usize),
+    [sums, scratch]: [usize; 2],
+    expected: &Error,
+) {
+    let mut out = Matrix::filled(rows, cols, 9.0);
+    let (mut sums, mut scratch) = (vec![9.0; sums], vec![0.0; scratch]);
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    let result =
+        attention.forward_with_log_sum_exp(q, k, v, out.view_mut(), &mut sums, &mut scratch);
+    // Compared in words, because a range error may hold NaN.
+    assert_eq!(result.unwrap_err().to_string(), expected.to_string());
+    assert!(out.data.iter().chain(&sums).all(|x| *x == 9.0), "{expected}: something was written");
+}
+
 #[test]
 fn every_wrong_input_is_an_error_that_names_it_and_writes_nothing() {
     let m = |rows, cols| Matrix::filled(rows, cols, 1.0);
     let (q, k, v) = (m(2, 3), m(4, 3), m(4, 5));
     let shape = |tensor, found, expected, why| Error::Shape { tensor, found, expected, why };
+    let length = |tensor, found, expected| Error::Length { tensor, found, expected };
+    let range = |name, value, range| Error::Range { name, value, range };
     let needed = attention_scratch_len(2, 4, 3, 5);
-
-    let check = |attention: Attention<'_>,
-                 [q, k, v]: [&Matrix; 3],
-                 out_shape,
-                 lse: usize,
-                 scratch: usize,
-                 expected: Error| {
-        let (rows, cols) = out_shape;
-        let mut out = Matrix::filled(rows, cols, 9.0);
-        let mut log_sum_exp = vec![9.0; lse];
-        let error = attention
-            .forward_with_log_sum_exp(
-                q.view(),
-                k.view(),
-                v.view(),
-                out.view_mut(),
-                &mut log_sum_exp,
-                &mut vec![0.0; scratch],
-            )
-            .unwrap_err();
-        // Compared in words, because a range error may hold NaN.
-        assert_eq!(error.to_string(), expected.to_string());
-        assert!(
-            out.data.iter().chain(&log_sum_exp).all(|x| *x == 9.0),
-            "{error}: something was written"
-        );
-    };
     let good = Attention::new();
-    let qkv = [&q, &k, &v];
-    check(
-        good,
-        [&q, &m(4, 2), &v],
-        (2, 5),
-        2,
-        needed,
-        shape("key", (4, 2), (4, 3), "as many columns as query"),
-    );
-    check(
-        good,
-        [&q, &k, &m(3, 5)],
-        (2, 5),
-        2,
-        needed,
-        shape("value", (3, 5), (4, 5), "a row for each key"),
-    );
+
+    // Key, value, the shape of the output, the lengths of the log-sum-exp and of the scratch memory.
+    let tensors =
+        |k: &Matrix, v: &Matrix, out: (usize, usize), lengths: [usize; 2], error: Error| {
+            check(good, [&q, k, v], out, lengths, &error);
+        };
+    let (whole, fits) = ((2, 5), [2, needed]);
+    let columns = "as many columns as query";
+    tensors(&m(4, 2), &v, whole, fits, shape("key", (4, 2), (4, 3), columns));
+    tensors(&k, &m(3, 5), whole, fits, shape("value", (3, 5), (4, 5), "a row for each key"));
     for out in [(2, 4), (3, 5), (0, 0)] {
-        check(
-            good,
-            qkv,
-            out,
-            2,
-            needed,
-            shape("the output", out, (2, 5), "queries × columns of value"),
-        );
+        let error = shape("the output", out, whole, "queries × columns of value");
+        tensors(&k, &v, out, fits, error);
     }
-    check(
-        good,
-        qkv,
-        (2, 5),
-        3,
-        needed,
-        Error::Length { tensor: "the log-sum-exp", found: 3, expected: 2 },
-    );
+    tensors(&k, &v, whole, [3, needed], length("the log-sum-exp", 3, 2));
     for found in [0, needed - 1] {
-        check(good, qkv, (2, 5), 2, found, Error::Scratch { found, needed });
+        tensors(&k, &v, whole, [2, found], Error::Scratch { found, needed });
     }
 
+    let described = |attention, error: Error| check(attention, [&q, &k, &v], whole, fits, &error);
     let allowed = Matrix::from_fn(2, 3, |_, _| true);
-    let wrong = good.mask(Mask::NONE.allowed(allowed.view()));
-    check(
-        wrong,
-        qkv,
-        (2, 5),
-        2,
-        needed,
-        shape("the boolean mask", (2, 3), (2, 4), "queries × keys"),
+    let why = "queries × keys";
+    described(
+        good.mask(Mask::NONE.allowed(allowed.view())),
+        shape("the boolean mask", (2, 3), (2, 4), why),
     );
     let bias = m(1, 4);
-    let wrong = good.mask(Mask::NONE.bias(bias.view()));
-    check(
-        wrong,
-        qkv,
-        (2, 5),
-        2,
-        needed,
-        shape("the additive mask", (1, 4), (2, 4), "queries × keys"),
+    described(
+        good.mask(Mask::NONE.bias(bias.view())),
+        shape("the additive mask", (1, 4), (2, 4), why),
     );
-    let wrong = good.mask(Mask::NONE.key_len(5));
-    check(wrong, qkv, (2, 5), 2, needed, Error::Length { tensor: "key", found: 4, expected: 5 });
+    described(good.mask(Mask::NONE.key_len(5)), length("key", 4, 5));
     for value in [f32::NAN, INF, -INF] {
-        check(
-            good.scale(value),
-            qkv,
-            (2, 5),
-            2,
-            needed,
-            Error::Range { name: "scale", value, range: "finite" },
-        );
+        described(good.scale(value), range("scale", value, "finite"));
     }
     for value in [f32::NAN, INF, 0.0, -0.0, -1.0, 1.4e-45, 1.1e-38] {
-        let range = "finite and at least 2⁻¹²⁶";
-        check(
-            good.softcap(value),
-            qkv,
-            (2, 5),
-            2,
-            needed,
-            Error::Range { name: "soft cap", value, range },
-        );
+        described(good.softcap(value), range("soft cap", value, "finite and at least 2⁻¹²⁶"));
     }
 
     let mut scores = Matrix::filled(2, 5, 9.0);
@@ -738,29 +631,6 @@ fn the_limits_of_temperature() {
             }
         }
     }
-}
-
-/// What the merge of partial results is: by each part's share of the whole sum.
-fn merged(parts: &[Attended]) -> (Matrix<f64>, Vec<f64>) {
-    let Attended { out, log_sum_exp } = &parts[0];
-    let lse: Vec<f64> = (0..log_sum_exp.len())
-        .map(|i| {
-            let of_parts = || parts.iter().map(|p| f64::from(p.log_sum_exp[i]));
-            let max = of_parts().fold(f64::NEG_INFINITY, f64::max);
-            if max == f64::NEG_INFINITY {
-                max
-            } else {
-                max + of_parts().map(|l| (l - max).exp()).sum::<f64>().ln()
-            }
-        })
-        .collect();
-    let share = |l: f32, whole: f64| {
-        if whole == f64::NEG_INFINITY { 0.0 } else { (f64::from(l) - whole).exp() }
-    };
-    let out = Matrix::from_fn(out.rows, out.cols, |i, c| {
-        parts.iter().map(|p| share(p.log_sum_exp[i], lse[i]) * f64::from(p.out.at(i, c))).sum()
-    });
-    (out, lse)
 }
 
 proptest! {
@@ -827,21 +697,13 @@ proptest! {
     #[test]
     fn a_row_has_the_same_bits_alone_as_among_others(seed: u64) {
         let case = any_case(seed);
-        let (n_q, n_k) = (case.q.rows, case.k.rows);
+        let n_q = case.q.rows;
         if n_q > 0 {
             let whole = case.run();
             let random = &mut Random(seed);
             let first = random.below(n_q);
             for rows in [1, 1 + random.below(n_q - first)] {
-                let numbers: Vec<usize> = (first..first + rows).collect();
-                let q = case.q.pick(&numbers);
-                let mut out = Matrix::filled(rows, case.v.cols, f32::NAN);
-                let mut log_sum_exp = vec![f32::NAN; rows];
-                let part = case.attention().mask(case.mask().rows(first, rows, n_q, n_k));
-                let scratch = &mut case.scratch();
-                part.forward_with_log_sum_exp(q.view(), case.k.view(), case.v.view(), out.view_mut(), &mut log_sum_exp, scratch)
-                    .unwrap();
-                let part = Attended { out, log_sum_exp };
+                let part = case.run_rows(first, rows);
                 for i in 0..rows {
                     prop_assert_eq!(row_bits(&part, i), row_bits(&whole, first + i));
                 }
@@ -864,13 +726,7 @@ proptest! {
         }
         let (whole, masked) = (case.run(), case.scores(Stage::Masked));
         for i in 0..case.q.rows {
-            let mut out = Matrix::filled(1, case.v.cols, 7.0);
-            let mut log_sum_exp = [7.0];
-            let part = case.attention().mask(case.mask().rows(i, 1, case.q.rows, case.k.rows));
-            let q = case.q.pick(&[i]);
-            part.forward_with_log_sum_exp(q.view(), case.k.view(), case.v.view(), out.view_mut(), &mut log_sum_exp, &mut case.scratch())
-                .unwrap();
-            prop_assert_eq!(row_bits(&Attended { out, log_sum_exp: log_sum_exp.to_vec() }, 0), row_bits(&whole, i));
+            prop_assert_eq!(row_bits(&case.run_rows(i, 1), 0), row_bits(&whole, i));
             for c in 0..case.v.cols {
                 let visible = |j: &usize| case.sees(i, *j);
                 let bad_key = (0..case.k.rows).filter(visible).any(|j| case.k.row(j).iter().any(|x| !x.is_finite()));
@@ -910,47 +766,4 @@ proptest! {
             assert_close(a.log_sum_exp[i], f64::from(b.log_sum_exp[i]), tolerance, "log-sum-exp");
         }
     }
-
-    #[test]
-    fn partial_results_over_disjoint_keys_merge_to_the_whole(seed: u64, parts in 2_usize..5) {
-        let mut case = any_case(seed);
-        case.allowed = Some(Matrix::from_fn(case.q.rows, case.k.rows, |i, j| case.sees(i, j)));
-        (case.causal, case.window, case.key_len, case.alibi) = (None, None, None, None);
-        let random = &mut Random(!seed);
-        let part_of: Vec<usize> = (0..case.k.rows).map(|_| random.below(parts)).collect();
-        let results: Vec<Attended> = (0..parts)
-            .map(|part| {
-                let keys: Vec<usize> = (0..case.k.rows).filter(|j| part_of[*j] == part).collect();
-                let case = Case {
-                    k: case.k.pick(&keys),
-                    v: case.v.pick(&keys),
-                    allowed: case.allowed.as_ref().map(|m| m.pick_cols(&keys)),
-                    bias: case.bias.as_ref().map(|m| m.pick_cols(&keys)),
-                    sink: case.sink.filter(|_| part == 0), // it is there but once
-                    ..case.clone()
-                };
-                case.run()
-            })
-            .collect();
-        let (out, log_sum_exp) = merged(&results);
-        let (whole, reference) = (case.run(), case.reference());
-        for (i, log_sum_exp) in log_sum_exp.into_iter().enumerate() {
-            // A part's log-sum-exp, as an f32, is half a step off: relative to its size, and that times e.
-            let largest = results.iter().map(|r| f64::from(r.log_sum_exp[i].abs())).filter(|l| l.is_finite()).fold(0.0, f64::max);
-            let error = 2.0 * case.weight_error(&reference, i) + 8.0 * common::U * (1.0 + largest);
-            for c in 0..case.v.cols {
-                assert_close(whole.out.at(i, c), out.at(i, c), 5.0 * error * case.largest_value(i) + 1e-44, "output");
-            }
-            assert_close(whole.log_sum_exp[i], log_sum_exp, 3.0 * error, "log-sum-exp");
-        }
-    }
-}
-
-#[test]
-fn temperature_scales_like_the_scale_itself() {
-    // A power of two changes no mantissa, so halving the scale and the temperature is the same to the last bit.
-    let case = Case::random(6, 90, 16, 8, &mut Random(14));
-    let halved = Case { scale: Some(0.125), temperature: 0.5, ..case.clone() };
-    assert!(same_bits(&case.run(), &halved.run()));
-    assert_eq!(Temperature::default().get(), 1.0);
 }

@@ -6,30 +6,15 @@
 
 mod common;
 
-use common::{Case, Matrix, Random};
+use common::{Case, Matrix, Random, array, is_fused};
 use regard_kernels::{
     Pairing, Position, Stage, Temperature, Tier, attention_scratch_len, cosine_similarity, dot,
     fixed, gelu, gelu_tanh, layer_norm, matmul, matmul_transposed, norm, rms_norm, rotate, silu,
     softmax,
 };
 
-/// Fowler, Noll and Vo's hash (1a, 64 bits) of the numbers' bits.
 fn hash(numbers: &[f32]) -> u64 {
-    numbers
-        .iter()
-        .flat_map(|x| x.to_bits().to_le_bytes())
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        })
-}
-
-/// Whether this tier rounds a multiply-add once: then (1 + ε)² − (1 + 2ε) keeps its ε².
-fn is_fused() -> bool {
-    let x = 1.0 + 2_f32.powi(-13);
-    let mut out = [[0.0]];
-    matmul((&[[1.0, x]]).into(), (&[[-(1.0 + 2_f32.powi(-12))], [x]]).into(), (&mut out).into())
-        .unwrap();
-    out[0][0] != 0.0
+    common::hash(numbers.iter().flat_map(|x| x.to_bits().to_le_bytes()))
 }
 
 #[test]
@@ -218,10 +203,6 @@ fn an_element_of_a_large_product_is_that_of_its_row_and_column() {
     }
 }
 
-fn array<const R: usize, const C: usize>(m: &Matrix) -> [[f32; C]; R] {
-    core::array::from_fn(|i| m.row(i).try_into().unwrap())
-}
-
 /// The door for shapes known at compile time against the one for all.
 fn check_fixed_attention<
     const N_Q: usize,
@@ -230,46 +211,24 @@ fn check_fixed_attention<
     const SCRATCH: usize,
 >() {
     let mut case = Case::random(N_Q, N_K, D, D, &mut Random(5));
-    for causal in [None, Some(Position::BottomRight)] {
-        case.causal = causal;
+    for (causal, softcap) in [(None, None), (Some(Position::BottomRight), None), (None, Some(5.0))]
+    {
+        (case.causal, case.softcap) = (causal, softcap);
+        let what = format!("{N_Q} × {N_K} × {D}, {causal:?}, {softcap:?}");
         let (q, k, v) =
-            (array::<N_Q, D>(&case.q), array::<N_K, D>(&case.k), array::<N_K, D>(&case.v));
-        let (mut out, mut log_sum_exp) = ([[7.0; D]; N_Q], [7.0; N_Q]);
-        let (mut scratch, attention, expected) =
-            ([f32::NAN; SCRATCH], case.attention(), case.run());
-        fixed::attention(&attention, &q, &k, &v, &mut out, &mut scratch).unwrap();
-        assert_eq!(
-            common::bits(out.as_flattened()),
-            expected.out.bits(),
-            "{N_Q} × {N_K} × {D}, {causal:?}"
-        );
-        fixed::attention_with_log_sum_exp(
-            &attention,
-            &q,
-            &k,
-            &v,
-            &mut out,
-            &mut log_sum_exp,
-            &mut scratch,
-        )
-        .unwrap();
-        assert_eq!(
-            common::bits(out.as_flattened()),
-            expected.out.bits(),
-            "{N_Q} × {N_K} × {D}, {causal:?}"
-        );
-        assert_eq!(
-            common::bits(&log_sum_exp),
-            common::bits(&expected.log_sum_exp),
-            "{N_Q} × {N_K} × {D}, {causal:?}"
-        );
+            (array::<_, N_Q, D>(&case.q), array::<_, N_K, D>(&case.k), array::<_, N_K, D>(&case.v));
+        let (attention, expected) = (&case.attention(), case.run());
+        let (mut out, mut sums, mut scratch) = ([[7.0; D]; N_Q], [7.0; N_Q], [f32::NAN; SCRATCH]);
         let mut weights = [[7.0; N_K]; N_Q];
-        fixed::attention_weights(&attention, &q, &k, &mut weights, &mut scratch).unwrap();
-        assert_eq!(
-            common::bits(weights.as_flattened()),
-            case.scores(Stage::Weights).bits(),
-            "{N_Q} × {N_K} × {D}"
-        );
+        fixed::attention(attention, &q, &k, &v, &mut out, &mut scratch).unwrap();
+        assert_eq!(common::bits(out.as_flattened()), expected.out.bits(), "{what}");
+        fixed::attention_with_log_sum_exp(attention, &q, &k, &v, &mut out, &mut sums, &mut scratch)
+            .unwrap();
+        assert_eq!(common::bits(out.as_flattened()), expected.out.bits(), "{what}");
+        assert_eq!(common::bits(&sums), common::bits(&expected.log_sum_exp), "{what}");
+        fixed::attention_weights(attention, &q, &k, &mut weights, &mut scratch).unwrap();
+        let expected = case.scores(Stage::Weights).bits();
+        assert_eq!(common::bits(weights.as_flattened()), expected, "{what}");
     }
 }
 
@@ -278,7 +237,8 @@ fn check_fixed_product<const M: usize, const K: usize, const N: usize>() {
     let (a, b) = (Matrix::random(M, K, 1.0, random), Matrix::random(K, N, 1.0, random));
     let mut expected = Matrix::filled(M, N, 7.0);
     matmul(a.view(), b.view(), expected.view_mut()).unwrap();
-    let (a, b, bt) = (array::<M, K>(&a), array::<K, N>(&b), array::<N, K>(&b.transposed()));
+    let (a, b, bt) =
+        (array::<_, M, K>(&a), array::<_, K, N>(&b), array::<_, N, K>(&b.transposed()));
     assert_eq!(
         common::bits(fixed::matmul(&a, &b).as_flattened()),
         expected.bits(),

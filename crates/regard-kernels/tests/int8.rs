@@ -8,7 +8,7 @@ mod common;
 use core::f64::consts::{LN_2, LOG2_E, TAU};
 use core::fmt::Write as _;
 
-use common::{Case, Matrix, Random, SHAPES};
+use common::{Case, Matrix, Random, SHAPES, array};
 use proptest::prelude::*;
 use regard_kernels::int8::{
     Attention, Scales, attention_scratch_len, default_scale, dequantize, quantize, scale_for,
@@ -397,11 +397,8 @@ fn check_fixed<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH
     let mut case = Quantized::random(N_Q, N_K, D, D, &mut Random(5));
     for causal in [None, Some(Position::BottomRight)] {
         case.real.causal = causal;
-        fn array<const R: usize, const C: usize>(m: &Matrix<i8>) -> [[i8; C]; R] {
-            core::array::from_fn(|i| m.row(i).try_into().unwrap())
-        }
         let (q, k, v) =
-            (array::<N_Q, D>(&case.q), array::<N_K, D>(&case.k), array::<N_K, D>(&case.v));
+            (array::<_, N_Q, D>(&case.q), array::<_, N_K, D>(&case.k), array::<_, N_K, D>(&case.v));
         let mut out = [[7; D]; N_Q];
         fixed::int8_attention(&case.attention(), &q, &k, &v, &mut out, &mut [-1; SCRATCH]).unwrap();
         assert_eq!(out.as_flattened(), case.run().data, "{N_Q} × {N_K} × {D}, {causal:?}");
@@ -543,11 +540,8 @@ fn numbers_are_quantized_to_the_nearest() {
     }
 }
 
-/// Fowler, Noll and Vo's hash (1a, 64 bits).
 fn hash(numbers: &[i8]) -> u64 {
-    numbers.iter().fold(0xcbf2_9ce4_8422_2325, |hash, x| {
-        (hash ^ u64::from(*x as u8)).wrapping_mul(0x100_0000_01b3)
-    })
+    common::hash(numbers.iter().map(|x| x.cast_unsigned()))
 }
 
 #[test]

@@ -214,78 +214,34 @@ fn a_visible_nan_shows_although_its_score_is_minus_infinity() {
         for (n_q, sink) in
             [(1, None), (1, Some(0.5)), (7, None), (40, Some(-f32::INFINITY)), (40, None)]
         {
-            let k: Vec<[f32; 2]> =
-                (0..n_k).map(|j| [if j < infinite { -f32::INFINITY } else { 0.5 }, 1.0]).collect();
-            let q = vec![[1.0, 0.25]; n_q];
+            let score = |j: usize| if j < infinite { -f32::INFINITY } else { 0.5 };
+            let q = Matrix::from_fn(n_q, 2, |_, c| [1.0, 0.25][c]);
+            let k = Matrix::from_fn(n_k, 2, |j, c| [score(j), 1.0][c]);
+            let mut case = Case { sink, ..Case::new(q, k, Matrix::filled(n_k, D_V, 1.0)) };
             for (value, t) in [(f32::NAN, 1.0), (f32::INFINITY, 1.0), (f32::NAN, 0.0), (1.0, 1.0)] {
-                let mut v = vec![[1.0; D_V]; n_k];
-                v[place][7] = value;
-                let mut attention = Attention::new().temperature(Temperature::new(t).unwrap());
-                if let Some(sink) = sink {
-                    attention = attention.sink(sink);
-                }
-                let [q, k] =
-                    [&q, &k].map(|rows| Mat::new(rows.as_flattened(), rows.len(), 2).unwrap());
-                let v = Mat::new(v.as_flattened(), n_k, D_V).unwrap();
-                let mut scratch = vec![0.0; attention_scratch_len(n_q, n_k, 2, D_V)];
+                case.v.set(place, 7, value);
+                case.temperature = t;
                 let what = format!(
                     "{n_q} × {n_k} keys, {infinite} infinite, {value} at {place}, sink {sink:?}"
                 );
-                let check = |out: &[f32]| {
-                    for row in out.chunks(D_V) {
+                let check = |out: &Matrix| {
+                    for row in out.data.chunks(D_V) {
                         assert_eq!(row[7].is_nan(), !value.is_finite(), "{what}: {row:?}");
                         let mut others = row.iter().enumerate().filter(|(j, _)| *j != 7);
                         assert!(others.all(|(_, x)| x.is_finite()), "{what}: {row:?}");
                     }
                 };
-                let mut whole = vec![0.0; n_q * D_V];
-                let out = MatMut::new(&mut whole, n_q, D_V).unwrap();
-                attention.forward(q, k, v, out, &mut scratch).unwrap();
-                check(&whole);
-
+                check(&case.run().out);
                 // The same keys in parts, which are merged before and after they are finished. Some parts see nothing at all.
                 for split in [0, 1, n_k / 2, infinite, n_k] {
-                    let parts = [(0, split), (split, n_k)];
-                    let mut outs = [(); 2].map(|()| vec![f32::NAN; n_q * D_V]);
-                    let mut states = [(); 2].map(|()| vec![f32::NAN; 2 * n_q]);
-                    for (((first, end), out), state) in
-                        parts.into_iter().zip(&mut outs).zip(&mut states)
-                    {
-                        let seen = attention.mask(Mask::NONE.keys(first, end));
-                        let out = MatMut::new(out, n_q, D_V).unwrap();
-                        let mut part = seen.partial(2, out, state).unwrap();
-                        seen.forward_partial(q, k, v, &mut part, &mut scratch).unwrap();
-                    }
-                    let (mut first, second) = (outs.clone(), &mut outs);
-                    let [a, b] = second;
-                    let [state_a, state_b] = &mut states;
-                    let (mut finished, mut sums) =
-                        (first.each_mut().map(|_| Vec::new()), Vec::new());
-                    for ((out, state), finished) in
-                        first.iter_mut().zip([&*state_a, &*state_b]).zip(&mut finished)
-                    {
-                        let (mut state, mut sum) = (state.clone(), vec![0.0; n_q]);
-                        let part =
-                            attention.partial(2, MatMut::new(out, n_q, D_V).unwrap(), &mut state);
-                        part.unwrap().finish(Some(&mut sum)).unwrap();
-                        finished.clone_from(out);
-                        sums.push(sum);
-                    }
-                    let mut part =
-                        attention.partial(2, MatMut::new(a, n_q, D_V).unwrap(), state_a).unwrap();
-                    part.merge(
-                        &attention.partial(2, MatMut::new(b, n_q, D_V).unwrap(), state_b).unwrap(),
-                    )
-                    .unwrap();
-                    part.finish(None).unwrap();
-                    check(a);
+                    check(&by_parts(&case, &[split]).out);
                     if sink.is_none() {
-                        let [a, b] = &mut finished;
-                        let other = Mat::new(b, n_q, D_V).unwrap();
-                        let out = MatMut::new(a, n_q, D_V).unwrap();
-                        let [sum_a, sum_b] = &mut sums[..] else { unreachable!("two parts") };
-                        merge_finished(out, sum_a, other, sum_b).unwrap();
-                        check(a);
+                        let part = |start, end| case.run_masked(Mask::NONE.keys(start, end));
+                        let (mut sum, other) = (part(0, split), part(split, n_k));
+                        let Attended { out, log_sum_exp } = &mut sum;
+                        let (view, sums) = (other.out.view(), &other.log_sum_exp);
+                        merge_finished(out.view_mut(), log_sum_exp, view, sums).unwrap();
+                        check(&sum.out);
                     }
                 }
             }

@@ -8,7 +8,7 @@ mod common;
 
 use std::io::{self, Write as _};
 
-use common::{Case, Matrix, Random, bits};
+use common::{Case, Matrix, Random, array, bits, is_fused};
 use regard_kernels::{
     Packed, Pairing, Position, Quantization, Quantized, Stage, Temperature, Tier, Window, add,
     cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, layer_norm, matmul, matmul_packed,
@@ -73,9 +73,8 @@ fn products(results: &mut Results) {
     macro_rules! fixed {
         ($([$m:literal, $k:literal, $n:literal])+) => {$({
             let (a, b) = (Matrix::random($m, $k, 1.0, random), Matrix::random($k, $n, 1.0, random));
-            let a: [[f32; $k]; $m] = core::array::from_fn(|i| a.row(i).try_into().unwrap());
-            let b: [[f32; $n]; $k] = core::array::from_fn(|i| b.row(i).try_into().unwrap());
-            let product = fixed::matmul(&a, &b).as_flattened().to_vec();
+            let product = fixed::matmul(&array::<_, $m, $k>(&a), &array::<_, $k, $n>(&b));
+            let product = product.as_flattened().to_vec();
             results.add(concat!("fixed, ", $m, " × ", $k, " × ", $n), product);
         })+};
     }
@@ -182,22 +181,6 @@ fn rows(results: &mut Results) {
     }
 }
 
-/// Whether the active tier rounds a multiply-add once.
-fn is_fused() -> bool {
-    let x = 1.0 + 2_f32.powi(-13);
-    let mut out = [[0.0]];
-    matmul((&[[1.0, x]]).into(), (&[[-(1.0 + 2_f32.powi(-12))], [x]]).into(), (&mut out).into())
-        .unwrap();
-    out[0][0] != 0.0
-}
-
-/// All bits, where all NaN count as one: which payload comes out is no part of the contract.
-fn bits_of(numbers: &[f32]) -> Vec<u32> {
-    let numbers: Vec<f32> =
-        numbers.iter().map(|x| if x.is_nan() { f32::NAN } else { *x }).collect();
-    bits(&numbers)
-}
-
 #[test]
 fn tiers_with_fused_multiply_add_give_the_same_bits() {
     // Not through `println!`, which a test that passes keeps to itself.
@@ -223,8 +206,8 @@ fn tiers_with_fused_multiply_add_give_the_same_bits() {
         };
         for ((name, found), (_, expected)) in results.0.iter().zip(&expected.0) {
             assert_eq!(
-                bits_of(found),
-                bits_of(expected),
+                bits(found),
+                bits(expected),
                 "{name}: {} instead of {}",
                 tier.name(),
                 other.name()

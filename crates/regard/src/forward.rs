@@ -1,9 +1,9 @@
 //! What an attention computes: outputs, log-sum-exp, scores.
 
-use regard_kernels::{Attention as Kernel, Mat, Stage};
+use regard_kernels::Stage;
 
 use crate::error::Error;
-use crate::plan::{Job, Output, Plan};
+use crate::plan::{Output, Plan};
 use crate::view::check_elements;
 use crate::{Attention, Element, Heads, Tensor, Workspace};
 
@@ -108,7 +108,14 @@ impl Attention<'_> {
             let kv_head = plan.kv_head(job.head);
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
             let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
-            run(kernel, (q, k, v), job, scratch)
+            let (q, scratch) = Q::widened(q, 0..job.rows, scratch)?;
+            let (k, scratch) = T::widened(k, job.keys.clone(), scratch)?;
+            let (v, scratch) = T::widened(v, job.keys, scratch)?;
+            match job.log_sum_exp {
+                Some(sums) => kernel.forward_with_log_sum_exp(q, k, v, job.out, sums, scratch)?,
+                None => kernel.forward(q, k, v, job.out, scratch)?,
+            }
+            Ok(())
         })
     }
 
@@ -160,23 +167,4 @@ fn output_shape([batch, heads, n_q, _]: [usize; 4], [_, _, _, d_v]: [usize; 4]) 
 /// Elements of `f32` memory that a job needs for each query, and for each key and its value, to widen them.
 fn widened<Q: Element, T: Element>(d_k: usize, d_v: usize) -> [usize; 2] {
     [d_k.saturating_mul(Q::MEMORY), d_k.saturating_add(d_v).saturating_mul(T::MEMORY)]
-}
-
-/// One job. Its tensors are widened first where they are not in `f32`.
-fn run<Q: Element, T: Element>(
-    kernel: &Kernel<'_>,
-    (q, k, v): (Mat<'_, Q>, Mat<'_, T>, Mat<'_, T>),
-    job: Job<'_>,
-    scratch: &mut [f32],
-) -> Result<(), Error> {
-    let (q, scratch) = Q::widened(q, 0..job.rows, scratch)?;
-    let (k, scratch) = T::widened(k, job.keys.clone(), scratch)?;
-    let (v, scratch) = T::widened(v, job.keys, scratch)?;
-    match job.log_sum_exp {
-        Some(log_sum_exp) => {
-            kernel.forward_with_log_sum_exp(q, k, v, job.out, log_sum_exp, scratch)?;
-        }
-        None => kernel.forward(q, k, v, job.out, scratch)?,
-    }
-    Ok(())
 }

@@ -185,6 +185,10 @@ fn of_layers() {
             "the weight has 5 elements, which do not fill the shape [2, 3]",
         ),
         (
+            said(Linear::from_pytorch([0.0; 5], 2, 3)),
+            "the weight has 5 elements, which do not fill the shape [3, 2]",
+        ),
+        (
             said(linear(3, 2).forward(x)),
             "the input must have the shape [1, 3, 3] (the layer's inputs), not [1, 3, 4]",
         ),

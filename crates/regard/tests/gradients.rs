@@ -40,6 +40,11 @@ const PLAIN: Case = Case {
     threads: 1,
 };
 
+/// One head of tokens of one number.
+fn column(x: &[f32]) -> Heads<'_> {
+    Heads::new("x", x, [1, 1, x.len(), 1]).unwrap()
+}
+
 fn exact(x: &[f32]) -> Vec<Num> {
     x.iter().copied().map(Num::exact).collect()
 }
@@ -200,7 +205,7 @@ fn more_queries_than_a_block() {
 
 #[test]
 fn a_sink_without_weight_has_no_gradient() {
-    let x = Heads::new("x", &[1.0, 2.0], [1, 1, 2, 1]).unwrap();
+    let x = column(&[1.0, 2.0]);
     // The first query sees nothing, neither a key nor the sink.
     let mask = MaskTensor::new(&[false, true], &[2, 1]).unwrap();
     let attention = Attention::new().mask(Mask::NONE.allowed(mask)).sinks(&[f32::NEG_INFINITY]);
@@ -240,10 +245,7 @@ fn what_no_query_sees_has_gradient_zero_even_if_it_is_nan() {
 #[test]
 fn a_query_that_sees_nothing_has_no_part_even_if_it_is_nan() {
     let (q, x) = ([f32::NAN, 1.0], [1.0, 2.0]);
-    let (q, x) = (
-        Heads::new("query", &q, [1, 1, 2, 1]).unwrap(),
-        Heads::new("x", &x, [1, 1, 2, 1]).unwrap(),
-    );
+    let [q, x] = [&q, &x].map(|x| column(x));
     // The second query sees the first key alone, the first sees none; whatever is asked of its output.
     let attention = Attention::new().mask(Mask::NONE.causal(Position::Offset(-1)));
     let out = attention.forward(q, x, x).unwrap();
@@ -254,12 +256,7 @@ fn a_query_that_sees_nothing_has_no_part_even_if_it_is_nan() {
 
 #[test]
 fn large_scores_have_the_gradients_of_their_weights() {
-    let q = Heads::new("query", &[1.0], [1, 1, 1, 1]).unwrap();
-    let (k, v) = ([0.5; 4], [1.0, 2.0, 3.0, 4.0]);
-    let (k, v) = (
-        Heads::new("key", &k, [1, 1, 4, 1]).unwrap(),
-        Heads::new("value", &v, [1, 1, 4, 1]).unwrap(),
-    );
+    let [q, k, v] = [&[1.0][..], &[0.5; 4], &[1.0, 2.0, 3.0, 4.0]].map(column);
     for bias in [0.0, -1e5, -1e9, f32::MIN, 1e30] {
         // The log-sum-exp of four such scores is that of one.
         let bias = [bias];
@@ -279,10 +276,7 @@ fn large_scores_have_the_gradients_of_their_weights() {
     assert_eq!(gradients.value, [0.0, 1.0, 0.0, 0.0]);
     assert_eq!(gradients.key, [0.0; 4]);
     // And a sink shares the weight of a key of its score, however cold it is.
-    let (k, v) = (
-        Heads::new("key", &[2.0], [1, 1, 1, 1]).unwrap(),
-        Heads::new("value", &[4.0], [1, 1, 1, 1]).unwrap(),
-    );
+    let [k, v] = [&[2.0], &[4.0]].map(|x| column(x));
     let cold = Attention::new().sinks(&[2.0]).temperature(Temperature::new(1e-30).unwrap());
     let out = cold.forward(q, k, v).unwrap();
     let gradients = cold.backward(q, k, v, &out, &[1.0]).unwrap();
@@ -292,7 +286,7 @@ fn large_scores_have_the_gradients_of_their_weights() {
 
 #[test]
 fn a_temperature_of_zero_has_no_gradient() {
-    let x = Heads::new("x", &[1.0], [1, 1, 1, 1]).unwrap();
+    let x = column(&[1.0]);
     let attention = Attention::new().temperature(Temperature::new(0.0).unwrap());
     let error = attention.backward(x, x, x, &[1.0], &[1.0]).unwrap_err();
     assert_eq!(error.to_string(), "temperature is 0, but must be 2⁻¹²⁶ or more for gradients");

@@ -196,25 +196,8 @@ fn activation_of(activation: Activation, x: f64) -> f64 {
         }
         Activation::QuickGelu => x / (1.0 + (-1.702 * x).exp()),
         Activation::Silu => x / (1.0 + (-x).exp()),
-        _ => 0.5 * x * erfc(-x * core::f64::consts::FRAC_1_SQRT_2),
+        _ => 0.5 * x * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2),
     }
-}
-
-/// 1 − erf(x): by erf's power series near 0, where it converges fast, and by a continued fraction elsewhere.
-fn erfc(x: f64) -> f64 {
-    if x < 0.0 {
-        return 2.0 - erfc(-x);
-    }
-    if x < 2.0 {
-        let (mut term, mut sum) = (x, x);
-        for n in 1..60 {
-            term *= -x * x / f64::from(n);
-            sum += term / f64::from(2 * n + 1);
-        }
-        return 1.0 - sum * core::f64::consts::FRAC_2_SQRT_PI;
-    }
-    let fraction = (1..200).rev().fold(0.0, |t, k| f64::from(k) / 2.0 / (x + t));
-    (-x * x).exp() / core::f64::consts::PI.sqrt() / (x + fraction)
 }
 
 struct Feed {

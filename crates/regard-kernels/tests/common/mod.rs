@@ -10,6 +10,7 @@
 
 use regard_kernels::{
     Attention, Mask, Mat, MatMut, Position, Stage, Temperature, Window, attention_scratch_len,
+    matmul,
 };
 
 /// Half an ULP of `f32`, relative: what one rounding costs.
@@ -280,19 +281,26 @@ impl Case {
     }
 
     pub fn run(&self) -> Attended {
+        self.run_masked(self.mask())
+    }
+
+    /// [`run`](Self::run) with another mask.
+    pub fn run_masked(&self, mask: Mask<'_>) -> Attended {
         let mut out = Matrix::filled(self.q.rows, self.v.cols, f32::NAN);
         let mut log_sum_exp = vec![f32::NAN; self.q.rows];
-        self.attention()
-            .forward_with_log_sum_exp(
-                self.q.view(),
-                self.k.view(),
-                self.v.view(),
-                out.view_mut(),
-                &mut log_sum_exp,
-                &mut self.scratch(),
-            )
+        let (q, k, v) = (self.q.view(), self.k.view(), self.v.view());
+        let (attention, scratch) = (self.attention().mask(mask), &mut self.scratch());
+        attention
+            .forward_with_log_sum_exp(q, k, v, out.view_mut(), &mut log_sum_exp, scratch)
             .unwrap();
         Attended { out, log_sum_exp }
+    }
+
+    /// What `rows` of its queries from `first` on give alone.
+    pub fn run_rows(&self, first: usize, rows: usize) -> Attended {
+        let numbers: Vec<usize> = (first..first + rows).collect();
+        let mask = self.mask().rows(first, rows, self.q.rows, self.k.rows);
+        Self { q: self.q.pick(&numbers), ..self.clone() }.run_masked(mask)
     }
 
     pub fn scores(&self, stage: Stage) -> Matrix {
@@ -489,6 +497,27 @@ pub fn assert_close(found: f32, expected: f64, tolerance: f64, what: &str) {
         "{what} is {found:e}, not {expected:e} ± {tolerance:e} (off by {:e})",
         (found - expected).abs()
     );
+}
+
+/// Whether the active tier rounds a multiply-add once: then (1 + ε)² − (1 + 2ε) keeps its ε².
+pub fn is_fused() -> bool {
+    let x = 1.0 + 2_f32.powi(-13);
+    let mut out = [[0.0]];
+    let (a, b) = ([[1.0, x]], [[-(1.0 + 2_f32.powi(-12))], [x]]);
+    matmul((&a).into(), (&b).into(), (&mut out).into()).unwrap();
+    out[0][0] != 0.0
+}
+
+/// The rows as arrays, for the fixed door.
+pub fn array<T: Copy, const R: usize, const C: usize>(m: &Matrix<T>) -> [[T; C]; R] {
+    core::array::from_fn(|i| core::array::from_fn(|j| m.at(i, j)))
+}
+
+/// Fowler, Noll and Vo's hash (1a, 64 bits).
+pub fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 /// The bits, with all NaN as one: which payload comes out is no part of the contract.

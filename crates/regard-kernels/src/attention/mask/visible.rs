@@ -9,7 +9,7 @@ use crate::arch::{LANES, Simd, one_by_one, shared};
 use crate::error::{Error, check_shape};
 use crate::{Mat, MatMut};
 
-/// What a user composes a [`Mask`](crate::Mask) of.
+/// The parts of a [`Mask`](crate::Mask), each of which may be missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MaskParts<'a> {
     pub(crate) causal: Option<Position>,
