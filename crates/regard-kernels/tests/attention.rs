@@ -5,8 +5,8 @@ mod common;
 use common::{Attended, Case, Matrix, Random, assert_close, bits, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
-    Attention, Error, Mask, MatMut, Position, Stage, Temperature, Window,
-    attention_scratch_len, fixed, naive,
+    Attention, Error, Mask, MatMut, Position, Stage, Temperature, Window, attention_scratch_len,
+    fixed, naive,
 };
 
 const INF: f32 = f32::INFINITY;
