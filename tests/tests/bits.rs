@@ -3,9 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use proptest::prelude::*;
-use regard::{
-    Attention, Heads, Linear, MultiHeadAttention, Position, Projections, Sequences, Threads,
-};
+use regard::{Attention, Heads, Position, Threads};
 use regard_firmware::Robotics;
 use regard_kernels::{Mask, Mat, MatMut, attention_scratch_len};
 use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
@@ -147,29 +145,5 @@ proptest! {
         ],
     ) {
         check(Sizes { batch, kv_heads, group, n_q, n_k, d_k, d_v }, causal, &[Threads::default()], 1);
-    }
-}
-
-#[test]
-fn the_number_of_threads_does_not_show_in_a_layer_with_projections() {
-    let (heads, kv_heads, d_model, n) = (6, 2, 48, 260);
-    let linear = |outputs: usize, seed| {
-        let layer = Linear::new(numbers(d_model * outputs, seed), d_model, outputs).unwrap();
-        layer.with_bias(numbers(outputs, seed + 1)).unwrap()
-    };
-    let kv = d_model / heads * kv_heads;
-    let (query, output) = (linear(d_model, 1), linear(d_model, 7));
-    let projections = Projections { query, key: linear(kv, 3), value: linear(kv, 5), output };
-    let layer = MultiHeadAttention::new(heads, projections).unwrap();
-    let x = numbers(2 * n * d_model, 9);
-    let x = Sequences::new("x", &x, [2, n, d_model]).unwrap();
-    let run = |threads: Threads| {
-        let attention = Attention::new().mask(regard::Mask::CAUSAL);
-        bits(&threads.install(|| layer.forward(x, x, x, &attention)).unwrap())
-    };
-    let one = run(Threads::ONE);
-    for threads in threads() {
-        let count = threads.count();
-        assert!(run(threads) == one, "{count} threads");
     }
 }

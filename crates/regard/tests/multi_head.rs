@@ -18,22 +18,6 @@ fn long_attention(attention: &Attention<'_>, n: usize) -> Tensor<4> {
 }
 
 #[test]
-fn the_number_of_threads_does_not_show_in_the_bits() {
-    for causal in [false, true] {
-        let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
-        let run = |threads: Threads| threads.install(|| long_attention(&attention, 301));
-        let one = run(Threads::ONE);
-        for threads in [2, 3, 8] {
-            let many = run(Threads::new(threads).unwrap());
-            assert!(
-                one.iter().zip(&many).all(|(a, b)| a.to_bits() == b.to_bits()),
-                "{threads} threads"
-            );
-        }
-    }
-}
-
-#[test]
 fn the_callers_pool_is_used() {
     use std::collections::HashSet;
     use std::sync::Mutex;
@@ -62,17 +46,6 @@ fn progress_ends_with_all_done() {
     };
     long_attention(&Attention::new().progress(&note), 301);
     assert_eq!(most.into_inner(), all_parts.into_inner());
-}
-
-#[test]
-fn a_batch_entry_and_a_head_do_not_depend_on_the_others() {
-    let data = numbers(2 * 3 * 70 * 20, 5);
-    let whole = Heads::new("x", &data, [2, 3, 70, 20]).unwrap();
-    let together = Attention::new().forward(whole, whole, whole).unwrap();
-    for (alone, together) in data.chunks(70 * 20).zip(together.chunks(70 * 20)) {
-        let head = Heads::new("x", alone, [1, 1, 70, 20]).unwrap();
-        assert_eq!(Attention::new().forward(head, head, head).unwrap()[..], *together);
-    }
 }
 
 #[test]
