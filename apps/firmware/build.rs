@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, classifies)")?;
     if let Some(folder) = env::var_os("REGARD_EMBED") {
         let source = PathBuf::from(folder).join("src");
-        // What is absent would count as changed, and this file is there of every model.
+        // An absent file would count as changed, and every model has this file.
         writeln!(cargo, "cargo::rerun-if-changed={}", source.join("model.rs").display())?;
         writeln!(cargo, "cargo::rustc-cfg=embedded")?;
         if fs::read_to_string(source.join("text.rs"))

@@ -1,4 +1,4 @@
-//! What the program prints: the one place that decides what of it is escaped, by its type.
+//! Printing: the one place that decides, by the type of a text, which of its characters are escaped.
 //!
 //! | type | for | control characters |
 //! |---|---|---|

@@ -21,7 +21,7 @@ use tempfile::NamedTempFile;
 /// Temporary files that exist now. The signal that ends the program removes them.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// What the name of a temporary file begins and ends with. Six random characters are between them.
+/// The beginning and the end of the name of a temporary file. Six random characters are between them.
 const PREFIX: &str = ".regard-";
 const SUFFIX: &str = ".part";
 

@@ -34,7 +34,7 @@ fn regard<S: AsRef<OsStr>>(args: &[S]) -> Command {
     command
 }
 
-/// What a command prints. A command that hangs fails the test.
+/// Runs a command and returns its output. A command that hangs fails the test.
 fn run(mut command: Command) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait(child)
@@ -91,7 +91,7 @@ fn attend(input: &Path, output: &Path, more: &[&str]) -> Vec<OsString> {
     paths.chain(more.iter().map(OsString::from)).collect()
 }
 
-/// What a terminal obeys, and what JSON and CSV escape: DEL, C1, directions, quotes and line breaks.
+/// Characters that a terminal obeys, and those that JSON and CSV escape: DEL, C1, directions, quotes and line breaks.
 const HOSTILE: &str = "\u{7f}\u{9b}31m\u{1b}[2J\u{202e}\u{2066}\"',\\\r\n\t<!--<script>猫";
 
 /// The token of an id of [`model`].
@@ -518,7 +518,7 @@ mod terminal {
     }
 }
 
-/// What is for programs has the text as it is.
+/// Output for programs holds texts unchanged.
 mod data {
     use super::*;
 

@@ -144,7 +144,7 @@ mod walk {
         assert_eq!(output.status.code(), Some(2));
     }
 
-    /// It printed the first walkthrough and exited with 0, whatever the file.
+    /// The program once printed the first walkthrough and exited with 0, whatever the file.
     #[test]
     fn without_a_display_a_file_is_summarised_or_refused() {
         let folder = tempfile::tempdir().unwrap();

@@ -32,7 +32,7 @@ fn hex(digest: &[u8]) -> String {
     hex
 }
 
-/// What a server does wrong.
+/// The faults of a server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     /// The weights end after so many bytes the first time they are sent.

@@ -416,7 +416,7 @@ fn a_head_has_the_colours_of_the_window() {
         assert!(exported(&[saved.to_str().unwrap()], &to) == png);
         let (number, mut flags) = (head.to_string(), vec![file.to_str().unwrap(), "--layer", "0"]);
         flags.extend(["--head", &number]);
-        // Of both signs, the map is the diverging one unless another is asked for.
+        // Numbers of both signs have the diverging map, unless another is asked for.
         if head == 0 {
             flags.extend(["--map", look.map.name()]);
         }

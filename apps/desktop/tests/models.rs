@@ -31,7 +31,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&printed(&[args, &["--format", "json"]].concat())).unwrap()
 }
 
-/// What the program says of arguments or files that are wrong: one line, and exit code 2.
+/// The line that the program prints about wrong arguments or files, with exit code 2.
 fn refused(args: &[&str]) -> String {
     let output = regard(args);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -660,7 +660,7 @@ fn traces_are_files_of_attention() {
         &[&path("tiny-gpt2"), "--text", "the quick fox", "--keep", "blocks.*.attn.hook_pattern"],
     );
     assert_eq!(export(&file, &["--layer", "1", "--head", "2"]), csv);
-    // Of an encoder and a decoder, each attention has its own tokens.
+    // In a model with an encoder and a decoder, each attention has its own tokens.
     let t5 = ["--text", "the fox", "--decoder-text", "a"];
     let (tensors, _, file) = traced(&folder, &[&[path("tiny-t5").as_str()], &t5[..]].concat());
     let [.., queries, keys] = tensors["cross_attentions"].shape[..] else { panic!() };

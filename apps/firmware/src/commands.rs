@@ -1,6 +1,7 @@
 //! The texts that the image `classify` classifies.
 
-/// What somebody says to a house: orders, corrections and other texts, some with words and marks that `command` does not know.
+/// Sentences that somebody says to a house: orders, corrections and other texts. Some have words and marks that `command` does
+/// not know.
 pub const COMMANDS: [&str; 10] = [
     "Turn on the lamp in the kitchen.",
     "turn on the radio, not the lamp",

@@ -1,8 +1,8 @@
-//! What the images print: a line for each result, with the bits of its numbers.
+//! The lines that the images print: one for each result, with the bits of its numbers.
 
 use core::fmt;
 
-/// What takes each line: its name and its numbers.
+/// A function that takes the name and the numbers of a line.
 pub type Line<'a> = dyn FnMut(&str, Numbers<'_>) + 'a;
 
 /// The numbers of a line, written as their bits.

@@ -275,7 +275,7 @@ fn flash_is_what_the_guide_says() {
     }
 }
 
-/// What an image prints, built with these options of its profile.
+/// The text that an image prints, built with these options of its profile.
 fn image(alias: &str, bin: &str, options: &[impl AsRef<str>]) -> String {
     let options = options.iter().flat_map(|option| {
         ["--config".to_owned(), format!("profile.firmware.{}", option.as_ref())]

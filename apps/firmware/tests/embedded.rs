@@ -43,7 +43,7 @@ fn embed(model: &Model, stored: Stored) -> String {
     folder.to_str().unwrap().to_owned()
 }
 
-/// What the image prints that holds the model of `folder`, given an input.
+/// The text that the image with the model of `folder` prints, given an input.
 fn output(arguments: &[&str], folder: &str, input: &str) -> String {
     // Each model becomes the same file, which is built and run by one test at a time.
     static IMAGE: Mutex<()> = Mutex::new(());
@@ -67,7 +67,7 @@ fn output(arguments: &[&str], folder: &str, input: &str) -> String {
 /// The program that runs on this machine.
 const HERE: [&str; 5] = ["run", "-p", "regard-firmware", "--bin", "story"];
 
-/// The lines that the image prints; the last one apart, which says what a token costs.
+/// The lines that the image prints, without the last one, and the last one, which says what a token costs.
 fn told(arguments: &[&str], folder: &str) -> (Vec<String>, String) {
     let text = output(arguments, folder, "");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -186,7 +186,7 @@ fn sorted(model: &Model, texts: &[&str]) -> Vec<String> {
     texts.iter().map(line).collect()
 }
 
-/// What the image on this machine says of texts.
+/// The lines that the image on this machine prints for texts.
 fn sorted_here(model: &Model, stored: Stored, texts: &[&str]) -> Vec<String> {
     let text = output(&CLASSIFY, &embed(model, stored), &[texts.join("\n"), "\n".into()].concat());
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

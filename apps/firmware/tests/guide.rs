@@ -1,4 +1,4 @@
-//! What the kernels' guide says of firmware, where no emulator is needed.
+//! Statements of the kernels' guide about firmware that need no emulator.
 
 use std::process::Command;
 

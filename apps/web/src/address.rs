@@ -13,7 +13,7 @@ use crate::system;
 /// The file that holds the session of a link.
 const LINKED: &str = "link.regard.json";
 
-/// What a link asks for, by keys in its query and in its fragment:
+/// The requests of a link, by keys in its query and in its fragment:
 ///
 /// - `s`: a session, as the page itself puts it into its address;
 /// - `room`: walkthrough, laboratory, heads or model;

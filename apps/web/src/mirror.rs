@@ -47,7 +47,7 @@ pub fn act(id: &str, action: &str, value: Option<String>) {
     }
 }
 
-/// What the page knows of the tree.
+/// The tree as the page knows it.
 #[derive(Default)]
 pub struct Mirror {
     /// The elements, as JSON.
@@ -84,7 +84,7 @@ impl Plugin for Mirror {
             }
             nodes.insert(*id, text);
         }
-        // What is left has gone.
+        // The nodes that are left have gone.
         let mut gone: Vec<String> = self.nodes.keys().map(|id| id.0.to_string()).collect();
         gone.sort_unstable();
         self.nodes = nodes;

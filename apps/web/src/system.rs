@@ -1,4 +1,4 @@
-//! What `system.js` does for the window.
+//! The functions of `system.js` for the window.
 
 use js_sys::Uint8Array;
 use wasm_bindgen::prelude::*;

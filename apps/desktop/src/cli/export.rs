@@ -74,7 +74,7 @@ pub(crate) struct Args {
     force: bool,
 }
 
-/// What a picture shows.
+/// The view of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum View {
     Matrix,
@@ -269,7 +269,7 @@ fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
     Ok(of_step(&walkthrough, step, look))
 }
 
-/// What the room of a session shows.
+/// The matrix that the open room of a session shows.
 fn of_session(args: &Args) -> Result<Matrix> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout && args.matrix.is_none(),

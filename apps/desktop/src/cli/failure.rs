@@ -1,10 +1,10 @@
-/// What went wrong, and the exit code that tells of what kind it is.
+/// An error, and the exit code for its kind.
 pub(crate) struct Failure {
     pub(crate) error: anyhow::Error,
     pub(crate) exit_code: u8,
 }
 
-/// Anything not said to be the input's fault.
+/// An error that is not marked as the input's fault.
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self { error, exit_code: 1 }

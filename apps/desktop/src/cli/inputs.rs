@@ -1,4 +1,4 @@
-//! What `regard attend` reads.
+//! The inputs of `regard attend`.
 
 use std::path::Path;
 

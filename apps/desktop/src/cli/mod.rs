@@ -188,7 +188,7 @@ fn window(
         match crate::window::run(start) {
             Ok(()) => return Ok(()),
             Err(e) => {
-                // What stands before the last colon is where in the window library it was found.
+                // The text before the last colon names the place in the window library.
                 let reason = e.to_string();
                 format!(
                     "the window could not be opened ({})",
@@ -222,7 +222,7 @@ fn has_display() -> bool {
     !by_environment || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(is_set)
 }
 
-/// What may have been meant by a file that does not exist: a command or an example.
+/// The command or the example whose name is most like that of a file that does not exist.
 fn meant(path: &Path) -> String {
     let name = path.to_string_lossy();
     let command = command();

@@ -77,9 +77,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is written.
+/// The tensors to write.
 struct Kept {
-    /// What transformers gives: all of it, or what is named.
+    /// The outputs of transformers: all of them, or those that are named.
     outputs: Vec<Output>,
     /// The places that are named.
     places: Vec<String>,
@@ -180,7 +180,7 @@ fn attention(name: &str) -> String {
     parts.collect::<Vec<_>>().join(".")
 }
 
-/// What the model has read, by its names in transformers.
+/// The input of the model, by its names in transformers.
 fn read(input: Input, description: &Description) -> Vec<(String, Tensor)> {
     let ids = |ids: Vec<u32>| Tensor { shape: vec![ids.len()], data: Data::Ids(ids) };
     let Input { ids: first, decoder_ids, pixels, .. } = input;

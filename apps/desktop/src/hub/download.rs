@@ -56,13 +56,13 @@ pub(crate) fn download(repository: &Repository, cache: &Cache) -> Result<PathBuf
 
 struct Download {
     agent: Agent,
-    /// What the addresses of all files begin with.
+    /// The beginning of the addresses of all files.
     base: String,
     /// The repository's folder in the cache.
     folder: PathBuf,
 }
 
-/// What the server says of a file before it sends it.
+/// The server's answer about a file before its bytes.
 #[derive(Debug, Default)]
 struct Facts {
     commit: Option<String>,

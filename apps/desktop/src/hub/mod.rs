@@ -100,7 +100,7 @@ pub(crate) fn is_complete(snapshot: &Path) -> bool {
     has(CONFIG) && (has(WEIGHTS) || shards().unwrap_or(false)) || gguf(snapshot).is_some()
 }
 
-/// What to open of a snapshot: the folder, or the only GGUF file of a folder without a configuration.
+/// The path to open in a snapshot: the folder, or the only GGUF file of a folder without a configuration.
 pub(crate) fn model_in(snapshot: &Path) -> PathBuf {
     gguf(snapshot)
         .filter(|_| !snapshot.join(CONFIG).exists())

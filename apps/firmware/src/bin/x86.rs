@@ -1,6 +1,6 @@
 //! The image for an x86-64 without operating system: the cases on AVX-512, which the emulator Bochs has on any machine.
 //!
-//! It is a program of the Linux target that uses no part of Linux. The target without an operating system computes floats
+//! The image is a program of the Linux target that uses no part of Linux. The target without an operating system computes floats
 //! without vectors, so AVX-512 would be compiled to scalar code there. `x86/boot.s` switches the vectors on as an operating
 //! system does, so that the kernels find them at run time as on a desktop.
 

@@ -1,4 +1,4 @@
-//! What a model reads: text, ids or an image.
+//! The input of a model: text, ids or an image.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     chat: bool,
 }
 
-/// What the model reads, with the names of its tokens or patches.
+/// The input of the model, with the names of its tokens or patches.
 pub(crate) struct Reading {
     pub(crate) input: Input,
     pub(crate) tokens: Vec<String>,
@@ -117,7 +117,7 @@ impl Args {
         Ok(input)
     }
 
-    /// What the decoder of a model with an encoder and a decoder has read.
+    /// The tokens that the decoder of a model with an encoder has read.
     fn decoder(&self, model: &Model) -> Result<Vec<u32>> {
         let given = self.decoder_text.is_some() || self.decoder_ids.is_some();
         if model.description().encoder.is_none() {

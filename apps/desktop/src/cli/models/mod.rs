@@ -1,4 +1,4 @@
-//! What the commands of models share: which model, what it reads, what is changed.
+//! The options that the commands of models share: the model, its input and its changes.
 
 pub(crate) mod changes;
 mod image;

@@ -64,7 +64,7 @@ fn tokens(text: &str, model: &Model) -> Result<(usize, Option<usize>)> {
         return Ok(both);
     }
     let whole = token(text, model);
-    // What is wrong with a part says more than what is wrong with the whole.
+    // The error of a part says more than the error of the whole.
     if let Some((plus, minus)) = text.split_once('-').filter(|_| whole.is_err()) {
         token(plus, model)?;
         token(minus, model)?;

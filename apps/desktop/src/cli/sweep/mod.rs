@@ -213,7 +213,7 @@ impl Sweep {
         layers(&self.at, effects).into_iter().map(table).collect()
     }
 
-    /// What the rows and the columns of a table stand for.
+    /// The meaning of the rows and of the columns of a table.
     fn axes(&self) -> [&'static str; 2] {
         if self.patches { ["position", "layer"] } else { ["layer", "head"] }
     }
@@ -370,7 +370,7 @@ fn attribute(
     args.format.print(|| attribution(&args.logit, &parts), &all)
 }
 
-/// What each part adds, as a table: a row for each layer.
+/// The logit and the share of each part, as a table with a row for each layer.
 fn attribution(logit: &str, parts: &Attribution) -> String {
     let number = |x: f64| numbers::fixed(x as f32, 4);
     let mut out = format!("{logit}: {}, the sum of\n", number(parts.logit));
@@ -384,7 +384,7 @@ fn attribution(logit: &str, parts: &Attribution) -> String {
     out
 }
 
-/// What each part of each layer adds.
+/// The share of each part of each layer.
 fn attributed(parts: &Attribution) -> Table {
     let rows = named("layer", parts.layers.len());
     let count =
