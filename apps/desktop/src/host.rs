@@ -7,7 +7,7 @@ use std::thread;
 use directories::ProjectDirs;
 use regard_heads::Stream;
 use regard_models::Checkpoint;
-use regard_ui::host::{Answer, BOOK, Host, Question, Work};
+use regard_ui::host::{BOOK, Chosen, FileDialog, Host, Work};
 use regard_ui::model::Cached;
 
 use crate::cli::models::open;
@@ -57,15 +57,15 @@ impl Host for Native {
     }
 
     /// The dialog answers from a thread, so that the window keeps running.
-    fn browse(&self, question: Question<'_>, answer: Answer) {
-        let Question { heading, extensions, opens, path, name } = question;
+    fn browse(&self, dialog: FileDialog<'_>, chosen: Chosen) {
+        let FileDialog { heading, extensions, opens, path, name } = dialog;
         let mut dialog =
             rfd::AsyncFileDialog::new().set_title(heading).add_filter(heading, extensions);
         if let Some(folder) = path.parent().filter(|folder| folder.is_dir()) {
             dialog = dialog.set_directory(folder);
         }
         let answer =
-            |file: Option<rfd::FileHandle>| answer(file.map(|file| file.path().to_owned()));
+            |file: Option<rfd::FileHandle>| chosen(file.map(|file| file.path().to_owned()));
         // macOS requires that dialogs are made in this thread. Another thread waits for them.
         let spawned = if opens {
             let dialog = dialog.pick_file();

@@ -7,11 +7,11 @@ use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use js_sys::{Array, Uint8Array};
+use js_sys::{Array, Float32Array, Uint8Array};
 use regard_heads::Stream;
 use regard_models::Checkpoint;
-use regard_ui::host::{Answer, Host, Question, Remote, Replies, Reply, Work};
-use regard_ui::{Begun, Desk, Step, Tell, model};
+use regard_ui::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
+use regard_ui::{Background, Begun, Message, Step, Tell, model};
 use wasm_bindgen::prelude::*;
 
 use crate::{address, system};
@@ -57,7 +57,7 @@ pub fn refuse(path: String, bytes: f64, most: f64) {
 
 thread_local! {
     /// In the worker: where questions are answered.
-    static DESK: Arc<Desk> = Desk::new(Arc::new(Browser));
+    static BACKGROUND: Arc<Background> = Background::new(Arc::new(Browser));
     /// In the worker: the questions that are being answered, by their numbers.
     static BEGUN: RefCell<BTreeMap<u32, Begun>> = RefCell::default();
 }
@@ -67,13 +67,15 @@ thread_local! {
 /// # Errors
 /// If the bytes are no question.
 #[wasm_bindgen]
-pub fn begin(number: u32, question: &[u8]) -> Result<(), String> {
-    let begun = DESK.with(|desk| desk.begin(question))?;
+pub fn begin(number: u32, question: Vec<u8>, lists: Array) -> Result<(), String> {
+    let question = Message { bytes: question, lists: taken(&lists) };
+    let begun = BACKGROUND.with(|background| background.begin(question))?;
     BEGUN.with_borrow_mut(|all| all.insert(number, begun));
     Ok(())
 }
 
-/// In the worker: does a step of the work. Returns what there is to show, if anything, and whether it is the answer.
+/// In the worker: does a step of the work. Returns what there is to show, if anything: its bytes, its lists of numbers, and whether it
+/// is the answer.
 ///
 /// # Errors
 /// The reason why there is no answer.
@@ -84,16 +86,28 @@ pub fn step(number: u32) -> Result<Option<Array>, String> {
         system::progress(number, part);
         ControlFlow::Continue(())
     });
-    let (bytes, is_last) = match begun(&tell)? {
+    let (message, is_last) = match begun(&tell)? {
         Step::More => (None, false),
-        Step::Shown(bytes) => (Some(bytes), false),
-        Step::Done(bytes) => (Some(bytes), true),
+        Step::Shown(message) => (Some(message), false),
+        Step::Done(message) => (Some(message), true),
     };
     if !is_last {
         BEGUN.with_borrow_mut(|all| all.insert(number, begun));
     }
-    let shown = |bytes: Vec<u8>| Array::of2(&Uint8Array::from(&bytes[..]), &is_last.into());
-    Ok(bytes.map(shown))
+    let shown = |Message { bytes, lists }: Message| {
+        Array::of3(&Uint8Array::from(&bytes[..]), &given(&lists), &is_last.into())
+    };
+    Ok(message.map(shown))
+}
+
+/// The lists of numbers of a message, for JavaScript.
+fn given(lists: &[Vec<f32>]) -> Array {
+    lists.iter().map(|list| Float32Array::from(&list[..])).collect()
+}
+
+/// The lists of numbers that JavaScript has brought.
+fn taken(lists: &Array) -> Vec<Vec<f32>> {
+    lists.iter().map(|list| Float32Array::from(list).to_vec()).collect()
 }
 
 /// In the worker: ends the work on a question.
@@ -110,26 +124,30 @@ fn cancelled(number: u32) -> Option<Begun> {
 #[derive(Default)]
 pub struct Browser;
 
-impl Remote for Browser {
-    fn ask(&self, question: Vec<u8>, mut replies: Replies) {
-        let reply =
-            move |part: Option<f32>, error: Option<String>, answer: Option<Uint8Array>, is_last| {
-                let bytes = answer.map(|answer| answer.to_vec()).unwrap_or_default();
-                let reply = match (part, error) {
-                    (Some(part), _) => Reply::Progress(part),
-                    (None, Some(error)) => Reply::Done(Err(error)),
-                    (None, None) if is_last => Reply::Done(Ok(bytes)),
-                    (None, None) => Reply::Shown(bytes),
-                };
-                replies(reply).is_continue()
-            };
-        system::ask(&question, Closure::new(reply));
-    }
-}
-
 impl Host for Browser {
-    fn remote(&self) -> Option<&dyn Remote> {
-        Some(self)
+    fn has_worker(&self) -> bool {
+        true
+    }
+
+    fn ask_worker(&self, question: Message, mut replies: Replies) {
+        let reply = move |part: Option<f32>,
+                          error: Option<String>,
+                          answer: Option<Uint8Array>,
+                          lists: Option<Array>,
+                          is_last: bool| {
+            let message = Message {
+                bytes: answer.map(|answer| answer.to_vec()).unwrap_or_default(),
+                lists: lists.map(|lists| taken(&lists)).unwrap_or_default(),
+            };
+            let reply = match (part, error) {
+                (Some(part), _) => Reply::Progress(part),
+                (None, Some(error)) => Reply::Done(Err(error)),
+                (None, None) if is_last => Reply::Done(Ok(message)),
+                (None, None) => Reply::Shown(message),
+            };
+            replies(reply).is_continue()
+        };
+        system::ask(&question.bytes, given(&question.lists), Closure::new(reply));
     }
 
     /// Short work, such as writing a file, runs between the frames. What takes long is a question to the worker.
@@ -226,16 +244,16 @@ impl Host for Browser {
         Some(SESSION.into())
     }
 
-    fn browse(&self, question: Question<'_>, answer: Answer) {
-        if !question.opens {
-            return answer(Some(question.path.to_owned()));
+    fn browse(&self, dialog: FileDialog<'_>, chosen: Chosen) {
+        if !dialog.opens {
+            return chosen(Some(dialog.path.to_owned()));
         }
         let endings: Vec<String> =
-            question.extensions.iter().map(|kind| format!(".{kind}")).collect();
-        let mut answer = Some(answer);
+            dialog.extensions.iter().map(|kind| format!(".{kind}")).collect();
+        let mut chosen = Some(chosen);
         let done = Closure::new(move |path: Option<String>| {
-            if let Some(answer) = answer.take() {
-                answer(path.map(PathBuf::from));
+            if let Some(chosen) = chosen.take() {
+                chosen(path.map(PathBuf::from));
             }
         });
         system::choose(&endings.join(","), done);

@@ -25,8 +25,8 @@ let asked = 0;
 /** Starts the worker, which runs the same program as the page: its first message brings that. */
 export function hire(address, message) {
     worker = new Worker(address, { type: "module", name: "regard" });
-    worker.onmessage = ({ data: { number, part, error, answer, isLast } }) => {
-        const isWanted = waiting.get(number)?.(part, error, answer, isLast ?? false);
+    worker.onmessage = ({ data: { number, part, error, answer, lists, isLast } }) => {
+        const isWanted = waiting.get(number)?.(part, error, answer, lists, isLast ?? false);
         if (isLast || error !== undefined) {
             waiting.delete(number);
         } else if (isWanted === false) {
@@ -35,16 +35,17 @@ export function hire(address, message) {
         }
     };
     worker.onerror = (event) => {
-        for (const reply of waiting.values()) reply(undefined, `the worker failed: ${event.message}`, undefined, true);
+        for (const reply of waiting.values()) reply(undefined, `the worker failed: ${event.message}`, undefined, undefined, true);
         waiting.clear();
     };
     worker.postMessage(message);
 }
 
-export function ask(question, reply) {
+export function ask(question, lists, reply) {
     const bytes = question.slice(); // the program's memory stays here
     waiting.set(++asked, reply);
-    worker.postMessage({ number: asked, question: bytes }, [bytes.buffer]);
+    const buffers = lists.map((list) => list.buffer);
+    worker.postMessage({ number: asked, question: bytes, lists }, [bytes.buffer, ...buffers]);
 }
 
 /** In the worker: tells the page how far it is. */

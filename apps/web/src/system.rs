@@ -1,6 +1,6 @@
 //! The functions of `system.js` for the window.
 
-use js_sys::Uint8Array;
+use js_sys::{Array, Uint8Array};
 use wasm_bindgen::prelude::*;
 
 // Beside the folder of the build: page.js shares it.
@@ -10,11 +10,9 @@ extern "C" {
     pub fn later();
 
     /// Gives the page's worker a question for [`begin`](crate::host::begin). `reply` is called with the share of the work that is done;
-    /// or with an error; or with bytes to show, and whether they are the answer. It returns whether somebody waits for the answer.
-    pub fn ask(
-        question: &[u8],
-        reply: Closure<dyn FnMut(Option<f32>, Option<String>, Option<Uint8Array>, bool) -> bool>,
-    );
+    /// or with an error; or with bytes and lists of numbers to show, and whether they are the answer. It returns whether somebody
+    /// waits for the answer.
+    pub fn ask(question: &[u8], lists: Array, reply: Closure<Take>);
 
     /// In the worker: tells the window the share of the work on a question that is done.
     pub fn progress(number: u32, part: f32);
@@ -47,3 +45,5 @@ extern "C" {
     /// Applies changes of the accessibility tree to the page, as JSON: see [`crate::mirror`].
     pub fn mirror(changes: &str);
 }
+
+type Take = dyn FnMut(Option<f32>, Option<String>, Option<Uint8Array>, Option<Array>, bool) -> bool;

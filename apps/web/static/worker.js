@@ -7,7 +7,7 @@ let last = Promise.resolve();
 const begun = [];
 let isAtWork = false;
 
-async function handle({ script, module, put, refused, number, question, cancelled }) {
+async function handle({ script, module, put, refused, number, question, lists, cancelled }) {
     if (script) {
         program = await import(script);
         await program.default({ module_or_path: module });
@@ -20,7 +20,7 @@ async function handle({ script, module, put, refused, number, question, cancelle
         begun.splice(0, begun.length, ...begun.filter((other) => other !== cancelled));
     } else {
         try {
-            program.begin(number, question);
+            program.begin(number, question, lists);
             begun.push(number);
             self.postMessage({ number, part: 0 }); // the page answers if nobody waits any more
             if (!isAtWork) work();
@@ -44,9 +44,12 @@ async function work() {
     for (await breath(); begun.length; await breath()) {
         const number = begun.shift();
         try {
-            const [answer, isLast] = program.step(number) ?? [];
+            const [answer, lists, isLast] = program.step(number) ?? [];
             if (!isLast) begun.push(number);
-            if (answer) self.postMessage({ number, answer, isLast }, [answer.buffer]);
+            if (answer) {
+                const buffers = [answer, ...lists].map((list) => list.buffer);
+                self.postMessage({ number, answer, lists, isLast }, buffers);
+            }
         } catch (error) {
             self.postMessage({ number, error: String(error) });
         }

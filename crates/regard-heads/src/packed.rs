@@ -1,10 +1,29 @@
 //! Numbers as one run of bytes, for a message between two instances of a program on one machine: `#[serde(with = "packed")]`.
+//!
+//! [`apart`] keeps long lists out of these bytes, so that they can be moved instead of copied.
 
+use core::cell::RefCell;
 use core::fmt;
 use core::ops::Deref;
 
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+
+/// A list of at least so many numbers is kept apart.
+const LONG: usize = 4096;
+
+thread_local! {
+    static APART: RefCell<Option<Vec<Vec<f32>>>> = const { RefCell::new(None) };
+}
+
+/// Writes or reads numbers whose long lists are kept apart. Writing appends to `lists`, and reading takes from there.
+///
+/// Returns the result of `work`, and the lists.
+pub fn apart<T>(lists: Vec<Vec<f32>>, work: impl FnOnce() -> T) -> (T, Vec<Vec<f32>>) {
+    APART.set(Some(lists));
+    let done = work();
+    (done, APART.take().unwrap_or_default())
+}
 
 /// Bytes that a binary format writes as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,22 +67,53 @@ pub fn serialize<V: Deref<Target: AsRef<[f32]>>, S: Serializer>(
     numbers: &V,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.serialize_bytes(bytemuck::cast_slice((**numbers).as_ref()))
+    let numbers: &[f32] = (**numbers).as_ref();
+    let place = APART.with_borrow_mut(|apart| {
+        let lists = apart.as_mut().filter(|_| numbers.len() >= LONG)?;
+        lists.push(numbers.to_vec());
+        Some(lists.len() as u64 - 1)
+    });
+    match place {
+        Some(place) => serializer.serialize_u64(place),
+        None => serializer.serialize_bytes(bytemuck::cast_slice(numbers)),
+    }
 }
 
 /// Reads a list of numbers.
 ///
 /// # Errors
-/// If the bytes are no list of numbers.
+/// If the bytes are no list of numbers, or if a list is missing.
 pub fn deserialize<'de, V: From<Vec<f32>>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<V, D::Error> {
-    let Bytes(bytes) = Bytes::deserialize(deserializer)?;
-    let (numbers, rest) = bytes.as_chunks();
-    if !rest.is_empty() {
-        return Err(D::Error::invalid_length(bytes.len(), &"numbers of 4 bytes"));
+    deserializer.deserialize_any(Numbers).map(V::from)
+}
+
+struct Numbers;
+
+impl Visitor<'_> for Numbers {
+    type Value = Vec<f32>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("numbers of 4 bytes")
     }
-    Ok(numbers.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect::<Vec<f32>>().into())
+
+    fn visit_u64<E: Error>(self, place: u64) -> Result<Vec<f32>, E> {
+        APART
+            .with_borrow_mut(|apart| {
+                let lists = apart.as_mut()?;
+                lists.get_mut(usize::try_from(place).ok()?).map(core::mem::take)
+            })
+            .ok_or_else(|| E::custom("a list of numbers is missing"))
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<f32>, E> {
+        let (numbers, rest) = bytes.as_chunks();
+        if !rest.is_empty() {
+            return Err(E::invalid_length(bytes.len(), &self));
+        }
+        Ok(numbers.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect())
+    }
 }
 
 /// The same for several lists.

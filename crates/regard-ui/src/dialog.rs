@@ -7,9 +7,9 @@ use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
 use super::plots::PlotName;
 use super::style;
 use crate::Host;
-use crate::host::Question;
+use crate::host::FileDialog;
 use crate::reply::Reply;
-use crate::task::Task;
+use crate::work::Once;
 
 /// The purposes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Dialog {
     /// Whether it has not been shown yet.
     is_new: bool,
     /// The answer of the system's dialog, while that is open.
-    browsing: Option<Task<Option<PathBuf>>>,
+    browsing: Option<Once<Option<PathBuf>>>,
 }
 
 impl Purpose {
@@ -103,7 +103,7 @@ impl Dialog {
 
     /// Shows the dialog.
     pub fn show(&mut self, host: &dyn Host, ui: &Ui) -> Reply<PathBuf> {
-        if let Some(found) = self.browsing.as_ref().and_then(Task::take) {
+        if let Some(found) = self.browsing.as_ref().and_then(Once::take) {
             self.browsing = None;
             if let Ok(Some(path)) = found {
                 self.path = path.display().to_string();
@@ -142,16 +142,16 @@ impl Dialog {
                 let browse = ui.add_enabled(self.browsing.is_none(), egui::Button::new("Browse…"));
                 if browse.on_hover_text("Open the system's file dialog.").clicked() {
                     let [heading, _, name] = self.purpose.words();
-                    let (task, promise) = Task::promise(ui.ctx());
-                    let question = Question {
+                    let (once, doing) = Once::promise(ui.ctx());
+                    let dialog = FileDialog {
                         heading,
                         extensions: self.purpose.extensions(),
                         opens: self.purpose.is_opening(),
                         path: Path::new(&self.path),
                         name,
                     };
-                    host.browse(question, Box::new(move |path| promise.fulfil(Ok(path))));
-                    self.browsing = Some(task);
+                    host.browse(dialog, Box::new(move |path| doing.fulfil(Ok(path))));
+                    self.browsing = Some(once);
                 }
                 (act || entered, cancel)
             })

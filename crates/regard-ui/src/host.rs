@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use regard_heads::Stream;
 use regard_models::Checkpoint;
 
+use crate::Message;
 use crate::model::{self, Cached};
 
 /// The address of the book, which tells the mathematics of attention.
@@ -17,29 +18,20 @@ pub const BOOK: &str = "https://regard-attention.github.io/regard/book/";
 pub type Work = Box<dyn FnOnce() + Send>;
 
 /// Takes the file that the user chose in the system's dialog. `None` means that there was no dialog or no choice.
-pub type Answer = Box<dyn FnOnce(Option<PathBuf>) + Send>;
+pub type Chosen = Box<dyn FnOnce(Option<PathBuf>) + Send>;
 
 /// What a worker says of a question.
 pub enum Reply {
     /// The share of the work that is done, from 0 to 1.
     Progress(f32),
     /// What can be shown until the answer comes.
-    Shown(Vec<u8>),
+    Shown(Message),
     /// The answer, or why there is none. It comes last.
-    Done(Result<Vec<u8>, String>),
+    Done(Result<Message, String>),
 }
 
 /// Takes what a worker says of a question. `Break` means that nobody waits for the answer any more.
 pub type Replies = Box<dyn FnMut(Reply) -> ControlFlow<()> + Send>;
-
-/// A worker that shares no memory with the window.
-///
-/// It has a [`Desk`](crate::Desk) of its own, [begins](crate::Desk::begin) a question when it comes, and does the steps of all that
-/// it has begun in turn.
-pub trait Remote {
-    /// Gives the worker a question. `replies` is called with what it says.
-    fn ask(&self, question: Vec<u8>, replies: Replies);
-}
 
 /// The system around the window: its threads, files and dialogs.
 ///
@@ -52,9 +44,15 @@ pub trait Host: Send + Sync {
     /// If no thread can be started. `work` is dropped then.
     fn spawn(&self, name: &str, work: Work) -> io::Result<()>;
 
-    /// The worker for what takes long, where [`spawn`](Self::spawn) has no thread of its own. `None` where it has.
-    fn remote(&self) -> Option<&dyn Remote> {
-        None
+    /// Whether there is a worker that shares no memory with the window. It answers what takes long, where [`spawn`](Self::spawn) has no
+    /// thread of its own.
+    fn has_worker(&self) -> bool {
+        false
+    }
+
+    /// Gives the worker a question for its [`Background`](crate::Background). `replies` is called with what it says.
+    fn ask_worker(&self, question: Message, replies: Replies) {
+        let _ = (question, replies);
     }
 
     /// Opens a file for reading. An error of the kind [`NotFound`](io::ErrorKind::NotFound) means that there is no such file.
@@ -144,13 +142,13 @@ pub trait Host: Send + Sync {
         None
     }
 
-    /// Opens the system's own dialog and calls `answer` when the user has closed it.
-    fn browse(&self, question: Question<'_>, answer: Answer);
+    /// Opens the system's own dialog and calls `chosen` when the user has closed it.
+    fn browse(&self, dialog: FileDialog<'_>, chosen: Chosen);
 }
 
-/// What the system's dialog asks.
+/// The system's dialog for a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct FileDialog<'a> {
     /// The heading.
     pub heading: &'a str,
     /// The endings of the names to choose from, without a dot.

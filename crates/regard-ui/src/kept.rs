@@ -11,7 +11,7 @@ use web_time::Instant;
 use super::Session;
 use super::session::LARGEST_FILE;
 use crate::Host;
-use crate::task::Task;
+use crate::work::Once;
 
 /// The least time between two writes. A moving slider is not written at each step.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -41,14 +41,14 @@ pub struct Kept {
     /// The session at the last check.
     seen: Session,
     since: Instant,
-    state: State,
+    writes: Writes,
     /// Disks can be slow, but frames must not be.
-    writer: Option<Task<Outcome>>,
+    writer: Option<Once<Outcome>>,
 }
 
 /// Whether the session can be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Writes {
     /// The last write, if there was one, has succeeded.
     Good,
     /// The last write has failed, which the user knows. Later ones may succeed.
@@ -71,7 +71,7 @@ impl Kept {
         let written = session.text().unwrap_or_default();
         let known = host.read(&path, LARGEST_FILE).ok();
         let (seen, since) = (session.clone(), Instant::now());
-        Self { host, path, written, known, seen, since, state: State::Good, writer: None }
+        Self { host, path, written, known, seen, since, writes: Writes::Good, writer: None }
     }
 
     /// Writes the session in a thread, if it has changed and the last write was long enough ago. After a failure it tries again
@@ -81,17 +81,17 @@ impl Kept {
     /// The first failure after a success. The error names the file.
     pub fn note(&mut self, ctx: &Context, session: &Session) -> anyhow::Result<()> {
         if self.writer.as_ref().is_some_and(|writer| !writer.is_running()) {
-            let known = self.state;
+            let known = self.writes;
             let outcome = self.finish();
-            if known == State::Good {
+            if known == Writes::Good {
                 outcome?;
             }
         }
-        let pause = match self.state {
-            State::Good if *session == self.seen => return Ok(()),
-            State::Good => PAUSE,
-            State::Failed => PAUSE_AFTER_FAILURE,
-            State::Taken => return Ok(()),
+        let pause = match self.writes {
+            Writes::Good if *session == self.seen => return Ok(()),
+            Writes::Good => PAUSE,
+            Writes::Failed => PAUSE_AFTER_FAILURE,
+            Writes::Taken => return Ok(()),
         };
         if self.since.elapsed() < pause || self.writer.is_some() {
             ctx.request_repaint_after(pause);
@@ -102,7 +102,7 @@ impl Kept {
         if let Some(text) = self.news(session)? {
             let (host, path, known) =
                 (Arc::clone(&self.host), self.path.clone(), self.known.clone());
-            self.writer = Some(Task::start(&*self.host, ctx, "session", move |_| {
+            self.writer = Some(Once::start(&*self.host, ctx, "session", move |_| {
                 write(&*host, &path, text, known.as_deref()).map_err(|e| format!("{e:#}"))
             }));
         }
@@ -139,15 +139,15 @@ impl Kept {
             Ok(Outcome::Written(text)) => {
                 self.known = Some(text.clone());
                 self.written = text;
-                self.state = State::Good;
+                self.writes = Writes::Good;
                 Ok(())
             }
             Ok(Outcome::Taken) => {
-                self.state = State::Taken;
+                self.writes = Writes::Taken;
                 Err(anyhow!("another window keeps its session in {}", self.path.display()))
             }
             Err(e) => {
-                self.state = State::Failed;
+                self.writes = Writes::Failed;
                 Err(e)
             }
         }
@@ -181,7 +181,7 @@ mod tests {
     use std::{fs, io};
 
     use super::*;
-    use crate::host::{Answer, Question, Work};
+    use crate::host::{Chosen, FileDialog, Work};
     use crate::test_host::TestHost;
     use crate::walkthrough::At;
 
@@ -216,8 +216,8 @@ mod tests {
             TestHost::DEFAULT.write(path, bytes)
         }
 
-        fn browse(&self, question: Question<'_>, answer: Answer) {
-            TestHost::DEFAULT.browse(question, answer);
+        fn browse(&self, dialog: FileDialog<'_>, chosen: Chosen) {
+            TestHost::DEFAULT.browse(dialog, chosen);
         }
     }
 

@@ -9,7 +9,6 @@ mod app;
 pub mod colors;
 mod command;
 mod command_palette;
-mod desk;
 mod dialog;
 mod explain;
 pub mod heads;
@@ -27,9 +26,9 @@ mod reply;
 mod session;
 mod side;
 mod style;
-mod task;
 mod temperature;
 pub mod walkthrough;
+mod work;
 
 // The tests of this crate use the host of its integration tests.
 #[cfg(test)]
@@ -40,10 +39,10 @@ mod test_host;
 
 pub use self::app::{App, of_step, of_walkthrough};
 pub use self::command::Command;
-pub use self::desk::{Begun, Desk, Step, Tell};
 pub use self::host::Host;
 pub use self::plots::PlotName;
 pub use self::session::{Appearance, Room, Session};
+pub use self::work::{Background, Begun, Message, Step, Tell};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

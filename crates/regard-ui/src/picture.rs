@@ -8,14 +8,14 @@ use egui::{ColorImage, Context};
 use regard_figure::encode_png;
 
 use crate::Host;
-use crate::task::Task;
+use crate::work::Once;
 
 /// The files that are being written. A result is a message that names the file.
 pub struct Pending {
     host: Arc<dyn Host>,
-    files: Vec<Task<String>>,
+    files: Vec<Once<String>>,
     /// Pictures of frames that have not been drawn yet.
-    pictures: Vec<Task<String>>,
+    pictures: Vec<Once<String>>,
 }
 
 impl Pending {
@@ -26,13 +26,13 @@ impl Pending {
 
     /// Writes a picture of the next frame to a file.
     pub fn ask(&mut self, ctx: &Context, path: PathBuf) {
-        let (task, promise) = Task::promise(ctx);
+        let (once, doing) = Once::promise(ctx);
         let host = Arc::clone(&self.host);
         ctx.request_screenshot(move |image| {
             let written = write(&*host, &image, &path);
-            promise.fulfil(written.map(|()| saved(&path)).map_err(|e| format!("{e:#}")));
+            doing.fulfil(written.map(|()| saved(&path)).map_err(|e| format!("{e:#}")));
         });
-        self.pictures.push(task);
+        self.pictures.push(once);
     }
 
     /// Writes the bytes that `encode` returns to a file, in a thread.
@@ -43,7 +43,7 @@ impl Pending {
         encode: impl FnOnce() -> anyhow::Result<Vec<u8>> + Send + 'static,
     ) {
         let host = Arc::clone(&self.host);
-        self.files.push(Task::start(&*self.host, ctx, "file", move |_| {
+        self.files.push(Once::start(&*self.host, ctx, "file", move |_| {
             let written = encode().and_then(|bytes| {
                 host.write(&path, &bytes)
                     .with_context(|| format!("cannot write {}", path.display()))
@@ -54,22 +54,22 @@ impl Pending {
 
     /// Whether a file is being written.
     pub fn is_busy(&self) -> bool {
-        self.files.iter().any(Task::is_running)
+        self.files.iter().any(Once::is_running)
     }
 
     /// Waits until every file is written.
     pub fn finish(&mut self) {
-        for task in self.files.drain(..) {
-            task.wait();
+        for once in self.files.drain(..) {
+            once.wait();
         }
     }
 
     /// The result of a file that has been written since the last call.
     pub fn take(&mut self) -> Option<anyhow::Result<String>> {
-        for tasks in [&mut self.files, &mut self.pictures] {
-            let done = tasks.iter().enumerate().find_map(|(i, task)| Some((i, task.take()?)));
+        for all in [&mut self.files, &mut self.pictures] {
+            let done = all.iter().enumerate().find_map(|(i, once)| Some((i, once.take()?)));
             if let Some((i, done)) = done {
-                tasks.remove(i);
+                all.remove(i);
                 return Some(done.map_err(|e| anyhow!(e)));
             }
         }

@@ -64,13 +64,13 @@ fn the_laboratory_computes_what_its_knobs_say() {
         let before = Arc::clone(&outcome(&window).weights);
         click(&mut window, name);
         assert!(shows(&window, control));
-        assert_ne!(outcome(&window).weights, before);
+        assert_ne!(*outcome(&window).weights, before);
     }
     let before = Arc::clone(&outcome(&window).weights);
     click(&mut window, "Hide the first token");
     assert_eq!(visible(&window), 100 * 99);
     click(&mut window, "Scale by 1/√d");
-    assert_ne!(outcome(&window).weights, before);
+    assert_ne!(*outcome(&window).weights, before);
     click(&mut window, "Draw again");
     assert_eq!(session(&window).laboratory.inputs.seed, 1);
     click(&mut window, "T → ∞");
@@ -197,7 +197,7 @@ fn opening_tokens_is_one_change() {
     assert_eq!((opened.tokens, opened.keys), (5, Some(5)));
     press(&mut window, Command::Undo);
     assert_eq!(session(&window).laboratory.inputs, before);
-    assert_eq!(outcome(&window).weights, weights);
+    assert_eq!(*outcome(&window).weights, weights);
     press(&mut window, Command::Redo);
     assert_eq!(session(&window).laboratory.inputs, opened);
 
@@ -207,7 +207,7 @@ fn opening_tokens_is_one_change() {
     std::fs::write(&path, safetensors(&[("x", Dtype::F32, &[4, 2], bytes(&x))], &[])).unwrap();
     open_tokens(&mut window, &path);
     assert_eq!((session(&window).laboratory.inputs.tokens, outcome(&window).side), (4, 4));
-    assert_ne!(outcome(&window).weights, weights);
+    assert_ne!(*outcome(&window).weights, weights);
     assert!(!shows(&window, "Head") && shows(&window, "4 tokens × 2"));
 }
 
@@ -248,9 +248,9 @@ fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
         |window: &Window, words: &str| window.query_all_by_label_contains(words).next().is_some();
     assert!(says(&window, message) && says(&window, &bad.display().to_string()));
     assert_eq!(session(&window).laboratory, before);
-    assert_eq!(outcome(&window).weights, weights, "the last picture stays");
+    assert_eq!(*outcome(&window).weights, weights, "the last picture stays");
     click(&mut window, "Causal");
-    assert_ne!(outcome(&window).weights, weights);
+    assert_ne!(*outcome(&window).weights, weights);
     assert!(says(&window, message), "it stays until it was seen");
     click(&mut window, "Dismiss");
     assert!(!says(&window, message));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{Context, Label, ProgressBar, RichText, ScrollArea, Ui};
+use egui::{Context, Label, RichText, ScrollArea, Ui};
 use regard_figure::{Figure, Matrix, overlaid};
 use regard_heads::{HeadId, Part};
 use regard_walkthrough::Marks;
@@ -12,8 +12,8 @@ use super::opened::{Select, Selected, Surveyed};
 use super::{Shown, State, bar, lines};
 use crate::colors::Look;
 use crate::heatmap::{Cell, Heatmap, Pointing};
-use crate::task::{PATIENCE, Task};
-use crate::{Desk, numbers};
+use crate::numbers;
+use crate::work::{self, Background, Once, PATIENCE};
 
 /// A lower page has neither a title nor captions.
 const LOW: f32 = 280.0;
@@ -25,7 +25,7 @@ const LEAST: f32 = 120.0;
 /// The matrix, and the next one that is being computed.
 #[derive(Default)]
 pub struct Large {
-    computing: Option<(Of, Task<Selected>)>,
+    computing: Option<(Of, Once<Selected>)>,
     shown: Option<(Of, Selected)>,
     /// The cell under the pointer.
     hovered: Option<Cell>,
@@ -77,12 +77,12 @@ impl Large {
     /// If the part cannot be computed. The reason is a message for the user.
     pub fn exchange(
         &mut self,
-        desk: &Arc<Desk>,
+        background: &Arc<Background>,
         ctx: &Context,
         asked: Option<(&Arc<Surveyed>, Part)>,
     ) -> Result<(), String> {
         let mut outcome = Ok(());
-        if let Some(done) = self.computing.as_ref().and_then(|(_, task)| task.take())
+        if let Some(done) = self.computing.as_ref().and_then(|(_, once)| once.take())
             && let Some((of, _)) = self.computing.take()
         {
             match done {
@@ -99,8 +99,8 @@ impl Large {
         let latest = latest.or_else(|| self.shown.as_ref().map(|(of, _)| of));
         if !latest.is_some_and(|of| of.is(heads, part)) {
             let of = Of { heads: Arc::clone(heads), part };
-            let task = desk.ask(ctx, Select { heads: heads.id, part });
-            self.computing = Some((of, task));
+            let once = background.ask(ctx, Select { heads: background.id(heads), part });
+            self.computing = Some((of, once));
         }
         outcome
     }
@@ -156,10 +156,9 @@ impl Large {
 
     /// The progress, if the matrix takes long.
     pub fn progress(&self, ui: &mut Ui) {
-        let computing = self.computing.as_ref().filter(|(_, task)| task.elapsed() > PATIENCE);
-        if let Some((_, task)) = computing {
-            ui.add(ProgressBar::new(task.progress()).desired_width(200.0).desired_height(10.0))
-                .accessible_name("Computing");
+        let computing = self.computing.as_ref().filter(|(_, once)| once.elapsed() > PATIENCE);
+        if let Some((_, once)) = computing {
+            work::bar(ui, once.progress(), "Computing");
         }
     }
 

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{AttentionSource, State};
+use crate::Host;
 use crate::colors::{self, Look, Palette};
-use crate::desk::{Question, Shared, Steps, fresh, once};
 use crate::heatmap::{Cell, Picture};
-use crate::{Desk, Host};
+use crate::work::{Background, Question, Shared, Steps, at_once};
 use regard_figure::{Extent, Figure, Matrix};
 use regard_heads::{
     AttentionMaps, Error, HeadId, Measure, Over, Part, Progress, Survey, packed, palette,
@@ -33,8 +33,6 @@ pub struct Opened {
 /// The heads of an attention, with the measures and pictures of each.
 #[derive(Serialize, Deserialize)]
 pub struct Surveyed {
-    /// Its number at the desk that made it.
-    pub(crate) id: u64,
     /// The weights, or the differences of two runs' weights.
     pub maps: AttentionMaps,
     /// The measures and the thumbnails.
@@ -81,12 +79,11 @@ impl Question for OpenAttention {
     type Answer = Opened;
     const NAME: &'static str = "heads";
 
-    fn begin(self, desk: Arc<Desk>) -> impl Steps<Opened> {
-        once(move |tell| {
-            let opened = Opened::open(&*desk.host, self.source, &|part| tell(part));
+    fn begin(self, background: Arc<Background>) -> impl Steps<Opened> {
+        at_once(move |tell| {
+            let opened = Opened::open(&*background.host, self.source, &|part| tell(part));
             let opened = opened.map_err(|e| e.to_string())?;
-            desk.know(opened.id, &opened.heads);
-            desk.hold(self.place, Arc::clone(&opened.heads));
+            background.put(self.place, Arc::clone(&opened.heads));
             Ok(opened)
         })
     }
@@ -103,9 +100,9 @@ impl Question for Select {
     type Answer = Selected;
     const NAME: &'static str = "matrix";
 
-    fn begin(self, desk: Arc<Desk>) -> impl Steps<Selected> {
-        once(move |tell| {
-            let heads = desk.part::<Surveyed>(self.heads)?;
+    fn begin(self, background: Arc<Background>) -> impl Steps<Selected> {
+        at_once(move |tell| {
+            let heads = background.part::<Surveyed>(self.heads)?;
             heads.select(self.part, &|part| tell(part)).map_err(|e| e.to_string())
         })
     }
@@ -178,7 +175,7 @@ impl Surveyed {
         let largest =
             shape.ids().map(|id| colors::largest(&survey.thumbnail(&maps, id))).fold(0.0, f32::max);
         let (is_causal, cut) = (survey.is_causal(), Vec::new());
-        Ok(Self { id: fresh(), maps, survey, labels, largest, is_difference, is_causal, cut })
+        Ok(Self { maps, survey, labels, largest, is_difference, is_causal, cut })
     }
 
     /// The thumbnail of a head, with −∞ where the mask hides all keys of a block.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{CentralPanel, Context, Frame, Label, Margin, ProgressBar, RichText, Ui};
+use egui::{CentralPanel, Context, Frame, Label, Margin, RichText, Ui};
 
 use super::controls::{self, Asked};
 use super::grid::{Marked, Thumbnails};
@@ -10,19 +10,16 @@ use super::large::Large;
 use super::opened::{OpenAttention, Opened, Selected};
 use super::{AttentionSource, Shown, State, bar};
 use crate::colors::Look;
-use crate::desk::Place;
 use crate::style::{panel, readout};
-use crate::task::{PATIENCE, Task};
-use crate::{Command, Desk, Host, message, side};
+use crate::work::{self, Background, Held, Once, PATIENCE};
+use crate::{Command, Host, message, side};
 use regard_figure::Matrix;
 
 /// The view of a [`State`].
 pub struct HeadsRoom {
-    desk: Arc<Desk>,
+    background: Arc<Background>,
     opening: Option<Opening>,
-    opened: Option<Arc<Opened>>,
-    /// Where its heads are.
-    place: Option<Place>,
+    opened: Option<Arc<Held<Opened>>>,
     /// The source that could not be opened, and the reason.
     failed: Option<(AttentionSource, String)>,
     large: Large,
@@ -34,16 +31,19 @@ struct Opening {
     source: AttentionSource,
     /// Whether the user has just asked for it. Otherwise the session names it.
     anew: bool,
-    task: Task<Opened>,
-    place: Place,
+    once: Once<Held<Opened>>,
 }
 
 impl Opening {
-    fn start(desk: &Arc<Desk>, ctx: &Context, source: AttentionSource, anew: bool) -> Self {
-        let place = desk.place();
-        let question = OpenAttention { place: place.id(), source: source.clone() };
-        let task = desk.ask(ctx, question);
-        Self { source, anew, task, place }
+    fn start(
+        background: &Arc<Background>,
+        ctx: &Context,
+        source: AttentionSource,
+        anew: bool,
+    ) -> Self {
+        let question = |place| OpenAttention { place, source: source.clone() };
+        let once = background.hold(ctx, question);
+        Self { source, anew, once }
     }
 }
 
@@ -51,10 +51,9 @@ impl HeadsRoom {
     /// A room that has read nothing.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
-            desk: Desk::new(host),
+            background: Background::new(host),
             opening: None,
             opened: None,
-            place: None,
             failed: None,
             large: Large::default(),
             thumbnails: Thumbnails::default(),
@@ -64,7 +63,7 @@ impl HeadsRoom {
     /// Begins to read a file. The view stays until it is read.
     pub fn open(&mut self, ctx: &Context, source: AttentionSource) {
         self.failed = None;
-        self.opening = Some(Opening::start(&self.desk, ctx, source, true));
+        self.opening = Some(Opening::start(&self.background, ctx, source, true));
     }
 
     /// Stops reading.
@@ -78,7 +77,7 @@ impl HeadsRoom {
 
     /// The attention that was read last.
     pub fn opened(&self) -> Option<&Opened> {
-        self.opened.as_deref()
+        self.opened.as_deref().map(|opened| &**opened)
     }
 
     /// The matrix that is shown, if there is one.
@@ -107,7 +106,7 @@ impl HeadsRoom {
     }
 
     /// The attention that the state names, if it has been read.
-    fn here(&self, state: &State) -> Option<Arc<Opened>> {
+    fn here(&self, state: &State) -> Option<Arc<Held<Opened>>> {
         self.opened.clone().filter(|opened| opened.source == state.source)
     }
 
@@ -136,7 +135,9 @@ impl HeadsRoom {
         });
         let opened = self.here(state);
         let asked = if side {
-            side::show(ui, "file", |ui| controls::show(ui, opened.as_deref(), state))
+            side::show(ui, "file", |ui| {
+                controls::show(ui, opened.as_deref().map(|opened| &**opened), state)
+            })
         } else {
             None
         };
@@ -157,7 +158,7 @@ impl HeadsRoom {
 
     /// Takes the results of the threads, and starts what is missing.
     fn exchange(&mut self, ctx: &Context, state: &mut State) {
-        if let Some(outcome) = self.opening.as_ref().and_then(|opening| opening.task.take())
+        if let Some(outcome) = self.opening.as_ref().and_then(|opening| opening.once.take())
             && let Some(opening) = self.opening.take()
         {
             self.read(outcome, opening, state);
@@ -169,7 +170,8 @@ impl HeadsRoom {
         } else {
             self.large.clear();
             if !has_failed && self.opening.is_none() {
-                self.opening = Some(Opening::start(&self.desk, ctx, state.source.clone(), false));
+                self.opening =
+                    Some(Opening::start(&self.background, ctx, state.source.clone(), false));
             }
         }
         if self.is_busy() {
@@ -182,14 +184,14 @@ impl HeadsRoom {
         let Some(opened) = &self.opened else { return };
         state.limit(opened.maps.shape(), opened.maps.is_self_attention());
         let asked = state.part().map(|part| (opened.heads(), part));
-        if let Err(message) = self.large.exchange(&self.desk, ctx, asked) {
+        if let Err(message) = self.large.exchange(&self.background, ctx, asked) {
             self.failed = Some((state.source.clone(), message));
             state.shown = Shown::Grid;
         }
     }
 
     /// Takes a file that was read, or the reason for the failure.
-    fn read(&mut self, outcome: Result<Opened, String>, opening: Opening, state: &mut State) {
+    fn read(&mut self, outcome: Result<Held<Opened>, String>, opening: Opening, state: &mut State) {
         match outcome {
             Ok(opened) => {
                 if opening.anew {
@@ -201,7 +203,7 @@ impl HeadsRoom {
                 }
                 // A message about another file stays until the user has seen it.
                 self.failed.take_if(|(failed, _)| opening.anew || *failed == opened.source);
-                (self.opened, self.place) = (Some(Arc::new(opened)), Some(opening.place));
+                self.opened = Some(Arc::new(opened));
                 self.large.clear();
                 self.thumbnails.clear();
             }
@@ -242,15 +244,10 @@ impl HeadsRoom {
         }
         let mut cancelled = false;
         if let Some(opening) =
-            self.opening.as_ref().filter(|o| o.task.elapsed() > PATIENCE || !is_here)
+            self.opening.as_ref().filter(|o| o.once.elapsed() > PATIENCE || !is_here)
         {
             ui.horizontal(|ui| {
-                ui.add(
-                    ProgressBar::new(opening.task.progress())
-                        .desired_width(200.0)
-                        .desired_height(10.0),
-                )
-                .accessible_name("Opening");
+                work::bar(ui, opening.once.progress(), "Opening");
                 cancelled = self.opened.is_some() && ui.button("Cancel").clicked();
             });
         }

@@ -7,11 +7,10 @@ use regard_benches::{Line, Measuring, Operation, Progress, Shape, duration, ours
 use serde::{Deserialize, Serialize};
 
 use super::LaboratoryInputs;
-use crate::desk::{Question, Step, Steps};
 use crate::explain::heading;
 use crate::style::remark;
-use crate::task::Task;
-use crate::{Command, Desk, colors};
+use crate::work::{Background, Once, Question, Step, Steps};
+use crate::{Command, colors};
 
 /// The largest product of queries, dimensions and heads. With more, a naive call would take too long.
 const MOST_WORK: usize = 8 * 4096 * 64;
@@ -27,7 +26,7 @@ const EXPLANATION: &str = "\
 /// A benchmark, running or finished.
 #[derive(Default)]
 pub struct Benchmark {
-    task: Option<Task<Progress>>,
+    task: Option<Once<Progress>>,
     shape: Option<Shape>,
     last: Option<Result<Progress, String>>,
 }
@@ -47,7 +46,12 @@ impl Benchmark {
     }
 
     /// Stops a running benchmark or starts a new one. The results of a stopped one stay.
-    pub fn toggle(&mut self, desk: &Arc<Desk>, ctx: &Context, inputs: &LaboratoryInputs) {
+    pub fn toggle(
+        &mut self,
+        background: &Arc<Background>,
+        ctx: &Context,
+        inputs: &LaboratoryInputs,
+    ) {
         self.receive();
         if let Some(task) = self.task.take() {
             drop(task);
@@ -55,7 +59,7 @@ impl Benchmark {
         }
         let shape = shape(inputs);
         (self.shape, self.last) = (Some(shape), None);
-        self.task = Some(desk.ask(ctx, Measure(shape)));
+        self.task = Some(background.ask(ctx, Measure(shape)));
     }
 
     /// Takes new results.
@@ -120,7 +124,7 @@ impl Question for Measure {
     type Answer = Progress;
     const NAME: &'static str = "benchmark";
 
-    fn begin(self, _: Arc<Desk>) -> impl Steps<Progress> {
+    fn begin(self, _: Arc<Background>) -> impl Steps<Progress> {
         let mut measuring = None;
         move |_| {
             let said = |e: anyhow::Error| format!("{e:#}");

@@ -6,10 +6,9 @@ use std::path::Path;
 use egui::{DragValue, Label, RichText, Slider, TextStyle, Ui};
 
 use super::state::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
-use super::{Brush, LaboratoryInputs, State, TokenSource};
+use super::{Brush, LaboratoryInputs, State, TokenFile, TokenSource};
 use crate::explain::heading;
 use crate::{Command, temperature};
-use regard_heads::QueriesAndKeys;
 
 /// A request of the knobs.
 pub enum Asked {
@@ -20,7 +19,7 @@ pub enum Asked {
 }
 
 /// Shows all knobs. `file` is the file of the tokens, once it is read.
-pub fn show(ui: &mut Ui, state: &mut State, file: Option<&QueriesAndKeys>) -> Option<Asked> {
+pub fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> Option<Asked> {
     let asked = tokens(ui, &mut state.inputs, file);
     ui.separator();
     softmax(ui, &mut state.inputs);
@@ -38,11 +37,7 @@ pub fn show(ui: &mut Ui, state: &mut State, file: Option<&QueriesAndKeys>) -> Op
     asked
 }
 
-fn tokens(
-    ui: &mut Ui,
-    inputs: &mut LaboratoryInputs,
-    file: Option<&QueriesAndKeys>,
-) -> Option<Asked> {
+fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) -> Option<Asked> {
     heading(
         ui,
         "Tokens",
@@ -57,7 +52,7 @@ fn tokens(
         of_file(ui, inputs, file);
     }
     let (most_tokens, most_dim) =
-        file.map_or((MOST_TOKENS, MOST_DIM), |file| (file.tokens(), file.dim()));
+        file.map_or((MOST_TOKENS, MOST_DIM), |file| (file.tokens, file.dim));
     size(ui, "n", "Tokens", &mut inputs.tokens, 2..=most_tokens.min(MOST_TOKENS));
     inputs.keys = inputs.keys.map(|keys| keys.min(inputs.tokens));
     size(ui, "d", "Dimensions", &mut inputs.dim, 1..=most_dim.min(MOST_DIM));
@@ -83,11 +78,11 @@ fn tokens(
 }
 
 /// The name of the file, and the choice of its head.
-fn of_file(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&QueriesAndKeys>) {
+fn of_file(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) {
     let TokenSource::File { path, head } = &mut inputs.source else { return };
     ui.add(Label::new(RichText::new(name(path)).strong()).wrap());
     let Some(file) = file else { return };
-    let (heads, n, d) = (file.heads(), file.tokens(), file.dim());
+    let TokenFile { heads, tokens: n, dim: d, .. } = *file;
     let mut text = format!("{n} tokens × {d}");
     if heads > 1 {
         text = format!("{heads} heads, {text}");

@@ -15,6 +15,7 @@ use crate::heatmap::Cell;
 use crate::memo::Memo;
 use crate::plots::{self, PlotName};
 use crate::style::remark;
+use crate::work::Numbers;
 use crate::{Command, colors, temperature};
 
 /// The number of points of a curve over the temperature.
@@ -55,13 +56,13 @@ pub type ByDimMemo = Memo<ScoresKey, ByDim>;
 /// The identity of some scores.
 #[derive(Clone)]
 pub struct ScoresKey {
-    scores: Arc<Vec<f32>>,
+    scores: Numbers,
     hides_first: bool,
 }
 
 impl PartialEq for ScoresKey {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.scores, &other.scores) && self.hides_first == other.hides_first
+        Arc::ptr_eq(&self.scores.0, &other.scores.0) && self.hides_first == other.hides_first
     }
 }
 
@@ -82,7 +83,7 @@ impl Curves {
     /// Computes the curves of a row.
     pub fn new(outcome: &Outcome, row: usize, known: &mut ByDimMemo) -> Self {
         let key = ScoresKey {
-            scores: Arc::clone(&outcome.scores),
+            scores: outcome.scores.clone(),
             hides_first: outcome.request.inputs.hide_first,
         };
         let by_dim = known.get(&key).unwrap_or_else(|| known.put(key, Arc::new(by_dim(outcome))));

@@ -1,54 +1,84 @@
 //! Computes what follows from the laboratory's inputs, and keeps intermediate results.
 
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use regard_kernels::softmax;
+use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
-use super::files::{Error, Files, Names, names};
+use super::files::{Error, Files, Names, Read, names};
 use super::tokens::{Drawn, Tokens};
-use super::{LaboratoryInputs, Request, Shown, TokenSource};
+use super::{LaboratoryInputs, Request, Shown, TokenFile, TokenSource};
 use crate::Host;
 use crate::colors::{Look, Palette};
 use crate::heatmap::Picture;
 use crate::memo::Memo;
+use crate::work::{Background, Numbers, Question, Shared, Steps, at_once};
 use regard_figure::{Extent, Matrix};
-use regard_heads::QueriesAndKeys;
 
-mod halves;
 mod scores;
 
-pub use self::halves::{Compute, Lists};
 use self::scores::scores;
 
+/// Asks for the result of a request.
+#[derive(Serialize, Deserialize)]
+pub struct Compute {
+    /// The place of the engine, which is made if nothing stands there.
+    pub engine: u64,
+    pub request: Request,
+}
+
+impl Question for Compute {
+    type Answer = Outcome;
+    const NAME: &'static str = "laboratory";
+    const REPEATS: bool = true;
+
+    fn begin(self, background: Arc<Background>) -> impl Steps<Outcome> {
+        at_once(move |tell| {
+            let engine = background.held::<Mutex<Engine>>(self.engine).unwrap_or_else(|_| {
+                let engine = Arc::new(Mutex::new(Engine::new(Arc::clone(&background.host))));
+                background.put(self.engine, Arc::clone(&engine));
+                engine
+            });
+            let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
+            let progress = |part: f32| {
+                // Work that has begun is finished: a moving slider would show nothing otherwise.
+                let _ = tell(part);
+            };
+            engine.run(self.request, &progress).map_err(|e| e.to_string())
+        })
+    }
+}
+
 /// The result of a request.
+#[derive(Serialize, Deserialize)]
 pub struct Outcome {
     /// The request, limited to what its files have.
     pub request: Request,
     /// The file of the present state, if it has one.
-    pub file: Option<Arc<QueriesAndKeys>>,
+    pub file: Option<Shared<TokenFile>>,
     /// Queries and keys.
-    pub(super) tokens: Arc<Tokens>,
+    pub(super) tokens: Shared<Tokens>,
     /// The scores \[n, n\], the input of softmax. A masked score is −∞.
-    pub scores: Arc<Vec<f32>>,
+    pub scores: Numbers,
     /// The weights \[n, n\]. −∞ marks a masked cell, whose weight is 0, so that it is drawn as masked.
-    pub weights: Arc<Vec<f32>>,
+    pub weights: Numbers,
     /// The weights of A, if something is pinned.
-    pub pinned: Option<Arc<Vec<f32>>>,
+    pub pinned: Option<Numbers>,
     /// The numbers that are shown: scores, weights, weights of A, or B − A.
-    pub numbers: Arc<Vec<f32>>,
+    pub numbers: Numbers,
     /// The number of tokens of what is shown.
     pub side: usize,
     /// The labels of these tokens.
-    pub names: Arc<Names>,
+    pub names: Shared<Names>,
     /// The picture of the numbers.
     pub picture: Picture,
     /// How large the numbers are.
     pub extent: Extent,
     /// The reason, if something else is shown than was asked for.
-    pub note: Option<&'static str>,
+    pub note: Option<String>,
     /// The time that the computation took.
     pub took: Duration,
 }
@@ -77,7 +107,7 @@ impl Outcome {
     /// What is shown, to export it.
     pub fn matrix(&self, look: Look) -> Matrix {
         let title = self.title();
-        let [rows, cols] = self.names.as_ref().clone();
+        let [rows, cols] = (**self.names).clone();
         Matrix {
             title: title.to_owned(),
             name: title.to_lowercase().replace(' ', "_").replace('−', "minus"),
@@ -143,17 +173,17 @@ impl Engine {
         let scores = self.scores(&request.inputs, progress)?;
         let weights = self.weights(&request.inputs, &scores);
         let same_size = request.pinned.as_ref().is_none_or(|a| a.tokens == request.inputs.tokens);
-        let mut named = (&request.inputs, file.as_deref());
+        let mut named = (&request.inputs, &file);
         let mut note = None;
         let numbers = match (request.shown, &pinned, &request.pinned) {
             (Shown::Scores, _, _) => Arc::clone(&scores),
             (Shown::Pinned, Some(a), Some(inputs)) => {
-                named = (inputs, pinned_file.as_deref());
+                named = (inputs, &pinned_file);
                 Arc::clone(a)
             }
             (Shown::Difference, Some(a), _) if same_size => Arc::new(difference(&weights, a)),
             (Shown::Difference, Some(_), _) => {
-                note = Some("A has another number of tokens, so this is B.");
+                note = Some("A has another number of tokens, so this is B.".to_owned());
                 Arc::clone(&weights)
             }
             _ => Arc::clone(&weights),
@@ -168,14 +198,14 @@ impl Engine {
         let took = start.elapsed();
         Ok(Outcome {
             request,
-            file,
-            tokens,
-            scores,
-            weights,
-            pinned,
-            numbers,
+            file: file.map(|file| file.about),
+            tokens: Shared(tokens),
+            scores: Numbers(scores),
+            weights: Numbers(weights),
+            pinned: pinned.map(Numbers),
+            numbers: Numbers(numbers),
             side,
-            names,
+            names: Shared(names),
             picture,
             extent,
             note,
@@ -188,20 +218,20 @@ impl Engine {
         &mut self,
         inputs: &mut LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
-    ) -> Result<Option<Arc<QueriesAndKeys>>, Error> {
+    ) -> Result<Option<Read>, Error> {
         let file = self.files.get(inputs, progress)?;
         if let Some(file) = &file {
-            inputs.limit_to(file);
+            inputs.limit_to(&file.about);
         }
         Ok(file)
     }
 
-    fn names(&mut self, inputs: &LaboratoryInputs, file: Option<&QueriesAndKeys>) -> Arc<Names> {
+    fn names(&mut self, inputs: &LaboratoryInputs, file: &Option<Read>) -> Arc<Names> {
         let key = (inputs.source.clone(), inputs.tokens);
         if let Some(names) = self.names.get(&key) {
             return names;
         }
-        self.names.put(key, Arc::new(names(file, inputs.tokens)))
+        self.names.put(key, Arc::new(names(file.as_ref().map(|file| &**file.about), inputs.tokens)))
     }
 
     fn tokens(
@@ -214,7 +244,7 @@ impl Engine {
             return Ok(tokens);
         }
         let tokens = match self.files.get(inputs, progress)? {
-            Some(file) => Tokens::of_file(&file, inputs),
+            Some(file) => Tokens::of_file(&file.whole, inputs),
             None => self.drawn.get_or_insert_with(|| Drawn::new(inputs.seed)).tokens(inputs),
         };
         Ok(self.tokens.put(key, Arc::new(tokens)))

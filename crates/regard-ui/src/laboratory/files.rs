@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use super::{LaboratoryInputs, Request};
 use crate::Host;
+use crate::work::Shared;
 use regard_figure::Label;
 use regard_heads::QueriesAndKeys;
+use serde::{Deserialize, Serialize};
 
 /// The labels of queries and of keys.
 pub type Names = [Vec<Label>; 2];
@@ -30,10 +32,38 @@ pub enum Error {
     Attention(#[from] regard::Error),
 }
 
+/// What the window knows of a file of queries and keys.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TokenFile {
+    /// The number of heads.
+    pub heads: usize,
+    /// The number of queries, and of keys.
+    pub tokens: usize,
+    /// The number of dimensions.
+    pub dim: usize,
+    /// The labels of the queries and of the keys, if it has them.
+    names: [Option<Vec<Label>>; 2],
+}
+
+impl TokenFile {
+    fn of(file: &QueriesAndKeys) -> Self {
+        let names = file.names().map(|names| names.map(<[Label]>::to_vec));
+        Self { heads: file.heads(), tokens: file.tokens(), dim: file.dim(), names }
+    }
+}
+
+/// A file that has been read.
+#[derive(Clone)]
+pub struct Read {
+    path: PathBuf,
+    pub whole: Arc<QueriesAndKeys>,
+    pub about: Shared<TokenFile>,
+}
+
 /// The files of the last request. Each is read once.
 pub struct Files {
     host: Arc<dyn Host>,
-    read: Vec<(PathBuf, Arc<QueriesAndKeys>)>,
+    read: Vec<Read>,
 }
 
 impl Files {
@@ -46,7 +76,7 @@ impl Files {
     pub fn keep_for(&mut self, request: &Request) {
         let present = request.inputs.source.path();
         let pinned = request.pinned.as_ref().and_then(|inputs| inputs.source.path());
-        self.read.retain(|(path, _)| [present, pinned].contains(&Some(path)));
+        self.read.retain(|read| [present, pinned].contains(&Some(&read.path)));
     }
 
     /// The file that the inputs name, if they name one.
@@ -57,10 +87,10 @@ impl Files {
         &mut self,
         inputs: &LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
-    ) -> Result<Option<Arc<QueriesAndKeys>>, Error> {
+    ) -> Result<Option<Read>, Error> {
         let Some(wanted) = inputs.source.path() else { return Ok(None) };
-        if let Some((_, file)) = self.read.iter().find(|(path, _)| path == wanted) {
-            return Ok(Some(Arc::clone(file)));
+        if let Some(read) = self.read.iter().find(|read| read.path == wanted) {
+            return Ok(Some(read.clone()));
         }
         let progress = |part| {
             progress(part);
@@ -69,9 +99,10 @@ impl Files {
         let path = wanted.to_owned();
         match QueriesAndKeys::open_with(&|path| self.host.open(path), wanted, &progress) {
             Ok(file) => {
-                let file = Arc::new(file);
-                self.read.push((path, Arc::clone(&file)));
-                Ok(Some(file))
+                let about = Shared(Arc::new(TokenFile::of(&file)));
+                let read = Read { path, whole: Arc::new(file), about };
+                self.read.push(read.clone());
+                Ok(Some(read))
             }
             Err(error) => Err(Error::File { path, error }),
         }
@@ -79,12 +110,12 @@ impl Files {
 }
 
 /// The labels of the first `n` queries and keys.
-pub fn names(file: Option<&QueriesAndKeys>, n: usize) -> Names {
+pub fn names(file: Option<&TokenFile>, n: usize) -> Names {
     [0, 1].map(|side| (0..n).map(|i| name(file, side, i)).collect())
 }
 
 /// The label of a query (side 0) or a key (side 1): that of the file, or t0, t1, …
-pub fn name(file: Option<&QueriesAndKeys>, side: usize, i: usize) -> Label {
-    let of_file = file.and_then(|file| file.names()[side]?.get(i));
+pub fn name(file: Option<&TokenFile>, side: usize, i: usize) -> Label {
+    let of_file = file.and_then(|file| file.names[side].as_ref()?.get(i));
     of_file.cloned().unwrap_or_else(|| Label::plain(&format!("t{i}")))
 }

@@ -1,6 +1,6 @@
 //! The second room: attention over any number of tokens, with a knob for each of its inputs.
 //!
-//! [`State`] holds the choices of the user. A [`Worker`] computes the results, so that the window never waits. The room shows
+//! [`State`] holds the choices of the user. An [`Engine`] computes the results in the background, so that the window never waits. The room shows
 //! the last result until the next arrives.
 
 mod benchmark;
@@ -12,14 +12,12 @@ mod measures;
 mod room;
 mod state;
 mod tokens;
-mod worker;
 
 pub use self::benchmark::Benchmark;
 pub(crate) use self::benchmark::Measure;
 pub use self::curves::plot;
 pub(crate) use self::engine::Compute;
 pub use self::engine::{Engine, Outcome};
-pub use self::files::Error;
+pub use self::files::{Error, TokenFile};
 pub use self::room::LaboratoryRoom;
 pub use self::state::{Brush, LaboratoryInputs, Request, Shown, Square, State, TokenSource};
-pub use self::worker::Worker;

@@ -1,6 +1,5 @@
 //! The room: its panels and their contents.
 
-use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use super::benchmark::Benchmark;
 use super::controls::Asked;
 use super::curves::{self, ByDimMemo, Curves};
 use super::{
-    LaboratoryInputs, Outcome, Request, Shown, Square, State, TokenSource, Worker, controls, files,
+    LaboratoryInputs, Outcome, Request, Shown, Square, State, TokenSource, controls, files,
 };
 use crate::colors::Look;
 use crate::explain::{explain, heading};
@@ -22,8 +21,8 @@ use crate::heatmap::{self, Cell, Heatmap, Pointing};
 use crate::memo::Memo;
 use crate::plots::PlotName;
 use crate::style::{self, panel, readout, remark};
-use crate::task::PATIENCE;
-use crate::{Command, Desk, Host, message, numbers, side};
+use crate::work::{Background, Once, PATIENCE, Place};
+use crate::{Command, Host, message, numbers, side};
 use regard_figure::{Plot, shortened};
 
 mod exchange;
@@ -48,11 +47,13 @@ const OF_THE_ROW: &str = "\
     How one query distributes its attention. Click a cell of the heatmap to choose its query. Before that, the last query is \
     shown.";
 
-/// The view of a [`State`]. It shows the last outcome while the worker computes the next.
+/// The view of a [`State`]. It shows the last outcome while the next is computed.
 pub struct LaboratoryRoom {
-    host: Arc<dyn Host>,
-    desk: Arc<Desk>,
-    worker: Worker,
+    background: Arc<Background>,
+    /// Where the engine is.
+    engine: Place,
+    computing: Option<(Request, Once<Outcome>)>,
+    /// The latest request, and when the window began to wait for a picture.
     asked: Option<(Request, Instant)>,
     answered: Option<Request>,
     outcome: Option<Outcome>,
@@ -74,10 +75,11 @@ pub struct LaboratoryRoom {
 impl LaboratoryRoom {
     /// A room that has computed nothing.
     pub fn new(host: Arc<dyn Host>) -> Self {
+        let background = Background::new(host);
         Self {
-            worker: Worker::new(Arc::clone(&host)),
-            desk: Desk::new(Arc::clone(&host)),
-            host,
+            engine: background.place(),
+            background,
+            computing: None,
             asked: None,
             answered: None,
             outcome: None,
@@ -104,12 +106,12 @@ impl LaboratoryRoom {
 
     /// Starts the benchmark, or stops it.
     pub(crate) fn toggle_benchmark(&mut self, ctx: &Context, inputs: &LaboratoryInputs) {
-        self.benchmark.toggle(&self.desk, ctx, inputs);
+        self.benchmark.toggle(&self.background, ctx, inputs);
     }
 
-    /// Whether the worker is busy.
+    /// Whether something is being computed.
     pub fn is_computing(&self) -> bool {
-        self.worker.is_busy()
+        self.computing.is_some()
     }
 
     /// Draws the room and handles the user's input. Returns the command whose button was pressed.
@@ -123,7 +125,9 @@ impl LaboratoryRoom {
         readout(ui).show(ui, |ui| self.readout(ui, self.hovered.or(state.chosen)));
         let file = self.file(state);
         let asked = if side {
-            side::show(ui, "knobs", |ui| controls::show(ui, state, file.as_deref()))
+            side::show(ui, "knobs", |ui| {
+                controls::show(ui, state, file.as_deref().map(|file| &**file))
+            })
         } else {
             None
         };
@@ -250,9 +254,9 @@ impl LaboratoryRoom {
     fn status(&self, ui: &mut Ui) {
         ui.scope(|ui| {
             ui.set_height(ui.text_style_height(&TextStyle::Small));
-            let waited = self.asked.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed());
-            if self.is_late() && waited > PATIENCE {
-                let progress = self.worker.progress();
+            let waits = self.asked.as_ref().is_some_and(|(_, since)| since.elapsed() > PATIENCE);
+            if self.is_late() && waits {
+                let progress = self.computing.as_ref().map_or(0.0, |(_, once)| once.progress());
                 ui.add(ProgressBar::new(progress).desired_width(160.0).desired_height(8.0))
                     .accessible_name("Computing");
                 return;
@@ -260,7 +264,7 @@ impl LaboratoryRoom {
             let Some(outcome) = &self.outcome else { return };
             let took =
                 format!("{} in {:.1} ms", outcome.title(), 1000.0 * outcome.took.as_secs_f64());
-            ui.label(remark(outcome.note.map_or(took, str::to_owned)).weak());
+            ui.label(remark(outcome.note.clone().unwrap_or(took)).weak());
         });
     }
 
@@ -352,7 +356,10 @@ fn row_curves(
         _ => Curves::new(outcome, row, by_dim),
     };
     // `labels` cannot be used here, because they may be those of A.
-    let name = shortened(&files::name(outcome.file.as_deref(), 0, row).text, LONGEST_NAME);
+    let name = shortened(
+        &files::name(outcome.file.as_ref().map(|file| &***file), 0, row).text,
+        LONGEST_NAME,
+    );
     heading(ui, &format!("The row of {name}"), OF_THE_ROW);
     let command = curves.show(ui, outcome, columns);
     *kept = Some(curves);

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
+use super::TokenFile;
 use crate::heatmap::{Cell, View};
-use regard_heads::QueriesAndKeys;
 
 /// The maximum number of tokens.
 pub const MOST_TOKENS: usize = 4096;
@@ -202,12 +202,12 @@ impl LaboratoryInputs {
     }
 
     /// Limits the head and the sizes to those of the file. The file may have changed.
-    pub(super) fn limit_to(&mut self, file: &QueriesAndKeys) {
+    pub(super) fn limit_to(&mut self, file: &TokenFile) {
         if let TokenSource::File { head, .. } = &mut self.source {
-            *head = (*head).min(file.heads() - 1);
+            *head = (*head).min(file.heads - 1);
         }
-        self.tokens = self.tokens.min(file.tokens());
-        self.dim = self.dim.min(file.dim());
+        self.tokens = self.tokens.min(file.tokens);
+        self.dim = self.dim.min(file.dim);
         self.keys = self.keys.map(|keys| keys.min(self.tokens));
     }
 

@@ -4,19 +4,23 @@ use regard_walkthrough::random::TorchRng;
 
 use super::state::MOST_DIM;
 use super::{LaboratoryInputs, TokenSource};
-use regard_heads::QueriesAndKeys;
+use regard_heads::{QueriesAndKeys, packed};
+use serde::{Deserialize, Serialize};
 
 /// The bit in which the seed of the keys differs from that of the queries.
 const OF_KEYS: u32 = 1 << 31;
 
 /// The queries and keys of some tokens, with all their dimensions. Fewer dimensions are the first of these, and fewer tokens
 /// are the first tokens: a slider adds or removes numbers and leaves the others unchanged.
+#[derive(Serialize, Deserialize)]
 pub struct Tokens {
     /// The number of dimensions: [`MOST_DIM`], or that of the file if it has fewer.
     pub width: usize,
     /// \[tokens, width\].
+    #[serde(with = "packed")]
     pub queries: Vec<f32>,
     /// \[tokens, width\].
+    #[serde(with = "packed")]
     pub keys: Vec<f32>,
 }
 

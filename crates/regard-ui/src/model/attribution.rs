@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use egui::{ComboBox, Context, Label, RichText, Ui};
+use egui::{ComboBox, Label, Ui};
 use regard_figure::Matrix;
 use regard_heads::HeadId;
 use regard_models::{Attribution, Change, Model};
 use serde::{Deserialize, Serialize};
 
-use super::latest::Latest;
-use super::open::{Loaded, Opened};
-use super::run::{Outcome, Unchanged};
+use super::open::Loaded;
+use super::run::Unchanged;
 use super::signed::SignedMap;
 use super::{Next, State, View as Shows};
-use crate::Desk;
 use crate::colors::Look;
-use crate::desk::{Question, Steps, once};
 use crate::explain::title;
 use crate::numbers;
+use crate::work::{Background, Latest, Question, Steps, at_once};
 
 const EXPLANATION: &str = "\
     The logit of a token is a sum: what the embedding adds, each head, each feed-forward layer, and the biases (Elhage et al. 2021, \
@@ -33,7 +31,7 @@ const TERMS: [&str; 3] = ["layer", "part", "added to the logit"];
 /// The contribution of each part.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Parts {
-    attribution: Attribution,
+    pub(super) attribution: Attribution,
     /// \[layers, heads + 1\]: the feed-forward layer is last.
     map: SignedMap,
 }
@@ -41,70 +39,38 @@ pub(crate) struct Parts {
 /// Asks what each part of a model adds to the logit of token A, or to that of A − B.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Attribute {
-    model: u64,
-    run: u64,
-    changes: Vec<Change>,
-    tokens: [Option<u32>; 2],
+    pub model: u64,
+    pub run: u64,
+    pub changes: Vec<Change>,
+    pub tokens: [Option<u32>; 2],
 }
 
 impl Question for Attribute {
     type Answer = Parts;
     const NAME: &'static str = "attribution";
 
-    fn begin(self, desk: Arc<Desk>) -> impl Steps<Parts> {
-        once(move |_| {
-            let opened = desk.held::<Loaded>(self.model)?;
-            let run = desk.part::<Unchanged>(self.run)?;
+    fn begin(self, background: Arc<Background>) -> impl Steps<Parts> {
+        at_once(move |_| {
+            let opened = background.held::<Loaded>(self.model)?;
+            let run = background.part::<Unchanged>(self.run)?;
             Parts::new(&opened.model, &run, self.changes, self.tokens)
         })
     }
 }
 
-/// The picture, and the next one that is being computed.
-#[derive(Default)]
-pub(super) struct Attributed(Latest<Attribute, Parts>);
-
-impl Attributed {
-    /// Whether it is being computed.
-    pub fn is_busy(&self) -> bool {
-        self.0.is_busy()
-    }
-
-    /// The contribution of each part of the model.
-    pub fn parts(&self) -> Option<&Attribution> {
-        self.0.value().map(|parts| &parts.attribution)
-    }
-
-    /// The picture, to export it.
-    pub fn matrix(&self, look: Look) -> Option<Matrix> {
-        Some(self.0.value()?.map.matrix(TITLE.to_owned(), TERMS, look))
-    }
-
-    /// Takes what has been computed, and asks for what is missing.
-    pub fn exchange(
-        &mut self,
-        desk: &Arc<Desk>,
-        ctx: &Context,
-        asked: Option<(&Arc<Opened>, &Outcome)>,
-        tokens: [Option<u32>; 2],
-    ) {
-        let Some((opened, outcome)) = asked else { return self.0 = Latest::default() };
-        let (model, run) = (opened.place(), outcome.unchanged.id);
-        let asked = Attribute { model, run, changes: outcome.request.changes.clone(), tokens };
-        self.0.exchange(Some(asked), |asked| desk.ask(ctx, asked.clone()));
-    }
-
-    /// Shows the picture, and the choice of the tokens.
-    pub fn show(&mut self, ui: &mut Ui, state: &mut State, next: &[Next], look: Look) {
-        title(ui, TITLE, EXPLANATION);
-        tokens(ui, state, next);
-        self.0.progress(ui, "Attributing the logit");
-        if let Some(message) = self.0.error() {
-            ui.add(Label::new(RichText::new(message).weak()).wrap());
-        }
-        if let Some(parts) = self.0.value_mut() {
-            parts.show(ui, state, look);
-        }
+/// Shows the picture, and the choice of the tokens.
+pub(super) fn show(
+    ui: &mut Ui,
+    parts: &mut Latest<Attribute, Parts>,
+    state: &mut State,
+    next: &[Next],
+    look: Look,
+) {
+    title(ui, TITLE, EXPLANATION);
+    tokens(ui, state, next);
+    parts.show(ui, "Attributing the logit");
+    if let Some(parts) = parts.value_mut() {
+        parts.show(ui, state, look);
     }
 }
 
@@ -138,6 +104,11 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
 }
 
 impl Parts {
+    /// The picture, to export it.
+    pub(super) fn matrix(&self, look: Look) -> Matrix {
+        self.map.matrix(TITLE.to_owned(), TERMS, look)
+    }
+
     fn new(
         model: &Model,
         run: &Unchanged,

@@ -6,7 +6,7 @@ use egui::{Button, Context, Label, RichText, ScrollArea, TextStyle, Ui};
 use regard_models::{Checkpoint, Description};
 
 use crate::Host;
-use crate::task::Task;
+use crate::work::Once;
 
 /// The largest height of the list.
 const HEIGHT: f32 = 360.0;
@@ -35,7 +35,7 @@ impl Cached {
 /// The list, and the next one that is being read.
 #[derive(Default)]
 pub(super) struct CachedModels {
-    reading: Option<Task<Vec<Cached>>>,
+    reading: Option<Once<Vec<Cached>>>,
     list: Option<Vec<Cached>>,
 }
 
@@ -47,7 +47,7 @@ impl CachedModels {
 
     /// Takes the results of the thread.
     pub fn exchange(&mut self) {
-        if let Some(done) = self.reading.as_ref().and_then(Task::take) {
+        if let Some(done) = self.reading.as_ref().and_then(Once::take) {
             self.reading = None;
             self.list = Some(done.unwrap_or_default());
         }
@@ -69,7 +69,7 @@ impl CachedModels {
     /// Reads the cache again.
     pub fn read(&mut self, ctx: &Context, host: &Arc<dyn Host>) {
         let files = Arc::clone(host);
-        self.reading = Some(Task::start(&**host, ctx, "cache", move |_| Ok(files.cached())));
+        self.reading = Some(Once::start(&**host, ctx, "cache", move |_| Ok(files.cached())));
     }
 
     /// Shows the models in a menu. Returns the name of the one that was chosen.

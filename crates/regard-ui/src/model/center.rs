@@ -6,14 +6,19 @@ use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, TextEdit, TextSt
 use regard_models::Which;
 
 use super::compare::Asked;
-use super::input::{Reads, grid};
+use super::input::grid;
+use super::reads::Reads;
+use super::room::outcome;
 use super::run::Outcome;
 use super::state::View;
-use super::{ModelRoom, State, Version, changes, compare, note, patch, strip};
+use super::{
+    ModelRoom, State, Version, attribution, changes, compare, lens, note, open, patch, patches,
+    strip,
+};
 use crate::colors::Look;
 use crate::explain::explain;
 use crate::heads::{Marked, Shown, Surveyed, bar};
-use crate::task::PATIENCE;
+use crate::work::PATIENCE;
 use crate::{Command, message, style};
 
 const KINDS: &str = "\
@@ -44,7 +49,7 @@ impl ModelRoom {
                 text(ui, &mut state.decoder, hint, "Text of the decoder");
             }
         }
-        if let Some((_, message)) = &self.refused {
+        if let Some(message) = self.latest.error() {
             let is_empty = match reads {
                 Reads::Image => state.image.is_none(),
                 Reads::Text | Reads::TextAndDecoder => state.text.trim().is_empty(),
@@ -53,7 +58,7 @@ impl ModelRoom {
                 if is_empty { ui.visuals().weak_text_color() } else { ui.visuals().error_fg_color };
             ui.add(Label::new(RichText::new(message).color(color)).wrap());
         }
-        let Some(outcome) = &self.outcome else { return asked };
+        let Some(outcome) = outcome(&self.latest) else { return asked };
         let large = Some(&self.panes[0].large).filter(|_| state.version != Version::Second);
         if reads != Reads::Image {
             let which = state.attention;
@@ -68,7 +73,7 @@ impl ModelRoom {
                 self.writer.show(ui, state, outcome, description);
                 ui.separator();
             }
-            compare::switch(ui, state, reads, &mut self.cached, &self.desk.host)
+            compare::switch(ui, state, reads, &mut self.cached, &self.background.host)
         });
         asked = asked.or(switched.inner);
         self.model_b.messages(ui, state, Some(outcome));
@@ -77,7 +82,7 @@ impl ModelRoom {
             patch::show(ui, state, outcome, description);
         }
         told(ui, outcome, self.dropped.as_deref());
-        let sentence = note::sentence(outcome, &self.next).map(RichText::new);
+        let sentence = note::sentence(outcome, &outcome.list).map(RichText::new);
         // The line exists before a mask is painted, so that nothing moves under the pointer.
         let nothing = || RichText::new("No change is made yet.").weak();
         let sentence = sentence.or_else(|| state.brush.map(|_| nothing()));
@@ -93,16 +98,18 @@ impl ModelRoom {
         let tokens = &outcome.labels(Which::Only)[0];
         match state.view {
             View::Attention => self.attention(ui, state, look),
-            View::Lens => self.lens.show(ui, tokens, look),
-            View::Attribution => self.attributed.show(ui, state, &self.next, look),
-            View::Patches => self.patches.show(ui, state, outcome, look),
+            View::Lens => lens::show(ui, &self.lens, tokens, look),
+            View::Attribution => {
+                attribution::show(ui, &mut self.attributed, state, &outcome.list, look);
+            }
+            View::Patches => patches::show(ui, &mut self.patches, state, outcome, look),
         }
         asked
     }
 
     /// Shows the attention of one run, or of two side by side.
     fn attention(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        let Some(outcome) = &self.outcome else { return };
+        let Some(outcome) = outcome(&self.latest) else { return };
         if outcome.reads() == Reads::TextAndDecoder {
             kinds(ui, state);
         }
@@ -147,7 +154,7 @@ impl ModelRoom {
         state: &mut State,
         look: Look,
     ) -> bool {
-        let picture = self.outcome.as_ref().and_then(|outcome| outcome.unchanged.picture.clone());
+        let picture = self.outcome().and_then(|outcome| outcome.unchanged.picture.clone());
         let (Some(picture), Some(opened)) = (picture, &self.opened) else { return false };
         let patches = grid(&opened.description);
         let width = 0.5 * ui.available_width();
@@ -174,7 +181,7 @@ impl ModelRoom {
 
     /// Shows the runs A and B and their difference.
     fn three_panes(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        let pair = self.outcome.as_ref().and_then(|outcome| outcome.pair(state.attention));
+        let pair = self.outcome().and_then(|outcome| outcome.pair(state.attention));
         let Some(pair) = pair else { return };
         let [a, b] = &pair.names;
         let names = [format!("A  {a}"), format!("B  {b}"), "A − B".to_owned()];
@@ -183,7 +190,7 @@ impl ModelRoom {
         let heads = [Some(a), Some(b), difference.map(|heads| &**heads)]
             .map(Option::<&Arc<Surveyed>>::cloned);
         let shows_grid = state.heads.part().is_none();
-        let picture = self.outcome.as_ref().and_then(|outcome| outcome.unchanged.picture.clone());
+        let picture = self.outcome().and_then(|outcome| outcome.unchanged.picture.clone());
         let patches = self.opened.as_ref().map(|opened| grid(&opened.description));
         let picture = picture.zip(patches).filter(|_| !shows_grid);
         let room = vec2(f32::INFINITY, 0.4 * ui.available_height());
@@ -244,7 +251,7 @@ impl ModelRoom {
         if pointing.response.secondary_clicked() {
             state.heads.chosen = pointing.hovered.or(state.heads.chosen);
         }
-        let outcome = self.outcome.as_ref();
+        let outcome = outcome(&self.latest);
         pointing.response.context_menu(|ui| {
             if let Some(outcome) = outcome {
                 changes::edge(ui, state, outcome.heads(state.attention), state.heads.id());
@@ -266,14 +273,14 @@ impl ModelRoom {
             && message::show(ui, message, ui.visuals().warn_fg_color, "Keep this run")
         {
             (self.differs, state.record) = (None, None);
-            self.outcome = None;
+            self.latest.forget();
         }
-        if let Some(opening) = self.opening.as_ref().filter(|o| o.elapsed() > PATIENCE || !is_here)
-        {
-            opening.show(ui);
+        let opening = self.opening.as_ref();
+        if let Some(opening) = opening.filter(|o| o.once.elapsed() > PATIENCE || !is_here) {
+            open::progress(ui, &opening.name, &opening.once);
             ui.ctx().request_repaint_after(PATIENCE);
         }
-        if self.running.as_ref().is_some_and(|running| running.task.elapsed() > 2 * PATIENCE) {
+        if self.latest.is_late() {
             ui.horizontal(|ui| {
                 ui.spinner();
                 ui.label("The model is reading.");

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use egui::{Context, Label, Margin, RichText, TextEdit, TextStyle, Ui};
-use regard_figure::Label as Token;
-use regard_models::Model;
 
 use super::cached::CachedModels;
-use super::input::Reads;
-use super::open::{Loaded, Opened, Opening};
-use super::run::{Outcome, short};
+use super::open::{self, Opened, short};
+use super::reads::Reads;
+use super::run::Outcome;
 use super::{STORY, State, Version};
 use crate::explain::explain;
-use crate::task::PATIENCE;
-use crate::{Command, Desk, Host, message};
+use crate::work::{Background, Held, Latest, PATIENCE};
+use crate::{Command, Host, message};
 
 const SECOND: &str = "\
     A second text, which is read without the changes. Its weights and its next tokens stand beside those of the first text, with their \
@@ -42,63 +40,51 @@ const MOST: usize = 6;
 
 /// The model of run B, if it is open or being opened.
 #[derive(Default)]
-pub(super) struct ModelB {
-    opening: Option<Opening>,
-    opened: Option<Arc<Opened>>,
-    /// The model that could not be opened, and the reason.
-    failed: Option<(String, String)>,
-}
+pub(super) struct ModelB(Latest<String, Held<Opened>>);
 
 impl ModelB {
     /// Opens the model that the state names.
-    pub fn follow(&mut self, desk: &Arc<Desk>, ctx: &Context, state: &State) {
-        let Some(name) = &state.second_model else { return *self = Self::default() };
-        if let Some(done) = self.opening.as_mut().and_then(Opening::take)
-            && let Some(opening) = self.opening.take()
-        {
-            match done {
-                Ok(opened) => self.opened = Some(opened),
-                Err(message) => self.failed = Some((opening.name, message)),
-            }
+    pub fn follow(&mut self, background: &Arc<Background>, ctx: &Context, state: &State) {
+        if self.0.key() != state.second_model.as_ref() {
+            self.0.forget();
         }
-        self.failed.take_if(|(failed, _)| failed != name);
-        if self.opening.is_none() && self.failed.is_none() && self.here(state).is_none() {
-            self.opened = None;
-            self.opening = Some(Opening::start(desk, ctx, name.clone(), false));
-        }
+        self.0.exchange(state.second_model.clone(), |name| open::start(background, ctx, name));
     }
 
     /// The model that the state names, if it is open.
-    pub fn here(&self, state: &State) -> Option<&Arc<Opened>> {
-        self.opened.as_ref().filter(|opened| state.second_model.as_ref() == Some(&opened.name))
+    pub fn here(&self, state: &State) -> Option<&Held<Opened>> {
+        self.0.value().filter(|opened| state.second_model.as_ref() == Some(&opened.name))
     }
 
     /// Whether a thread is at work.
     pub fn is_busy(&self) -> bool {
-        self.opening.is_some()
+        self.0.is_busy()
     }
 
     /// The reason why the model could not be opened.
     pub fn error(&self) -> Option<&str> {
-        self.failed.as_ref().map(|(_, message)| message.as_str())
+        self.0.error()
     }
 
     /// Allows another attempt to open a model that failed.
     pub fn forget_failure(&mut self) {
-        self.failed = None;
+        if self.error().is_some() {
+            self.0.forget();
+        }
     }
 
     /// Shows the progress of opening, or the reason why there is no model B.
     pub fn messages(&self, ui: &mut Ui, state: &mut State, outcome: Option<&Outcome>) {
         let color = ui.visuals().error_fg_color;
-        if let Some((_, text)) = &self.failed {
+        if let Some(text) = self.error() {
             if message::show(ui, text, color, "Remove B") {
                 state.stop_comparing();
             }
             return;
         }
-        if let Some(opening) = self.opening.as_ref().filter(|o| o.elapsed() > PATIENCE) {
-            opening.show(ui);
+        if let Some((name, once)) = self.0.computing().filter(|(_, once)| once.elapsed() > PATIENCE)
+        {
+            open::progress(ui, name, once);
             ui.ctx().request_repaint_after(PATIENCE);
         }
         let refusal = outcome.filter(|outcome| outcome.request.second_model.is_some());
@@ -276,59 +262,6 @@ pub(super) fn moved(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
             }
         }
     });
-}
-
-/// Refuses a model whose heads or tokens differ from those of model A.
-pub(super) fn fits(a: &Loaded, b: &Loaded) -> Result<(), String> {
-    let shape = |model: &Model| -> Vec<String> {
-        let attentions = model.description().attentions();
-        let words = attentions
-            .iter()
-            .map(|(_, stack)| format!("{} layers of {} heads", stack.layers(), stack.block.heads));
-        words.collect()
-    };
-    let [first, second] = [a, b].map(|opened| shape(&opened.model).join(", "));
-    if first != second {
-        return Err(format!(
-            "the models cannot be compared head by head: {} has {first}, and {} has {second}",
-            short(&a.name),
-            short(&b.name)
-        ));
-    }
-    if a.tokens == b.tokens {
-        return Ok(());
-    }
-    let [first, second] = [a, b].map(|opened| opened.model.description().vocabulary);
-    let token =
-        |opened: &Loaded, id: usize| opened.model.tokenizer()?.token(u32::try_from(id).ok()?);
-    let differing = (0..first.min(second))
-        .filter_map(|id| Some((id, token(a, id)?, token(b, id)?)))
-        .find(|(_, first, second)| first != second);
-    match differing {
-        Some((id, first, second)) => Err(format!(
-            "the models have different tokens: token {id} is “{first}” in {} and “{second}” in {}",
-            short(&a.name),
-            short(&b.name)
-        )),
-        None => Ok(()), // one of them has more tokens at the end, or fills the end with tokens without a name
-    }
-}
-
-/// Refuses two readings of one text with different tokens.
-pub(super) fn same_tokens(a: &[Token], b: &[Token]) -> Result<(), String> {
-    let differing = a.iter().zip(b).position(|(a, b)| a.raw != b.raw);
-    match differing {
-        Some(i) => Err(format!(
-            "the models divide the text into different tokens: token {i} is “{}” in A and “{}” in B",
-            a[i].text, b[i].text
-        )),
-        None if a.len() != b.len() => Err(format!(
-            "the models divide the text into different tokens: A has {}, and B has {}",
-            a.len(),
-            b.len()
-        )),
-        None => Ok(()),
-    }
 }
 
 /// A message as a sentence, with a capital letter.

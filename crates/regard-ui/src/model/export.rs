@@ -3,7 +3,7 @@
 use regard_figure::Matrix;
 
 use super::state::View;
-use super::{ModelRoom, State};
+use super::{ModelRoom, State, sweep};
 use crate::colors::Look;
 use crate::heads::{Large, Surveyed};
 
@@ -12,8 +12,8 @@ impl ModelRoom {
     pub fn shown(&self, state: &State, look: Look) -> Option<Matrix> {
         match state.view {
             View::Attention => self.matrix(look),
-            View::Attribution => self.attributed.matrix(look),
-            View::Patches => self.patches.matrix(look),
+            View::Attribution => self.attributed.value().map(|parts| parts.matrix(look)),
+            View::Patches => self.patches.value().map(|effects| effects.matrix(look)),
             View::Lens => None,
         }
     }
@@ -30,6 +30,6 @@ impl ModelRoom {
 
     /// The change of the likeliest token's logit by each head, if each is ablated in turn.
     pub fn swept(&self, look: Look) -> Option<Matrix> {
-        self.sweep.matrix(&self.next, look)
+        sweep::matrix(self.sweep.value()?, self.next(), look)
     }
 }

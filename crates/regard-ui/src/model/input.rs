@@ -12,36 +12,14 @@ use regard_heads::readable;
 use regard_models::{Description, Input, Tokenizer};
 
 use super::open::Loaded;
-use super::run::Request;
+use super::reads::Reads;
+use super::request::Request;
 use crate::Host;
 
 /// The largest file of an image, in bytes.
 const LARGEST: u64 = 64 << 20;
 /// The maximum number of pixels a side of an image on the screen.
 const SIDE: u32 = 768;
-
-/// The kind of input that a model reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reads {
-    /// A text.
-    Text,
-    /// A text, and the text that the decoder has written so far.
-    TextAndDecoder,
-    /// An image.
-    Image,
-}
-
-impl Reads {
-    pub fn of(description: &Description) -> Self {
-        if description.embedding.patches.is_some() {
-            Self::Image
-        } else if description.encoder.is_some() {
-            Self::TextAndDecoder
-        } else {
-            Self::Text
-        }
-    }
-}
 
 /// An input, and its display.
 pub(super) struct Prepared {

@@ -4,23 +4,18 @@ use std::sync::Arc;
 
 use egui::accesskit::Role;
 use egui::text::{LayoutJob, TextWrapping};
-use egui::{
-    Align2, Context, Label, Rect, RichText, ScrollArea, Sense, TextStyle, Ui, Vec2, WidgetInfo,
-    vec2,
-};
+use egui::{Align2, Rect, ScrollArea, Sense, TextStyle, Ui, Vec2, WidgetInfo, vec2};
 use regard_heads::readable;
 use regard_models::{Change, Input, Model, Placement};
 use serde::{Deserialize, Serialize};
 
-use super::latest::Latest;
 use super::next::percent;
-use super::open::{Loaded, Opened};
-use super::run::{Request, Unchanged};
-use crate::Desk;
+use super::open::Loaded;
+use super::run::Unchanged;
 use crate::colors::{Colors as _, Look, Palette, ink_on};
-use crate::desk::{Question, Steps, Tell, once};
 use crate::explain::title;
 use crate::style;
+use crate::work::{Background, Latest, Question, Steps, Tell, at_once};
 
 const EXPLANATION: &str = "\
     The final norm and the output layer, applied to the residual stream after each layer (nostalgebraist 2020). A cell is the \
@@ -40,69 +35,40 @@ const GAP: f32 = 2.0;
 /// The likeliest token of each layer and position.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Predictions {
-    /// The token and its probability, by layer and position.
-    rows: Vec<Vec<(String, f32)>>,
+    /// The token and its probability, by layer and position: the embedding, then the layers.
+    pub(super) rows: Vec<Vec<(String, f32)>>,
 }
 
-/// The table, and the next one that is being computed.
-#[derive(Default)]
-pub(super) struct Lens(Latest<Predict, Predictions>);
-
-impl Lens {
-    /// Whether it is being computed.
-    pub fn is_busy(&self) -> bool {
-        self.0.is_busy()
-    }
-
-    /// The likeliest token after each layer and position: the embedding, then the layers.
-    pub fn rows(&self) -> Option<&[Vec<(String, f32)>]> {
-        self.0.value().map(|predictions| &predictions.rows[..])
-    }
-
-    /// Takes what has been computed, and asks for what is missing.
-    pub fn exchange(
-        &mut self,
-        desk: &Arc<Desk>,
-        ctx: &Context,
-        asked: Option<(&Arc<Opened>, &Request, &Arc<Unchanged>)>,
-    ) {
-        let Some((opened, request, unchanged)) = asked else {
-            return self.0 = Latest::default();
-        };
-        let (model, changes) = (opened.place(), request.changes.clone());
-        let asked = Predict { model, run: unchanged.id, changes };
-        self.0.exchange(Some(asked), |asked| desk.ask(ctx, asked.clone()));
-    }
-
-    /// Shows the table.
-    pub fn show(&self, ui: &mut Ui, tokens: &[String], look: Look) {
-        title(ui, "Logit lens: the likeliest token after each layer", EXPLANATION);
-        self.0.progress(ui, "Computing the lens");
-        if let Some(message) = self.0.error() {
-            ui.add(Label::new(RichText::new(message).weak()).wrap());
-        }
-        if let Some(predictions) = self.0.value() {
-            predictions.show(ui, tokens, look);
-        }
+/// Shows the table.
+pub(super) fn show(
+    ui: &mut Ui,
+    predictions: &Latest<Predict, Predictions>,
+    tokens: &[String],
+    look: Look,
+) {
+    title(ui, "Logit lens: the likeliest token after each layer", EXPLANATION);
+    predictions.show(ui, "Computing the lens");
+    if let Some(predictions) = predictions.value() {
+        predictions.show(ui, tokens, look);
     }
 }
 
 /// Asks for the likeliest token after each layer of a run.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Predict {
-    model: u64,
-    run: u64,
-    changes: Vec<Change>,
+    pub model: u64,
+    pub run: u64,
+    pub changes: Vec<Change>,
 }
 
 impl Question for Predict {
     type Answer = Predictions;
     const NAME: &'static str = "lens";
 
-    fn begin(self, desk: Arc<Desk>) -> impl Steps<Predictions> {
-        once(move |tell| {
-            let opened = desk.held::<Loaded>(self.model)?;
-            let unchanged = desk.part::<Unchanged>(self.run)?;
+    fn begin(self, background: Arc<Background>) -> impl Steps<Predictions> {
+        at_once(move |tell| {
+            let opened = background.held::<Loaded>(self.model)?;
+            let unchanged = background.part::<Unchanged>(self.run)?;
             Predictions::new(&opened.model, self.changes, unchanged.input(), tell)
         })
     }

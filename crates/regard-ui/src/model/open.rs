@@ -1,22 +1,18 @@
 //! Opening a model.
 
-use core::time::Duration;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use egui::{Context, ProgressBar, Ui};
+use egui::{Context, Ui};
+use regard_figure::Label;
 use regard_models::{
     ChangedReading, Checkpoint, Description, Error, ImageProcessor, Model, Reading,
 };
 use serde::{Deserialize, Serialize};
 
-use super::input::Reads;
-use super::record;
-use crate::Desk;
-use crate::desk::{Place, Question, Steps, once};
-use crate::task::Task;
-
-/// The name of the bundled model.
-pub const STORY: &str = "story";
+use super::reads::Reads;
+use super::{STORY, hash};
+use crate::work::{self, Background, Held, Once, Question, Steps, at_once};
 
 /// The bundled model.
 ///
@@ -36,19 +32,9 @@ pub(crate) struct Opened {
     pub bytes: u64,
     /// The hash of its files.
     pub hash: String,
-    /// Where the model is: see [`Loaded`].
-    #[serde(skip)]
-    place: Option<Place>,
 }
 
-impl Opened {
-    /// The place of the model, for questions.
-    pub fn place(&self) -> u64 {
-        self.place.as_ref().map_or(0, Place::id)
-    }
-}
-
-/// A model with its weights.
+/// A model with its weights, which whoever answers holds.
 pub(super) struct Loaded {
     /// What the user called it.
     pub name: String,
@@ -100,10 +86,11 @@ impl Question for Open {
     type Answer = Opened;
     const NAME: &'static str = "model";
 
-    fn begin(self, desk: Arc<Desk>) -> impl Steps<Opened> {
-        once(move |tell| {
+    fn begin(self, background: Arc<Background>) -> impl Steps<Opened> {
+        at_once(move |tell| {
             let name = self.name;
-            let mut checkpoint = desk.host.checkpoint(&name).map_err(|e| message(&name, &e))?;
+            let mut checkpoint =
+                background.host.checkpoint(&name).map_err(|e| message(&name, &e))?;
             let (bytes, tell) = (checkpoint.bytes().max(1), Arc::clone(tell));
             // Reading cannot be interrupted.
             checkpoint.on_read(move |read| {
@@ -113,8 +100,8 @@ impl Question for Open {
             let Loaded { name, bytes, hash, .. } = &loaded;
             let (name, hash, bytes) = (name.clone(), hash.clone(), *bytes);
             let description = loaded.model.description().clone();
-            desk.hold(self.place, Arc::new(loaded));
-            Ok(Opened { name, description, bytes, hash, place: None })
+            background.put(self.place, Arc::new(loaded));
+            Ok(Opened { name, description, bytes, hash })
         })
     }
 }
@@ -124,51 +111,69 @@ impl Loaded {
     pub fn load(name: String, checkpoint: &Checkpoint) -> Result<Self, String> {
         let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         accepted(&model).map_err(|what| message(&name, &what))?;
-        let hash = record::of_files(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
+        let hash = hash::of_files(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         let processor = (Reads::of(model.description()) == Reads::Image)
             .then(|| ImageProcessor::of(checkpoint, model.description()));
         let processor = processor.transpose().map_err(|e| message(&name, &e.to_string()))?;
-        let (tokens, bytes) = (record::of_tokens(&model), checkpoint.bytes());
+        let (tokens, bytes) = (hash::of_tokens(&model), checkpoint.bytes());
         let (read, read_changed) = Default::default();
         Ok(Self { name, model, bytes, hash, tokens, processor, read, read_changed })
     }
+
+    /// Refuses a model B whose heads or tokens differ from those of this one.
+    pub fn fits(&self, b: &Self) -> Result<(), String> {
+        let shape = |model: &Model| -> Vec<String> {
+            let attentions = model.description().attentions();
+            let words = attentions.iter().map(|(_, stack)| {
+                format!("{} layers of {} heads", stack.layers(), stack.block.heads)
+            });
+            words.collect()
+        };
+        let [first, second] = [self, b].map(|opened| shape(&opened.model).join(", "));
+        if first != second {
+            return Err(format!(
+                "the models cannot be compared head by head: {} has {first}, and {} has {second}",
+                short(&self.name),
+                short(&b.name)
+            ));
+        }
+        if self.tokens == b.tokens {
+            return Ok(());
+        }
+        let [first, second] = [self, b].map(|opened| opened.model.description().vocabulary);
+        let token =
+            |opened: &Self, id: usize| opened.model.tokenizer()?.token(u32::try_from(id).ok()?);
+        let differing = (0..first.min(second))
+            .filter_map(|id| Some((id, token(self, id)?, token(b, id)?)))
+            .find(|(_, first, second)| first != second);
+        match differing {
+            Some((id, first, second)) => Err(format!(
+                "the models have different tokens: token {id} is “{first}” in {} and “{second}” in {}",
+                short(&self.name),
+                short(&b.name)
+            )),
+            None => Ok(()), // one of them has more tokens at the end, or fills the end with tokens without a name
+        }
+    }
 }
 
-/// A model that is being read.
-pub(super) struct Opening {
-    pub name: String,
-    /// Whether the user has just asked for it. Otherwise the session names it.
-    pub anew: bool,
-    task: Task<Opened>,
-    place: Option<Place>,
+/// Begins to read a model.
+pub(super) fn start(background: &Arc<Background>, ctx: &Context, name: &str) -> Once<Held<Opened>> {
+    background.hold(ctx, |place| Open { place, name: name.to_owned() })
 }
 
-impl Opening {
-    pub fn start(desk: &Arc<Desk>, ctx: &Context, name: String, anew: bool) -> Self {
-        let place = desk.place();
-        let task = desk.ask(ctx, Open { place: place.id(), name: name.clone() });
-        Self { name, anew, task, place: Some(place) }
-    }
+/// Shows the progress of opening.
+pub(super) fn progress(ui: &mut Ui, name: &str, once: &Once<Held<Opened>>) {
+    ui.horizontal(|ui| {
+        ui.label(format!("Opening {name}"));
+        work::bar(ui, once.progress(), "Opening");
+    });
+}
 
-    /// The model, or the reason why it cannot be opened, once it has been read.
-    pub fn take(&mut self) -> Option<Result<Arc<Opened>, String>> {
-        let opened = self.task.take()?;
-        Some(opened.map(|opened| Arc::new(Opened { place: self.place.take(), ..opened })))
-    }
-
-    pub fn elapsed(&self) -> Duration {
-        self.task.elapsed()
-    }
-
-    /// Shows the progress of opening.
-    pub fn show(&self, ui: &mut Ui) {
-        ui.horizontal(|ui| {
-            ui.label(format!("Opening {}", self.name));
-            let bar =
-                ProgressBar::new(self.task.progress()).desired_width(200.0).desired_height(10.0);
-            ui.add(bar).accessible_name("Opening");
-        });
-    }
+/// The last part of a path or of a name.
+pub(super) fn short(name: &str) -> String {
+    let path = Path::new(name);
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// "gpt2 was not opened: …", without the name twice.
@@ -183,4 +188,21 @@ fn accepted(model: &Model) -> Result<(), String> {
         return Err("it has no tokenizer, which this room needs to read a text".to_owned());
     }
     Ok(())
+}
+
+/// Refuses two readings of one text with different tokens.
+pub(super) fn same_tokens(a: &[Label], b: &[Label]) -> Result<(), String> {
+    let differing = a.iter().zip(b).position(|(a, b)| a.raw != b.raw);
+    match differing {
+        Some(i) => Err(format!(
+            "the models divide the text into different tokens: token {i} is “{}” in A and “{}” in B",
+            a[i].text, b[i].text
+        )),
+        None if a.len() != b.len() => Err(format!(
+            "the models divide the text into different tokens: A has {}, and B has {}",
+            a.len(),
+            b.len()
+        )),
+        None => Ok(()),
+    }
 }

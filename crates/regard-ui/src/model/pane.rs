@@ -6,9 +6,9 @@ use egui::{Context, Ui};
 use regard_heads::Part;
 
 use super::State;
-use crate::Desk;
 use crate::colors::Look;
 use crate::heads::{Large, Marked, Surveyed, Thumbnails};
+use crate::work::Background;
 
 /// The views of one run, or of a difference of two.
 pub(super) struct Pane {
@@ -31,12 +31,12 @@ impl Pane {
     /// If the large matrix cannot be computed.
     pub fn exchange(
         &mut self,
-        desk: &Arc<Desk>,
+        background: &Arc<Background>,
         ctx: &Context,
         heads: Option<&Arc<Surveyed>>,
         part: Option<Part>,
     ) -> Result<(), String> {
-        self.large.exchange(desk, ctx, heads.zip(part))
+        self.large.exchange(background, ctx, heads.zip(part))
     }
 
     /// Gives the run a name. The only run has an empty one.

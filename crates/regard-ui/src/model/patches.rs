@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use egui::{Context, Label, RichText, Ui};
+use egui::{Label, RichText, Ui};
 use regard_figure::Matrix;
 use regard_models::{Change, Values};
 use serde::{Deserialize, Serialize};
 
 use super::State;
-use super::latest::Latest;
-use super::open::{Loaded, Opened};
+use super::open::Loaded;
 use super::run::{Outcome, Unchanged};
 use super::signed::SignedMap;
-use crate::Desk;
 use crate::colors::Look;
-use crate::desk::{Question, Step, Steps};
 use crate::explain::title;
+use crate::work::{Background, Latest, Question, Step, Steps};
 
 const EXPLANATION: &str = "\
     Each cell is a run of the first text, with one change: at this position, the stream into this layer is what it is in the run of \
@@ -27,7 +25,7 @@ const EXPLANATION: &str = "\
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Effects {
     /// \[layers, positions\]
-    map: SignedMap,
+    pub(super) map: SignedMap,
     /// "Logit of “Mia” minus that of “Rosa”".
     measure: String,
 }
@@ -35,79 +33,48 @@ pub(crate) struct Effects {
 /// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["layer", "token", "change of the logit"];
 
-/// The picture, and the next one that is being computed.
-#[derive(Default)]
-pub(super) struct Patches(Latest<[u64; 2], Effects>);
-
-impl Patches {
-    /// Whether it is being computed.
-    pub fn is_busy(&self) -> bool {
-        self.0.is_busy()
-    }
-
-    /// The change of the logit by each patch, layer by layer.
-    pub fn effects(&self) -> Option<&[f32]> {
-        self.0.value().map(|effects| &effects.map.numbers[..])
-    }
-
-    /// The picture, to export it.
-    pub fn matrix(&self, look: Look) -> Option<Matrix> {
-        let effects = self.0.value()?;
-        Some(effects.map.matrix(effects.title(), TERMS, look))
-    }
-
-    /// Takes what has been computed, and asks for what is missing.
-    pub fn exchange(
-        &mut self,
-        desk: &Arc<Desk>,
-        ctx: &Context,
-        asked: Option<(&Arc<Opened>, &Outcome)>,
-    ) {
-        let asked = asked.and_then(|(opened, outcome)| {
-            let runs = [outcome.unchanged.id, outcome.second_text()?.run.id];
-            Some((opened.place(), runs))
-        });
-        let Some((model, runs)) = asked else { return self.0 = Latest::default() };
-        self.0.exchange(Some(runs), |_| desk.ask(ctx, PatchEach { model, runs }));
-    }
-
-    /// Shows the picture. A click on a cell makes its patch.
-    pub fn show(&mut self, ui: &mut Ui, state: &mut State, outcome: &Outcome, look: Look) {
-        let Some(second) = outcome.second_text() else {
-            title(ui, "Each place patched", EXPLANATION);
-            let text = "The patches come from a second text, which model A reads: switch on “Second text”, and change a word of it.";
-            ui.add(Label::new(RichText::new(text).weak()).wrap());
-            return;
-        };
-        if let Some(effects) = self.0.value_mut() {
-            title(ui, &effects.title(), EXPLANATION);
-            let clicked = effects.map.fill(ui, look, "the effect of each patch", TERMS, 80.0);
-            if let Some((layer, position)) = clicked {
-                let (place, from) =
-                    (format!("blocks.{layer}.hook_resid_pre"), second.run.input().clone());
-                state.toggle(&Change::Patch { place, position, from });
-            }
-        } else {
-            title(ui, "Each place patched", EXPLANATION);
-        }
-        self.0.progress(ui, "Patching places");
-        if let Some(message) = self.0.error() {
-            ui.add(Label::new(RichText::new(message).weak()).wrap());
+/// Shows the picture. A click on a cell makes its patch.
+pub(super) fn show(
+    ui: &mut Ui,
+    effects: &mut Latest<PatchEach, Effects>,
+    state: &mut State,
+    outcome: &Outcome,
+    look: Look,
+) {
+    let name = effects.value().map_or_else(|| "Each place patched".to_owned(), Effects::title);
+    title(ui, &name, EXPLANATION);
+    let Some(second) = outcome.second_text() else {
+        let text = "The patches come from a second text, which model A reads: switch on “Second text”, and change a word of it.";
+        ui.add(Label::new(RichText::new(text).weak()).wrap());
+        return;
+    };
+    if let Some(effects) = effects.value_mut() {
+        let clicked = effects.map.fill(ui, look, "the effect of each patch", TERMS, 80.0);
+        if let Some((layer, position)) = clicked {
+            let (place, from) =
+                (format!("blocks.{layer}.hook_resid_pre"), second.run.input().clone());
+            state.toggle(&Change::Patch { place, position, from });
         }
     }
+    effects.show(ui, "Patching places");
 }
 
 impl Effects {
+    /// The picture, to export it.
+    pub(super) fn matrix(&self, look: Look) -> Matrix {
+        self.map.matrix(self.title(), TERMS, look)
+    }
+
     fn title(&self) -> String {
         format!("{}, with each place patched", self.measure)
     }
 }
 
 /// Asks for the effect of each place of the second run on the first.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PatchEach {
-    model: u64,
-    runs: [u64; 2],
+    pub model: u64,
+    pub runs: [u64; 2],
 }
 
 impl Question for PatchEach {
@@ -115,12 +82,12 @@ impl Question for PatchEach {
     const NAME: &'static str = "patches";
 
     /// A step is a layer, so that a text that has changed by then does not wait for all of them.
-    fn begin(self, desk: Arc<Desk>) -> impl Steps<Effects> {
+    fn begin(self, background: Arc<Background>) -> impl Steps<Effects> {
         let mut numbers = Vec::new();
         move |tell| {
-            let opened = desk.held::<Loaded>(self.model)?;
-            let first = desk.part::<Unchanged>(self.runs[0])?;
-            let second = desk.part::<Unchanged>(self.runs[1])?;
+            let opened = background.held::<Loaded>(self.model)?;
+            let first = background.part::<Unchanged>(self.runs[0])?;
+            let second = background.part::<Unchanged>(self.runs[1])?;
             let model = &opened.model;
             let stack = &model.description().stack;
             let positions = first.tokens.len();

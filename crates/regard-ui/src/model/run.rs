@@ -10,70 +10,25 @@ use regard_figure::{Figure, Label, Look, Matrix};
 use regard_heads::{AttentionMaps, HeadId, Shape, packed, unattended};
 use regard_models::{Baseline, Change, Input, Model, Values, Which, probabilities};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use web_time::Instant;
 
 use super::attentions::PerAttention;
-use super::input::{Prepared, Reads};
-use super::open::Loaded;
-use super::{Next, State, Version, compare, record};
-use crate::desk::{Place, Question, Shared, Steps, fresh, once};
+use super::input::Prepared;
+use super::open::{Loaded, same_tokens};
+use super::reads::Reads;
+use super::request::Request;
+use super::{Next, State, Version, hash};
+use crate::Host;
 use crate::heads::Surveyed;
 use crate::heatmap::Cell;
-use crate::{Desk, Host};
+use crate::work::{Background, Question, Shared, Steps, at_once};
 
 /// The most bytes that the weights of all heads may take. A run with changes has three times as many.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// The tokens that stand for a gap, which a model that fills gaps predicts.
 const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
-
-/// What is to be run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Request {
-    /// The text.
-    pub text: String,
-    /// Its tokens, if they are not those that the tokenizer makes of it.
-    pub ids: Option<Vec<u32>>,
-    /// The changes.
-    pub changes: Vec<Change>,
-    /// The second text, if there is one. Run B reads it without changes.
-    pub second: Option<String>,
-    /// The model of run B, if it is not that of run A. Without a second text, it reads the first one.
-    pub second_model: Option<String>,
-    /// What the decoder of a model with an encoder and a decoder has written.
-    pub decoder: String,
-    /// Its tokens, if they are not those that the tokenizer makes of it.
-    pub decoder_ids: Option<Vec<u32>>,
-    /// The image, for a model of images.
-    pub image: Option<PathBuf>,
-}
-
-impl Request {
-    /// What the choices of the user ask for. Model B counts once it is open.
-    pub(super) fn of(state: &State, model_b: Option<&str>) -> Self {
-        Self {
-            text: state.text.clone(),
-            ids: state.ids().map(<[u32]>::to_vec),
-            changes: state.active(),
-            second: state.second.clone(),
-            second_model: model_b.map(str::to_owned),
-            decoder: state.decoder.clone(),
-            decoder_ids: state.decoder_ids().map(<[u32]>::to_vec),
-            image: state.image.clone(),
-        }
-    }
-
-    /// The names of the runs A and B, if there is a run B besides the unchanged one.
-    fn names(&self, model: &str) -> [String; 2] {
-        match (&self.second_model, &self.second) {
-            (Some(other), None) => [short(model), short(other)],
-            (Some(other), Some(_)) => {
-                [format!("{}, first text", short(model)), format!("{}, second text", short(other))]
-            }
-            _ => ["first text", "second text"].map(str::to_owned),
-        }
-    }
-}
 
 /// The weights of each kind of attention.
 pub(super) type Heads = PerAttention<Shared<Surveyed>>;
@@ -83,8 +38,6 @@ type Differences = PerAttention<Difference>;
 /// A run without changes.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Unchanged {
-    /// Its number at the desk that made it.
-    pub id: u64,
     input: Input,
     /// The tokens, or the patches of an image.
     pub tokens: Vec<Label>,
@@ -108,7 +61,7 @@ pub(super) struct Unchanged {
 }
 
 /// The runs of the first and of the second text, as far as they are known.
-pub(super) type Runs = [Option<Arc<Unchanged>>; 2];
+pub(super) type Runs = [Option<Shared<Unchanged>>; 2];
 
 /// A run with changes.
 #[derive(Serialize, Deserialize)]
@@ -123,10 +76,11 @@ pub(super) struct Changed {
 }
 
 /// Run B: another text, another model, or both.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Second {
-    pub run: Arc<Unchanged>,
+    pub run: Shared<Unchanged>,
     /// The weights of run A, with the changes, minus these; or why there is no difference.
-    pub difference: Result<Shared<Differences>, String>,
+    pub difference: Result<Differences, String>,
 }
 
 /// The weights of one run minus those of another.
@@ -145,19 +99,14 @@ pub(super) struct Pair<'a> {
     pub difference: Result<&'a Difference, &'a str>,
 }
 
-/// The last part of a path or of a name.
-pub(super) fn short(name: &str) -> String {
-    let path = std::path::Path::new(name);
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
 /// What came of a request.
+#[derive(Serialize, Deserialize)]
 pub struct Outcome {
     /// The request.
     pub request: Request,
-    pub(super) unchanged: Arc<Unchanged>,
+    pub(super) unchanged: Shared<Unchanged>,
     /// The run with the changes, or why they cannot be made. `None` without changes.
-    pub(super) changed: Option<Result<Shared<Changed>, String>>,
+    pub(super) changed: Option<Result<Changed, String>>,
     /// Run B, or why there is none. `None` without a second text and a second model.
     pub(super) second: Option<Result<Second, String>>,
     /// The names of the runs A and B.
@@ -172,8 +121,6 @@ pub struct Outcome {
     pub(super) words: BTreeMap<u32, String>,
     /// The time that it took.
     pub took: Duration,
-    /// Where the runs are that later questions name.
-    place: Option<Place>,
 }
 
 /// Asks to run a model.
@@ -190,46 +137,23 @@ pub(crate) struct Run {
     pub(super) before: Option<u64>,
 }
 
-/// An [`Outcome`] as it is sent: a run that the window has already is left out.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Ran {
-    request: Request,
-    unchanged: Option<Shared<Unchanged>>,
-    changed: Option<Result<Shared<Changed>, String>>,
-    second: Option<Result<SecondRan, String>>,
-    names: [String; 2],
-    hash: String,
-    list: Vec<Next>,
-    written: Option<Next>,
-    words: BTreeMap<u32, String>,
-    took: Duration,
-}
-
-type SecondRan = (Option<Shared<Unchanged>>, Result<Shared<Differences>, String>);
-
 impl Question for Run {
-    type Answer = Ran;
+    type Answer = Shared<Outcome>;
     const NAME: &'static str = "run";
+    const REPEATS: bool = true;
 
-    fn begin(self, desk: Arc<Desk>) -> impl Steps<Ran> {
-        once(move |_| {
-            let opened = desk.held::<Loaded>(self.model)?;
-            let model_b = self.model_b.map(|model| desk.held::<Loaded>(model)).transpose()?;
-            let before = self.before.and_then(|before| desk.held::<Outcome>(before).ok());
+    fn begin(self, background: Arc<Background>) -> impl Steps<Shared<Outcome>> {
+        at_once(move |_| {
+            let opened = background.held::<Loaded>(self.model)?;
+            let model_b = self.model_b.map(|model| background.held::<Loaded>(model)).transpose()?;
+            let before = self.before.and_then(|before| background.held::<Outcome>(before).ok());
             let known = before.map(|before| before.runs()).unwrap_or_default();
-            let runs = known.clone();
-            let (host, second) = (&*desk.host, model_b.as_deref());
-            let mut outcome = Outcome::new(host, &opened, second, self.request, runs)?;
+            let (host, second) = (&*background.host, model_b.as_deref());
+            let mut outcome = Outcome::new(host, &opened, second, self.request, known)?;
             outcome.name(&opened.model, &self.named);
-            for run in outcome.runs().into_iter().flatten() {
-                desk.know(run.id, &run);
-            }
-            for heads in outcome.all_heads() {
-                desk.know(heads.id, heads);
-            }
-            let ran = outcome.sent(&known);
-            desk.hold(self.place, Arc::new(outcome));
-            Ok(ran)
+            let outcome = Arc::new(outcome);
+            background.put(self.place, Arc::clone(&outcome));
+            Ok(Shared(outcome))
         })
     }
 }
@@ -247,26 +171,24 @@ impl Outcome {
         let model = &opened.model;
         let ids = request.ids.as_deref();
         let unchanged = Unchanged::of(host, opened, 0, &request, (&request.text, ids), first)?;
-        let changed = (!request.changes.is_empty()).then(|| {
-            Changed::new(opened, &unchanged, &request.changes).map(|run| Shared(Arc::new(run)))
-        });
+        let changed = (!request.changes.is_empty())
+            .then(|| Changed::new(opened, &unchanged, &request.changes));
         let second = (request.second.is_some() || model_b.is_some()).then(|| {
             if let Some(model_b) = model_b {
-                compare::fits(opened, model_b)?;
+                opened.fits(model_b)?;
             }
             // The ids of a text that the model wrote are those of the first text.
             let (text, ids) = request.second.as_ref().map_or((&request.text, ids), |t| (t, None));
             let run =
                 Unchanged::of(host, model_b.unwrap_or(opened), 1, &request, (text, ids), second)?;
             if request.second.is_none() {
-                compare::same_tokens(&unchanged.tokens, &run.tokens)?;
+                same_tokens(&unchanged.tokens, &run.tokens)?;
             }
             let first = match &changed {
                 Some(Ok(changed)) => &changed.heads,
                 _ => &unchanged.heads,
             };
             let difference = Difference::each(model, first, &run.heads);
-            let difference = difference.map(|difference| Shared(Arc::new(difference)));
             Ok(Second { run, difference })
         });
         let names = request.names(&opened.name);
@@ -277,7 +199,7 @@ impl Outcome {
         if let Some(Ok(second)) = &second {
             all.push((&second.run.heads, &second.run.next));
         }
-        let hash = record::of_runs(all.into_iter());
+        let hash = hash_of(all.into_iter());
         let mut outcome = Self {
             request,
             unchanged,
@@ -289,7 +211,6 @@ impl Outcome {
             written: None,
             words: BTreeMap::new(),
             took: Duration::ZERO,
-            place: None,
         };
         outcome.list = Next::likeliest(&outcome, model);
         outcome.written = Next::written(&outcome, model);
@@ -301,83 +222,6 @@ impl Outcome {
     fn name(&mut self, model: &Model, ids: &BTreeSet<u32>) {
         let word = |id: &u32| Some((*id, model.tokenizer()?.decode(&[*id]).ok()?));
         self.words = ids.iter().filter_map(word).collect();
-    }
-
-    /// What is sent to a window that has some runs already.
-    fn sent(&self, known: &Runs) -> Ran {
-        let unless_known = |run: &Arc<Unchanged>, known: &Option<Arc<Unchanged>>| {
-            known.as_ref().is_none_or(|known| known.id != run.id).then(|| Shared(Arc::clone(run)))
-        };
-        let second =
-            |second: &Second| (unless_known(&second.run, &known[1]), second.difference.clone());
-        Ran {
-            request: self.request.clone(),
-            unchanged: unless_known(&self.unchanged, &known[0]),
-            changed: self.changed.clone(),
-            second: self.second.as_ref().map(|all| all.as_ref().map(second).map_err(Clone::clone)),
-            names: self.names.clone(),
-            hash: self.hash.clone(),
-            list: self.list.clone(),
-            written: self.written.clone(),
-            words: self.words.clone(),
-            took: self.took,
-        }
-    }
-
-    /// The outcome that was sent, with the runs that were left out.
-    pub(super) fn received(ran: Ran, [first, second]: Runs, place: Place) -> Option<Self> {
-        let Ran {
-            request,
-            unchanged,
-            changed,
-            second: ran,
-            names,
-            hash,
-            list,
-            written,
-            words,
-            took,
-        } = ran;
-        let of_second = |(run, difference): SecondRan| {
-            Some(Second { run: run.map_or(second, |run| Some(run.0))?, difference })
-        };
-        let second = match ran {
-            Some(Ok(run)) => Some(Ok(of_second(run)?)),
-            Some(Err(refusal)) => Some(Err(refusal)),
-            None => None,
-        };
-        let (unchanged, place) = (unchanged.map_or(first, |run| Some(run.0))?, Some(place));
-        Some(Self {
-            request,
-            unchanged,
-            changed,
-            second,
-            names,
-            hash,
-            list,
-            written,
-            words,
-            took,
-            place,
-        })
-    }
-
-    /// The place of the runs, for questions.
-    pub(super) fn place(&self) -> Option<u64> {
-        self.place.as_ref().map(Place::id)
-    }
-
-    /// The heads of all runs and differences.
-    fn all_heads(&self) -> impl Iterator<Item = &Arc<Surveyed>> {
-        let second = self.second();
-        let differences = self.changed().map(|changed| &changed.difference);
-        let of_second = second.and_then(|second| second.difference.as_ref().ok());
-        let heads = [Some(&self.unchanged.heads), self.changed().map(|changed| &changed.heads)];
-        let heads = heads.into_iter().chain([second.map(|second| &second.run.heads)]).flatten();
-        let differences = [differences, of_second.map(|all| &***all)].into_iter().flatten();
-        let differences =
-            differences.flat_map(PerAttention::iter).map(|difference| &difference.heads);
-        heads.flat_map(PerAttention::iter).chain(differences).map(|heads| &**heads)
     }
 
     /// What kind of input the model reads.
@@ -414,7 +258,7 @@ impl Outcome {
 
     /// The unchanged runs, which a later request may have in common.
     pub(super) fn runs(&self) -> Runs {
-        [Some(Arc::clone(&self.unchanged)), self.second().map(|second| Arc::clone(&second.run))]
+        [Some(self.unchanged.clone()), self.second().map(|second| second.run.clone())]
     }
 
     /// The tokens of the text.
@@ -502,7 +346,7 @@ impl Outcome {
     }
 
     pub(super) fn changed(&self) -> Option<&Changed> {
-        self.changed.as_ref()?.as_ref().ok().map(|changed| &***changed)
+        self.changed.as_ref()?.as_ref().ok()
     }
 
     /// Why the changes cannot be made.
@@ -560,18 +404,18 @@ impl Unchanged {
         reader: usize,
         request: &Request,
         (text, ids): (&str, Option<&[u32]>),
-        known: Option<Arc<Self>>,
-    ) -> Result<Arc<Self>, String> {
+        known: Option<Shared<Self>>,
+    ) -> Result<Shared<Self>, String> {
         if let Some(known) = &known
             && known.image.is_some()
             && known.image == request.image
         {
-            return Ok(Arc::clone(known));
+            return Ok(known.clone());
         }
         let prepared = Prepared::new(host, opened, request, text, ids)?;
         match known.filter(|known| known.input == prepared.input) {
             Some(known) => Ok(known),
-            None => Self::new(opened, reader, request, prepared).map(Arc::new),
+            None => Ok(Shared(Arc::new(Self::new(opened, reader, request, prepared)?))),
         }
     }
 
@@ -605,7 +449,6 @@ impl Unchanged {
         opened.read[reader].keep(reading);
         let image = request.image.clone().filter(|_| picture.is_some());
         Ok(Self {
-            id: fresh(),
             input,
             tokens,
             decoder_tokens,
@@ -704,6 +547,22 @@ fn weights(changed: &Values, unchanged: &Surveyed) -> Vec<f32> {
     }
     weights.extend_from_slice(&changed.data);
     weights
+}
+
+/// The hash of the weights and of the probabilities of runs.
+fn hash_of<'a>(runs: impl Iterator<Item = (&'a Heads, &'a [f32])>) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |numbers: &[f32]| {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+        hash.update(bytes);
+    };
+    for (heads, next) in runs {
+        for heads in heads.iter() {
+            heads.maps.shape().ids().for_each(|id| add(&heads.maps.head(id)));
+        }
+        add(next);
+    }
+    hash::digits(hash)
 }
 
 /// The number of layers of a kind of attention.

@@ -6,8 +6,11 @@ use regard_heads::HeadId;
 use regard_models::{Ablation, Change, HeadAddress, Which};
 use serde::{Deserialize, Serialize};
 
-use super::{Record, STORY};
+use super::Record;
 use crate::heads;
+
+/// The name of the bundled model.
+pub const STORY: &str = "story";
 
 /// The run whose weights are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

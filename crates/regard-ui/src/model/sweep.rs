@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use egui::{Context, Label, RichText, Ui};
+use egui::Ui;
 use regard_figure::Matrix;
 use regard_heads::HeadId;
 use regard_models::{Ablation, Change, HeadAddress, Which};
 use serde::{Deserialize, Serialize};
 
-use super::latest::Latest;
 use super::open::{Loaded, Opened};
 use super::run::Unchanged;
 use super::signed::SignedMap;
 use super::{Next, State};
-use crate::Desk;
 use crate::colors::Look;
-use crate::desk::{Question, Step, Steps};
 use crate::explain::title;
 use crate::heads::Shown;
+use crate::work::{Background, Latest, Question, Step, Steps};
 
 /// The largest weights in bytes of a model that is swept for each text by default.
 const SMALL: u64 = 32 << 20;
@@ -37,7 +35,7 @@ fn heading(top: &Next) -> String {
 /// The change of a logit by each head.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Effects {
-    map: SignedMap,
+    pub(super) map: SignedMap,
     /// The first head of each row.
     rows: Vec<HeadAddress>,
 }
@@ -51,73 +49,42 @@ fn is_swept(asked: Option<bool>, bytes: u64) -> bool {
     asked.unwrap_or(bytes <= SMALL)
 }
 
-/// The picture, and the next one that is being computed.
-#[derive(Default)]
-pub(super) struct Swept(Latest<u64, Effects>);
+/// The matrix of the picture, to export it.
+pub(super) fn matrix(effects: &Effects, next: &[Next], look: Look) -> Option<Matrix> {
+    Some(effects.map.matrix(heading(next.first()?), TERMS, look))
+}
 
-impl Swept {
-    /// Whether it is being computed.
-    pub fn is_busy(&self) -> bool {
-        self.0.is_busy()
+/// Shows the picture, and its switch.
+pub(super) fn show(
+    ui: &mut Ui,
+    effects: &mut Latest<Sweep, Effects>,
+    opened: &Opened,
+    next: &[Next],
+    state: &mut State,
+    look: Look,
+) {
+    let mut is_on = is_on(state, opened);
+    let hint = "Show what each head does for the likeliest prediction.";
+    let switch = ui.checkbox(&mut is_on, "Ablate each head in turn");
+    if switch.on_hover_text(hint).changed() {
+        state.sweep = Some(is_on);
     }
-
-    /// The change of the logit by each head, layer by layer, of the latest run.
-    pub fn effects(&self) -> Option<&[f32]> {
-        self.0.value().map(|effects| &effects.map.numbers[..])
+    if !is_on {
+        return;
     }
-
-    /// The picture, to export it.
-    pub fn matrix(&self, next: &[Next], look: Look) -> Option<Matrix> {
-        Some(self.0.value()?.map.matrix(heading(next.first()?), TERMS, look))
-    }
-
-    /// Takes what has been computed, and asks for what is missing.
-    pub fn exchange(
-        &mut self,
-        desk: &Arc<Desk>,
-        ctx: &Context,
-        asked: Option<(&Arc<Opened>, &Arc<Unchanged>)>,
-    ) {
-        let Some((opened, unchanged)) = asked else { return self.0 = Latest::default() };
-        let question = || Sweep { model: opened.place(), run: unchanged.id };
-        self.0.exchange(Some(unchanged.id), |_| desk.ask(ctx, question()));
-    }
-
-    /// Shows the picture.
-    pub fn show(
-        &mut self,
-        ui: &mut Ui,
-        opened: &Opened,
-        next: &[Next],
-        state: &mut State,
-        look: Look,
-    ) {
-        let mut is_on = is_on(state, opened);
-        let hint = "Show what each head does for the likeliest prediction.";
-        let switch = ui.checkbox(&mut is_on, "Ablate each head in turn");
-        if switch.on_hover_text(hint).changed() {
-            state.sweep = Some(is_on);
-        }
-        if !is_on {
-            return;
-        }
-        let Some(top) = next.first() else { return };
-        title(ui, &heading(top), EXPLANATION);
-        self.0.progress(ui, "Ablating heads");
-        if let Some(message) = self.0.error() {
-            ui.add(Label::new(RichText::new(message).weak()).wrap());
-        }
-        if let Some(effects) = self.0.value_mut() {
-            effects.show(ui, state, look);
-        }
+    let Some(top) = next.first() else { return };
+    title(ui, &heading(top), EXPLANATION);
+    effects.show(ui, "Ablating heads");
+    if let Some(effects) = effects.value_mut() {
+        effects.show(ui, state, look);
     }
 }
 
 /// Asks for the effect of each head of a model on a run.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sweep {
-    model: u64,
-    run: u64,
+    pub model: u64,
+    pub run: u64,
 }
 
 impl Question for Sweep {
@@ -125,11 +92,11 @@ impl Question for Sweep {
     const NAME: &'static str = "sweep";
 
     /// A step is a layer, so that a text that has changed by then does not wait for the whole sweep.
-    fn begin(self, desk: Arc<Desk>) -> impl Steps<Effects> {
+    fn begin(self, background: Arc<Background>) -> impl Steps<Effects> {
         let mut effects = Vec::new();
         move |tell| {
-            let opened = desk.held::<Loaded>(self.model)?;
-            let unchanged = desk.part::<Unchanged>(self.run)?;
+            let opened = background.held::<Loaded>(self.model)?;
+            let unchanged = background.part::<Unchanged>(self.run)?;
             let model = &opened.model;
             let (description, stack) = (model.description(), &model.description().stack);
             let predicts = stack.causal || description.classifies();

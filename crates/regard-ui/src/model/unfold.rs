@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use egui::{Context, Label, RichText, TextStyle, Ui};
+use egui::{Label, RichText, TextStyle, Ui};
 use regard_models::{Change, HeadAddress, Pass, Score};
 use serde::{Deserialize, Serialize};
 
-use super::latest::Latest;
 use super::open::Loaded;
 use super::run::Unchanged;
-use crate::desk::{Question, Steps, once};
 use crate::explain::title;
 use crate::heatmap::Cell;
-use crate::{Desk, numbers, temperature};
+use crate::work::{Background, Question, Steps, at_once};
+use crate::{numbers, temperature};
 
 const EXPLANATION: &str = "\
     How the head computes this weight. The query and the key are vectors; their products are added to the dot product q·k, which \
@@ -33,10 +32,10 @@ impl Question for Unfold {
     type Answer = Score;
     const NAME: &'static str = "score";
 
-    fn begin(self, desk: Arc<Desk>) -> impl Steps<Score> {
-        once(move |_| {
-            let opened = desk.held::<Loaded>(self.model)?;
-            let run = desk.part::<Unchanged>(self.run)?;
+    fn begin(self, background: Arc<Background>) -> impl Steps<Score> {
+        at_once(move |_| {
+            let opened = background.held::<Loaded>(self.model)?;
+            let run = background.part::<Unchanged>(self.run)?;
             let pass = self.changes.into_iter().fold(opened.model.pass(), Pass::change);
             let (query, key) = self.cell;
             pass.score(run.input(), self.head, query, key).map_err(|e| e.to_string())
@@ -44,52 +43,18 @@ impl Question for Unfold {
     }
 }
 
-/// The weight, and the next one that is being computed.
-#[derive(Default)]
-pub(super) struct Unfolded {
-    latest: Latest<Unfold, Score>,
-    /// The run of the question that was asked last.
-    run: Option<Arc<Unchanged>>,
-}
-
-impl Unfolded {
-    /// Whether it is being computed.
-    pub fn is_busy(&self) -> bool {
-        self.latest.is_busy()
-    }
-
-    /// The steps of the weight.
-    pub fn score(&self) -> Option<&Score> {
-        self.latest.value()
-    }
-
-    /// Takes what has been computed, and asks for what is missing.
-    pub fn exchange(
-        &mut self,
-        desk: &Arc<Desk>,
-        ctx: &Context,
-        asked: Option<(Unfold, &Arc<Unchanged>)>,
-    ) {
-        let (asked, run) = asked.unzip();
-        self.run = run.cloned();
-        self.latest.exchange(asked, |asked| desk.ask(ctx, asked.clone()));
-    }
-
-    /// Shows the steps.
-    pub fn show(&self, ui: &mut Ui) {
-        let Some((of, score)) = self.latest.found() else { return };
-        let Some(run) = self.run.as_ref().filter(|run| run.id == of.run) else { return };
-        let [queries, keys] = run.heads.of(of.head.attention).labels();
-        let token = |all: &[String], i: usize| all.get(i).cloned().unwrap_or_default();
-        let (query, key) = (token(queries, score.query), token(keys, score.key));
-        let name = format!("Weight of {query} → {key}");
-        ui.separator();
-        title(ui, &name, EXPLANATION);
-        ui.spacing_mut().item_spacing.y = 2.0;
-        for line in lines(score) {
-            let text = RichText::new(line).text_style(TextStyle::Monospace);
-            ui.add(Label::new(text).wrap());
-        }
+/// Shows the steps of a weight of a run.
+pub(super) fn show(ui: &mut Ui, of: &Unfold, score: &Score, run: &Unchanged) {
+    let [queries, keys] = run.heads.of(of.head.attention).labels();
+    let token = |all: &[String], i: usize| all.get(i).cloned().unwrap_or_default();
+    let (query, key) = (token(queries, score.query), token(keys, score.key));
+    let name = format!("Weight of {query} → {key}");
+    ui.separator();
+    title(ui, &name, EXPLANATION);
+    ui.spacing_mut().item_spacing.y = 2.0;
+    for line in lines(score) {
+        let text = RichText::new(line).text_style(TextStyle::Monospace);
+        ui.add(Label::new(text).wrap());
     }
 }
 

@@ -3,8 +3,9 @@
 use egui::{Button, Label, RichText, Ui};
 use regard_models::Description;
 
-use super::input::Reads;
-use super::run::{Outcome, Request};
+use super::reads::Reads;
+use super::request::Request;
+use super::run::Outcome;
 use super::state::Written;
 use super::{Next, State};
 

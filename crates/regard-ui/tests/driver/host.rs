@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use regard_ui::host::{Answer, Host, Question, Work};
+use regard_ui::host::{Chosen, FileDialog, Host, Work};
 use regard_ui::model::Cached;
 
 pub struct TestHost {
@@ -49,7 +49,7 @@ impl Host for TestHost {
         models
     }
 
-    fn browse(&self, _question: Question<'_>, answer: Answer) {
-        answer(None);
+    fn browse(&self, _dialog: FileDialog<'_>, chosen: Chosen) {
+        chosen(None);
     }
 }

@@ -136,10 +136,10 @@ fn another_temperature_keeps_the_scores() {
         &mut engine,
         &LaboratoryInputs { temperature: Temperature::new(3.0).unwrap(), ..inputs.clone() },
     );
-    assert!(Arc::ptr_eq(&before.scores, &after.scores));
+    assert!(Arc::ptr_eq(&before.scores.0, &after.scores.0));
     assert_ne!(before.weights, after.weights);
     let other = run(&mut engine, &LaboratoryInputs { causal: false, ..inputs });
-    assert!(!Arc::ptr_eq(&before.scores, &other.scores));
+    assert!(!Arc::ptr_eq(&before.scores.0, &other.scores.0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The requests to the worker, and its answers.
+//! What the room asks of the background, and the answers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,54 +6,56 @@ use std::sync::Arc;
 use egui::Ui;
 use web_time::Instant;
 
-use super::super::worker::Answer;
-use super::super::{LaboratoryInputs, State, Worker};
+use super::super::engine::Compute;
+use super::super::{LaboratoryInputs, Outcome, Request, State, TokenFile};
 use super::LaboratoryRoom;
-use crate::task::PATIENCE;
+use crate::work::{PATIENCE, Shared};
 use regard_figure::Label;
-use regard_heads::QueriesAndKeys;
 
 impl LaboratoryRoom {
     /// Takes queries and keys from a file, which is read again. The state changes only when the file has been read.
     pub fn open(&mut self, path: PathBuf) {
         self.opening = Some(path);
         self.refused = None;
-        // A new worker has not read any file.
-        (self.worker, self.asked) = (Worker::new(Arc::clone(&self.host)), None);
+        // A new engine has not read any file.
+        (self.engine, self.computing, self.asked) = (self.background.place(), None, None);
     }
 
     /// The file of the state's tokens, if it has been read.
-    pub(super) fn file(&self, state: &State) -> Option<Arc<QueriesAndKeys>> {
+    pub(super) fn file(&self, state: &State) -> Option<Shared<TokenFile>> {
         let outcome = self.outcome.as_ref()?;
         let is_it = outcome.request.inputs.source.path() == state.inputs.source.path();
         outcome.file.clone().filter(|_| is_it)
     }
 
-    /// Takes the answer of the worker, and makes the next request.
+    /// Takes the answer, and makes the next request.
     pub(super) fn exchange(&mut self, ui: &Ui, state: &mut State) {
         let was_late = self.is_late();
-        if let Some(answer) = self.worker.take(ui.ctx()) {
-            self.receive(answer, state);
+        if let Some(answer) = self.computing.as_ref().and_then(|(_, once)| once.take())
+            && let Some((asked, _)) = self.computing.take()
+        {
+            self.receive(asked, answer, state);
         }
         let mut request = state.request();
         if let Some(path) = &self.opening {
             request.inputs = request.inputs.of_file(path);
         }
         if self.asked.as_ref().is_none_or(|(asked, _)| *asked != request) {
-            self.worker.ask(ui.ctx(), request.clone());
-            let since = self
-                .asked
-                .take()
-                .filter(|_| was_late)
-                .map_or_else(Instant::now, |(_, since)| since);
-            self.asked = Some((request, since));
+            let before = self.asked.take().filter(|_| was_late);
+            let since = before.map_or_else(Instant::now, |(_, since)| since);
+            self.asked = Some((request.clone(), since));
+        }
+        // Work that has begun is finished. If each move of a slider began anew, a moving slider would show nothing.
+        if self.computing.is_none() && self.is_late() {
+            let question = Compute { engine: self.engine.id(), request: request.clone() };
+            self.computing = Some((request, self.background.ask(ui.ctx(), question)));
         }
         if self.is_late() {
             ui.ctx().request_repaint_after(PATIENCE / 2);
         }
     }
 
-    fn receive(&mut self, (asked, outcome): Answer, state: &mut State) {
+    fn receive(&mut self, asked: Request, answer: Result<Outcome, String>, state: &mut State) {
         let is_latest = self.asked.as_ref().is_some_and(|(latest, _)| *latest == asked);
         self.answered = Some(asked.clone());
         let path = asked.inputs.source.path();
@@ -61,7 +63,7 @@ impl LaboratoryRoom {
         if is_opening {
             self.opening = None;
         }
-        match outcome {
+        match answer {
             Ok(outcome) => {
                 // A new picture restarts the clock of the progress bar.
                 if let Some((_, since)) = &mut self.asked {
@@ -85,7 +87,7 @@ impl LaboratoryRoom {
                 if self
                     .outcome
                     .as_ref()
-                    .is_none_or(|before| !Arc::ptr_eq(&before.names, &outcome.names))
+                    .is_none_or(|before| !Arc::ptr_eq(&before.names.0, &outcome.names.0))
                 {
                     let texts =
                         |names: &Vec<Label>| names.iter().map(|name| name.text.clone()).collect();

@@ -18,7 +18,7 @@ impl ModelRoom {
 
     /// The attention of the run without changes.
     pub(crate) fn unchanged(&self) -> Option<&Arc<Surveyed>> {
-        self.outcome.as_ref().map(|outcome| outcome.heads(Which::Only))
+        self.outcome().map(|outcome| outcome.heads(Which::Only))
     }
 
     /// Shows the tokens, shaded by the attention of one of them.
@@ -38,17 +38,12 @@ impl ModelRoom {
 
     /// Shows the tokens that may come next.
     pub(crate) fn show_next(&self, ui: &mut Ui, most: usize) {
-        let list = &self.next[..most.min(self.next.len())];
-        next::show(ui, self.outcome.as_ref(), list, Version::Changed, self.predicts(), false);
-    }
-
-    /// Shows the arithmetic of the chosen weight.
-    pub(crate) fn show_arithmetic(&self, ui: &mut Ui) {
-        self.unfolded.show(ui);
+        let list = &self.next()[..most.min(self.next().len())];
+        next::show(ui, self.outcome(), list, Version::Changed, self.predicts(), false);
     }
 
     /// The likeliest token, with its probabilities without and with the changes.
     pub(crate) fn likeliest(&self) -> Option<&Next> {
-        self.next.iter().max_by(|a, b| a.before.total_cmp(&b.before))
+        self.next().iter().max_by(|a, b| a.before.total_cmp(&b.before))
     }
 }

@@ -16,15 +16,15 @@ use std::sync::{Arc, Mutex};
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
 use regard_models::{Change, Which};
-use regard_ui::host::{Answer, Host, Question, Remote, Replies, Reply, Work};
+use regard_ui::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
 use regard_ui::model::{Listed, State, View};
-use regard_ui::{Begun, Desk, Room, Session, Step, Tell};
+use regard_ui::{Background, Begun, Message, Room, Session, Step, Tell};
 
 use self::driver::{TestHost, Window, app, settle};
 use self::room::{numbers, open_head, type_text};
 
-/// A host whose worker is a thread with a desk of its own.
-struct Apart(Mutex<Sender<(Vec<u8>, Replies)>>);
+/// A host whose worker is a thread with a background of its own.
+struct Apart(Mutex<Sender<(Message, Replies)>>);
 
 impl Apart {
     fn new() -> Self {
@@ -35,21 +35,21 @@ impl Apart {
 }
 
 /// Does the steps of all questions in turn.
-fn answer(questions: &Receiver<(Vec<u8>, Replies)>) {
-    let desk = Desk::new(Arc::new(TestHost::DEFAULT));
+fn answer(questions: &Receiver<(Message, Replies)>) {
+    let background = Background::new(Arc::new(TestHost::DEFAULT));
     let mut begun: VecDeque<(Begun, Arc<Mutex<Replies>>)> = VecDeque::new();
     loop {
         let next = if begun.is_empty() { questions.recv().ok() } else { questions.try_recv().ok() };
         if let Some((question, replies)) = next {
-            begun.push_back((desk.begin(&question).unwrap(), Arc::new(Mutex::new(replies))));
+            begun.push_back((background.begin(question).unwrap(), Arc::new(Mutex::new(replies))));
         }
         let Some((mut work, replies)) = begun.pop_front() else { return };
         let theirs = Arc::clone(&replies);
         let tell: Tell = Arc::new(move |part| theirs.lock().unwrap()(Reply::Progress(part)));
         let reply = match work(&tell) {
             Ok(Step::More) => Reply::Progress(0.5),
-            Ok(Step::Shown(bytes)) => Reply::Shown(bytes),
-            Ok(Step::Done(bytes)) => Reply::Done(Ok(bytes)),
+            Ok(Step::Shown(message)) => Reply::Shown(message),
+            Ok(Step::Done(message)) => Reply::Done(Ok(message)),
             Err(message) => Reply::Done(Err(message)),
         };
         let is_last = matches!(reply, Reply::Done(_));
@@ -60,15 +60,13 @@ fn answer(questions: &Receiver<(Vec<u8>, Replies)>) {
     }
 }
 
-impl Remote for Apart {
-    fn ask(&self, question: Vec<u8>, replies: Replies) {
-        self.0.lock().unwrap().send((question, replies)).unwrap();
-    }
-}
-
 impl Host for Apart {
-    fn remote(&self) -> Option<&dyn Remote> {
-        Some(self)
+    fn has_worker(&self) -> bool {
+        true
+    }
+
+    fn ask_worker(&self, question: Message, replies: Replies) {
+        self.0.lock().unwrap().send((question, replies)).unwrap();
     }
 
     fn spawn(&self, name: &str, work: Work) -> io::Result<()> {
@@ -80,8 +78,8 @@ impl Host for Apart {
         TestHost::DEFAULT.write(path, bytes)
     }
 
-    fn browse(&self, question: Question<'_>, answer: Answer) {
-        TestHost::DEFAULT.browse(question, answer);
+    fn browse(&self, dialog: FileDialog<'_>, chosen: Chosen) {
+        TestHost::DEFAULT.browse(dialog, chosen);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Work in the background, while the window is drawn.
+//! Work that runs once.
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,22 +8,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use egui::Context;
 use web_time::Instant;
 
+use super::Tell;
 use crate::Host;
-use crate::desk::Tell;
 
-/// The window shows the progress of work that takes longer than this.
-pub const PATIENCE: Duration = Duration::from_millis(100);
-
-/// Work that a [`Promise`] does elsewhere. Dropping the task cancels the work.
+/// Work that a [`Doing`] does elsewhere. Dropping it cancels the work.
 ///
 /// A later result replaces an earlier one that has not been taken.
-pub struct Task<T> {
+pub(crate) struct Once<T> {
     shared: Arc<Shared<T>>,
     since: Instant,
 }
 
-/// The side of a [`Task`] that does the work.
-pub struct Promise<T> {
+/// The side of a [`Once`] that does the work.
+pub(crate) struct Doing<T> {
     shared: Arc<Shared<T>>,
 }
 
@@ -42,7 +39,7 @@ struct Slot<T> {
     has_ended: bool,
 }
 
-impl<T: Send + 'static> Task<T> {
+impl<T: Send + 'static> Once<T> {
     /// Starts work in a thread with this name.
     ///
     /// If no thread can be started, or if the work panics, the result is an error that says so.
@@ -50,24 +47,24 @@ impl<T: Send + 'static> Task<T> {
         host: &dyn Host,
         window: &Context,
         name: &str,
-        work: impl FnOnce(&Promise<T>) -> Result<T, String> + Send + 'static,
+        work: impl FnOnce(&Doing<T>) -> Result<T, String> + Send + 'static,
     ) -> Self {
-        let (task, promise) = Self::promise(window);
+        let (once, doing) = Self::promise(window);
         let started = host.spawn(
             name,
             Box::new(move || {
-                let result = work(&promise);
-                promise.fulfil(result);
+                let result = work(&doing);
+                doing.fulfil(result);
             }),
         );
         if let Err(e) = started {
-            task.shared.lock().result = Some(Err(format!("cannot start a thread: {e}")));
+            once.shared.lock().result = Some(Err(format!("cannot start a thread: {e}")));
         }
-        task
+        once
     }
 
-    /// A task whose result comes from elsewhere, for instance from a dialog.
-    pub fn promise(window: &Context) -> (Self, Promise<T>) {
+    /// Work whose result comes from elsewhere, for instance from a dialog.
+    pub fn promise(window: &Context) -> (Self, Doing<T>) {
         let shared = Arc::new(Shared {
             slot: Mutex::new(Slot { result: None, has_ended: false }),
             ended: Condvar::new(),
@@ -75,12 +72,12 @@ impl<T: Send + 'static> Task<T> {
             is_cancelled: AtomicBool::new(false),
             window: window.clone(),
         });
-        let task = Self { shared: Arc::clone(&shared), since: Instant::now() };
-        (task, Promise { shared })
+        let once = Self { shared: Arc::clone(&shared), since: Instant::now() };
+        (once, Doing { shared })
     }
 }
 
-impl<T> Task<T> {
+impl<T> Once<T> {
     /// The latest result, if it has not been taken yet.
     pub fn take(&self) -> Option<Result<T, String>> {
         self.shared.lock().result.take()
@@ -118,19 +115,19 @@ impl<T> Task<T> {
     }
 }
 
-impl<T> Drop for Task<T> {
+impl<T> Drop for Once<T> {
     fn drop(&mut self) {
         self.cancel();
     }
 }
 
-impl<T> Promise<T> {
-    /// Tells the share of the work that is done, from 0 to 1. Returns `Break` if the task is cancelled.
+impl<T> Doing<T> {
+    /// Tells the share of the work that is done, from 0 to 1. Returns `Break` if the work is cancelled.
     pub fn tell(&self, part: f32) -> ControlFlow<()> {
         self.shared.tell(part)
     }
 
-    /// Shows an intermediate result. Returns `Break` if the task is cancelled.
+    /// Shows an intermediate result. Returns `Break` if the work is cancelled.
     pub fn show(&self, result: T) -> ControlFlow<()> {
         self.shared.lock().result = Some(Ok(result));
         self.shared.window.request_repaint();
@@ -138,7 +135,7 @@ impl<T> Promise<T> {
     }
 
     /// Does what [`tell`](Self::tell) does.
-    pub(crate) fn teller(&self) -> Tell
+    pub fn teller(&self) -> Tell
     where
         T: Send + 'static,
     {
@@ -153,13 +150,13 @@ impl<T> Promise<T> {
         slot.has_ended = true;
     }
 
-    /// `Break` if the task is cancelled.
+    /// `Break` if the work is cancelled.
     pub fn goes_on(&self) -> ControlFlow<()> {
         self.shared.goes_on()
     }
 }
 
-impl<T> Drop for Promise<T> {
+impl<T> Drop for Doing<T> {
     fn drop(&mut self) {
         let mut slot = self.shared.lock();
         if !slot.has_ended {
@@ -200,53 +197,53 @@ mod tests {
     use crate::test_host::TestHost;
 
     #[test]
-    fn a_task_that_is_dropped_ends() {
+    fn dropped_work_ends() {
         let (sender, ended) = channel();
-        let task: Task<()> =
-            Task::start(&TestHost::DEFAULT, &Context::default(), "test", move |promise| {
-                while promise.tell(0.25).is_continue() {
+        let once: Once<()> =
+            Once::start(&TestHost::DEFAULT, &Context::default(), "test", move |doing| {
+                while doing.tell(0.25).is_continue() {
                     thread::yield_now();
                 }
                 sender.send(()).unwrap();
                 Err("cancelled".to_owned())
             });
-        while task.progress() == 0.0 {
+        while once.progress() == 0.0 {
             thread::yield_now();
         }
-        assert_eq!(task.progress(), 0.25);
-        assert!(task.is_running() && task.take().is_none());
-        drop(task);
+        assert_eq!(once.progress(), 0.25);
+        assert!(once.is_running() && once.take().is_none());
+        drop(once);
         ended.recv_timeout(Duration::from_mins(1)).unwrap();
     }
 
     #[test]
     fn a_panic_is_told() {
-        let task: Task<()> = Task::start(&TestHost::DEFAULT, &Context::default(), "test", |_| {
+        let once: Once<()> = Once::start(&TestHost::DEFAULT, &Context::default(), "test", |_| {
             std::panic::resume_unwind(Box::new(()))
         });
-        task.wait();
-        assert!(task.take().unwrap().unwrap_err().contains("without a result"));
-        assert!(!task.is_running() && task.take().is_none());
+        once.wait();
+        assert!(once.take().unwrap().unwrap_err().contains("without a result"));
+        assert!(!once.is_running() && once.take().is_none());
     }
 
     #[test]
     fn the_latest_result_takes_the_place_of_those_before() {
-        let (task, promise) = Task::promise(&Context::default());
-        assert!(promise.show(1).is_continue() && promise.show(2).is_continue());
-        assert_eq!(task.take(), Some(Ok(2)));
-        assert!(task.take().is_none() && task.is_running());
-        task.cancel();
-        assert!(promise.show(3).is_break());
-        promise.fulfil(Ok(4));
-        assert_eq!(task.take(), Some(Ok(4)));
-        assert!(!task.is_running());
+        let (once, doing) = Once::promise(&Context::default());
+        assert!(doing.show(1).is_continue() && doing.show(2).is_continue());
+        assert_eq!(once.take(), Some(Ok(2)));
+        assert!(once.take().is_none() && once.is_running());
+        once.cancel();
+        assert!(doing.show(3).is_break());
+        doing.fulfil(Ok(4));
+        assert_eq!(once.take(), Some(Ok(4)));
+        assert!(!once.is_running());
     }
 
     #[test]
     fn a_thread_that_cannot_be_started_is_told() {
-        let task: Task<()> =
-            Task::start(&TestHost { has_threads: false }, &Context::default(), "test", |_| Ok(()));
-        assert!(!task.is_running());
-        assert!(task.take().unwrap().unwrap_err().contains("cannot start a thread"));
+        let once: Once<()> =
+            Once::start(&TestHost { has_threads: false }, &Context::default(), "test", |_| Ok(()));
+        assert!(!once.is_running());
+        assert!(once.take().unwrap().unwrap_err().contains("cannot start a thread"));
     }
 }

@@ -1,0 +1,254 @@
+//! What the room takes from the background and asks of it: a function a view.
+
+use std::sync::Arc;
+
+use egui::Context;
+use regard_models::Which;
+use sha2::{Digest as _, Sha256};
+
+use super::attribution::Attribute;
+use super::lens::Predict;
+use super::open::{self, Opened};
+use super::patches::PatchEach;
+use super::reads::Reads;
+use super::request::Request;
+use super::room::outcome;
+use super::run::{Outcome, Run};
+use super::state::View;
+use super::sweep::{self, Sweep};
+use super::unfold::Unfold;
+use super::{ModelRoom, Record, State, Version, hash, note};
+use crate::heads::{Shown, Surveyed};
+use crate::work::{Background, Held, Latest, Once, PATIENCE, Shared};
+
+/// The run of the latest request, and the one that is being made.
+pub(super) type LatestRun = Latest<Request, Held<Shared<Outcome>>>;
+
+/// A model that is being read.
+pub(super) struct Opening {
+    pub name: String,
+    /// Whether the user has just asked for it. Otherwise the session names it.
+    anew: bool,
+    pub once: Once<Held<Opened>>,
+}
+
+impl Opening {
+    pub fn start(background: &Arc<Background>, ctx: &Context, name: String, anew: bool) -> Self {
+        let once = open::start(background, ctx, &name);
+        Self { name, anew, once }
+    }
+}
+
+impl ModelRoom {
+    /// Takes what the background has done, and asks for what is missing.
+    pub(super) fn exchange(&mut self, ctx: &Context, state: &mut State) {
+        self.cached.exchange();
+        self.take_model(state);
+        if let Some(opened) = self.here(state) {
+            self.model_b.follow(&self.background, ctx, state);
+            self.run(ctx, &opened, state);
+            let latest = self.request(state);
+            let outcome = outcome(&self.latest);
+            self.writer.exchange(state, &latest, outcome, &opened.description);
+            if outcome.is_some() {
+                limit(state, &opened);
+            }
+        } else {
+            self.latest = LatestRun::default();
+            let has_failed = self.failed.as_ref().is_some_and(|(name, _)| *name == state.model);
+            if !has_failed && self.opening.is_none() {
+                let name = state.model.clone();
+                self.opening = Some(Opening::start(&self.background, ctx, name, false));
+            }
+        }
+        self.show_heads(ctx, state);
+        let asked = self.sweep_of(state);
+        // A run that is being made comes first.
+        if asked.is_none() || !self.latest.is_busy() {
+            self.sweep.ask(&self.background, ctx, asked);
+        }
+        let asked = self.lens_of(state);
+        self.lens.ask(&self.background, ctx, asked);
+        let asked = self.attribution_of(state);
+        self.attributed.ask(&self.background, ctx, asked);
+        let asked = self.patches_of(state);
+        self.patches.ask(&self.background, ctx, asked);
+        let asked = self.weight_of(state);
+        self.unfolded.ask(&self.background, ctx, asked);
+        if self.is_busy() {
+            ctx.request_repaint_after(PATIENCE / 2);
+        }
+    }
+
+    /// Takes a model that was opened, or the reason why it was not.
+    fn take_model(&mut self, state: &mut State) {
+        let Some(done) = self.opening.as_ref().and_then(|opening| opening.once.take()) else {
+            return;
+        };
+        let Some(opening) = self.opening.take() else { return };
+        match done {
+            Ok(opened) => {
+                if opening.anew {
+                    // The text and the image stay: the next model can read them too.
+                    let second_model = state.second_model.take();
+                    let version = match second_model {
+                        Some(_) => Version::SideBySide,
+                        None => Version::default(),
+                    };
+                    *state = State {
+                        text: core::mem::take(&mut state.text),
+                        version,
+                        second_model,
+                        image: state.image.take(),
+                        ..State::of(opened.name.clone())
+                    };
+                }
+                self.failed.take_if(|(failed, _)| opening.anew || *failed == opened.name);
+                self.opened = Some(Arc::new(opened));
+                self.latest = LatestRun::default();
+            }
+            Err(message) => self.failed = Some((opening.name, message)),
+        }
+    }
+
+    /// Takes a run that has ended, and starts the next if the text or the changes are others by now.
+    fn run(&mut self, ctx: &Context, opened: &Held<Opened>, state: &mut State) {
+        let request = self.request(state);
+        if self.latest.take(Some(&request)) {
+            self.check(opened, &request, state);
+        }
+        let model_b = self.model_b.here(state);
+        let before = self.latest.value().map(Held::place);
+        let (background, writer) = (&self.background, &mut self.writer);
+        // A run that has begun is not interrupted; the one after it has the latest text.
+        self.latest.start(request, |request| {
+            writer.forget();
+            background.hold(ctx, |place| Run {
+                place,
+                model: opened.place(),
+                model_b: model_b.map(Held::place),
+                request: request.clone(),
+                named: state.changes.iter().filter_map(|c| note::patched(&c.change)).collect(),
+                before,
+            })
+        });
+    }
+
+    /// Compares a run with the one that the session has, if it is of the same request.
+    fn check(&mut self, opened: &Opened, request: &Request, state: &mut State) {
+        // Until model B is open, the session's run is not there to be compared with.
+        let Some(outcome) = outcome(&self.latest)
+            .filter(|outcome| outcome.request == *request && !self.model_b.is_busy())
+        else {
+            return;
+        };
+        let record = record(opened, self.model_b.here(state).map(|b| &**b), outcome);
+        self.differs = state.record.as_ref().and_then(|old| old.difference(&record));
+        if self.differs.is_none() {
+            state.record = Some(record);
+        }
+    }
+
+    /// What is to be run. Model B counts once it is open.
+    fn request(&self, state: &State) -> Request {
+        Request::of(state, self.model_b.here(state).map(|opened| opened.name.as_str()))
+    }
+
+    /// Has the shown matrices computed.
+    fn show_heads(&mut self, ctx: &Context, state: &mut State) {
+        let heads = self.heads(state).cloned();
+        if let Some(heads) = &heads {
+            state.heads.limit(heads.maps.shape(), heads.maps.is_self_attention());
+        }
+        let pair = self.outcome().and_then(|outcome| outcome.pair(state.attention));
+        let [b, difference] = match pair.filter(|_| state.version == Version::SideBySide) {
+            Some(pair) => {
+                let difference = pair.difference.ok().map(|difference| &difference.heads);
+                [Some(pair.heads[1]), difference.map(|heads| &**heads)]
+                    .map(Option::<&Arc<Surveyed>>::cloned)
+            }
+            None => [None, None],
+        };
+        let part = state.heads.part();
+        for (pane, heads) in self.panes.iter_mut().zip([&heads, &b, &difference]) {
+            if let Err(message) = pane.exchange(&self.background, ctx, heads.as_ref(), part) {
+                self.failed = Some((state.model.clone(), message));
+                state.heads.shown = Shown::Grid;
+                break;
+            }
+        }
+    }
+
+    /// The model, and its latest run, if the middle of the room has this view.
+    fn in_view(&self, state: &State, view: View) -> Option<(&Held<Opened>, &Outcome)> {
+        self.opened.as_deref().zip(self.outcome()).filter(|_| state.view == view)
+    }
+
+    fn sweep_of(&self, state: &State) -> Option<Sweep> {
+        let (opened, outcome) = self.opened.as_ref().zip(self.outcome())?;
+        // A text that is being typed is run first.
+        let sweeps = sweep::is_on(state, opened) && !self.writer.is_on();
+        let run = self.background.id(&outcome.unchanged);
+        sweeps.then(|| Sweep { model: opened.place(), run })
+    }
+
+    fn lens_of(&self, state: &State) -> Option<Predict> {
+        let (opened, outcome) = self.in_view(state, View::Lens)?;
+        let run = self.background.id(&outcome.unchanged);
+        Some(Predict { model: opened.place(), run, changes: outcome.request.changes.clone() })
+    }
+
+    fn attribution_of(&self, state: &State) -> Option<Attribute> {
+        let (opened, outcome) = self.in_view(state, View::Attribution)?;
+        let run = self.background.id(&outcome.unchanged);
+        let changes = outcome.request.changes.clone();
+        Some(Attribute { model: opened.place(), run, changes, tokens: state.attributed })
+    }
+
+    fn patches_of(&self, state: &State) -> Option<PatchEach> {
+        let (opened, outcome) = self.in_view(state, View::Patches)?;
+        let runs = [&outcome.unchanged, &outcome.second_text()?.run];
+        let runs = runs.map(|run| self.background.id(run));
+        Some(PatchEach { model: opened.place(), runs })
+    }
+
+    fn weight_of(&self, state: &State) -> Option<Unfold> {
+        let (opened, outcome) = self.in_view(state, View::Attention)?;
+        let cell = state.heads.chosen?;
+        if state.heads.shown != Shown::Head || outcome.refusal().is_some() {
+            return None;
+        }
+        let is_of_b = state.version == Version::Second;
+        let model = self.model_b.here(state).filter(|_| is_of_b).unwrap_or(opened);
+        let second = outcome.second().filter(|_| is_of_b);
+        let run = second.map_or(&outcome.unchanged, |second| &second.run);
+        let is_changed = !matches!(state.version, Version::Unchanged | Version::Second);
+        let changes = if is_changed { outcome.request.changes.clone() } else { Vec::new() };
+        let head = state.address(state.heads.id());
+        Some(Unfold { model: model.place(), run: self.background.id(run), changes, head, cell })
+    }
+}
+
+/// Limits the choices to those that a model has.
+fn limit(state: &mut State, opened: &Opened) {
+    let attentions = opened.description.attentions();
+    if !attentions.iter().any(|(which, _)| *which == state.attention) {
+        state.attention = attentions.first().map_or_else(Which::default, |(which, _)| *which);
+    }
+    if Reads::of(&opened.description) != Reads::Text {
+        state.view = View::Attention;
+    }
+}
+
+/// The hashes of a run.
+fn record(opened: &Opened, model_b: Option<&Opened>, outcome: &Outcome) -> Record {
+    let mut asked = Sha256::new();
+    // The text of a request contains each of its numbers exactly.
+    asked.update(format!("{} {:?}", opened.name, outcome.request));
+    Record {
+        asked: hash::digits(asked),
+        model: opened.hash.clone(),
+        second_model: model_b.map(|opened| opened.hash.clone()).unwrap_or_default(),
+        result: outcome.hash.clone(),
+    }
+}

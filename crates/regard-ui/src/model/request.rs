@@ -1,0 +1,57 @@
+//! What a model is to run.
+
+use std::path::PathBuf;
+
+use regard_models::Change;
+use serde::{Deserialize, Serialize};
+
+use super::State;
+use super::open::short;
+
+/// What is to be run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The text.
+    pub text: String,
+    /// Its tokens, if they are not those that the tokenizer makes of it.
+    pub ids: Option<Vec<u32>>,
+    /// The changes.
+    pub changes: Vec<Change>,
+    /// The second text, if there is one. Run B reads it without changes.
+    pub second: Option<String>,
+    /// The model of run B, if it is not that of run A. Without a second text, it reads the first one.
+    pub second_model: Option<String>,
+    /// What the decoder of a model with an encoder and a decoder has written.
+    pub decoder: String,
+    /// Its tokens, if they are not those that the tokenizer makes of it.
+    pub decoder_ids: Option<Vec<u32>>,
+    /// The image, for a model of images.
+    pub image: Option<PathBuf>,
+}
+
+impl Request {
+    /// What the choices of the user ask for. Model B counts once it is open.
+    pub(super) fn of(state: &State, model_b: Option<&str>) -> Self {
+        Self {
+            text: state.text.clone(),
+            ids: state.ids().map(<[u32]>::to_vec),
+            changes: state.active(),
+            second: state.second.clone(),
+            second_model: model_b.map(str::to_owned),
+            decoder: state.decoder.clone(),
+            decoder_ids: state.decoder_ids().map(<[u32]>::to_vec),
+            image: state.image.clone(),
+        }
+    }
+
+    /// The names of the runs A and B, if there is a run B besides the unchanged one.
+    pub(super) fn names(&self, model: &str) -> [String; 2] {
+        match (&self.second_model, &self.second) {
+            (Some(other), None) => [short(model), short(other)],
+            (Some(other), Some(_)) => {
+                [format!("{}, first text", short(model)), format!("{}, second text", short(other))]
+            }
+            _ => ["first text", "second text"].map(str::to_owned),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The value of the latest key, which is computed in the background.
+
+use std::sync::Arc;
+
+use egui::{Context, Label, RichText, Ui};
+
+use super::{Background, Once, PATIENCE, Question};
+
+/// The value of a key, and the one that is being computed. Work that has begun is finished; what is asked for then comes next.
+pub(crate) struct Latest<K, V> {
+    computing: Option<(K, Once<V>)>,
+    done: Option<(K, Result<V, String>)>,
+}
+
+impl<K, V> Default for Latest<K, V> {
+    fn default() -> Self {
+        Self { computing: None, done: None }
+    }
+}
+
+impl<Q: Question + Clone + PartialEq> Latest<Q, Q::Answer> {
+    /// Takes the answer that has arrived, and asks the latest question if nothing has answered it. `None` asks for nothing.
+    pub fn ask(&mut self, background: &Arc<Background>, ctx: &Context, asked: Option<Q>) {
+        self.exchange(asked, |question| background.ask(ctx, question.clone()));
+    }
+}
+
+impl<K: PartialEq, V> Latest<K, V> {
+    /// Takes what has been computed, and starts what is missing. `None` asks for nothing.
+    pub fn exchange(&mut self, asked: Option<K>, start: impl FnOnce(&K) -> Once<V>) {
+        self.take(asked.as_ref());
+        match asked {
+            Some(asked) => self.start(asked, start),
+            None => *self = Self::default(),
+        }
+    }
+
+    /// Takes what has been computed. Returns whether there was something.
+    pub fn take(&mut self, asked: Option<&K>) -> bool {
+        if let Some(outcome) = self.computing.as_ref().and_then(|(_, once)| once.take())
+            && let Some((key, _)) = self.computing.take()
+            // What failed because another run has taken the place of its own is computed anew.
+            && (outcome.is_ok() || asked == Some(&key))
+        {
+            self.done = Some((key, outcome));
+            return true;
+        }
+        false
+    }
+
+    /// Starts the work for a key, unless its value is known or other work has not ended.
+    pub fn start(&mut self, asked: K, start: impl FnOnce(&K) -> Once<V>) {
+        if !self.is_busy() && self.key() != Some(&asked) {
+            let once = start(&asked);
+            self.computing = Some((asked, once));
+        }
+    }
+
+    /// Whether a value is being computed.
+    pub fn is_busy(&self) -> bool {
+        self.computing.is_some()
+    }
+
+    /// The work on a value, with its key.
+    pub fn computing(&self) -> Option<(&K, &Once<V>)> {
+        self.computing.as_ref().map(|(key, once)| (key, once))
+    }
+
+    /// Whether a value has been computed for long.
+    pub fn is_late(&self) -> bool {
+        self.computing.as_ref().is_some_and(|(_, once)| once.elapsed() > 2 * PATIENCE)
+    }
+
+    /// The share of the work that is done, from 0 to 1.
+    pub fn progress(&self) -> f32 {
+        self.computing.as_ref().map_or(0.0, |(_, once)| once.progress())
+    }
+
+    /// Forgets the value, so that it is computed anew.
+    pub fn forget(&mut self) {
+        self.done = None;
+    }
+
+    /// The key of the value that was computed last, or of the error.
+    pub fn key(&self) -> Option<&K> {
+        self.done.as_ref().map(|(key, _)| key)
+    }
+
+    /// The value that was computed last.
+    pub fn value(&self) -> Option<&V> {
+        self.done.as_ref()?.1.as_ref().ok()
+    }
+
+    /// The value that was computed last, to change how it is drawn.
+    pub fn value_mut(&mut self) -> Option<&mut V> {
+        self.done.as_mut()?.1.as_mut().ok()
+    }
+
+    /// Why there is no value.
+    pub fn error(&self) -> Option<&str> {
+        self.done.as_ref()?.1.as_ref().err().map(String::as_str)
+    }
+
+    /// Shows the progress of work that takes long, and why there is no value.
+    pub fn show(&self, ui: &mut Ui, name: &str) {
+        if self.is_late() {
+            super::bar(ui, self.progress(), name);
+        }
+        if let Some(message) = self.error() {
+            ui.add(Label::new(RichText::new(message).weak()).wrap());
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Work in the background, while the window is drawn.
+//!
+//! [`Once`] is work that runs once. [`Latest`] is work of which only the latest request counts.
+//!
+//! Most work answers a [`Question`], a plain value. A thread answers it; in a browser, which has no threads, a worker that shares no
+//! memory with the window does. See [`Background`].
+
+mod background;
+mod latest;
+mod message;
+mod once;
+
+pub use self::background::{Background, Begun, Step, Tell};
+pub(crate) use self::background::{Held, Place, Question, Steps, at_once};
+pub(crate) use self::latest::Latest;
+pub use self::message::Message;
+pub(crate) use self::message::{Numbers, Shared};
+pub(crate) use self::once::Once;
+
+use core::time::Duration;
+
+use egui::{ProgressBar, Ui};
+
+/// The window shows the progress of work that takes longer than this.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Shows the share of some work that is done, from 0 to 1.
+pub(crate) fn bar(ui: &mut Ui, done: f32, name: &str) {
+    ui.add(ProgressBar::new(done).desired_width(200.0).desired_height(10.0)).accessible_name(name);
+}
