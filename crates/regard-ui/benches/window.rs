@@ -2,7 +2,7 @@
 //! of a large heatmap, opening the attention of a model, and the time from a key or a change in the model room to the frame
 //! that shows the new grid. `REGARD_MODEL=PATH` also measures that room with another model than story.
 
-#[path = "../tests/driver/host.rs"]
+#[path = "../tests/window/host.rs"]
 mod host;
 
 use core::hint::black_box;

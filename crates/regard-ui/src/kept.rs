@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
     use crate::host::{Chosen, FileDialog, Work};
-    use crate::test_host::TestHost;
+    use crate::tests::TestHost;
     use crate::walkthrough::At;
 
     #[test]

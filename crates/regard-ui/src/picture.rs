@@ -98,7 +98,7 @@ mod tests {
     use egui::Color32;
 
     use super::*;
-    use crate::test_host::TestHost;
+    use crate::tests::TestHost;
 
     #[test]
     fn files_are_written_before_the_window_closes() {

@@ -1,13 +1,13 @@
 //! Pictures of each room, in both themes and in two sizes, compared with those in `tests/snapshots`.
 //!
 //! They are rendered by Vulkan, in software where there is a driver for it (lavapipe), so that every machine renders the
-//! same. After an intended change of the look, `UPDATE_SNAPSHOTS=1 cargo test -p regard-desktop --features snapshots
+//! same. After an intended change of the look, `UPDATE_SNAPSHOTS=1 cargo test -p regard-ui --features snapshots
 //! --test snapshots` writes them anew; look at them before they are committed.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "driver/host.rs"]
+#[path = "window/host.rs"]
 mod host;
-#[path = "driver/pages.rs"]
+#[path = "window/pages.rs"]
 mod pages;
 
 use std::sync::Arc;

@@ -311,7 +311,7 @@ mod tests {
 
     use super::*;
     use crate::laboratory::{Engine, LaboratoryInputs, Request, Shown, TokenSource};
-    use crate::test_host::TestHost;
+    use crate::tests::TestHost;
 
     #[test]
     fn the_dimensions_of_a_file_are_plotted_as_far_as_they_go() {

@@ -194,7 +194,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::test_host::TestHost;
+    use crate::tests::TestHost;
 
     #[test]
     fn dropped_work_ends() {

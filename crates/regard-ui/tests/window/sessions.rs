@@ -1,8 +1,4 @@
 //! Sessions: saved, opened, and continued.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
 
 use std::sync::Arc;
 
@@ -10,17 +6,20 @@ use core::time::Duration;
 use std::path::Path;
 use std::time::Instant;
 
-use egui::accesskit::Role;
+use crate::colors::Map;
+use crate::laboratory::{Brush, TokenSource};
+use crate::{App, Command, Room, Session};
 use egui::{Key, Modifiers, Theme, ThemePreference};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use regard_kernels::Temperature;
-use regard_ui::colors::Map;
-use regard_ui::laboratory::{Brush, TokenSource};
-use regard_ui::{App, Command, Room, Session};
 use regard_walkthrough::Example;
 
-use self::driver::{TestHost, Window, choose, click, outcome, press, room, session, settle, shows};
+use super::TestHost;
+use super::driver::{
+    Window, choose, click, open, outcome, press, room, says, session, session_of, settle, shows,
+    start, with_file,
+};
 
 #[test]
 fn a_session_is_saved_and_opened() {
@@ -34,32 +33,21 @@ fn a_session_is_saved_and_opened() {
     press(&mut window, Command::Room(Room::Laboratory));
     click(&mut window, "Window");
     press(&mut window, Command::PinA);
-    let file = |window: &mut Window, command, button: &str| {
-        press(window, command);
-        let field = window.get_by_label("Path of the file");
-        field.set_text_value_accesskit(path.to_str().unwrap());
-        window.run_steps(3);
-        window.get_by_role_and_label(Role::Button, button).click();
-        settle(window);
-    };
-    file(&mut window, Command::SaveSession, "Save");
+    with_file(&mut window, Command::SaveSession, &path, "Save");
     assert!(shows(&window, &format!("Saved {}", path.display())));
     let saved = session(&window).clone();
 
     let mut other = room(Room::Walkthrough);
-    file(&mut other, Command::OpenSession, "Open");
+    with_file(&mut other, Command::OpenSession, &path, "Open");
     assert_eq!(*session(&other), saved);
     assert_eq!(session(&other).walkthrough.settings.temperature, Temperature::INFINITE);
     assert_eq!(outcome(&other).weights, outcome(&window).weights);
 
     std::fs::write(&path, "{\"format\": \"regard session 1\", \"room\": \"cellar\"}").unwrap();
     let before = session(&other).clone();
-    file(&mut other, Command::OpenSession, "Open");
+    with_file(&mut other, Command::OpenSession, &path, "Open");
     assert_eq!(*session(&other), before);
-    assert!(
-        other.query_all_by_label_contains("cellar").next().is_some(),
-        "the message names what is wrong"
-    );
+    assert!(says(&other, "cellar"), "the message names what is wrong");
     click(&mut other, "Dismiss");
     assert!(other.query_all_by_label_contains("cellar").next().is_none());
 }
@@ -89,19 +77,10 @@ fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
 /// A window that continues where the last one ended.
 fn resume(path: &Path) -> Window {
     let path = path.to_owned();
-    let mut window = Harness::builder().with_size([1280.0, 1000.0]).build_ui_state(
-        move |ui, app: &mut Option<App>| {
-            if let Some(app) = app {
-                app.ui(ui);
-            } else {
-                let host: Arc<dyn regard_ui::Host> = Arc::new(TestHost::DEFAULT);
-                *app = Some(App::resume(ui.ctx(), &host, path.clone()));
-            }
-        },
-        None,
-    );
-    window.run_steps(4);
-    window
+    start(Harness::builder().with_size([1280.0, 1000.0]), move |ctx| {
+        let host: Arc<dyn crate::Host> = Arc::new(TestHost::DEFAULT);
+        App::resume(ctx, &host, path.clone())
+    })
 }
 
 #[test]
@@ -130,7 +109,7 @@ fn the_next_start_continues_the_last_session() {
     std::fs::write(&path, "{ half of a").unwrap();
     let mut window = resume(&path);
     assert_eq!(session(&window).room, Room::Walkthrough);
-    assert!(window.query_by_label_contains("cannot be read").is_some());
+    assert!(says(&window, "cannot be read"));
     click(&mut window, "Dismiss");
     let aside = path.with_extension("unreadable-1.json");
     assert_eq!(std::fs::read_to_string(&aside).unwrap(), "{ half of a", "it is put aside");
@@ -163,7 +142,7 @@ fn a_session_is_kept_while_the_window_is_open_and_a_place_that_cannot_be_written
         assert!(start.elapsed() < Duration::from_mins(2), "nothing is told");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(window.query_by_label_contains("will not be there at the next start").is_some());
+    assert!(says(&window, "will not be there at the next start"));
 }
 
 #[test]
@@ -182,10 +161,10 @@ fn keys_that_belong_to_text_stay_with_it() {
 fn a_brush_comes_back_as_it_was_and_no_view_is_too_large() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.json");
-    let mut session = Session { room: Room::Laboratory, ..Session::default() };
-    session.laboratory.brush = Some(Brush { side: 3, hides: false });
-    session.write(&TestHost::DEFAULT, &path).unwrap();
-    assert_eq!(Session::read(&TestHost::DEFAULT, &path).unwrap(), session);
+    let mut start = session_of(Room::Laboratory);
+    start.laboratory.brush = Some(Brush { side: 3, hides: false });
+    start.write(&TestHost::DEFAULT, &path).unwrap();
+    assert_eq!(Session::read(&TestHost::DEFAULT, &path).unwrap(), start);
 
     // At this zoom, the lines that hatch a cell would never end.
     let text = std::fs::read_to_string(&path).unwrap();
@@ -195,8 +174,8 @@ fn a_brush_comes_back_as_it_was_and_no_view_is_too_large() {
     );
     assert_ne!(odd, text);
     std::fs::write(&path, odd).unwrap();
-    let window = driver::open(Session::read(&TestHost::DEFAULT, &path).unwrap(), [1280.0, 800.0]);
-    assert!(driver::session(&window).laboratory.view.zoom() < 1000.0);
+    let window = open(Session::read(&TestHost::DEFAULT, &path).unwrap(), [1280.0, 800.0]);
+    assert!(session(&window).laboratory.view.zoom() < 1000.0);
 }
 
 #[test]
@@ -222,7 +201,7 @@ fn a_fifo_in_the_place_of_the_session_does_not_block_the_start() {
         let path = path.clone();
         move || {
             let window = resume(&path);
-            let is_told = window.query_by_label_contains("not a regular file").is_some();
+            let is_told = says(&window, "not a regular file");
             sender.send(is_told).unwrap();
         }
     });
@@ -233,7 +212,7 @@ fn a_fifo_in_the_place_of_the_session_does_not_block_the_start() {
 #[test]
 fn overlays_of_a_tiny_window_have_a_width() {
     for size in [[127.0, 95.0], [64.0, 48.0], [1.0, 1.0]] {
-        let mut window = driver::open(Session::default(), size);
+        let mut window = open(Session::default(), size);
         for command in [Command::Palette, Command::OpenSession] {
             press(&mut window, command);
             window.run_steps(2);

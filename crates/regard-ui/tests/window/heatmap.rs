@@ -1,21 +1,19 @@
 //! The heatmap by itself: the effects of the pointer, the wheel and the keyboard, and its cost.
 
-#[path = "driver/host.rs"]
-mod host;
-
 use std::sync::Arc;
 
 use std::time::Instant;
 
-use egui::{Event, Key, Modifiers, MouseWheelUnit, Pos2, Rect, TextureId, TouchPhase, Vec2, vec2};
+use crate::App;
+use crate::colors::{Look, Palette};
+use crate::heatmap::{Cell, Heatmap, Picture, View};
+use egui::{Event, Key, Modifiers, MouseWheelUnit, Pos2, Rect, TouchPhase, Vec2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_ui::App;
-use regard_ui::colors::{Look, Palette};
-use regard_ui::heatmap::{Cell, Heatmap, Picture, View};
 use regard_walkthrough::{Example, Marks};
 
-use self::host::TestHost;
+use super::TestHost;
+use super::driver::{pointer_button, textures};
 
 struct Shown {
     n: usize,
@@ -73,6 +71,13 @@ fn open(n: usize, number: impl Fn(usize, usize) -> f32) -> Window {
     window
 }
 
+fn click(window: &mut Window, at: Pos2) {
+    window.hover_at(at);
+    window.drag_at(at);
+    window.drop_at(at);
+    window.run_steps(2);
+}
+
 fn cells(window: &Window) -> Rect {
     window.get_by_label("Heatmap of weights").rect()
 }
@@ -92,13 +97,6 @@ fn turn(window: &Window, by: f32, modifiers: Modifiers) {
 fn wheel(window: &mut Window, by: f32, modifiers: Modifiers) {
     turn(window, by, modifiers);
     window.run_steps(40);
-}
-
-fn click(window: &mut Window, at: Pos2) {
-    window.hover_at(at);
-    window.drag_at(at);
-    window.drop_at(at);
-    window.run_steps(2);
 }
 
 /// Different numbers between 0 and 1.
@@ -121,8 +119,7 @@ fn the_cell_under_the_pointer_is_known_at_any_size() {
 /// Puts a finger on the screen or lifts it, as a browser reports it.
 fn finger(window: &Window, at: Pos2, phase: TouchPhase) {
     let pressed = phase == TouchPhase::Start;
-    let (button, modifiers) = (egui::PointerButton::Primary, Modifiers::NONE);
-    window.event(Event::PointerButton { pos: at, button, pressed, modifiers });
+    window.event(pointer_button(at, pressed, Modifiers::NONE));
     if !pressed {
         window.event(Event::PointerGone);
     }
@@ -250,26 +247,20 @@ fn cells_are_pinned_with_shift_or_p() {
     assert!(window.state().view.pinned.is_empty());
 }
 
-/// The sizes of the textures, without that of the fonts.
-fn textures(window: &Window) -> Vec<(TextureId, [usize; 2])> {
-    let manager = window.ctx.tex_manager();
-    let manager = manager.read();
-    let ours = manager.allocated().filter(|(id, _)| **id != TextureId::default());
-    ours.map(|(id, meta)| (*id, meta.size)).collect()
-}
-
 #[test]
 fn a_texture_is_hardly_larger_than_the_visible_part() {
     let mut window = open(4096, ramp(4096));
-    let before = textures(&window);
+    let before = textures(&window.ctx);
     assert_eq!(before.len(), 1);
     window.hover_at(at(&window, (2000, 2000)));
     window.step();
-    assert_eq!(textures(&window), before, "hovering makes no texture");
+    assert_eq!(textures(&window.ctx), before, "hovering makes no texture");
     for _ in 0..30 {
         turn(&window, 60.0, Modifiers::COMMAND);
         window.step();
-        let [(id, [width, height])] = textures(&window)[..] else { panic!("one texture for all") };
+        let [(id, [width, height])] = textures(&window.ctx)[..] else {
+            panic!("one texture for all")
+        };
         assert_eq!(id, before[0].0);
         let (most, zoom) = (width.max(height), window.state().view.zoom());
         assert!(

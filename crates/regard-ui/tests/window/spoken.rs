@@ -1,32 +1,21 @@
 //! The words of a screen reader for a weight, a prediction, a change and a plot: their AccessKit names and values.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
-
-use egui::accesskit::Role;
+use crate::model::Listed;
+use crate::walkthrough::{At, Picked};
+use crate::{Room, example};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_figure::numbers;
 use regard_heads::HeadId;
 use regard_kernels::Temperature;
 use regard_models::{Ablation, Change};
-use regard_ui::model::Listed;
-use regard_ui::walkthrough::{At, Picked};
-use regard_ui::{Room, Session, example};
 use regard_walkthrough::{Example, Quantity};
 
-use self::driver::{Window, app, open, outcome, settle};
+use super::driver::{Window, app, buttons, choices, open, outcome, session_of, settle};
 
 const SIZE: [f32; 2] = [1400.0, 1000.0];
 
 fn story() -> Window {
-    open(Session { room: Room::Model, ..Session::default() }, SIZE)
-}
-
-/// The names of all controls.
-fn names(window: &Window) -> Vec<String> {
-    let buttons = window.query_all_by_role(Role::Button);
-    buttons.filter_map(|node| node.accesskit_node().label()).collect()
+    open(session_of(Room::Model), SIZE)
 }
 
 #[test]
@@ -38,12 +27,11 @@ fn a_weight_is_told_with_its_query_and_its_key() {
     let heatmap = window.get_by_label("Heatmap of Attention weights A").accesskit_node();
     assert_eq!(heatmap.value().unwrap(), "query I, key love, weight 0.168");
     // In a sentence of the model room, each token has its weight.
-    let window = story();
+    let mut window = story();
     let first = |name: &String| name.starts_with("token 0 [STORY], weight ");
-    let mut window = window;
-    window.state_mut().as_mut().unwrap().session.model.heads.shown = regard_ui::heads::Shown::Head;
+    choices(&mut window).model.heads.shown = crate::heads::Shown::Head;
     settle(&mut window);
-    assert!(names(&window).iter().any(first), "{:?}", names(&window));
+    assert!(buttons(&window).iter().any(first), "{:?}", buttons(&window));
 }
 
 #[test]
@@ -52,13 +40,13 @@ fn a_prediction_is_told_with_its_probability() {
     let next = &app(&window).model().next()[0];
     let percent = (100.0 * next.after).round();
     let name = format!("{}: {percent} %", next.token);
-    assert!(names(&window).contains(&name), "{name}: {:?}", names(&window));
+    assert!(buttons(&window).contains(&name), "{name}: {:?}", buttons(&window));
 }
 
 #[test]
 fn a_change_is_told_with_its_effect() {
     let mut window = story();
-    let state = &mut window.state_mut().as_mut().unwrap().session.model;
+    let state = &mut choices(&mut window).model;
     let change = Change::Ablate { head: "0.0".parse().unwrap(), to: Ablation::Zero };
     state.changes = vec![Listed { change, on: true }];
     settle(&mut window);
@@ -67,7 +55,7 @@ fn a_change_is_told_with_its_effect() {
     let before = (100.0 * next.before).round();
     let start = format!("{}: ", next.token);
     let effect = format!(" %, without the changes {before} %, −");
-    let all = names(&window);
+    let all = buttons(&window);
     let told = all.iter().find(|name| name.starts_with(&start) && name.contains(&effect));
     assert!(told.is_some_and(|name| name.ends_with(" points")), "{all:?}");
 }
@@ -103,7 +91,7 @@ fn a_plot_is_told_as_its_legend_has_it_with_the_numbers_of_the_matrix() {
 
 #[test]
 fn a_plot_of_the_laboratory_is_told_at_its_temperature_and_not_beside_it() {
-    let mut start = Session { room: Room::Laboratory, ..Session::default() };
+    let mut start = session_of(Room::Laboratory);
     start.laboratory.inputs.temperature = Temperature::new(BETWEEN).unwrap();
     // This d is not a power of two.
     start.laboratory.inputs.dim = 24;
@@ -132,7 +120,7 @@ fn a_plot_of_the_laboratory_is_told_at_its_temperature_and_not_beside_it() {
 /// Four equal weights have an entropy of ln 4 = 1.39 nats, which are 2 bits.
 #[test]
 fn entropy_is_in_nats_in_every_room() {
-    let mut start = Session { room: Room::Laboratory, ..Session::default() };
+    let mut start = session_of(Room::Laboratory);
     start.laboratory.inputs.tokens = 4;
     start.laboratory.inputs.temperature = Temperature::INFINITE;
     let words = words_of(&open(start, SIZE), "Entropy by temperature");
@@ -151,7 +139,7 @@ fn entropy_is_in_nats_in_every_room() {
         assert!((found - 10_f32.ln()).abs() < 1e-5, "{found}");
     }
 
-    let window = open(Session { room: Room::Heads, ..Session::default() }, SIZE);
+    let window = open(session_of(Room::Heads), SIZE);
     let heads = app(&window).heads().opened().unwrap();
     let id = HeadId { layer: 0, head: 3 };
     let weights = heads.maps.head(id);
@@ -162,5 +150,5 @@ fn entropy_is_in_nats_in_every_room() {
     };
     let mean = rows.clone().map(of_row).sum::<f64>() / rows.len() as f64;
     let start = format!("layer 0 head 3, entropy {mean:.1} nats");
-    assert!(names(&window).iter().any(|name| name.starts_with(&start)), "{start}");
+    assert!(buttons(&window).iter().any(|name| name.starts_with(&start)), "{start}");
 }

@@ -1,27 +1,25 @@
 //! The window without a display: its contents, and the effects of the controls.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
 
 use std::collections::BTreeSet;
 
+use crate::colors::{self, Colors as _, HIDDEN, Look, NOT_A_NUMBER};
+use crate::heatmap::Cell;
+use crate::walkthrough::{At, Picked};
 use egui::accesskit::Role;
 use egui::{Color32, Pos2, Rect, TextureId, vec2};
 use egui_kittest::kittest::Queryable as _;
 use regard_kernels::Temperature;
-use regard_ui::colors::{self, Colors as _, HIDDEN, Look, NOT_A_NUMBER};
-use regard_ui::heatmap::Cell;
-use regard_ui::walkthrough::{At, Picked};
 use regard_walkthrough::{Example, Kind, Quantity, Step, StepKey, Without};
 
-use self::driver::{Window, app, click, shows};
+use super::driver::{
+    Window, app, choices, click, click_at, click_on, key, session, set_value, shows, textures,
+};
 
 /// This height avoids scrolling.
 const TALL: [f32; 2] = [1280.0, 12000.0];
 
 fn open(example: Example, size: [f32; 2]) -> Window {
-    driver::open(regard_ui::example(example), size)
+    super::driver::open(crate::example(example), size)
 }
 
 fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
@@ -46,12 +44,6 @@ fn hover(window: &mut Window, key: &str, cell: Cell) {
     let at = center(cells(window, key), step(window, key).matrix.shape(), cell);
     window.hover_at(at);
     window.run_steps(3);
-}
-
-/// The textures, without that of the fonts.
-fn textures(window: &Window) -> BTreeSet<TextureId> {
-    let manager = window.ctx.tex_manager();
-    manager.read().allocated().map(|(id, _)| *id).filter(|id| *id != TextureId::default()).collect()
 }
 
 #[test]
@@ -103,9 +95,8 @@ fn no_heatmap_leaves_the_window() {
 fn an_example_is_chosen_from_the_list() {
     let mut window = open(Example::MathOfAttention, TALL);
     click(&mut window, "Example");
-    window.get_by_role_and_label(Role::Button, Example::AttentionScores.title()).click();
-    window.run_steps(3);
-    assert_eq!(app(&window).session.walkthrough.example(), Example::AttentionScores);
+    click_on(&mut window, Role::Button, Example::AttentionScores.title());
+    assert_eq!(session(&window).walkthrough.example(), Example::AttentionScores);
     assert_eq!(app(&window).walkthrough().unwrap().example, Example::AttentionScores);
 }
 
@@ -114,19 +105,16 @@ fn the_temperature_changes_weights_and_output() {
     let mut window = open(Example::TheCatSat, TALL);
     let before = step(&window, "weights").matrix.clone();
 
-    window
-        .get_by_role_and_label(Role::Slider, "Temperature as a power of ten")
-        .set_value_accesskit(-1.0);
-    window.run_steps(3);
-    assert_eq!(app(&window).session.walkthrough.settings.temperature.get(), 0.1);
+    set_value(&mut window, Role::Slider, "Temperature as a power of ten", -1.0);
+    assert_eq!(session(&window).walkthrough.settings.temperature.get(), 0.1);
     assert_ne!(step(&window, "weights").matrix, before);
 
     click(&mut window, "T → 0");
-    assert_eq!(app(&window).session.walkthrough.settings.temperature, Temperature::ZERO);
+    assert_eq!(session(&window).walkthrough.settings.temperature, Temperature::ZERO);
     assert!(step(&window, "weights").matrix.as_slice().iter().all(|w| *w == 0.0 || *w == 1.0));
 
     click(&mut window, "T → ∞");
-    assert_eq!(app(&window).session.walkthrough.settings.temperature, Temperature::INFINITE);
+    assert_eq!(session(&window).walkthrough.settings.temperature, Temperature::INFINITE);
     let third = step(&window, "weights").matrix.get(0, 0);
     assert!((third * 3.0 - 1.0).abs() <= 2.0 * f32::EPSILON, "one division, and this product");
     // The row's weights follow below the curve.
@@ -142,7 +130,7 @@ fn the_causal_mask_hides_what_comes_after() {
     let mut window = open(Example::MathOfAttention, TALL);
     assert!(app(&window).walkthrough().unwrap().step(Quantity::MaskedScores).is_none());
     click(&mut window, "Causal mask");
-    assert!(app(&window).session.walkthrough.settings.causal);
+    assert!(session(&window).walkthrough.settings.causal);
     assert_eq!(step(&window, "masked_scores").matrix.get(0, 1), f32::NEG_INFINITY);
     assert_eq!(step(&window, "weights").matrix.get(0, 1), 0.0);
     hover(&mut window, "masked_scores", (0, 1));
@@ -154,7 +142,7 @@ fn a_step_can_be_left_out() {
     let mut window = open(Example::MathOfAttention, TALL);
     for without in Without::ALL {
         click(&mut window, without.name());
-        assert_eq!(app(&window).session.walkthrough.settings.without, Some(without));
+        assert_eq!(session(&window).walkthrough.settings.without, Some(without));
         let broken = app(&window).walkthrough().unwrap().broken.clone().unwrap();
         assert!(shows(&window, &broken));
     }
@@ -164,51 +152,43 @@ fn a_step_can_be_left_out() {
 }
 
 #[test]
-fn a_score_says_which_sum_made_it() {
+fn a_cell_says_what_made_its_number() {
     let mut window = open(Example::ILoveRobotics, TALL);
-    hover(&mut window, "raw_scores", (1, 0));
-    assert!(shows(&window, "1·2 + 1·1 + 1·1 = 4"));
-}
-
-#[test]
-fn a_weight_says_which_powers_made_it() {
-    let mut window = open(Example::ILoveRobotics, TALL);
-    hover(&mut window, "weights", (1, 0));
-    let explanation = step(&window, "weights").explain(1, 0).unwrap();
-    assert!(explanation.starts_with("e^2.309 / ("), "{explanation}");
-    assert!(shows(&window, &explanation));
+    for (key, words) in [("raw_scores", "1·2 + 1·1 + 1·1 = 4"), ("weights", "e^2.309 / (")] {
+        hover(&mut window, key, (1, 0));
+        let explanation = step(&window, key).explain(1, 0).unwrap();
+        assert!(explanation.starts_with(words), "{explanation}");
+        assert!(shows(&window, &explanation));
+    }
 }
 
 #[test]
 fn a_chosen_cell_stays_and_the_arrow_keys_move_it() {
     let mut window = open(Example::ILoveRobotics, TALL);
     let at = center(cells(&window, "raw_scores"), (3, 3), (1, 0));
-    window.hover_at(at);
-    window.drag_at(at);
-    window.drop_at(at);
-    window.run_steps(3);
+    click_at(&mut window, at);
     window.hover_at(Pos2::new(2.0, 2.0));
     window.run_steps(3);
     assert!(shows(&window, "1·2 + 1·1 + 1·1 = 4"));
-    window.key_press(egui::Key::ArrowDown);
-    window.run_steps(3);
+    key(&mut window, egui::Key::ArrowDown);
     let at = At { step: Quantity::RawScores.into(), cell: (2, 0) };
-    assert_eq!(app(&window).session.walkthrough.picked, Some(Picked::Cell(at)));
+    assert_eq!(session(&window).walkthrough.picked, Some(Picked::Cell(at)));
     assert!(shows(&window, &step(&window, "raw_scores").explain(2, 0).unwrap()));
 }
 
 #[test]
 fn pictures_are_made_once_a_change() {
     let mut window = open(Example::ILoveRobotics, TALL);
-    let (before, steps_before) =
-        (textures(&window), app(&window).walkthrough().unwrap().steps.clone());
+    let ids = |window: &Window| -> BTreeSet<TextureId> {
+        textures(&window.ctx).into_iter().map(|(id, _)| id).collect()
+    };
+    let (before, steps_before) = (ids(&window), app(&window).walkthrough().unwrap().steps.clone());
     hover(&mut window, "weights", (1, 1));
-    assert_eq!(textures(&window), before);
+    assert_eq!(ids(&window), before);
 
-    window.state_mut().as_mut().unwrap().session.walkthrough.settings.temperature =
-        Temperature::INFINITE;
+    choices(&mut window).walkthrough.settings.temperature = Temperature::INFINITE;
     window.run_steps(3);
-    let after = textures(&window);
+    let after = ids(&window);
     assert_eq!(after.len(), before.len());
     // The numbers of most steps are unchanged.
     let steps = app(&window).walkthrough().unwrap().steps.iter().zip(&steps_before);

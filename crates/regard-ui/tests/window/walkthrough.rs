@@ -1,46 +1,31 @@
 //! Changes in the first room by the pointer, the keyboard and the accessible names.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "driver/host.rs"]
-mod host;
-
-use std::sync::Arc;
-
+use crate::heatmap::Cell;
+use crate::walkthrough::{At, Picked, State};
+use crate::{Command, Session};
 use egui::accesskit::{Role, Toggled};
 use egui::{Key, Modifiers, Pos2, Rect, vec2};
-use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_figure::numbers;
-use regard_ui::heatmap::Cell;
-use regard_ui::walkthrough::{At, Picked, State};
-use regard_ui::{App, Command, Session};
 use regard_walkthrough::{
     Effective, Example, Inputs, Matrix, Quantity, Section, Step, StepKey, Walkthrough, Without,
 };
 
-use self::host::TestHost;
-
-type Window = Harness<'static, Option<App>>;
+use super::TestHost;
+use super::driver::{
+    Window, app, choices, click, click_at, key, open_smooth, pointer_button, press, says, session,
+};
 
 fn open(example: Example) -> Window {
-    let mut window =
-        Harness::builder().with_size([1280.0, 12000.0]).with_step_dt(1.0 / 60.0).build_ui_state(
-            move |ui, app: &mut Option<App>| match app {
-                Some(app) => app.ui(ui),
-                None => *app = Some(App::new(ui.ctx(), Arc::new(TestHost::DEFAULT), example)),
-            },
-            None,
-        );
-    window.run_steps(4);
-    window
+    open_smooth(crate::example(example), [1280.0, 12000.0])
 }
 
 fn state(window: &Window) -> &State {
-    &window.state().as_ref().unwrap().session.walkthrough
+    &session(window).walkthrough
 }
 
 fn walkthrough(window: &Window) -> &Walkthrough {
-    window.state().as_ref().unwrap().walkthrough().unwrap()
+    app(window).walkthrough().unwrap()
 }
 
 fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
@@ -57,33 +42,6 @@ fn place(window: &Window, key: &str, (row, col): Cell) -> Pos2 {
     let (rows, cols) = step.matrix.shape();
     cells.min
         + cells.size() * vec2((col as f32 + 0.5) / cols as f32, (row as f32 + 0.5) / rows as f32)
-}
-
-fn click_at(window: &mut Window, at: Pos2) {
-    window.hover_at(at);
-    window.drag_at(at);
-    window.drop_at(at);
-    window.run_steps(2);
-}
-
-fn click(window: &mut Window, label: &str) {
-    window.get_by_label(label).click();
-    window.run_steps(3);
-}
-
-fn press(window: &mut Window, command: Command) {
-    let keys = command.shortcut().unwrap();
-    window.key_press_modifiers(keys.modifiers, keys.logical_key);
-    window.run_steps(3);
-}
-
-fn key(window: &mut Window, key: Key) {
-    window.key_press(key);
-    window.run_steps(3);
-}
-
-fn shows(window: &Window, text: &str) -> bool {
-    window.query_all_by_label_contains(text).next().is_some()
 }
 
 const FIELD: &str = "New number of";
@@ -104,7 +62,7 @@ fn a_cell_is_typed_over_by_keyboard_and_everything_follows() {
     let before = walkthrough(&window).clone();
     type_over(&mut window, "x", (1, 0), "−2.5");
     assert_eq!(number(&window, "x", (1, 0)), -2.5);
-    assert!(!shows(&window, FIELD), "the field is closed");
+    assert!(!says(&window, FIELD), "the field is closed");
     for key in ["x", "q", "raw_scores", "weights", "output"] {
         assert_ne!(
             step(&window, key).matrix,
@@ -113,7 +71,7 @@ fn a_cell_is_typed_over_by_keyboard_and_everything_follows() {
         );
     }
     assert_eq!(step(&window, "w_q").matrix, before.step(Quantity::WQ).unwrap().matrix);
-    assert!(shows(&window, "1 number changed"));
+    assert!(says(&window, "1 number changed"));
 
     // The cells have the focus again: an arrow and Enter lead to the next one.
     key(&mut window, Key::ArrowRight);
@@ -158,10 +116,10 @@ fn text_that_is_not_a_number_is_refused_and_escape_discards_it() {
         }
         window.run_steps(2);
         key(&mut window, Key::Enter);
-        assert!(shows(&window, FIELD) && shows(&window, message), "{text:?} is told to be wrong");
+        assert!(says(&window, FIELD) && says(&window, message), "{text:?} is told to be wrong");
         assert_eq!(number(&window, "w_q", (0, 0)), before);
         key(&mut window, Key::Escape);
-        assert!(!shows(&window, FIELD) && !shows(&window, message), "{text:?} is given up");
+        assert!(!says(&window, FIELD) && !says(&window, message), "{text:?} is given up");
     }
     assert!(!state(&window).inputs.is_changed());
 }
@@ -181,15 +139,15 @@ fn a_query_is_typed_over_and_put_back() {
     }
     assert_eq!(step(&window, "k").matrix, before.step(Quantity::K).unwrap().matrix);
     assert!(
-        shows(&window, "1 number changed")
-            && shows(&window, "typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1")
+        says(&window, "1 number changed")
+            && says(&window, "typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1")
     );
 
     // Pressing Enter twice types nothing.
     key(&mut window, Key::ArrowRight);
     key(&mut window, Key::Enter);
     key(&mut window, Key::Enter);
-    assert!(!shows(&window, FIELD) && state(&window).inputs.edits().len() == 1);
+    assert!(!says(&window, FIELD) && state(&window).inputs.edits().len() == 1);
 
     press(&mut window, Command::Undo);
     assert_eq!(step(&window, "output").matrix, before.step(Quantity::Output).unwrap().matrix);
@@ -209,7 +167,7 @@ fn a_query_is_typed_over_and_put_back() {
     let at = place(&window, "v", (0, 0));
     click_at(&mut window, at);
     key(&mut window, Key::Enter);
-    assert!(!shows(&window, FIELD));
+    assert!(!says(&window, FIELD));
     click(&mut window, "nothing");
     assert_eq!(number(&window, "v", (0, 0)), 3.0);
 }
@@ -232,7 +190,7 @@ fn a_double_click_types_into_an_editable_cell() {
             window.drop_at(at);
         }
         window.run_steps(3);
-        assert_eq!(shows(&window, FIELD), is_input, "{key_of}");
+        assert_eq!(says(&window, FIELD), is_input, "{key_of}");
         key(&mut window, Key::Escape);
         // After this time, the next click is the first of two again.
         window.run_steps(60);
@@ -241,8 +199,7 @@ fn a_double_click_types_into_an_editable_cell() {
 
 #[test]
 fn a_drag_with_shift_is_one_change() {
-    drag_with_shift("x");
-    drag_with_shift("k");
+    ["x", "k"].into_iter().for_each(drag_with_shift);
 }
 
 fn drag_with_shift(key: &str) {
@@ -252,12 +209,7 @@ fn drag_with_shift(key: &str) {
     window.hover_at(from);
     window.event_modifiers(egui::Event::PointerMoved(from), Modifiers::SHIFT);
     window.run_steps(2);
-    let button = |pos, pressed| egui::Event::PointerButton {
-        pos,
-        button: egui::PointerButton::Primary,
-        pressed,
-        modifiers: Modifiers::SHIFT,
-    };
+    let button = |pos, pressed| pointer_button(pos, pressed, Modifiers::SHIFT);
     window.event_modifiers(button(from, true), Modifiers::SHIFT);
     window.step();
     for i in 1..=10 {
@@ -307,7 +259,7 @@ fn a_token_is_followed_through_all_steps() {
     }
     assert_eq!(step(&window, "k").marks(&selection).keys, [0, 1, 2]);
     assert_eq!(window.get_by_label("Token 2: cat").accesskit_node().toggled(), Some(Toggled::True));
-    assert!(shows(&window, "of \"cat\" are framed in green"));
+    assert!(says(&window, "of \"cat\" are framed in green"));
     click(&mut window, "Causal mask");
     assert_eq!(state(&window).selection(walkthrough(&window)).keys, [0, 1]);
     click(&mut window, "Token 2: cat");
@@ -321,12 +273,12 @@ fn a_cell_unfolds_and_its_operands_lead_to_their_steps() {
     click_at(&mut window, at);
     window.hover_at(Pos2::new(2.0, 2.0));
     window.run_steps(3);
-    assert!(shows(&window, "1·2 + 1·1 + 1·1 = 4"));
-    assert!(shows(&window, "ULP from f64"));
+    assert!(says(&window, "1·2 + 1·1 + 1·1 = 4"));
+    assert!(says(&window, "ULP from f64"));
     let expr = step(&window, "raw_scores").arithmetic(1, 0).unwrap().expr.unwrap();
     let operands: Vec<_> = expr.operands().into_iter().cloned().collect();
     for operand in &operands {
-        assert!(shows(&window, &operand.label), "{}", operand.label);
+        assert!(says(&window, &operand.label), "{}", operand.label);
     }
     window.get_by_role_and_label(Role::Link, "K[I, k0]").click();
     window.run_steps(3);
@@ -344,10 +296,9 @@ fn every_cell_of_every_example_unfolds_within_the_window() {
             let at = At { step: key, cell: (cell.0 - 1, cell.1 - 1) };
             let text =
                 walkthrough(&window).step(key).unwrap().explain(at.cell.0, at.cell.1).unwrap();
-            let app = window.state_mut().as_mut().unwrap();
-            app.session.walkthrough.picked = Some(Picked::Cell(at));
+            choices(&mut window).walkthrough.picked = Some(Picked::Cell(at));
             window.run_steps(2);
-            assert!(shows(&window, &text), "{} {key}: {text}", example.name());
+            assert!(says(&window, &text), "{} {key}: {text}", example.name());
         }
     }
 }
@@ -371,7 +322,7 @@ fn impossible_numbers_of_heads_say_why() {
     let button = window.get_by_label("3 heads").rect().center();
     window.hover_at(button);
     window.run_steps(60);
-    assert!(shows(&window, "cannot be divided evenly"));
+    assert!(says(&window, "cannot be divided evenly"));
 }
 
 /// The rule of all rooms: every visible control changes something.
@@ -411,11 +362,11 @@ fn a_setting_that_is_shown_changes_the_example() {
 #[test]
 fn shapes_and_the_four_lines_are_shown() {
     let window = open(Example::MathOfAttention);
-    assert!(shows(&window, "[4, 8]·[8, 8] → [4, 8]") && shows(&window, "[4, 8]·[8, 4] → [4, 4]"));
+    assert!(says(&window, "[4, 8]·[8, 8] → [4, 8]") && says(&window, "[4, 8]·[8, 4] → [4, 4]"));
     for line in walkthrough(&window).in_four_lines().unwrap() {
         assert!(window.query_all_by_label(&line).next().is_some(), "{line}");
     }
-    assert!(!shows(&open(Example::LayerNorm), "In four lines"), "no attention");
+    assert!(!says(&open(Example::LayerNorm), "In four lines"), "no attention");
 }
 
 #[test]
@@ -459,9 +410,9 @@ fn the_users_own_tokens_and_sizes() {
     assert_eq!(walkthrough(&window).tokens, ["ein", "kleiner", "Hund"]);
     retype(&mut window, "");
     assert_eq!(state(&window).inputs.tokens().len(), 3);
-    assert!(shows(&window, "the number of tokens is 0"));
+    assert!(says(&window, "the number of tokens is 0"));
     retype(&mut window, "to be");
-    assert!(!shows(&window, "the number of tokens is 0"));
+    assert!(!says(&window, "the number of tokens is 0"));
 
     for (name, value) in
         [("Numbers of a token", 6.0), ("Numbers of a query of one head", 3.0), ("Seed", 7.0)]
@@ -473,7 +424,7 @@ fn the_users_own_tokens_and_sizes() {
     let own = ["to", "be"].map(str::to_owned).to_vec();
     assert_eq!(state(&window).inputs, Inputs::seeded(own, 6, 3, 5, 7).unwrap());
     assert_eq!(step(&window, "x").matrix.shape(), (2, 6));
-    assert!(shows(
+    assert!(says(
         &window,
         "torch.manual_seed(7)\nX = torch.randn(2, 6)\nW_Q = torch.randn(6, 15) / 6**0.5"
     ));
@@ -484,13 +435,13 @@ fn the_users_own_tokens_and_sizes() {
 #[test]
 fn each_step_says_its_error_and_what_leaving_it_out_broke() {
     let mut window = open(Example::ILoveRobotics);
-    assert!(shows(&window, "exact"), "whole numbers are");
+    assert!(says(&window, "exact"), "whole numbers are");
     let error = step(&window, "weights").relative_error();
-    assert!(error > 0.0 && shows(&window, &format!("error {}", numbers::error(error))));
+    assert!(error > 0.0 && says(&window, &format!("error {}", numbers::error(error))));
     for without in Without::ALL {
         click(&mut window, without.name());
         let broken = walkthrough(&window).broken.clone().unwrap();
-        assert!(shows(&window, &broken), "{}", without.name());
+        assert!(says(&window, &broken), "{}", without.name());
     }
     click(&mut window, "nothing");
     assert!(walkthrough(&window).broken.is_none());
@@ -501,7 +452,7 @@ fn the_session_keeps_what_was_typed_over() {
     let mut window = open(Example::ILoveRobotics);
     type_over(&mut window, "w_v", (2, 1), "0.1");
     click(&mut window, "Token 3: robotics");
-    let session = window.state().as_ref().unwrap().session.clone();
+    let session = session(&window).clone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("edited.regard.json");
     session.write(&TestHost::DEFAULT, &path).unwrap();
@@ -513,28 +464,4 @@ fn the_session_keeps_what_was_typed_over() {
     std::fs::write(&path, broken).unwrap();
     let message = format!("{:#}", Session::read(&TestHost::DEFAULT, &path).unwrap_err());
     assert!(message.contains("w_x"), "{message}");
-}
-
-#[test]
-fn no_control_is_without_a_name() {
-    for example in [Example::TheCatSat, Example::Seeded] {
-        let mut window = open(example);
-        let at = place(&window, "x", (0, 0));
-        click_at(&mut window, at);
-        let roles = [
-            Role::Button,
-            Role::TextInput,
-            Role::SpinButton,
-            Role::Slider,
-            Role::CheckBox,
-            Role::ComboBox,
-        ];
-        for role in roles {
-            for node in window.get_all_by(|node| node.role() == role || node.role() == Role::Image)
-            {
-                let label = node.accesskit_node().label().unwrap_or_default();
-                assert!(!label.trim().is_empty(), "{role:?} at {:?}", node.rect());
-            }
-        }
-    }
 }

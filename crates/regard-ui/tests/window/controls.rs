@@ -1,26 +1,21 @@
 //! Every control of every room, by its name: it has an effect, and the effect can be undone.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
-#[path = "driver/pages.rs"]
-mod pages;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
+use crate::heads::Shown;
+use crate::laboratory::{Brush, Square};
+use crate::model::Listed;
+use crate::walkthrough::{At, Picked, Reading};
+use crate::{Room, Session};
 use egui::accesskit::{Role, Toggled};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_heads::{HeadId, Measure};
 use regard_models::{Ablation, Change};
-use regard_ui::heads::Shown;
-use regard_ui::laboratory::{Brush, Square};
-use regard_ui::model::Listed;
-use regard_ui::walkthrough::{Picked, Reading};
-use regard_ui::{Room, Session};
 use regard_walkthrough::{Example, Quantity};
 
-use self::driver::{Window, open, session, settle};
+use super::driver::{Window, open, session, session_of, settle};
+use super::pages;
 
 /// This height avoids scrolling.
 const SIZE: [f32; 2] = [1280.0, 12000.0];
@@ -45,6 +40,7 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     worked.walkthrough.picked = Some(Picked::Token(1));
     let mut own = Session::default();
     own.walkthrough.open(Example::Seeded);
+    own.walkthrough.picked = Some(Picked::Cell(At { step: Quantity::X.into(), cell: (0, 0) }));
     let mut heads = Session::default();
     heads.walkthrough.open(Example::TwoHeads);
     let mut guided = Session::default();
@@ -57,7 +53,7 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     presented.walkthrough.read(Reading::Presented);
     presented.walkthrough.at = 1;
 
-    let mut laboratory = Session { room: Room::Laboratory, ..Session::default() };
+    let mut laboratory = session_of(Room::Laboratory);
     let state = &mut laboratory.laboratory;
     state.pin();
     state.brush = Some(Brush { side: 4, hides: true });
@@ -66,14 +62,14 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     (inputs.window, inputs.keys, inputs.alibi, inputs.softcap) =
         (Some([8, 8]), Some(50), Some(0.1), Some(2.0));
 
-    let mut grid = Session { room: Room::Heads, ..Session::default() };
+    let mut grid = session_of(Room::Heads);
     grid.heads.order = Some(Measure::Entropy);
     let mut head = grid.clone();
     head.heads.shown = Shown::Head;
     (head.heads.layer, head.heads.head) = (1, 1);
     let mut lines = head.clone();
     lines.heads.lines = true;
-    let model = Session { room: Room::Model, ..Session::default() };
+    let model = session_of(Room::Model);
     let mut changed = model.clone();
     let state = &mut changed.model;
     let zero = Change::Ablate { head: "0.1".parse().unwrap(), to: Ablation::Zero };
@@ -94,7 +90,7 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
         ("the guided path before the answer", guided),
         ("the guided path after the answer", answered),
         ("a presented step", presented),
-        ("the first page", regard_ui::greeting()),
+        ("the first page", crate::greeting()),
         ("the laboratory", laboratory),
         ("all heads", grid),
         ("a head", head),

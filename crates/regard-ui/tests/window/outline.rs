@@ -1,31 +1,14 @@
 //! The outline of the walkthrough: every change shows its effect on the same screen, and each step is one click away.
 
-#[path = "driver/host.rs"]
-mod host;
-
-use std::sync::Arc;
-
 use egui::accesskit::Toggled;
 use egui::{Key, Rect, pos2};
-use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_ui::App;
 use regard_walkthrough::Example;
 
-use self::host::TestHost;
-
-type Window = Harness<'static, Option<App>>;
+use super::driver::{Window, choices, open_smooth};
 
 fn open(example: Example, size: [f32; 2]) -> Window {
-    let mut window = Harness::builder().with_size(size).with_step_dt(1.0 / 60.0).build_ui_state(
-        move |ui, app: &mut Option<App>| match app {
-            Some(app) => app.ui(ui),
-            None => *app = Some(App::new(ui.ctx(), Arc::new(TestHost::DEFAULT), example)),
-        },
-        None,
-    );
-    window.run_steps(4);
-    window
+    open_smooth(crate::example(example), size)
 }
 
 fn screen(window: &Window) -> Rect {
@@ -58,7 +41,7 @@ fn a_change_shows_its_effect_on_the_same_screen() {
         window.get_by_label("T = 1").click();
         window.run_steps(3);
         assert!(names(&window, "Scores QKᵀ, changed").is_empty());
-        window.state_mut().as_mut().unwrap().session.walkthrough.open(Example::TheCatSat);
+        choices(&mut window).walkthrough.open(Example::TheCatSat);
         window.run_steps(3);
         assert!(names(&window, ", changed").is_empty(), "another example is no edit");
     }
@@ -67,7 +50,7 @@ fn a_change_shows_its_effect_on_the_same_screen() {
 #[test]
 fn a_typed_number_is_followed_through_the_outline() {
     let mut window = open(Example::TheCatSat, [1280.0, 800.0]);
-    let inputs = &mut window.state_mut().as_mut().unwrap().session.walkthrough.inputs;
+    let inputs = &mut choices(&mut window).walkthrough.inputs;
     inputs.set(regard_walkthrough::Quantity::WV, 0, 0, 3.0).unwrap();
     window.run_steps(3);
     let changed = names(&window, ", changed by up to");

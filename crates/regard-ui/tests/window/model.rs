@@ -1,68 +1,63 @@
 //! The model room with story, and the results of story itself.
 
+use crate::Room;
+use crate::model::{Outcome, State, story};
 use egui::accesskit::Role;
-use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use egui_kittest::kittest::Queryable as _;
 use regard_heads::HeadId;
 use regard_models::{Change, Input, Model};
-use regard_ui::model::{Outcome, State, story};
-use regard_ui::{Room, Session};
 
-use crate::driver::{self, Window, app, click, session, settle};
+use super::driver::{Window, app, button, click, open, session, session_of, settle};
+
+pub(super) const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
 
 /// The model room with story.
-pub fn window() -> Window {
-    driver::open(Session { room: Room::Model, ..Session::default() }, [1400.0, 1000.0])
+pub(super) fn window() -> Window {
+    open(session_of(Room::Model), [1400.0, 1000.0])
 }
 
-pub fn state(window: &Window) -> &State {
+pub(super) fn state(window: &Window) -> &State {
     &session(window).model
 }
 
-pub fn run(window: &Window) -> &Outcome {
+pub(super) fn run(window: &Window) -> &Outcome {
     app(window).model().outcome().unwrap()
 }
 
-pub fn shows(window: &Window, text: &str) -> bool {
-    window.query_all_by_label_contains(text).next().is_some()
-}
-
-pub fn type_text(window: &mut Window, text: &str) {
+pub(super) fn type_text(window: &mut Window, text: &str) {
     window.get_by_role_and_label(Role::MultilineTextInput, "Text").set_text_value_accesskit(text);
     settle(window);
 }
 
-/// The names of the grid's cells, in their order.
-pub fn cells(window: &Window) -> Vec<String> {
-    let nodes =
-        window.query_all_by_role(Role::Button).filter_map(|node| node.accesskit_node().label());
-    nodes.filter(|label| label.starts_with("layer ")).collect()
-}
-
-pub fn open_head(window: &mut Window, layer: usize, head: usize) {
-    let start = format!("layer {layer} head {head},");
-    let cell = cells(window).into_iter().find(|cell| cell.starts_with(&start)).unwrap();
+pub(super) fn open_head(window: &mut Window, layer: usize, head: usize) {
+    let cell = button(window, &format!("layer {layer} head {head},"));
     click(window, &cell);
     assert_eq!(state(window).heads.id(), HeadId { layer, head });
 }
 
-pub fn numbers(window: &Window) -> Vec<f32> {
+pub(super) fn numbers(window: &Window) -> Vec<f32> {
     app(window).model().selected().unwrap().numbers.to_vec()
 }
 
 /// The numbers of the runs A and B and of their difference.
-pub fn side_by_side(window: &Window) -> [Vec<f32>; 3] {
+pub(super) fn side_by_side(window: &Window) -> [Vec<f32>; 3] {
     app(window).model().side_by_side().map(|shown| shown.unwrap().numbers.to_vec())
 }
 
 /// The model story, and the ids of its text.
-pub fn reference(text: &str) -> (Model, Input) {
+pub(super) fn reference(text: &str) -> (Model, Input) {
     let model = Model::load(&story().unwrap()).unwrap();
     let input = model.tokenizer().unwrap().encode(text, None).unwrap();
     (model, input)
 }
 
 /// The weights of a head of a run, and the probability of each next token.
-pub fn traced(text: &str, changes: &[Change], layer: usize, head: usize) -> (Vec<f32>, Vec<f64>) {
+pub(super) fn traced(
+    text: &str,
+    changes: &[Change],
+    layer: usize,
+    head: usize,
+) -> (Vec<f32>, Vec<f64>) {
     let (model, input) = reference(text);
     let place = format!("blocks.{layer}.attn.hook_pattern");
     let mut pass = model.pass().keep([place.clone()]);
@@ -79,7 +74,7 @@ pub fn traced(text: &str, changes: &[Change], layer: usize, head: usize) -> (Vec
 }
 
 /// The room rounds a probability from `f64` to `f32` once: half a unit in the last place of a number below 1.
-pub fn near(found: &[f32], expected: &[f64]) {
+pub(super) fn near(found: &[f32], expected: &[f64]) {
     assert_eq!(found.len(), expected.len());
     // Sums of exponentials in `f64` in another order differ by some 2⁻⁵⁰, far less than the rounding to `f32`.
     let close = |(a, b): (&f32, &f64)| (f64::from(*a) - b).abs() <= f64::from(f32::EPSILON);

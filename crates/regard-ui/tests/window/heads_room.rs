@@ -1,30 +1,30 @@
 //! The room of heads, driven through the window by the names of its controls.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
 
 use core::time::Duration;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use crate::heads::{AttentionSource, Opened, Shown, Side};
+use crate::{Command, Room, Session, Start};
 use egui::accesskit::Role;
 use egui::epaint::text::{FallbackRequest, FontInsert};
 use egui::{Key, TextStyle};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_heads::{HeadId, Measure};
-use regard_ui::heads::{AttentionSource, Opened, Shown, Side};
-use regard_ui::{App, Command, Room, Session, Start};
 use safetensors::Dtype;
 
-use self::driver::{TestHost, Window, app, click, press, session, settle};
+use super::TestHost;
+use super::driver::{
+    Window, app, assert_named, cells, choices, click, open, places, press, says, session,
+    session_of, set_value, settle, start, type_path, with_file,
+};
 use regard_tests::attention_files::{Folder, attention, bytes, npy, safetensors, weights};
 use regard_tests::rounding::gamma;
 
 /// The room with the sample.
 fn window() -> Window {
-    driver::open(Session { room: Room::Heads, ..Session::default() }, [1280.0, 900.0])
+    open(session_of(Room::Heads), [1280.0, 900.0])
 }
 
 fn opened(window: &Window) -> &Opened {
@@ -35,28 +35,8 @@ fn numbers(window: &Window) -> Vec<f32> {
     app(window).heads().selected().unwrap().numbers.to_vec()
 }
 
-fn shows(window: &Window, text: &str) -> bool {
-    window.query_all_by_label_contains(text).next().is_some()
-}
-
-/// Answers a command's question for a file.
-fn with_file(window: &mut Window, command: Command, path: &Path, act: &str) {
-    press(window, command);
-    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
-    window.run_steps(3);
-    window.get_by_role_and_label(Role::Button, act).click();
-    settle(window);
-}
-
-fn open(window: &mut Window, path: &Path) {
+fn open_file(window: &mut Window, path: &Path) {
     with_file(window, Command::OpenAttention, path, "Open");
-}
-
-/// The names of the grid's cells, in their order.
-fn cells(window: &Window) -> Vec<String> {
-    let nodes =
-        window.query_all_by_role(Role::Button).filter_map(|node| node.accesskit_node().label());
-    nodes.filter(|label| label.starts_with("layer ")).collect()
 }
 
 /// A file of this many layers and heads over repeating tokens.
@@ -112,7 +92,7 @@ fn heads_are_sorted_by_each_measure_and_each_is_explained() {
         assert!(cells(&window)[0].starts_with(last), "{}", measure.name());
         click(&mut window, "Smallest first");
         click(&mut window, &format!("Explain: {}", measure.name()));
-        assert!(shows(&window, measure.description()));
+        assert!(says(&window, measure.description()));
         window.key_press(Key::Escape);
         window.run_steps(2);
     }
@@ -127,10 +107,10 @@ fn a_head_is_shown_large_and_the_next_ones_follow() {
     let folder = Folder::new();
     let (file, values) = dump(2, 3, 12);
     let mut window = window();
-    open(&mut window, &folder.file("a.safetensors", file));
+    open_file(&mut window, &folder.file("a.safetensors", file));
     let cell = cells(&window)[4].clone();
     click(&mut window, &cell);
-    assert!(shows(&window, "Heatmap of Layer 1, head 1"));
+    assert!(says(&window, "Heatmap of Layer 1, head 1"));
     assert_eq!(numbers(&window), values[4 * 144..5 * 144]);
     click(&mut window, "Next head");
     assert_eq!(numbers(&window), values[5 * 144..]);
@@ -152,7 +132,7 @@ fn means_and_rollout_are_those_of_plain_loops() {
     let folder = Folder::new();
     let (file, values) = dump(2, 3, 9);
     let mut window = window();
-    open(&mut window, &folder.file("a.safetensors", file));
+    open_file(&mut window, &folder.file("a.safetensors", file));
     let mean = |heads: &[usize]| -> Vec<f64> {
         let sum = |k: usize| heads.iter().map(|h| f64::from(values[h * 81 + k])).sum::<f64>();
         (0..81).map(|k| sum(k) / heads.len() as f64).collect()
@@ -191,26 +171,25 @@ fn means_and_rollout_are_those_of_plain_loops() {
 fn lines_are_isolated_by_a_token_and_a_long_text_is_seen_in_parts() {
     let folder = Folder::new();
     let mut window = window();
-    open(&mut window, &folder.file("a.safetensors", dump(1, 2, 200).0));
+    open_file(&mut window, &folder.file("a.safetensors", dump(1, 2, 200).0));
     click(&mut window, "Head");
     click(&mut window, "Lines");
     assert!(
-        shows(&window, "query 0: ␣t0")
-            && shows(&window, "key 0: ␣t0")
-            && !shows(&window, "query 150: ")
+        says(&window, "query 0: ␣t0")
+            && says(&window, "key 0: ␣t0")
+            && !says(&window, "query 150: ")
     );
     click(&mut window, "query 3: ␣t3");
     assert_eq!(session(&window).heads.isolated, Some((Side::Queries, 3)));
-    assert!(shows(&window, "of its weight is on keys that are not in view"));
+    assert!(says(&window, "of its weight is on keys that are not in view"));
     click(&mut window, "query 3: ␣t3");
     assert_eq!(session(&window).heads.isolated, None);
-    window.get_by_role_and_label(Role::Slider, "Around token").set_value_accesskit(150.0);
-    settle(&mut window);
-    assert!(shows(&window, "query 150: ␣t0") && !shows(&window, "query 3: "));
+    set_value(&mut window, Role::Slider, "Around token", 150.0);
+    assert!(says(&window, "query 150: ␣t0") && !says(&window, "query 3: "));
     click(&mut window, "key 151: ␣t1");
     assert_eq!(session(&window).heads.isolated, Some((Side::Keys, 151)));
     click(&mut window, "Heatmap");
-    assert!(shows(&window, "Heatmap of Layer 0, head 0"));
+    assert!(says(&window, "Heatmap of Layer 0, head 0"));
 }
 
 #[test]
@@ -227,7 +206,7 @@ fn a_file_is_opened_by_dropping_it() {
     }
     let folder = Folder::new();
     let path = folder.file("dropped.npy", npy("<f4", "(2, 3, 3)", &bytes(&weights(6, 3, 1))));
-    let mut window = driver::open(Session::default(), [1280.0, 800.0]);
+    let mut window = open(Session::default(), [1280.0, 800.0]);
     window.input_mut().dropped_files.push(Arc::new(Dropped(path.clone())));
     settle(&mut window);
     assert_eq!(session(&window).room, Room::Heads);
@@ -243,18 +222,18 @@ fn a_session_with_a_file_is_continued() {
     let (path, mine) =
         (folder.file("a.safetensors", dump(2, 3, 8).0), folder.path("mine.regard.json"));
     let mut first = window();
-    open(&mut first, &path);
+    open_file(&mut first, &path);
     let cell = cells(&first)[5].clone();
     click(&mut first, &cell);
     with_file(&mut first, Command::SaveSession, &mine, "Save");
-    let second = driver::open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
+    let second = open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
     assert_eq!(session(&second).heads, session(&first).heads);
     assert_eq!(numbers(&second), numbers(&first));
 
     // The file has disappeared: a message appears, and the request is kept.
     let bytes = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    let mut third = driver::open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
+    let mut third = open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
     assert!(app(&third).heads().error().unwrap().contains("a.safetensors"));
     assert_eq!(session(&third).heads, session(&first).heads);
     click(&mut third, "Try again");
@@ -265,8 +244,7 @@ fn a_session_with_a_file_is_continued() {
     assert_eq!(numbers(&third), numbers(&first));
     // The user may also open something else.
     std::fs::remove_file(&path).unwrap();
-    let mut fourth =
-        driver::open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
+    let mut fourth = open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
     click(&mut fourth, "Open the sample");
     assert_eq!(opened(&fourth).source, AttentionSource::Sample);
 }
@@ -276,32 +254,31 @@ fn a_matrix_goes_out_and_comes_back() {
     let folder = Folder::new();
     let mut window = window();
     with_file(&mut window, Command::ExportMatrix, &folder.path("grid.csv"), "Export");
-    assert!(shows(&window, "choose a head from the grid first"), "the grid is no matrix");
+    assert!(says(&window, "choose a head from the grid first"), "the grid is no matrix");
     let cell = cells(&window)[5].clone();
     click(&mut window, &cell);
     for name in ["a.png", "a.svg", "a.html", "a.csv", "a.npy", "a.safetensors"] {
         let path = folder.path(name);
         with_file(&mut window, Command::ExportMatrix, &path, "Export");
-        assert!(shows(&window, &format!("Saved {}", path.display())));
+        assert!(says(&window, &format!("Saved {}", path.display())));
         assert!(path.exists());
     }
     let bad = folder.path("a.bmp");
     with_file(&mut window, Command::ExportMatrix, &bad, "Export");
-    assert!(shows(&window, "a.bmp does not end in") && !bad.exists());
+    assert!(says(&window, "a.bmp does not end in") && !bad.exists());
     let written = numbers(&window);
-    open(&mut window, &folder.path("a.safetensors"));
+    open_file(&mut window, &folder.path("a.safetensors"));
     click(&mut window, "Head");
     assert_eq!(numbers(&window), written);
     press(&mut window, Command::CopyMatrix);
-    assert!(shows(&window, "Copied 22 × 22 numbers"));
+    assert!(says(&window, "Copied 22 × 22 numbers"));
 }
 
 #[test]
 fn masked_weights_of_the_laboratory_are_written_as_0() {
     let folder = Folder::new();
     let path = folder.path("weights.npy");
-    let mut window =
-        driver::open(Session { room: Room::Laboratory, ..Session::default() }, [1280.0, 900.0]);
+    let mut window = open(session_of(Room::Laboratory), [1280.0, 900.0]);
     with_file(&mut window, Command::ExportMatrix, &path, "Export");
     let shown = Arc::clone(&app(&window).laboratory().outcome().unwrap().numbers);
     let file = std::fs::read(&path).unwrap();
@@ -324,23 +301,18 @@ fn masked_weights_of_the_laboratory_are_written_as_0() {
 mod bad_files {
     use super::*;
 
-    fn refused(name: &str, file: impl AsRef<[u8]>, words: &[&str]) {
-        let folder = Folder::new();
-        refused_in(&folder, name, file, words);
-    }
-
-    fn refused_in(folder: &Folder, name: &str, file: impl AsRef<[u8]>, words: &[&str]) {
+    fn refused(folder: &Folder, name: &str, file: impl AsRef<[u8]>, words: &[&str]) {
         let mut window = window();
         let cell = cells(&window)[5].clone();
         click(&mut window, &cell);
         let before = session(&window).heads.clone();
-        open(&mut window, &folder.file(name, file));
+        open_file(&mut window, &folder.file(name, file));
         for word in words.iter().chain(&[name]) {
-            assert!(shows(&window, word), "{word}: {:?}", app(&window).heads().error());
+            assert!(says(&window, word), "{word}: {:?}", app(&window).heads().error());
         }
         assert_eq!(session(&window).heads, before);
         click(&mut window, "Dismiss");
-        assert!(app(&window).heads().error().is_none() && !shows(&window, "was not opened"));
+        assert!(app(&window).heads().error().is_none() && !says(&window, "was not opened"));
         click(&mut window, "Next head");
         assert_eq!(app(&window).heads().selected().unwrap().title, "Layer 1, head 2");
     }
@@ -359,86 +331,60 @@ mod bad_files {
             ("tokens.safetensors", &good[..], "2 tokens"),
         ] {
             let path = folder.file(name, bytes);
-            let mut window = Harness::builder().with_size([1280.0, 1000.0]).build_ui_state(
-                move |ui, app: &mut Option<App>| {
-                    if let Some(app) = app {
-                        app.ui(ui);
-                    } else {
-                        let start = Start::File(path.clone());
-                        *app = Some(start.app(ui.ctx(), Arc::new(TestHost::DEFAULT)));
-                    }
-                },
-                None,
-            );
-            window.run_steps(1);
-            settle(&mut window);
+            let window = start(Harness::builder().with_size([1280.0, 1000.0]), move |ctx| {
+                Start::File(path.clone()).app(ctx, Arc::new(TestHost::DEFAULT))
+            });
             assert_eq!(session(&window).room, Room::Heads);
             let error = app(&window).heads().error().unwrap_or_default();
             assert!(error.contains(name) && error.contains(word), "{name}: {error:?}");
-            assert!(shows(&window, "was not opened"), "{name}");
+            assert!(says(&window, "was not opened"), "{name}");
             assert_eq!(opened(&window).source, AttentionSource::Sample);
         }
     }
 
     #[test]
-    fn truncated() {
-        let (file, _) = dump(2, 2, 8);
-        refused(
-            "cut.safetensors",
-            &file[..file.len() - 100],
-            &["attentions", "ends too early", "[2, 2, 8, 8]"],
-        );
-    }
-
-    #[test]
-    fn of_a_wrong_rank() {
-        refused(
-            "rank.safetensors",
-            attention(&[8], &[0.125; 8]),
-            &["attention", "[8]", "[layers, heads, n, n]"],
-        );
-    }
-
-    #[test]
-    fn ragged() {
+    fn are_named_with_what_is_wrong() {
+        let (whole, _) = dump(2, 2, 8);
         let layer = |n: usize| bytes(&weights(n, n, 1));
-        let tensors = [
+        let ragged = [
             ("layer_0", Dtype::F32, &[3, 3][..], layer(3)),
             ("layer_1", Dtype::F32, &[4, 4], layer(4)),
         ];
-        refused(
-            "ragged.safetensors",
-            safetensors(&tensors, &[]),
-            &["layer_1", "[4, 4]", "[3, 3]", "alike"],
-        );
-    }
-
-    #[test]
-    fn without_tokens() {
-        refused(
-            "empty.safetensors",
-            attention(&[1, 1, 0, 0], &[]),
-            &["[1, 1, 0, 0]", "no attention"],
-        );
-    }
-
-    #[test]
-    fn that_claims_a_thousand_million_numbers() {
-        refused("huge.npy", npy("<f4", "(1000000000,)", &[0; 16]), &["[1000000000]", "too early"]);
-        let square = npy("<f4", "(10, 10, 3200, 3200)", &[0; 16]);
-        refused("large.npy", square, &["[10, 10, 3200, 3200]", "too early"]);
+        let cases: [(&str, Vec<u8>, &[&str]); 6] = [
+            (
+                "cut.safetensors",
+                whole[..whole.len() - 100].to_vec(),
+                &["attentions", "ends too early", "[2, 2, 8, 8]"],
+            ),
+            (
+                "rank.safetensors",
+                attention(&[8], &[0.125; 8]),
+                &["attention", "[8]", "[layers, heads, n, n]"],
+            ),
+            (
+                "ragged.safetensors",
+                safetensors(&ragged, &[]),
+                &["layer_1", "[4, 4]", "[3, 3]", "alike"],
+            ),
+            ("empty.safetensors", attention(&[1, 1, 0, 0], &[]), &["[1, 1, 0, 0]", "no attention"]),
+            ("huge.npy", npy("<f4", "(1000000000,)", &[0; 16]), &["[1000000000]", "too early"]),
+            (
+                "large.npy",
+                npy("<f4", "(10, 10, 3200, 3200)", &[0; 16]),
+                &["[10, 10, 3200, 3200]", "too early"],
+            ),
+        ];
+        let folder = Folder::new();
+        for (name, file, words) in cases {
+            refused(&folder, name, file, words);
+        }
     }
 
     #[test]
     fn whose_tokens_are_not_text() {
         let folder = Folder::new();
         folder.file("bytes.tokens.txt", b"the\n\xff\xfe\ncat");
-        refused_in(
-            &folder,
-            "bytes.safetensors",
-            dump(1, 1, 3).0,
-            &["bytes.tokens.txt", "not UTF-8"],
-        );
+        refused(&folder, "bytes.safetensors", dump(1, 1, 3).0, &["bytes.tokens.txt", "not UTF-8"]);
     }
 
     #[test]
@@ -448,8 +394,8 @@ mod bad_files {
         values[3] = f32::NAN;
         drop(file);
         let mut window = window();
-        open(&mut window, &folder.file("nan.safetensors", attention(&[1, 2, 6, 6], &values)));
-        assert!(shows(&window, "1 row in 1 head contains NaN"));
+        open_file(&mut window, &folder.file("nan.safetensors", attention(&[1, 2, 6, 6], &values)));
+        assert!(says(&window, "1 row in 1 head contains NaN"));
         click(&mut window, "Head");
         assert!(numbers(&window)[3].is_nan());
         click(&mut window, "Lines");
@@ -460,8 +406,11 @@ mod bad_files {
     fn with_one_token_are_shown_with_a_warning() {
         let folder = Folder::new();
         let mut window = window();
-        open(&mut window, &folder.file("one.safetensors", attention(&[2, 2, 1, 1], &[1.0; 4])));
-        assert!(shows(&window, "only one key"));
+        open_file(
+            &mut window,
+            &folder.file("one.safetensors", attention(&[2, 2, 1, 1], &[1.0; 4])),
+        );
+        assert!(says(&window, "only one key"));
         for way in ["Head", "Lines", "Rollout", "Heatmap", "Mean of all"] {
             click(&mut window, way);
         }
@@ -478,8 +427,7 @@ fn reading_can_be_cancelled() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut window = window();
     press(&mut window, Command::OpenAttention);
-    window.get_by_label("Path of the file").set_text_value_accesskit(pipe.to_str().unwrap());
-    window.run_steps(3);
+    type_path(&mut window, &pipe);
     window.get_by_role_and_label(Role::Button, "Open").click();
     window.run_steps(3);
     std::thread::sleep(Duration::from_millis(150));
@@ -510,10 +458,10 @@ fn missing_characters_request_a_font_and_the_signs_of_tokens_have_one() {
             None
         },
     ));
-    open(&mut window, &path);
+    open_file(&mut window, &path);
     click(&mut window, "Head");
     click(&mut window, "Lines");
-    assert!(shows(&window, "query 0: 猫") && shows(&window, "query 3: ⏎"));
+    assert!(says(&window, "query 0: 猫") && says(&window, "query 3: ⏎"));
     let asked = asked.lock().unwrap().clone();
     assert!(asked.contains('猫') && asked.contains('ق'), "{asked}");
     for style in [TextStyle::Body, TextStyle::Small, TextStyle::Monospace, TextStyle::Button] {
@@ -532,7 +480,7 @@ fn everything_has_a_name_and_fits_in_every_view() {
     let folder = Folder::new();
     let path = folder.file("a.safetensors", dump(12, 12, 20).0);
     for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
-        let mut window = driver::open(regard_ui::attention(&path), size);
+        let mut window = open(crate::attention(&path), size);
         assert_eq!(opened(&window).source, AttentionSource::File(path.clone()));
         for view in [
             "All heads",
@@ -545,26 +493,7 @@ fn everything_has_a_name_and_fits_in_every_view() {
             "Heatmap",
         ] {
             click(&mut window, view);
-            for role in [
-                Role::Button,
-                Role::CheckBox,
-                Role::Slider,
-                Role::SpinButton,
-                Role::Image,
-                Role::RadioButton,
-            ] {
-                for node in window.query_all_by_role(role) {
-                    let (rect, label) = (node.rect(), node.accesskit_node().label());
-                    assert!(
-                        label.as_ref().is_some_and(|label| !label.trim().is_empty()),
-                        "{view}: {role:?} {rect:?}"
-                    );
-                    assert!(
-                        rect.left() >= 0.0 && rect.right() <= size[0] + 0.5,
-                        "{view} at {size:?}: {label:?} {rect:?}"
-                    );
-                }
-            }
+            assert_named(&window);
         }
         assert_eq!(session(&window).heads.shown, Shown::Rollout);
     }
@@ -575,24 +504,16 @@ fn everything_has_a_name_and_fits_in_every_view() {
 #[test]
 fn heads_grow_with_the_window() {
     for [width, height] in [[1920.0, 1080.0], [3840.0, 2160.0]] {
-        let mut window =
-            driver::open(Session { room: Room::Heads, ..Session::default() }, [width, height]);
-        let cells = |window: &Window, start: &str| -> Vec<egui::Rect> {
-            let nodes = window.query_all_by_role(Role::Button);
-            let named = nodes.filter(|node| {
-                node.accesskit_node().label().is_some_and(|label| label.starts_with(start))
-            });
-            named.map(|node| node.rect()).collect()
-        };
-        let heads = cells(&window, "layer ");
+        let mut window = open(session_of(Room::Heads), [width, height]);
+        let heads = places(&window, "layer ");
         assert_eq!(heads.len(), 12);
         assert!(heads.iter().all(|rect| rect.bottom() <= height && rect.right() <= width));
         let area: f32 = heads.iter().map(egui::Rect::area).sum();
         assert!(area > 0.45 * width * height, "{width}: {}", area / (width * height));
-        let state = &mut window.state_mut().as_mut().unwrap().session.heads;
+        let state = &mut choices(&mut window).heads;
         (state.shown, state.lines) = (Shown::Head, true);
         settle(&mut window);
-        let queries = cells(&window, "query ");
+        let queries = places(&window, "query ");
         let [top, bottom] = [queries.first().unwrap().top(), queries.last().unwrap().bottom()];
         assert!(bottom <= height && bottom - top > 0.6 * height, "{top} {bottom}");
     }

@@ -1,22 +1,18 @@
 //! The model room: a second text, patches, attribution, masks, the list of changes, and text that the model writes.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
-#[path = "driver/model.rs"]
-mod room;
-
+use crate::Command;
+use crate::model::{Version, View};
 use egui::accesskit::Role;
-use egui::{Event, Modifiers, PointerButton, Pos2};
+use egui::{Event, Modifiers, Pos2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{Ablation, Change, Input};
-use regard_ui::Command;
-use regard_ui::model::{State, Version, View};
 
-use self::driver::{Window, app, click, press, session, settle};
-use self::room::{
-    cells, near, numbers, open_head, reference, run, shows, side_by_side, state, traced, type_text,
-    window,
+use super::driver::{
+    Window, app, button, cells, choices, click, click_on, places, pointer_button, press, says,
+    session, settle,
+};
+use super::model::{
+    near, numbers, open_head, reference, run, side_by_side, state, traced, type_text, window,
 };
 
 const FIRST: &str = "Mia and Tom went to the park. Tom gave the ball to";
@@ -26,8 +22,7 @@ const SECOND: &str = "Mia and Max went to the park. Max gave the ball to";
 fn two_texts() -> Window {
     let mut window = window();
     type_text(&mut window, FIRST);
-    window.get_by_role_and_label(Role::CheckBox, "Second text").click();
-    settle(&mut window);
+    click_on(&mut window, Role::CheckBox, "Second text");
     assert_eq!(state(&window).second.as_deref(), Some(FIRST), "it begins as the first");
     second_text(&mut window, SECOND);
     window
@@ -39,25 +34,13 @@ fn second_text(window: &mut Window, text: &str) {
     settle(window);
 }
 
-fn model_state(window: &mut Window) -> &mut State {
-    &mut window.state_mut().as_mut().unwrap().session.model
-}
-
 /// The middle of the control whose name begins with `start`.
 fn place(window: &Window, start: &str) -> Pos2 {
-    let nodes = window.query_all_by_role(Role::Button);
-    let mut found = nodes
-        .filter(|node| node.accesskit_node().label().is_some_and(|label| label.starts_with(start)));
-    found.next().unwrap().rect().center()
+    places(window, start)[0].center()
 }
 
 fn drag(window: &mut Window, path: &[Pos2]) {
-    let press = |pos, pressed| Event::PointerButton {
-        pos,
-        button: PointerButton::Primary,
-        pressed,
-        modifiers: Modifiers::NONE,
-    };
+    let press = |pos, pressed| pointer_button(pos, pressed, Modifiers::NONE);
     window.event(Event::PointerMoved(path[0]));
     window.run_steps(1);
     window.event(press(path[0], true));
@@ -74,7 +57,7 @@ fn two_texts_stand_side_by_side() {
     let mut window = two_texts();
     let second = traced(SECOND, &[], 1, 2);
     near(run(&window).next_second().unwrap(), &second.1);
-    assert!(shows(&window, ", after the second text "), "a prediction is heard of both");
+    assert!(says(&window, ", after the second text "), "a prediction is heard of both");
     open_head(&mut window, 1, 2);
     let first = traced(FIRST, &[], 1, 2);
     assert_eq!(numbers(&window), first.0);
@@ -91,11 +74,10 @@ fn two_texts_stand_side_by_side() {
     // Texts of different lengths have no difference, and a message says so.
     click(&mut window, "First − second");
     second_text(&mut window, "Mia and Max");
-    assert!(shows(&window, "There is no difference: the first text has "));
+    assert!(says(&window, "There is no difference: the first text has "));
     second_text(&mut window, "");
     assert_eq!(state(&window).second.as_deref(), Some(""));
-    window.get_by_role_and_label(Role::CheckBox, "Second text").click();
-    settle(&mut window);
+    click_on(&mut window, Role::CheckBox, "Second text");
     assert_eq!(
         (state(&window).second.as_deref(), state(&window).version),
         (None, Version::Changed)
@@ -126,7 +108,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
     );
     let words = format!("The stream after layer 0 at {position} Tom: from “Max”");
     window.get_by_role_and_label(Role::CheckBox, &words);
-    assert!(shows(&window, "With the stream after layer 0 at “Tom” from the other text, “"));
+    assert!(says(&window, "With the stream after layer 0 at “Tom” from the other text, “"));
     click(&mut window, &chip);
     assert!(state(&window).changes.is_empty(), "a second click takes it back");
 
@@ -142,16 +124,15 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
     let other = place(&window, &format!("token {} ", position + 1));
     drag(&mut window, &[start, start.lerp(other, 0.5), other]);
     assert!(state(&window).changes.is_empty());
-    assert!(shows(&window, "A patch keeps its position: "));
+    assert!(says(&window, "A patch keeps its position: "));
 
     for (part, place) in [
         ("Stream into layer", "blocks.1.hook_resid_pre"),
         ("Attention output of layer", "blocks.1.hook_attn_out"),
         ("Feed-forward output of layer", "blocks.1.hook_mlp_out"),
     ] {
-        model_state(&mut window).heads.layer = 1;
-        window.get_by_role_and_label(Role::ComboBox, "Patched part").click();
-        settle(&mut window);
+        choices(&mut window).model.heads.layer = 1;
+        click_on(&mut window, Role::ComboBox, "Patched part");
         click(&mut window, part);
         let name = format!("patch token {position} Max: {part} 1");
         click(&mut window, &name);
@@ -160,8 +141,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
         near(run(&window).next_changed().unwrap(), &traced(FIRST, &[change], 0, 0).1);
         click(&mut window, &name);
     }
-    window.get_by_role_and_label(Role::ComboBox, "Patched part").click();
-    settle(&mut window);
+    click_on(&mut window, Role::ComboBox, "Patched part");
     click(&mut window, "Output of head");
     click(&mut window, &format!("patch token {position} Max: Output of head 1.0"));
     let head = "1.0".parse().unwrap();
@@ -173,7 +153,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
 
     // Texts of different lengths do not fit.
     second_text(&mut window, "Mia");
-    assert!(shows(&window, "A patch needs two texts with equally many tokens: "));
+    assert!(says(&window, "A patch needs two texts with equally many tokens: "));
 }
 
 #[test]
@@ -203,9 +183,8 @@ fn each_place_is_patched_in_turn_and_a_click_makes_the_patch() {
         panic!("{:?}", state(&window).changes)
     };
     assert!(place.ends_with("hook_resid_pre") && *position < input.ids.len());
-    window.get_by_role_and_label(Role::CheckBox, "Second text").click();
-    settle(&mut window);
-    assert!(shows(&window, "The patches come from a second text"));
+    click_on(&mut window, Role::CheckBox, "Second text");
+    assert!(says(&window, "The patches come from a second text"));
     assert!(app(&window).model().patches().is_none());
 }
 
@@ -220,11 +199,10 @@ fn the_parts_of_a_logit_add_up() {
     assert_eq!(parts, model.pass().attribute(&input, last, next[0].id as usize, None).unwrap());
     // Each of the parts is summed in f64; the run itself rounds to f32 some thousand times.
     assert!((parts.sum() - parts.logit).abs() <= 1e-3 * (1.0 + parts.logit.abs()));
-    assert!(shows(&window, "All parts add up to "));
-    assert!(!shows(&window, "adds the rest"));
+    assert!(says(&window, "All parts add up to "));
+    assert!(!says(&window, "adds the rest"));
 
-    window.get_by_role_and_label(Role::ComboBox, "Token whose logit is subtracted").click();
-    settle(&mut window);
+    click_on(&mut window, Role::ComboBox, "Token whose logit is subtracted");
     let name = next[1].token.clone();
     window.query_all_by_label(&name).last().unwrap().click();
     settle(&mut window);
@@ -261,7 +239,7 @@ fn a_mask_is_painted_and_a_drag_is_one_step() {
     assert_eq!(state(&window).active(), cuts);
     assert_eq!(numbers(&window), traced(regard_story::TEXT, &cuts, 1, 0).0);
     window.get_by_role_and_label(Role::CheckBox, "Head 1.0: 3 edges are cut");
-    assert!(shows(&window, "Without 3 edges, “"));
+    assert!(says(&window, "Without 3 edges, “"));
     click(&mut window, "Show");
     drag(&mut window, &[cell(6.0, 2.0), cell(6.0, 2.2)]);
     assert_eq!(state(&window).active(), [cuts[0].clone(), cuts[2].clone()]);
@@ -292,7 +270,7 @@ fn changes_are_moved() {
     assert_eq!(order(&window), [changes[1].clone(), changes[0].clone()]);
     press(&mut window, Command::Undo);
     assert_eq!(order(&window), changes);
-    assert!(shows(&window, zero));
+    assert!(says(&window, zero));
 }
 
 #[test]
@@ -304,8 +282,7 @@ fn the_model_writes_a_token_at_a_time() {
     let (model, input) = reference(regard_story::TEXT);
     let next = model.generate(&input, 6, &change).unwrap();
     for written in 1..=3 {
-        window.get_by_role_and_label(Role::Button, "Next token").click();
-        settle(&mut window);
+        click_on(&mut window, Role::Button, "Next token");
         let ids = [&input.ids[..], &next[..written]].concat();
         assert_eq!(run(&window).ids(), ids);
         assert!(state(&window).text.starts_with(regard_story::TEXT));
@@ -324,11 +301,7 @@ fn the_model_writes_a_token_at_a_time() {
 
     // A click appends a token of the list.
     let token = app(&window).model().next()[2].clone();
-    let row = {
-        let buttons = window.query_all_by_role(Role::Button);
-        let mut names = buttons.filter_map(|node| node.accesskit_node().label());
-        names.find(|name| name.starts_with(&format!("{}: ", token.token))).unwrap()
-    };
+    let row = button(&window, &format!("{}: ", token.token));
     click(&mut window, &row);
     assert_eq!(run(&window).ids(), [&input.ids[..], &[token.id]].concat());
 

@@ -1,38 +1,33 @@
 //! The model room with a model of an encoder and a decoder (t5), and with one of images (vit).
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
-#[path = "driver/model.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod room;
 
 use std::path::{Path, PathBuf};
 
+use crate::heads::Side;
+use crate::model::State;
+use crate::{App, Command, Room, Session};
 use egui::accesskit::Role;
-use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use egui_kittest::kittest::Queryable as _;
 use regard_models::{
     Ablation, Change, Checkpoint, ImageProcessor, Input, Model, Which, probabilities,
 };
-use regard_ui::heads::Side;
-use regard_ui::model::State;
-use regard_ui::{App, Command, Room, Session};
 use safetensors::SafeTensors;
 
-use self::driver::{Window, app, choose, click, session, settle};
-use self::room::{cells, numbers, open_head, run, shows, state, type_text};
+use super::driver::{
+    Window, app, buttons, cells, choices, click, click_on, open, says, session, session_of, settle,
+    with_file,
+};
+use super::model::{self, MODELS, numbers, open_head, run, state, type_text};
 
-const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
 /// The texts of the golden data of tiny-t5.
 const TEXT: &str = "the quick brown fox jumps over it";
 const DECODER: &str = "tokens look at other tokens";
 
 fn opened(model: &str, change: impl FnOnce(&mut State)) -> Window {
-    let mut session = Session { room: Room::Model, ..Session::default() };
+    let mut session = session_of(Room::Model);
     session.model = State::of(format!("{MODELS}/{model}"));
     TEXT.clone_into(&mut session.model.text);
     change(&mut session.model);
-    driver::open(session, [1400.0, 1000.0])
+    open(session, [1400.0, 1000.0])
 }
 
 fn t5() -> Window {
@@ -54,7 +49,7 @@ fn golden(name: &str, layer: usize, head: usize) -> Vec<f32> {
 #[test]
 fn each_attention_of_an_encoder_and_a_decoder_is_shown() {
     let mut window = t5();
-    assert!(shows(&window, "t5, 2 + 3 layers of 5 heads"));
+    assert!(says(&window, "t5, 2 + 3 layers of 5 heads"));
     for (name, which, tensor, layers) in [
         ("Encoder", Which::Encoder, "encoder_attentions", 2),
         ("Decoder", Which::Decoder, "decoder_attentions", 3),
@@ -90,14 +85,14 @@ fn a_score_of_each_attention_is_unfolded() {
         }
         click(&mut window, "All heads");
         open_head(&mut window, 1, 3);
-        window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some((3, 2));
+        choices(&mut window).model.heads.chosen = Some((3, 2));
         settle(&mut window);
         let score = app(&window).model().score().unwrap();
         let keys = run(&window).heads(state(&window).attention).maps.shape().keys;
         assert_eq!(score.weight.value, numbers(&window)[3 * keys + 2], "{name}");
         assert!(score.weight.error.abs() < 1e-6);
         assert_eq!(score.bias.is_some(), has_bias, "{name}");
-        assert_eq!(shows(&window, "(relative position bias)"), has_bias, "{name}");
+        assert_eq!(says(&window, "(relative position bias)"), has_bias, "{name}");
     }
 }
 
@@ -106,7 +101,7 @@ fn heads_of_each_attention_are_changed() {
     let mut window = t5();
     click(&mut window, "Cross");
     open_head(&mut window, 0, 1);
-    assert!(shows(&window, "Change head cross.0.1"));
+    assert!(says(&window, "Change head cross.0.1"));
     click(&mut window, "Zero");
     let change = Change::Ablate { head: "cross.0.1".parse().unwrap(), to: Ablation::Zero };
     assert_eq!(state(&window).active(), core::slice::from_ref(&change));
@@ -136,8 +131,7 @@ fn the_decoder_writes_on() {
     let input = model.tokenizer().unwrap().encode(TEXT, None).unwrap().decoder([start]);
     let expected = model.generate(&input, 3, &[]).unwrap();
     for written in 1..=3 {
-        window.get_by_role_and_label(Role::Button, "Next token").click();
-        settle(&mut window);
+        click_on(&mut window, Role::Button, "Next token");
         assert_eq!(run(&window).written(), [&[start], &expected[..written]].concat());
         assert_eq!(state(&window).text, TEXT, "the text of the encoder stays");
     }
@@ -169,9 +163,7 @@ fn pixels(path: &Path) -> (Model, Input) {
 
 /// The names of the patches.
 fn patches(window: &Window) -> Vec<String> {
-    let names = window.query_all_by_role(Role::Button);
-    let names = names.filter_map(|node| node.accesskit_node().label());
-    names.filter(|name| name.starts_with("patch ")).collect()
+    buttons(window).into_iter().filter(|name| name.starts_with("patch ")).collect()
 }
 
 #[test]
@@ -179,14 +171,10 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = picture(folder.path());
     let mut window = opened("tiny-vit", |_| ());
-    assert!(shows(&window, "Open an image (PNG or JPEG), or drop one onto the window."));
-    choose(&mut window, Command::OpenImage);
-    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
-    window.run_steps(3);
-    window.get_by_role_and_label(Role::Button, "Open").click();
-    settle(&mut window);
+    assert!(says(&window, "Open an image (PNG or JPEG), or drop one onto the window."));
+    with_file(&mut window, Command::OpenImage, &path, "Open");
     assert_eq!(app(&window).model().error(), None);
-    assert!(shows(&window, "picture.png") && shows(&window, "Class"));
+    assert!(says(&window, "picture.png") && says(&window, "Class"));
     assert_eq!(patches(&window).len(), 9);
     assert_eq!(cells(&window).len(), 2 * 3);
 
@@ -218,7 +206,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     click(&mut window, &spoken(0, 5));
     assert_eq!(state(&window).heads.isolated, Some((Side::Queries, 5)));
     assert_eq!(patches(&window)[8], spoken(5, 9));
-    assert!(shows(&window, "Weights of patch 1,1 over the image"));
+    assert!(says(&window, "Weights of patch 1,1 over the image"));
     click(&mut window, "[CLS]");
     assert_eq!(patches(&window)[8], spoken(0, 9));
 
@@ -230,7 +218,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     let changed = probabilities(trace.logits().unwrap().last());
     let changed: Vec<f32> = changed.into_iter().map(|p| p as f32).collect();
     assert_eq!(run(&window).next_changed().unwrap(), changed);
-    assert!(shows(&window, "Without head 1.2, “LABEL_"));
+    assert!(says(&window, "Without head 1.2, “LABEL_"));
 
     // Two runs side by side have an image each, and so has their difference.
     click(&mut window, "Side by side");
@@ -267,11 +255,11 @@ fn an_image_is_dropped_and_a_wrong_one_is_named() {
     // A session restores the image.
     let json = serde_json::to_string(session(&window)).unwrap();
     let again: Session = serde_json::from_str(&json).unwrap();
-    let again = driver::open(again, [900.0, 600.0]);
+    let again = open(again, [900.0, 600.0]);
     assert_eq!(run(&again).next(), run(&window).next());
 
     // A model of text reads no image, and a message says so.
-    let mut window = self::room::window();
+    let mut window = model::window();
     drop(&mut window, &path);
-    assert!(shows(&window, "the model of this room reads text"));
+    assert!(says(&window, "the model of this room reads text"));
 }

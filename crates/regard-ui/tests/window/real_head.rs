@@ -1,56 +1,14 @@
 //! The first screen: a head of a trained model, and the effect of each of the three invitations.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "driver/host.rs"]
-mod host;
-
-use core::time::Duration;
-use std::sync::Arc;
-use std::time::Instant;
-
+use crate::{Command, Room};
 use egui::Rect;
-use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use regard_figure::Look;
-use regard_ui::{App, Command, Room};
 
-use self::host::TestHost;
-
-type Window = Harness<'static, Option<App>>;
+use super::driver::{Window, app, click, open_smooth, press, says, settle};
 
 fn open(size: [f32; 2]) -> Window {
-    let mut window = Harness::builder().with_size(size).with_step_dt(1.0 / 60.0).build_ui_state(
-        |ui, app: &mut Option<App>| {
-            if let Some(app) = app {
-                app.ui(ui);
-                return;
-            }
-            let host = Arc::new(TestHost::DEFAULT);
-            *app = Some(App::with_session(ui.ctx(), host, regard_ui::greeting()));
-        },
-        None,
-    );
-    settle(&mut window);
-    window
-}
-
-fn app(window: &Window) -> &App {
-    window.state().as_ref().unwrap()
-}
-
-fn settle(window: &mut Window) {
-    let start = Instant::now();
-    window.run_steps(4);
-    while app(window).is_busy() {
-        window.run_steps(2);
-        assert!(start.elapsed() < Duration::from_mins(2), "the work does not end");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    window.run_steps(4);
-}
-
-fn shows(window: &Window, text: &str) -> bool {
-    window.query_all_by_label_contains(text).next().is_some()
+    open_smooth(crate::greeting(), size)
 }
 
 /// The probabilities of the likeliest word, without and with the changes.
@@ -69,7 +27,7 @@ fn weights(window: &Window) -> Vec<f32> {
 fn the_first_screen_shows_a_head_a_prediction_and_three_invitations() {
     for size in [[1280.0, 800.0], [900.0, 600.0]] {
         let window = open(size);
-        assert!(shows(&window, "The model expects “Lily” next, with a probability of 100 %."));
+        assert!(says(&window, "The model expects “Lily” next, with a probability of 100 %."));
         let [before, after] = probabilities(&window);
         assert!(before > 0.95 && before == after, "the model is right by far: {before}");
         let screen = Rect::from_min_size(egui::Pos2::ZERO, size.into());
@@ -99,40 +57,33 @@ fn the_temperature_moves_the_weights_on_the_same_screen() {
         largest(&before[last..]),
         largest(&after[last..])
     );
-    assert!(shows(&window, "With this change"));
-    let ctx = window.ctx.clone();
-    window.state_mut().as_mut().unwrap().perform(&ctx, Command::Undo);
-    settle(&mut window);
+    assert!(says(&window, "With this change"));
+    press(&mut window, Command::Undo);
     assert_eq!(weights(&window), before);
 }
 
 #[test]
 fn a_hidden_word_changes_what_the_model_expects() {
     let mut window = open([1280.0, 800.0]);
-    window.get_by_label("Hide Lily at 1").click();
-    settle(&mut window);
+    click(&mut window, "Hide Lily at 1");
     let [before, after] = probabilities(&window);
     assert!(after < before - 0.5, "{before} {after}");
-    assert!(shows(&window, "the probability of “Lily” falls from 100 %"));
+    assert!(says(&window, "the probability of “Lily” falls from 100 %"));
     let hidden = weights(&window);
     assert!((2..20).all(|query| hidden[query * 20 + 1] == 0.0), "no later word sees it");
-    window.get_by_label("Undo all changes").click();
-    settle(&mut window);
+    click(&mut window, "Undo all changes");
     assert_eq!(probabilities(&window), [before, before]);
 }
 
 #[test]
 fn the_arithmetic_of_a_weight_opens_and_the_examples_follow() {
     let mut window = open([1280.0, 800.0]);
-    assert!(!shows(&window, "q·k = "));
-    window.get_by_label("Weight of to → Max").click();
-    settle(&mut window);
-    assert!(shows(&window, "q·k = ") && shows(&window, "in f64: "));
-    window.get_by_label("Next example").click();
-    settle(&mut window);
-    assert!(shows(&window, regard_walkthrough::Example::Foundations.summary()));
-    window.get_by_label("Previous example").click();
-    settle(&mut window);
+    assert!(!says(&window, "q·k = "));
+    click(&mut window, "Weight of to → Max");
+    assert!(says(&window, "q·k = ") && says(&window, "in f64: "));
+    click(&mut window, "Next example");
+    assert!(says(&window, regard_walkthrough::Example::Foundations.summary()));
+    click(&mut window, "Previous example");
     assert_eq!(app(&window).session.room, Room::Walkthrough);
-    assert!(shows(&window, "Drag the temperature"));
+    assert!(says(&window, "Drag the temperature"));
 }

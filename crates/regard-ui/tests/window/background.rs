@@ -1,11 +1,4 @@
 //! The window beside a worker that shares no memory with it, as in a browser: questions and answers are bytes.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
-#[path = "driver/model.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod room;
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,14 +7,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use egui::accesskit::Role;
-use egui_kittest::kittest::Queryable as _;
 use regard_models::{Change, Which};
-use regard_ui::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
-use regard_ui::model::{Listed, State, View};
-use regard_ui::{Background, Begun, Message, Room, Session, Step, Tell};
+use crate::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
+use crate::model::{Listed, State, View};
+use crate::{Background, Begun, Message, Room, Session, Step, Tell};
 
-use self::driver::{TestHost, Window, app, settle};
-use self::room::{numbers, open_head, type_text};
+use super::TestHost;
+use super::driver::{Window, app, click_on, open_with, outcome, session_of};
+use super::model::{numbers, open_head, type_text};
 
 /// A host whose worker is a thread with a background of its own.
 struct Apart(Mutex<Sender<(Message, Replies)>>);
@@ -86,7 +79,7 @@ impl Host for Apart {
 /// A session in a window with a worker, and in one with threads.
 fn both(session: &Session) -> [Window; 2] {
     let hosts: [Arc<dyn Host>; 2] = [Arc::new(Apart::new()), Arc::new(TestHost::DEFAULT)];
-    hosts.map(|host| driver::open_with(host, session.clone(), [1400.0, 1000.0]))
+    hosts.map(|host| open_with(host, session.clone(), [1400.0, 1000.0]))
 }
 
 /// What the model room has computed.
@@ -127,13 +120,12 @@ fn a_model_runs_in_a_worker_as_it_does_in_threads() {
 
 #[test]
 fn heads_and_texts_come_from_the_worker() {
-    let session = Session { room: Room::Model, ..Session::default() };
+    let session = session_of(Room::Model);
     let found = both(&session).map(|mut window| {
         open_head(&mut window, 1, 2);
         let before = numbers(&window);
         type_text(&mut window, "Tom had a red ball. Mia");
-        window.get_by_role_and_label(Role::Button, "Next token").click();
-        settle(&mut window);
+        click_on(&mut window, Role::Button, "Next token");
         (before, app(&window).session.model.text.clone())
     });
     assert!(found[0].1.len() > "Tom had a red ball. Mia".len());
@@ -143,16 +135,16 @@ fn heads_and_texts_come_from_the_worker() {
 
 #[test]
 fn files_and_the_laboratory_come_from_the_worker() {
-    let [apart, threads] = both(&Session { room: Room::Heads, ..Session::default() });
+    let [apart, threads] = both(&session_of(Room::Heads));
     let [apart, threads] = [&apart, &threads].map(|window| app(window).heads().opened().unwrap());
-    let weights = |opened: &regard_ui::heads::Opened| -> Vec<Vec<f32>> {
+    let weights = |opened: &crate::heads::Opened| -> Vec<Vec<f32>> {
         opened.maps.shape().ids().map(|id| opened.maps.head(id).to_vec()).collect()
     };
     assert_eq!(weights(apart), weights(threads));
-    let measures = |opened: &regard_ui::heads::Opened| format!("{:?}", opened.survey);
+    let measures = |opened: &crate::heads::Opened| format!("{:?}", opened.survey);
     assert_eq!(measures(apart), measures(threads));
-    let [apart, threads] = both(&Session { room: Room::Laboratory, ..Session::default() });
-    let [apart, threads] = [&apart, &threads].map(driver::outcome);
+    let [apart, threads] = both(&session_of(Room::Laboratory));
+    let [apart, threads] = [&apart, &threads].map(outcome);
     assert_eq!(apart.numbers, threads.numbers);
 }
 

@@ -1,28 +1,23 @@
 //! The model room, driven through the window by the names of its controls.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
-#[path = "driver/model.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod room;
 
 use std::path::Path;
 
+use crate::heads::{Shown, Side};
+use crate::model::{Record, State, Version, View};
+use crate::{App, Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_figure::Look;
 use regard_models::{Ablation, Change, HeadAddress, Which};
-use regard_ui::heads::{Shown, Side};
-use regard_ui::model::{Record, State, Version, View};
-use regard_ui::{App, Command, Room, Session};
 
-use self::driver::{TestHost, Window, app, click, press, session, settle};
-use self::room::{
-    cells, near, numbers, open_head, reference, run, shows, state, traced, type_text, window,
+use super::TestHost;
+use super::driver::{
+    Window, app, button, buttons, cells, choices, click, click_on, open, places, press, says,
+    session, session_of, set_value, settle, with_file,
 };
-
-const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+use super::model::{
+    MODELS, near, numbers, open_head, reference, run, state, traced, type_text, window,
+};
 
 #[test]
 fn a_first_visitor_sees_story_read_a_text() {
@@ -36,24 +31,20 @@ fn a_first_visitor_sees_story_read_a_text() {
     assert_eq!(next.len(), 10);
     assert!(next.is_sorted_by(|a, b| a.before >= b.before));
     let first = format!("{}: ", next[0].token);
-    assert!(shows(&window, &first), "a prediction has words: {first}");
+    assert!(says(&window, &first), "a prediction has words: {first}");
     let last = input.ids.len() - 1;
-    assert!(shows(&window, &format!("token {last} ")), "each token has words");
-    assert!(shows(&window, "None: the model is as it was trained."));
+    assert!(says(&window, &format!("token {last} ")), "each token has words");
+    assert!(says(&window, "None: the model is as it was trained."));
 }
 
 #[test]
 fn rows_of_the_grid_are_layers_at_any_width() {
     for width in [700.0, 900.0, 1920.0] {
-        let session = Session { room: Room::Model, ..Session::default() };
-        let window = driver::open(session, [width, 900.0]);
+        let session = session_of(Room::Model);
+        let window = open(session, [width, 900.0]);
         let (model, _) = reference("x");
         let heads = model.description().stack.block.heads;
-        let buttons = window.query_all_by_role(Role::Button);
-        let of_grid = buttons.filter(|node| {
-            node.accesskit_node().label().is_some_and(|label| label.starts_with("layer "))
-        });
-        let tops: Vec<f32> = of_grid.map(|node| node.rect().top()).collect();
+        let tops: Vec<f32> = places(&window, "layer ").iter().map(|rect| rect.top()).collect();
         for row in tops.chunks(heads) {
             assert!(row.iter().all(|top| *top == row[0]), "{width}: {tops:?}");
         }
@@ -72,7 +63,7 @@ fn each_text_is_run() {
         near(run(&window).next(), &next);
     }
     type_text(&mut window, "Tom met a xylophone");
-    assert!(shows(&window, "The model does not know “xylophone”."));
+    assert!(says(&window, "The model does not know “xylophone”."));
     type_text(&mut window, "");
     assert!(app(&window).model().outcome().is_none() || run(&window).tokens().len() == 1);
     press(&mut window, Command::Room(Room::Model));
@@ -84,7 +75,7 @@ fn each_text_is_run() {
 fn a_head_without_its_output_is_compared_with_the_unchanged_run() {
     let mut window = window();
     open_head(&mut window, 0, 1);
-    assert!(shows(&window, "Change head 0.1"));
+    assert!(says(&window, "Change head 0.1"));
     for (button, to) in [("Zero", Ablation::Zero), ("Mean", Ablation::Mean)] {
         click(&mut window, button);
         let change = Change::Ablate { head: "0.1".parse().unwrap(), to };
@@ -95,11 +86,11 @@ fn a_head_without_its_output_is_compared_with_the_unchanged_run() {
         );
         near(run(&window).next(), &traced(regard_story::TEXT, &[], 0, 1).1);
         let next = app(&window).model().next()[0].clone();
-        assert!(shows(&window, &format!("“{}” ", next.token)), "a sentence says what followed");
-        assert!(shows(&window, ", without the changes "), "a prediction is heard before and after");
+        assert!(says(&window, &format!("“{}” ", next.token)), "a sentence says what followed");
+        assert!(says(&window, ", without the changes "), "a prediction is heard before and after");
         assert!(cells(&window).iter().any(|cell| cell.ends_with(", changed")));
     }
-    assert!(shows(&window, "With the mean of head 0.1 at every position, “"));
+    assert!(says(&window, "With the mean of head 0.1 at every position, “"));
     click(&mut window, "As is");
     assert!(state(&window).changes.is_empty() && run(&window).next_changed().is_none());
 }
@@ -135,9 +126,8 @@ fn a_head_has_a_temperature_of_its_own() {
         assert_eq!(numbers(&window), weights);
         near(run(&window).next_changed().unwrap(), &next);
     }
-    window.get_by_role_and_label(Role::SpinButton, "Temperature").set_value_accesskit(0.5);
-    settle(&mut window);
-    assert!(shows(&window, "Head 1.0 at temperature 0.5"));
+    set_value(&mut window, Role::SpinButton, "Temperature", 0.5);
+    assert!(says(&window, "Head 1.0 at temperature 0.5"));
     click(&mut window, "T = 1");
     assert!(state(&window).changes.is_empty());
 }
@@ -147,7 +137,7 @@ fn an_edge_is_cut_and_restored() {
     let mut window = window();
     open_head(&mut window, 1, 0);
     let n = run(&window).tokens().len();
-    window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some((n - 1, 1));
+    choices(&mut window).model.heads.chosen = Some((n - 1, 1));
     settle(&mut window);
     click(&mut window, "Cut edge");
     let change = Change::Cut { head: "1.0".parse().unwrap(), query: n - 1, key: 1 };
@@ -155,17 +145,17 @@ fn an_edge_is_cut_and_restored() {
     assert_eq!(weights[(n - 1) * n + 1], 0.0);
     assert_eq!(numbers(&window), weights);
     near(run(&window).next_changed().unwrap(), &next);
-    assert!(shows(&window, " does not see "));
+    assert!(says(&window, " does not see "));
     // A message says that the text lacks this edge, and the rest is shown.
     type_text(&mut window, "Mia");
-    assert!(shows(&window, "there is no edge"));
+    assert!(says(&window, "there is no edge"));
     assert_eq!(numbers(&window).len(), run(&window).tokens().len().pow(2));
     press(&mut window, Command::Undo);
-    window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some((n - 1, 1));
+    choices(&mut window).model.heads.chosen = Some((n - 1, 1));
     settle(&mut window);
     click(&mut window, "Restore edge");
     assert!(state(&window).changes.is_empty());
-    window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some((0, n - 1));
+    choices(&mut window).model.heads.chosen = Some((0, n - 1));
     settle(&mut window);
     assert!(window.get_by_label("Cut edge").accesskit_node().is_disabled(), "the mask hides it");
 }
@@ -178,9 +168,8 @@ fn changes_are_switched_removed_and_undone() {
     open_head(&mut window, 1, 1);
     click(&mut window, "Mean");
     assert_eq!(state(&window).active().len(), 2);
-    assert!(shows(&window, "With 2 changes, “"));
-    window.get_by_role_and_label(Role::CheckBox, "Head 0.0 gives zeros").click();
-    settle(&mut window);
+    assert!(says(&window, "With 2 changes, “"));
+    click_on(&mut window, Role::CheckBox, "Head 0.0 gives zeros");
     assert_eq!((state(&window).changes.len(), state(&window).active().len()), (2, 1));
     click(&mut window, "Remove: Head 0.0 gives zeros");
     assert_eq!(state(&window).changes.len(), 1);
@@ -217,12 +206,8 @@ fn a_token_of_the_sentence_is_pointed_at() {
     let mut window = window();
     open_head(&mut window, 0, 0);
     let n = run(&window).tokens().len();
-    assert!(shows(&window, &format!(" from token {} ", n - 1)), "the last token predicts");
-    let third = {
-        let buttons = window.query_all_by_role(Role::Button);
-        let mut names = buttons.filter_map(|node| node.accesskit_node().label());
-        names.find(|name| name.starts_with("token 3 ")).unwrap()
-    };
+    assert!(says(&window, &format!(" from token {} ", n - 1)), "the last token predicts");
+    let third = button(&window, "token 3 ");
     click(&mut window, &third);
     assert_eq!(state(&window).heads.isolated, Some((Side::Queries, 3)));
     click(&mut window, "Lines");
@@ -248,7 +233,7 @@ fn a_session_brings_the_room_back() {
     click(&mut window, "Difference");
     session(&window).write(&TestHost::DEFAULT, &path).unwrap();
     let read = Session::read(&TestHost::DEFAULT, &path).unwrap();
-    let other = driver::open(read, [1400.0, 1000.0]);
+    let other = open(read, [1400.0, 1000.0]);
     assert_eq!(state(&other), state(&window));
     assert_eq!(numbers(&other), numbers(&window));
     assert_eq!(run(&other).next_changed(), run(&window).next_changed());
@@ -267,24 +252,24 @@ fn a_replay_that_differs_is_told() {
     let record = stored.model.record.clone().unwrap();
     let hash = |text: &str| text.len() == 64 && text.bytes().all(|c| c.is_ascii_hexdigit());
     assert!(hash(&record.asked) && hash(&record.model) && hash(&record.result));
-    let same = driver::open(stored.clone(), [1400.0, 1000.0]);
+    let same = open(stored.clone(), [1400.0, 1000.0]);
     assert_eq!(state(&same).record.as_ref(), Some(&record));
-    assert!(!shows(&same, "last bits") && !shows(&same, "The files of a model"));
+    assert!(!says(&same, "last bits") && !says(&same, "The files of a model"));
 
     let replay = |record: Record| {
         let mut session = stored.clone();
         session.model.record = Some(record);
-        driver::open(session, [1400.0, 1000.0])
+        open(session, [1400.0, 1000.0])
     };
     let other_model = replay(Record { model: "0".into(), result: "0".into(), ..record.clone() });
-    assert!(shows(
+    assert!(says(
         &other_model,
         "The files of a model are not those that the session was saved with"
     ));
     let mut other_bits = replay(Record { result: "0".into(), ..record.clone() });
-    assert!(shows(&other_bits, "the numbers differ from the session's in their last bits"));
+    assert!(says(&other_bits, "the numbers differ from the session's in their last bits"));
     click(&mut other_bits, "Keep this run");
-    assert!(!shows(&other_bits, "last bits"));
+    assert!(!says(&other_bits, "last bits"));
     assert_eq!(state(&other_bits).record, Some(record));
 }
 
@@ -292,20 +277,18 @@ fn a_replay_that_differs_is_told() {
 fn a_model_of_the_cache_is_opened_from_the_list() {
     let mut window = window();
     click(&mut window, "Cached models");
-    assert!(shows(&window, "gpt2, 0."));
-    assert!(shows(&window, "vit, 0.1 MB"));
-    assert!(shows(&window, "is not a family that is known"));
+    assert!(says(&window, "gpt2, 0."));
+    assert!(says(&window, "vit, 0.1 MB"));
+    assert!(says(&window, "is not a family that is known"));
     let named = |window: &Window, end: &str| {
-        let buttons = window.query_all_by_role(Role::Button);
-        let mut names = buttons.filter_map(|node| node.accesskit_node().label());
-        names.find(|name| name.ends_with(end)).unwrap()
+        buttons(window).into_iter().find(|name| name.ends_with(end)).unwrap()
     };
     let unknown = named(&window, "unknown");
     assert!(window.get_by_label(&unknown).accesskit_node().is_disabled());
     let gpt = named(&window, "tiny-gpt2");
     click(&mut window, &gpt);
     assert_eq!(state(&window).model, gpt);
-    assert!(shows(&window, "gpt2, 2 layers of 4 heads"));
+    assert!(says(&window, "gpt2, 2 layers of 4 heads"));
     // The whole list is visible, not only its first line.
     click(&mut window, "Cached models");
     let vit = named(&window, "tiny-vit");
@@ -313,13 +296,8 @@ fn a_model_of_the_cache_is_opened_from_the_list() {
     assert_eq!(state(&window).model, vit);
 }
 
-/// Opens a path by the dialog.
-fn open(window: &mut Window, path: &str) {
-    press(window, Command::OpenModel);
-    window.get_by_label("Path of the file").set_text_value_accesskit(path);
-    window.run_steps(3);
-    window.get_by_role_and_label(Role::Button, "Open").click();
-    settle(window);
+fn open_model(window: &mut Window, path: &str) {
+    with_file(window, Command::OpenModel, path.as_ref(), "Open");
 }
 
 #[test]
@@ -335,14 +313,14 @@ fn folders_and_files_are_opened() {
         (gguf, "llama, "),
         (format!("{MODELS}/tiny-bert"), "bert, "),
     ] {
-        open(&mut window, &path);
+        open_model(&mut window, &path);
         assert_eq!(app(&window).model().error(), None, "{path}");
-        assert!(shows(&window, family), "{path}");
+        assert!(says(&window, family), "{path}");
         assert!(Path::new(&state(&window).model).is_absolute());
         assert!(app(&window).model().outcome().is_some(), "{path}");
     }
     // bert fills gaps.
-    assert!(shows(&window, "The model predicts nothing here."));
+    assert!(says(&window, "The model predicts nothing here."));
     type_text(&mut window, "the [MASK] cat");
     assert_eq!(app(&window).model().next().len(), 10);
     click(&mut window, "Open story");
@@ -362,21 +340,21 @@ fn a_model_that_cannot_be_opened_is_named_and_not_replaced() {
         ("no/such-model", "no/such-model was not opened: "),
     ] {
         let mut window = window();
-        open(&mut window, path);
+        open_model(&mut window, path);
         let name = Path::new(path).file_name().unwrap().to_str().unwrap();
         let message = app(&window).model().error().unwrap().to_owned();
         assert!(message.contains(words) && message.contains(name), "{message}");
         assert!(message.matches("No such file").count() < 2, "{message}");
-        assert!(shows(&window, &message));
+        assert!(says(&window, &message));
         assert_eq!(state(&window).model, "story", "the model before stays");
         click(&mut window, "Dismiss");
         assert!(app(&window).model().error().is_none());
 
         // A session that names it shows the message, and no other model.
-        let mut session = Session { room: Room::Model, ..Session::default() };
+        let mut session = session_of(Room::Model);
         session.model.model = path.to_owned();
-        let mut window = driver::open(session, [1400.0, 1000.0]);
-        assert!(shows(&window, words) && app(&window).model().outcome().is_none());
+        let mut window = open(session, [1400.0, 1000.0]);
+        assert!(says(&window, words) && app(&window).model().outcome().is_none());
         assert!(cells(&window).is_empty());
         click(&mut window, "Try again");
         assert!(app(&window).model().error().is_some());
@@ -392,7 +370,7 @@ fn a_folder_that_is_dropped_is_opened() {
     app.open_file(&ctx, format!("{MODELS}/tiny-gpt2").as_ref());
     settle(&mut window);
     assert_eq!(session(&window).room, Room::Model);
-    assert!(shows(&window, "gpt2, "));
+    assert!(says(&window, "gpt2, "));
 }
 
 #[test]
@@ -409,7 +387,7 @@ fn each_head_is_ablated_in_turn() {
     let without = |head| logits(&[Change::Ablate { head, to: Ablation::Zero }])[top] - whole;
     let expected: Vec<f32> = heads.iter().map(|head| without(*head)).collect();
     assert_eq!(app(&window).model().effects().unwrap(), expected);
-    assert!(shows(&window, "Heatmap of the effect of each head"));
+    assert!(says(&window, "Heatmap of the effect of each head"));
     click(&mut window, "Ablate each head in turn");
     assert!(state(&window).sweep == Some(false) && app(&window).model().effects().is_none());
     click(&mut window, "Ablate each head in turn");
@@ -433,7 +411,7 @@ fn the_logit_lens_ends_with_the_prediction_of_the_model() {
     // Both are one number, rounded from `f64` sums in different orders.
     assert!((p - top.after).abs() <= f32::EPSILON);
     let last = model.description().stack.layers() - 1;
-    assert!(shows(&window, &format!("layer {last}, after ")), "each cell has words");
+    assert!(says(&window, &format!("layer {last}, after ")), "each cell has words");
     click(&mut window, "Attention");
     assert!(state(&window).view == View::Attention && cells(&window).len() > 1);
 }
@@ -445,13 +423,13 @@ fn a_chosen_weight_is_unfolded() {
     click(&mut window, "T → ∞");
     let n = run(&window).tokens().len();
     let mut choose = |cell: (usize, usize)| {
-        window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some(cell);
+        choices(&mut window).model.heads.chosen = Some(cell);
         settle(&mut window);
         let weight = numbers(&window)[cell.0 * n + cell.1];
         let score = app(&window).model().score().unwrap();
         assert_eq!((score.query, score.key, score.weight.value), (cell.0, cell.1, weight));
-        assert!(shows(&window, "q·k = ") && shows(&window, "Weight of "));
-        shows(&window, "masked: the key comes after the query")
+        assert!(says(&window, "q·k = ") && says(&window, "Weight of "));
+        says(&window, "masked: the key comes after the query")
     };
     assert!(!choose((n - 1, 1)));
     assert!(choose((1, n - 1)));
@@ -464,11 +442,7 @@ fn keys_that_a_mask_hides_look_hidden() {
     let mut window = window();
     open_head(&mut window, 2, 1);
     let head = HeadAddress { attention: Which::Only, layer: 2, head: 1 };
-    window.state_mut().as_mut().unwrap().session.model.toggle(&Change::Cut {
-        head,
-        query: 6,
-        key: 3,
-    });
+    choices(&mut window).model.toggle(&Change::Cut { head, query: 6, key: 3 });
     settle(&mut window);
     let n = run(&window).tokens().len();
     let matrix = app(&window).model().matrix(Look::default()).unwrap();

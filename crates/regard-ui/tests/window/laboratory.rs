@@ -1,23 +1,21 @@
 //! The laboratory, driven by the names of its controls.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod driver;
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::colors::{Look, Map};
+use crate::laboratory::{LaboratoryInputs, Shown, TokenSource};
+use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
-use regard_ui::colors::{Look, Map};
-use regard_ui::laboratory::{LaboratoryInputs, Shown, TokenSource};
-use regard_ui::{Command, Room, Session};
 use safetensors::Dtype;
 
-use self::driver::{
-    TestHost, Window, app, assert_named, choose, click, open, outcome, press, room, session,
-    settle, shows,
+use super::TestHost;
+use super::driver::{
+    Window, app, assert_named, choose, click, open, outcome, press, room, says, session,
+    session_of, set_value, settle, shows, with_file,
 };
 use regard_tests::attention_files::{Folder, attention, bytes, safetensors};
 use regard_tests::rounding::weight_error;
@@ -33,8 +31,7 @@ fn the_laboratory_computes_what_its_knobs_say() {
         ("Neighbour similarity", 0.5),
         ("Sink strength", 4.0),
     ] {
-        window.get_by_role_and_label(Role::Slider, slider).set_value_accesskit(value);
-        settle(&mut window);
+        set_value(&mut window, Role::Slider, slider, value);
     }
     let inputs = &session(&window).laboratory.inputs;
     assert_eq!((inputs.tokens, inputs.dim), (100, 16));
@@ -79,13 +76,8 @@ fn the_laboratory_computes_what_its_knobs_say() {
     assert!(outcome(&window).weights.iter().all(|w| !w.is_finite() || near(*w)));
 }
 
-/// Opens a file by the command and its dialog.
 fn open_tokens(window: &mut Window, path: &Path) {
-    choose(window, Command::OpenTokens);
-    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
-    window.run_steps(3);
-    window.get_by_role_and_label(Role::Button, "Open").click();
-    settle(window);
+    with_file(window, Command::OpenTokens, path, "Open");
 }
 
 /// Two heads of 5 tokens × 3, with names.
@@ -148,20 +140,17 @@ fn tokens_come_from_a_file_and_can_be_closed() {
     }
     assert_named(&window);
 
-    window.get_by_role_and_label(Role::SpinButton, "Head").set_value_accesskit(1.0);
-    settle(&mut window);
+    set_value(&mut window, Role::SpinButton, "Head", 1.0);
     assert_weights(&window, &q[15..], &k[15..]);
     window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(4000.0);
-    window.get_by_role_and_label(Role::SpinButton, "Head").set_value_accesskit(7.0);
-    settle(&mut window);
+    set_value(&mut window, Role::SpinButton, "Head", 7.0);
     assert_eq!(
         session(&window).laboratory.inputs.source,
         TokenSource::File { path: path.clone(), head: 1 }
     );
     assert_eq!(session(&window).laboratory.inputs.tokens, 5);
     window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(2.0);
-    window.get_by_role_and_label(Role::Slider, "Dimensions").set_value_accesskit(1.0);
-    settle(&mut window);
+    set_value(&mut window, Role::Slider, "Dimensions", 1.0);
     assert_eq!((outcome(&window).side, session(&window).laboratory.inputs.dim), (2, 1));
     assert!(shows(&window, "The row of cat"));
 
@@ -224,11 +213,11 @@ fn a_file_of_more_dimensions_than_can_be_shown_says_so() {
 /// −∞ marks a masked cell; the weight there is 0.
 #[test]
 fn a_masked_weight_is_read_as_0() {
-    let mut session = Session { room: Room::Laboratory, ..Session::default() };
+    let mut session = session_of(Room::Laboratory);
     session.laboratory.chosen = Some((0, 1));
     let window = open(session, [1280.0, 1600.0]);
     let words = "score masked, weight 0 (masked)";
-    assert!(window.query_all_by_label_contains(words).next().is_some());
+    assert!(says(&window, words));
 }
 
 #[test]
@@ -244,8 +233,6 @@ fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
     let weights = Arc::clone(&outcome(&window).weights);
     open_tokens(&mut window, &bad);
     let message = "tensor `k` has the shape [3, 2], which does not fit `q` [3, 4]";
-    let says =
-        |window: &Window, words: &str| window.query_all_by_label_contains(words).next().is_some();
     assert!(says(&window, message) && says(&window, &bad.display().to_string()));
     assert_eq!(session(&window).laboratory, before);
     assert_eq!(*outcome(&window).weights, weights, "the last picture stays");
@@ -257,7 +244,7 @@ fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
 
     // The file of this session has disappeared.
     let (path, ..) = tokens_file(&folder);
-    let mut session_of_file = Session { room: Room::Laboratory, ..Session::default() };
+    let mut session_of_file = session_of(Room::Laboratory);
     session_of_file.laboratory.inputs.source = TokenSource::File { path: path.clone(), head: 0 };
     std::fs::remove_file(&path).unwrap();
     let mut window = open(session_of_file, [1280.0, 1600.0]);
@@ -362,8 +349,7 @@ fn a_benchmark_is_measured_and_can_be_stopped() {
     );
 
     // Many tokens leave time to stop it.
-    window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(1024.0);
-    settle(&mut window);
+    set_value(&mut window, Role::Slider, "Tokens", 1024.0);
     click(&mut window, "Start benchmark");
     click(&mut window, "Stop benchmark");
     assert!(!app(&window).laboratory().benchmark().is_running());
@@ -387,7 +373,7 @@ fn the_look_changes_the_colours_and_no_numbers() {
 fn a_matrix_of_few_tokens_is_as_large_as_one_of_many() {
     for size in [[1920.0, 1080.0], [3840.0, 2160.0]] {
         for tokens in [2, 8, 16, 64] {
-            let mut start = Session { room: Room::Laboratory, ..Session::default() };
+            let mut start = session_of(Room::Laboratory);
             start.laboratory.inputs.tokens = tokens;
             let window = open(start, size);
             let cells = window.get_by_label("Heatmap of Weights").rect();

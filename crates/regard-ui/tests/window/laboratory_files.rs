@@ -1,20 +1,17 @@
 //! The laboratory's queries and keys from a file: accepted files, refused files, and the weights, against plain loops in `f64`.
 
-#[path = "driver/host.rs"]
-mod host;
-
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::laboratory::{Engine, LaboratoryInputs, Outcome, Request, Shown, TokenSource};
 use half::{bf16, f16};
 use regard_figure::Look;
 use regard_heads::{QueriesAndKeys, unattended};
 use regard_kernels::Temperature;
-use regard_ui::laboratory::{Engine, LaboratoryInputs, Outcome, Request, Shown, TokenSource};
 use safetensors::Dtype;
 use zip::CompressionMethod;
 
-use self::host::TestHost;
+use super::TestHost;
 use regard_tests::attention_files::{Folder, bytes, npy, npz, safetensors};
 use regard_tests::rounding::weight_error;
 

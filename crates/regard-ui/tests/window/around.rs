@@ -1,34 +1,21 @@
 //! The parts around the rooms: messages, the menu, the command palette, and files of the shown contents.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
-
+use crate::colors::Map;
+use crate::{Command, Room};
 use egui::accesskit::{Live, Role, Toggled};
 use egui::{Key, Rect, ThemePreference};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_tests::attention_files::Folder;
-use regard_ui::colors::Map;
-use regard_ui::{Command, Room, Session, attention as attention_session};
 use regard_walkthrough::Example;
 
-use self::driver::{Window, choose, click, open, press, settle, shows};
+use super::driver::{Window, choose, click, open, press, session, settle, shows, with_file};
 
 fn walkthrough(size: [f32; 2]) -> Window {
-    open(regard_ui::example(Example::TheCatSat), size)
+    open(crate::example(Example::TheCatSat), size)
 }
 
 fn rect(window: &Window, label: &str) -> Rect {
     window.get_all_by_label(label).next().unwrap().rect()
-}
-
-/// Writes the file that a command asks for.
-fn write(window: &mut Window, command: Command, path: &std::path::Path, button: &str) {
-    press(window, command);
-    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
-    window.run_steps(3);
-    window.get_by_role_and_label(Role::Button, button).click();
-    settle(window);
 }
 
 /// A message lies over the page: nothing moves when it appears or disappears, and a screen reader reads it.
@@ -39,7 +26,7 @@ fn a_message_shifts_nothing_and_is_announced() {
     let page = "Heatmap of Tokens X";
     let before = rect(&window, page);
     let path = folder.path("mine.regard.json");
-    write(&mut window, Command::SaveSession, &path, "Save");
+    with_file(&mut window, Command::SaveSession, &path, "Save");
     let text = format!("Saved {}", path.display());
     assert_eq!(rect(&window, page), before);
     let live =
@@ -51,7 +38,7 @@ fn a_message_shifts_nothing_and_is_announced() {
     assert!(!shows(&window, &text));
     assert_eq!(rect(&window, page), before);
 
-    write(&mut window, Command::SaveSession, &folder.path("no/folder/a.regard.json"), "Save");
+    with_file(&mut window, Command::SaveSession, &folder.path("no/folder/a.regard.json"), "Save");
     assert_eq!(live(&window, "a.regard.json"), Live::Assertive, "an error");
     assert_eq!(rect(&window, page), before);
 }
@@ -98,7 +85,7 @@ fn the_menu_is_as_tall_as_the_window_allows() {
     window.run_steps(4);
     window.get_by_label(&Command::Logarithmic.name()).click();
     settle(&mut window);
-    assert!(driver::session(&window).look.logarithmic);
+    assert!(session(&window).look.logarithmic);
 }
 
 /// A list that a search has shortened regains its length when the search is cleared.
@@ -130,14 +117,11 @@ fn the_palette_grows_back() {
 #[test]
 fn a_picture_has_the_view_of_the_room() {
     let folder = Folder::new();
-    let mut window = open(
-        Session { room: Room::Heads, ..attention_session("sample".as_ref()) },
-        [1280.0, 800.0],
-    );
+    let mut window = open(crate::attention("sample".as_ref()), [1280.0, 800.0]);
     click(&mut window, "Open the sample");
     let svg = |window: &mut Window, name: &str| {
         let path = folder.path(name);
-        write(window, Command::ExportMatrix, &path, "Export");
+        with_file(window, Command::ExportMatrix, &path, "Export");
         std::fs::read_to_string(path).unwrap()
     };
     let grid = svg(&mut window, "grid.svg");

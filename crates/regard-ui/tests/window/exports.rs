@@ -1,27 +1,23 @@
 //! Curves, the maps of a model and all its heads as files, and the point of a curve under the pointer.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
 
 use std::path::Path;
 
+use crate::model::View;
+use crate::{Command, PlotName, Room, Session, example};
 use egui::{Pos2, Rect};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_ui::model::View;
-use regard_ui::{Command, PlotName, Room, Session, example};
 use regard_walkthrough::{Example, Quantity};
 
-use self::driver::{Window, choose, open, session, settle, shows};
+use super::driver::{
+    Window, choices, choose, click, open, says, session, session_of, settle, shows, type_path,
+};
 
 const SIZE: [f32; 2] = [1280.0, 1600.0];
 
-/// Types a path into the dialog, and returns the file.
+/// Answers the dialog, and returns the file.
 fn export(window: &mut Window, path: &Path) -> String {
-    window.get_by_label("Path of the file").set_text_value_accesskit(&path.display().to_string());
-    settle(window);
-    window.get_by_label("Export").click();
-    settle(window);
+    type_path(window, path);
+    click(window, "Export");
     settle(window);
     String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()
 }
@@ -38,19 +34,14 @@ fn curves_are_exported_as_every_kind_of_file_by_their_button() {
         ("png", "PNG"),
     ];
     for (kind, part) in parts {
-        window.get_by_label(button).click();
-        settle(&mut window);
+        click(&mut window, button);
         let file = export(&mut window, &folder.path().join(format!("curves.{kind}")));
         assert!(file.contains(part), "{kind}: {}", &file[..file.len().min(600)]);
     }
     // A matrix is not a curve.
-    window.get_by_label(button).click();
-    settle(&mut window);
-    let path = folder.path().join("curves.npy").display().to_string();
-    window.get_by_label("Path of the file").set_text_value_accesskit(&path);
-    settle(&mut window);
-    window.get_by_label("Export").click();
-    settle(&mut window);
+    click(&mut window, button);
+    type_path(&mut window, &folder.path().join("curves.npy"));
+    click(&mut window, "Export");
     settle(&mut window);
     assert!(shows(&window, "curves are not a matrix: write them as .csv, .png, .svg or .html"));
 }
@@ -69,11 +60,11 @@ fn every_plot_is_exported_from_the_palette_where_it_is_shown() {
         let file = export(&mut window, &folder.path().join("plot.csv"));
         assert!(file.lines().count() > 4 && file.contains(','), "{plot:?}: {file}");
         // In other rooms, a message says where the plot is.
-        let mut window = open(Session { room: Room::Heads, ..Session::default() }, SIZE);
+        let mut window = open(session_of(Room::Heads), SIZE);
         choose(&mut window, command);
         let room = plot.room().name().to_lowercase();
         let message = format!("are not shown; go to the {room} to see them first");
-        assert!(window.query_all_by_label_contains(&message).next().is_some());
+        assert!(says(&window, &message));
     }
 }
 
@@ -117,14 +108,14 @@ fn keys_of_equal_scores_share_a_curve_and_an_entry_of_the_legend() {
         start.walkthrough.inputs.set(Quantity::X, 2, col, x).unwrap();
     }
     let window = open(start, SIZE);
-    assert!(window.query_all_by_label_contains(" love = robotics ").next().is_some());
-    assert!(window.query_all_by_label_contains(" each").next().is_some());
+    assert!(says(&window, " love = robotics "));
+    assert!(says(&window, " each"));
 }
 
 #[test]
 fn the_maps_of_a_model_are_exported() {
     let folder = tempfile::tempdir().unwrap();
-    let mut start = Session { room: Room::Model, ..Session::default() };
+    let mut start = session_of(Room::Model);
     start.model.sweep = Some(true);
     let mut window = open(start, [1400.0, 1000.0]);
     choose(&mut window, Command::ExportSweep);
@@ -138,7 +129,7 @@ fn the_maps_of_a_model_are_exported() {
     let grid = export(&mut window, &folder.path().join("heads.svg"));
     assert!(grid.contains(">head 1</text>") && grid.contains(">layer 1</text>"));
     for (view, part) in [(View::Attribution, "MLP"), (View::Patches, "layer 0")] {
-        let state = &mut window.state_mut().as_mut().unwrap().session.model;
+        let state = &mut choices(&mut window).model;
         state.view = view;
         if view == View::Patches {
             state.second = Some(state.text.replacen("Lily", "Mia", 1));
@@ -149,9 +140,9 @@ fn the_maps_of_a_model_are_exported() {
         assert!(file.contains(part) && file.contains("class=\"regard\""), "{view:?}");
     }
     // Without the sweep there is nothing to export.
-    window.state_mut().as_mut().unwrap().session.model.sweep = Some(false);
+    choices(&mut window).model.sweep = Some(false);
     settle(&mut window);
     choose(&mut window, Command::ExportSweep);
-    assert!(window.query_all_by_label_contains("no sweep is shown").next().is_some());
+    assert!(says(&window, "no sweep is shown"));
     assert_eq!(session(&window).room, Room::Model);
 }

@@ -1,21 +1,18 @@
 //! Exports have the colours of the screen, in every room and every look.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
-
+use crate::colors::Colors as _;
+use crate::heads::Opened;
+use crate::laboratory::{LaboratoryInputs, Shown};
+use crate::{Room, Session, attention as attention_session, of_step};
 use egui::Color32;
 use regard_figure::{Error, Format, HIDDEN, Look, Map, Matrix, Palette};
 use regard_heads::{HeadId, unattended};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
-use regard_ui::colors::Colors as _;
-use regard_ui::heads::Opened;
-use regard_ui::laboratory::{LaboratoryInputs, Shown};
-use regard_ui::{Room, Session, attention as attention_session, of_step};
 use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
 use safetensors::Dtype;
 
-use self::driver::{TestHost, Window, app, open};
+use super::TestHost;
+use super::driver::{Window, app, open, outcome};
 
 const LOOKS: [Look; 2] = [
     Look { map: Map::YellowOrangeRed, logarithmic: false },
@@ -94,8 +91,7 @@ fn of_the_laboratory() {
         .flat_map(|look| [Shown::Weights, Shown::Scores, Shown::Difference].map(|s| (look, s)))
     {
         let window = laboratory(look, shown);
-        let (outcome, matrix) =
-            (app(&window).laboratory().outcome().unwrap(), app(&window).matrix().unwrap());
+        let (outcome, matrix) = (outcome(&window), app(&window).matrix().unwrap());
         looks_like(
             &matrix,
             &outcome.numbers,

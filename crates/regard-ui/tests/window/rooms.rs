@@ -1,19 +1,16 @@
 //! The rooms and their surroundings: tabs, commands, names, and sufficient space.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
-
+use crate::walkthrough::{Page, Reading};
+use crate::{Command, PlotName, Room, Session};
 use egui::accesskit::Role;
 use egui::{Key, Theme, ThemePreference, ViewportCommand, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_kernels::Temperature;
-use regard_ui::walkthrough::{Page, Reading};
-use regard_ui::{Command, PlotName, Room, Session};
 use regard_walkthrough::{Example, Quantity};
 
-use self::driver::{
-    Window, app, assert_named, choose, click, open, press, room, session, settle, shows,
+use super::driver::{
+    Window, app, assert_named, choices, choose, click, open, press, room, says, session,
+    session_of, settle, shows, type_path,
 };
 
 #[test]
@@ -53,8 +50,7 @@ fn every_command_does_what_it_says() {
                 click(&mut window, "Undo");
             }
             if command == Command::ResetNumbers {
-                let app = window.state_mut().as_mut().unwrap();
-                app.session.walkthrough.inputs.set(Quantity::X, 0, 0, 5.0).unwrap();
+                choices(&mut window).walkthrough.inputs.set(Quantity::X, 0, 0, 5.0).unwrap();
                 settle(&mut window);
             }
             if command == Command::ForgetA {
@@ -77,11 +73,10 @@ fn every_command_does_what_it_says() {
 fn check(window: &Window, command: Command, before: &Session) {
     let now = session(window);
     let (ctx, all) = (&window.ctx, Example::ALL);
-    let tells = |text: &str| window.query_all_by_label_contains(text).next().is_some();
     let ok = match command {
         Command::Palette => shows(window, "Find a command"),
         // A test's host opens no browser.
-        Command::Book => tells(regard_ui::host::BOOK),
+        Command::Book => says(window, crate::host::BOOK),
         Command::Room(room) => now.room == room,
         Command::NextExample => now.walkthrough.example() == all[1],
         // The real head stands before the first example.
@@ -106,11 +101,11 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::OpenTokens
         | Command::ExportMatrix
         | Command::ExportPlot(PlotName::Weights) => shows(window, "Path of the file"),
-        Command::ExportSweep => tells("no sweep is shown"),
-        Command::ExportPlot(_) => tells("are not shown; go to the"),
+        Command::ExportSweep => says(window, "no sweep is shown"),
+        Command::ExportPlot(_) => says(window, "are not shown; go to the"),
         Command::Guide => now.walkthrough.reading == Reading::Guided,
         Command::Present => now.walkthrough.reading == Reading::Presented,
-        Command::CopyMatrix => tells("Copied"),
+        Command::CopyMatrix => says(window, "Copied"),
         Command::SidePanel => now.appearance.side == Some(false) && !shows(window, "Causal mask"),
         Command::ZoomIn => ctx.zoom_factor() > 1.0,
         Command::ZoomOut => ctx.zoom_factor() < 1.0,
@@ -171,8 +166,7 @@ fn a_picture_of_the_window_is_requested() {
     let path = folder.path().join("window.png");
     let mut window = room(Room::Walkthrough);
     press(&mut window, Command::SaveImage);
-    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
-    window.run_steps(3);
+    type_path(&mut window, &path);
     window.get_by_role_and_label(Role::Button, "Save").click();
     let mut asked = false;
     for _ in 0..4 {
@@ -266,7 +260,7 @@ fn every_panel_explains_itself() {
 fn explains(window: &mut Window, panel: &str, words: &str) {
     window.get_by_label(&format!("Explain: {panel}")).click();
     window.run_steps(3);
-    assert!(window.query_all_by_label_contains(words).next().is_some(), "{panel}: {words}");
+    assert!(says(&window, words), "{panel}: {words}");
     window.key_press(Key::Escape);
     window.run_steps(3);
     assert!(window.query_all_by_label_contains(words).next().is_none(), "{panel} is closed");
@@ -311,8 +305,7 @@ fn a_narrow_window_shows_the_page_and_on_request_the_side_panel() {
     assert!(shows(&window, "Causal mask"));
     press(&mut window, Command::SidePanel);
     assert!(!shows(&window, "Causal mask"));
-    let mut window = open(Session { room: Room::Heads, ..Session::default() }, [450.0, 300.0]);
-    settle(&mut window);
+    let window = open(session_of(Room::Heads), [450.0, 300.0]);
     let bar = window.get_by_label("Rollout").rect();
     assert!(bar.bottom() < 150.0, "{bar}: the line below is the heads'");
 }
@@ -320,9 +313,9 @@ fn a_narrow_window_shows_the_page_and_on_request_the_side_panel() {
 /// A user who cannot see the window knows each item by its name.
 #[test]
 fn no_control_is_without_a_name() {
-    for room in Room::ALL {
-        let mut window = driver::room(room);
-        if room == Room::Laboratory {
+    for shown in Room::ALL {
+        let mut window = room(shown);
+        if shown == Room::Laboratory {
             for option in ["Window", "Padding", "ALiBi", "Soft cap", "Paint cells", "Pin as A"] {
                 click(&mut window, option);
             }
@@ -340,18 +333,7 @@ fn every_room_fits_its_window() {
         {
             let mut window = open(Session { room, ..Session::default() }, size);
             settle(&mut window);
-            for role in [Role::Button, Role::CheckBox, Role::Slider, Role::SpinButton, Role::Image]
-            {
-                for node in window.query_all_by_role(role) {
-                    let rect = node.rect();
-                    assert!(
-                        rect.left() >= 0.0 && rect.right() <= size[0] + 0.5,
-                        "{} at {size:?}: {:?} {rect}",
-                        room.name(),
-                        node.accesskit_node().label()
-                    );
-                }
-            }
+            assert_named(&window);
         }
     }
 }
@@ -363,8 +345,7 @@ fn enter_presses_the_button_with_the_focus() {
     std::fs::write(&path, "of somebody else").unwrap();
     let mut window = room(Room::Walkthrough);
     press(&mut window, Command::SaveSession);
-    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
-    window.run_steps(2);
+    type_path(&mut window, &path);
     window.get_by_label("Cancel").focus();
     window.run_steps(2);
     window.key_press(Key::Enter);
@@ -375,8 +356,7 @@ fn enter_presses_the_button_with_the_focus() {
     // In the field, Enter confirms, and the field has the focus from the start.
     let path = folder.path().join("new.regard.json");
     press(&mut window, Command::SaveSession);
-    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
-    window.run_steps(2);
+    type_path(&mut window, &path);
     window.key_press(Key::Enter);
     settle(&mut window);
     assert!(path.exists() && !shows(&window, "Path of the file"));

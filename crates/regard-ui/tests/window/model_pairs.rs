@@ -1,27 +1,23 @@
 //! The model room with two runs side by side: two models of one family, and the runs with and without changes.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod driver;
-#[path = "driver/model.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod room;
-
+use crate::model::{State, Version};
+use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{Ablation, Change, Model, Which};
-use regard_ui::model::{State, Version};
-use regard_ui::{Command, Room, Session};
 
-use self::driver::{Window, app, choose, click, settle};
-use self::room::{numbers, open_head, run, shows, side_by_side, state, traced, type_text, window};
+use super::driver::{
+    self, Window, app, button, cells, click, click_on, open, says, session_of, set_value, with_file,
+};
+use super::model::{
+    MODELS, numbers, open_head, run, side_by_side, state, traced, type_text, window,
+};
 
-const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
 const TEXT: &str = "the quick brown fox";
 
 /// A session with model A, model B and a text.
 fn session(a: &str, b: &str, text: &str) -> Session {
-    let mut session = Session { room: Room::Model, ..Session::default() };
+    let mut session = session_of(Room::Model);
     let model = |name: &str| {
         if name.starts_with('/') { name.to_owned() } else { format!("{MODELS}/{name}") }
     };
@@ -42,25 +38,16 @@ fn alone(name: &str, layer: usize, head: usize) -> (Vec<f32>, Vec<f64>) {
     (weights, next)
 }
 
-/// Opens model B by the palette and the dialog.
-fn open_b(window: &mut Window, path: &str) {
-    choose(window, Command::OpenModelB);
-    window.get_by_label("Path of the file").set_text_value_accesskit(path);
-    window.run_steps(3);
-    window.get_by_role_and_label(Role::Button, "Open").click();
-    settle(window);
-}
-
 #[test]
 fn a_folder_and_its_quantization_stand_side_by_side() {
     let (a, b) = ("tiny-gpt2", "gguf/tiny-gpt2.Q8_0.gguf");
-    let mut window = driver::open(session(a, b, TEXT), [1400.0, 1000.0]);
+    let mut window = open(session(a, b, TEXT), [1400.0, 1000.0]);
     assert_eq!(app(&window).model().error(), None);
     for caption in ["A  tiny-gpt2", "B  tiny-gpt2.Q8_0.gguf", "A − B", "Differ most"] {
-        assert!(shows(&window, caption), "{caption}");
+        assert!(says(&window, caption), "{caption}");
     }
     // Three grids of 2 layers of 4 heads.
-    assert_eq!(self::room::cells(&window).len(), 3 * 8);
+    assert_eq!(cells(&window).len(), 3 * 8);
 
     // One click opens the head that differs most, and its share is that of the weights.
     let moved = run(&window).moved(Which::Only).unwrap().to_vec();
@@ -73,11 +60,7 @@ fn a_folder_and_its_quantization_stand_side_by_side() {
     assert!((f64::from(share) - 0.5 * distance / n as f64).abs() < 1e-6);
     assert!(share > 0.0, "a quantization changes the weights");
     let start = format!("Head {}.{} differs in ", id.layer, id.head);
-    let name = {
-        let names = window.query_all_by_role(Role::Button);
-        let mut names = names.filter_map(|node| node.accesskit_node().label());
-        names.find(|name| name.starts_with(&start)).unwrap()
-    };
+    let name = button(&window, &start);
     click(&mut window, &name);
     let difference: Vec<f32> = first.0.iter().zip(&second.0).map(|(a, b)| a - b).collect();
     assert_eq!(side_by_side(&window), [first.0, second.0.clone(), difference.clone()]);
@@ -91,7 +74,7 @@ fn a_folder_and_its_quantization_stand_side_by_side() {
     assert!((f64::from(next.before) - first.1[next.id as usize]).abs() <= f64::from(f32::EPSILON));
     let of_b = f64::from(next.second.unwrap());
     assert!((of_b - second.1[next.id as usize]).abs() <= f64::from(f32::EPSILON));
-    assert!(shows(&window, ", by model B "));
+    assert!(says(&window, ", by model B "));
 
     click(&mut window, "Model B");
     assert_eq!(numbers(&window), second.0);
@@ -101,24 +84,24 @@ fn a_folder_and_its_quantization_stand_side_by_side() {
     // A session keeps model B, and the hash of its files.
     let kept = state(&window).record.clone().unwrap();
     assert!(!kept.second_model.is_empty() && kept.second_model != kept.model);
-    let session = self::driver::session(&window).clone();
+    let session = driver::session(&window).clone();
     let json = serde_json::to_string(&session).unwrap();
     let again: Session = serde_json::from_str(&json).unwrap();
-    let window = driver::open(again, [1400.0, 1000.0]);
+    let window = open(again, [1400.0, 1000.0]);
     assert_eq!(state(&window).record.as_ref(), Some(&kept));
-    assert!(!shows(&window, "Keep this run"));
+    assert!(!says(&window, "Keep this run"));
 }
 
 #[test]
 fn a_replay_with_other_files_of_model_b_says_so() {
     let (a, b) = ("tiny-gpt2", "gguf/tiny-gpt2.Q8_0.gguf");
-    let window = driver::open(session(a, b, TEXT), [1400.0, 1000.0]);
-    let mut session = self::driver::session(&window).clone();
+    let window = open(session(a, b, TEXT), [1400.0, 1000.0]);
+    let mut session = driver::session(&window).clone();
     session.model.record.as_mut().unwrap().second_model = "another".to_owned();
-    let mut window = driver::open(session, [1400.0, 1000.0]);
-    assert!(shows(&window, "The files of a model are not those that the session was saved with"));
+    let mut window = open(session, [1400.0, 1000.0]);
+    assert!(says(&window, "The files of a model are not those that the session was saved with"));
     click(&mut window, "Keep this run");
-    assert!(!shows(&window, "The files of a model are not those"));
+    assert!(!says(&window, "The files of a model are not those"));
 }
 
 #[test]
@@ -142,11 +125,11 @@ fn a_model_that_does_not_fit_says_what_differs() {
         ("tiny-qwen3", "layers of"),
         ("none.gguf", "none.gguf was not opened"),
     ] {
-        let mut window = driver::open(session("tiny-gpt2", b, TEXT), [1400.0, 1000.0]);
+        let mut window = open(session("tiny-gpt2", b, TEXT), [1400.0, 1000.0]);
         let message = app(&window).model().error().unwrap().to_owned();
         assert!(message.contains(words), "{message}");
         assert!(run(&window).next_second().is_none(), "{b}");
-        assert_eq!(self::room::cells(&window).len(), 8, "model A is shown alone");
+        assert_eq!(cells(&window).len(), 8, "model A is shown alone");
         click(&mut window, "Remove B");
         assert_eq!(
             (app(&window).model().error(), state(&window).second_model.as_ref()),
@@ -157,7 +140,7 @@ fn a_model_that_does_not_fit_says_what_differs() {
 
 #[test]
 fn model_b_is_opened_by_the_menu_and_removed() {
-    let mut window = driver::open(session("tiny-gpt2", "tiny-gpt2", TEXT), [1400.0, 1000.0]);
+    let mut window = open(session("tiny-gpt2", "tiny-gpt2", TEXT), [1400.0, 1000.0]);
     // An exact copy has no differences.
     assert!(run(&window).moved(Which::Only).unwrap().iter().all(|(_, share)| *share == 0.0));
     click(&mut window, "Model B: tiny-gpt2");
@@ -167,7 +150,7 @@ fn model_b_is_opened_by_the_menu_and_removed() {
         (None, Version::Changed)
     );
     let gguf = format!("{MODELS}/gguf/tiny-gpt2.Q4_0.gguf");
-    open_b(&mut window, &gguf);
+    with_file(&mut window, Command::OpenModelB, gguf.as_ref(), "Open");
     assert_eq!(state(&window).second_model.as_deref(), Some(&*gguf));
     assert_eq!(state(&window).version, Version::SideBySide);
     assert!(run(&window).next_second().is_some());
@@ -179,11 +162,10 @@ fn model_b_is_opened_by_the_menu_and_removed() {
     assert_eq!(run(&window).next_second().unwrap().len(), second.len());
 
     // With another text for B, both differ.
-    window.get_by_role_and_label(Role::CheckBox, "Second text").click();
-    settle(&mut window);
-    assert!(shows(&window, "B  tiny-gpt2.Q4_0.gguf, second text"));
+    click_on(&mut window, Role::CheckBox, "Second text");
+    assert!(says(&window, "B  tiny-gpt2.Q4_0.gguf, second text"));
     click(&mut window, "Model B: tiny-gpt2.Q4_0.gguf");
-    assert!(shows(&window, "tiny-gpt2, "), "the menu lists the cache");
+    assert!(says(&window, "tiny-gpt2, "), "the menu lists the cache");
     click(&mut window, "Open story as model B");
     let message = app(&window).model().error().unwrap();
     assert!(message.contains("cannot be compared head by head"), "{message}");
@@ -201,7 +183,7 @@ fn a_changed_run_stands_beside_the_unchanged_one() {
     let (unchanged, _) = traced(regard_story::TEXT, &[], 2, 1);
     let difference: Vec<f32> = changed.iter().zip(&unchanged).map(|(a, b)| a - b).collect();
     assert_eq!(side_by_side(&window), [changed, unchanged, difference]);
-    assert!(shows(&window, "A  changed") && shows(&window, "B  unchanged"));
+    assert!(says(&window, "A  changed") && says(&window, "B  unchanged"));
 }
 
 #[test]
@@ -211,16 +193,15 @@ fn lines_are_chosen_and_overlaid() {
     click(&mut window, "Lines");
     click(&mut window, "Without first token");
     assert!(state(&window).heads.hide_first);
-    window.get_by_role_and_label(Role::SpinButton, "Lines of each query").set_value_accesskit(2.0);
-    settle(&mut window);
+    set_value(&mut window, Role::SpinButton, "Lines of each query", 2.0);
     assert_eq!(state(&window).heads.most_lines, 2);
 
     click(&mut window, "Overlay");
     let ids: Vec<_> = state(&window).heads.overlaid.iter().map(ToString::to_string).collect();
     assert_eq!(ids.len(), 1);
-    assert!(!shows(&window, "Remove the lines of"), "one head needs no legend");
+    assert!(!says(&window, "Remove the lines of"), "one head needs no legend");
     click(&mut window, "Next head");
-    assert!(shows(&window, "Layer 1, head 2") && shows(&window, "Layer 1, head 3"));
+    assert!(says(&window, "Layer 1, head 2") && says(&window, "Layer 1, head 3"));
     let overlay = window.get_by_role_and_label(Role::Button, "Overlay");
     assert!(!overlay.accesskit_node().is_disabled());
     click(&mut window, "Remove the lines of Layer 1, head 2");
@@ -230,11 +211,7 @@ fn lines_are_chosen_and_overlaid() {
     let folder = tempfile::tempdir().unwrap();
     let export = |window: &mut Window, name: &str| {
         let path = folder.path().join(name);
-        driver::press(window, Command::ExportMatrix);
-        window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
-        window.run_steps(3);
-        window.get_by_role_and_label(Role::Button, "Export").click();
-        settle(window);
+        with_file(window, Command::ExportMatrix, &path, "Export");
         std::fs::read_to_string(path).unwrap()
     };
     let mut lines = |name: &str| {

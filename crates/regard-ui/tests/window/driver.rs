@@ -1,0 +1,227 @@
+//! Opens the window without a display, and drives it by the names of its controls.
+
+use core::time::Duration;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use egui::accesskit::Role;
+use egui::{Event, Key, Modifiers, PointerButton, Pos2, TextureId};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use egui_kittest::{Harness, HarnessBuilder};
+
+use super::TestHost;
+use crate::laboratory::Outcome;
+use crate::{App, Command, Host, Room, Session};
+
+pub(super) type Window = Harness<'static, Option<App>>;
+
+/// Opens a session, and waits for its computations.
+pub(super) fn open(session: Session, size: [f32; 2]) -> Window {
+    open_with(Arc::new(TestHost::DEFAULT), session, size)
+}
+
+/// Opens a session with another host.
+pub(super) fn open_with(host: Arc<dyn Host>, session: Session, size: [f32; 2]) -> Window {
+    start(Harness::builder().with_size(size), move |ctx| {
+        App::with_session(ctx, Arc::clone(&host), session.clone())
+    })
+}
+
+/// Opens a session. A frame takes a sixtieth of a second, as double clicks and animations need it.
+pub(super) fn open_smooth(session: Session, size: [f32; 2]) -> Window {
+    start(Harness::builder().with_size(size).with_step_dt(1.0 / 60.0), move |ctx| {
+        App::with_session(ctx, Arc::new(TestHost::DEFAULT), session.clone())
+    })
+}
+
+/// Opens what `begin` makes.
+pub(super) fn start(
+    builder: HarnessBuilder<Option<App>>,
+    begin: impl Fn(&egui::Context) -> App + 'static,
+) -> Window {
+    let mut window = builder.build_ui_state(
+        move |ui, app: &mut Option<App>| match app {
+            Some(app) => app.ui(ui),
+            None => *app = Some(begin(ui.ctx())),
+        },
+        None,
+    );
+    window.run_steps(1);
+    settle(&mut window);
+    window
+}
+
+/// A session with an open room.
+pub(super) fn session_of(room: Room) -> Session {
+    Session { room, ..Session::default() }
+}
+
+/// Opens a room, high enough for all its contents.
+pub(super) fn room(room: Room) -> Window {
+    open(session_of(room), [1280.0, 1600.0])
+}
+
+pub(super) fn app(window: &Window) -> &App {
+    window.state().as_ref().unwrap()
+}
+
+pub(super) fn session(window: &Window) -> &Session {
+    &app(window).session
+}
+
+/// The choices of the window, to change them without a control.
+pub(super) fn choices(window: &mut Window) -> &mut Session {
+    &mut window.state_mut().as_mut().unwrap().session
+}
+
+/// Runs frames until no thread is busy.
+pub(super) fn settle(window: &mut Window) {
+    let start = Instant::now();
+    loop {
+        window.run_steps(3);
+        if !app(window).is_busy() {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_mins(2), "the work does not end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    window.run_steps(3);
+}
+
+pub(super) fn click(window: &mut Window, label: &str) {
+    window.get_by_label(label).click();
+    settle(window);
+}
+
+/// Clicks the control of this kind. Other nodes may have the same name.
+pub(super) fn click_on(window: &mut Window, role: Role, label: &str) {
+    window.get_by_role_and_label(role, label).click();
+    settle(window);
+}
+
+pub(super) fn set_value(window: &mut Window, role: Role, label: &str, value: f64) {
+    window.get_by_role_and_label(role, label).set_value_accesskit(value);
+    settle(window);
+}
+
+pub(super) fn click_at(window: &mut Window, at: Pos2) {
+    window.hover_at(at);
+    window.drag_at(at);
+    window.drop_at(at);
+    window.run_steps(2);
+}
+
+pub(super) fn pointer_button(pos: Pos2, pressed: bool, modifiers: Modifiers) -> Event {
+    Event::PointerButton { pos, button: PointerButton::Primary, pressed, modifiers }
+}
+
+pub(super) fn key(window: &mut Window, key: Key) {
+    window.key_press(key);
+    window.run_steps(3);
+}
+
+pub(super) fn press(window: &mut Window, command: Command) {
+    let keys = command.shortcut().unwrap();
+    window.key_press_modifiers(keys.modifiers, keys.logical_key);
+    settle(window);
+}
+
+/// Chooses a command in the palette, as a user who knows only its name would.
+pub(super) fn choose(window: &mut Window, command: Command) {
+    press(window, Command::Palette);
+    window.get_by_label("Find a command").type_text(&command.name());
+    window.run_steps(3);
+    window.key_press(Key::Enter);
+    settle(window);
+}
+
+/// Types the path into the dialog for a file.
+pub(super) fn type_path(window: &mut Window, path: &Path) {
+    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
+    window.run_steps(3);
+}
+
+/// Answers a command's question for a file. `act` is the button of the dialog.
+pub(super) fn with_file(window: &mut Window, command: Command, path: &Path, act: &str) {
+    if command.shortcut().is_some() {
+        press(window, command);
+    } else {
+        choose(window, command);
+    }
+    type_path(window, path);
+    click_on(window, Role::Button, act);
+}
+
+/// Whether something has this name.
+pub(super) fn shows(window: &Window, label: &str) -> bool {
+    window.query_all_by_label(label).next().is_some()
+}
+
+/// Whether a name contains these words.
+pub(super) fn says(window: &Window, words: &str) -> bool {
+    window.query_all_by_label_contains(words).next().is_some()
+}
+
+/// The names of all buttons, in their order.
+pub(super) fn buttons(window: &Window) -> Vec<String> {
+    let nodes = window.query_all_by_role(Role::Button);
+    nodes.filter_map(|node| node.accesskit_node().label()).collect()
+}
+
+/// The name of the first button whose name begins so.
+pub(super) fn button(window: &Window, start: &str) -> String {
+    buttons(window).into_iter().find(|name| name.starts_with(start)).unwrap()
+}
+
+/// The places of the buttons whose names begin so.
+pub(super) fn places(window: &Window, start: &str) -> Vec<egui::Rect> {
+    let nodes = window.query_all_by_role(Role::Button);
+    let named = nodes
+        .filter(|node| node.accesskit_node().label().is_some_and(|label| label.starts_with(start)));
+    named.map(|node| node.rect()).collect()
+}
+
+/// The names of the grid's cells, in their order.
+pub(super) fn cells(window: &Window) -> Vec<String> {
+    buttons(window).into_iter().filter(|name| name.starts_with("layer ")).collect()
+}
+
+/// The sizes of the textures, without that of the fonts.
+pub(super) fn textures(ctx: &egui::Context) -> Vec<(TextureId, [usize; 2])> {
+    let manager = ctx.tex_manager();
+    let manager = manager.read();
+    let ours = manager.allocated().filter(|(id, _)| **id != TextureId::default());
+    ours.map(|(id, meta)| (*id, meta.size)).collect()
+}
+
+pub(super) fn outcome(window: &Window) -> &Outcome {
+    app(window).laboratory().outcome().unwrap()
+}
+
+/// Checks that every control has a name, and lies between the left and the right edge of the window.
+pub(super) fn assert_named(window: &Window) {
+    let room = session(window).room.name();
+    let width = window.ctx.content_rect().width();
+    let roles = [
+        Role::Button,
+        Role::CheckBox,
+        Role::Slider,
+        Role::SpinButton,
+        Role::TextInput,
+        Role::ComboBox,
+        Role::Image,
+        Role::RadioButton,
+        Role::Link,
+        Role::ProgressIndicator,
+    ];
+    let mut controls = 0;
+    for node in roles.into_iter().flat_map(|role| window.query_all_by_role(role)) {
+        let (rect, name) = (node.rect(), node.accesskit_node().label());
+        assert!(name.as_ref().is_some_and(|name| !name.trim().is_empty()), "{room}: {rect}");
+        let fits = rect.left() >= 0.0 && rect.right() <= width + 0.5;
+        assert!(fits, "{room} at {width}: {name:?} {rect}");
+        controls += 1;
+    }
+    assert!(controls >= 6, "{room}: {controls}");
+}

@@ -1,0 +1,30 @@
+//! The window without a display, driven through its controls.
+
+mod driver;
+mod host;
+mod model;
+mod pages;
+
+mod around;
+mod background;
+mod controls;
+mod export_colors;
+mod exports;
+mod heads_room;
+mod heatmap;
+mod laboratory;
+mod laboratory_files;
+mod lesson;
+mod model_compare;
+mod model_kinds;
+mod model_pairs;
+mod model_room;
+mod outline;
+mod real_head;
+mod rooms;
+mod sessions;
+mod spoken;
+mod steps;
+mod walkthrough;
+
+pub(crate) use self::host::TestHost;
