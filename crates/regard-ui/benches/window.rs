@@ -20,7 +20,7 @@ use regard_ui::heatmap::{Heatmap, Picture, View};
 use regard_ui::laboratory::{Engine, LaboratoryInputs, Request, Shown};
 use regard_ui::model::{Listed, State};
 use regard_ui::{App, Room, Session};
-use regard_walkthrough::{Example, Marks};
+use regard_walkthrough::Example;
 
 use self::host::TestHost;
 
@@ -145,7 +145,8 @@ fn model(c: &mut Criterion) {
 /// Measures the room with a model: a key, a key in a changed run, and a change of the first layer.
 fn follow(c: &mut Criterion, model: &str, name: &str, text: &str) {
     let mut session = Session { room: Room::Model, ..Session::default() };
-    session.model = State { text: text.to_owned(), ..State::of(model) };
+    session.model = State::of(model);
+    text.clone_into(&mut session.model.text);
     let ctx = Context::default();
     let mut app = App::with_session(&ctx, Arc::new(TestHost::DEFAULT), session);
     settle(&ctx, &mut app);
@@ -272,19 +273,9 @@ fn frame(c: &mut Criterion) {
             RawInput { events, screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
         let output = ctx.run_ui(input, |ui| {
             let map = Heatmap {
-                name: "weights",
-                numbers: &numbers,
-                masked: f32::NEG_INFINITY,
-                row_labels: &labels,
-                col_labels: &labels,
-                picture: &picture,
-                captions: None,
-                terms: ["query", "key", "weight"],
                 pointed: Some((7, 7)),
-                marks: Marks::default(),
-                edited: &[],
                 large: 800.0,
-                paints: false,
+                ..Heatmap::new("weights", &numbers, [&labels, &labels], &picture)
             };
             map.show(ui, 1000.0, &mut view);
         });

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use egui::{Context, Panel, Ui};
-use regard_walkthrough::{Error, Example, Walkthrough};
+use regard_walkthrough::Example;
 use web_time::Instant;
 
 use super::command_palette::Palette;
-use super::dialog::{Dialog, Purpose};
+use super::dialog::Dialog;
 use super::history::History;
 use super::host::BOOK;
 use super::kept::Kept;
@@ -36,8 +36,8 @@ pub struct App {
     pub alone: bool,
     host: Arc<dyn Host>,
     history: History,
-    walkthrough: walkthrough::WalkthroughRoom,
-    laboratory: laboratory::LaboratoryRoom,
+    pub(crate) walkthrough: walkthrough::WalkthroughRoom,
+    pub(crate) laboratory: laboratory::LaboratoryRoom,
     heads: heads::HeadsRoom,
     model: model::ModelRoom,
     palette: Option<Palette>,
@@ -83,7 +83,7 @@ impl App {
     /// Continues the session in a file, and updates the file from now on.
     ///
     /// Without such a file, [`greeting`](super::greeting) is shown. A file that cannot be read is renamed, and a message names it.
-    pub fn resume(ctx: &Context, host: &Arc<dyn Host>, path: PathBuf) -> Self {
+    pub(crate) fn resume(ctx: &Context, host: &Arc<dyn Host>, path: PathBuf) -> Self {
         let (session, failure) = match Session::read(&**host, &path) {
             Ok(session) => (session, None),
             Err(e) => (super::greeting(), host.exists(&path).then_some(e)),
@@ -111,7 +111,7 @@ impl App {
     }
 
     /// Writes the session to a file from now on, whenever it changes.
-    pub fn keep_in(&mut self, path: PathBuf) {
+    pub(crate) fn keep_in(&mut self, path: PathBuf) {
         self.kept = Some(Kept::new(Arc::clone(&self.host), path, &self.session));
     }
 
@@ -123,24 +123,6 @@ impl App {
     pub fn end(&mut self) -> anyhow::Result<()> {
         self.pictures.finish();
         self.kept.take().map_or(Ok(()), |mut kept| kept.write(&self.session))
-    }
-
-    /// The walkthrough that the first room shows.
-    ///
-    /// # Errors
-    /// If the kernels refuse the settings.
-    pub fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
-        self.walkthrough.walkthrough()
-    }
-
-    /// The first room.
-    pub fn walkthrough_room(&self) -> &walkthrough::WalkthroughRoom {
-        &self.walkthrough
-    }
-
-    /// The second room.
-    pub fn laboratory(&self) -> &laboratory::LaboratoryRoom {
-        &self.laboratory
     }
 
     /// The third room.
@@ -236,13 +218,13 @@ impl App {
             }
         }
         if let Some(dialog) = &mut self.dialog {
-            let purpose = dialog.purpose;
+            let command = dialog.command;
             match dialog.show(&*self.host, ui) {
                 Reply::Pending => {}
                 Reply::Closed => self.dialog = None,
                 Reply::Chosen(path) => {
                     self.dialog = None;
-                    self.use_file(ui.ctx(), purpose, path);
+                    self.use_file(ui.ctx(), command, path);
                 }
             }
         }
@@ -292,42 +274,22 @@ impl App {
                 session.room = Room::Laboratory;
                 self.laboratory.toggle_benchmark(ctx, &session.laboratory.inputs);
             }
-            Command::OpenSession => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenSession));
-            }
-            Command::SaveSession => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::SaveSession));
-            }
-            Command::SaveImage => self.dialog = Some(Dialog::new(&*self.host, Purpose::SaveImage)),
-            Command::OpenAttention => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenAttention));
-            }
-            Command::OpenModel => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModel));
-            }
-            Command::OpenImage => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenImage));
-            }
-            Command::OpenModelB => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModelB));
-            }
-            Command::OpenTokens => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenTokens));
-            }
             Command::ExportMatrix | Command::ExportSweep | Command::ExportPlot(_)
                 if !is_possible =>
             {
                 self.tell(Err(not_shown(command)));
             }
-            Command::ExportMatrix => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::ExportMatrix));
-            }
-            Command::ExportSweep => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::ExportSweep));
-            }
-            Command::ExportPlot(plot) => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::ExportPlot(plot)));
-            }
+            Command::OpenSession
+            | Command::SaveSession
+            | Command::SaveImage
+            | Command::OpenAttention
+            | Command::OpenModel
+            | Command::OpenImage
+            | Command::OpenModelB
+            | Command::OpenTokens
+            | Command::ExportMatrix
+            | Command::ExportSweep
+            | Command::ExportPlot(_) => self.dialog = Dialog::new(&*self.host, command),
             Command::CopyMatrix => self.copy(ctx),
             Command::SidePanel => {
                 session.appearance.side = side::toggled(width(ctx), session.appearance.side);

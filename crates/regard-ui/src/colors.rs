@@ -8,12 +8,6 @@ use regard_figure::{COLORS, TEXELS};
 pub use regard_figure::{Look, Map, Palette, largest};
 use regard_walkthrough::Kind;
 
-/// The colour of −∞, which marks a masked cell.
-pub const HIDDEN: Color32 = color(regard_figure::HIDDEN);
-
-/// The colour of NaN. No map contains it.
-pub const NOT_A_NUMBER: Color32 = color(regard_figure::NOT_A_NUMBER);
-
 type Table = [Color32; TEXELS];
 
 /// The colours of a map, computed once.
@@ -36,7 +30,7 @@ pub fn of_step(kind: Kind, numbers: &[f32], look: Look) -> Palette {
 }
 
 /// The colours of a [`Palette`] as egui's type.
-pub trait Colors: Copy {
+pub(crate) trait Colors: Copy {
     /// The colour of a number. A number outside the range has the colour of the nearer end.
     fn color(self, x: f32) -> Color32 {
         self.colors()(x)
@@ -70,18 +64,18 @@ impl Colors for Palette {
 }
 
 /// Black or white, whichever is readable on `background`.
-pub fn ink_on(background: Color32) -> Color32 {
+pub(crate) fn ink_on(background: Color32) -> Color32 {
     let [r, g, b, _] = background.to_array();
     color(regard_figure::ink_on([r, g, b]))
 }
 
 /// The colour of a curve, one for each token.
-pub fn curve(i: usize) -> Color32 {
+pub(crate) fn curve(i: usize) -> Color32 {
     color(curve_rgb(i))
 }
 
 /// The colour of a curve in a file.
-pub fn curve_rgb(i: usize) -> [u8; 3] {
+pub(crate) fn curve_rgb(i: usize) -> [u8; 3] {
     let c = colorous::TABLEAU10[i % colorous::TABLEAU10.len()];
     [c.r, c.g, c.b]
 }

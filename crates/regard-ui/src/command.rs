@@ -85,7 +85,7 @@ pub enum Command {
 
 impl Command {
     /// All commands in the order of the menu, where a line separates the groups.
-    pub fn groups() -> Vec<Vec<Self>> {
+    pub(crate) fn groups() -> Vec<Vec<Self>> {
         use ThemePreference::{Dark, Light, System};
         vec![
             vec![Self::Palette, Self::Book],
@@ -122,12 +122,12 @@ impl Command {
     }
 
     /// All commands.
-    pub fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         Self::groups().concat()
     }
 
     /// The name.
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::Palette => "Commands".to_owned(),
             Self::Book => "Read the book".to_owned(),
@@ -170,7 +170,7 @@ impl Command {
     }
 
     /// The effect, in one sentence.
-    pub fn tooltip(self) -> String {
+    pub(crate) fn tooltip(self) -> String {
         match self {
             Self::Palette => "Find a command by its name.".to_owned(),
             Self::Book => {
@@ -256,7 +256,7 @@ impl Command {
     }
 
     /// The keyboard shortcut.
-    pub fn shortcut(self) -> Option<KeyboardShortcut> {
+    pub(crate) fn shortcut(self) -> Option<KeyboardShortcut> {
         let (modifiers, key) = match self {
             Self::Palette => (Modifiers::COMMAND, Key::K),
             Self::Room(Room::Walkthrough) => (Modifiers::COMMAND, Key::Num1),
@@ -301,13 +301,13 @@ impl Command {
     }
 
     /// Whether a text field uses these keys itself.
-    pub fn is_of_text(self) -> bool {
+    pub(crate) fn is_of_text(self) -> bool {
         matches!(self, Self::Undo | Self::Redo | Self::NextExample | Self::PreviousExample)
     }
 }
 
 /// The command whose shortcut is pressed. Longer shortcuts are tried first, because ⌘ Z is part of ⇧ ⌘ Z.
-pub fn pressed(ctx: &egui::Context) -> Option<Command> {
+pub(crate) fn pressed(ctx: &egui::Context) -> Option<Command> {
     let typing = ctx.text_edit_focused();
     let mut commands = Command::all();
     commands.sort_by_key(|command| !command.shortcut().is_some_and(|keys| keys.modifiers.shift));

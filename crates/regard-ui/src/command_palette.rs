@@ -7,7 +7,7 @@ use crate::reply::Reply;
 
 /// The open command palette.
 #[derive(Default)]
-pub struct Palette {
+pub(crate) struct Palette {
     typed: String,
     /// The index of the marked command among those found.
     marked: usize,
@@ -15,7 +15,7 @@ pub struct Palette {
 
 impl Palette {
     /// Shows the palette.
-    pub fn show(&mut self, ui: &Ui) -> Reply<Command> {
+    pub(crate) fn show(&mut self, ui: &Ui) -> Reply<Command> {
         let (up, down, enter) = ui.input_mut(|input| {
             let mut pressed = |key| input.consume_key(Modifiers::NONE, key);
             (pressed(Key::ArrowUp), pressed(Key::ArrowDown), pressed(Key::Enter))

@@ -4,44 +4,17 @@ use std::path::{Path, PathBuf};
 
 use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
 
-use super::plots::PlotName;
-use super::style;
+use super::{Command, style};
 use crate::Host;
 use crate::host::FileDialog;
 use crate::reply::Reply;
 use crate::work::Once;
 
-/// The purposes of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// A session is read from it.
-    OpenSession,
-    /// The session is written to it.
-    SaveSession,
-    /// The window's picture is written to it.
-    SaveImage,
-    /// Attention is read from it.
-    OpenAttention,
-    /// A model is read from it, or from its folder.
-    OpenModel,
-    /// An image is read from it.
-    OpenImage,
-    /// Model B is read from it, or from its folder.
-    OpenModelB,
-    /// Queries and keys are read from it.
-    OpenTokens,
-    /// The matrix that is shown is written to it.
-    ExportMatrix,
-    /// The effect of each head of a model is written to it.
-    ExportSweep,
-    /// The curves of a plot are written to it.
-    ExportPlot(PlotName),
-}
-
 /// The open dialog.
-pub struct Dialog {
-    /// The purpose of the file.
-    pub purpose: Purpose,
+pub(crate) struct Dialog {
+    /// The command that needs the file.
+    pub(crate) command: Command,
+    words: Words,
     path: String,
     /// Whether it has not been shown yet.
     is_new: bool,
@@ -49,70 +22,67 @@ pub struct Dialog {
     browsing: Option<Once<Option<PathBuf>>>,
 }
 
-impl Purpose {
-    /// The heading, the button, and the initial name.
-    fn words(self) -> [&'static str; 3] {
-        match self {
-            Self::OpenSession => ["Open session", "Open", "session.regard.json"],
-            Self::SaveSession => ["Save session", "Save", "session.regard.json"],
-            Self::SaveImage => ["Save picture of the window", "Save", "regard.png"],
-            Self::OpenAttention => ["Open attention file", "Open", "attention.safetensors"],
-            Self::OpenModel => ["Open model", "Open", ""],
-            Self::OpenImage => ["Open image", "Open", ""],
-            Self::OpenModelB => ["Open model B", "Open", ""],
-            Self::OpenTokens => ["Open tokens", "Open", "tokens.safetensors"],
-            Self::ExportMatrix => ["Export matrix", "Export", "matrix.svg"],
-            Self::ExportSweep => ["Export the effect of each head", "Export", "heads.svg"],
-            Self::ExportPlot(_) => ["Export curves", "Export", "curves.svg"],
-        }
-    }
+/// The words of a dialog.
+#[derive(Clone, Copy)]
+struct Words {
+    /// The button.
+    act: &'static str,
+    /// The initial name.
+    name: &'static str,
+    /// The endings of possible names.
+    extensions: &'static [&'static str],
+}
 
-    /// The extensions of possible names.
-    fn extensions(self) -> &'static [&'static str] {
-        match self {
-            Self::OpenSession | Self::SaveSession => &["json"],
-            Self::SaveImage => &["png"],
-            Self::OpenImage => &["png", "jpg", "jpeg"],
-            Self::OpenModel | Self::OpenModelB => &["gguf", "safetensors", "json"],
-            Self::OpenAttention | Self::OpenTokens => &["safetensors", "npy", "npz"],
-            Self::ExportMatrix | Self::ExportSweep => {
-                &["svg", "png", "html", "csv", "npy", "safetensors"]
+impl Words {
+    /// The words of a command that needs a file.
+    fn of(command: Command) -> Option<Self> {
+        let (act, name, extensions): (_, _, &[&str]) = match command {
+            Command::OpenSession => ("Open", "session.regard.json", &["json"]),
+            Command::SaveSession => ("Save", "session.regard.json", &["json"]),
+            Command::SaveImage => ("Save", "regard.png", &["png"]),
+            Command::OpenAttention => ("Open", "attention.safetensors", &TENSORS),
+            Command::OpenTokens => ("Open", "tokens.safetensors", &TENSORS),
+            Command::OpenModel | Command::OpenModelB => {
+                ("Open", "", &["gguf", "safetensors", "json"])
             }
-            Self::ExportPlot(_) => &["svg", "png", "html", "csv"],
-        }
-    }
-
-    fn is_opening(self) -> bool {
-        use Purpose::{ExportMatrix, ExportPlot, ExportSweep, SaveImage, SaveSession};
-        !matches!(self, SaveSession | SaveImage | ExportMatrix | ExportSweep | ExportPlot(_))
+            Command::OpenImage => ("Open", "", &["png", "jpg", "jpeg"]),
+            Command::ExportMatrix => ("Export", "matrix.svg", &MATRIX),
+            Command::ExportSweep => ("Export", "heads.svg", &MATRIX),
+            Command::ExportPlot(_) => ("Export", "curves.svg", &MATRIX[..4]),
+            _ => return None,
+        };
+        Some(Self { act, name, extensions })
     }
 }
 
+const TENSORS: [&str; 3] = ["safetensors", "npy", "npz"];
+const MATRIX: [&str; 6] = ["svg", "png", "html", "csv", "npy", "safetensors"];
+
 impl Dialog {
-    /// Asks for a file, starting in the host's folder.
-    pub fn new(host: &dyn Host, purpose: Purpose) -> Self {
-        let [_, _, name] = purpose.words();
-        let folder = host.folder();
-        Self {
-            purpose,
-            path: folder.join(name).display().to_string(),
-            is_new: true,
-            browsing: None,
-        }
+    /// Asks for the file of a command, starting in the host's folder. `None` for a command that needs no file.
+    pub(crate) fn new(host: &dyn Host, command: Command) -> Option<Self> {
+        let words = Words::of(command)?;
+        let path = host.folder().join(words.name).display().to_string();
+        Some(Self { command, words, path, is_new: true, browsing: None })
     }
 
     /// Shows the dialog.
-    pub fn show(&mut self, host: &dyn Host, ui: &Ui) -> Reply<PathBuf> {
+    pub(crate) fn show(&mut self, host: &dyn Host, ui: &Ui) -> Reply<PathBuf> {
         if let Some(found) = self.browsing.as_ref().and_then(Once::take) {
             self.browsing = None;
             if let Ok(Some(path)) = found {
                 self.path = path.display().to_string();
             }
         }
-        let [heading, act, _] = self.purpose.words();
+        let Words { act, name, extensions } = self.words;
+        let heading = match self.command {
+            Command::ExportPlot(_) => "Export curves".to_owned(),
+            command => command.name(),
+        };
+        let opens = act == "Open";
         let modal = Modal::new(Id::unique("file")).show(ui.ctx(), |ui| {
             style::set_modal_width(ui, 480.0);
-            ui.label(RichText::new(heading).text_style(style::subheading()).strong());
+            ui.label(RichText::new(&heading).text_style(style::subheading()).strong());
             let field = ui.add(TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY));
             // Enter confirms only in the field. On a button it presses that button.
             let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
@@ -120,17 +90,16 @@ impl Dialog {
                 field.request_focus();
             }
             field.accessible_name("Path of the file");
-            let replaces = !self.purpose.is_opening() && host.exists(Path::new(&self.path));
-            let kinds = self.purpose.extensions();
-            let hint = match kinds {
+            let replaces = !opens && host.exists(Path::new(&self.path));
+            let hint = match extensions {
                 _ if replaces => "This file exists and will be replaced.".to_owned(),
-                _ if matches!(self.purpose, Purpose::OpenModel | Purpose::OpenModelB) => {
+                _ if matches!(self.command, Command::OpenModel | Command::OpenModelB) => {
                     "A folder of Hugging Face or a file in it, a .gguf file, or a name in the local cache such as \
                      openai-community/gpt2."
                         .to_owned()
                 }
                 [_] => String::new(),
-                _ => format!("The ending chooses the format: .{}", kinds.join(", .")),
+                _ => format!("The ending chooses the format: .{}", extensions.join(", .")),
             };
             if !hint.is_empty() {
                 ui.add(Label::new(RichText::new(hint).weak()).wrap());
@@ -141,12 +110,11 @@ impl Dialog {
                 let cancel = ui.button("Cancel").clicked();
                 let browse = ui.add_enabled(self.browsing.is_none(), egui::Button::new("Browse…"));
                 if browse.on_hover_text("Open the system's file dialog.").clicked() {
-                    let [heading, _, name] = self.purpose.words();
                     let (once, doing) = Once::promise(ui.ctx());
                     let dialog = FileDialog {
-                        heading,
-                        extensions: self.purpose.extensions(),
-                        opens: self.purpose.is_opening(),
+                        heading: &heading,
+                        extensions,
+                        opens,
                         path: Path::new(&self.path),
                         name,
                     };

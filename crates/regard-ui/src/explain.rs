@@ -8,7 +8,7 @@ use super::style;
 const WIDTH: f32 = 360.0;
 
 /// A "?" that opens an explanation in paragraphs.
-pub fn explain(ui: &mut Ui, name: &str, text: &str) {
+pub(crate) fn explain(ui: &mut Ui, name: &str, text: &str) {
     let mark = RichText::new("?").text_style(TextStyle::Small);
     let button = ui.menu_button(mark, |ui| {
         ui.set_max_width(WIDTH.min(ui.ctx().content_rect().width() - 32.0));
@@ -23,17 +23,17 @@ pub fn explain(ui: &mut Ui, name: &str, text: &str) {
 }
 
 /// The name of a panel, and its explanation.
-pub fn heading(ui: &mut Ui, name: &str, text: &str) {
+pub(crate) fn heading(ui: &mut Ui, name: &str, text: &str) {
     titled(ui, name, text, style::subheading());
 }
 
 /// The name of a control, and its explanation.
-pub fn label(ui: &mut Ui, name: &str, text: &str) {
+pub(crate) fn label(ui: &mut Ui, name: &str, text: &str) {
     titled(ui, name, text, TextStyle::Body);
 }
 
 /// The name of a part of a panel, and its explanation.
-pub fn title(ui: &mut Ui, name: &str, text: &str) {
+pub(crate) fn title(ui: &mut Ui, name: &str, text: &str) {
     titled(ui, name, text, TextStyle::Small);
 }
 

@@ -9,7 +9,7 @@ const MOST: usize = 200;
 ///
 /// egui's `Undoer` compares whole states by time. Here a change ends when the pointer is released, opening another room is not a
 /// change, undoing returns to the room of the change, and letters that are typed in sequence are one change.
-pub struct History {
+pub(crate) struct History {
     past: Vec<Session>,
     present: Session,
     future: Vec<Session>,
@@ -19,12 +19,12 @@ pub struct History {
 
 impl History {
     /// A history without changes.
-    pub fn new(session: &Session) -> Self {
+    pub(crate) fn new(session: &Session) -> Self {
         Self { past: Vec::new(), present: session.choices(), future: Vec::new(), is_typing: false }
     }
 
     /// Remembers the previous state if the choices have changed. Opening another room is not a change.
-    pub fn note(&mut self, session: &Session) {
+    pub(crate) fn note(&mut self, session: &Session) {
         let now = session.choices();
         self.present.room = now.room;
         if now != self.present {
@@ -45,17 +45,17 @@ impl History {
     }
 
     /// Whether a change can be undone.
-    pub fn can_undo(&self) -> bool {
+    pub(crate) fn can_undo(&self) -> bool {
         !self.past.is_empty()
     }
 
     /// Whether a change can be redone.
-    pub fn can_redo(&self) -> bool {
+    pub(crate) fn can_redo(&self) -> bool {
         !self.future.is_empty()
     }
 
     /// Undoes the last change.
-    pub fn undo(&mut self, session: &mut Session) {
+    pub(crate) fn undo(&mut self, session: &mut Session) {
         self.note(session);
         self.is_typing = false;
         if let Some(before) = self.past.pop() {
@@ -65,7 +65,7 @@ impl History {
     }
 
     /// Redoes the change that was undone last.
-    pub fn redo(&mut self, session: &mut Session) {
+    pub(crate) fn redo(&mut self, session: &mut Session) {
         self.note(session);
         self.is_typing = false;
         if let Some(after) = self.future.pop() {

@@ -23,7 +23,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// If the folder cannot be changed.
-pub fn put_aside(host: &dyn Host, path: &Path) -> std::io::Result<PathBuf> {
+pub(crate) fn put_aside(host: &dyn Host, path: &Path) -> std::io::Result<PathBuf> {
     let free = |i: &u32| path.with_extension(format!("unreadable-{i}.json"));
     let aside = (1..1000).map(|i| free(&i)).find(|path| !host.exists(path)).unwrap_or_default();
     host.rename(path, &aside)?;
@@ -31,7 +31,7 @@ pub fn put_aside(host: &dyn Host, path: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// The file and its contents.
-pub struct Kept {
+pub(crate) struct Kept {
     host: Arc<dyn Host>,
     path: PathBuf,
     /// The text that was written last.
@@ -67,7 +67,7 @@ enum Outcome {
 
 impl Kept {
     /// Keeps the later states of a session in a file.
-    pub fn new(host: Arc<dyn Host>, path: PathBuf, session: &Session) -> Self {
+    pub(crate) fn new(host: Arc<dyn Host>, path: PathBuf, session: &Session) -> Self {
         let written = session.text().unwrap_or_default();
         let known = host.read(&path, LARGEST_FILE).ok();
         let (seen, since) = (session.clone(), Instant::now());
@@ -79,7 +79,7 @@ impl Kept {
     ///
     /// # Errors
     /// The first failure after a success. The error names the file.
-    pub fn note(&mut self, ctx: &Context, session: &Session) -> anyhow::Result<()> {
+    pub(crate) fn note(&mut self, ctx: &Context, session: &Session) -> anyhow::Result<()> {
         if self.writer.as_ref().is_some_and(|writer| !writer.is_running()) {
             let known = self.writes;
             let outcome = self.finish();
@@ -113,7 +113,7 @@ impl Kept {
     ///
     /// # Errors
     /// If the file cannot be written, or if another window has written it. The error names it.
-    pub fn write(&mut self, session: &Session) -> anyhow::Result<()> {
+    pub(crate) fn write(&mut self, session: &Session) -> anyhow::Result<()> {
         // The file may have become writable since.
         drop(self.finish());
         let Some(text) = self.news(session)? else { return Ok(()) };

@@ -6,7 +6,7 @@ use egui::{Color32, Label, RichText, Ui};
 const BUTTON: f32 = 96.0;
 
 /// Shows the whole message and a button. Returns whether the button was pressed.
-pub fn show(ui: &mut Ui, text: &str, color: Color32, button: &str) -> bool {
+pub(crate) fn show(ui: &mut Ui, text: &str, color: Color32, button: &str) -> bool {
     let shown = ui.horizontal_top(|ui| {
         let width = (ui.available_width() - BUTTON).max(BUTTON);
         ui.scope(|ui| {

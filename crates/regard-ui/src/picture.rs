@@ -11,7 +11,7 @@ use crate::Host;
 use crate::work::Once;
 
 /// The files that are being written. A result is a message that names the file.
-pub struct Pending {
+pub(crate) struct Pending {
     host: Arc<dyn Host>,
     files: Vec<Once<String>>,
     /// Pictures of frames that have not been drawn yet.
@@ -20,12 +20,12 @@ pub struct Pending {
 
 impl Pending {
     /// A queue without files.
-    pub fn new(host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         Self { host, files: Vec::new(), pictures: Vec::new() }
     }
 
     /// Writes a picture of the next frame to a file.
-    pub fn ask(&mut self, ctx: &Context, path: PathBuf) {
+    pub(crate) fn ask(&mut self, ctx: &Context, path: PathBuf) {
         let (once, doing) = Once::promise(ctx);
         let host = Arc::clone(&self.host);
         ctx.request_screenshot(move |image| {
@@ -36,7 +36,7 @@ impl Pending {
     }
 
     /// Writes the bytes that `encode` returns to a file, in a thread.
-    pub fn run(
+    pub(crate) fn run(
         &mut self,
         ctx: &Context,
         path: PathBuf,
@@ -53,19 +53,19 @@ impl Pending {
     }
 
     /// Whether a file is being written.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.files.iter().any(Once::is_running)
     }
 
     /// Waits until every file is written.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for once in self.files.drain(..) {
             once.wait();
         }
     }
 
     /// The result of a file that has been written since the last call.
-    pub fn take(&mut self) -> Option<anyhow::Result<String>> {
+    pub(crate) fn take(&mut self) -> Option<anyhow::Result<String>> {
         for all in [&mut self.files, &mut self.pictures] {
             let done = all.iter().enumerate().find_map(|(i, once)| Some((i, once.take()?)));
             if let Some((i, done)) = done {
@@ -85,7 +85,7 @@ fn saved(path: &Path) -> String {
 ///
 /// # Errors
 /// If the file cannot be written. The error names it.
-pub fn write(host: &dyn Host, image: &ColorImage, path: &Path) -> anyhow::Result<()> {
+pub(crate) fn write(host: &dyn Host, image: &ColorImage, path: &Path) -> anyhow::Result<()> {
     let pixels: Vec<u8> =
         image.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
     let bytes = encode_png(png::ColorType::Rgba, image.size, &pixels, &[])

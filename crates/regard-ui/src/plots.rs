@@ -74,7 +74,7 @@ impl PlotName {
 }
 
 /// Shows a plot under its caption and explanation. Returns the command if the export button was pressed.
-pub fn show(
+pub(crate) fn show(
     ui: &mut Ui,
     name: PlotName,
     [caption, explanation]: [&str; 2],

@@ -42,7 +42,7 @@ impl Room {
     }
 
     /// The purpose, in one sentence.
-    pub fn summary(self) -> &'static str {
+    pub(crate) fn summary(self) -> &'static str {
         match self {
             Self::Walkthrough => {
                 "See attention computed step by step, with every number explained."
@@ -64,11 +64,11 @@ impl Room {
 pub struct Appearance {
     /// Light, dark, or the theme of the system.
     #[serde(with = "ThemeName")]
-    pub theme: ThemePreference,
+    pub(crate) theme: ThemePreference,
     /// The zoom factor. 1 is the system's size.
-    pub zoom: f32,
+    pub(crate) zoom: f32,
     /// Whether the panel at the left is shown. `None`: the width of the window decides.
-    pub side: Option<bool>,
+    pub(crate) side: Option<bool>,
 }
 
 impl Default for Appearance {
@@ -79,13 +79,13 @@ impl Default for Appearance {
 
 impl Appearance {
     /// Reads the appearance from the window.
-    pub fn follow(&mut self, ctx: &Context) {
+    pub(crate) fn follow(&mut self, ctx: &Context) {
         self.theme = ctx.options(|options| options.theme_preference);
         self.zoom = ctx.zoom_factor();
     }
 
     /// Gives the window this appearance.
-    pub fn apply(self, ctx: &Context) {
+    pub(crate) fn apply(self, ctx: &Context) {
         ctx.set_theme(self.theme);
         ctx.set_zoom_factor(self.zoom);
     }
@@ -143,7 +143,7 @@ struct Marked {
 
 impl Session {
     /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
-    pub fn choices(&self) -> Self {
+    pub(crate) fn choices(&self) -> Self {
         Self {
             format: self.format,
             room: self.room,
@@ -157,7 +157,7 @@ impl Session {
     }
 
     /// Takes the choices of another session. Zoom, pins and the cursor stay.
-    pub fn take(&mut self, choices: &Self) {
+    pub(crate) fn take(&mut self, choices: &Self) {
         self.room = choices.room;
         self.look = choices.look;
         self.walkthrough.take(&choices.walkthrough);
@@ -216,7 +216,7 @@ impl Session {
     ///
     /// # Errors
     /// If the file cannot be written. The error names it.
-    pub fn write(&self, host: &dyn Host, path: &Path) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, host: &dyn Host, path: &Path) -> anyhow::Result<()> {
         host.write(path, &self.text()?).with_context(|| format!("cannot write {}", path.display()))
     }
 }

@@ -8,19 +8,19 @@ use super::style;
 const NARROW: f32 = 600.0;
 
 /// Whether a window of this width shows the panel, given the user's choice.
-pub fn is_shown(width: f32, chosen: Option<bool>) -> bool {
+pub(crate) fn is_shown(width: f32, chosen: Option<bool>) -> bool {
     chosen.unwrap_or(width >= NARROW)
 }
 
 /// The choice after the panel is shown or hidden.
-pub fn toggled(width: f32, chosen: Option<bool>) -> Option<bool> {
+pub(crate) fn toggled(width: f32, chosen: Option<bool>) -> Option<bool> {
     let wanted = !is_shown(width, chosen);
     // Agreeing with the width is not a choice: the panel still follows the width.
     (wanted != is_shown(width, None)).then_some(wanted)
 }
 
 /// Shows the panel.
-pub fn show<R>(ui: &mut Ui, name: &'static str, contents: impl FnOnce(&mut Ui) -> R) -> R {
+pub(crate) fn show<R>(ui: &mut Ui, name: &'static str, contents: impl FnOnce(&mut Ui) -> R) -> R {
     let width = if ui.available_width() >= 1100.0 { 288.0 } else { 272.0 };
     let panel =
         Panel::left(name).resizable(false).exact_size(width).frame(style::panel(ui, 16, 12));

@@ -9,34 +9,34 @@ use egui::{
 };
 
 /// The name of a step.
-pub fn subheading() -> TextStyle {
+pub(crate) fn subheading() -> TextStyle {
     TextStyle::Name("subheading".into())
 }
 
 /// A number in a cell.
-pub fn digits() -> TextStyle {
+pub(crate) fn digits() -> TextStyle {
     TextStyle::Name("digits".into())
 }
 
 /// The colour that marks the query's row.
-pub const QUERY: Color32 = Color32::from_rgb(0, 158, 115);
+pub(crate) const QUERY: Color32 = Color32::from_rgb(0, 158, 115);
 
 /// The colour that marks the key's row.
-pub const KEY: Color32 = Color32::from_rgb(204, 121, 167);
+pub(crate) const KEY: Color32 = Color32::from_rgb(204, 121, 167);
 
 /// The colour that marks a pinned cell.
-pub const PIN: Color32 = Color32::from_rgb(86, 180, 233);
+pub(crate) const PIN: Color32 = Color32::from_rgb(86, 180, 233);
 
 /// The colour that marks a cell that was typed over.
-pub const EDITED: Color32 = Color32::from_rgb(240, 228, 66);
+pub(crate) const EDITED: Color32 = Color32::from_rgb(240, 228, 66);
 
 /// Text in the small size, for a remark.
-pub fn remark(text: String) -> RichText {
+pub(crate) fn remark(text: String) -> RichText {
     RichText::new(text).text_style(TextStyle::Small)
 }
 
 /// Sets fonts, spacing and both themes. The theme follows the system until the user chooses one.
-pub fn apply(ctx: &Context) {
+pub(crate) fn apply(ctx: &Context) {
     ctx.set_fonts(fonts());
     ctx.all_styles_mut(|style| {
         style.text_styles = text_styles();
@@ -51,14 +51,14 @@ pub fn apply(ctx: &Context) {
 }
 
 /// Makes all text of a part of the window larger by a factor. The heatmaps in it grow with their numbers.
-pub fn enlarge(ui: &mut egui::Ui, factor: f32) {
+pub(crate) fn enlarge(ui: &mut egui::Ui, factor: f32) {
     if factor != 1.0 {
         ui.style_mut().text_styles.values_mut().for_each(|font| font.size *= factor);
     }
 }
 
 /// Makes the numbers of heatmaps larger by a factor, and their labels by its root.
-pub fn enlarge_numbers(ui: &mut egui::Ui, factor: f32) {
+pub(crate) fn enlarge_numbers(ui: &mut egui::Ui, factor: f32) {
     if factor != 1.0 {
         for (style, font) in &mut ui.style_mut().text_styles {
             font.size *= if *style == digits() { factor } else { factor.sqrt() };
@@ -67,28 +67,28 @@ pub fn enlarge_numbers(ui: &mut egui::Ui, factor: f32) {
 }
 
 /// The ratio of the size of a heatmap's numbers to that in a plain part of the window.
-pub fn enlarged(ui: &egui::Ui) -> f32 {
+pub(crate) fn enlarged(ui: &egui::Ui) -> f32 {
     digits().resolve(ui.style()).size / DIGITS
 }
 
 /// The size of small text.
-pub const SMALL: f32 = 12.5;
+pub(crate) const SMALL: f32 = 12.5;
 
 /// The size of a number in a cell.
 const DIGITS: f32 = 11.5;
 
 /// The frame of a panel.
-pub fn panel(ui: &egui::Ui, x: i8, y: i8) -> Frame {
+pub(crate) fn panel(ui: &egui::Ui, x: i8, y: i8) -> Frame {
     Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(x, y))
 }
 
 /// The panel at the bottom of a room, which describes what is under the pointer.
-pub fn readout(ui: &egui::Ui) -> Panel {
+pub(crate) fn readout(ui: &egui::Ui) -> Panel {
     Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8))
 }
 
 /// The frame of a step.
-pub fn card(visuals: &Visuals) -> Frame {
+pub(crate) fn card(visuals: &Visuals) -> Frame {
     Frame::new()
         .fill(visuals.faint_bg_color)
         .stroke(visuals.widgets.noninteractive.bg_stroke)
@@ -97,7 +97,7 @@ pub fn card(visuals: &Visuals) -> Frame {
 }
 
 /// The inner margin of [`card`].
-pub const CARD_MARGIN: i8 = 12;
+pub(crate) const CARD_MARGIN: i8 = 12;
 
 /// egui's fonts, and the mathematical signs that they lack.
 fn fonts() -> FontDefinitions {
@@ -204,18 +204,18 @@ fn round(mut visuals: Visuals) -> Visuals {
 }
 
 /// The background of a message of this colour.
-pub fn tinted(visuals: &Visuals, color: Color32) -> Color32 {
+pub(crate) fn tinted(visuals: &Visuals, color: Color32) -> Color32 {
     visuals.panel_fill.lerp_to_gamma(color, 0.1)
 }
 
 /// The text colour for a marking colour.
-pub fn readable(color: Color32, visuals: &Visuals) -> Color32 {
+pub(crate) fn readable(color: Color32, visuals: &Visuals) -> Color32 {
     let towards = if visuals.dark_mode { Color32::WHITE } else { Color32::BLACK };
     color.lerp_to_gamma(towards, 0.3)
 }
 
 /// Sets the width of an overlay of the window: `wide` points, or less in a narrow window.
-pub fn set_modal_width(ui: &mut egui::Ui, wide: f32) {
+pub(crate) fn set_modal_width(ui: &mut egui::Ui, wide: f32) {
     const MARGINS: f32 = 64.0;
     const LEAST: f32 = 64.0;
     ui.set_width(wide.min(ui.ctx().content_rect().width() - MARGINS).max(LEAST));

@@ -6,28 +6,28 @@ use egui::{DragValue, Slider, Ui};
 use regard_kernels::Temperature;
 
 /// The range of the slider and of the curves, in powers of ten.
-pub const DECADES: RangeInclusive<f64> = -2.0..=2.0;
+pub(crate) const DECADES: RangeInclusive<f64> = -2.0..=2.0;
 /// The distance beyond this range at which the slider reaches the limits 0 and ∞.
 const BEYOND: f64 = 0.2;
 
 /// The exponents at the ends of an axis of temperatures.
-pub fn bounds() -> (f64, f64) {
+pub(crate) fn bounds() -> (f64, f64) {
     (DECADES.start() - BEYOND, DECADES.end() + BEYOND)
 }
 
 /// `points` temperatures over the range [`DECADES`], with their exponents.
-pub fn sampled(points: usize) -> (Vec<f64>, Vec<Temperature>) {
+pub(crate) fn sampled(points: usize) -> (Vec<f64>, Vec<Temperature>) {
     let exponents = (0..points).map(|i| egui::lerp(DECADES, i as f64 / (points - 1) as f64));
     exponents.filter_map(|e| Some((e, Temperature::new(10f64.powf(e) as f32).ok()?))).unzip()
 }
 
 /// The effect of the temperature.
-pub const EXPLANATION: &str = "\
+pub(crate) const EXPLANATION: &str = "\
     Scores are divided by the temperature T before softmax turns them into weights: e^score, divided by the sum of its row. \
     Below 1, the largest score gets more of the weight; at 0 it gets all. Above 1, weights become more even; at ∞ they are equal.";
 
 /// Shows the slider, the number, and the limits.
-pub fn show(ui: &mut Ui, temperature: &mut Temperature) {
+pub(crate) fn show(ui: &mut Ui, temperature: &mut Temperature) {
     slider(ui, temperature);
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
@@ -77,7 +77,7 @@ fn slider(ui: &mut Ui, temperature: &mut Temperature) {
 }
 
 /// A temperature to three digits, or ∞.
-pub fn text(t: f64) -> String {
+pub(crate) fn text(t: f64) -> String {
     if t.is_infinite() {
         return "∞".to_owned();
     }

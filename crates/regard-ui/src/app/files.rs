@@ -9,7 +9,6 @@ use regard_walkthrough::{Kind, Step, StepKey, Walkthrough};
 
 use super::App;
 use crate::colors::{self, Look};
-use crate::dialog::Purpose;
 use crate::plots::PlotName;
 use crate::session::Room;
 use crate::walkthrough::Page;
@@ -20,7 +19,7 @@ const MOST_COPIED: usize = 512 * 512;
 
 impl App {
     /// The matrix that the open room shows. In an example, it is the step of the chosen cell, or the weights.
-    pub fn matrix(&self) -> Option<Matrix> {
+    pub(crate) fn matrix(&self) -> Option<Matrix> {
         let look = self.session.look;
         match self.session.room {
             Room::Walkthrough if self.session.walkthrough.page == Page::RealHead => {
@@ -53,15 +52,16 @@ impl App {
 
     /// Opens a session (.json), a model (a folder or .gguf), an image (.png, .jpg), or attention (any other file).
     pub fn open_file(&mut self, ctx: &Context, path: &Path) {
-        if Session::is_named(path) {
-            self.use_file(ctx, Purpose::OpenSession, path.to_owned());
+        let command = if Session::is_named(path) {
+            Command::OpenSession
         } else if self.is_model(path) {
-            self.use_file(ctx, Purpose::OpenModel, path.to_owned());
-        } else if is_image(path) {
-            self.use_file(ctx, Purpose::OpenImage, path.to_owned());
+            Command::OpenModel
+        } else if ends_with(path, &["png", "jpg", "jpeg"]) {
+            Command::OpenImage
         } else {
-            self.use_file(ctx, Purpose::OpenAttention, path.to_owned());
-        }
+            Command::OpenAttention
+        };
+        self.use_file(ctx, command, path.to_owned());
     }
 
     /// Opens a model in its room: `story`, a folder, a GGUF file, or a name in the local Hugging Face cache.
@@ -76,9 +76,9 @@ impl App {
         self.model.compare_with(&mut self.session.model, name);
     }
 
-    pub(super) fn use_file(&mut self, ctx: &Context, purpose: Purpose, path: PathBuf) {
-        match purpose {
-            Purpose::OpenSession => match Session::read(&*self.host, &path) {
+    pub(super) fn use_file(&mut self, ctx: &Context, command: Command, path: PathBuf) {
+        match command {
+            Command::OpenSession => match Session::read(&*self.host, &path) {
                 Ok(session) => {
                     self.session = session;
                     self.session.appearance.apply(ctx);
@@ -86,23 +86,23 @@ impl App {
                 }
                 Err(e) => self.tell(Err(e)),
             },
-            Purpose::SaveSession => {
+            Command::SaveSession => {
                 let done = self
                     .session
                     .write(&*self.host, &path)
                     .map(|()| format!("Saved {}", path.display()));
                 self.tell(done);
             }
-            Purpose::SaveImage => self.pictures.ask(ctx, path),
-            Purpose::OpenAttention => {
+            Command::SaveImage => self.pictures.ask(ctx, path),
+            Command::OpenAttention => {
                 self.session.room = Room::Heads;
                 self.heads.open(ctx, heads::AttentionSource::File(from_anywhere(path)));
             }
-            Purpose::OpenModel => {
+            Command::OpenModel => {
                 let name = self.model_at(&path);
                 self.open_model(ctx, name);
             }
-            Purpose::OpenImage => {
+            Command::OpenImage => {
                 self.session.room = Room::Model;
                 if self.model.reads_images(&self.session.model) {
                     self.session.model.image = Some(from_anywhere(path));
@@ -112,23 +112,24 @@ impl App {
                     self.tell(Err(anyhow::anyhow!("{}: {what}", path.display())));
                 }
             }
-            Purpose::OpenModelB => {
+            Command::OpenModelB => {
                 let name = self.model_at(&path);
                 self.compare_with(name);
             }
-            Purpose::OpenTokens => {
+            Command::OpenTokens => {
                 self.session.room = Room::Laboratory;
                 self.laboratory.open(from_anywhere(path));
             }
-            Purpose::ExportMatrix => self.export(ctx, path),
-            Purpose::ExportSweep => {
-                let sweep = self.sweep().ok_or_else(|| not_shown(Command::ExportSweep));
+            Command::ExportMatrix => self.export(ctx, path),
+            Command::ExportSweep => {
+                let sweep = self.sweep().ok_or_else(|| not_shown(command));
                 self.write(ctx, path, sweep, |sweep, format| sweep.encode(format));
             }
-            Purpose::ExportPlot(name) => {
-                let plot = self.plot(name).ok_or_else(|| not_shown(Command::ExportPlot(name)));
+            Command::ExportPlot(name) => {
+                let plot = self.plot(name).ok_or_else(|| not_shown(command));
                 self.write(ctx, path, plot, |plot, format| plot.encode(format));
             }
+            _ => {}
         }
     }
 
@@ -256,7 +257,7 @@ impl App {
             if let Some(second) =
                 dropped.get(1).filter(|_| dropped.iter().all(|path| self.is_model(path)))
             {
-                self.use_file(ctx, Purpose::OpenModelB, second.clone());
+                self.use_file(ctx, Command::OpenModelB, second.clone());
             }
         } else if hovering {
             let text = "Drop a model, an image, an attention file or a session to open it";
@@ -273,10 +274,6 @@ impl App {
 
 fn is_gguf(path: &Path) -> bool {
     ends_with(path, &["gguf"])
-}
-
-fn is_image(path: &Path) -> bool {
-    ends_with(path, &["png", "jpg", "jpeg"])
 }
 
 fn ends_with(path: &Path, endings: &[&str]) -> bool {

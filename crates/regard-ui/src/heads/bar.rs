@@ -27,7 +27,7 @@ const LINES: &str = "Queries stand at the left and keys at the right. The line f
     Overlay: the lines of several heads in one picture, each head in its own colour.";
 
 /// Shows the bar.
-pub fn show(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
+pub(crate) fn show(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
     ui.horizontal_wrapped(|ui| {
         ui.selectable_value(&mut state.shown, Shown::Grid, "All heads")
             .on_hover_text("Show every head as a small picture.");
@@ -137,6 +137,6 @@ fn which(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
 }
 
 /// Shows the title of the matrix.
-pub fn title(ui: &mut Ui, title: &str) {
+pub(crate) fn title(ui: &mut Ui, title: &str) {
     ui.add(Label::new(RichText::new(title).text_style(crate::style::subheading()).strong()).wrap());
 }

@@ -10,7 +10,7 @@ use crate::explain::{explain, heading};
 use regard_heads::Measure;
 
 /// A request of the panel.
-pub enum Asked {
+pub(crate) enum Asked {
     /// A command's button was pressed.
     Command(Command),
     /// Opens the sample.
@@ -18,7 +18,7 @@ pub enum Asked {
 }
 
 /// Shows the panel.
-pub fn show(ui: &mut Ui, opened: Option<&Opened>, state: &mut State) -> Option<Asked> {
+pub(crate) fn show(ui: &mut Ui, opened: Option<&Opened>, state: &mut State) -> Option<Asked> {
     let asked = file(ui, opened);
     if let Some(opened) = opened {
         ui.separator();

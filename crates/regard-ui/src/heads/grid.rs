@@ -30,7 +30,7 @@ const CAPTIONED: f32 = 28.0;
 
 /// The textures of the heads that have been visible.
 #[derive(Default)]
-pub struct Thumbnails {
+pub(crate) struct Thumbnails {
     drawn_for: Option<(Look, bool)>,
     textures: HashMap<HeadId, TextureHandle>,
     /// Whether a layer is a row at any width.
@@ -41,21 +41,21 @@ pub struct Thumbnails {
 
 /// Heads to mark, and the word that explains the marks.
 #[derive(Clone, Copy, Default)]
-pub struct Marked<'a> {
+pub(crate) struct Marked<'a> {
     /// The heads.
-    pub heads: &'a [HeadId],
+    pub(crate) heads: &'a [HeadId],
     /// The word.
-    pub word: &'static str,
+    pub(crate) word: &'static str,
 }
 
 impl Thumbnails {
     /// A grid whose rows are layers at any width.
-    pub fn by_layer() -> Self {
+    pub(crate) fn by_layer() -> Self {
         Self { by_layer: true, ..Self::default() }
     }
 
     /// Shows all heads. A click on one enlarges it.
-    pub fn show(
+    pub(crate) fn show(
         &mut self,
         ui: &mut Ui,
         opened: &Surveyed,
@@ -174,7 +174,7 @@ impl Thumbnails {
     }
 
     /// Forgets everything, because another file was opened.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.textures.clear();
     }
 }
@@ -206,7 +206,7 @@ fn highest(room: f32, rows: usize, around: f32) -> f32 {
 }
 
 /// "layer 3 head 5, entropy 2.1 nats (20 queries)".
-pub fn name(opened: &Surveyed, id: HeadId, order: Option<Measure>) -> String {
+pub(crate) fn name(opened: &Surveyed, id: HeadId, order: Option<Measure>) -> String {
     let number = opened.maps.layer_number(id.layer);
     if opened.is_difference {
         let most = numbers::spoken(largest_of(opened, id));
@@ -226,7 +226,7 @@ fn largest_of(opened: &Surveyed, id: HeadId) -> f32 {
 }
 
 /// The basis of a measure: "12 queries", "1 query, not significant".
-pub fn standing(measures: &Measures, measure: Measure) -> String {
+pub(crate) fn standing(measures: &Measures, measure: Measure) -> String {
     let queries = measures.queries(measure);
     let plural = if queries == 1 { "query" } else { "queries" };
     let doubt = if measures.is_significant(measure) { "" } else { ", not significant" };

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use egui::{Context, Label, RichText, ScrollArea, Ui};
 use regard_figure::{Figure, Matrix, overlaid};
 use regard_heads::{HeadId, Part};
-use regard_walkthrough::Marks;
 
 use super::lines::Layer;
 use super::opened::{Select, Selected, Surveyed};
@@ -24,7 +23,7 @@ const LEAST: f32 = 120.0;
 
 /// The matrix, and the next one that is being computed.
 #[derive(Default)]
-pub struct Large {
+pub(crate) struct Large {
     computing: Option<(Of, Once<Selected>)>,
     shown: Option<(Of, Selected)>,
     /// The cell under the pointer.
@@ -75,7 +74,7 @@ impl Large {
     ///
     /// # Errors
     /// If the part cannot be computed. The reason is a message for the user.
-    pub fn exchange(
+    pub(crate) fn exchange(
         &mut self,
         background: &Arc<Background>,
         ctx: &Context,
@@ -106,22 +105,22 @@ impl Large {
     }
 
     /// Shows no matrix.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
     /// Whether a thread is at work.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.computing.is_some()
     }
 
     /// The matrix that is shown.
-    pub fn selected(&self) -> Option<&Selected> {
+    pub(crate) fn selected(&self) -> Option<&Selected> {
         self.shown.as_ref().map(|(_, selected)| selected)
     }
 
     /// The matrix that is shown, to export it.
-    pub fn matrix(&self, look: Look) -> Option<Matrix> {
+    pub(crate) fn matrix(&self, look: Look) -> Option<Matrix> {
         self.shown.as_ref().map(|(of, selected)| selected.matrix(&of.heads, look))
     }
 
@@ -150,12 +149,12 @@ impl Large {
     }
 
     /// The cell under the pointer.
-    pub fn hovered(&self) -> Option<Cell> {
+    pub(crate) fn hovered(&self) -> Option<Cell> {
         self.hovered
     }
 
     /// The progress, if the matrix takes long.
-    pub fn progress(&self, ui: &mut Ui) {
+    pub(crate) fn progress(&self, ui: &mut Ui) {
         let computing = self.computing.as_ref().filter(|(_, once)| once.elapsed() > PATIENCE);
         if let Some((_, once)) = computing {
             work::bar(ui, once.progress(), "Computing");
@@ -163,7 +162,7 @@ impl Large {
     }
 
     /// Shows the matrix as a heatmap or as lines. Returns the input of the pointer on the heatmap.
-    pub fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Pointing> {
+    pub(crate) fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Pointing> {
         let (of, selected) = self.shown.as_mut()?;
         let heads = &of.heads;
         selected.set_look(look);
@@ -208,22 +207,16 @@ impl Large {
             .auto_shrink(false)
             .show(ui, |ui| {
                 let map = Heatmap {
-                    name: &name,
-                    numbers: &selected.drawn,
                     masked: 0.0,
-                    row_labels: rows,
-                    col_labels: cols,
-                    picture: &selected.picture,
                     captions: (is_one && !is_low).then_some(["attending from", "attending to"]),
                     terms: ["query", "key", heads.term()],
                     // The cursor may belong to a larger matrix beside this one.
                     pointed: state
                         .chosen
                         .filter(|(row, col)| *row < rows.len() && *col < cols.len()),
-                    marks: Marks::default(),
-                    edited: &[],
                     large,
                     paints: self.paints,
+                    ..Heatmap::new(&name, &selected.drawn, [rows, cols], &selected.picture)
                 };
                 let width = ui.available_width();
                 let pointing = map.show_enlarged(ui, width, &mut state.view);
@@ -242,7 +235,7 @@ impl Large {
     }
 
     /// Shows a cell in words: the one under the pointer, or the chosen one.
-    pub fn readout(&self, ui: &mut Ui, state: &State) {
+    pub(crate) fn readout(&self, ui: &mut Ui, state: &State) {
         ui.take_available_space();
         let hint = match state.shown {
             Shown::Grid => "Click a head to enlarge it.",

@@ -37,11 +37,11 @@ const COLORS: [Color32; MOST_OVERLAID] = [
 
 /// The weights of a head or of a mean, row by row, and the colour of their lines.
 pub(super) struct Layer<'a> {
-    pub name: String,
-    pub numbers: &'a [f32],
-    pub color: Color32,
+    pub(crate) name: String,
+    pub(crate) numbers: &'a [f32],
+    pub(crate) color: Color32,
     /// The overlaid head, which can be removed.
-    pub id: Option<HeadId>,
+    pub(crate) id: Option<HeadId>,
 }
 
 impl Layer<'_> {

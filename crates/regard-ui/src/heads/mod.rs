@@ -14,7 +14,9 @@ mod state;
 
 pub(crate) use self::grid::{Marked, Thumbnails};
 pub(crate) use self::large::Large;
+pub(crate) use self::opened::Selected;
 pub(crate) use self::opened::{OpenAttention, Select};
-pub use self::opened::{Opened, Selected, Surveyed};
+pub use self::opened::{Opened, Surveyed};
 pub use self::room::HeadsRoom;
-pub use self::state::{AttentionSource, Shown, Side, State};
+pub(crate) use self::state::Side;
+pub use self::state::{AttentionSource, Shown, State};

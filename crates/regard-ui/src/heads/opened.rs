@@ -26,7 +26,7 @@ const READING: f32 = 0.4;
 #[derive(Serialize, Deserialize)]
 pub struct Opened {
     /// The source of the attention.
-    pub source: AttentionSource,
+    pub(crate) source: AttentionSource,
     heads: Shared<Surveyed>,
 }
 
@@ -34,9 +34,9 @@ pub struct Opened {
 #[derive(Serialize, Deserialize)]
 pub struct Surveyed {
     /// The weights, or the differences of two runs' weights.
-    pub maps: AttentionMaps,
+    pub(crate) maps: AttentionMaps,
     /// The measures and the thumbnails.
-    pub survey: Survey,
+    pub(crate) survey: Survey,
     /// The labels of the queries and of the keys.
     pub(super) labels: [Vec<String>; 2],
     /// The largest absolute value.
@@ -51,19 +51,19 @@ pub struct Surveyed {
 
 /// The matrix that is shown enlarged.
 #[derive(Serialize, Deserialize)]
-pub struct Selected {
+pub(crate) struct Selected {
     pub(super) part: Part,
     /// The title.
-    pub title: String,
+    pub(crate) title: String,
     /// The weights, queries × keys.
     #[serde(with = "packed")]
-    pub numbers: Arc<Vec<f32>>,
+    pub(crate) numbers: Arc<Vec<f32>>,
     /// The weights, with −∞ where the mask hides a key.
     #[serde(with = "packed")]
     pub(super) drawn: Arc<Vec<f32>>,
     cols: usize,
     /// The picture of the weights.
-    pub picture: Picture,
+    pub(crate) picture: Picture,
     pub(super) extent: Extent,
 }
 
@@ -71,8 +71,8 @@ pub struct Selected {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct OpenAttention {
     /// Where the heads stay.
-    pub place: u64,
-    pub source: AttentionSource,
+    pub(crate) place: u64,
+    pub(crate) source: AttentionSource,
 }
 
 impl Question for OpenAttention {
@@ -92,8 +92,8 @@ impl Question for OpenAttention {
 /// Asks for a matrix of heads that are held.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Select {
-    pub heads: u64,
-    pub part: Part,
+    pub(crate) heads: u64,
+    pub(crate) part: Part,
 }
 
 impl Question for Select {
@@ -135,7 +135,7 @@ impl Opened {
     }
 
     /// The name of the file.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match &self.source {
             AttentionSource::Sample => "The sample".to_owned(),
             AttentionSource::File(path) => {
@@ -163,7 +163,7 @@ impl Surveyed {
     ///
     /// # Errors
     /// If `progress` cancels the work.
-    pub fn new(
+    pub(crate) fn new(
         maps: AttentionMaps,
         is_difference: bool,
         progress: &Progress<'_>,
@@ -203,7 +203,7 @@ impl Surveyed {
     }
 
     /// The labels of the queries and of the keys.
-    pub fn labels(&self) -> &[Vec<String>; 2] {
+    pub(crate) fn labels(&self) -> &[Vec<String>; 2] {
         &self.labels
     }
 
@@ -222,7 +222,7 @@ impl Surveyed {
     }
 
     /// The heads in the order in which they are shown.
-    pub fn ordered(&self, order: Option<Measure>, smallest_first: bool) -> Vec<HeadId> {
+    pub(crate) fn ordered(&self, order: Option<Measure>, smallest_first: bool) -> Vec<HeadId> {
         let Some(measure) = order else { return self.maps.shape().ids().collect() };
         let mut ids = self.survey.sorted_by(measure);
         if smallest_first {
@@ -237,7 +237,7 @@ impl Surveyed {
     }
 
     /// Whether any head has this measure.
-    pub fn has(&self, measure: Measure) -> bool {
+    pub(crate) fn has(&self, measure: Measure) -> bool {
         self.maps.shape().ids().any(|id| self.survey.measures(id).get(measure).is_some())
     }
 
@@ -288,7 +288,7 @@ impl Selected {
     }
 
     /// The weight of a query on a key.
-    pub fn number(&self, query: usize, key: usize) -> Option<f32> {
+    pub(crate) fn number(&self, query: usize, key: usize) -> Option<f32> {
         self.numbers.get(query * self.cols + key).copied().filter(|_| key < self.cols)
     }
 

@@ -49,7 +49,7 @@ impl Opening {
 
 impl HeadsRoom {
     /// A room that has read nothing.
-    pub fn new(host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         Self {
             background: Background::new(host),
             opening: None,
@@ -61,13 +61,13 @@ impl HeadsRoom {
     }
 
     /// Begins to read a file. The view stays until it is read.
-    pub fn open(&mut self, ctx: &Context, source: AttentionSource) {
+    pub(crate) fn open(&mut self, ctx: &Context, source: AttentionSource) {
         self.failed = None;
         self.opening = Some(Opening::start(&self.background, ctx, source, true));
     }
 
     /// Stops reading.
-    pub fn cancel(&mut self, state: &mut State) {
+    pub(crate) fn cancel(&mut self, state: &mut State) {
         if let Some(opening) = self.opening.take()
             && !opening.anew
         {
@@ -81,7 +81,7 @@ impl HeadsRoom {
     }
 
     /// The matrix that is shown, if there is one.
-    pub fn selected(&self) -> Option<&Selected> {
+    pub(crate) fn selected(&self) -> Option<&Selected> {
         self.large.selected()
     }
 
@@ -91,12 +91,12 @@ impl HeadsRoom {
     }
 
     /// Whether a thread is at work.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.opening.is_some() || self.large.is_busy()
     }
 
     /// The matrix that is shown, to export it.
-    pub fn matrix(&self, look: Look) -> Option<Matrix> {
+    pub(crate) fn matrix(&self, look: Look) -> Option<Matrix> {
         self.large.matrix(look)
     }
 
@@ -116,7 +116,7 @@ impl HeadsRoom {
     }
 
     /// Draws the room and handles the user's input. Returns the command whose button was pressed.
-    pub fn ui(
+    pub(crate) fn ui(
         &mut self,
         ui: &mut Ui,
         state: &mut State,

@@ -41,7 +41,7 @@ pub enum Shown {
 /// A side of the view with lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Side {
+pub(crate) enum Side {
     /// The queries, at the left.
     Queries,
     /// The keys, at the right.
@@ -58,9 +58,9 @@ pub struct State {
     /// The source of the attention.
     pub source: AttentionSource,
     /// The measure by which the heads are sorted. `None`: the order of the file.
-    pub order: Option<Measure>,
+    pub(crate) order: Option<Measure>,
     /// Whether the smallest comes first.
-    pub smallest_first: bool,
+    pub(crate) smallest_first: bool,
     /// Whether the colours of each small picture are scaled to its own largest weight, not to that of the file.
     pub own_scale: bool,
     /// The matrix that is shown.
@@ -72,34 +72,34 @@ pub struct State {
     /// Whether the matrix is drawn as lines instead of a heatmap.
     pub lines: bool,
     /// Whether the lines to the first token are left out.
-    pub hide_first: bool,
+    pub(crate) hide_first: bool,
     /// The number of lines of a query: those of its largest weights. 0: all of them.
-    pub most_lines: usize,
+    pub(crate) most_lines: usize,
     /// The heads whose lines are drawn over those of the matrix, each in its own colour.
-    pub overlaid: Vec<HeadId>,
+    pub(crate) overlaid: Vec<HeadId>,
     /// The cell that was clicked.
-    pub chosen: Option<Cell>,
+    pub(crate) chosen: Option<Cell>,
     /// The visible part of the heatmap.
-    pub view: View,
+    pub(crate) view: View,
     /// The only token whose lines are shown.
-    pub isolated: Option<(Side, usize)>,
+    pub(crate) isolated: Option<(Side, usize)>,
     /// The token in the middle of the lines, if not all tokens fit.
-    pub around: usize,
+    pub(crate) around: usize,
 }
 
 impl State {
     /// The state for an attention that has just been opened.
-    pub fn of(source: AttentionSource) -> Self {
+    pub(crate) fn of(source: AttentionSource) -> Self {
         Self { source, ..Self::default() }
     }
 
     /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
-    pub fn choices(&self) -> Self {
+    pub(crate) fn choices(&self) -> Self {
         Self { chosen: None, view: View::default(), isolated: None, around: 0, ..self.clone() }
     }
 
     /// Takes the choices of another state. Zoom, pins and the cursor stay.
-    pub fn take(&mut self, choices: &Self) {
+    pub(crate) fn take(&mut self, choices: &Self) {
         let (chosen, isolated, around) = (self.chosen, self.isolated, self.around);
         *self = Self {
             view: core::mem::take(&mut self.view),
@@ -111,7 +111,7 @@ impl State {
     }
 
     /// The chosen head.
-    pub fn id(&self) -> HeadId {
+    pub(crate) fn id(&self) -> HeadId {
         HeadId { layer: self.layer, head: self.head }
     }
 
@@ -121,7 +121,7 @@ impl State {
     }
 
     /// Limits every choice to the contents of the file. A session file may hold anything.
-    pub fn limit(&mut self, shape: Shape, is_self_attention: bool) {
+    pub(crate) fn limit(&mut self, shape: Shape, is_self_attention: bool) {
         self.layer = self.layer.min(shape.layers - 1);
         self.head = self.head.min(shape.heads - 1);
         self.chosen = self.chosen.filter(|(row, col)| *row < shape.queries && *col < shape.keys);

@@ -18,30 +18,30 @@ const WIDEST_CELL: f32 = 96.0;
 /// The maximum ratio of a cell's height to that of its number.
 const MOST_EMPTY: f32 = 3.0;
 /// The gap between two adjacent numbers of the usual size.
-pub const BESIDE: f32 = 4.0;
+pub(crate) const BESIDE: f32 = 4.0;
 /// The gap between the cells and the text around them.
-pub const GAP: f32 = 6.0;
+pub(crate) const GAP: f32 = 6.0;
 /// The width of the colour bar.
-pub const BAR: f32 = 10.0;
+pub(crate) const BAR: f32 = 10.0;
 
 /// The sizes of a heatmap's parts.
-pub struct Geometry {
+pub(crate) struct Geometry {
     rows: usize,
     cols: usize,
     /// The size of a cell if all cells are visible.
-    pub cell: Vec2,
+    pub(crate) cell: Vec2,
     /// The number of decimals in the cells, if the matrix is small enough to know it in advance.
-    pub decimals: Option<usize>,
+    pub(crate) decimals: Option<usize>,
     /// The width of the row labels.
-    pub row_label: f32,
+    pub(crate) row_label: f32,
     /// The width of the widest column label.
-    pub col_label: f32,
+    pub(crate) col_label: f32,
     /// The height of a line of labels.
-    pub line: f32,
+    pub(crate) line: f32,
     /// Whether every cell shows its number.
-    pub has_numbers: bool,
+    pub(crate) has_numbers: bool,
     /// Whether a line below the cells says which part is visible.
-    pub note: bool,
+    pub(crate) note: bool,
     /// The width of the caption and the labels at the left of the cells.
     left: f32,
     /// The height of the caption and the labels above the cells.
@@ -51,7 +51,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    pub fn new(map: &Heatmap<'_>, ui: &Ui, max_width: f32) -> Self {
+    pub(crate) fn new(map: &Heatmap<'_>, ui: &Ui, max_width: f32) -> Self {
         let (rows, cols) = (map.rows(), map.cols());
         let line = ui.text_style_height(&TextStyle::Small);
         let unit = style::enlarged(ui);
@@ -103,7 +103,7 @@ impl Geometry {
 
     /// Makes the cells larger than their numbers need: square, if there is room, and at most `large` for all together. Cells that
     /// are much larger than their numbers would look empty.
-    pub fn fill(&mut self, max_width: f32, large: f32) {
+    pub(crate) fn fill(&mut self, max_width: f32, large: f32) {
         let cols = self.cols.max(1) as f32;
         let room = ((max_width - self.left - self.right) / cols).floor();
         let most = MOST_EMPTY * self.cell.y;
@@ -112,12 +112,12 @@ impl Geometry {
         self.cell.y = self.cell.y.max(side.min(self.cell.x));
     }
 
-    pub fn size(&self) -> Vec2 {
+    pub(crate) fn size(&self) -> Vec2 {
         let below = if self.note { self.line + 2.0 } else { 0.0 };
         vec2(self.left + self.right, self.top + below) + self.cells_size()
     }
 
-    pub fn cells(&self, min: Pos2) -> Rect {
+    pub(crate) fn cells(&self, min: Pos2) -> Rect {
         Rect::from_min_size(min + vec2(self.left, self.top), self.cells_size())
     }
 
@@ -126,17 +126,17 @@ impl Geometry {
     }
 
     /// Columns and rows.
-    pub fn matrix(&self) -> Vec2 {
+    pub(crate) fn matrix(&self) -> Vec2 {
         vec2(self.cols as f32, self.rows as f32)
     }
 
     /// The largest zoom.
-    pub fn most_zoom(&self) -> f32 {
+    pub(crate) fn most_zoom(&self) -> f32 {
         (WIDEST_CELL / self.cell.x).max(4.0)
     }
 
     /// The part of the matrix that is visible in `cells`.
-    pub fn seen(&self, cells: Rect, view: &View) -> Seen {
+    pub(crate) fn seen(&self, cells: Rect, view: &View) -> Seen {
         let size = self.matrix();
         let corner = view.corner().min(size - size / view.zoom()).max(Vec2::ZERO);
         Seen {
@@ -150,11 +150,11 @@ impl Geometry {
 }
 
 /// The visible part of a matrix.
-pub struct Seen {
+pub(crate) struct Seen {
     /// The rectangle on the screen.
-    pub frame: Rect,
+    pub(crate) frame: Rect,
     /// The size of a cell.
-    pub cell: Vec2,
+    pub(crate) cell: Vec2,
     /// The column and the row at the corner of the frame.
     corner: Vec2,
     rows: usize,
@@ -163,7 +163,7 @@ pub struct Seen {
 
 impl Seen {
     /// The cell at a position on the screen.
-    pub fn cell_at(&self, at: Pos2) -> Option<Cell> {
+    pub(crate) fn cell_at(&self, at: Pos2) -> Option<Cell> {
         if !self.frame.contains(at) {
             return None;
         }
@@ -173,13 +173,13 @@ impl Seen {
     }
 
     /// The rectangle of a cell, visible or not.
-    pub fn rect(&self, (row, col): Cell) -> Rect {
+    pub(crate) fn rect(&self, (row, col): Cell) -> Rect {
         let place = vec2(col as f32, row as f32) - self.corner;
         Rect::from_min_size(self.frame.min + self.cell * place, self.cell)
     }
 
     /// The rectangle of rows and columns, visible or not.
-    pub fn rect_of(&self, rows: &Range<usize>, cols: &Range<usize>) -> Rect {
+    pub(crate) fn rect_of(&self, rows: &Range<usize>, cols: &Range<usize>) -> Rect {
         Rect::from_min_max(
             self.rect((rows.start, cols.start)).min,
             self.rect((rows.end, cols.end)).min,
@@ -187,7 +187,7 @@ impl Seen {
     }
 
     /// The rows and the columns that are at least partly visible in `clip`.
-    pub fn cells(&self, clip: Rect) -> (Range<usize>, Range<usize>) {
+    pub(crate) fn cells(&self, clip: Rect) -> (Range<usize>, Range<usize>) {
         let part = self.frame.intersect(clip);
         let first = (part.min - self.frame.min) / self.cell + self.corner;
         let last = (part.max - self.frame.min) / self.cell + self.corner;
@@ -222,7 +222,7 @@ fn bar_labels_width(map: &Heatmap<'_>, ui: &Ui) -> f32 {
     map.picture.palette().ticks().map(width).into_iter().fold(0.0, f32::max)
 }
 
-pub fn text_width(text: &str, text_style: TextStyle, ui: &Ui) -> f32 {
+pub(crate) fn text_width(text: &str, text_style: TextStyle, ui: &Ui) -> f32 {
     let galley = WidgetText::from(text).into_galley(
         ui,
         Some(egui::TextWrapMode::Extend),

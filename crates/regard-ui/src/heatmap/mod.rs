@@ -19,7 +19,7 @@ pub use self::view::View;
 use crate::{numbers, style};
 
 /// The explanation of a heatmap.
-pub const EXPLANATION: &str = "\
+pub(crate) const EXPLANATION: &str = "\
     Each cell is one number. Its row is the query that attends, its column the key that is attended to. The bar maps colours to \
     numbers. Masked cells are grey, and hatched where they are large. NaN is magenta.\n\
     Pooling: if there are more cells than pixels, a pixel shows the largest number of its block of cells, or the one farthest from 0 \
@@ -67,48 +67,72 @@ pub struct Heatmap<'a> {
 /// The user's input.
 pub struct Pointing {
     /// The response of the cells.
-    pub response: Response,
+    pub(crate) response: Response,
     /// The cell under the pointer.
-    pub hovered: Option<Cell>,
+    pub(crate) hovered: Option<Cell>,
     /// The cell that was clicked or reached with the keyboard.
-    pub chosen: Option<Cell>,
+    pub(crate) chosen: Option<Cell>,
     seen: Seen,
 }
 
 impl Pointing {
     /// The cell at a position on the screen.
-    pub fn cell_at(&self, at: Pos2) -> Option<Cell> {
+    pub(crate) fn cell_at(&self, at: Pos2) -> Option<Cell> {
         self.seen.cell_at(at)
     }
 
     /// The visible part of a cell.
-    pub fn rect(&self, cell: Cell) -> Rect {
+    pub(crate) fn rect(&self, cell: Cell) -> Rect {
         self.seen.rect(cell).intersect(self.seen.frame)
     }
 }
 
-impl Heatmap<'_> {
+impl<'a> Heatmap<'a> {
+    /// A matrix of weights or scores by query and key, with nothing marked. `labels` are those of the rows and of the columns.
+    pub fn new(
+        name: &'a str,
+        numbers: &'a [f32],
+        [row_labels, col_labels]: [&'a [String]; 2],
+        picture: &'a Picture,
+    ) -> Self {
+        Self {
+            name,
+            numbers,
+            masked: f32::NEG_INFINITY,
+            row_labels,
+            col_labels,
+            picture,
+            captions: None,
+            terms: ["query", "key", "weight"],
+            pointed: None,
+            marks: Marks::default(),
+            edited: &[],
+            large: Self::LARGE,
+            paints: false,
+        }
+    }
+
     /// The default size of a large matrix.
-    pub const LARGE: f32 = 512.0;
+    pub(crate) const LARGE: f32 = 512.0;
     /// The terms for a matrix that is neither scores nor weights.
-    pub const TERMS: [&'static str; 3] = ["row", "column", "value"];
+    pub(crate) const TERMS: [&'static str; 3] = ["row", "column", "value"];
 
     /// The maximum factor by which a small matrix is enlarged.
-    pub const MOST_ENLARGED: f32 = 4.0;
+    pub(crate) const MOST_ENLARGED: f32 = 4.0;
 
     /// The distance from the left end to the cells, within `max_width`.
-    pub fn left(&self, ui: &Ui, max_width: f32) -> f32 {
+    pub(crate) fn left(&self, ui: &Ui, max_width: f32) -> f32 {
         Geometry::new(self, ui, max_width).cells(Pos2::ZERO).left()
     }
 
     /// The size within `max_width`.
-    pub fn size(&self, ui: &Ui, max_width: f32) -> Vec2 {
+    pub(crate) fn size(&self, ui: &Ui, max_width: f32) -> Vec2 {
         Geometry::new(self, ui, max_width).size()
     }
 
     /// Draws the matrix as [`show`](Self::show) does. If there is room, its numbers are larger than usual, and its cells are larger
     /// than the numbers need.
-    pub fn show_enlarged(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
+    pub(crate) fn show_enlarged(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
         let size = self.size(ui, max_width);
         let factor = (max_width / size.x).min(self.large / size.y).clamp(1.0, Self::MOST_ENLARGED);
         ui.scope(|ui| {
@@ -119,7 +143,7 @@ impl Heatmap<'_> {
     }
 
     /// Draws the matrix as [`show`](Self::show) does. Cells with numbers grow until they fill the width or the height.
-    pub fn show_filling(
+    pub(crate) fn show_filling(
         &self,
         ui: &mut Ui,
         [max_width, height]: [f32; 2],

@@ -9,7 +9,7 @@ use super::{Cell, Heatmap, View};
 const STEP: f32 = 1.25;
 
 /// Zooms and pans. Returns the cell that the keyboard reached.
-pub fn navigate(
+pub(crate) fn navigate(
     map: &Heatmap<'_>,
     ui: &Ui,
     response: &Response,

@@ -22,7 +22,7 @@ const NARROW: f32 = 26.0;
 /// The least side of a hatched cell.
 const TINY: f32 = 10.0;
 
-pub fn paint(
+pub(crate) fn paint(
     map: &Heatmap<'_>,
     ui: &Ui,
     at: &Geometry,

@@ -44,11 +44,11 @@ struct Drawn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// A block is 2^`level` cells wide.
-    pub level: usize,
+    pub(crate) level: usize,
     /// Its rows of blocks.
-    pub rows: Range<usize>,
+    pub(crate) rows: Range<usize>,
     /// Its columns of blocks.
-    pub cols: Range<usize>,
+    pub(crate) cols: Range<usize>,
 }
 
 impl Picture {
@@ -74,12 +74,12 @@ impl Picture {
     }
 
     /// The palette.
-    pub fn palette(&self) -> Palette {
+    pub(crate) fn palette(&self) -> Palette {
         self.palette
     }
 
     /// Changes the colours.
-    pub fn set_palette(&mut self, palette: Palette) {
+    pub(crate) fn set_palette(&mut self, palette: Palette) {
         debug_assert_eq!(
             palette.is_diverging(),
             self.palette.is_diverging(),
@@ -91,7 +91,7 @@ impl Picture {
     /// The largest absolute value of the numbers. Negative numbers are allowed only with diverging colours.
     ///
     /// It is searched among the largest blocks, unless one holds NaN or ∞.
-    pub fn largest(&self, numbers: &[f32]) -> f32 {
+    pub(crate) fn largest(&self, numbers: &[f32]) -> f32 {
         let blocks = self.levels.last().map_or(numbers, |level| &level.numbers[..]);
         let hides = |x: &f32| x.is_nan() || *x == f32::INFINITY;
         if blocks.iter().any(hides) {
@@ -100,13 +100,8 @@ impl Picture {
         colors::largest(blocks)
     }
 
-    /// The bytes of the blocks, without the texture.
-    pub fn bytes(&self) -> usize {
-        self.levels.iter().map(|level| size_of_val(&level.numbers[..])).sum()
-    }
-
     /// The number of levels.
-    pub fn levels(&self) -> usize {
+    pub(crate) fn levels(&self) -> usize {
         self.levels.len()
     }
 
@@ -179,7 +174,7 @@ impl Blocks {
     }
 
     /// The longer side of the texture that these blocks need.
-    pub fn texture_side(&self) -> usize {
+    pub(crate) fn texture_side(&self) -> usize {
         let side = self.rows.len().max(self.cols.len());
         side + 2 * (side / Self::AROUND)
     }
@@ -362,6 +357,7 @@ mod tests {
     fn a_picture_takes_a_third_of_the_numbers() {
         let numbers = vec![0.0; 1024 * 1024];
         let picture = Picture::new(&numbers, 1024, Palette::PLAIN);
-        assert!(picture.bytes() < size_of_val(&numbers[..]) * 34 / 100, "{}", picture.bytes());
+        let bytes: usize = picture.levels.iter().map(|level| size_of_val(&level.numbers[..])).sum();
+        assert!(bytes < size_of_val(&numbers[..]) * 34 / 100, "{bytes}");
     }
 }

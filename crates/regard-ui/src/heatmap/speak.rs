@@ -7,7 +7,7 @@ use super::{Cell, Heatmap};
 use crate::numbers;
 
 /// Puts the cursor into the accessibility tree. While the heatmap has the focus, each move is spoken.
-pub fn speak(map: &Heatmap<'_>, ui: &Ui, response: &Response, cursor: Option<Cell>) {
+pub(crate) fn speak(map: &Heatmap<'_>, ui: &Ui, response: &Response, cursor: Option<Cell>) {
     let Some(text) = cursor.and_then(|cell| words(map, cell)) else { return };
     // This comes first, because the closure locks the context.
     let has_focus = response.has_focus();
@@ -20,7 +20,7 @@ pub fn speak(map: &Heatmap<'_>, ui: &Ui, response: &Response, cursor: Option<Cel
 }
 
 /// "query cat, key sat, weight 0.42".
-pub fn words(map: &Heatmap<'_>, (row, col): Cell) -> Option<String> {
+pub(crate) fn words(map: &Heatmap<'_>, (row, col): Cell) -> Option<String> {
     let [row_term, col_term, term] = map.terms;
     let (row_label, col_label) = (map.row_labels.get(row)?, map.col_labels.get(col)?);
     let number = numbers::spoken_masked(map.number((row, col))?, map.masked);

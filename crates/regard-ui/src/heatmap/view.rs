@@ -17,7 +17,7 @@ pub struct View {
     /// The row and the column at the corner, with the fractions that are cut off.
     corner: (f32, f32),
     /// The pinned cells, which stay marked.
-    pub pinned: Vec<Cell>,
+    pub(crate) pinned: Vec<Cell>,
 }
 
 impl Default for View {
@@ -28,12 +28,12 @@ impl Default for View {
 
 impl View {
     /// Whether the whole matrix is visible.
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.zoom <= 1.0
     }
 
     /// The zoom. 1 shows the whole matrix.
-    pub fn zoom(&self) -> f32 {
+    pub(crate) fn zoom(&self) -> f32 {
         // A session file may hold anything.
         if self.zoom.is_finite() { self.zoom.max(1.0) } else { 1.0 }
     }
@@ -50,12 +50,12 @@ impl View {
     }
 
     /// Shows the whole matrix.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         (self.zoom, self.corner) = (1.0, (0.0, 0.0));
     }
 
     /// Pins a cell, or removes its pin.
-    pub fn pin(&mut self, cell: Cell) {
+    pub(crate) fn pin(&mut self, cell: Cell) {
         let before = self.pinned.len();
         self.pinned.retain(|pinned| *pinned != cell);
         if self.pinned.len() == before && before < MOST_PINNED {

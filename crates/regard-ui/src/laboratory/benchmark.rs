@@ -25,28 +25,20 @@ const EXPLANATION: &str = "\
 
 /// A benchmark, running or finished.
 #[derive(Default)]
-pub struct Benchmark {
+pub(crate) struct Benchmark {
     task: Option<Once<Progress>>,
     shape: Option<Shape>,
-    last: Option<Result<Progress, String>>,
+    pub(crate) last: Option<Result<Progress, String>>,
 }
 
 impl Benchmark {
     /// Whether it is running.
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.task.is_some()
     }
 
-    /// The results so far.
-    pub fn lines(&self) -> &[Line] {
-        self.last
-            .as_ref()
-            .and_then(|last| last.as_ref().ok())
-            .map_or(&[], |progress| &progress.lines)
-    }
-
     /// Stops a running benchmark or starts a new one. The results of a stopped one stay.
-    pub fn toggle(
+    pub(crate) fn toggle(
         &mut self,
         background: &Arc<Background>,
         ctx: &Context,
@@ -63,7 +55,7 @@ impl Benchmark {
     }
 
     /// Takes new results.
-    pub fn receive(&mut self) {
+    pub(crate) fn receive(&mut self) {
         let Some(task) = &self.task else { return };
         // This comes first, so that the last result is taken before the task is dropped.
         let has_ended = !task.is_running();
@@ -76,7 +68,7 @@ impl Benchmark {
     }
 
     /// Shows the button and the bars. Returns the command if its button was pressed.
-    pub fn show(&mut self, ui: &mut Ui, inputs: &LaboratoryInputs) -> Option<Command> {
+    pub(crate) fn show(&mut self, ui: &mut Ui, inputs: &LaboratoryInputs) -> Option<Command> {
         self.receive();
         heading(ui, "Benchmark", EXPLANATION);
         let clicked = ui
@@ -118,7 +110,7 @@ fn shape(inputs: &LaboratoryInputs) -> Shape {
 
 /// Asks how fast attention of a shape is.
 #[derive(Serialize, Deserialize)]
-pub struct Measure(Shape);
+pub(crate) struct Measure(Shape);
 
 impl Question for Measure {
     type Answer = Progress;

@@ -11,7 +11,7 @@ use crate::explain::heading;
 use crate::{Command, temperature};
 
 /// A request of the knobs.
-pub enum Asked {
+pub(crate) enum Asked {
     /// A command's button was pressed.
     Command(Command),
     /// Random tokens replace those of a file.
@@ -19,7 +19,7 @@ pub enum Asked {
 }
 
 /// Shows all knobs. `file` is the file of the tokens, once it is read.
-pub fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> Option<Asked> {
+pub(crate) fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> Option<Asked> {
     let asked = tokens(ui, &mut state.inputs, file);
     ui.separator();
     softmax(ui, &mut state.inputs);
@@ -242,7 +242,7 @@ fn option<T>(
 }
 
 /// Describes the inputs of A in a few words.
-pub fn in_words(inputs: &LaboratoryInputs) -> String {
+pub(crate) fn in_words(inputs: &LaboratoryInputs) -> String {
     let LaboratoryInputs { tokens, dim, temperature, .. } = inputs;
     let mut words =
         format!("n = {tokens}, d = {dim}, T = {}", temperature::text(f64::from(temperature.get())));

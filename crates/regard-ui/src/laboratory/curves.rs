@@ -30,7 +30,7 @@ type Points = Vec<[f64; 2]>;
 
 /// The quartiles of a measure over several rows, at one x.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quartiles {
+pub(crate) struct Quartiles {
     x: f64,
     low: f64,
     median: f64,
@@ -48,14 +48,14 @@ impl Quartiles {
 }
 
 /// The gradient norm over d, without and with 1/√d. It depends on the scores alone, so it is kept while they stay.
-pub type ByDim = Arc<[Vec<Quartiles>; 2]>;
+pub(crate) type ByDim = Arc<[Vec<Quartiles>; 2]>;
 
 /// Remembers the last [`ByDim`] by its scores.
-pub type ByDimMemo = Memo<ScoresKey, ByDim>;
+pub(crate) type ByDimMemo = Memo<ScoresKey, ByDim>;
 
 /// The identity of some scores.
 #[derive(Clone)]
-pub struct ScoresKey {
+pub(crate) struct ScoresKey {
     scores: Numbers,
     hides_first: bool,
 }
@@ -67,9 +67,9 @@ impl PartialEq for ScoresKey {
 }
 
 /// The curves of a row, and those of all rows.
-pub struct Curves {
+pub(crate) struct Curves {
     /// The row.
-    pub row: usize,
+    pub(crate) row: usize,
     weights: Points,
     pinned: Option<Points>,
     entropy: Points,
@@ -81,7 +81,7 @@ pub struct Curves {
 
 impl Curves {
     /// Computes the curves of a row.
-    pub fn new(outcome: &Outcome, row: usize, known: &mut ByDimMemo) -> Self {
+    pub(crate) fn new(outcome: &Outcome, row: usize, known: &mut ByDimMemo) -> Self {
         let key = ScoresKey {
             scores: outcome.scores.clone(),
             hides_first: outcome.request.inputs.hide_first,
@@ -123,7 +123,7 @@ impl Curves {
     }
 
     /// Shows all plots in the requested number of columns. Returns the command if an export button was pressed.
-    pub fn show(&self, ui: &mut Ui, outcome: &Outcome, columns: usize) -> Option<Command> {
+    pub(crate) fn show(&self, ui: &mut Ui, outcome: &Outcome, columns: usize) -> Option<Command> {
         let mut command = None;
         // All plots fit the page, if it is not too low.
         let tallest = (0.16 * ui.clip_rect().height()).max(HEIGHT);
@@ -196,7 +196,7 @@ pub fn plot(outcome: &Outcome, chosen: Option<Cell>, name: PlotName) -> Option<P
 }
 
 /// The row whose curves are shown: that of the chosen cell, or the last one.
-pub fn row(outcome: &Outcome, chosen: Option<Cell>) -> usize {
+pub(crate) fn row(outcome: &Outcome, chosen: Option<Cell>) -> usize {
     let last = outcome.request.inputs.tokens - 1;
     chosen.map_or(last, |(row, _)| row.min(last))
 }

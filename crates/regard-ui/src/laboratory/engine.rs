@@ -24,10 +24,10 @@ use self::scores::scores;
 
 /// Asks for the result of a request.
 #[derive(Serialize, Deserialize)]
-pub struct Compute {
+pub(crate) struct Compute {
     /// The place of the engine, which is made if nothing stands there.
-    pub engine: u64,
-    pub request: Request,
+    pub(crate) engine: u64,
+    pub(crate) request: Request,
 }
 
 impl Question for Compute {
@@ -56,36 +56,36 @@ impl Question for Compute {
 #[derive(Serialize, Deserialize)]
 pub struct Outcome {
     /// The request, limited to what its files have.
-    pub request: Request,
+    pub(crate) request: Request,
     /// The file of the present state, if it has one.
-    pub file: Option<Shared<TokenFile>>,
+    pub(crate) file: Option<Shared<TokenFile>>,
     /// Queries and keys.
     pub(super) tokens: Shared<Tokens>,
     /// The scores \[n, n\], the input of softmax. A masked score is −∞.
-    pub scores: Numbers,
+    pub(crate) scores: Numbers,
     /// The weights \[n, n\]. −∞ marks a masked cell, whose weight is 0, so that it is drawn as masked.
-    pub weights: Numbers,
+    pub(crate) weights: Numbers,
     /// The weights of A, if something is pinned.
-    pub pinned: Option<Numbers>,
+    pub(crate) pinned: Option<Numbers>,
     /// The numbers that are shown: scores, weights, weights of A, or B − A.
     pub numbers: Numbers,
     /// The number of tokens of what is shown.
-    pub side: usize,
+    pub(crate) side: usize,
     /// The labels of these tokens.
-    pub names: Shared<Names>,
+    pub(crate) names: Shared<Names>,
     /// The picture of the numbers.
     pub picture: Picture,
     /// How large the numbers are.
-    pub extent: Extent,
+    pub(crate) extent: Extent,
     /// The reason, if something else is shown than was asked for.
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
     /// The time that the computation took.
-    pub took: Duration,
+    pub(crate) took: Duration,
 }
 
 impl Outcome {
     /// The title of what is shown.
-    pub fn title(&self) -> &'static str {
+    pub(crate) fn title(&self) -> &'static str {
         match self.request.shown {
             Shown::Scores => "Scores",
             Shown::Pinned if self.pinned.is_some() => "Weights of A",
@@ -95,12 +95,12 @@ impl Outcome {
     }
 
     /// The colours of what is shown. Weights go up to the largest one, because most are small, unless it outshines all others.
-    pub fn palette(&self, look: Look) -> Palette {
+    pub(crate) fn palette(&self, look: Look) -> Palette {
         Palette::of(self.extent, self.picture.palette().is_diverging(), look)
     }
 
     /// The number that −∞ stands for in what is shown. A masked score is −∞; a masked weight is 0.
-    pub fn masked(&self) -> f32 {
+    pub(crate) fn masked(&self) -> f32 {
         if self.request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 }
     }
 
@@ -308,7 +308,7 @@ fn weigh(inputs: &LaboratoryInputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f3
 }
 
 /// Hides the first token in a row of scores, if the inputs ask for it.
-pub fn hide_first(inputs: &LaboratoryInputs, scores: &mut [f32]) {
+pub(crate) fn hide_first(inputs: &LaboratoryInputs, scores: &mut [f32]) {
     if let Some(first) = scores.first_mut().filter(|_| inputs.hide_first) {
         *first = f32::NEG_INFINITY;
     }

@@ -12,7 +12,7 @@ use regard_heads::QueriesAndKeys;
 use serde::{Deserialize, Serialize};
 
 /// The labels of queries and of keys.
-pub type Names = [Vec<Label>; 2];
+pub(crate) type Names = [Vec<Label>; 2];
 
 /// An error of computing an outcome.
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +34,13 @@ pub enum Error {
 
 /// What the window knows of a file of queries and keys.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct TokenFile {
+pub(crate) struct TokenFile {
     /// The number of heads.
-    pub heads: usize,
+    pub(crate) heads: usize,
     /// The number of queries, and of keys.
-    pub tokens: usize,
+    pub(crate) tokens: usize,
     /// The number of dimensions.
-    pub dim: usize,
+    pub(crate) dim: usize,
     /// The labels of the queries and of the keys, if it has them.
     names: [Option<Vec<Label>>; 2],
 }
@@ -54,26 +54,26 @@ impl TokenFile {
 
 /// A file that has been read.
 #[derive(Clone)]
-pub struct Read {
+pub(crate) struct Read {
     path: PathBuf,
-    pub whole: Arc<QueriesAndKeys>,
-    pub about: Shared<TokenFile>,
+    pub(crate) whole: Arc<QueriesAndKeys>,
+    pub(crate) about: Shared<TokenFile>,
 }
 
 /// The files of the last request. Each is read once.
-pub struct Files {
+pub(crate) struct Files {
     host: Arc<dyn Host>,
     read: Vec<Read>,
 }
 
 impl Files {
     /// A store that has read no file. `host` opens files.
-    pub fn new(host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         Self { host, read: Vec::new() }
     }
 
     /// Forgets the files that this request does not need.
-    pub fn keep_for(&mut self, request: &Request) {
+    pub(crate) fn keep_for(&mut self, request: &Request) {
         let present = request.inputs.source.path();
         let pinned = request.pinned.as_ref().and_then(|inputs| inputs.source.path());
         self.read.retain(|read| [present, pinned].contains(&Some(&read.path)));
@@ -83,7 +83,7 @@ impl Files {
     ///
     /// # Errors
     /// [`Error::File`] if it cannot be read.
-    pub fn get(
+    pub(crate) fn get(
         &mut self,
         inputs: &LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
@@ -110,12 +110,12 @@ impl Files {
 }
 
 /// The labels of the first `n` queries and keys.
-pub fn names(file: Option<&TokenFile>, n: usize) -> Names {
+pub(crate) fn names(file: Option<&TokenFile>, n: usize) -> Names {
     [0, 1].map(|side| (0..n).map(|i| name(file, side, i)).collect())
 }
 
 /// The label of a query (side 0) or a key (side 1): that of the file, or t0, t1, …
-pub fn name(file: Option<&TokenFile>, side: usize, i: usize) -> Label {
+pub(crate) fn name(file: Option<&TokenFile>, side: usize, i: usize) -> Label {
     let of_file = file.and_then(|file| file.names[side].as_ref()?.get(i));
     of_file.cloned().unwrap_or_else(|| Label::plain(&format!("t{i}")))
 }

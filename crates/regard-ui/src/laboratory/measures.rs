@@ -1,17 +1,17 @@
 //! Measures of a row of weights.
 
 /// The entropy in nats, where 0·ln 0 is 0. Masked cells do not count. The entropy of a row with NaN is NaN.
-pub fn entropy(weights: &[f32]) -> f64 {
+pub(crate) fn entropy(weights: &[f32]) -> f64 {
     -seen(weights).filter(|p| *p != 0.0).map(|p| p * p.ln()).sum::<f64>()
 }
 
 /// The share of a gradient that passes softmax: the Frobenius norm of its Jacobian. Masked cells do not count.
-pub fn gradient_norm(weights: &[f32], t: f64) -> f64 {
+pub(crate) fn gradient_norm(weights: &[f32], t: f64) -> f64 {
     regard_walkthrough::softmax_gradient_norm(seen(weights), t)
 }
 
 /// The weights from the largest to the smallest, without masked cells.
-pub fn sorted(weights: &[f32]) -> Vec<f32> {
+pub(crate) fn sorted(weights: &[f32]) -> Vec<f32> {
     let mut sorted: Vec<f32> = weights.iter().copied().filter(|p| *p >= 0.0).collect();
     sorted.sort_by(|a, b| b.total_cmp(a));
     sorted

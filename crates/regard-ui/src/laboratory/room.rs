@@ -6,7 +6,6 @@ use std::sync::Arc;
 use egui::{
     CentralPanel, Context, Frame, Label, Margin, ProgressBar, RichText, ScrollArea, TextStyle, Ui,
 };
-use regard_walkthrough::Marks;
 use web_time::Instant;
 
 use super::benchmark::Benchmark;
@@ -48,7 +47,7 @@ const OF_THE_ROW: &str = "\
     shown.";
 
 /// The view of a [`State`]. It shows the last outcome while the next is computed.
-pub struct LaboratoryRoom {
+pub(crate) struct LaboratoryRoom {
     background: Arc<Background>,
     /// Where the engine is.
     engine: Place,
@@ -74,7 +73,7 @@ pub struct LaboratoryRoom {
 
 impl LaboratoryRoom {
     /// A room that has computed nothing.
-    pub fn new(host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         let background = Background::new(host);
         Self {
             engine: background.place(),
@@ -95,13 +94,8 @@ impl LaboratoryRoom {
     }
 
     /// The last outcome.
-    pub fn outcome(&self) -> Option<&Outcome> {
+    pub(crate) fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
-    }
-
-    /// The benchmark.
-    pub fn benchmark(&self) -> &Benchmark {
-        &self.benchmark
     }
 
     /// Starts the benchmark, or stops it.
@@ -110,12 +104,12 @@ impl LaboratoryRoom {
     }
 
     /// Whether something is being computed.
-    pub fn is_computing(&self) -> bool {
+    pub(crate) fn is_computing(&self) -> bool {
         self.computing.is_some()
     }
 
     /// Draws the room and handles the user's input. Returns the command whose button was pressed.
-    pub fn ui(
+    pub(crate) fn ui(
         &mut self,
         ui: &mut Ui,
         state: &mut State,
@@ -194,7 +188,7 @@ impl LaboratoryRoom {
     }
 
     /// The curves of one of this room's plots, if it is shown.
-    pub fn plot(&self, name: PlotName) -> Option<Plot> {
+    pub(crate) fn plot(&self, name: PlotName) -> Option<Plot> {
         self.curves.as_ref()?.plot(self.outcome.as_ref()?, name)
     }
 
@@ -315,19 +309,13 @@ fn matrix(
 ) -> Pointing {
     let name = outcome.title();
     let map = Heatmap {
-        name,
-        numbers: &outcome.numbers,
         masked: outcome.masked(),
-        row_labels: rows,
-        col_labels: cols,
-        picture: &outcome.picture,
         captions: Some(["attending from", "attending to"]),
         terms: ["query", "key", if name == "Scores" { "score" } else { "weight" }],
         pointed: state.chosen,
-        marks: Marks::default(),
-        edited: &[],
         large,
         paints: state.brush.is_some(),
+        ..Heatmap::new(name, &outcome.numbers, [rows, cols], &outcome.picture)
     };
     let pointing = map.show_enlarged(ui, room, &mut state.view);
     if pointing.chosen.is_some() {

@@ -9,9 +9,9 @@ use super::TokenFile;
 use crate::heatmap::{Cell, View};
 
 /// The maximum number of tokens.
-pub const MOST_TOKENS: usize = 4096;
+pub(crate) const MOST_TOKENS: usize = 4096;
 /// The maximum number of features of a token.
-pub const MOST_DIM: usize = 256;
+pub(crate) const MOST_DIM: usize = 256;
 /// The maximum number of painted squares.
 const MOST_PAINTED: usize = 4096;
 
@@ -83,11 +83,11 @@ pub struct LaboratoryInputs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Square {
     /// The first row and column.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
     /// The number of rows, and of columns.
-    pub side: usize,
+    pub(crate) side: usize,
     /// Whether the cells are hidden. Otherwise they are shown again.
-    pub hides: bool,
+    pub(crate) hides: bool,
 }
 
 /// The matrices that can be shown.
@@ -120,9 +120,9 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brush {
     /// The number of rows and columns that it covers.
-    pub side: usize,
+    pub(crate) side: usize,
     /// Whether it hides cells. Otherwise it shows them again.
-    pub hides: bool,
+    pub(crate) hides: bool,
 }
 
 /// The choices of the user in the laboratory.
@@ -136,11 +136,11 @@ pub struct State {
     /// The matrix that is shown.
     pub shown: Shown,
     /// The brush, if dragging paints.
-    pub brush: Option<Brush>,
+    pub(crate) brush: Option<Brush>,
     /// The cell that was clicked.
     pub chosen: Option<Cell>,
     /// The visible part of the heatmap.
-    pub view: View,
+    pub(crate) view: View,
 }
 
 impl Default for LaboratoryInputs {
@@ -179,7 +179,7 @@ impl LaboratoryInputs {
     }
 
     /// Limits every number. A session file may hold anything.
-    pub fn limit(&mut self) {
+    pub(crate) fn limit(&mut self) {
         let normal = Self::default();
         self.tokens = self.tokens.clamp(2, MOST_TOKENS);
         self.dim = self.dim.clamp(1, MOST_DIM);
@@ -212,39 +212,39 @@ impl LaboratoryInputs {
     }
 
     /// Paints a square, unless it is the one that was painted last.
-    pub fn paint(&mut self, square: Square) {
+    pub(crate) fn paint(&mut self, square: Square) {
         if self.painted.last() != Some(&square) && !self.is_all_painted() {
             self.painted.push(square);
         }
     }
 
     /// Whether the limit of painted squares is reached. The limit keeps sessions small.
-    pub fn is_all_painted(&self) -> bool {
+    pub(crate) fn is_all_painted(&self) -> bool {
         self.painted.len() >= MOST_PAINTED
     }
 }
 
 /// The largest similarity of neighbours. Below 1, tokens differ.
-pub const MOST_SMOOTH: f32 = 0.99;
+pub(crate) const MOST_SMOOTH: f32 = 0.99;
 /// The largest strength of the sink, which takes nearly all weight.
-pub const MOST_SINK: f32 = 16.0;
+pub(crate) const MOST_SINK: f32 = 16.0;
 /// The smallest soft cap. At 0, scores would be NaN.
-pub const LEAST_CAP: f32 = 0.1;
+pub(crate) const LEAST_CAP: f32 = 0.1;
 
 impl State {
     /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
-    pub fn choices(&self) -> Self {
+    pub(crate) fn choices(&self) -> Self {
         Self { chosen: None, view: View::default(), brush: None, ..self.clone() }
     }
 
     /// Takes the choices of another state. Zoom, pins and the cursor stay.
-    pub fn take(&mut self, choices: &Self) {
+    pub(crate) fn take(&mut self, choices: &Self) {
         let (chosen, view, brush) = (self.chosen, core::mem::take(&mut self.view), self.brush);
         *self = Self { brush, chosen, view, ..choices.clone() };
     }
 
     /// Limits every number.
-    pub fn limit(&mut self) {
+    pub(crate) fn limit(&mut self) {
         self.inputs.limit();
         if let Some(pinned) = &mut self.pinned {
             pinned.limit();
@@ -259,12 +259,12 @@ impl State {
     }
 
     /// Pins the present inputs as A.
-    pub fn pin(&mut self) {
+    pub(crate) fn pin(&mut self) {
         self.pinned = Some(Box::new(self.inputs.clone()));
     }
 
     /// Forgets A.
-    pub fn unpin(&mut self) {
+    pub(crate) fn unpin(&mut self) {
         self.pinned = None;
         if matches!(self.shown, Shown::Pinned | Shown::Difference) {
             self.shown = Shown::Weights;

@@ -13,7 +13,7 @@ pub(super) struct PerAttention<T> {
 
 impl<T> PerAttention<T> {
     /// Computes the value of each kind of attention.
-    pub fn new(
+    pub(crate) fn new(
         description: &Description,
         mut value: impl FnMut(Which, &Stack) -> Result<T, String>,
     ) -> Result<Self, String> {
@@ -25,13 +25,13 @@ impl<T> PerAttention<T> {
     }
 
     /// The value of a kind of attention, or of the first kind if the model lacks it.
-    pub fn of(&self, which: Which) -> &T {
+    pub(crate) fn of(&self, which: Which) -> &T {
         let other = self.others.iter().find(|(of, _)| *of == which);
         other.map_or(&self.first, |(_, value)| value)
     }
 
     /// The values in the order of [`Description::attentions`].
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         core::iter::once(&self.first).chain(self.others.iter().map(|(_, value)| value))
     }
 }

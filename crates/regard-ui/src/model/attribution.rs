@@ -39,10 +39,10 @@ pub(crate) struct Parts {
 /// Asks what each part of a model adds to the logit of token A, or to that of A − B.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Attribute {
-    pub model: u64,
-    pub run: u64,
-    pub changes: Vec<Change>,
-    pub tokens: [Option<u32>; 2],
+    pub(crate) model: u64,
+    pub(crate) run: u64,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) tokens: [Option<u32>; 2],
 }
 
 impl Question for Attribute {

@@ -41,12 +41,12 @@ pub(super) struct CachedModels {
 
 impl CachedModels {
     /// Whether a thread is at work.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.reading.is_some()
     }
 
     /// Takes the results of the thread.
-    pub fn exchange(&mut self) {
+    pub(crate) fn exchange(&mut self) {
         if let Some(done) = self.reading.as_ref().and_then(Once::take) {
             self.reading = None;
             self.list = Some(done.unwrap_or_default());
@@ -54,7 +54,7 @@ impl CachedModels {
     }
 
     /// Shows a button that opens the list. Returns the name of the model that was chosen.
-    pub fn show(&mut self, ui: &mut Ui, host: &Arc<dyn Host>) -> Option<String> {
+    pub(crate) fn show(&mut self, ui: &mut Ui, host: &Arc<dyn Host>) -> Option<String> {
         let mut chosen = None;
         let menu = ui.menu_button("Cached models", |ui| {
             ui.set_min_width(300.0);
@@ -67,13 +67,13 @@ impl CachedModels {
     }
 
     /// Reads the cache again.
-    pub fn read(&mut self, ctx: &Context, host: &Arc<dyn Host>) {
+    pub(crate) fn read(&mut self, ctx: &Context, host: &Arc<dyn Host>) {
         let files = Arc::clone(host);
         self.reading = Some(Once::start(&**host, ctx, "cache", move |_| Ok(files.cached())));
     }
 
     /// Shows the models in a menu. Returns the name of the one that was chosen.
-    pub fn rows(&self, ui: &mut Ui) -> Option<String> {
+    pub(crate) fn rows(&self, ui: &mut Ui) -> Option<String> {
         let weak = |text: &str| RichText::new(text).text_style(TextStyle::Small).weak();
         let Some(list) = &self.list else {
             ui.label("Reading the cache");

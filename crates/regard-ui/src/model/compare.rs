@@ -44,7 +44,7 @@ pub(super) struct ModelB(Latest<String, Held<Opened>>);
 
 impl ModelB {
     /// Opens the model that the state names.
-    pub fn follow(&mut self, background: &Arc<Background>, ctx: &Context, state: &State) {
+    pub(crate) fn follow(&mut self, background: &Arc<Background>, ctx: &Context, state: &State) {
         if self.0.key() != state.second_model.as_ref() {
             self.0.forget();
         }
@@ -52,29 +52,29 @@ impl ModelB {
     }
 
     /// The model that the state names, if it is open.
-    pub fn here(&self, state: &State) -> Option<&Held<Opened>> {
+    pub(crate) fn here(&self, state: &State) -> Option<&Held<Opened>> {
         self.0.value().filter(|opened| state.second_model.as_ref() == Some(&opened.name))
     }
 
     /// Whether a thread is at work.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.0.is_busy()
     }
 
     /// The reason why the model could not be opened.
-    pub fn error(&self) -> Option<&str> {
+    pub(crate) fn error(&self) -> Option<&str> {
         self.0.error()
     }
 
     /// Allows another attempt to open a model that failed.
-    pub fn forget_failure(&mut self) {
+    pub(crate) fn forget_failure(&mut self) {
         if self.error().is_some() {
             self.0.forget();
         }
     }
 
     /// Shows the progress of opening, or the reason why there is no model B.
-    pub fn messages(&self, ui: &mut Ui, state: &mut State, outcome: Option<&Outcome>) {
+    pub(crate) fn messages(&self, ui: &mut Ui, state: &mut State, outcome: Option<&Outcome>) {
         let color = ui.visuals().error_fg_color;
         if let Some(text) = self.error() {
             if message::show(ui, text, color, "Remove B") {
@@ -163,7 +163,7 @@ impl State {
     }
 
     /// Removes model B.
-    pub fn stop_comparing(&mut self) {
+    pub(crate) fn stop_comparing(&mut self) {
         self.second_model = None;
         self.follow_second();
     }

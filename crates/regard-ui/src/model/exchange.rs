@@ -26,14 +26,19 @@ pub(super) type LatestRun = Latest<Request, Held<Shared<Outcome>>>;
 
 /// A model that is being read.
 pub(super) struct Opening {
-    pub name: String,
+    pub(crate) name: String,
     /// Whether the user has just asked for it. Otherwise the session names it.
     anew: bool,
-    pub once: Once<Held<Opened>>,
+    pub(crate) once: Once<Held<Opened>>,
 }
 
 impl Opening {
-    pub fn start(background: &Arc<Background>, ctx: &Context, name: String, anew: bool) -> Self {
+    pub(crate) fn start(
+        background: &Arc<Background>,
+        ctx: &Context,
+        name: String,
+        anew: bool,
+    ) -> Self {
         let once = open::start(background, ctx, &name);
         Self { name, anew, once }
     }

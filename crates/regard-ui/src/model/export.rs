@@ -9,7 +9,7 @@ use crate::heads::{Large, Surveyed};
 
 impl ModelRoom {
     /// The matrix that the middle of the room shows. The logit lens shows words, not a matrix.
-    pub fn shown(&self, state: &State, look: Look) -> Option<Matrix> {
+    pub(crate) fn shown(&self, state: &State, look: Look) -> Option<Matrix> {
         match state.view {
             View::Attention => self.matrix(look),
             View::Attribution => self.attributed.value().map(|parts| parts.matrix(look)),
@@ -24,12 +24,12 @@ impl ModelRoom {
     }
 
     /// The heads whose attention is shown.
-    pub fn shown_heads(&self, state: &State) -> Option<&Surveyed> {
+    pub(crate) fn shown_heads(&self, state: &State) -> Option<&Surveyed> {
         self.heads(state).filter(|_| state.view == View::Attention).map(|heads| &**heads)
     }
 
     /// The change of the likeliest token's logit by each head, if each is ablated in turn.
-    pub fn swept(&self, look: Look) -> Option<Matrix> {
+    pub(crate) fn swept(&self, look: Look) -> Option<Matrix> {
         sweep::matrix(self.sweep.value()?, self.next(), look)
     }
 }

@@ -23,20 +23,20 @@ const SIDE: u32 = 768;
 
 /// An input, and its display.
 pub(super) struct Prepared {
-    pub input: Input,
+    pub(crate) input: Input,
     /// The tokens, or the class token and the patches of an image.
-    pub tokens: Vec<Label>,
+    pub(crate) tokens: Vec<Label>,
     /// The tokens of the decoder, if the model has an encoder and a decoder.
-    pub decoder_tokens: Vec<Label>,
+    pub(crate) decoder_tokens: Vec<Label>,
     /// The words that become the unknown token.
-    pub unknown: Vec<String>,
-    pub picture: Option<Arc<ColorImage>>,
+    pub(crate) unknown: Vec<String>,
+    pub(crate) picture: Option<Arc<ColorImage>>,
 }
 
 impl Prepared {
     /// Prepares the input that `opened` reads for a request. `text` is the first text, or the second one. `ids` are its tokens,
     /// if they differ from the tokenizer's.
-    pub fn new(
+    pub(crate) fn new(
         host: &dyn Host,
         opened: &Loaded,
         request: &Request,

@@ -56,9 +56,9 @@ pub(super) fn show(
 /// Asks for the likeliest token after each layer of a run.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Predict {
-    pub model: u64,
-    pub run: u64,
-    pub changes: Vec<Change>,
+    pub(crate) model: u64,
+    pub(crate) run: u64,
+    pub(crate) changes: Vec<Change>,
 }
 
 impl Question for Predict {

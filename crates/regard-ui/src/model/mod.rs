@@ -34,20 +34,20 @@ mod sweep;
 mod unfold;
 mod write;
 
-pub(crate) use self::attribution::Attribute;
 pub use self::cached::Cached;
 pub use self::input::decode as decode_image;
-pub(crate) use self::lens::Predict;
-pub use self::next::Next;
-pub(crate) use self::next::percent;
-pub(crate) use self::open::Open;
 pub use self::open::story;
-pub(crate) use self::patches::PatchEach;
 pub use self::record::Record;
 pub use self::request::Request;
 pub use self::room::ModelRoom;
-pub(crate) use self::run::Run;
-pub use self::run::{Outcome, grid, heads_of, matrix};
+pub use self::run::{Outcome, grid, matrix};
 pub use self::state::{Listed, Part, STORY, State, Version, View, Written};
+
+pub(crate) use self::attribution::Attribute;
+pub(crate) use self::lens::Predict;
+pub(crate) use self::next::{Next, percent};
+pub(crate) use self::open::Open;
+pub(crate) use self::patches::PatchEach;
+pub(crate) use self::run::{Run, heads_of};
 pub(crate) use self::sweep::Sweep;
 pub(crate) use self::unfold::Unfold;

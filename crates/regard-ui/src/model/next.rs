@@ -77,24 +77,24 @@ impl Against {
 
 /// A token that may come next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Next {
+pub(crate) struct Next {
     /// The id.
-    pub id: u32,
+    pub(crate) id: u32,
     /// The token in a readable form.
-    pub token: String,
+    pub(crate) token: String,
     /// Its probability in the unchanged run.
-    pub before: f32,
+    pub(crate) before: f32,
     /// Its probability in the run with the changes, or the same without changes.
-    pub after: f32,
+    pub(crate) after: f32,
     /// Its probability in run B, if there is one.
-    pub second: Option<f32>,
+    pub(crate) second: Option<f32>,
     /// What it adds to the text, if the model writes it.
     pub(super) adds: Option<String>,
 }
 
 impl Next {
     /// The likeliest tokens of either run, in the order of the unchanged one.
-    pub fn likeliest(outcome: &Outcome, model: &Model) -> Vec<Self> {
+    pub(crate) fn likeliest(outcome: &Outcome, model: &Model) -> Vec<Self> {
         let before = outcome.next();
         let after = outcome.next_changed().unwrap_or(before);
         let second = outcome.next_second();

@@ -26,31 +26,31 @@ pub fn story() -> Result<Checkpoint, Error> {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Opened {
     /// The user's name for it.
-    pub name: String,
-    pub description: Description,
+    pub(crate) name: String,
+    pub(crate) description: Description,
     /// The bytes of its weights.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// The hash of its files.
-    pub hash: String,
+    pub(crate) hash: String,
 }
 
 /// A model with its weights, which whoever answers holds.
 pub(super) struct Loaded {
     /// What the user called it.
-    pub name: String,
-    pub model: Model,
+    pub(crate) name: String,
+    pub(crate) model: Model,
     /// The bytes of its weights.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// The hash of its files.
-    pub hash: String,
+    pub(crate) hash: String,
     /// The hash of its tokens.
-    pub tokens: String,
+    pub(crate) tokens: String,
     /// The conversion of an image to numbers, for a model of images.
-    pub processor: Option<ImageProcessor>,
+    pub(crate) processor: Option<ImageProcessor>,
     /// Its last reading of the first text, and of the second.
-    pub read: [LastReading<Reading>; 2],
+    pub(crate) read: [LastReading<Reading>; 2],
     /// Its last reading with changes.
-    pub read_changed: LastReading<ChangedReading>,
+    pub(crate) read_changed: LastReading<ChangedReading>,
 }
 
 /// The reading of a text during typing, which the next reading continues.
@@ -64,12 +64,12 @@ impl<T> Default for LastReading<T> {
 
 impl<T> LastReading<T> {
     /// Takes the reading, to continue it.
-    pub fn take(&self) -> Option<T> {
+    pub(crate) fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Keeps a reading for the next text.
-    pub fn keep(&self, reading: T) {
+    pub(crate) fn keep(&self, reading: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
     }
 }
@@ -108,7 +108,7 @@ impl Question for Open {
 
 impl Loaded {
     /// Reads the weights.
-    pub fn load(name: String, checkpoint: &Checkpoint) -> Result<Self, String> {
+    pub(crate) fn load(name: String, checkpoint: &Checkpoint) -> Result<Self, String> {
         let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         accepted(&model).map_err(|what| message(&name, &what))?;
         let hash = hash::of_files(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
@@ -121,7 +121,7 @@ impl Loaded {
     }
 
     /// Refuses a model B whose heads or tokens differ from those of this one.
-    pub fn fits(&self, b: &Self) -> Result<(), String> {
+    pub(crate) fn fits(&self, b: &Self) -> Result<(), String> {
         let shape = |model: &Model| -> Vec<String> {
             let attentions = model.description().attentions();
             let words = attentions.iter().map(|(_, stack)| {

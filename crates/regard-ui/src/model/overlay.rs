@@ -29,7 +29,7 @@ pub(super) struct Overlay(Option<(Arc<ColorImage>, TextureHandle)>);
 
 impl Overlay {
     /// Shows the image, `rows` × `cols` patches, with the weights of a query over it, in at most the given room.
-    pub fn show(
+    pub(crate) fn show(
         &mut self,
         ui: &mut Ui,
         picture: &Arc<ColorImage>,

@@ -12,7 +12,7 @@ use crate::work::Background;
 
 /// The views of one run, or of a difference of two.
 pub(super) struct Pane {
-    pub large: Large,
+    pub(crate) large: Large,
     grid: Thumbnails,
     /// The attention that the grid shows.
     in_grid: Option<Arc<Surveyed>>,
@@ -29,7 +29,7 @@ impl Pane {
     ///
     /// # Errors
     /// If the large matrix cannot be computed.
-    pub fn exchange(
+    pub(crate) fn exchange(
         &mut self,
         background: &Arc<Background>,
         ctx: &Context,
@@ -40,13 +40,13 @@ impl Pane {
     }
 
     /// Gives the run a name. The only run has an empty one.
-    pub fn call(&mut self, name: &str) {
+    pub(crate) fn call(&mut self, name: &str) {
         name.clone_into(&mut self.large.of);
         name.clone_into(&mut self.grid.of);
     }
 
     /// Shows all heads.
-    pub fn grid(
+    pub(crate) fn grid(
         &mut self,
         ui: &mut Ui,
         heads: &Arc<Surveyed>,

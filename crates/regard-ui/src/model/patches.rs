@@ -73,8 +73,8 @@ impl Effects {
 /// Asks for the effect of each place of the second run on the first.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PatchEach {
-    pub model: u64,
-    pub runs: [u64; 2],
+    pub(crate) model: u64,
+    pub(crate) runs: [u64; 2],
 }
 
 impl Question for PatchEach {

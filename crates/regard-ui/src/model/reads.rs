@@ -14,7 +14,7 @@ pub(super) enum Reads {
 }
 
 impl Reads {
-    pub fn of(description: &Description) -> Self {
+    pub(crate) fn of(description: &Description) -> Self {
         if description.embedding.patches.is_some() {
             Self::Image
         } else if description.encoder.is_some() {

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct Record {
     /// The texts and the changes.
-    pub asked: String,
+    pub(crate) asked: String,
     /// The model's files.
-    pub model: String,
+    pub(crate) model: String,
     /// The files of model B; empty without one.
-    pub second_model: String,
+    pub(crate) second_model: String,
     /// All attention weights and all probabilities of the next token: unchanged, changed, and of run B.
-    pub result: String,
+    pub(crate) result: String,
 }
 
 impl Record {

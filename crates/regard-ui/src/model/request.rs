@@ -14,19 +14,19 @@ pub struct Request {
     /// The text.
     pub text: String,
     /// Its tokens, if they are not those that the tokenizer makes of it.
-    pub ids: Option<Vec<u32>>,
+    pub(crate) ids: Option<Vec<u32>>,
     /// The changes.
     pub changes: Vec<Change>,
     /// The second text, if there is one. Run B reads it without changes.
-    pub second: Option<String>,
+    pub(crate) second: Option<String>,
     /// The model of run B, if it is not that of run A. Without a second text, it reads the first one.
-    pub second_model: Option<String>,
+    pub(crate) second_model: Option<String>,
     /// What the decoder of a model with an encoder and a decoder has written.
-    pub decoder: String,
+    pub(crate) decoder: String,
     /// Its tokens, if they are not those that the tokenizer makes of it.
-    pub decoder_ids: Option<Vec<u32>>,
+    pub(crate) decoder_ids: Option<Vec<u32>>,
     /// The image, for a model of images.
-    pub image: Option<PathBuf>,
+    pub(crate) image: Option<PathBuf>,
 }
 
 impl Request {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
 use regard_figure::Matrix;
-use regard_models::{Attribution, Score};
+use regard_models::Score;
 
 use super::attribution::{Attribute, Parts};
 use super::cached::CachedModels;
@@ -70,7 +70,7 @@ pub struct ModelRoom {
 
 impl ModelRoom {
     /// Nothing has been opened yet.
-    pub fn new(host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         Self {
             background: Background::new(host),
             opening: None,
@@ -93,26 +93,26 @@ impl ModelRoom {
     }
 
     /// Begins to open a model, alone. The view stays until it is read.
-    pub fn open(&mut self, ctx: &Context, state: &mut State, name: String) {
+    pub(crate) fn open(&mut self, ctx: &Context, state: &mut State, name: String) {
         self.failed = None;
         state.stop_comparing();
         self.opening = Some(Opening::start(&self.background, ctx, name, true));
     }
 
     /// Begins to open model B.
-    pub fn compare_with(&mut self, state: &mut State, name: String) {
+    pub(crate) fn compare_with(&mut self, state: &mut State, name: String) {
         self.model_b.forget_failure();
         state.compare_with(name);
     }
 
     /// Whether the model that is open reads images.
-    pub fn reads_images(&self, state: &State) -> bool {
+    pub(crate) fn reads_images(&self, state: &State) -> bool {
         let opened = self.here(state);
         opened.is_some_and(|opened| Reads::of(&opened.description) == Reads::Image)
     }
 
     /// Whether a thread is at work.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.opening.is_some()
             || self.latest.is_busy()
             || self.writer.is_on()
@@ -132,12 +132,12 @@ impl ModelRoom {
     }
 
     /// The likeliest next tokens of the latest run.
-    pub fn next(&self) -> &[Next] {
+    pub(crate) fn next(&self) -> &[Next] {
         self.outcome().map_or(&[], |outcome| &outcome.list)
     }
 
     /// The head that is shown large, if there is one.
-    pub fn selected(&self) -> Option<&Selected> {
+    pub(crate) fn selected(&self) -> Option<&Selected> {
         self.panes[0].large.selected()
     }
 
@@ -148,38 +148,8 @@ impl ModelRoom {
         failed.or_else(|| self.latest.error()).or_else(|| self.model_b.error()).or_else(second)
     }
 
-    /// The change of the likeliest token's logit by each head, layer by layer, if each is ablated in turn.
-    pub fn effects(&self) -> Option<&[f32]> {
-        self.sweep.value().map(|effects| &effects.map.numbers[..])
-    }
-
-    /// What each part of the model adds to the chosen logit, if that is shown.
-    pub fn attribution(&self) -> Option<&Attribution> {
-        self.attributed.value().map(|parts| &parts.attribution)
-    }
-
-    /// The change of the likeliest tokens' logits by each patch from the second text, layer by layer, if that is shown.
-    pub fn patches(&self) -> Option<&[f32]> {
-        self.patches.value().map(|effects| &effects.map.numbers[..])
-    }
-
-    /// The matrices that are shown: that of one run, or those of A, of B and of A − B.
-    pub fn side_by_side(&self) -> [Option<&Selected>; 3] {
-        self.panes.each_ref().map(|pane| pane.large.selected())
-    }
-
-    /// The likeliest token after each layer and position, if the logit lens is shown: the embedding, then the layers.
-    pub fn lens(&self) -> Option<&[Vec<(String, f32)>]> {
-        self.lens.value().map(|predictions| &predictions.rows[..])
-    }
-
-    /// The chosen weight step by step.
-    pub fn score(&self) -> Option<&Score> {
-        self.unfolded.value()
-    }
-
     /// The matrix that is shown, to export it.
-    pub fn matrix(&self, look: Look) -> Option<Matrix> {
+    pub(crate) fn matrix(&self, look: Look) -> Option<Matrix> {
         self.panes[0].large.matrix(look)
     }
 
@@ -189,7 +159,7 @@ impl ModelRoom {
     }
 
     /// Draws the room and handles the user's input. Returns the command whose button was pressed.
-    pub fn ui(
+    pub(crate) fn ui(
         &mut self,
         ui: &mut Ui,
         state: &mut State,
@@ -346,4 +316,38 @@ impl ModelRoom {
 /// What came of the latest request.
 pub(super) fn outcome(latest: &LatestRun) -> Option<&Outcome> {
     latest.value().map(|outcome| &****outcome)
+}
+
+/// What the tests read.
+#[cfg(test)]
+impl ModelRoom {
+    /// The change of the likeliest token's logit by each head, layer by layer, if each is ablated in turn.
+    pub(crate) fn effects(&self) -> Option<&[f32]> {
+        self.sweep.value().map(|effects| &effects.map.numbers[..])
+    }
+
+    /// What each part of the model adds to the chosen logit, if that is shown.
+    pub(crate) fn attribution(&self) -> Option<&regard_models::Attribution> {
+        self.attributed.value().map(|parts| &parts.attribution)
+    }
+
+    /// The change of the likeliest tokens' logits by each patch from the second text, layer by layer, if that is shown.
+    pub(crate) fn patches(&self) -> Option<&[f32]> {
+        self.patches.value().map(|effects| &effects.map.numbers[..])
+    }
+
+    /// The matrices that are shown: that of one run, or those of A, of B and of A − B.
+    pub(crate) fn side_by_side(&self) -> [Option<&Selected>; 3] {
+        self.panes.each_ref().map(|pane| pane.large.selected())
+    }
+
+    /// The likeliest token after each layer and position, if the logit lens is shown: the embedding, then the layers.
+    pub(crate) fn lens(&self) -> Option<&[Vec<(String, f32)>]> {
+        self.lens.value().map(|predictions| &predictions.rows[..])
+    }
+
+    /// The chosen weight step by step.
+    pub(crate) fn score(&self) -> Option<&Score> {
+        self.unfolded.value()
+    }
 }

@@ -42,22 +42,22 @@ pub(super) struct Unchanged {
     /// The tokens, or the patches of an image.
     pub tokens: Vec<Label>,
     /// The tokens of the decoder of a model with an encoder and a decoder.
-    pub decoder_tokens: Vec<Label>,
+    pub(crate) decoder_tokens: Vec<Label>,
     /// The words that the model reads as "unknown".
-    pub unknown: Vec<String>,
+    pub(crate) unknown: Vec<String>,
     #[serde(with = "pixels")]
-    pub picture: Option<Arc<ColorImage>>,
+    pub(crate) picture: Option<Arc<ColorImage>>,
     /// The file of the picture.
     image: Option<PathBuf>,
-    pub heads: Heads,
+    pub(crate) heads: Heads,
     /// The probability of each token of the vocabulary to be next; empty if the model predicts none here.
     #[serde(with = "packed")]
-    pub next: Vec<f32>,
+    pub(crate) next: Vec<f32>,
     /// What changed runs begin from. It stays where the run was made.
     #[serde(skip)]
     baseline: Option<Baseline>,
     /// The tokens that were computed for this text. The others were known from the text before.
-    pub computed: usize,
+    pub(crate) computed: usize,
 }
 
 /// The runs of the first and of the second text, as far as they are known.
@@ -66,37 +66,37 @@ pub(super) type Runs = [Option<Shared<Unchanged>>; 2];
 /// A run with changes.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Changed {
-    pub heads: Heads,
+    pub(crate) heads: Heads,
     /// Changed minus unchanged.
-    pub difference: Differences,
+    pub(crate) difference: Differences,
     #[serde(with = "packed")]
-    pub next: Vec<f32>,
+    pub(crate) next: Vec<f32>,
     /// The tokens that were computed for this text. The others were known from the text before.
-    pub computed: usize,
+    pub(crate) computed: usize,
 }
 
 /// Run B: another text, another model, or both.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Second {
-    pub run: Shared<Unchanged>,
+    pub(crate) run: Shared<Unchanged>,
     /// The weights of run A, with the changes, minus these; or why there is no difference.
-    pub difference: Result<Differences, String>,
+    pub(crate) difference: Result<Differences, String>,
 }
 
 /// The weights of one run minus those of another.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Difference {
-    pub heads: Shared<Surveyed>,
+    pub(crate) heads: Shared<Surveyed>,
     /// For each head, the share of a query's weight that lies on other keys in the other run, as a mean over the queries:
     /// ½ Σ |a − b| (total variation distance). The largest share comes first.
-    pub moved: Vec<(HeadId, f32)>,
+    pub(crate) moved: Vec<(HeadId, f32)>,
 }
 
 /// Two runs that stand side by side.
 pub(super) struct Pair<'a> {
-    pub names: [String; 2],
-    pub heads: [&'a Arc<Surveyed>; 2],
-    pub difference: Result<&'a Difference, &'a str>,
+    pub(crate) names: [String; 2],
+    pub(crate) heads: [&'a Arc<Surveyed>; 2],
+    pub(crate) difference: Result<&'a Difference, &'a str>,
 }
 
 /// What came of a request.
@@ -120,7 +120,7 @@ pub struct Outcome {
     /// The tokens of the patches that the user has listed, by their ids.
     pub(super) words: BTreeMap<u32, String>,
     /// The time that it took.
-    pub took: Duration,
+    pub(crate) took: Duration,
 }
 
 /// Asks to run a model.
@@ -235,23 +235,8 @@ impl Outcome {
         }
     }
 
-    /// The tokens that were computed for the text. The others were known from the text before.
-    pub fn computed(&self) -> usize {
-        self.unchanged.computed
-    }
-
-    /// The tokens that were computed for the run with changes, if there is one.
-    pub fn computed_changed(&self) -> Option<usize> {
-        self.changed().map(|changed| changed.computed)
-    }
-
-    /// The ids of the tokens of the text.
-    pub fn ids(&self) -> &[u32] {
-        &self.unchanged.input.ids
-    }
-
     /// The ids that the model writes on from: those of the text, or those of the decoder.
-    pub fn written(&self) -> &[u32] {
+    pub(crate) fn written(&self) -> &[u32] {
         let input = &self.unchanged.input;
         if input.decoder_ids.is_empty() { &input.ids } else { &input.decoder_ids }
     }
@@ -267,7 +252,7 @@ impl Outcome {
     }
 
     /// The attention of the unchanged run.
-    pub fn heads(&self, which: Which) -> &Arc<Surveyed> {
+    pub(crate) fn heads(&self, which: Which) -> &Arc<Surveyed> {
         self.unchanged.heads.of(which)
     }
 
@@ -277,12 +262,12 @@ impl Outcome {
     }
 
     /// The probability of each token to be next, in the unchanged run.
-    pub fn next(&self) -> &[f32] {
+    pub(crate) fn next(&self) -> &[f32] {
         &self.unchanged.next
     }
 
     /// The probability of each token to be next with the changes, if there are any.
-    pub fn next_changed(&self) -> Option<&[f32]> {
+    pub(crate) fn next_changed(&self) -> Option<&[f32]> {
         self.changed().map(|changed| &changed.next[..])
     }
 
@@ -331,17 +316,17 @@ impl Outcome {
     }
 
     /// Why there is no run B, if there is none.
-    pub fn second_refusal(&self) -> Option<&str> {
+    pub(crate) fn second_refusal(&self) -> Option<&str> {
         self.second.as_ref()?.as_ref().err().map(String::as_str)
     }
 
     /// The heads that differ most between the runs A and B, and the share of their weight that lies on other keys.
-    pub fn moved(&self, which: Which) -> Option<&[(HeadId, f32)]> {
+    pub(crate) fn moved(&self, which: Which) -> Option<&[(HeadId, f32)]> {
         self.pair(which)?.difference.ok().map(|difference| &difference.moved[..])
     }
 
     /// The probability of each token to be next in run B, if it is of another text or model.
-    pub fn next_second(&self) -> Option<&[f32]> {
+    pub(crate) fn next_second(&self) -> Option<&[f32]> {
         self.second().map(|second| &second.run.next[..])
     }
 
@@ -350,8 +335,27 @@ impl Outcome {
     }
 
     /// Why the changes cannot be made.
-    pub fn refusal(&self) -> Option<&str> {
+    pub(crate) fn refusal(&self) -> Option<&str> {
         self.changed.as_ref()?.as_ref().err().map(String::as_str)
+    }
+}
+
+/// What the tests read.
+#[cfg(test)]
+impl Outcome {
+    /// The tokens that were computed for the text. The others were known from the text before.
+    pub(crate) fn computed(&self) -> usize {
+        self.unchanged.computed
+    }
+
+    /// The tokens that were computed for the run with changes, if there is one.
+    pub(crate) fn computed_changed(&self) -> Option<usize> {
+        self.changed().map(|changed| changed.computed)
+    }
+
+    /// The ids of the tokens of the text.
+    pub(crate) fn ids(&self) -> &[u32] {
+        &self.unchanged.input.ids
     }
 }
 
@@ -375,7 +379,7 @@ pub fn grid(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Figure
 ///
 /// # Errors
 /// Those of [`matrix`].
-pub fn heads_of<T>(
+pub(crate) fn heads_of<T>(
     host: &dyn Host,
     state: &State,
     ask: impl FnOnce(&Surveyed) -> T,
@@ -463,17 +467,17 @@ impl Unchanged {
     }
 
     /// What changed runs begin from.
-    pub fn baseline(&self) -> Result<&Baseline, String> {
+    pub(crate) fn baseline(&self) -> Result<&Baseline, String> {
         self.baseline.as_ref().ok_or_else(|| "the run was made elsewhere".to_owned())
     }
 
     /// What the model reads.
-    pub fn input(&self) -> &Input {
+    pub(crate) fn input(&self) -> &Input {
         &self.input
     }
 
     /// The likeliest next token, if the model predicts one.
-    pub fn top(&self) -> Option<usize> {
+    pub(crate) fn top(&self) -> Option<usize> {
         let mut all = self.next.iter().enumerate();
         let first = all.next()?;
         Some(all.fold(first, |best, next| if next.1 > best.1 { next } else { best }).0)
@@ -632,7 +636,7 @@ mod pixels {
     use serde::{Deserialize as _, Serialize as _, Serializer};
 
     #[expect(clippy::ref_option, reason = "serde gives the field")]
-    pub fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         picture: &Option<Arc<ColorImage>>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -642,7 +646,7 @@ mod pixels {
         picture.as_ref().map(|image| (image.size, Bytes(rgb(image)))).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Arc<ColorImage>>, D::Error> {
         let picture = Option::<([usize; 2], Bytes)>::deserialize(deserializer)?;

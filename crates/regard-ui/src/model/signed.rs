@@ -16,7 +16,7 @@ use crate::heatmap::{Cell, Heatmap, Picture, Pointing, View};
 pub(super) struct SignedMap {
     /// The numbers, row by row.
     #[serde(with = "packed")]
-    pub numbers: Vec<f32>,
+    pub(crate) numbers: Vec<f32>,
     picture: Picture,
     labels: [Vec<String>; 2],
     /// The cursor of the keyboard.
@@ -26,14 +26,14 @@ pub(super) struct SignedMap {
 
 impl SignedMap {
     /// A map with a row for each of the first labels and a column for each of the second ones.
-    pub fn new(numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
+    pub(crate) fn new(numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
         let palette = Palette::signed(largest(&numbers), Look::default());
         let picture = Picture::new(&numbers, labels[1].len(), palette);
         Self { numbers, picture, labels, pointed: None, view: View::default() }
     }
 
     /// The map with its title, to export it. `terms` are the words for a row, a column and a number.
-    pub fn matrix(
+    pub(crate) fn matrix(
         &self,
         title: String,
         [row, col, number]: [&'static str; 3],
@@ -54,7 +54,7 @@ impl SignedMap {
     }
 
     /// Draws the map over the width of the page, but at most `large` points high, with the cell `pointed` marked.
-    pub fn draw(
+    pub(crate) fn draw(
         &mut self,
         ui: &mut Ui,
         look: Look,
@@ -86,7 +86,7 @@ impl SignedMap {
 
     /// Fills the rest of the page except for `below` points. Returns the cell that was clicked: arrow keys move the cursor, and
     /// Enter clicks.
-    pub fn fill(
+    pub(crate) fn fill(
         &mut self,
         ui: &mut Ui,
         look: Look,

@@ -64,7 +64,7 @@ pub struct Written {
     /// The whole text.
     pub text: String,
     /// Its tokens.
-    pub ids: Vec<u32>,
+    pub(crate) ids: Vec<u32>,
 }
 
 /// The part of the second text's run that a patch puts into that of the first.
@@ -104,9 +104,9 @@ pub struct State {
     /// The changes, in the order in which they were made.
     pub changes: Vec<Listed>,
     /// The run whose weights are shown.
-    pub version: Version,
+    pub(crate) version: Version,
     /// The text as the model wrote it. It counts while `text` is the same.
-    pub written: Option<Written>,
+    pub(crate) written: Option<Written>,
     /// The second text, which run B reads. `None`: the first one.
     pub second: Option<String>,
     /// The model of run B. `None`: the same.
@@ -114,7 +114,7 @@ pub struct State {
     /// The text that the decoder of a model with an encoder and a decoder has written.
     pub decoder: String,
     /// The decoder's text as the model wrote it. It counts while `decoder` is the same.
-    pub written_decoder: Option<Written>,
+    pub(crate) written_decoder: Option<Written>,
     /// The image that a model of images reads.
     pub image: Option<PathBuf>,
     /// The kind of attention that is shown.
@@ -124,15 +124,15 @@ pub struct State {
     /// The view in the middle of the room.
     pub view: View,
     /// The tokens whose logits are attributed: the first, or the first minus the second. `None`: the likeliest, or no second.
-    pub attributed: [Option<u32>; 2],
+    pub(crate) attributed: [Option<u32>; 2],
     /// The part that a patch takes from the second run.
-    pub part: Part,
+    pub(crate) part: Part,
     /// The display of the heads.
     pub heads: heads::State,
     /// The hashes of the latest run, against which a replay is checked.
     pub record: Option<Record>,
     /// Whether dragging over a head's heatmap hides cells, or shows them again. `None`: it moves the visible part.
-    pub brush: Option<bool>,
+    pub(crate) brush: Option<bool>,
 }
 
 impl Default for State {
@@ -167,12 +167,12 @@ impl State {
     }
 
     /// The choices, which undo and redo change. Zoom, pins, the cursor and the brush are not included.
-    pub fn choices(&self) -> Self {
+    pub(crate) fn choices(&self) -> Self {
         Self { heads: self.heads.choices(), record: None, brush: None, ..self.clone() }
     }
 
     /// Takes the choices of another state. Zoom, pins, the cursor and the brush stay.
-    pub fn take(&mut self, choices: &Self) {
+    pub(crate) fn take(&mut self, choices: &Self) {
         let mut heads = core::mem::take(&mut self.heads);
         heads.take(&choices.heads);
         let (record, brush) = (self.record.take(), self.brush);
@@ -180,18 +180,18 @@ impl State {
     }
 
     /// The tokens of the text, if the model wrote it.
-    pub fn ids(&self) -> Option<&[u32]> {
+    pub(crate) fn ids(&self) -> Option<&[u32]> {
         self.written.as_ref().filter(|written| written.text == self.text).map(|w| &w.ids[..])
     }
 
     /// The tokens of the decoder's text, if the model wrote it.
-    pub fn decoder_ids(&self) -> Option<&[u32]> {
+    pub(crate) fn decoder_ids(&self) -> Option<&[u32]> {
         let written = self.written_decoder.as_ref();
         written.filter(|written| written.text == self.decoder).map(|w| &w.ids[..])
     }
 
     /// The address of a head of the attention that is shown.
-    pub fn address(&self, id: HeadId) -> HeadAddress {
+    pub(crate) fn address(&self, id: HeadId) -> HeadAddress {
         HeadAddress { attention: self.attention, layer: id.layer, head: id.head }
     }
 
@@ -208,7 +208,7 @@ impl State {
     }
 
     /// The value to which a head's output is set, if it is.
-    pub fn ablation(&self, head: HeadAddress) -> Option<&Ablation> {
+    pub(crate) fn ablation(&self, head: HeadAddress) -> Option<&Ablation> {
         self.changes.iter().filter(|c| c.on).find_map(|c| match &c.change {
             Change::Ablate { head: of, to } if *of == head => Some(to),
             _ => None,
@@ -216,7 +216,7 @@ impl State {
     }
 
     /// The temperature of a head.
-    pub fn temperature(&self, head: HeadAddress) -> f32 {
+    pub(crate) fn temperature(&self, head: HeadAddress) -> f32 {
         let own = |c: &Listed| match c.change {
             Change::Temperature { head: of, temperature } if of == head => Some(temperature),
             _ => None,
@@ -232,7 +232,7 @@ impl State {
     }
 
     /// Gives a head its own temperature. 1 removes it.
-    pub fn set_temperature(&mut self, head: HeadAddress, temperature: f32) {
+    pub(crate) fn set_temperature(&mut self, head: HeadAddress, temperature: f32) {
         let is_it =
             |change: &Change| matches!(change, Change::Temperature { head: of, .. } if *of == head);
         let change = Change::Temperature { head, temperature };
@@ -240,14 +240,14 @@ impl State {
     }
 
     /// Makes a change, or removes it.
-    pub fn toggle(&mut self, change: &Change) {
+    pub(crate) fn toggle(&mut self, change: &Change) {
         let now = self.changes.iter().any(|c| c.on && c.change == *change);
         let new = (!now).then(|| change.clone());
         self.replace(|other| other == change, new);
     }
 
     /// Cuts an edge, or restores it.
-    pub fn cut(&mut self, cut: &Change, hides: bool) {
+    pub(crate) fn cut(&mut self, cut: &Change, hides: bool) {
         let now = self.changes.iter().any(|c| c.on && c.change == *cut);
         if now != hides {
             self.toggle(cut);

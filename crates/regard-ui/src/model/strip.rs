@@ -12,15 +12,15 @@ use crate::{numbers, style};
 
 /// A token in a frame.
 pub(super) struct Chip<'a> {
-    pub text: &'a str,
+    pub(crate) text: &'a str,
     /// The colour behind the token, or that of an empty frame.
-    pub fill: Option<Color32>,
-    pub stroke: Stroke,
+    pub(crate) fill: Option<Color32>,
+    pub(crate) stroke: Stroke,
 }
 
 impl Chip<'_> {
     /// Draws the token.
-    pub fn show(&self, ui: &mut Ui, sense: Sense) -> Response {
+    pub(crate) fn show(&self, ui: &mut Ui, sense: Sense) -> Response {
         let font = TextStyle::Body.resolve(ui.style());
         let ink = self.fill.map_or_else(|| ui.visuals().text_color(), ink_on);
         let galley = ui.painter().layout_no_wrap(self.text.to_owned(), font, ink);

@@ -83,8 +83,8 @@ pub(super) fn show(
 /// Asks for the effect of each head of a model on a run.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sweep {
-    pub model: u64,
-    pub run: u64,
+    pub(crate) model: u64,
+    pub(crate) run: u64,
 }
 
 impl Question for Sweep {

@@ -21,11 +21,11 @@ const EXPLANATION: &str = "\
 /// Asks for a weight of a run.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Unfold {
-    pub model: u64,
-    pub run: u64,
-    pub changes: Vec<Change>,
-    pub head: HeadAddress,
-    pub cell: Cell,
+    pub(crate) model: u64,
+    pub(crate) run: u64,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) head: HeadAddress,
+    pub(crate) cell: Cell,
 }
 
 impl Question for Unfold {

@@ -23,12 +23,12 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Whether the model is writing.
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.left > 0
     }
 
     /// Writes the next token on request, if the run is that of the latest request.
-    pub fn exchange(
+    pub(crate) fn exchange(
         &mut self,
         state: &mut State,
         latest: &Request,
@@ -59,7 +59,13 @@ impl Writer {
     }
 
     /// Shows the buttons.
-    pub fn show(&mut self, ui: &mut Ui, state: &mut State, outcome: &Outcome, model: &Description) {
+    pub(crate) fn show(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut State,
+        outcome: &Outcome,
+        model: &Description,
+    ) {
         let can = model.stack.causal && !outcome.next().is_empty();
         let is_on = self.is_on();
         let next = ui.add_enabled(can && !is_on, Button::new("Next token"));
@@ -85,7 +91,7 @@ impl Writer {
     }
 
     /// Forgets why the model stopped writing.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.end = None;
     }
 }

@@ -11,7 +11,7 @@ use crate::colors::{self, Look};
 use crate::heatmap::{Cell, Picture};
 
 /// The walkthrough of the present state, with a picture of each step.
-pub struct Cache {
+pub(crate) struct Cache {
     /// The inputs and settings of the walkthrough.
     from: (Inputs, Settings),
     walkthrough: Result<Walkthrough, Error>,
@@ -30,7 +30,7 @@ pub struct Cache {
 
 impl Cache {
     /// Computes all results.
-    pub fn new(state: &State, look: Look) -> Self {
+    pub(crate) fn new(state: &State, look: Look) -> Self {
         let mut cache = Self {
             from: (state.inputs.clone(), state.settings),
             walkthrough: Walkthrough::compute(&state.inputs, &state.settings),
@@ -48,7 +48,7 @@ impl Cache {
 
     /// Recomputes what has changed. Returns whether anything has. All positions of a slider during one drag are one edit:
     /// from the second on, `goes_on` is true.
-    pub fn update(&mut self, state: &State, look: Look, goes_on: bool) -> bool {
+    pub(crate) fn update(&mut self, state: &State, look: Look, goes_on: bool) -> bool {
         if self.look != look {
             self.look = look;
             self.pictures.clear();
@@ -85,33 +85,33 @@ impl Cache {
     }
 
     /// The walkthrough of the present state.
-    pub fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
+    pub(crate) fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
         self.walkthrough.as_ref()
     }
 
     /// The picture of a step.
-    pub fn picture(&self, step: &Step) -> Option<&Picture> {
+    pub(crate) fn picture(&self, step: &Step) -> Option<&Picture> {
         self.pictures.get(&step.key)
     }
 
     /// The cells of a step that were typed over.
-    pub fn edited(&self, step: StepKey) -> &[Cell] {
+    pub(crate) fn edited(&self, step: StepKey) -> &[Cell] {
         self.edited.get(&step).map_or(&[], Vec::as_slice)
     }
 
     /// The largest change of a number of a step by the last edit. It is infinite if the shape changed or if a number became
     /// infinite; `None` if nothing changed.
-    pub fn changed(&self, step: StepKey) -> Option<f32> {
+    pub(crate) fn changed(&self, step: StepKey) -> Option<f32> {
         self.changed.get(&step).copied()
     }
 
     /// The measurements to plot, in `why-scale`.
-    pub fn why_scale(&self) -> Option<&[WhyScale]> {
+    pub(crate) fn why_scale(&self) -> Option<&[WhyScale]> {
         self.why_scale.as_deref()
     }
 
     /// The settings that the example responds to.
-    pub fn effective(&self) -> &Effective {
+    pub(crate) fn effective(&self) -> &Effective {
         &self.effective
     }
 

@@ -13,7 +13,7 @@ const EXPLANATION: &str = "\
     much for a useful bound, for instance near T = 0, there is no limit.";
 
 /// Shows the attention of the example in four lines.
-pub fn in_four_lines(ui: &mut Ui, lines: &[String; 4]) {
+pub(crate) fn in_four_lines(ui: &mut Ui, lines: &[String; 4]) {
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
         ui.label(RichText::new("In four lines").text_style(style::subheading()).strong());
@@ -24,7 +24,7 @@ pub fn in_four_lines(ui: &mut Ui, lines: &[String; 4]) {
 }
 
 /// Shows each check with its measured distance.
-pub fn show(ui: &mut Ui, checks: &[Check]) {
+pub(crate) fn show(ui: &mut Ui, checks: &[Check]) {
     if checks.is_empty() {
         return;
     }

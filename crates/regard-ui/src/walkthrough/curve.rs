@@ -22,7 +22,7 @@ const EXPLANATION: &str = "\
     in which their colours alternate. Point at a curve to read its key and its weight. Point at a row of weights to see another query.";
 
 /// Shows the curves of the row under the pointer. Returns the command if the export button was pressed.
-pub fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) -> Option<Command> {
+pub(crate) fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) -> Option<Command> {
     let (scores, weights, row) = softmax_row(state, walkthrough)?;
     // The guided path first asks about the weights.
     let place = walkthrough.steps.iter().position(|step| step.key == weights.key)?;

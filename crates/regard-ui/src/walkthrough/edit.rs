@@ -16,7 +16,7 @@ const POINTS: f32 = 2.0;
 
 /// The number that is being typed or dragged.
 #[derive(Default)]
-pub struct Edit {
+pub(crate) struct Edit {
     typing: Option<Typing>,
     dragging: Option<Dragging>,
 }
@@ -43,19 +43,19 @@ struct Dragging {
 
 impl Edit {
     /// Whether a drag on this step's cells changes a number: with Shift or Alt, until the pointer is released.
-    pub fn takes_drags(&self, ui: &Ui, step: &Step) -> bool {
+    pub(crate) fn takes_drags(&self, ui: &Ui, step: &Step) -> bool {
         let wanted = ui.input(|input| input.modifiers.shift || input.modifiers.alt);
         self.dragging.as_ref().is_some_and(|drag| drag.at.step == step.key)
             || wanted && step.is_editable()
     }
 
     /// The cell that is dragged. It stays the explained one.
-    pub fn dragged(&self) -> Option<&At> {
+    pub(crate) fn dragged(&self) -> Option<&At> {
         self.dragging.as_ref().map(|drag| &drag.at)
     }
 
     /// Ends the edit of a cell that no longer exists.
-    pub fn keep_up(&mut self, walkthrough: Option<&Walkthrough>) {
+    pub(crate) fn keep_up(&mut self, walkthrough: Option<&Walkthrough>) {
         let is_gone =
             |at: &At| walkthrough.and_then(|w| number(w.step(at.step)?, at.cell)).is_none();
         self.typing.take_if(|typing| is_gone(&typing.at));
@@ -63,7 +63,7 @@ impl Edit {
     }
 
     /// Handles input on the cells of a step that has been drawn. `cursor` is that of the keyboard.
-    pub fn show(
+    pub(crate) fn show(
         &mut self,
         ui: &mut Ui,
         step: &Step,
@@ -205,12 +205,12 @@ impl Dragging {
 }
 
 /// The number of a cell that can be typed over, in double precision.
-pub fn number(step: &Step, (row, col): Cell) -> Option<f64> {
+pub(crate) fn number(step: &Step, (row, col): Cell) -> Option<f64> {
     step.given(row, col).map(|_| step.exact.get(row, col))
 }
 
 /// The inverse of the smallest change when a number of the matrix is dragged: a power of ten that suits their size.
-pub fn fineness(step: &Step) -> f64 {
+pub(crate) fn fineness(step: &Step) -> f64 {
     let largest = step.exact.as_slice().iter().map(|x| x.abs()).fold(0.0, f64::max);
     let exponent = if largest > 0.0 { largest.log10().floor() as i32 } else { 0 };
     10_f64.powi(2 - exponent.clamp(-4, 4))
@@ -235,7 +235,7 @@ fn select_all(ui: &Ui, id: Id, text: &str) {
 }
 
 /// The name of a cell: "Tokens X: cat, d0".
-pub fn name(step: &Step, (row, col): Cell) -> String {
+pub(crate) fn name(step: &Step, (row, col): Cell) -> String {
     let label = |labels: &[String], i: usize| labels.get(i).cloned().unwrap_or_default();
     format!("{}: {}, {}", step.name, label(&step.row_labels, row), label(&step.col_labels, col))
 }

@@ -25,7 +25,7 @@ fn size(ui: &Ui) -> f32 {
 }
 
 /// Shows `expr = value`, broken into lines or cut if it is too wide. Returns the operand that was clicked.
-pub fn show(ui: &mut Ui, expr: &Expr, arithmetic: &Arithmetic) -> Option<At> {
+pub(crate) fn show(ui: &mut Ui, expr: &Expr, arithmetic: &Arithmetic) -> Option<At> {
     let room = ui.available_width();
     let pieces = MOST_TERMS
         .iter()

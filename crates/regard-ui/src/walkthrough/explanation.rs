@@ -11,7 +11,7 @@ use crate::numbers;
 const LISTED: usize = 12;
 
 /// Shows the panel. Returns the operand that was clicked.
-pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
+pub(crate) fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
     ui.spacing_mut().item_spacing.y = 4.0;
     let at = state.pointed().cloned();
     let Some((step, at)) = at.and_then(|at| Some((walkthrough.step(at.step)?, at))) else {

@@ -14,17 +14,17 @@ const RELATIVE: f32 = 18.0 / 17.0;
 const SMALL: f32 = 0.7;
 
 /// The size of letters on the line.
-pub fn size(ui: &Ui) -> f32 {
+pub(crate) fn size(ui: &Ui) -> f32 {
     RELATIVE * style::subheading().resolve(ui.style()).size
 }
 
 /// The layout of a formula.
-pub fn galley(ui: &Ui, text: &str, size: f32, color: Color32) -> Arc<Galley> {
+pub(crate) fn galley(ui: &Ui, text: &str, size: f32, color: Color32) -> Arc<Galley> {
     ui.painter().layout_job(job(text, size, color))
 }
 
 /// Shows a formula, or words with symbols.
-pub fn show(ui: &mut Ui, text: &str, size: f32, color: Color32) {
+pub(crate) fn show(ui: &mut Ui, text: &str, size: f32, color: Color32) {
     let label = ui.add(Label::new(job(text, size, color)).wrap());
     // A screen reader gets the source of the formula: "W_Q".
     label.widget_info(|| WidgetInfo::labeled(Role::Label, true, text));

@@ -15,7 +15,7 @@ const PRESENTED: f32 = 1.6;
 const USUAL: f32 = 800.0;
 
 /// Buttons that lead from the page to the guided path and to the presentation.
-pub fn begin(ui: &mut Ui, state: &mut State) {
+pub(crate) fn begin(ui: &mut Ui, state: &mut State) {
     if ui.small_button("Guide me").on_hover_text(Command::Guide.tooltip()).clicked() {
         state.read(Reading::Guided);
     }
@@ -25,7 +25,7 @@ pub fn begin(ui: &mut Ui, state: &mut State) {
 }
 
 /// Shows the step, and moves by the arrow keys. Returns the cell under the pointer.
-pub fn show(
+pub(crate) fn show(
     ui: &mut Ui,
     state: &mut State,
     walkthrough: &Walkthrough,

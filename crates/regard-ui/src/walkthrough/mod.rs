@@ -23,6 +23,6 @@ mod why_scale;
 
 use self::cache::Cache;
 pub use self::curve::plot as curves;
-pub use self::real_head::{RealHead, RealHeadPage, matrix as real_head};
-pub use self::room::WalkthroughRoom;
+pub use self::real_head::{RealHead, matrix as real_head};
+pub(crate) use self::room::WalkthroughRoom;
 pub use self::state::{At, Page, Picked, Reading, State};

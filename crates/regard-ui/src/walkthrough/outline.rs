@@ -40,15 +40,15 @@ const APART: f32 = 3.0;
 const STRIP: f32 = 52.0;
 
 /// The outline of a walkthrough.
-pub struct Outline<'a> {
-    pub cache: &'a Cache,
-    pub walkthrough: &'a Walkthrough,
+pub(crate) struct Outline<'a> {
+    pub(crate) cache: &'a Cache,
+    pub(crate) walkthrough: &'a Walkthrough,
     /// The tokens that are marked.
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// The step at the top of the page.
-    pub here: Option<StepKey>,
+    pub(crate) here: Option<StepKey>,
     /// The steps whose numbers are shown.
-    pub shown: usize,
+    pub(crate) shown: usize,
 }
 
 /// The least width of a thumbnail.
@@ -56,7 +56,7 @@ const NARROWEST: f32 = 22.0;
 
 impl Outline<'_> {
     /// Shows the outline from top to bottom. Returns the step that was chosen.
-    pub fn column(&self, ui: &mut Ui) -> Option<StepKey> {
+    pub(crate) fn column(&self, ui: &mut Ui) -> Option<StepKey> {
         // The outline of a large window has large cells.
         style::enlarge(ui, (ui.available_width() / USUAL).clamp(1.0, MOST_ENLARGED));
         self.heading(ui);
@@ -90,7 +90,7 @@ impl Outline<'_> {
 
     /// Shows the results from left to right, then the steps around the one at the top of the page, as far as there is room.
     /// Returns the step that was chosen.
-    pub fn strip(&self, ui: &mut Ui) -> Option<StepKey> {
+    pub(crate) fn strip(&self, ui: &mut Ui) -> Option<StepKey> {
         let results = rows::results(&self.walkthrough.steps);
         let cell = |step: &Step| {
             let height = STRIP / step.matrix.rows().max(1) as f32;

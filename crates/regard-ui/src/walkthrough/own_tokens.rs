@@ -7,7 +7,7 @@ use super::State;
 
 /// The text during typing.
 #[derive(Default)]
-pub struct OwnTokens {
+pub(crate) struct OwnTokens {
     /// `None` unless the user is typing. Then the field shows the present tokens.
     typed: Option<String>,
     problem: Option<String>,
@@ -15,7 +15,7 @@ pub struct OwnTokens {
 
 impl OwnTokens {
     /// Shows the fields of the user's own tokens, or a button that leads there.
-    pub fn show(&mut self, ui: &mut Ui, state: &mut State) {
+    pub(crate) fn show(&mut self, ui: &mut Ui, state: &mut State) {
         if let Some(sizes) = state.inputs.sizes() {
             self.fields(ui, state, sizes);
             return;

@@ -23,9 +23,9 @@ use crate::style::{self, panel};
 use crate::{Host, side};
 
 /// The title in the list.
-pub const TITLE: &str = "A real head";
+pub(crate) const TITLE: &str = "A real head";
 /// The content of the page.
-pub const SUMMARY: &str =
+pub(crate) const SUMMARY: &str =
     "One attention head of a small trained model: change it, and see what the model then expects.";
 
 /// The model continues this sentence with near certainty: Lily gets the ball.
@@ -34,8 +34,8 @@ const SENTENCE: &str = "Lily and Max went to the park. Max had a red ball. Max g
 /// From this width on, the next words have their own panel.
 const WIDE: f32 = 720.0;
 /// A page of this width has text of the usual size. On a wider one, the text grows with the width, up to a limit.
-pub const USUAL: f32 = 960.0;
-pub const MOST_ENLARGED: f32 = 2.0;
+pub(crate) const USUAL: f32 = 960.0;
+pub(crate) const MOST_ENLARGED: f32 = 2.0;
 /// The maximum number of words in the list of next words.
 const MOST: usize = 5;
 
@@ -117,7 +117,7 @@ pub fn matrix(host: &dyn Host, real: RealHead, look: Look) -> anyhow::Result<Mat
 }
 
 /// The view of a [`RealHead`].
-pub struct RealHeadPage {
+pub(crate) struct RealHeadPage {
     model: ModelRoom,
     state: model::State,
     /// The head that is shown, once the model has read the sentence.
@@ -126,12 +126,12 @@ pub struct RealHeadPage {
 
 impl RealHeadPage {
     /// A page that has opened nothing.
-    pub fn new(host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         Self { model: ModelRoom::new(host), state: beginning(), head: None }
     }
 
     /// Whether a thread is at work.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.model.is_busy()
     }
 
@@ -141,17 +141,17 @@ impl RealHeadPage {
     }
 
     /// Whether the weights of the head exist.
-    pub fn has_matrix(&self) -> bool {
+    pub(crate) fn has_matrix(&self) -> bool {
         self.model.selected().is_some()
     }
 
     /// The likeliest next word, with its probability without and with the changes.
-    pub fn next(&self) -> Option<&model::Next> {
+    pub(crate) fn next(&self) -> Option<&model::Next> {
         self.model.likeliest()
     }
 
     /// Draws the page and handles the user's input.
-    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look, side: bool) {
+    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look, side: bool) {
         self.follow(ui, &mut state.real);
         let before = self.state.heads.chosen;
         if side {

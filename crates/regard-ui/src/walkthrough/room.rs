@@ -31,7 +31,7 @@ const TALL: f32 = 320.0;
 const LEAST: f32 = 104.0;
 
 /// The view of a [`State`].
-pub struct WalkthroughRoom {
+pub(crate) struct WalkthroughRoom {
     real: RealHeadPage,
     cache: Cache,
     edit: Edit,
@@ -48,7 +48,7 @@ pub struct WalkthroughRoom {
 
 impl WalkthroughRoom {
     /// Computes the walkthrough.
-    pub fn new(state: &State, look: Look, host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(state: &State, look: Look, host: Arc<dyn Host>) -> Self {
         let cache = Cache::new(state, look);
         Self {
             real: RealHeadPage::new(host),
@@ -66,22 +66,22 @@ impl WalkthroughRoom {
     ///
     /// # Errors
     /// If the kernels refuse the settings.
-    pub fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
+    pub(crate) fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
         self.cache.walkthrough()
     }
 
     /// The page of the real head.
-    pub fn real_head(&self) -> &RealHeadPage {
+    pub(crate) fn real_head(&self) -> &RealHeadPage {
         &self.real
     }
 
     /// Whether a thread is at work.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.real.is_busy()
     }
 
     /// Draws the room and handles the user's input. Returns the command that was chosen.
-    pub fn ui(
+    pub(crate) fn ui(
         &mut self,
         ui: &mut Ui,
         state: &mut State,
@@ -151,7 +151,7 @@ impl WalkthroughRoom {
     }
 
     /// The curves of one of this room's plots, if it is shown.
-    pub fn plot(&self, state: &State, name: PlotName) -> Option<Plot> {
+    pub(crate) fn plot(&self, state: &State, name: PlotName) -> Option<Plot> {
         if state.page != Page::Example {
             return None;
         }

@@ -10,7 +10,7 @@ const MOST: usize = 4;
 const MOST_OF_HEADS: usize = 6;
 
 /// The rows of the page: the same step of all heads is one row, and any other step is a row.
-pub fn of_page(steps: &[Step]) -> Vec<Vec<&Step>> {
+pub(crate) fn of_page(steps: &[Step]) -> Vec<Vec<&Step>> {
     let mut rows: Vec<Vec<&Step>> = Vec::new();
     for block in steps.chunk_by(|a, b| a.key.head().is_some() && b.key.head().is_some()) {
         let first = rows.len();
@@ -28,7 +28,7 @@ pub fn of_page(steps: &[Step]) -> Vec<Vec<&Step>> {
 }
 
 /// The number of steps whose numbers are shown. The guided path asks before it shows those of the next row.
-pub fn shown(state: &State, steps: &[Step]) -> usize {
+pub(crate) fn shown(state: &State, steps: &[Step]) -> usize {
     if state.reading != Reading::Guided {
         return steps.len();
     }
@@ -39,7 +39,7 @@ pub fn shown(state: &State, steps: &[Step]) -> usize {
 }
 
 /// The rows of the outline: steps of one stage share a row, as far as there is room.
-pub fn of_outline(steps: &[Step]) -> Vec<Vec<&Step>> {
+pub(crate) fn of_outline(steps: &[Step]) -> Vec<Vec<&Step>> {
     let mut rows: Vec<Vec<&Step>> = Vec::new();
     for next in of_page(steps) {
         match rows.last_mut() {
@@ -89,14 +89,14 @@ fn stage(step: &Step) -> Stage {
 }
 
 /// The final weights and outputs of the example.
-pub fn results(steps: &[Step]) -> Vec<&Step> {
+pub(crate) fn results(steps: &[Step]) -> Vec<&Step> {
     let rows = of_outline(steps);
     let last = |wanted| rows.iter().rfind(|row| stage(row[0]) == wanted).cloned();
     [last(Stage::Weights), last(Stage::Output)].into_iter().flatten().flatten().collect()
 }
 
 /// Whether a step is a result to keep in view: weights and outputs.
-pub fn is_result(step: &Step) -> bool {
+pub(crate) fn is_result(step: &Step) -> bool {
     matches!(stage(step), Stage::Weights | Stage::Output)
 }
 

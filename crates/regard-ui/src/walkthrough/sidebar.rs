@@ -17,7 +17,7 @@ const LEAVE_OUT: &str = "\
     Softmax: the scores are the weights, including negative ones.";
 
 /// Shows the panel's contents. Returns the command whose button was pressed.
-pub fn show(
+pub(crate) fn show(
     ui: &mut Ui,
     state: &mut State,
     own_tokens: &mut OwnTokens,
@@ -44,7 +44,7 @@ pub fn show(
 }
 
 /// The list of pages, with arrows to the previous and the next.
-pub fn choose(ui: &mut Ui, state: &mut State) {
+pub(crate) fn choose(ui: &mut Ui, state: &mut State) {
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         let arrow = |ui: &mut Ui, sign: &str, name: &str| {

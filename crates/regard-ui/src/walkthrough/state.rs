@@ -46,13 +46,13 @@ pub struct State {
     pub settings: Settings,
     /// The cell under the pointer.
     #[serde(skip)]
-    pub hovered: Option<At>,
+    pub(crate) hovered: Option<At>,
     /// The clicked item. It stays when the pointer leaves.
     pub picked: Option<Picked>,
     /// The zoom and pins of each step, by its key.
-    pub views: BTreeMap<StepKey, View>,
+    pub(crate) views: BTreeMap<StepKey, View>,
     /// The steps whose matrix is hidden.
-    pub folded: BTreeSet<StepKey>,
+    pub(crate) folded: BTreeSet<StepKey>,
     /// The way in which the example is read.
     pub reading: Reading,
     /// The row of steps that is read, unless the page shows all.
@@ -93,7 +93,7 @@ impl State {
     }
 
     /// The page of the first start, with an example after it.
-    pub fn greeting(example: Example) -> Self {
+    pub(crate) fn greeting(example: Example) -> Self {
         Self { page: Page::RealHead, ..Self::new(example) }
     }
 
@@ -119,13 +119,13 @@ impl State {
     }
 
     /// Goes to the example, and reads it in another way.
-    pub fn read_example(&mut self, reading: Reading) {
+    pub(crate) fn read_example(&mut self, reading: Reading) {
         self.page = Page::Example;
         self.read(reading);
     }
 
     /// Whether the numbers of the row at [`at`](Self::at) are shown.
-    pub fn is_revealed(&self) -> bool {
+    pub(crate) fn is_revealed(&self) -> bool {
         self.revealed || self.reading != Reading::Guided
     }
 
@@ -140,13 +140,13 @@ impl State {
     }
 
     /// Goes to other inputs.
-    pub fn begin_with(&mut self, inputs: Inputs) {
+    pub(crate) fn begin_with(&mut self, inputs: Inputs) {
         let (real, reading) = (self.real, self.reading);
         *self = Self { real, reading, ..Self::of(inputs, self.settings) };
     }
 
     /// Goes `by` pages forward in the list, which wraps around: the real head, then the examples.
-    pub fn go_by(&mut self, by: isize) {
+    pub(crate) fn go_by(&mut self, by: isize) {
         let all = Example::ALL;
         let place = all.iter().position(|example| *example == self.example()).unwrap_or(0) + 1;
         let here = if self.page == Page::RealHead { 0 } else { place };
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Shows the matrix of a step again. The same step of all heads is folded together.
-    pub fn unfold(&mut self, step: StepKey) {
+    pub(crate) fn unfold(&mut self, step: StepKey) {
         let is_same = |key: &StepKey| {
             key.quantity == step.quantity
                 && (key.section == step.section || key.head().is_some() && step.head().is_some())
@@ -174,7 +174,7 @@ impl State {
     }
 
     /// The cell that is explained: the one under the pointer, or else the picked one.
-    pub fn pointed(&self) -> Option<&At> {
+    pub(crate) fn pointed(&self) -> Option<&At> {
         let picked = match &self.picked {
             Some(Picked::Cell(at)) => Some(at),
             _ => None,
@@ -183,7 +183,7 @@ impl State {
     }
 
     /// The marks in all steps: the tokens of the cell under the pointer, or else the picked token.
-    pub fn selection(&self, walkthrough: &Walkthrough) -> Selection {
+    pub(crate) fn selection(&self, walkthrough: &Walkthrough) -> Selection {
         match (self.pointed(), &self.picked) {
             (Some(At { step, cell: (row, col) }), _) => walkthrough.select(*step, *row, *col),
             (None, Some(Picked::Token(token))) => walkthrough.select_token(*token),
@@ -192,12 +192,12 @@ impl State {
     }
 
     /// The choices, which undo and redo change. Zoom, pins, folds and the pointer are not included.
-    pub fn choices(&self) -> Self {
+    pub(crate) fn choices(&self) -> Self {
         Self { page: self.page, real: self.real, ..Self::of(self.inputs.clone(), self.settings) }
     }
 
     /// Takes the choices of another state. Zoom, pins and folds stay.
-    pub fn take(&mut self, choices: &Self) {
+    pub(crate) fn take(&mut self, choices: &Self) {
         if self.example() != choices.example() {
             self.begin_with(choices.inputs.clone());
         }

@@ -2,7 +2,7 @@
 
 use egui::accesskit::Role;
 use egui::{Align, Label, Layout, RichText, Sense, TextStyle, Ui, UiBuilder, WidgetInfo, vec2};
-use regard_walkthrough::{Kind, Marks, Rows, Selection, Step, StepKey, Walkthrough};
+use regard_walkthrough::{Kind, Rows, Selection, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::state::{At, Picked, State};
@@ -28,26 +28,26 @@ const MOST_ALONE: f32 = 4.0;
 const NARROWEST: f32 = 180.0;
 
 /// The page of steps.
-pub struct Steps<'a> {
-    pub cache: &'a Cache,
-    pub edit: &'a mut Edit,
+pub(crate) struct Steps<'a> {
+    pub(crate) cache: &'a Cache,
+    pub(crate) edit: &'a mut Edit,
     /// The step to scroll to.
-    pub reveal: Option<StepKey>,
+    pub(crate) reveal: Option<StepKey>,
     /// The step at the top of the page, once it is shown.
-    pub here: Option<StepKey>,
+    pub(crate) here: Option<StepKey>,
     /// The distance of the cells from the left in all steps.
-    pub left: f32,
+    pub(crate) left: f32,
     /// The factor by which the cells are enlarged.
-    pub scale: f32,
+    pub(crate) scale: f32,
     /// The height that cells fill, if a step is shown alone.
-    pub height: Option<f32>,
+    pub(crate) height: Option<f32>,
     /// Whether the matrices stand beside the texts.
-    pub is_wide: bool,
+    pub(crate) is_wide: bool,
 }
 
 impl<'a> Steps<'a> {
     /// The page, which scrolls to `reveal`.
-    pub fn new(cache: &'a Cache, edit: &'a mut Edit, reveal: Option<StepKey>) -> Self {
+    pub(crate) fn new(cache: &'a Cache, edit: &'a mut Edit, reveal: Option<StepKey>) -> Self {
         let (left, scale, height) = (0.0, 1.0, None);
         Self { cache, edit, reveal, here: None, left, scale, height, is_wide: false }
     }
@@ -55,7 +55,7 @@ impl<'a> Steps<'a> {
 
 impl Steps<'_> {
     /// Shows all steps. Returns the cell under the pointer.
-    pub fn show(
+    pub(crate) fn show(
         &mut self,
         ui: &mut Ui,
         state: &mut State,
@@ -95,7 +95,7 @@ impl Steps<'_> {
 
     /// Shows one row as large as the page allows, without its numbers unless they are revealed. Returns the cell under the
     /// pointer.
-    pub fn single(
+    pub(crate) fn single(
         &mut self,
         ui: &mut Ui,
         state: &mut State,
@@ -333,19 +333,14 @@ impl Steps<'_> {
 fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
     let is_map = step.rows == Rows::Pairs && step.matrix.rows() > 2;
     Heatmap {
-        name: &step.name,
-        numbers: step.matrix.as_slice(),
-        masked: f32::NEG_INFINITY,
-        row_labels: &step.row_labels,
-        col_labels: &step.col_labels,
-        picture,
         captions: is_map.then_some(["attending from", "attending to"]),
         terms: terms(step),
-        pointed: None,
-        marks: Marks::default(),
-        edited: &[],
-        large: Heatmap::LARGE,
-        paints: false,
+        ..Heatmap::new(
+            &step.name,
+            step.matrix.as_slice(),
+            [&step.row_labels, &step.col_labels],
+            picture,
+        )
     }
 }
 
@@ -380,7 +375,7 @@ fn fold(ui: &mut Ui, row: &[&Step], state: &mut State) {
 }
 
 /// A button that folds all steps, or unfolds them.
-pub fn fold_all(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
+pub(crate) fn fold_all(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
     let is_folded = !state.folded.is_empty();
     let name = if is_folded { "Unfold all" } else { "Fold all" };
     let hint = "Show only the names and formulas of the steps, or their matrices too.";

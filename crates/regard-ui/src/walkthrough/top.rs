@@ -14,7 +14,7 @@ const FOLLOW: &str = "\
     Choose a token to follow it through all steps. Its query, its row of scores and weights, and its output are framed in green; the keys and values that it attends to are framed in pink.";
 
 /// Shows the line. Returns the command that was chosen.
-pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<Command> {
+pub(crate) fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<Command> {
     let mut chosen = None;
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
         explain(ui, "Heatmap", &format!("{STEPS}\n{}", heatmap::EXPLANATION));

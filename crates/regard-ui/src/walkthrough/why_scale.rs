@@ -46,7 +46,7 @@ const EXPLANATION: &str = "\
     Random queries and keys of d = 4 to 1024 dimensions. Without 1/√d, the spread of the scores grows as √d: the largest weight approaches 1, the entropy falls to 0, and the gradient through softmax vanishes. With 1/√d, all four measures stay nearly constant.";
 
 /// Shows four plots over d, two or more in a line. Returns the command if an export button was pressed.
-pub fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
+pub(crate) fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
     let mut command = None;
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
@@ -75,7 +75,7 @@ pub fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
 }
 
 /// The curves of one of the four measures.
-pub fn plot(rows: &[WhyScale], measure: usize) -> Option<Plot> {
+pub(crate) fn plot(rows: &[WhyScale], measure: usize) -> Option<Plot> {
     let Measure { name, values, .. } = MEASURES.get(measure)?;
     let curve = |(i, (name, color)): (usize, (&str, usize))| Curve {
         name: name.to_owned(),

@@ -145,7 +145,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.id
     }
 }
@@ -169,7 +169,7 @@ pub(crate) struct Held<T> {
 
 impl<T> Held<T> {
     /// The place of what is held, for questions.
-    pub fn place(&self) -> u64 {
+    pub(crate) fn place(&self) -> u64 {
         self.place.id
     }
 }

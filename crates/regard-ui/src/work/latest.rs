@@ -20,14 +20,14 @@ impl<K, V> Default for Latest<K, V> {
 
 impl<Q: Question + Clone + PartialEq> Latest<Q, Q::Answer> {
     /// Takes the answer that has arrived, and asks the latest question if nothing has answered it. `None` asks for nothing.
-    pub fn ask(&mut self, background: &Arc<Background>, ctx: &Context, asked: Option<Q>) {
+    pub(crate) fn ask(&mut self, background: &Arc<Background>, ctx: &Context, asked: Option<Q>) {
         self.exchange(asked, |question| background.ask(ctx, question.clone()));
     }
 }
 
 impl<K: PartialEq, V> Latest<K, V> {
     /// Takes what has been computed, and starts what is missing. `None` asks for nothing.
-    pub fn exchange(&mut self, asked: Option<K>, start: impl FnOnce(&K) -> Once<V>) {
+    pub(crate) fn exchange(&mut self, asked: Option<K>, start: impl FnOnce(&K) -> Once<V>) {
         self.take(asked.as_ref());
         match asked {
             Some(asked) => self.start(asked, start),
@@ -36,7 +36,7 @@ impl<K: PartialEq, V> Latest<K, V> {
     }
 
     /// Takes what has been computed. Returns whether there was something.
-    pub fn take(&mut self, asked: Option<&K>) -> bool {
+    pub(crate) fn take(&mut self, asked: Option<&K>) -> bool {
         if let Some(outcome) = self.computing.as_ref().and_then(|(_, once)| once.take())
             && let Some((key, _)) = self.computing.take()
             // What failed because another run has taken the place of its own is computed anew.
@@ -49,7 +49,7 @@ impl<K: PartialEq, V> Latest<K, V> {
     }
 
     /// Starts the work for a key, unless its value is known or other work has not ended.
-    pub fn start(&mut self, asked: K, start: impl FnOnce(&K) -> Once<V>) {
+    pub(crate) fn start(&mut self, asked: K, start: impl FnOnce(&K) -> Once<V>) {
         if !self.is_busy() && self.key() != Some(&asked) {
             let once = start(&asked);
             self.computing = Some((asked, once));
@@ -57,52 +57,52 @@ impl<K: PartialEq, V> Latest<K, V> {
     }
 
     /// Whether a value is being computed.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.computing.is_some()
     }
 
     /// The work on a value, with its key.
-    pub fn computing(&self) -> Option<(&K, &Once<V>)> {
+    pub(crate) fn computing(&self) -> Option<(&K, &Once<V>)> {
         self.computing.as_ref().map(|(key, once)| (key, once))
     }
 
     /// Whether a value has been computed for long.
-    pub fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.computing.as_ref().is_some_and(|(_, once)| once.elapsed() > 2 * PATIENCE)
     }
 
     /// The share of the work that is done, from 0 to 1.
-    pub fn progress(&self) -> f32 {
+    pub(crate) fn progress(&self) -> f32 {
         self.computing.as_ref().map_or(0.0, |(_, once)| once.progress())
     }
 
     /// Forgets the value, so that it is computed anew.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.done = None;
     }
 
     /// The key of the value that was computed last, or of the error.
-    pub fn key(&self) -> Option<&K> {
+    pub(crate) fn key(&self) -> Option<&K> {
         self.done.as_ref().map(|(key, _)| key)
     }
 
     /// The value that was computed last.
-    pub fn value(&self) -> Option<&V> {
+    pub(crate) fn value(&self) -> Option<&V> {
         self.done.as_ref()?.1.as_ref().ok()
     }
 
     /// The value that was computed last, to change how it is drawn.
-    pub fn value_mut(&mut self) -> Option<&mut V> {
+    pub(crate) fn value_mut(&mut self) -> Option<&mut V> {
         self.done.as_mut()?.1.as_mut().ok()
     }
 
     /// Why there is no value.
-    pub fn error(&self) -> Option<&str> {
+    pub(crate) fn error(&self) -> Option<&str> {
         self.done.as_ref()?.1.as_ref().err().map(String::as_str)
     }
 
     /// Shows the progress of work that takes long, and why there is no value.
-    pub fn show(&self, ui: &mut Ui, name: &str) {
+    pub(crate) fn show(&self, ui: &mut Ui, name: &str) {
         if self.is_late() {
             super::bar(ui, self.progress(), name);
         }

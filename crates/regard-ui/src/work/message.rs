@@ -98,7 +98,7 @@ fn read<'de, V: Deserialize<'de>, T: Send + Sync + 'static, D: Deserializer<'de>
 }
 
 /// A value that threads share. A message has it once, and not at all if the other side has it.
-pub struct Shared<T>(pub(crate) Arc<T>);
+pub(crate) struct Shared<T>(pub(crate) Arc<T>);
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {

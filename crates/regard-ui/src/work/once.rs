@@ -43,7 +43,7 @@ impl<T: Send + 'static> Once<T> {
     /// Starts work in a thread with this name.
     ///
     /// If no thread can be started, or if the work panics, the result is an error that says so.
-    pub fn start(
+    pub(crate) fn start(
         host: &dyn Host,
         window: &Context,
         name: &str,
@@ -64,7 +64,7 @@ impl<T: Send + 'static> Once<T> {
     }
 
     /// Work whose result comes from elsewhere, for instance from a dialog.
-    pub fn promise(window: &Context) -> (Self, Doing<T>) {
+    pub(crate) fn promise(window: &Context) -> (Self, Doing<T>) {
         let shared = Arc::new(Shared {
             slot: Mutex::new(Slot { result: None, has_ended: false }),
             ended: Condvar::new(),
@@ -79,32 +79,32 @@ impl<T: Send + 'static> Once<T> {
 
 impl<T> Once<T> {
     /// The latest result, if it has not been taken yet.
-    pub fn take(&self) -> Option<Result<T, String>> {
+    pub(crate) fn take(&self) -> Option<Result<T, String>> {
         self.shared.lock().result.take()
     }
 
     /// Whether the work has not ended.
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         !self.shared.lock().has_ended
     }
 
     /// The share of the work that is done, from 0 to 1.
-    pub fn progress(&self) -> f32 {
+    pub(crate) fn progress(&self) -> f32 {
         self.shared.done.load(Ordering::Relaxed) as f32 / 1000.0
     }
 
     /// The time since the work started.
-    pub fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }
 
     /// Asks the work to end early.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.shared.is_cancelled.store(true, Ordering::Relaxed);
     }
 
     /// Waits until the work has ended. A window must not wait while it is drawn.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let running = |slot: &mut Slot<T>| !slot.has_ended;
         drop(
             self.shared
@@ -123,19 +123,19 @@ impl<T> Drop for Once<T> {
 
 impl<T> Doing<T> {
     /// Tells the share of the work that is done, from 0 to 1. Returns `Break` if the work is cancelled.
-    pub fn tell(&self, part: f32) -> ControlFlow<()> {
+    pub(crate) fn tell(&self, part: f32) -> ControlFlow<()> {
         self.shared.tell(part)
     }
 
     /// Shows an intermediate result. Returns `Break` if the work is cancelled.
-    pub fn show(&self, result: T) -> ControlFlow<()> {
+    pub(crate) fn show(&self, result: T) -> ControlFlow<()> {
         self.shared.lock().result = Some(Ok(result));
         self.shared.window.request_repaint();
         self.goes_on()
     }
 
     /// Does what [`tell`](Self::tell) does.
-    pub fn teller(&self) -> Tell
+    pub(crate) fn teller(&self) -> Tell
     where
         T: Send + 'static,
     {
@@ -144,14 +144,14 @@ impl<T> Doing<T> {
     }
 
     /// Ends the work with its last result.
-    pub fn fulfil(self, result: Result<T, String>) {
+    pub(crate) fn fulfil(self, result: Result<T, String>) {
         let mut slot = self.shared.lock();
         slot.result = Some(result);
         slot.has_ended = true;
     }
 
     /// `Break` if the work is cancelled.
-    pub fn goes_on(&self) -> ControlFlow<()> {
+    pub(crate) fn goes_on(&self) -> ControlFlow<()> {
         self.shared.goes_on()
     }
 }

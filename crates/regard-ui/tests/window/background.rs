@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use egui::accesskit::Role;
-use regard_models::{Change, Which};
 use crate::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
 use crate::model::{Listed, State, View};
 use crate::{Background, Begun, Message, Room, Session, Step, Tell};
+use egui::accesskit::Role;
+use regard_models::{Change, Which};
 
 use super::TestHost;
 use super::driver::{Window, app, click_on, open_with, outcome, session_of};

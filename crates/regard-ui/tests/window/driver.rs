@@ -10,6 +10,8 @@ use egui::{Event, Key, Modifiers, PointerButton, Pos2, TextureId};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use egui_kittest::{Harness, HarnessBuilder};
 
+use regard_walkthrough::{Step, StepKey, Walkthrough};
+
 use super::TestHost;
 use crate::laboratory::Outcome;
 use crate::{App, Command, Host, Room, Session};
@@ -195,8 +197,17 @@ pub(super) fn textures(ctx: &egui::Context) -> Vec<(TextureId, [usize; 2])> {
     ours.map(|(id, meta)| (*id, meta.size)).collect()
 }
 
+/// The example with the present settings.
+pub(super) fn walkthrough(window: &Window) -> &Walkthrough {
+    app(window).walkthrough.walkthrough().unwrap()
+}
+
+pub(super) fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
+    walkthrough(window).step(key.parse::<StepKey>().unwrap()).unwrap()
+}
+
 pub(super) fn outcome(window: &Window) -> &Outcome {
-    app(window).laboratory().outcome().unwrap()
+    app(window).laboratory.outcome().unwrap()
 }
 
 /// Checks that every control has a name, and lies between the left and the right edge of the window.

@@ -280,7 +280,7 @@ fn masked_weights_of_the_laboratory_are_written_as_0() {
     let path = folder.path("weights.npy");
     let mut window = open(session_of(Room::Laboratory), [1280.0, 900.0]);
     with_file(&mut window, Command::ExportMatrix, &path, "Export");
-    let shown = Arc::clone(&app(&window).laboratory().outcome().unwrap().numbers);
+    let shown = Arc::clone(&app(&window).laboratory.outcome().unwrap().numbers);
     let file = std::fs::read(&path).unwrap();
     let written: Vec<f32> = file[file.len() - 4 * shown.len()..]
         .as_chunks()

@@ -10,7 +10,7 @@ use crate::heatmap::{Cell, Heatmap, Picture, View};
 use egui::{Event, Key, Modifiers, MouseWheelUnit, Pos2, Rect, TouchPhase, Vec2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_walkthrough::{Example, Marks};
+use regard_walkthrough::Example;
 
 use super::TestHost;
 use super::driver::{pointer_button, textures};
@@ -45,19 +45,13 @@ fn open(n: usize, number: impl Fn(usize, usize) -> f32) -> Window {
             }
             egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 let map = Heatmap {
-                    name: "weights",
-                    numbers: &shown.numbers,
-                    masked: f32::NEG_INFINITY,
-                    row_labels: &shown.labels,
-                    col_labels: &shown.labels,
-                    picture: &shown.picture,
-                    captions: None,
-                    terms: ["query", "key", "weight"],
                     pointed: shown.chosen,
-                    marks: Marks::default(),
-                    edited: &[],
-                    large: 512.0,
-                    paints: false,
+                    ..Heatmap::new(
+                        "weights",
+                        &shown.numbers,
+                        [&shown.labels, &shown.labels],
+                        &shown.picture,
+                    )
                 };
                 let pointing = map.show(ui, 700.0, &mut shown.view);
                 shown.hovered = pointing.hovered;

@@ -17,6 +17,7 @@ use super::driver::{
     Window, app, assert_named, choose, click, open, outcome, press, room, says, session,
     session_of, set_value, settle, shows, with_file,
 };
+use regard_benches::Line;
 use regard_tests::attention_files::{Folder, attention, bytes, safetensors};
 use regard_tests::rounding::weight_error;
 
@@ -250,7 +251,7 @@ fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
     let mut window = open(session_of_file, [1280.0, 1600.0]);
     settle(&mut window);
     assert!(says(&window, &format!("{} was not opened", path.display())));
-    assert!(app(&window).laboratory().outcome().is_none());
+    assert!(app(&window).laboratory.outcome().is_none());
     assert_named(&window);
     click(&mut window, "Causal");
     assert!(says(&window, "was not opened"));
@@ -319,24 +320,28 @@ fn cells_are_painted_hidden_and_shown_again() {
     assert!(session(&window).laboratory.inputs.painted.is_empty());
 }
 
+fn lines(window: &Window) -> &[Line] {
+    let last = app(window).laboratory.benchmark.last.as_ref().unwrap();
+    &last.as_ref().unwrap().lines
+}
+
 #[test]
 fn a_benchmark_is_measured_and_can_be_stopped() {
     let mut window = room(Room::Laboratory);
     click(&mut window, "Start benchmark");
     let start = Instant::now();
-    while app(&window).laboratory().benchmark().is_running() {
+    while app(&window).laboratory.benchmark.is_running() {
         window.run_steps(1);
         assert!(start.elapsed() < Duration::from_mins(5), "the benchmark does not end");
         std::thread::sleep(Duration::from_millis(5));
     }
     fn names(window: &Window) -> Vec<(&str, bool)> {
-        let lines = app(window).laboratory().benchmark().lines();
-        lines.iter().map(|line| (line.name(), line.threads() == 1)).collect()
+        lines(window).iter().map(|line| (line.name(), line.threads() == 1)).collect()
     }
     let all = [("naive", true), ("kernel", true), ("multi-head", true), ("multi-head", false)];
     let found = names(&window);
     assert!(found == all || found == all[..3], "{found:?}");
-    for line in app(&window).laboratory().benchmark().lines() {
+    for line in lines(&window) {
         assert!(
             line.gflops() > 0.0 && line.fraction_of_peak() > 0.0 && line.fraction_of_peak() < 1.2,
             "{line:?}"
@@ -352,7 +357,7 @@ fn a_benchmark_is_measured_and_can_be_stopped() {
     set_value(&mut window, Role::Slider, "Tokens", 1024.0);
     click(&mut window, "Start benchmark");
     click(&mut window, "Stop benchmark");
-    assert!(!app(&window).laboratory().benchmark().is_running());
+    assert!(!app(&window).laboratory.benchmark.is_running());
     assert!(shows(&window, "Start benchmark"));
 }
 

@@ -5,7 +5,7 @@ use egui::Key;
 use egui_kittest::kittest::Queryable as _;
 use regard_walkthrough::{Example, Quantity};
 
-use super::driver::{Window, app, choices, click, key, open_smooth, says, session};
+use super::driver::{Window, choices, click, key, open_smooth, says, session, walkthrough};
 
 fn open(example: Example) -> Window {
     open_smooth(crate::example(example), [1280.0, 800.0])
@@ -28,7 +28,7 @@ fn the_guided_path_asks_before_it_shows_the_numbers() {
     click(&mut window, "Back");
     assert!(says(&window, "Heatmap of Tokens X"), "what was shown stays shown");
     click(&mut window, "Step 10: Attention weights A");
-    let walkthrough = app(&window).walkthrough().unwrap();
+    let walkthrough = walkthrough(&window);
     let question = walkthrough.question(Quantity::Weights).unwrap();
     assert!(says(&window, &question.ask) && !says(&window, &question.answer));
     assert!(!says(&window, "Weights of \"t0\" by"), "the curve would tell the answer");

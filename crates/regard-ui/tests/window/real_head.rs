@@ -13,12 +13,12 @@ fn open(size: [f32; 2]) -> Window {
 
 /// The probabilities of the likeliest word, without and with the changes.
 fn probabilities(window: &Window) -> [f32; 2] {
-    let next = app(window).walkthrough_room().real_head().next().unwrap();
+    let next = app(window).walkthrough.real_head().next().unwrap();
     [next.before, next.after]
 }
 
 fn weights(window: &Window) -> Vec<f32> {
-    let head = app(window).walkthrough_room().real_head();
+    let head = app(window).walkthrough.real_head();
     // A masked cell is marked by −∞, and its weight is 0.
     head.matrix(Look::default()).unwrap().values.iter().map(|x| x.max(0.0)).collect()
 }

@@ -88,8 +88,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         Command::PinA => now.laboratory.pinned.is_some() && now.room == Room::Laboratory,
         Command::ForgetA => now.laboratory.pinned.is_none() && now.room == Room::Laboratory,
         Command::Benchmark => {
-            shows(window, "Stop benchmark")
-                || !app(window).laboratory().benchmark().lines().is_empty()
+            shows(window, "Stop benchmark") || app(window).laboratory.benchmark.last.is_some()
         }
         Command::OpenSession
         | Command::SaveSession

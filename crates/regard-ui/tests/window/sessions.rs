@@ -127,12 +127,12 @@ fn a_session_is_kept_while_the_window_is_open_and_a_place_that_cannot_be_written
     press(&mut window, Command::NextExample);
     click(&mut window, "Causal mask");
     let start = Instant::now();
-    while !path.exists() {
+    let is_causal = |session: Session| session.walkthrough.settings.causal;
+    while !Session::read(&TestHost::DEFAULT, &path).is_ok_and(is_causal) {
         window.run_steps(1);
         assert!(start.elapsed() < Duration::from_mins(1), "nothing is written");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(Session::read(&TestHost::DEFAULT, &path).unwrap().walkthrough.settings.causal);
 
     let mut window = resume(&path.join("no-folder").join("last.regard.json"));
     press(&mut window, Command::NextExample);

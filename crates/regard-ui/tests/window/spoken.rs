@@ -10,7 +10,9 @@ use regard_kernels::Temperature;
 use regard_models::{Ablation, Change};
 use regard_walkthrough::{Example, Quantity};
 
-use super::driver::{Window, app, buttons, choices, open, outcome, session_of, settle};
+use super::driver::{
+    Window, app, buttons, choices, open, outcome, session_of, settle, walkthrough,
+};
 
 const SIZE: [f32; 2] = [1400.0, 1000.0];
 
@@ -76,7 +78,7 @@ fn a_plot_is_told_as_its_legend_has_it_with_the_numbers_of_the_matrix() {
         let at = At { step: Quantity::Weights.into(), cell: (0, 1) };
         start.walkthrough.picked = Some(Picked::Cell(at));
         let window = open(start, SIZE);
-        let walkthrough = app(&window).walkthrough().unwrap();
+        let walkthrough = walkthrough(&window);
         let weights = walkthrough.step(Quantity::Weights).unwrap();
         let words = words_of(&window, "Weights of \"I\" by temperature, at T = ");
         for (token, weight) in weights.col_labels.iter().zip(weights.matrix.row(0)) {
@@ -130,7 +132,7 @@ fn entropy_is_in_nats_in_every_room() {
     start.walkthrough.settings.temperature = Temperature::INFINITE;
     let window = open(start, SIZE);
     words_of(&window, "Entropy of the weights (nats), by d");
-    let table = app(&window).walkthrough().unwrap().step(Quantity::ByDimension).unwrap();
+    let table = walkthrough(&window).step(Quantity::ByDimension).unwrap();
     assert!(table.meaning.ends_with("Entropy is in nats."), "{}", table.meaning);
     let entropy = table.col_labels.iter().position(|label| label == "entropy").unwrap();
     for row in 0..table.matrix.rows() {

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use crate::colors::{self, Colors as _, HIDDEN, Look, NOT_A_NUMBER};
+use crate::colors::{self, Colors as _, Look};
 use crate::heatmap::Cell;
 use crate::walkthrough::{At, Picked};
 use egui::accesskit::Role;
 use egui::{Color32, Pos2, Rect, TextureId, vec2};
 use egui_kittest::kittest::Queryable as _;
+use regard_figure::{HIDDEN, NOT_A_NUMBER};
 use regard_kernels::Temperature;
-use regard_walkthrough::{Example, Kind, Quantity, Step, StepKey, Without};
+use regard_walkthrough::{Example, Kind, Quantity, Without};
 
 use super::driver::{
-    Window, app, choices, click, click_at, click_on, key, session, set_value, shows, textures,
+    Window, choices, click, click_at, click_on, key, session, set_value, shows, step, textures,
+    walkthrough,
 };
 
 /// This height avoids scrolling.
@@ -22,14 +24,10 @@ fn open(example: Example, size: [f32; 2]) -> Window {
     super::driver::open(crate::example(example), size)
 }
 
-fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
-    app(window).walkthrough().unwrap().step(key.parse::<StepKey>().unwrap()).unwrap()
-}
-
 /// The rectangle of the cells of a step.
 fn cells(window: &Window, key: &str) -> Rect {
     let step = step(window, key);
-    let same_name = app(window).walkthrough().unwrap().steps.iter().filter(|s| s.name == step.name);
+    let same_name = walkthrough(window).steps.iter().filter(|s| s.name == step.name);
     let place = same_name.take_while(|s| s.key.to_string() != key).count();
     let label = format!("Heatmap of {}", step.name);
     window.get_all_by_label(&label).nth(place).unwrap().rect()
@@ -51,7 +49,7 @@ fn every_example_opens_and_shows_its_steps() {
     for example in Example::ALL {
         for size in [TALL, [1280.0, 800.0], [900.0, 600.0]] {
             let window = open(example, size);
-            let walkthrough = app(&window).walkthrough().unwrap();
+            let walkthrough = walkthrough(&window);
             assert_eq!(walkthrough.example, example);
             for step in &walkthrough.steps {
                 assert!(shows(&window, &step.name), "{}: {}", example.name(), step.name);
@@ -74,7 +72,7 @@ fn every_example_opens_and_shows_its_steps() {
 fn no_heatmap_leaves_the_window() {
     for example in Example::ALL {
         let window = open(example, [900.0, 20000.0]);
-        let walkthrough = app(&window).walkthrough().unwrap();
+        let walkthrough = walkthrough(&window);
         let mut before: Vec<Rect> = Vec::new();
         for step in &walkthrough.steps {
             let cells = cells(&window, &step.key.to_string());
@@ -97,7 +95,7 @@ fn an_example_is_chosen_from_the_list() {
     click(&mut window, "Example");
     click_on(&mut window, Role::Button, Example::AttentionScores.title());
     assert_eq!(session(&window).walkthrough.example(), Example::AttentionScores);
-    assert_eq!(app(&window).walkthrough().unwrap().example, Example::AttentionScores);
+    assert_eq!(walkthrough(&window).example, Example::AttentionScores);
 }
 
 #[test]
@@ -128,7 +126,7 @@ fn the_temperature_changes_weights_and_output() {
 #[test]
 fn the_causal_mask_hides_what_comes_after() {
     let mut window = open(Example::MathOfAttention, TALL);
-    assert!(app(&window).walkthrough().unwrap().step(Quantity::MaskedScores).is_none());
+    assert!(walkthrough(&window).step(Quantity::MaskedScores).is_none());
     click(&mut window, "Causal mask");
     assert!(session(&window).walkthrough.settings.causal);
     assert_eq!(step(&window, "masked_scores").matrix.get(0, 1), f32::NEG_INFINITY);
@@ -143,12 +141,12 @@ fn a_step_can_be_left_out() {
     for without in Without::ALL {
         click(&mut window, without.name());
         assert_eq!(session(&window).walkthrough.settings.without, Some(without));
-        let broken = app(&window).walkthrough().unwrap().broken.clone().unwrap();
+        let broken = walkthrough(&window).broken.clone().unwrap();
         assert!(shows(&window, &broken));
     }
     assert_eq!(step(&window, "weights").kind, Kind::Signed);
     click(&mut window, "nothing");
-    assert_eq!(app(&window).walkthrough().unwrap().broken, None);
+    assert_eq!(walkthrough(&window).broken, None);
 }
 
 #[test]
@@ -182,7 +180,7 @@ fn pictures_are_made_once_a_change() {
     let ids = |window: &Window| -> BTreeSet<TextureId> {
         textures(&window.ctx).into_iter().map(|(id, _)| id).collect()
     };
-    let (before, steps_before) = (ids(&window), app(&window).walkthrough().unwrap().steps.clone());
+    let (before, steps_before) = (ids(&window), walkthrough(&window).steps.clone());
     hover(&mut window, "weights", (1, 1));
     assert_eq!(ids(&window), before);
 
@@ -191,7 +189,7 @@ fn pictures_are_made_once_a_change() {
     let after = ids(&window);
     assert_eq!(after.len(), before.len());
     // The numbers of most steps are unchanged.
-    let steps = app(&window).walkthrough().unwrap().steps.iter().zip(&steps_before);
+    let steps = walkthrough(&window).steps.iter().zip(&steps_before);
     let changed = steps.filter(|(now, before)| now.matrix != before.matrix).count();
     assert!(changed > 0 && changed < steps_before.len() / 2);
     assert_eq!(after.difference(&before).count(), changed);
@@ -216,8 +214,8 @@ fn the_diverging_map_is_centred_at_zero() {
         let light = |x: f32| palette.color(x).intensity();
         assert!((light(x) - light(-x)).abs() < 0.15, "{x}");
     }
-    assert_eq!(palette.color(f32::NEG_INFINITY), HIDDEN);
-    assert_eq!(palette.color(f32::NAN), NOT_A_NUMBER);
+    assert_eq!(palette.rgb(f32::NEG_INFINITY), HIDDEN);
+    assert_eq!(palette.rgb(f32::NAN), NOT_A_NUMBER);
     assert_eq!(palette.color(f32::INFINITY), palette.color(3.0));
 }
 
@@ -227,6 +225,6 @@ fn the_sequential_map_darkens_from_zero_to_one() {
     let light: Vec<f32> = (0..=10).map(|i| palette.color(i as f32 / 10.0).intensity()).collect();
     assert!(light.is_sorted_by(|a, b| a > b), "{light:?}");
     for special in [HIDDEN, NOT_A_NUMBER] {
-        assert!((0..=100).all(|i| palette.color(i as f32 / 100.0) != special));
+        assert!((0..=100).all(|i| palette.rgb(i as f32 / 100.0) != special));
     }
 }

@@ -8,12 +8,13 @@ use egui::{Key, Modifiers, Pos2, Rect, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_figure::numbers;
 use regard_walkthrough::{
-    Effective, Example, Inputs, Matrix, Quantity, Section, Step, StepKey, Walkthrough, Without,
+    Effective, Example, Inputs, Matrix, Quantity, Section, Step, StepKey, Without,
 };
 
 use super::TestHost;
 use super::driver::{
-    Window, app, choices, click, click_at, key, open_smooth, pointer_button, press, says, session,
+    Window, choices, click, click_at, key, open_smooth, pointer_button, press, says, session, step,
+    walkthrough,
 };
 
 fn open(example: Example) -> Window {
@@ -22,14 +23,6 @@ fn open(example: Example) -> Window {
 
 fn state(window: &Window) -> &State {
     &session(window).walkthrough
-}
-
-fn walkthrough(window: &Window) -> &Walkthrough {
-    app(window).walkthrough().unwrap()
-}
-
-fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
-    walkthrough(window).step(key.parse::<StepKey>().unwrap()).unwrap()
 }
 
 fn number(window: &Window, key: &str, (row, col): Cell) -> f64 {

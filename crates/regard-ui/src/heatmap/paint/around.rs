@@ -19,7 +19,7 @@ const MOST_BY_WIDTH: usize = 64;
 const BETWEEN: f32 = 6.0;
 
 /// Draws the labels of the visible cells. They stay on the screen while the page scrolls.
-pub fn labels(
+pub(crate) fn labels(
     map: &Heatmap<'_>,
     ui: &Ui,
     at: &Geometry,
@@ -138,7 +138,7 @@ fn elided(ui: &Ui, text: &str, max_width: f32, color: Color32) -> Arc<Galley> {
     ui.painter().layout_job(job)
 }
 
-pub fn captions(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen) {
+pub(crate) fn captions(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen) {
     let Some([down, across]) = map.captions else { return };
     let cells = seen.frame;
     let color = ui.visuals().weak_text_color();
@@ -153,7 +153,7 @@ pub fn captions(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen) {
     );
 }
 
-pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
+pub(crate) fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
     const STEPS: u32 = 48;
     if palette.is_plain() {
         return;
@@ -187,7 +187,14 @@ pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
 }
 
 /// Draws the note below the cells: whether every cell is visible, and how to see more.
-pub fn note(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen, view: &View, level: usize) {
+pub(crate) fn note(
+    map: &Heatmap<'_>,
+    ui: &Ui,
+    at: &Geometry,
+    seen: &Seen,
+    view: &View,
+    level: usize,
+) {
     if !at.note {
         return;
     }

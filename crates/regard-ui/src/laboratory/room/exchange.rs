@@ -14,7 +14,7 @@ use regard_figure::Label;
 
 impl LaboratoryRoom {
     /// Takes queries and keys from a file, which is read again. The state changes only when the file has been read.
-    pub fn open(&mut self, path: PathBuf) {
+    pub(crate) fn open(&mut self, path: PathBuf) {
         self.opening = Some(path);
         self.refused = None;
         // A new engine has not read any file.
