@@ -14,7 +14,7 @@
 //! ```
 
 use crate::dot::{cosine_equal, dot_equal};
-use crate::matmul::matmul_known;
+use crate::gemm::matmul_known;
 use crate::{Attention, Error, Mat, MatMut, Stage, Temperature, attention_scratch_len, int8};
 
 /// The dot product a·b, as [`crate::dot`].

@@ -8,22 +8,18 @@ extern crate std;
 mod activation;
 mod arch;
 mod attention;
-mod blocks;
 mod dot;
 mod elementwise;
 mod error;
 mod exp;
 pub mod fixed;
+mod gemm;
 pub mod guide;
 pub mod int8;
 mod layer_norm;
-mod matmul;
 pub mod microcontroller;
 pub mod naive;
-mod packed;
-mod packed_half;
 mod peak;
-mod quantized;
 mod rotary;
 mod softmax;
 mod temperature;
@@ -36,17 +32,16 @@ pub use self::attention::{
     Attention, CHUNK_KEYS, Mask, Partial, Position, Stage, TILE_KEYS, Window, attention_bytes,
     attention_scratch_len, merge_finished,
 };
-pub use self::blocks::Quantization;
 pub use self::dot::{cosine_similarity, dot, norm};
 pub use self::elementwise::{add, add_row, multiply};
 pub use self::error::Error;
 pub use self::exp::exp;
+pub use self::gemm::{
+    Half, Packed, PackedHalf, Quantization, Quantized, matmul, matmul_packed, matmul_packed_add,
+    matmul_packed_half, matmul_transposed, packed_len, quantized_scratch_len,
+};
 pub use self::layer_norm::{layer_norm, rms_norm};
-pub use self::matmul::{matmul, matmul_transposed};
-pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
-pub use self::packed_half::{Half, PackedHalf, matmul_packed_half};
 pub use self::peak::{multiply_add_rounds, read_all};
-pub use self::quantized::{Quantized, quantized_scratch_len};
 pub use self::rotary::{Pairing, rotate};
 pub use self::softmax::{softmax, softmax_rows, softmax_with_log_sum_exp};
 pub use self::temperature::Temperature;

@@ -1,8 +1,8 @@
 use core::f32::consts::LOG2_E;
 
 use crate::arch::{
-    Distance, Exp2ToZero, ExpToZero, Kernel, Lanes, Map, Panel, Simd, dispatch, map_add, max_lanes,
-    scale_plus_zero, shared,
+    Distance, Exp2ToZero, ExpToZero, Kernel, Lanes, Map, Panel, Simd, dispatch, largest, map_add,
+    max_lanes, scale_plus_zero, shared,
 };
 use crate::{MatMut, Temperature};
 
@@ -108,7 +108,7 @@ pub(crate) fn softmax_row<S: Simd>(
 #[inline(always)]
 fn softmax_narrow<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -> (f32, f32) {
     temperature.prepare(row);
-    let max = simd.max_of(row);
+    let max = largest(row);
     Weigher::new(max, temperature.factor(), temperature).exp_row(simd, row);
     let sum = simd.sum(row);
     divide(simd, row, sum);

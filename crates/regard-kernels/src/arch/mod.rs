@@ -177,6 +177,16 @@ pub(crate) fn all_finite(row: &[f32]) -> bool {
     row.iter().all(|x| x.to_bits() << 1 < f32::INFINITY.to_bits() << 1) // without the sign; NaN is larger
 }
 
+/// The largest element that is no NaN; −∞ if there is none. For narrow tiers, which look at one element after another.
+#[inline(always)]
+pub(crate) fn largest(row: &[f32]) -> f32 {
+    #[cfg(helium)]
+    if let Some(max) = bare::max_of(row) {
+        return max;
+    }
+    row.iter().fold(f32::NEG_INFINITY, |max, x| if *x > max { *x } else { max })
+}
+
 /// √x, rounded correctly.
 #[inline(always)]
 pub(crate) fn sqrt(x: f32) -> f32 {

@@ -229,12 +229,6 @@ pub(crate) trait Simd: Lanes + Columns<8> + Columns<4> {
         }
     }
 
-    /// The largest element that is no NaN; −∞ if there is none. For narrow tiers, which look at one element after another.
-    #[inline(always)]
-    fn max_of(self, row: &[f32]) -> f32 {
-        largest(row)
-    }
-
     /// The tiles of a product.
     #[inline(always)]
     fn microkernel<F: Epilogue, const R: usize, const P: usize>(
@@ -372,12 +366,6 @@ pub(crate) fn max_lanes<S: Simd>(simd: S, row: &[Panel]) -> S::V {
     }
     let [a, b, c, d] = max;
     simd.max(simd.max(a, b), simd.max(c, d))
-}
-
-/// The largest element that is no NaN; −∞ if there is none. One after another.
-#[inline(always)]
-pub(super) fn largest(row: &[f32]) -> f32 {
-    row.iter().fold(f32::NEG_INFINITY, |max, x| if *x > max { *x } else { max })
 }
 
 /// As many elements as both have, below 16, in moves whose size is known: a loop over them would become a call.

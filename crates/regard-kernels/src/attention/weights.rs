@@ -21,7 +21,7 @@ use core::ops::Range;
 
 use super::mask::{Linked, Visible};
 use super::scores::Group;
-use crate::arch::{Exp2ToZero, Kernel, LANES, Simd, max_lanes};
+use crate::arch::{Exp2ToZero, Kernel, LANES, Simd, largest, max_lanes};
 use crate::softmax::{
     Weigher, exp2_one, exp2_row, log_sum_exp, reduce_add_each, reduce_max_each, scale_row,
     weigh_each,
@@ -290,7 +290,7 @@ impl Weigh<'_, '_, '_> {
         if let Some(preparation) = preparation {
             preparation.apply(simd, shown);
         }
-        let max = simd.max_of(shown);
+        let max = largest(shown);
         let OnlineSoftmax { weighting, max: references, sum } = &mut *self.softmax;
         let (Some(reference), Some(sum)) = (references.get_mut(row), sum.get_mut(row)) else {
             return;

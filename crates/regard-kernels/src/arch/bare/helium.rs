@@ -620,9 +620,9 @@ unsafe extern "C" fn sum_of(row: *const f32, len: usize) -> Found {
     )
 }
 
-/// As [`Simd::max_of`](crate::arch::Simd::max_of), or nothing where a number is subnormal.
+/// As [`largest`](crate::arch::largest), or nothing where a number is subnormal.
 #[inline(always)]
-pub(super) fn max_of(row: &[f32]) -> Option<f32> {
+pub(crate) fn max_of(row: &[f32]) -> Option<f32> {
     // SAFETY: these elements exist.
     unsafe { largest_of(row.as_ptr(), row.len()) }.exact()
 }

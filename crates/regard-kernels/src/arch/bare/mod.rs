@@ -24,12 +24,10 @@ pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
 pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 #[cfg(helium)]
-pub(crate) use self::helium::{all_finite, scale_plus_zero};
+pub(crate) use self::helium::{all_finite, max_of, scale_plus_zero};
 
 use super::generic::tile::{Epilogue, Panels, Tiles};
 use super::vector::Columns;
-#[cfg(helium)]
-use super::vector::largest;
 use super::widen::f32_from_f16;
 use super::{Kernel, LANES, Lanes, Map, Panel, Shape, Simd, one_by_one};
 use crate::{Half, Mat, MatMut};
@@ -321,12 +319,6 @@ impl Simd for Scalar {
     #[inline(always)]
     fn map(self, row: &mut [f32], f: &impl Map) {
         f.each(Lane, row);
-    }
-
-    #[cfg(helium)]
-    #[inline(always)]
-    fn max_of(self, row: &[f32]) -> f32 {
-        helium::max_of(row).unwrap_or_else(|| largest(row))
     }
 
     #[inline(always)]

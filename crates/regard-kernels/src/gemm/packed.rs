@@ -1,12 +1,10 @@
 //! Matrix products with a matrix that is laid out once and used often: weights.
 
-use core::ops::Range;
-
+use super::{Blocks, check_product, multiply, sum_steps};
 use crate::arch::{
     Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, pack_columns, pack_transposed,
 };
 use crate::error::{Error, check_len, check_shape};
-use crate::matmul::gebp_rows;
 use crate::{Mat, MatMut};
 
 /// The elements that a `rows` × `cols` matrix takes as [`Packed`]: its columns are filled up to a multiple of 16.
@@ -114,10 +112,6 @@ impl<'a> Packed<'a> {
     pub const fn shape(&self) -> (usize, usize) {
         (self.rows, self.cols)
     }
-
-    fn panels(&self) -> Panels<'a> {
-        Panels::packed(self.panels, self.rows)
-    }
 }
 
 struct Pack<'a> {
@@ -172,65 +166,42 @@ pub fn matmul_packed_add(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>) -> Result<(
 }
 
 fn packed_matmul(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>, add: bool) -> Result<(), Error> {
-    check_shape("B", b.shape(), (a.cols(), b.cols), "a row for each column of A")?;
-    check_shape("the product", out.shape(), (a.rows(), b.cols), "rows of A × columns of B")?;
-    dispatch(PackedMatmul { a, b, out, add });
+    check_product(a, b.shape(), &out)?;
+    dispatch(Product { a, b, out, add });
     Ok(())
 }
 
-/// Rows of A, KC columns of them, that stay in a second-level cache while all columns of B pass.
-const MC: usize = 256;
-/// Steps of the sum at a time: as many rows of a panel stay in a first-level cache.
-const KC: usize = 384;
-
-/// The steps of each part of a sum over `depth`: parts of as equal lengths as possible.
-pub(crate) const fn sum_steps(depth: usize) -> usize {
-    let parts = depth.div_ceil(KC);
-    let parts = if parts == 0 { 1 } else { parts };
-    let steps = depth.div_ceil(parts);
-    if steps == 0 { 1 } else { steps }
-}
-
-struct PackedMatmul<'a> {
+struct Product<'a> {
     a: Mat<'a>,
     b: Packed<'a>,
     out: MatMut<'a>,
     add: bool,
 }
 
-impl Kernel for PackedMatmul<'_> {
+impl Kernel for Product<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
-        let (rows, depth) = self.a.shape();
+    fn run<S: Simd>(self, simd: S) {
+        let Self { a, b, mut out, add } = self;
         // A narrow tier reads B row by row, however long its columns are, and its tiles do not go on where others ended.
-        let most = if S::SHAPE.in_place && !self.add { depth.max(1) } else { sum_steps(depth) };
-        let rows = if self.b.cols == 0 { 0 } else { rows }; // however many rows of nothing there are
+        let steps = if S::SHAPE.in_place && !add { a.cols().max(1) } else { sum_steps(a.cols()) };
+        let rows = if b.cols == 0 { 0 } else { a.rows() }; // however many rows of nothing there are
+        let panels = b.cols.div_ceil(LANES);
+        let blocks = Blocks { rows: MC, steps, panels: panels.max(1) };
+        let b = Panels::packed(b.panels, b.rows);
         for row in (0..rows).step_by(MC) {
-            let rows = row..rows.min(row + MC);
-            // At least once, so that a product over no column at all is written as zeros.
-            for t in (0..depth.max(1)).step_by(most) {
-                self.columns(simd, rows.clone(), t..depth.min(t + most));
+            let (a, out) = (a.rows_from(row, MC), &mut out.rows_from(row));
+            if add {
+                multiply::<S, Add, Add, _>(simd, a, b, 0..panels, out, &blocks);
+            } else if S::SHAPE.in_place {
+                multiply::<S, Set, Set, _>(simd, a, b, 0..panels, out, &blocks);
+            } else {
+                multiply::<S, Set, Continue, _>(simd, a, b, 0..panels, out, &blocks);
             }
         }
     }
 }
 
-impl PackedMatmul<'_> {
-    /// All columns of the product's `rows`, of the sums' `steps`.
-    #[inline(always)]
-    fn columns<S: Simd>(&mut self, simd: S, rows: Range<usize>, steps: Range<usize>) {
-        let a = self.a.block(rows.start, rows.len(), steps.start, steps.len());
-        let mut out = self.out.rows_from(rows.start);
-        let panels = self.b.panels().rows(steps.start, steps.len());
-        let count = self.b.cols.div_ceil(LANES);
-        if self.add {
-            gebp_rows::<S, Add>(simd, a, panels, count, &mut out, 0);
-        } else if S::SHAPE.in_place || steps.start == 0 {
-            gebp_rows::<S, Set>(simd, a, panels, count, &mut out, 0);
-        } else {
-            gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, 0);
-        }
-    }
-}
+/// Rows of A, KC columns of them, that stay in a second-level cache while all columns of B pass.
+const MC: usize = 256;

@@ -19,10 +19,10 @@
 
 use core::marker::PhantomData;
 
-use crate::arch::{Kernel, LANES, Panel, Simd, dispatch};
-use crate::blocks::{
+use super::blocks::{
     Decode, GROUP, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Quantization, decode,
 };
+use crate::arch::{Kernel, LANES, Panel, Simd, dispatch};
 use crate::error::{Error, check_len, check_shape};
 use crate::{Mat, MatMut};
 

@@ -1,0 +1,208 @@
+//! Products with a matrix by rows, or with its transpose.
+
+use core::ops::Range;
+
+use super::{Blocks, Source, check_product, multiply};
+use crate::arch::{
+    Ahead, Continue, Kernel, LANES, Panel, Panels, Set, Simd, TARGET, dispatch, gebp, matmul_by_4,
+    matmul_by_8, matmul_by_16, pack_columns, pack_transposed,
+};
+use crate::error::{Error, check_shape};
+use crate::{Mat, MatMut};
+
+/// The matrix product A·B into `out`: \[m, k\] · \[k, n\] = \[m, n\].
+///
+/// Each element is one chain of multiply-adds over k in ascending order, so its bits depend on its row and column alone.
+///
+/// # Errors
+/// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
+///
+/// ```
+/// use regard_kernels::{Mat, MatMut, matmul};
+/// let (a, b) = ([[1.0, 2.0], [3.0, 4.0]], [[2.0, 0.0], [1.0, 2.0]]);
+/// let mut out = [[0.0; 2]; 2];
+/// matmul(Mat::from(&a), Mat::from(&b), MatMut::from(&mut out))?;
+/// assert_eq!(out, [[4.0, 4.0], [10.0, 8.0]]);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
+    check_product(a, b.shape(), &out)?;
+    dispatch(Matmul { a, b, columns: b.cols(), transposed: false, out });
+    Ok(())
+}
+
+/// The matrix product A·Bᵀ into `out`: \[m, k\] · \[n, k\]ᵀ = \[m, n\]. Queries times keys, as they lie in memory.
+///
+/// The same bits as [`matmul`] with B transposed. Uses up to 256 KiB of stack (2 KiB on bare metal), as [`matmul`] does for wide B.
+///
+/// # Errors
+/// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
+///
+/// ```
+/// use regard_kernels::{Mat, MatMut, matmul_transposed};
+/// let (q, k) = ([[1.0, 1.0, 1.0]], [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0]]);
+/// let mut scores = [[0.0; 2]; 1];
+/// matmul_transposed(Mat::from(&q), Mat::from(&k), MatMut::from(&mut scores))?;
+/// assert_eq!(scores, [[4.0, 4.0]]);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+pub fn matmul_transposed(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
+    check_shape("B", b.shape(), (b.rows(), a.cols()), "as many columns as A")?;
+    check_shape("the product", out.shape(), (a.rows(), b.rows()), "rows of A × rows of B")?;
+    dispatch(Matmul { a, b, columns: b.rows(), transposed: true, out });
+    Ok(())
+}
+
+/// A·B of sizes that the compiler knows, without the cost of finding out at run time.
+#[inline]
+pub(crate) fn matmul_known<const M: usize, const K: usize, const N: usize>(
+    a: &[[f32; K]; M],
+    b: &[[f32; N]; K],
+) -> [[f32; N]; M] {
+    // The compiler knows N, and keeps one of these.
+    match N {
+        4 if TARGET.knows_shapes => matmul_by_4(a, b),
+        8 if TARGET.knows_shapes => matmul_by_8(a, b),
+        _ if N.is_multiple_of(LANES) && N <= NEAR && TARGET.knows_shapes => matmul_by_16(a, b),
+        _ => {
+            let mut out = [[0.0; N]; M];
+            dispatch(Matmul {
+                a: a.into(),
+                b: b.into(),
+                columns: N,
+                transposed: false,
+                out: (&mut out).into(),
+            });
+            out
+        }
+    }
+}
+
+/// Rows of panels that are packed at a time. A large product takes 256 KiB. The memory is cleared in every call, so that a smaller
+/// product takes less.
+const SMALL: usize = TARGET.panel_rows[0];
+const MEDIUM: usize = TARGET.panel_rows[1];
+const LARGE: usize = TARGET.panel_rows[2];
+/// A product is large if it has more multiply-adds than this, in blocks of 16.
+const MANY: usize = 1 << 20;
+/// A block of B has at least so many panels beside each other, which lie together in a row of B.
+const WIDTH: usize = TARGET.panels_side_by_side;
+/// The elements of A's blocks: as many as those of B's blocks.
+const A_BLOCK: usize = LARGE * LANES;
+/// B is read where it lies if its rows are at most this many elements apart.
+const NEAR: usize = 64;
+
+struct Matmul<'a> {
+    a: Mat<'a>,
+    b: Mat<'a>,
+    /// The columns of the product.
+    columns: usize,
+    /// The columns of the product are those of Bᵀ.
+    transposed: bool,
+    out: MatMut<'a>,
+}
+
+impl Kernel for Matmul<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { a, b, columns, transposed, mut out } = self;
+        let (rows, depth) = a.shape();
+        if rows == 0 {
+            return; // a product without numbers may have any number of columns
+        }
+        if S::SHAPE.in_place {
+            let panels = if transposed { Panels::transposed(b) } else { Panels::in_place(b) };
+            return gebp::<S, Set>(simd, a, panels, &mut out, 0, 1, 1);
+        }
+        let mut first = 0;
+        if !transposed && b.stride() <= NEAR {
+            first = columns / LANES;
+            let blocks = Blocks { rows, steps: depth.max(1), panels: first.max(1) };
+            let panels = Panels::in_place(b);
+            multiply::<S, Set, Set, _>(simd, a, panels, 0..first, &mut out, &blocks);
+        }
+        let panels = first..columns.div_ceil(LANES);
+        let panel_rows = depth * panels.len();
+        let packed = Packing { a, b, transposed, panels, out };
+        if packed.panels.is_empty() {
+        } else if panel_rows <= SMALL {
+            simd.call(OnStack::<SMALL>(packed));
+        } else if panel_rows.saturating_mul(rows) <= MANY {
+            simd.call(OnStack::<MEDIUM>(packed));
+        } else {
+            simd.call(OnStack::<LARGE>(packed));
+        }
+    }
+}
+
+/// A product whose B is packed.
+struct Packing<'a> {
+    a: Mat<'a>,
+    b: Mat<'a>,
+    transposed: bool,
+    panels: Range<usize>,
+    out: MatMut<'a>,
+}
+
+/// [`Packing`] in memory on the stack. It is a function of its own, so that products that need no such memory do not pay for it.
+///
+/// KC is as large as the memory allows for [`WIDTH`] panels, because C is read and written for every block of KC steps. NC is
+/// as large as the memory allows for KC steps. A block of B stays in the second-level cache, and is packed once; so does a block of A
+/// for all of its panels. This is the order of GotoBLAS with A and B exchanged: the block that stays in the second-level cache is one
+/// of B.
+struct OnStack<'a, const ROOM: usize>(Packing<'a>);
+
+impl<const ROOM: usize> Kernel for OnStack<'_, ROOM> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Packing { a, b, transposed, panels, mut out } = self.0;
+        let depth = a.cols();
+        // Blocks of as equal lengths as possible, but never of 0.
+        let count = depth.div_ceil(ROOM / WIDTH.min(panels.len()).max(1)).max(1);
+        let steps = depth.div_ceil(count).max(1);
+        let rows = (A_BLOCK / steps).next_multiple_of(S::SHAPE.rows);
+        let blocks = Blocks { rows, steps, panels: ROOM / steps };
+        let mut memory = PanelBuffer([[0.0; LANES]; ROOM]);
+        let b = Rows { b, transposed, memory: &mut memory.0 };
+        if ROOM == LARGE {
+            multiply::<S, Ahead<Set>, Ahead<Continue>, _>(simd, a, b, panels, &mut out, &blocks);
+        } else {
+            multiply::<S, Set, Continue, _>(simd, a, b, panels, &mut out, &blocks);
+        }
+    }
+}
+
+/// In whole cache lines.
+#[repr(align(64))]
+struct PanelBuffer<const ROOM: usize>([Panel; ROOM]);
+
+/// A matrix by rows, whose blocks are packed into memory.
+struct Rows<'a> {
+    b: Mat<'a>,
+    transposed: bool,
+    memory: &'a mut [Panel],
+}
+
+impl Source for Rows<'_> {
+    #[inline(always)]
+    fn panels<S: Simd>(
+        &mut self,
+        simd: S,
+        steps: Range<usize>,
+        first: usize,
+        count: usize,
+    ) -> Panels<'_> {
+        let (start, width, depth) = (first * LANES, count * LANES, steps.len());
+        let memory = self.memory.get_mut(..count * depth).unwrap_or_default();
+        if self.transposed {
+            pack_transposed(simd, self.b.block(start, width, steps.start, depth), memory);
+        } else {
+            pack_columns(simd, self.b.block(steps.start, depth, start, width), 0, memory, depth);
+        }
+        Panels::packed(memory, depth)
+    }
+}
