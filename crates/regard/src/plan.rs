@@ -17,7 +17,7 @@
 //!
 //! What bounds the block size:
 //! - Each block transposes the keys it sees into tiles, which costs as much as some 20 queries. A block has at least 96
-//!   queries where threads share a head, and all of them where they need not, as where two threads have 12 heads of 128 queries.
+//!   queries where threads share a head, and all of them where they need not.
 //! - Each thread should have about eight blocks: then the last one to finish keeps the others waiting for an eighth of its
 //!   work at most. Under a causal mask the last queries see the most keys, so they are handed out first.
 //! - The rows of a mask tensor may each lie in a page of their own. A processor remembers where some 1000 pages are, so that
@@ -178,27 +178,15 @@ impl<'a> Plan<'a> {
     fn block(&self, helpers: usize) -> usize {
         const SMALLEST: usize = 96;
         const ROWS_OF_MASK: usize = 512;
-        /// A block takes the time of so many more queries, because it transposes keys.
-        const TRANSPOSED: usize = 20;
-        /// Heads of so many queries, so many to a thread, are divided only where this gives a thread less to do.
-        const QUERIES: usize = 512;
-        const HEADS_OF_EACH: usize = 4;
         if self.mask.has_short_rows() {
             return SMALLEST; // they are written out for each block
         }
         if helpers == 0 {
             return if self.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX };
         }
-        let (heads, threads) = (saturating_product(&[self.batch, self.heads]), helpers + 1);
-        let blocks_of_each = (8 * threads).div_ceil(heads.max(1));
-        let block = self.n_q.div_ceil(blocks_of_each).next_multiple_of(SMALLEST / 4).max(SMALLEST);
-        // Queries that take as long as a thread works.
-        let longest = |block: usize| {
-            let blocks = heads.saturating_mul(self.n_q.div_ceil(block));
-            blocks.div_ceil(threads).saturating_mul(block + TRANSPOSED)
-        };
-        let may_be_whole = (1..=QUERIES).contains(&self.n_q) && heads >= HEADS_OF_EACH * threads;
-        if may_be_whole && longest(self.n_q) <= longest(block) { self.n_q } else { block }
+        let heads = saturating_product(&[self.batch, self.heads]);
+        let blocks_of_each = (8 * (helpers + 1)).div_ceil(heads.max(1));
+        self.n_q.div_ceil(blocks_of_each).next_multiple_of(SMALLEST / 4).max(SMALLEST)
     }
 
     /// All blocks, in the order of the result.
