@@ -82,9 +82,6 @@ fn saved(path: &Path) -> String {
 }
 
 /// Writes an image as a PNG.
-///
-/// # Errors
-/// If the file cannot be written. The error names it.
 pub(crate) fn write(host: &dyn Host, image: &ColorImage, path: &Path) -> anyhow::Result<()> {
     let pixels: Vec<u8> =
         image.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();

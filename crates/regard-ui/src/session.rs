@@ -213,9 +213,6 @@ impl Session {
     }
 
     /// Writes a session file, whole or not at all.
-    ///
-    /// # Errors
-    /// If the file cannot be written. The error names it.
     pub(crate) fn write(&self, host: &dyn Host, path: &Path) -> anyhow::Result<()> {
         host.write(path, &self.text()?).with_context(|| format!("cannot write {}", path.display()))
     }

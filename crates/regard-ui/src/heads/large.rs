@@ -71,9 +71,6 @@ impl Of {
 
 impl Large {
     /// Takes the results of the thread, and starts what is missing. `None` shows no matrix.
-    ///
-    /// # Errors
-    /// If the part cannot be computed. The reason is a message for the user.
     pub(crate) fn exchange(
         &mut self,
         background: &Arc<Background>,

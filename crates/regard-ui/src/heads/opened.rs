@@ -160,9 +160,6 @@ impl Surveyed {
     }
 
     /// Surveys every number of an attention, or of the differences of two.
-    ///
-    /// # Errors
-    /// If `progress` cancels the work.
     pub(crate) fn new(
         maps: AttentionMaps,
         is_difference: bool,

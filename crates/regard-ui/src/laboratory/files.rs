@@ -80,9 +80,6 @@ impl Files {
     }
 
     /// The file that the inputs name, if they name one.
-    ///
-    /// # Errors
-    /// [`Error::File`] if it cannot be read.
     pub(crate) fn get(
         &mut self,
         inputs: &LaboratoryInputs,

@@ -26,9 +26,6 @@ impl Default for Pane {
 
 impl Pane {
     /// Takes the results of the thread, and starts what is missing. `None` shows nothing.
-    ///
-    /// # Errors
-    /// If the large matrix cannot be computed.
     pub(crate) fn exchange(
         &mut self,
         background: &Arc<Background>,

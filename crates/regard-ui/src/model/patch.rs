@@ -144,9 +144,6 @@ pub(super) fn toggle(
 }
 
 /// Takes a token that was dragged from the second text to a position of the first.
-///
-/// # Errors
-/// If it belongs to another position, or if the texts do not fit.
 pub(super) fn drop_at(
     state: &mut State,
     outcome: &Outcome,

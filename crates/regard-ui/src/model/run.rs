@@ -376,9 +376,6 @@ pub fn grid(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Figure
 }
 
 /// Runs the model of a session and returns what `ask` finds in the heads that the session shows.
-///
-/// # Errors
-/// Those of [`matrix`].
 pub(crate) fn heads_of<T>(
     host: &dyn Host,
     state: &State,

@@ -97,9 +97,6 @@ impl Writer {
 }
 
 /// Appends a token to the text that was run.
-///
-/// # Errors
-/// If the tokenizer does not know it.
 pub(super) fn append(state: &mut State, outcome: &Outcome, next: &Next) -> Result<(), String> {
     let more = next.adds.as_deref().ok_or("the tokenizer has no text for the token")?;
     let (so_far, written) = match outcome.reads() {

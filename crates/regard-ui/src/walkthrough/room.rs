@@ -63,9 +63,6 @@ impl WalkthroughRoom {
     }
 
     /// The walkthrough of the present state.
-    ///
-    /// # Errors
-    /// If the kernels refuse the settings.
     pub(crate) fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
         self.cache.walkthrough()
     }
