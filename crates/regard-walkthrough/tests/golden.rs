@@ -51,7 +51,11 @@ fn compare(example: Example, golden: &Value, keys: &[&str]) {
         let theirs = theirs.unwrap_or_else(|| panic!("the golden file has no {key}"));
         assert_near(&walk, named(key), theirs);
         let json: Vec<f32> = numbers(&walk.to_json()[*key]).iter().map(|x| *x as f32).collect();
-        assert_eq!(json, walk.step(named(key)).unwrap().matrix.as_slice(), "in JSON");
+        assert_eq!(
+            json,
+            walk.step(named(key)).expect("the step is there").matrix.as_slice(),
+            "in JSON"
+        );
     }
 }
 

@@ -37,13 +37,14 @@ impl Tensors {
                 format!("matrix(0, {}, {})", head_layer.inputs(), head_layer.outputs())
             }
         };
-        let mut positions = "&[]".to_owned();
-        if let (Some(table), Some(learned)) = (&weights.positions, description.embedding.positions)
-        {
-            let mut rows = vec![0.0; context * width];
-            table.widen(learned.first, &mut rows);
-            positions = all.vector(&rows);
-        }
+        let positions = match (&weights.positions, description.embedding.positions) {
+            (Some(table), Some(learned)) => {
+                let mut rows = vec![0.0; context * width];
+                table.widen(learned.first, &mut rows);
+                all.vector(&rows)
+            }
+            _ => "&[]".to_owned(),
+        };
         let mut layers = String::new();
         for (index, layer) in weights.stack.layers.iter().enumerate() {
             layers += &all.layer(layer, block.scale_in(index), block.activation)?;

@@ -188,7 +188,7 @@ impl Engine {
             }
             _ => Arc::clone(&weights),
         };
-        let (side, names) = (named.0.tokens, self.names(named.0, named.1));
+        let (side, names) = (named.0.tokens, self.names(named.0, named.1.as_ref()));
         let is_signed =
             request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
         let palette = |extent| Palette::of(extent, is_signed, Look::default());
@@ -226,12 +226,12 @@ impl Engine {
         Ok(file)
     }
 
-    fn names(&mut self, inputs: &LaboratoryInputs, file: &Option<Read>) -> Arc<Names> {
+    fn names(&mut self, inputs: &LaboratoryInputs, file: Option<&Read>) -> Arc<Names> {
         let key = (inputs.source.clone(), inputs.tokens);
         if let Some(names) = self.names.get(&key) {
             return names;
         }
-        self.names.put(key, Arc::new(names(file.as_ref().map(|file| &**file.about), inputs.tokens)))
+        self.names.put(key, Arc::new(names(file.map(|file| &**file.about), inputs.tokens)))
     }
 
     fn tokens(

@@ -259,7 +259,7 @@ fn every_panel_explains_itself() {
 fn explains(window: &mut Window, panel: &str, words: &str) {
     window.get_by_label(&format!("Explain: {panel}")).click();
     window.run_steps(3);
-    assert!(says(&window, words), "{panel}: {words}");
+    assert!(says(window, words), "{panel}: {words}");
     window.key_press(Key::Escape);
     window.run_steps(3);
     assert!(window.query_all_by_label_contains(words).next().is_none(), "{panel} is closed");

@@ -34,7 +34,7 @@ impl LaboratoryRoom {
         if let Some(answer) = self.computing.as_ref().and_then(|(_, once)| once.take())
             && let Some((asked, _)) = self.computing.take()
         {
-            self.receive(asked, answer, state);
+            self.receive(&asked, answer, state);
         }
         let mut request = state.request();
         if let Some(path) = &self.opening {
@@ -55,8 +55,8 @@ impl LaboratoryRoom {
         }
     }
 
-    fn receive(&mut self, asked: Request, answer: Result<Outcome, String>, state: &mut State) {
-        let is_latest = self.asked.as_ref().is_some_and(|(latest, _)| *latest == asked);
+    fn receive(&mut self, asked: &Request, answer: Result<Outcome, String>, state: &mut State) {
+        let is_latest = self.asked.as_ref().is_some_and(|(latest, _)| latest == asked);
         self.answered = Some(asked.clone());
         let path = asked.inputs.source.path();
         let is_opening = self.opening.is_some() && self.opening.as_deref() == path;
