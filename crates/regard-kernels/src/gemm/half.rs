@@ -2,8 +2,8 @@
 //! registers.
 //!
 //! A row that continues a text is multiplied by every weight of a model once, so its time is that of reading the weights.
-//! The loop is that of `arch::generic::tile`, with a wider load. It is written again, because the tiles, when they widened halves, took
-//! 20 to 45 % longer on AVX-512 for two to sixteen rows: their panels have a stride that the compiler does not know. The sums, their order and their bits are the same as those of
+//! The loop is that of `arch::generic::tile`, with a wider load. It is written again, because tiles that widen halves took up to
+//! 46 % longer on AVX-512 for two to sixteen rows. The sums, their order and their bits are the same as those of
 //! [`matmul_packed`](crate::matmul_packed) with the same numbers in `f32`.
 
 use core::ops::Range;
