@@ -182,8 +182,8 @@ mod tests {
 
     use super::*;
     use crate::host::{Chosen, FileDialog, Work};
-    use crate::tests::TestHost;
     use crate::walkthrough::At;
+    use crate::window::TestHost;
 
     #[test]
     fn where_the_pointer_is_is_not_written() {

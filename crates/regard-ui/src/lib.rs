@@ -36,7 +36,7 @@ mod work;
 extern crate self as regard_ui;
 #[cfg(test)]
 #[path = "../tests/window/mod.rs"]
-mod tests;
+mod window;
 
 pub use self::app::{App, of_step, of_walkthrough};
 pub use self::command::Command;

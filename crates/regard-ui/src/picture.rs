@@ -95,7 +95,7 @@ mod tests {
     use egui::Color32;
 
     use super::*;
-    use crate::tests::TestHost;
+    use crate::window::TestHost;
 
     #[test]
     fn files_are_written_before_the_window_closes() {

@@ -311,7 +311,7 @@ mod tests {
 
     use super::*;
     use crate::laboratory::{Engine, LaboratoryInputs, Request, Shown, TokenSource};
-    use crate::tests::TestHost;
+    use crate::window::TestHost;
 
     #[test]
     fn the_dimensions_of_a_file_are_plotted_as_far_as_they_go() {

@@ -194,7 +194,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::tests::TestHost;
+    use crate::window::TestHost;
 
     #[test]
     fn dropped_work_ends() {

@@ -2,7 +2,7 @@ use regard::{Attention, Heads, Mask, Stage, Temperature};
 
 use super::*;
 use crate::laboratory::Square;
-use crate::tests::TestHost;
+use crate::window::TestHost;
 
 const MASKED: f32 = f32::NEG_INFINITY;
 
