@@ -11,9 +11,9 @@
 //!     out[e, h, b] ← kernel(Q, K, V, M)    one fused attention: no scores are kept
 //! ```
 //!
-//! The division follows FlashAttention-2 (Dao 2023, arXiv 2307.08691, section 3.2): threads divide queries and heads, never
-//! a sum, so that a row has the same bits for any number of threads. Where there are fewer queries than would keep the
-//! threads busy, `split` divides the keys instead.
+//! The division follows FlashAttention-2 (Dao 2023, arXiv 2307.08691, section 3.2): threads divide queries and heads, so
+//! that a row has the same bits for any number of threads. Where there are fewer queries than would keep the threads busy,
+//! `split` divides the keys into the chunks that one thread also computes.
 //!
 //! What bounds the block size:
 //! - Each block transposes the keys it sees into tiles, which costs as much as some 20 queries. A block has at least 96

@@ -12,7 +12,8 @@
 //! 6. [`weights`]: the online softmax makes weights of them.
 //! 7. [`values`]: the weights multiply the values, and the products are added to the output.
 //!
-//! The innermost loop of steps 5 and 7 is `gebp` (`arch/generic/tile.rs`).
+//! The innermost loop of steps 5 and 7 is `Tiles::microkernel` (`arch/generic/tile.rs`), and for one query `gemv`
+//! (`arch/generic/pack.rs`).
 
 mod check;
 mod describe;

@@ -1,4 +1,4 @@
-//! The scores of attention, tile by tile: steps 1 to 3 of [`Attention`](crate::Attention).
+//! The scores of attention, tile by tile: what [`Attention`](crate::Attention) calls steps 1 to 3.
 //!
 //! A tile is [`NC`] keys, a block is [`MC`] queries; FlashAttention (Dao et al. 2022) calls them B_c
 //! and B_r. The scores of one block and one tile exist at a time: [`tiles`](super::tiles) turns them into weights and adds up

@@ -15,8 +15,9 @@
 //! | `packed` | panels of 32-bit numbers, laid out once |
 //! | `half` | panels of 16-bit numbers, in a loop of their own that is faster |
 //! | `quantized` | blocks of integers, decoded strip by strip. An element is a fold of 16 chains, so the tile is another one |
+//! | `formats` | how the blocks of each format of GGUF are decoded |
 
-mod blocks;
+mod formats;
 mod half;
 mod packed;
 mod quantized;
@@ -24,7 +25,7 @@ mod rows;
 
 use core::ops::Range;
 
-pub use self::blocks::Quantization;
+pub use self::formats::Quantization;
 pub use self::half::{Half, PackedHalf, matmul_packed_half};
 pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
 pub use self::quantized::{Quantized, quantized_scratch_len};

@@ -19,7 +19,7 @@
 
 use core::marker::PhantomData;
 
-use super::blocks::{
+use super::formats::{
     Decode, GROUP, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Quantization, decode,
 };
 use crate::arch::{Kernel, LANES, Panel, Simd, dispatch};

@@ -1,6 +1,7 @@
-//! The innermost loop of every product: a few rows of A times panels of 16 columns of B.
+//! The innermost loop of products of `f32`: a few rows of A times panels of 16 columns of B.
 //!
-//! Matrix products, the scores and the weighted sums of attention all end here. The names are those of
+//! Matrix products, the scores and the weighted sums of attention end here, but for a single row (`gemv` in `pack.rs`), for what
+//! fits in registers (`attention/small.rs`) and for shapes that the compiler knows (`known.rs`). The names are those of
 //! GotoBLAS (Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication") and BLIS
 //! (Van Zee & van de Geijn 2015): [`gebp`] multiplies a general block of A by panels of B, and the
 //! microkernel inside it computes one tile of MR × NR elements.
@@ -24,7 +25,7 @@
 //! multiply-adds are independent, which hides their latency of 4 or 5 cycles on two pipes. Few rows
 //! have too few chains: they take more panels at once ([`panels_at_once`]).
 //!
-//! The callers do the blocking around it: KC, MC and NC are those of `matmul`, `packed` and `scores`.
+//! The callers do the blocking around it: KC, MC and NC are those of `gemm` and `attention`.
 //! Packed panels lie one after the other, KC rows of 16 numbers each, so that B is read from
 //! the first to the last byte; a B whose rows are close together is read where it lies.
 //!
