@@ -3,7 +3,7 @@
 A line is a shape: the median over 31 turns of a peer's time over ours (above 1, ours is faster), with its quartiles, for the peer
 whose median is the lowest. The peers are those of `benches/peers/peers.py`.
 
-    pip install numpy onnx onnxruntime torch regard
+    pip install numpy onnx onnxruntime torch ./python
     python python/benches/peers.py
 """
 
