@@ -9,6 +9,8 @@
 //!             gebp: the tiles of MC × NC elements        set, continued or added
 //! ```
 //!
+//! `packed` takes MC rows of A at a time, outermost: they stay in a cache while all of B passes, which is read where it lies.
+//!
 //! | module | B |
 //! |---|---|
 //! | `rows` | a matrix by rows, or its transpose: read where it lies if its rows are close together, else packed on the stack |
