@@ -269,7 +269,7 @@ fn sweep(
     let last = model.description().stack.causal;
     let [all, one] = in_turns(
         3,
-        || seconds(|| Ok(model.sweep(&unchanged, &changes, last, &mut |_| ())?)),
+        || seconds(|| Ok(model.sweep(&unchanged, &changes, last, &mut |_| Ok(()))?)),
         || seconds(|| Ok(model.pass().run(input)?)),
     )?;
     let ratio = all.median / one.median;

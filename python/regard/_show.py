@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ._cache import Cache
 from ._program import program, run
 
 
@@ -34,8 +35,8 @@ def show(
 
     Parameters
     ----------
-    attentions : sequence of arrays [batch, heads, n_q, n_k], or array [layers, heads, n_q, n_k]
-        What `model(..., output_attentions=True).attentions` is: PyTorch tensors or NumPy arrays, one a layer. A batch axis
+    attentions : Cache, or sequence of arrays [batch, heads, n_q, n_k], or array [layers, heads, n_q, n_k]
+        A cache that has the pattern of every layer, whose tokens are taken; or what `model(..., output_attentions=True).attentions` is: PyTorch tensors or NumPy arrays, one a layer. A batch axis
         may be missing. An array that is no sequence has the axes [layers, heads, n_q, n_k], as `trace` gives it.
     tokens : sequence of str, optional
         The tokens of the queries, and of the keys unless `key_tokens` are given.
@@ -54,9 +55,14 @@ def show(
     Examples
     --------
     >>> import regard
-    >>> places = regard.trace("story", "Mia gave Tom the ball.", keep="attentions")
-    >>> regard.show(places["attentions"], places["tokens"])  # doctest: +SKIP
+    >>> _, cache = regard.Model("story").run_with_cache("Mia gave Tom the ball.", "*hook_pattern")
+    >>> regard.show(cache)  # doctest: +SKIP
     """
+    if isinstance(attentions, Cache):
+        if tokens is None and attentions.tokens:
+            tokens = attentions.tokens if isinstance(attentions.tokens[0], str) else attentions.tokens[entry]
+        stacked = attentions.stack_activation("pattern")
+        attentions = stacked[:, entry] if stacked.ndim == 5 else stacked
     weights = _weights(attentions, entry)
     arrays = {"attentions": weights} | _tokens(tokens, key_tokens, weights.shape)
     if notebook is None:

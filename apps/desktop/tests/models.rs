@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 
 use regard_tests::attention_files::Folder;
 use regard_tests::models::{FAMILIES, golden};
+use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
@@ -380,6 +381,84 @@ fn sweep_patches_each_place() {
         &[&sweep[..], &["--patch-text", "the quick brown fox jumps"]].concat(),
         &["tokens, but the text has"],
     );
+}
+
+/// A path of the residual stream through every later head's queries: one number a later head, and none for others. A prediction through
+/// a lens ends with the prediction itself.
+#[test]
+fn sweep_patches_paths_and_predict_looks_through_a_lens() {
+    let model = path("tiny-gpt2");
+    let (text, other) = ("the quick fox", "the quick dog");
+    let sweep = ["sweep", &model, "--text", text, "--logit", "5-7", "--patch-text", other];
+    let found = json(&[&sweep[..], &["--path", "0.1"]].concat());
+    assert_eq!(found["first_layer"], 1);
+    let heads = found["path"][0].as_array().unwrap();
+    assert!(found["path"].as_array().unwrap().len() == 1 && heads.len() == 4, "{found}");
+    let unchanged = found["unchanged"].as_f64().unwrap();
+    for (head, effect) in heads.iter().zip(found["effect"][0].as_array().unwrap()) {
+        let expected = head.as_f64().unwrap() - unchanged;
+        assert!((effect.as_f64().unwrap() - expected).abs() < 1e-5 && expected != 0.0);
+    }
+    let table = printed(&[&sweep[..], &["--path", "0.1", "--into", "v"]].concat());
+    assert!(table.contains("layer 1") && !table.contains("layer 0"), "{table}");
+    assert_refused(&[&sweep[..], &["--path", "0.9"]].concat(), &["there is no head 0.9"]);
+    let said = refused(&["sweep", &model, "--text", text, "--logit", "5", "--path", "0.1"]);
+    assert!(said.contains("--patch-text"), "{said}");
+
+    let found = json(&["predict", &model, "--text", text, "--top", "3", "--lens"]);
+    let lens = found["lens"].as_array().unwrap();
+    assert!(lens.len() == 3 && lens[2] == found["next"] && lens[0] != lens[2], "{found}");
+    let table = printed(&["predict", &model, "--text", text, "--top", "3", "--lens"]);
+    assert!(table.contains("before layer 0") && table.contains("after layer 1"), "{table}");
+}
+
+/// A head's output and its mean from another text, and a vector from a file, as options.
+#[test]
+fn changes_take_another_text_and_a_vector() {
+    let (model, folder) = (path("tiny-gpt2"), Folder::new());
+    let logit = |options: &[&str]| {
+        let args = [&["predict", &model, "--text", "the fox", "--top", "1"], options].concat();
+        json(&args)["next"][0]["logit"].as_f64().unwrap()
+    };
+    let plain = logit(&[]);
+    for option in [["--patch-head", "0.1"], ["--patch-head", "0.1:1"]] {
+        let with = |text| logit(&[&option[..], &["--patch-text", text]].concat());
+        assert_eq!(with("the fox"), plain, "{option:?}");
+        // The first two tokens of both texts are the same.
+        assert_eq!(with("the box") == plain, option[1].ends_with(":1"), "{option:?}");
+    }
+    let mean = |text| logit(&["--ablate", "0.1=other", "--patch-text", text]);
+    assert_eq!(mean("the fox"), logit(&["--ablate", "0.1=mean"]));
+    assert_ne!(mean("the box"), mean("the fox"));
+
+    let file = |name: &str, width: usize, number: f32| {
+        let to = folder.path(name);
+        let bytes = number.to_le_bytes().repeat(width);
+        let vector = TensorView::new(Dtype::F32, vec![width], &bytes).unwrap();
+        safetensors::serialize_to_file([("vector", vector)], None, &to).unwrap();
+        to.to_str().unwrap().to_owned()
+    };
+    let (zeros, ones, short) = (file("0", 32, 0.0), file("1", 32, 1.0), file("s", 3, 1.0));
+    let at = |position: &str, file: &str| format!("blocks.1.hook_resid_mid{position}={file}");
+    assert_eq!(logit(&["--add", &at("", &zeros)]), plain);
+    // A norm that takes the mean out does not see that all numbers grow alike.
+    assert!((logit(&["--add", &at(":0", &ones)]) - plain).abs() < 1e-4);
+    let add = |at: String| {
+        ["predict", &model, "--text", "the fox", "--add"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([at])
+            .collect::<Vec<_>>()
+    };
+    for (at, says) in [
+        (at("", &short), "3 numbers"),
+        (at(":99", &ones), "position 99"),
+        ("nowhere=0".into(), "0: "),
+        (format!("nowhere={ones}"), "no place \"nowhere\""),
+    ] {
+        let args = add(at);
+        assert_refused(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[says]);
+    }
 }
 
 #[test]

@@ -111,7 +111,9 @@ impl Pass<'_> {
         let name = |layer: usize, place: &str| stack_name.place(layer, place);
         let last = name(stack.layers().saturating_sub(1), layer_output(stack));
         let mut keep = vec![name(0, "hook_resid_pre"), last.clone()];
-        keep.extend(weights.norm.as_ref().map(|_| stack_name.final_norm().to_owned()));
+        let normed =
+            weights.norm.as_ref().map_or_else(|| last.clone(), |_| stack_name.after_final_norm());
+        keep.push(normed.clone());
         let positions = description.embedding.positions.is_some() && stack_name == StackName::Only;
         keep.extend(positions.then(|| "hook_pos_embed".to_owned()));
         for layer in 0..stack.layers() {
@@ -131,7 +133,7 @@ impl Pass<'_> {
             Some(norm) => (before(norm, &stream, &unembedding), shift(norm, &unembedding)),
             None => (unembedding.clone(), 0.0),
         };
-        let out = row(if weights.norm.is_some() { stack_name.final_norm() } else { &last })?;
+        let out = row(&normed)?;
         let vector = if positions { Some(row("hook_pos_embed")?) } else { None };
         let vector = vector.map(|vector| dot(&direction, vector));
         let count = stack.block.heads;

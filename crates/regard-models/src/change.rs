@@ -1,6 +1,7 @@
 //! Changes of a forward pass: plain values, which a file can hold, and what becomes of them before a run.
 
 use core::fmt;
+use core::slice::from_ref;
 use core::str::FromStr;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
 use crate::forward::StackName;
-use crate::{Description, Error, Input, Model, Stack, Trace, Values};
+use crate::{Description, Error, Input, Model, Placement, Stack, Trace, Values};
 
 /// A head: `3.5` is head 5 of layer 3, counted from 0. A model with an encoder and a decoder has `encoder.3.5`, `decoder.3.5`
 /// and, for the attention from decoder to encoder, `cross.3.5`.
@@ -49,7 +50,7 @@ pub enum Which {
 
 impl Which {
     /// The stack that has this attention.
-    const fn stack(self) -> StackName {
+    pub(crate) const fn stack(self) -> StackName {
         match self {
             Self::Only => StackName::Only,
             Self::Encoder => StackName::Encoder,
@@ -58,7 +59,7 @@ impl Which {
     }
 
     /// The start of the names of this attention's places in a layer.
-    fn places(self, layer: usize) -> String {
+    pub(crate) fn places(self, layer: usize) -> String {
         self.stack().place(layer, if self == Self::Cross { "cross_attn" } else { "attn" })
     }
 
@@ -210,8 +211,21 @@ pub enum Change {
     PatchHead {
         /// The head.
         head: HeadAddress,
-        /// The position in both inputs.
-        position: usize,
+        /// The position in both inputs, or all of them.
+        position: Option<usize>,
+        /// The other input, which has as many tokens.
+        from: Input,
+    },
+    /// A later place reads what a head's output would be in the run of another input, and everything between them stays as it is
+    /// (direct path patching, Wang et al. 2022). What the head's other output adds to the stream is added to the place.
+    Path {
+        /// The head that sends.
+        head: HeadAddress,
+        /// The place that receives, after the head in the same stack: the stream that heads read (`hook_q_input`, `hook_k_input` or
+        /// `hook_v_input`), the one that a feed-forward layer reads (`hook_mlp_in`), or the residual stream.
+        place: String,
+        /// The head of `hook_q_input`, or the key/value head of the other two, that receives; all of them if there is none.
+        to: Option<usize>,
         /// The other input, which has as many tokens.
         from: Input,
     },
@@ -277,24 +291,20 @@ pub(crate) struct Plan {
 }
 
 /// The changes inside an attention.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct AttentionChanges {
     pub(crate) temperatures: Vec<(usize, Temperature)>,
     /// Head, query and key.
-    cuts: Vec<[usize; 3]>,
+    pub(crate) cuts: Vec<[usize; 3]>,
 }
 
 impl AttentionChanges {
-    /// \[heads, queries, keys\]: whether an edge is not cut; `None` if no edge of the head is cut. The first query has the number
-    /// `first` in the text.
-    pub(crate) fn uncut(
-        &self,
-        first: usize,
-        [heads, queries, keys]: [usize; 3],
-    ) -> Option<Vec<bool>> {
-        if self.cuts.is_empty() {
-            return None;
-        }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.temperatures.is_empty() && self.cuts.is_empty()
+    }
+
+    /// \[heads, queries, keys\]: whether an edge is not cut. The first query has the number `first` in the text.
+    pub(crate) fn uncut(&self, first: usize, [heads, queries, keys]: [usize; 3]) -> Vec<bool> {
         let mut uncut = vec![true; heads * queries * keys];
         for [head, query, key] in &self.cuts {
             let query = query.checked_sub(first).filter(|query| *query < queries);
@@ -303,7 +313,7 @@ impl AttentionChanges {
                 *uncut = false;
             }
         }
-        Some(uncut)
+        uncut
     }
 }
 
@@ -313,14 +323,24 @@ enum PlaceChange {
     Head { head: usize, to: Option<Vec<f32>> },
     /// The numbers of a row from `start` on.
     Replace { position: usize, start: usize, numbers: Vec<f32> },
-    /// Added to a row, or to all.
-    Add { position: Option<usize>, vector: Vec<f32> },
+    /// Added to a row or to all of them: to the whole row, or to the numbers from `start` on.
+    Add { position: Option<usize>, start: Option<usize>, vector: Vec<f32> },
 }
 
 impl Plan {
     /// The changes, checked against the model and the input. Runs the other inputs that they refer to.
     pub(crate) fn new(changes: &[Change], model: &Model, input: &Input) -> Result<Self, Error> {
-        Self::of(changes, model, input, &Others::run(changes, model)?)
+        Self::of(changes, model, input, &Others::run(changes, model, from_ref(input))?)
+    }
+
+    /// The changes for each of several inputs. Each other input that they refer to runs once for all of them.
+    pub(crate) fn for_each(
+        changes: &[Change],
+        model: &Model,
+        inputs: &[Input],
+    ) -> Result<Vec<Self>, Error> {
+        let others = Others::run(changes, model, inputs)?;
+        inputs.iter().map(|input| Self::of(changes, model, input, &others)).collect()
     }
 
     /// A plan for each change alone. Each other input that they refer to runs once for all of them.
@@ -329,7 +349,7 @@ impl Plan {
         model: &Model,
         input: &Input,
     ) -> Result<Vec<Self>, Error> {
-        let others = Others::run(changes, model)?;
+        let others = Others::run(changes, model, from_ref(input))?;
         changes.chunks(1).map(|change| Self::of(change, model, input, &others)).collect()
     }
 
@@ -406,16 +426,32 @@ impl Plan {
             Change::PatchHead { head, position, from } => {
                 let size = head.check(description)?.block.head_size;
                 let (place, start) = (head.z(), head.head * size);
-                let row = others.row(from, &place, *position, model, input)?;
+                let positions = position.map_or(0..head.edges(model, input)[0], |at| at..at + 1);
+                for position in positions {
+                    let row = others.row(from, &place, position, model, input)?;
+                    let numbers = row[start..start + size].to_vec();
+                    self.push(&place, PlaceChange::Replace { position, start, numbers });
+                }
                 self.cacheable &= has_one_stack;
-                let (position, numbers) = (*position, row[start..start + size].to_vec());
-                self.push(&place, PlaceChange::Replace { position, start, numbers });
+            }
+            Change::Path { head, place, to, from } => {
+                let count = receivers(model, head, place, *to)?;
+                self.cacheable &= has_one_stack;
+                let width = description.width;
+                let added = others.difference(head, from, model, input)?;
+                for (position, vector) in added.chunks_exact(width).enumerate() {
+                    for to in to.map_or(0..count, |to| to..to + 1) {
+                        let (position, start) = (Some(position), Some(to * width));
+                        let vector = vector.to_vec();
+                        self.push(place, PlaceChange::Add { position, start, vector });
+                    }
+                }
             }
             Change::Add { place, position, vector } => {
                 changeable(description, place)?;
                 self.cacheable &= has_one_stack || position.is_none();
                 let (position, vector) = (*position, vector.clone());
-                self.push(place, PlaceChange::Add { position, vector });
+                self.push(place, PlaceChange::Add { position, start: None, vector });
             }
         }
         Ok(())
@@ -430,16 +466,22 @@ impl Plan {
         self.places.contains_key(place)
     }
 
-    /// Whether two runs go through the layers together: both change in the same layer first, and in places alone. What changes
-    /// inside of an attention, its scores, is computed for one run.
+    /// Whether two runs go through the layers together: both change in the same layer first.
     pub(crate) fn go_together(&self, other: &Self) -> bool {
         let first = |plan: &Self| StackName::ALL.map(|stack| plan.first_layer(stack));
-        self.attentions.is_empty() && other.attentions.is_empty() && first(self) == first(other)
+        first(self) == first(other)
+    }
+
+    /// Whether heads read streams of their own: each run then has a copy of the stream for each head.
+    pub(crate) fn splits_inputs(&self) -> bool {
+        self.places.keys().any(|place| place.ends_with("_input"))
     }
 
     /// The changes inside the attention whose places begin with `prefix`.
-    pub(crate) fn attention(&self, prefix: &str) -> AttentionChanges {
-        self.attentions.get(prefix).cloned().unwrap_or_default()
+    pub(crate) fn attention(&self, prefix: &str) -> &AttentionChanges {
+        const NONE: &AttentionChanges =
+            &AttentionChanges { temperatures: Vec::new(), cuts: Vec::new() };
+        self.attentions.get(prefix).unwrap_or(NONE)
     }
 
     /// The first layer of a stack in which anything changes, or `None` if nothing does.
@@ -447,12 +489,8 @@ impl Plan {
         self.layers(stack).min()
     }
 
-    /// The last layer of a stack in which anything changes.
-    pub(crate) fn last_layer(&self, stack: StackName) -> Option<usize> {
-        self.layers(stack).max()
-    }
-
-    fn layers(&self, stack: StackName) -> impl Iterator<Item = usize> {
+    /// The layers of a stack in which anything changes.
+    pub(crate) fn layers(&self, stack: StackName) -> impl Iterator<Item = usize> {
         let places = self.attentions.keys().chain(self.places.keys());
         places.filter_map(move |place| stack.layer_of(place))
     }
@@ -487,20 +525,24 @@ impl Plan {
                     let Some(row) = position.checked_sub(first) else { continue };
                     data[row * len + start..][..numbers.len()].copy_from_slice(numbers);
                 }
-                PlaceChange::Add { position, vector } => {
-                    if vector.len() != len
-                        || position.is_some_and(|position| position >= first + rows)
-                    {
+                PlaceChange::Add { position, start, vector } => {
+                    let fits = start.is_some() || vector.len() == len;
+                    if !fits || position.is_some_and(|position| position >= first + rows) {
                         let (found, at) = (vector.len(), position.unwrap_or(0));
                         return Err(Error::Input(format!(
                             "{found} numbers at position {at} cannot be added to {place}, which has {} positions of {len}",
                             first + rows
                         )));
                     }
-                    let changed = data.chunks_exact_mut(len).enumerate();
-                    for (_, row) in changed
-                        .filter(|(i, _)| position.is_none_or(|position| position == first + *i))
-                    {
+                    let changed = match position {
+                        Some(position) => match position.checked_sub(first) {
+                            Some(row) => row..row + 1,
+                            None => continue,
+                        },
+                        None => 0..rows,
+                    };
+                    for row in changed {
+                        let row = &mut data[row * len + start.unwrap_or(0)..][..vector.len()];
                         row.iter_mut().zip(vector).for_each(|(x, y)| *x += y);
                     }
                 }
@@ -523,6 +565,53 @@ fn mean(data: &[f32], len: usize, head: usize, size: usize) -> Vec<f32> {
     sums.iter().map(|sum| (sum / count) as f32).collect()
 }
 
+/// The heads that can receive at a place; 1 where there is one stream for all.
+fn receivers(
+    model: &Model,
+    head: &HeadAddress,
+    place: &str,
+    to: Option<usize>,
+) -> Result<usize, Error> {
+    let refuse = |what: String| Err(Error::Input(what));
+    let description = model.description();
+    let stack = head.check(description)?;
+    changeable(description, place)?;
+    if stack.block.placement == Placement::After {
+        return refuse(
+            "a path is a sum of the stream: each layer's sum goes through a norm".into(),
+        );
+    }
+    let name = place.rsplit('.').next().unwrap_or_default();
+    let count = match name {
+        "hook_q_input" => stack.block.heads,
+        "hook_k_input" | "hook_v_input" => stack.block.kv_heads,
+        "hook_mlp_in"
+        | "hook_resid_pre"
+        | "hook_resid_mid"
+        | "hook_resid_mid_cross"
+        | "hook_resid_post" => 1,
+        _ => {
+            let what = format!("a path ends where the residual stream is read, not at {place}");
+            return refuse(what);
+        }
+    };
+    let places = description.places();
+    let at = |wanted: &str| places.iter().position(|place| place == wanted);
+    let sent = if head.attention == Which::Cross { "hook_cross_attn_out" } else { "hook_attn_out" };
+    let (own, layer) = (head.attention.stack(), head.layer);
+    let is_after = at(place) > at(&own.place(layer, sent)) && own.layer_of(place).is_some();
+    // Parallel layers read one stream.
+    let is_parallel = stack.block.parallel && own.layer_of(place) == Some(layer);
+    if !is_after || is_parallel && name == "hook_mlp_in" {
+        return refuse(format!("{place} is not after head {head}, from which a path would come"));
+    }
+    if to.is_some_and(|to| to >= count) {
+        let to = to.unwrap_or(0);
+        return refuse(format!("there is no head {to} at {place}, which has {count}"));
+    }
+    Ok(count)
+}
+
 /// Whether numbers of a place can be changed.
 fn changeable(description: &Description, place: &str) -> Result<(), Error> {
     if !description.places().iter().any(|known| known == place) {
@@ -541,23 +630,27 @@ fn changeable(description: &Description, place: &str) -> Result<(), Error> {
 struct Others<'c>(Vec<(&'c Input, Trace)>);
 
 impl<'c> Others<'c> {
-    /// Runs each of the inputs once.
-    fn run(changes: &'c [Change], model: &Model) -> Result<Self, Error> {
+    /// Runs each of the inputs once. `inputs` are those that are changed.
+    fn run(changes: &'c [Change], model: &Model, inputs: &'c [Input]) -> Result<Self, Error> {
         let known = model.description().places();
         let mut wanted: Vec<(&Input, BTreeSet<String>)> = Vec::new();
         for change in changes {
             let (from, place) = match change {
                 Change::Ablate { head, to: Ablation::MeanOf(from) }
-                | Change::PatchHead { head, from, .. } => (from, head.z()),
+                | Change::PatchHead { head, from, .. }
+                | Change::Path { head, from, .. } => (from, head.z()),
                 Change::Patch { place, from, .. } => (from, place.clone()),
                 _ => continue,
             };
             if !known.contains(&place) {
                 continue; // the change is refused when it is planned
             }
-            match wanted.iter_mut().find(|(input, _)| *input == from) {
-                Some((_, places)) => _ = places.insert(place),
-                None => wanted.push((from, BTreeSet::from([place]))),
+            let own = if matches!(change, Change::Path { .. }) { inputs } else { &[] };
+            for from in own.iter().chain([from]) {
+                match wanted.iter_mut().find(|(input, _)| *input == from) {
+                    Some((_, places)) => _ = places.insert(place.clone()),
+                    None => wanted.push((from, BTreeSet::from([place.clone()]))),
+                }
             }
         }
         let run = |(input, places)| Ok((input, model.pass().keep(places).run(input)?));
@@ -570,6 +663,23 @@ impl<'c> Others<'c> {
         values.ok_or_else(|| Error::Input(format!("the model has no place {place:?}")))
     }
 
+    /// A place in the run of an input that has as many tokens as `input`.
+    fn alike(
+        &self,
+        from: &Input,
+        place: &str,
+        model: &Model,
+        input: &Input,
+    ) -> Result<&Values, Error> {
+        let (found, expected) = (lengths(from, model), lengths(input, model));
+        if found != expected {
+            return Err(Error::Input(format!(
+                "a patch comes from an input of as many tokens: {found:?} are not {expected:?}"
+            )));
+        }
+        self.get(from, place)
+    }
+
     /// The row of a place at a position in the run of an input that has as many tokens as `input`.
     fn row(
         &self,
@@ -579,19 +689,38 @@ impl<'c> Others<'c> {
         model: &Model,
         input: &Input,
     ) -> Result<&[f32], Error> {
-        let refuse = |what: String| Err(Error::Input(what));
-        let (found, expected) = (lengths(from, model), lengths(input, model));
-        if found != expected {
-            return refuse(format!(
-                "a patch comes from an input of as many tokens: {found:?} are not {expected:?}"
-            ));
-        }
-        let values = self.get(from, place)?;
+        let values = self.alike(from, place, model, input)?;
         let (rows, len) = (values.shape[0], values.data.len() / values.shape[0].max(1));
         if position >= rows {
-            return refuse(format!("there is no position {position} to patch: {place} has {rows}"));
+            return Err(Error::Input(format!(
+                "there is no position {position} to patch: {place} has {rows}"
+            )));
         }
         Ok(&values.data[position * len..(position + 1) * len])
+    }
+
+    /// What the head adds to the stream \[tokens, width\] in the run of `from`, less what it adds in that of `input`.
+    fn difference(
+        &self,
+        head: &HeadAddress,
+        from: &Input,
+        model: &Model,
+        input: &Input,
+    ) -> Result<Vec<f32>, Error> {
+        let size = head.check(model.description())?.block.head_size;
+        let place = head.z();
+        let other = self.alike(from, &place, model, input)?;
+        let own = self.get(input, &place)?;
+        let len = own.data.len() / own.shape[0].max(1);
+        let mut changed = own.data.clone();
+        for (row, other) in changed.chunks_exact_mut(len).zip(other.data.chunks_exact(len)) {
+            let features = head.head * size..(head.head + 1) * size;
+            row[features.clone()].copy_from_slice(&other[features]);
+        }
+        let (mut added, own) =
+            (model.attention_output(head, &changed)?, model.attention_output(head, &own.data)?);
+        added.iter_mut().zip(own).for_each(|(x, y)| *x -= y);
+        Ok(added)
     }
 }
 

@@ -57,6 +57,10 @@ pub enum Error {
         first: usize,
     },
 
+    /// A hook, or who waits for a sweep, has ended the run. It knows why.
+    #[error("the run was stopped")]
+    Stopped,
+
     /// A computation cannot be done, because memory has no room for it.
     #[error(transparent)]
     Compute(#[from] regard::Error),

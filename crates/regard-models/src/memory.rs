@@ -97,6 +97,9 @@ impl Description {
             "hook_k" | "hook_rot_k" | "hook_v" => product(&[keys, block.kv_heads, block.head_size]),
             "hook_attn_scores" | "hook_pattern" => product(&[block.heads, tokens, keys]),
             "hook_pre" | "hook_pre_linear" | "hook_post" => product(&[tokens, block.hidden]),
+            "hook_q_input" | "hook_result" => product(&[tokens, block.heads, self.width]),
+            "hook_k_input" | "hook_v_input" => product(&[tokens, block.kv_heads, self.width]),
+            "hook_scale" => tokens as u64,
             _ => product(&[tokens, self.width]),
         }
     }

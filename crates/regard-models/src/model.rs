@@ -5,13 +5,14 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
-use regard::Linear;
+use regard::{Linear, Norm};
 
 use crate::change::Plan;
-use crate::forward::{Keep, Rows, Runner, Streams, normed};
-use crate::weights::{Tokens, Weights};
+use crate::forward::{Hook, Hooked, Keep, Rows, Runner, Streams, normed, product};
+use crate::weights::{AttentionWeights, Tokens, Weights};
 use crate::{
-    Change, Checkpoint, ClassPosition, Description, Error, Head, Input, Tokenizer, Trace, Values,
+    Change, Checkpoint, ClassPosition, Description, Error, Head, HeadAddress, Input, Tensor,
+    Tokenizer, Trace, Values, Which,
 };
 
 /// A model with its weights: a value that runs.
@@ -78,6 +79,95 @@ impl Model {
         self.tokenizer.as_ref()
     }
 
+    /// A weight or a bias in `f32`, or `None` if the model does not have it: `tokens` \[vocabulary, width\], `positions`
+    /// \[positions, width\], `head` \[outputs, width\] and `head.bias`, and of each layer of a stack (`blocks`, `encoder` or
+    /// `decoder`) `blocks.3.attn.q`, `attn.k`, `attn.v`, `attn.out`, `mlp.gate`, `mlp.up` and `mlp.down`, each \[outputs, inputs\],
+    /// the same with `.bias`, and of `cross_attn`. Of norms, `blocks.3.ln1`, `ln2` and `ln_final`, with and without `.bias`.
+    ///
+    /// # Errors
+    /// [`Error::Compute`] if the copy does not fit in memory.
+    ///
+    /// ```
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let model = regard_models::Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let queries = model.parameter("blocks.1.attn.q")?.unwrap();
+    /// assert_eq!(queries.shape, [32, 32]); // heads · head size, width
+    /// assert!(model.parameter("blocks.1.mlp.gate")?.is_none());
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn parameter(&self, name: &str) -> Result<Option<Values>, Error> {
+        let (name, is_bias) = match name.strip_suffix(".bias") {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let vector = |data: &[f32]| Values { shape: vec![data.len()], data: data.to_vec() };
+        let of_norm = |norm: &Norm| {
+            if is_bias { norm.beta().map(vector) } else { Some(vector(norm.gamma())) }
+        };
+        let of_layer = |linear: &Linear| {
+            if is_bias {
+                return Ok(linear.bias().map(vector));
+            }
+            let rows: Vec<u32> = (0..linear.outputs() as u32).collect();
+            let data = regard::Embedding::tied_to(linear).forward(&rows)?.into_vec();
+            Ok(Some(Values { shape: vec![linear.outputs(), linear.inputs()], data }))
+        };
+        let of_table =
+            |table: &Tensor| Values { shape: table.shape().to_vec(), data: table.to_f32() };
+        let weights = &self.weights;
+        let mut parts = name.splitn(3, '.');
+        match (parts.next().unwrap_or_default(), parts.next(), parts.next()) {
+            ("tokens", None, None) => match &weights.tokens {
+                Tokens::Rows(table) => Ok(Some(of_table(table))),
+                Tokens::Tied(_) => weights.head.as_ref().map_or(Ok(None), of_layer),
+                Tokens::Patches(linear) => of_layer(linear),
+            },
+            ("positions", None, None) => Ok(weights.positions.as_ref().map(of_table)),
+            ("head", None, None) => weights.head.as_ref().map_or(Ok(None), of_layer),
+            ("ln_final" | "decoder_final_ln", None, None) => {
+                Ok(weights.stack.norm.as_ref().and_then(of_norm))
+            }
+            ("encoder_final_ln", None, None) => {
+                Ok(weights.encoder.as_ref().and_then(|stack| of_norm(stack.norm.as_ref()?)))
+            }
+            (stack, Some(layer), Some(part)) => {
+                let stack = match stack {
+                    "blocks" if weights.encoder.is_none() => Some(&weights.stack),
+                    "decoder" if weights.encoder.is_some() => Some(&weights.stack),
+                    "encoder" => weights.encoder.as_ref(),
+                    _ => None,
+                };
+                let layer = layer.parse::<usize>().ok();
+                let layer = layer.and_then(|layer| stack?.layers.get(layer));
+                let Some(layer) = layer else { return Ok(None) };
+                let (own, cross) = (&layer.attention, layer.cross.as_ref());
+                let attention = |attention: &AttentionWeights, part: &str| match part {
+                    "q" => of_layer(&attention.q),
+                    "k" => of_layer(&attention.k),
+                    "v" => of_layer(&attention.v),
+                    "out" => of_layer(&attention.out),
+                    _ => Ok(None),
+                };
+                match (part, part.split_once('.')) {
+                    ("ln1", _) => Ok(of_norm(&layer.norm_1)),
+                    ("ln2", _) => Ok(of_norm(cross.map_or(&layer.norm_2, |(norm, _)| norm))),
+                    ("ln3", _) if cross.is_some() => Ok(of_norm(&layer.norm_2)),
+                    ("ln1_post", _) => Ok(layer.after.as_ref().and_then(|(norm, _)| of_norm(norm))),
+                    ("ln2_post", _) => Ok(layer.after.as_ref().and_then(|(_, norm)| of_norm(norm))),
+                    ("mlp.gate", _) => layer.gate.as_ref().map_or(Ok(None), of_layer),
+                    ("mlp.up", _) => of_layer(&layer.up),
+                    ("mlp.down", _) => of_layer(&layer.down),
+                    (_, Some(("attn", part))) => attention(own, part),
+                    (_, Some(("cross_attn", part))) => {
+                        cross.map_or(Ok(None), |(_, cross)| attention(cross, part))
+                    }
+                    _ => Ok(None),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// The number of logits of a position: a logit for each token of the vocabulary, or for each class. 0 without a head.
     ///
     /// ```
@@ -107,7 +197,14 @@ impl Model {
 
     /// A forward pass, to say what is kept and what is changed.
     pub fn pass(&self) -> Pass<'_> {
-        Pass { model: self, keep: Vec::new(), changes: Vec::new(), after: None, last_only: false }
+        Pass {
+            model: self,
+            keep: Vec::new(),
+            changes: Vec::new(),
+            hooks: Vec::new(),
+            after: None,
+            last_only: false,
+        }
     }
 
     /// The logits of the residual stream \[tokens, width\] of any layer: through the final norm and the head (logit lens,
@@ -158,6 +255,25 @@ impl Model {
         Ok(Baseline { input: input.clone(), trace, streams: streams.unwrap_or_default() })
     }
 
+    /// The rows \[tokens, width\] that an attention adds to the stream, for outputs z \[tokens, heads · head size\] of its heads.
+    pub(crate) fn attention_output(&self, of: &HeadAddress, z: &[f32]) -> Result<Vec<f32>, Error> {
+        let stack = match of.attention {
+            Which::Encoder => self.weights.encoder.as_ref(),
+            Which::Only | Which::Decoder | Which::Cross => Some(&self.weights.stack),
+        };
+        let missing = || Error::Input(format!("there is no head {of}"));
+        let layer = stack.and_then(|stack| stack.layers.get(of.layer)).ok_or_else(missing)?;
+        let (attention, after) = match (of.attention, &layer.cross) {
+            (Which::Cross, Some((_, cross))) => (cross, None),
+            _ => (&layer.attention, layer.after.as_ref()),
+        };
+        let out = product(&attention.out, z)?;
+        match after {
+            Some((after, _)) => normed(after, &out),
+            None => Ok(out),
+        }
+    }
+
     /// Whether the model has a head with a logit for each token.
     pub(crate) fn predicts_tokens(&self) -> bool {
         self.weights.head.is_some() && matches!(self.description.head, Head::Tokens { .. })
@@ -194,6 +310,7 @@ pub struct Pass<'m> {
     pub(crate) model: &'m Model,
     pub(crate) keep: Vec<String>,
     pub(crate) changes: Vec<Change>,
+    pub(crate) hooks: Vec<(String, Hook<'m>)>,
     pub(crate) after: Option<&'m Baseline>,
     pub(crate) last_only: bool,
 }
@@ -232,6 +349,34 @@ impl<'m> Pass<'m> {
         self
     }
 
+    /// Calls a function at the places that a pattern names, after the changes there: with the name of the place, the shape of its
+    /// numbers and the numbers, which it may change. A run of several inputs has them as a first dimension. The attention's
+    /// scores and weights can be changed, too: the attention then goes on from them.
+    ///
+    /// ```
+    /// use regard_models::{Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let input = Input::tokens([7, 8, 9]);
+    /// let pass = model.pass().keep(["blocks.1.attn.hook_z"]).hook("blocks.1.attn.hook_pattern", |_, shape, weights| {
+    ///     assert_eq!(shape, [4, 3, 3]); // heads, queries, keys
+    ///     weights.fill(0.0);
+    ///     Ok(())
+    /// });
+    /// let trace = pass.run(&input)?;
+    /// assert!(trace.get("blocks.1.attn.hook_z").unwrap().data.iter().all(|z| *z == 0.0));
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    #[must_use]
+    pub fn hook(
+        mut self,
+        pattern: impl Into<String>,
+        call: impl Fn(&str, &[usize], &mut Vec<f32>) -> Result<(), Error> + Send + Sync + 'm,
+    ) -> Self {
+        self.hooks.push((pattern.into(), Hook::new(call)));
+        self
+    }
+
     /// Begins where the first change is, with the stream of an unchanged run of the same input. The result is the same.
     ///
     /// ```
@@ -266,8 +411,7 @@ impl<'m> Pass<'m> {
     /// once for all of them. The kept places and the logits have the inputs as a first dimension.
     ///
     /// # Errors
-    /// The same as those of [`run`](Self::run); and [`Error::Input`] if the inputs have different lengths, if there is none,
-    /// or if the pass has changes.
+    /// The same as those of [`run`](Self::run); and [`Error::Input`] if the inputs have different lengths, or if there is none.
     ///
     /// ```
     /// use regard_models::{Input, Model};
@@ -282,16 +426,22 @@ impl<'m> Pass<'m> {
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn run_batch(&self, inputs: &[Input]) -> Result<Trace, Error> {
-        if inputs.is_empty() || !self.changes.is_empty() {
-            let what = "a batch is of at least one input, and without changes";
-            return Err(Error::Input(what.into()));
+        if inputs.is_empty() {
+            return Err(Error::Input("a batch is of at least one input".into()));
         }
-        self.run_together(inputs, &[Plan::default()])
+        self.run_together(inputs, &Plan::for_each(&self.changes, self.model, inputs)?)
     }
 
     fn run_together(&self, inputs: &[Input], plans: &[Plan]) -> Result<Trace, Error> {
-        let keep = Keep::new(&self.keep, &self.model.description)?;
+        let description = &self.model.description;
+        let keep = Keep::new(&self.keep, description)?;
+        let hooked = |(pattern, hook): &(String, Hook<'m>)| {
+            let places = Keep::new(core::slice::from_ref(pattern), description)?;
+            Ok(Hooked { places, hook: hook.clone() })
+        };
+        let hooks = self.hooks.iter().map(hooked).collect::<Result<Vec<_>, Error>>()?;
         let mut runner = Runner::new(self.model, &keep, plans);
+        runner.hooks = &hooks;
         runner.last_only = self.last_only && !self.model.description.classifies();
         if let Some(after) = self.after {
             if [after.input.clone()] != *inputs {

@@ -16,6 +16,9 @@ use crate::{
 /// The most runs that go together: more would take memory, and not be faster.
 const TOGETHER: usize = 16;
 
+/// The most numbers that the streams of heads take where runs go together: 256 MiB.
+const SPLIT: usize = 64 << 20;
+
 impl Description {
     /// All heads: layer by layer; an encoder's, then a decoder's over its own tokens, then those from decoder to encoder.
     ///
@@ -73,7 +76,7 @@ impl Model {
     /// assert_eq!(patches.len(), 2 * 3); // layers × positions
     ///
     /// let unchanged = model.baseline(&input)?;
-    /// let logits = model.sweep(&unchanged, &patches, true, &mut |_| ())?;
+    /// let logits = model.sweep(&unchanged, &patches, true, &mut |_| Ok(()))?;
     /// assert_eq!(Some(logits[0].last()), unchanged.logits().map(|x| x.last())); // the first tokens are the same
     /// assert_eq!(Some(logits[1].last()), model.pass().run(&other)?.logits().map(|x| x.last())); // the only other one
     /// # Ok::<(), regard_models::Error>(())
@@ -95,11 +98,61 @@ impl Model {
         patches
     }
 
-    /// The logits of the unchanged run's input with each change alone: \[positions, vocabulary\], or those of the last position
-    /// with `last`. Layers before a change are not computed anew. `done` is told the number of changes that are done.
+    /// The paths from a head to each later head of its stack (direct path patching): to the places `hook_q_input`, `hook_k_input` or
+    /// `hook_v_input`, as `read` says, layer by layer, from the run of an input with as many tokens. Each comes with the head that
+    /// receives; keys and values are those of key/value heads.
     ///
     /// # Errors
-    /// [`Error::Input`] if a change does not fit, or if the model has no head.
+    /// [`Error::Input`] if the model does not have the head, or if `read` is another place.
+    ///
+    /// ```
+    /// use regard_models::{Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let paths = model.paths("0.1".parse()?, "hook_q_input", &Input::tokens([7, 6, 9]))?;
+    /// let to: Vec<String> = paths.iter().map(|(to, _)| to.to_string()).collect();
+    /// assert_eq!(to, ["1.0", "1.1", "1.2", "1.3"]);
+    ///
+    /// let unchanged = model.baseline(&Input::tokens([7, 8, 9]))?;
+    /// let changes: Vec<_> = paths.into_iter().map(|(_, change)| change).collect();
+    /// let logits = model.sweep(&unchanged, &changes, true, &mut |_| Ok(()))?;
+    /// assert_ne!(Some(logits[0].last()), unchanged.logits().map(|x| x.last()));
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn paths(
+        &self,
+        head: HeadAddress,
+        read: &str,
+        from: &Input,
+    ) -> Result<Vec<(HeadAddress, Change)>, Error> {
+        let stack = head.check(self.description())?;
+        let heads = match read {
+            "hook_q_input" => stack.block.heads,
+            "hook_k_input" | "hook_v_input" => stack.block.kv_heads,
+            _ => {
+                let what =
+                    format!("a head reads hook_q_input, hook_k_input or hook_v_input, not {read}");
+                return Err(Error::Input(what));
+            }
+        };
+        // A decoder's attention to the encoder sends to the attention over its own tokens.
+        let attention =
+            if head.attention == Which::Cross { Which::Decoder } else { head.attention };
+        let path = |layer, to| {
+            let place = format!("{}.{read}", attention.places(layer));
+            let path = Change::Path { head, place, to: Some(to), from: from.clone() };
+            (HeadAddress { attention, layer, head: to }, path)
+        };
+        let layers = head.layer + 1..stack.layers();
+        Ok(layers.flat_map(|layer| (0..heads).map(move |to| path(layer, to))).collect())
+    }
+
+    /// The logits of the unchanged run's input with each change alone: \[positions, vocabulary\], or those of the last position
+    /// with `last`. Layers before a change are not computed anew. `done` is told the number of changes that are done, and ends
+    /// the sweep with its error.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if a change does not fit, or if the model has no head; and what `done` returns.
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
@@ -108,7 +161,7 @@ impl Model {
     /// let unchanged = model.baseline(&Input::tokens([7, 8, 9]))?;
     /// let heads = model.description().heads();
     /// let changes: Vec<_> = heads.iter().map(|head| Change::Ablate { head: *head, to: Ablation::Zero }).collect();
-    /// let logits = model.sweep(&unchanged, &changes, true, &mut |_| ())?;
+    /// let logits = model.sweep(&unchanged, &changes, true, &mut |_| Ok(()))?;
     /// let one = model.pass().change(changes[5].clone()).last_logits().run(unchanged.input())?;
     /// assert_eq!(one.logits(), Some(&logits[5]));
     /// # Ok::<(), regard_models::Error>(())
@@ -118,14 +171,20 @@ impl Model {
         unchanged: &Baseline,
         changes: &[Change],
         last: bool,
-        done: &mut dyn FnMut(usize),
+        done: &mut dyn FnMut(usize) -> Result<(), Error>,
     ) -> Result<Vec<Values>, Error> {
         let input = unchanged.input();
         let keep = Keep::default();
         let plans = Plan::each(changes, self, input)?;
         let mut all = Vec::with_capacity(changes.len());
         for together in plans.chunk_by(Plan::go_together) {
-            for plans in together.chunks(TOGETHER) {
+            let mut most = TOGETHER;
+            if together.iter().any(Plan::splits_inputs) {
+                let block = &self.description().stack.block;
+                let streams = self.tokens(input) * block.heads * self.description().width;
+                most = (SPLIT / streams.max(1)).clamp(1, most);
+            }
+            for plans in together.chunks(most) {
                 let mut runner = Runner::new(self, &keep, plans);
                 runner.from = Some(unchanged.streams());
                 runner.last_only = last && !self.description().classifies();
@@ -133,7 +192,7 @@ impl Model {
                 let missing = || Error::Input("the model has no head, and no logits".into());
                 let logits = trace.logits.ok_or_else(missing)?;
                 all.extend(logits.split(plans.len()));
-                done(all.len());
+                done(all.len())?;
             }
         }
         Ok(all)

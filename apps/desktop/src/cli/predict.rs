@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use regard_models::{check_logits, probabilities};
+use regard_models::{Values, check_logits, probabilities};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -27,6 +27,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "K", default_value_t = 10, value_parser = parse_count)]
     top: usize,
 
+    /// Show what the residual stream would predict before the first layer and after each one, too: through the final norm and the
+    /// unembedding (logit lens)
+    #[arg(long)]
+    lens: bool,
+
     /// How to print them
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -38,6 +43,9 @@ struct Prediction {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     decoder_tokens: Vec<String>,
     next: Vec<Next>,
+    /// Before the first layer, and after each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lens: Vec<Vec<Next>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,17 +60,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let run = args.run.read()?;
     let lengths = run.reading.lengths();
     open::allow("the run takes", run.model.description().run_bytes(lengths, 1))?;
-    let next = working("running the model", || next(args.top, &run)).bad_input()?;
+    let (next, lens) = working("running the model", || next(args, &run)).bad_input()?;
     let classifies = run.model.description().classifies();
     let Reading { tokens, decoder_tokens, .. } = run.reading;
-    let prediction = Prediction { tokens, decoder_tokens, next };
+    let prediction = Prediction { tokens, decoder_tokens, next, lens };
     args.format.print(|| text(&prediction, classifies), &prediction)
 }
 
-fn next(top: usize, run: &Run) -> Result<Vec<Next>> {
+/// The prediction, and that of each stream where a lens is asked for.
+fn next(args: &Args, run: &Run) -> Result<(Vec<Next>, Vec<Vec<Next>>)> {
     let (model, reading) = (&run.model, &run.reading);
+    let streams = if args.lens { model.description().streams() } else { Vec::new() };
     let position = predicted(model, reading)?;
-    let mut pass = run.pass();
+    let mut pass = run.pass().keep(&streams);
     if model.description().stack.causal {
         pass = pass.last_logits();
     }
@@ -75,8 +85,8 @@ fn next(top: usize, run: &Run) -> Result<Vec<Next>> {
     };
     let logits = logits.data.get(row * width..(row + 1) * width).unwrap_or_default();
     check_logits(logits).map_err(|e| explained(e, &run.checkpoint))?;
-    Ok(ranked(logits, top)
-        .map(|(id, probability)| {
+    let named = |logits: &[f32]| {
+        let next = |(id, probability): (usize, f64)| {
             let token = match position {
                 Some(_) => name(u32::try_from(id).unwrap_or(u32::MAX), model),
                 None => {
@@ -84,8 +94,23 @@ fn next(top: usize, run: &Run) -> Result<Vec<Next>> {
                 }
             };
             Next { id, token, logit: logits[id], probability }
-        })
-        .collect())
+        };
+        ranked(logits, args.top).map(next).collect::<Vec<_>>()
+    };
+    let of_stream = |place: &String| {
+        let stream = trace.get(place).context(NO_LOGITS)?;
+        let stream = match position {
+            Some(position) => {
+                let width = stream.shape.last().copied().unwrap_or(0);
+                let row = stream.data.get(position * width..(position + 1) * width);
+                Values { shape: vec![1, width], data: row.unwrap_or_default().to_vec() }
+            }
+            None => stream.clone(),
+        };
+        Ok(named(&model.lens(&stream)?.context(NO_LOGITS)?.data))
+    };
+    let lens = streams.iter().map(of_stream).collect::<Result<_>>()?;
+    Ok((named(logits), lens))
 }
 
 /// The largest logits' places with their probabilities, the first of equal ones first.
@@ -97,20 +122,36 @@ fn ranked(logits: &[f32], top: usize) -> impl Iterator<Item = (usize, f64)> {
 }
 
 fn text(prediction: &Prediction, classifies: bool) -> String {
-    let next = &prediction.next;
+    let mut out = String::new();
+    for (layer, next) in prediction.lens.iter().enumerate() {
+        let _ = match layer.checked_sub(1) {
+            Some(layer) => writeln!(out, "after layer {layer}"),
+            None => writeln!(out, "before layer 0"),
+        };
+        push(&mut out, next, &prediction.tokens, classifies);
+        out.push('\n');
+    }
+    if !prediction.lens.is_empty() {
+        out.push_str("prediction\n");
+    }
+    push(&mut out, &prediction.next, &prediction.tokens, classifies);
+    out
+}
+
+/// A table of predictions.
+fn push(out: &mut String, next: &[Next], tokens: &[String], classifies: bool) {
     let found = next.iter().map(|next| next.token.clone());
     let (what, names) = if classifies {
         ("class", found.collect::<Vec<_>>())
     } else {
         // All tokens together tell which tokenizer it was.
-        let all: Vec<String> = prediction.tokens.iter().cloned().chain(found).collect();
-        ("token", shown(&all)[prediction.tokens.len()..].to_vec())
+        let all: Vec<String> = tokens.iter().cloned().chain(found).collect();
+        ("token", shown(&all)[tokens.len()..].to_vec())
     };
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(5);
-    let mut out = format!("{what:<width$} {:>8} {:>12} {:>12}\n", "id", "logit", "probability");
+    let _ = writeln!(out, "{what:<width$} {:>8} {:>12} {:>12}", "id", "logit", "probability");
     for (next, token) in next.iter().zip(&names) {
         let Next { id, logit, probability, .. } = next;
         let _ = writeln!(out, "{token:<width$} {id:>8} {logit:>12.4} {probability:>12.6}");
     }
-    out
 }

@@ -88,7 +88,7 @@ pub(super) fn content(model: &Model, context: usize) -> Result<Content, Error> {
 
     let none = || Error::Input("the model has no head".into());
     let head = weights.head.as_ref().ok_or_else(none)?;
-    let last = found.scale("ln_final.hook_normalized");
+    let last = found.scale("ln_final.hook_out");
     let head_text = all.linear(head, last, 2_f64.powi(-LOGIT_BITS))?;
     let table = match &weights.tokens {
         Tokens::Rows(table) => table.to_f32(),
@@ -152,7 +152,7 @@ impl Measured {
         let description = model.description();
         let vocabulary = description.vocabulary as u32;
         let places = [
-            "*hook_normalized",
+            "*hook_out",
             "*hook_rot_q",
             "*hook_rot_k",
             "*hook_q",
@@ -244,7 +244,7 @@ impl Constants {
         let value = at("attn.hook_v");
         let output = at("attn.hook_z").clamp(value / 2048.0, value);
         let (normed, normed_2, hidden) =
-            (at("ln1.hook_normalized"), at("ln2.hook_normalized"), at("mlp.hook_post"));
+            (at("ln1.hook_out"), at("ln2.hook_out"), at("mlp.hook_post"));
         let attention = &layer.attention;
         let function = if activation == Activation::Silu { "silu" } else { "relu" };
         let (mantissas, exponent) = fixed(&[hidden_unit / hidden]);

@@ -1,6 +1,12 @@
 //! One attention of a layer: queries, keys and values, the weights where someone wants them, and the output of each head.
 
-use regard::{Attention, Heads, KvCache, Mask, MaskTensor, Position, Rotary, Stage, Window};
+use std::collections::BTreeMap;
+
+use regard::{
+    Attention, Heads, KvCache, Linear, Mask, MaskTensor, Norm, Position, Rotary, Stage,
+    Temperature, Tensor, Window,
+};
+use regard_kernels::{Mat, MatMut, matmul, softmax_rows};
 
 use super::Rows;
 use super::run::{Runner, normed, product};
@@ -23,7 +29,18 @@ pub(super) struct Setting<'s> {
     pub(super) bias: Option<&'s [f32]>,
     /// The encoder's output, where keys and values are made of that and not of the stream.
     pub(super) memory: Option<&'s Rows>,
+    /// Where each head can read a stream of its own.
+    pub(super) inputs: Option<Inputs<'s>>,
     pub(super) cache: Option<&'s mut KvCache>,
+}
+
+/// The stream that the heads of a layer read.
+#[derive(Clone, Copy)]
+pub(super) struct Inputs<'s> {
+    /// The norm of it, if there is one before the attention.
+    pub(super) norm: Option<&'s Norm>,
+    /// Before the norm.
+    pub(super) stream: &'s Rows,
 }
 
 impl Setting<'_> {
@@ -50,8 +67,12 @@ impl Runner<'_> {
         let Block { heads, kv_heads, head_size, .. } = *setting.block;
         let (of_queries, of_keys) = ([heads, head_size], [kv_heads, head_size]);
         let place = |name: &str| format!("{}.{name}", setting.prefix);
-        let to_queries = |x: &Rows| x.map(|x| product(&weights.q, x));
-        let mut q = if setting.last_query { to_queries(&x.last())? } else { to_queries(x)? };
+        let inputs = setting.inputs;
+        let mut q = if setting.last_query {
+            x.last().map(|x| product(&weights.q, x))?
+        } else {
+            self.projection(&place("hook_q_input"), &weights.q, x, heads, inputs)?
+        };
         self.place(&place("hook_q"), &of_queries, &mut q)?;
 
         // An encoder's keys and values are the same for every token that the decoder writes.
@@ -60,8 +81,8 @@ impl Runner<'_> {
         let (mut k, mut v) = (Rows::new(0, Vec::new()), Rows::new(0, Vec::new()));
         if !known {
             let source = setting.memory.unwrap_or(x);
-            k = source.map(|x| product(&weights.k, x))?;
-            v = source.map(|x| product(&weights.v, x))?;
+            k = self.projection(&place("hook_k_input"), &weights.k, source, kv_heads, inputs)?;
+            v = self.projection(&place("hook_v_input"), &weights.v, source, kv_heads, inputs)?;
             self.place(&place("hook_k"), &of_keys, &mut k)?;
             self.place(&place("hook_v"), &of_keys, &mut v)?;
         }
@@ -77,16 +98,25 @@ impl Runner<'_> {
             self.place(&place("hook_rot_q"), &of_queries, &mut q)?;
             self.place(&place("hook_rot_k"), &of_keys, &mut k)?;
         }
-        let runs = q.runs.max(k.runs).max(v.runs);
+        let prefix = setting.prefix.clone();
+        let of_runs: Vec<&AttentionChanges> =
+            self.plans.iter().map(|plan| plan.attention(&prefix)).collect();
+        let [scores, pattern] = ["hook_attn_scores", "hook_pattern"].map(place);
+        // Fused kernels do not write weights down: where a hook changes them, products of matrices take their place.
+        let by_hand = self.changes(&scores) || self.changes(&pattern);
+        let is_changed = by_hand || of_runs.iter().any(|changes| !changes.is_empty());
+        let runs = [q.runs, k.runs, v.runs, if is_changed { self.runs } else { 1 }];
+        let runs = runs.into_iter().max().unwrap_or(1);
         for x in [&mut q, &mut k, &mut v] {
             x.part(runs);
         }
         let tokens = q.tokens;
         let shape = |heads, tokens| [runs, heads, tokens, head_size];
+        let of_values = v.data.as_slice();
         let q = Heads::split("the queries", &q.data, shape(heads, tokens))?;
         let new_k = Heads::split("the keys", &k.data, shape(kv_heads, k.tokens))?;
-        let new_v = Heads::split("the values", &v.data, shape(kv_heads, v.tokens))?;
-        let (prefix, mut mask, bias) = (setting.prefix.clone(), setting.mask(), setting.bias);
+        let new_v = Heads::split("the values", of_values, shape(kv_heads, v.tokens))?;
+        let (mut mask, bias) = (setting.mask(), setting.bias);
         let (k, v) = match setting.cache {
             Some(cache) => {
                 if !known {
@@ -100,53 +130,173 @@ impl Runner<'_> {
         if let Some(bias) = bias {
             mask = mask.bias(MaskTensor::new(bias, &[heads, tokens, keys])?);
         }
-        // Runs with changes inside of an attention do not go together with others.
-        let changes = match self.plans {
-            [plan] => plan.attention(&prefix),
-            _ => AttentionChanges::default(),
-        };
-        let uncut = changes.uncut(self.first, [heads, tokens, keys]);
-        if let Some(uncut) = &uncut {
-            mask = mask.allowed(MaskTensor::new(uncut, &[heads, tokens, keys])?);
+        let edges = [heads, tokens, keys];
+        let mut uncut = Vec::new();
+        if of_runs.iter().any(|changes| !changes.cuts.is_empty()) {
+            uncut.extend(of_runs.iter().flat_map(|changes| changes.uncut(self.first, edges)));
+            mask = mask.allowed(MaskTensor::new(&uncut, &[runs, heads, tokens, keys])?);
         }
         let mut attention = Attention::new().scale(setting.scale).mask(mask);
         if let Some(cap) = setting.block.softcap {
             attention = attention.softcap(cap);
         }
-
-        let mut z = attention.forward(q, k, v)?; // [runs, heads, tokens, head size]
-        for (head, temperature) in &changes.temperatures {
-            let changed = attention.clone().temperature(*temperature).forward(q, k, v)?;
-            copy_head([heads, *head], &changed, &mut z, tokens * head_size);
-        }
-        let scores = format!("{prefix}.hook_attn_scores");
-        if self.keep.has(&scores) {
-            let values = attention.scores(Stage::Masked, q, k)?;
-            self.keep_at(scores, runs, vec![heads, tokens, keys], values.into_vec());
-        }
-        let pattern = format!("{prefix}.hook_pattern");
-        if self.keep.has(&pattern) {
-            let mut weights = attention.scores(Stage::Weights, q, k)?;
-            for (head, temperature) in &changes.temperatures {
-                let changed = attention.clone().temperature(*temperature);
-                let changed = changed.scores(Stage::Weights, q, k)?;
-                copy_head([heads, *head], &changed, &mut weights, tokens * keys);
+        // By run and head; the last one that is given holds.
+        let temperatures: BTreeMap<usize, Temperature> = (0..)
+            .zip(&of_runs)
+            .flat_map(|(run, changes)| {
+                changes.temperatures.iter().map(move |(head, t)| (run * heads + head, *t))
+            })
+            .collect();
+        let tempered = |compute: &dyn Fn(&Attention<'_>) -> Result<Tensor<4>, regard::Error>| {
+            let mut all = compute(&attention)?;
+            let len = all.len() / (runs * heads);
+            for (head, temperature) in &temperatures {
+                let one = compute(&attention.clone().temperature(*temperature))?;
+                let numbers = head * len..(head + 1) * len;
+                all[numbers.clone()].copy_from_slice(&one[numbers]);
             }
-            self.keep_at(pattern, runs, vec![heads, tokens, keys], weights.into_vec());
-        }
+            Ok::<_, Error>(all)
+        };
+        let of_heads = |data| Rows { runs, tokens: heads, data };
+
+        let changed_scores = if self.wants(&scores) {
+            let mut values = of_heads(attention.scores(Stage::Masked, q, k)?.into_vec());
+            self.place(&scores, &[tokens, keys], &mut values)?;
+            self.changes(&scores).then_some(values.data)
+        } else {
+            None
+        };
+        let changed_weights = if by_hand || self.wants(&pattern) {
+            let data = match changed_scores {
+                Some(mut scores) => {
+                    let len = tokens * keys;
+                    for (head, rows) in scores.chunks_exact_mut(len.max(1)).enumerate() {
+                        let temperature = temperatures.get(&head).copied();
+                        let rows = MatMut::new(rows, tokens, keys).map_err(regard::Error::from)?;
+                        softmax_rows(rows, temperature.unwrap_or(Temperature::ONE));
+                    }
+                    scores
+                }
+                None => tempered(&|attention| attention.scores(Stage::Weights, q, k))?.into_vec(),
+            };
+            let mut values = of_heads(data);
+            self.place(&pattern, &[tokens, keys], &mut values)?;
+            by_hand.then_some(values.data)
+        } else {
+            None
+        };
+        let z = match changed_weights {
+            Some(weights) => {
+                weighted(&weights, of_values, [runs, heads, kv_heads], [tokens, keys, head_size])?
+            }
+            None => tempered(&|attention| attention.forward(q, k, v))?.into_vec(),
+        };
         let mut z = Rows { runs, tokens, data: by_token(&z, heads, tokens, head_size) };
-        self.place(&format!("{prefix}.hook_z"), &of_queries, &mut z)?;
-        z.map(|z| product(&weights.out, z))
+        self.place(&place("hook_z"), &of_queries, &mut z)?;
+        self.output(&place("hook_result"), &weights.out, heads, &z)
+    }
+
+    /// Queries, keys or values of x. At this place each head can read a stream of its own: a row that differs from the
+    /// stream goes through the norm and the projection by itself.
+    fn projection(
+        &mut self,
+        place: &str,
+        layer: &Linear,
+        x: &Rows,
+        heads: usize,
+        inputs: Option<Inputs<'_>>,
+    ) -> Result<Rows, Error> {
+        let mut out = x.map(|x| product(layer, x))?;
+        let Some(Inputs { norm, stream }) = inputs else { return Ok(out) };
+        if !self.wants(place) {
+            return Ok(out);
+        }
+        let width = layer.inputs().max(1);
+        let copies = stream.data.chunks_exact(width).flat_map(|row| row.repeat(heads));
+        let mut read = Rows { data: copies.collect(), ..*stream };
+        self.place(place, &[heads, width], &mut read)?;
+        let mut stream = stream.clone();
+        let runs = read.runs.max(out.runs);
+        for x in [&mut read, &mut stream, &mut out] {
+            x.part(runs);
+        }
+        let (row, own_row) = (
+            |i: usize| &read.data[i * width..][..width],
+            |i: usize| &stream.data[i * width..][..width],
+        );
+        let all = 0..read.data.len() / width;
+        let differ: Vec<usize> = all.filter(|i| row(*i) != own_row(i / heads)).collect();
+        if differ.is_empty() {
+            return Ok(out);
+        }
+        let mut rows: Vec<f32> = differ.iter().flat_map(|i| row(*i)).copied().collect();
+        if let Some(norm) = norm {
+            rows = normed(norm, &rows)?;
+        }
+        let (rows, size) = (product(layer, &rows)?, layer.outputs() / heads);
+        for (i, row) in differ.iter().zip(rows.chunks_exact(layer.outputs())) {
+            out.data[i * size..][..size].copy_from_slice(&row[i % heads * size..][..size]);
+        }
+        Ok(out)
+    }
+
+    /// The attention's output for z \[tokens, heads · head size\], at whose place each head's share can be read and changed.
+    fn output(
+        &mut self,
+        place: &str,
+        layer: &Linear,
+        heads: usize,
+        z: &Rows,
+    ) -> Result<Rows, Error> {
+        let mut out = z.map(|z| product(layer, z))?;
+        if !self.wants(place) {
+            return Ok(out);
+        }
+        let (inputs, width) = (layer.inputs(), layer.outputs().max(1));
+        let (size, plain) = (inputs / heads, layer.clone().with_bias(vec![0.0; width])?);
+        // Each head alone: the others are zeros.
+        let mut alone = vec![0.0; z.data.len() * heads];
+        let rows = alone.chunks_exact_mut(inputs.max(1)).zip(z.data.chunks_exact(size.max(1)));
+        for (i, (row, z)) in rows.enumerate() {
+            row[i % heads * size..][..size].copy_from_slice(z);
+        }
+        let mut result = z.map(|_| product(&plain, &alone))?;
+        self.place(place, &[heads, width], &mut result)?;
+        if self.changes(place) {
+            out.part(result.runs);
+            let sums = result.data.chunks_exact(width * heads);
+            for (out, shares) in out.data.chunks_exact_mut(width).zip(sums) {
+                for (i, out) in out.iter_mut().enumerate() {
+                    let bias = layer.bias().map_or(0.0, |bias| bias[i]);
+                    *out = shares.iter().skip(i).step_by(width).sum::<f32>() + bias;
+                }
+            }
+        }
+        Ok(out)
     }
 }
 
-/// The numbers of one of the `heads` of each run, `len` of them, from one result to another.
-fn copy_head([heads, head]: [usize; 2], from: &[f32], to: &mut [f32], len: usize) {
-    let numbers = head * len..(head + 1) * len;
-    let runs = from.chunks_exact(heads * len).zip(to.chunks_exact_mut(heads * len));
-    for (from, to) in runs {
-        to[numbers.clone()].copy_from_slice(&from[numbers.clone()]);
+/// Weights \[runs, heads, tokens, keys\] times values \[runs, keys, kv heads, head size\], as \[runs, heads, tokens, head size\].
+fn weighted(
+    weights: &[f32],
+    values: &[f32],
+    [runs, heads, kv_heads]: [usize; 3],
+    [tokens, keys, size]: [usize; 3],
+) -> Result<Vec<f32>, Error> {
+    let mut z = vec![0.0; runs * heads * tokens * size];
+    let of_heads = z
+        .chunks_exact_mut((tokens * size).max(1))
+        .zip(weights.chunks_exact((tokens * keys).max(1)));
+    for (i, (z, weights)) in of_heads.enumerate() {
+        let (run, kv_head) = (i / heads, i % heads / (heads / kv_heads).max(1));
+        let first = (run * keys * kv_heads + kv_head) * size;
+        let mut product = || {
+            let values = Mat::strided(&values[first..], keys, size, kv_heads * size)?;
+            matmul(Mat::new(weights, tokens, keys)?, values, MatMut::new(z, tokens, size)?)
+        };
+        product().map_err(regard::Error::from)?;
     }
+    Ok(z)
 }
 
 /// \[runs, tokens, heads, head size\] from \[runs, heads, tokens, head size\].

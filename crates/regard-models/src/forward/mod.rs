@@ -9,9 +9,11 @@ mod run;
 
 pub(crate) use self::place::{Keep, StackName, layer_output, matches};
 pub(crate) use self::rows::Rows;
-pub(crate) use self::run::{Caches, Runner, Streams, normed};
+pub(crate) use self::run::{Caches, Runner, Streams, normed, product};
 
+use core::fmt;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +113,11 @@ impl Trace {
         self.kept.remove(place)
     }
 
+    /// Takes the [`logits`](Self::logits) out of the trace.
+    pub fn take_logits(&mut self) -> Option<Values> {
+        self.logits.take()
+    }
+
     /// The names of the places that were kept, in alphabetical order.
     pub fn places(&self) -> impl Iterator<Item = &str> {
         self.kept.keys().map(String::as_str)
@@ -143,6 +150,43 @@ impl Trace {
     }
 }
 
+/// The function of a hook: it gets the name of the place, the shape of its numbers and the numbers.
+type HookFn<'h> = dyn Fn(&str, &[usize], &mut Vec<f32>) -> Result<(), Error> + Send + Sync + 'h;
+
+/// A function that a pass calls at a place.
+#[derive(Clone)]
+pub(crate) struct Hook<'h>(Arc<HookFn<'h>>);
+
+impl<'h> Hook<'h> {
+    pub(crate) fn new(
+        call: impl Fn(&str, &[usize], &mut Vec<f32>) -> Result<(), Error> + Send + Sync + 'h,
+    ) -> Self {
+        Self(Arc::new(call))
+    }
+
+    pub(crate) fn call(
+        &self,
+        place: &str,
+        shape: &[usize],
+        data: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        (self.0)(place, shape, data)
+    }
+}
+
+impl fmt::Debug for Hook<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+/// A hook with the places at which it is called.
+#[derive(Debug)]
+pub(crate) struct Hooked<'h> {
+    pub(crate) places: Keep,
+    pub(crate) hook: Hook<'h>,
+}
+
 /// A tensor that transformers gives, and the places of a forward pass that it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
@@ -155,6 +199,25 @@ pub struct Output {
 }
 
 impl Description {
+    /// The places of the residual stream of the stack that the head reads: before each layer, and after the last one. A
+    /// [lens](crate::Model::lens) reads any of them.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let gpt = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
+    /// let streams = ["blocks.0.hook_resid_pre", "blocks.1.hook_resid_pre", "blocks.1.hook_resid_post"];
+    /// assert_eq!(gpt.streams(), streams);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn streams(&self) -> Vec<String> {
+        let (name, stack) = self.last_stack();
+        let layers = stack.layers();
+        let last = name.place(layers.saturating_sub(1), layer_output(stack));
+        let entering = (0..layers).map(|layer| name.place(layer, "hook_resid_pre"));
+        entering.chain([last]).collect()
+    }
+
     /// The tensors that transformers gives with `output_attentions` and `output_hidden_states`: `logits`, `attentions` \[layers, heads, n, n\],
     /// `hidden_states` \[layers + 1, n, width\] (the last entry after the final norm, except for models of images),
     /// `residual_last` (before it) and `last_hidden_state` (after it). Of a model with an encoder and a decoder the names begin
@@ -172,7 +235,7 @@ impl Description {
                 StackName::Encoder | StackName::Decoder => format!("{stack_name}_{name}"),
             };
             let residual = stack_name.place(layers.saturating_sub(1), layer_output(stack));
-            let normed = stack.final_norm.map(|_| stack_name.final_norm().to_owned());
+            let normed = stack.final_norm.map(|_| stack_name.after_final_norm());
             let normed = normed.unwrap_or_else(|| residual.clone());
             let last = if stack.hidden_after_norm { &normed } else { &residual };
             let hidden = [each("hook_resid_pre"), vec![last.clone()]].concat();

@@ -40,13 +40,18 @@ impl StackName {
         Self::ALL.into_iter().find(|name| place.starts_with(name.prefix()))
     }
 
-    /// The place after the final norm.
+    /// The final norm.
     pub(crate) const fn final_norm(self) -> &'static str {
         match self {
-            Self::Only => "ln_final.hook_normalized",
-            Self::Encoder => "encoder_final_ln.hook_normalized",
-            Self::Decoder => "decoder_final_ln.hook_normalized",
+            Self::Only => "ln_final",
+            Self::Encoder => "encoder_final_ln",
+            Self::Decoder => "decoder_final_ln",
         }
+    }
+
+    /// The place after the final norm.
+    pub(crate) fn after_final_norm(self) -> String {
+        format!("{}.hook_out", self.final_norm())
     }
 }
 
@@ -56,13 +61,25 @@ impl fmt::Display for StackName {
     }
 }
 
-/// The places of a layer, in the order of computation, without the layer's prefix.
-fn of_layer(stack: &Stack) -> impl Iterator<Item = &'static str> {
+/// The places of a norm: its divisor \[tokens, 1\], and the stream before and after the norm's weights.
+pub(crate) const OF_NORM: [&str; 3] = ["hook_scale", "hook_normalized", "hook_out"];
+
+/// The norm before a layer's feed-forward layer. In a layer with a cross-attention, `ln2` is the norm before that.
+pub(crate) fn norm_2(stack: &Stack) -> &'static str {
+    if stack.cross { "ln3" } else { "ln2" }
+}
+
+/// The places of a layer, in the order of computation, without the layer's prefix. `ln1` alone stands for the places of this norm.
+fn of_layer(stack: &Stack) -> impl Iterator<Item = String> {
     let (block, cross) = (&stack.block, stack.cross);
     let (turns, after) = (block.rotary.is_some(), block.placement == Placement::After);
+    let both = block.placement == Placement::Both;
     let places = [
         ("hook_resid_pre", true),
-        ("ln1.hook_normalized", !after),
+        ("attn.hook_q_input", true),
+        ("attn.hook_k_input", true),
+        ("attn.hook_v_input", true),
+        ("ln1", !after),
         ("attn.hook_q", true),
         ("attn.hook_k", true),
         ("attn.hook_v", true),
@@ -71,26 +88,48 @@ fn of_layer(stack: &Stack) -> impl Iterator<Item = &'static str> {
         ("attn.hook_attn_scores", true),
         ("attn.hook_pattern", true),
         ("attn.hook_z", true),
+        ("attn.hook_result", true),
+        ("ln1_post", both),
         ("hook_attn_out", true),
         ("hook_resid_mid", !block.parallel),
-        ("ln1.hook_normalized", after),
+        ("ln2", cross),
         ("cross_attn.hook_q", cross),
         ("cross_attn.hook_k", cross),
         ("cross_attn.hook_v", cross),
         ("cross_attn.hook_attn_scores", cross),
         ("cross_attn.hook_pattern", cross),
         ("cross_attn.hook_z", cross),
+        ("cross_attn.hook_result", cross),
         ("hook_cross_attn_out", cross),
         ("hook_resid_mid_cross", cross),
-        ("ln2.hook_normalized", !after),
+        ("hook_mlp_in", true),
+        (if after { "ln1" } else { norm_2(stack) }, true),
         ("mlp.hook_pre", true),
         ("mlp.hook_pre_linear", block.gated),
         ("mlp.hook_post", true),
+        ("ln2_post", both),
         ("hook_mlp_out", true),
         ("hook_resid_post", true),
+        ("ln2", after),
         ("hook_normalized_resid_post", after),
     ];
-    places.into_iter().filter_map(|(place, is_there)| is_there.then_some(place))
+    places.into_iter().filter(|(_, is_there)| *is_there).flat_map(|(place, _)| {
+        if place.contains("hook_") { vec![place.to_owned()] } else { of_norm(place) }
+    })
+}
+
+fn of_norm(norm: &str) -> Vec<String> {
+    OF_NORM.map(|place| format!("{norm}.{place}")).to_vec()
+}
+
+/// Whether a pattern names a place. Copies of the stream for each head, or before a norm, and the output of each head by itself are
+/// named by a pattern that ends with their name: they take more memory than all others.
+fn names(pattern: &str, place: &str) -> bool {
+    const ON_REQUEST: [&str; 5] =
+        ["hook_q_input", "hook_k_input", "hook_v_input", "hook_mlp_in", "hook_result"];
+    let mut rare = ON_REQUEST.into_iter();
+    matches(pattern, place)
+        && rare.find(|own| place.ends_with(own)).is_none_or(|own| pattern.ends_with(own))
 }
 
 /// The place at which the residual stream leaves a layer of this stack.
@@ -118,9 +157,13 @@ impl Description {
     ///
     /// They are TransformerLens's: `blocks.3.attn.hook_pattern`; a model with an encoder and a decoder has `encoder.3.…`,
     /// `decoder.3.…` and `decoder.3.cross_attn.…`. Shapes:
-    /// - `hook_resid_pre`, `hook_attn_out`, `hook_resid_mid`, `hook_mlp_out`, `hook_resid_post` and norms: \[tokens, width\];
+    /// - `hook_resid_pre`, `hook_attn_out`, `hook_resid_mid`, `hook_mlp_in`, `hook_mlp_out`, `hook_resid_post`: \[tokens, width\];
+    /// - of norms, `hook_scale` \[tokens, 1\], by which they divide, `hook_normalized` \[tokens, width\] before their weights and
+    ///   `hook_out` after them;
+    /// - `attn.hook_q_input`, `hook_k_input`, `hook_v_input`: \[tokens, heads, width\], the stream that each head reads, before the norm;
     /// - `attn.hook_q`, `hook_k`, `hook_v`, `hook_z`: \[tokens, heads, head size\], of keys and values the key/value heads;
     ///   `hook_rot_q` and `hook_rot_k` are after the norms of queries and keys and the rotary embedding;
+    /// - `attn.hook_result`: \[tokens, heads, width\], what each head adds to the attention's output;
     /// - `attn.hook_attn_scores` (before softmax, masked ones are −∞) and `hook_pattern` (after it): \[heads, queries, keys\];
     /// - `mlp.hook_pre` (before the activation), `hook_pre_linear` (what a gate is multiplied by), `hook_post`:
     ///   \[tokens, hidden\].
@@ -132,14 +175,17 @@ impl Description {
         }
         for (name, stack) in self.stacks() {
             for layer in 0..stack.layers() {
-                places.extend(of_layer(stack).map(|place| name.place(layer, place)));
+                places.extend(of_layer(stack).map(|place| name.place(layer, &place)));
             }
-            places.extend(stack.final_norm.map(|_| name.final_norm().to_owned()));
+            places.extend(stack.final_norm.iter().flat_map(|_| of_norm(name.final_norm())));
         }
         places
     }
 
     /// The names of the places that patterns name, in alphabetical order. A `*` stands for any characters.
+    ///
+    /// `hook_q_input`, `hook_k_input`, `hook_v_input`, `hook_mlp_in` and `hook_result`, which are large, are named by patterns that
+    /// end with their name.
     ///
     /// # Errors
     /// [`Error::Input`] if a pattern names no place.
@@ -148,7 +194,7 @@ impl Description {
         let mut named = Vec::new();
         for pattern in patterns.iter().map(AsRef::as_ref) {
             let before = named.len();
-            named.extend(places.iter().filter(|place| matches(pattern, place)).cloned());
+            named.extend(places.iter().filter(|place| names(pattern, place)).cloned());
             if named.len() == before {
                 let example = places.iter().find(|place| place.ends_with("hook_resid_pre"));
                 let example = example.map_or("", String::as_str);
@@ -177,9 +223,13 @@ impl Keep {
         self.0.is_empty()
     }
 
-    /// The first layer of a stack of which a place is kept.
-    pub(crate) fn first_layer(&self, stack: StackName) -> Option<usize> {
-        self.0.iter().filter_map(|place| stack.layer_of(place)).min()
+    /// The layers of a stack of which a place is kept.
+    pub(crate) fn layers(&self, stack: StackName) -> impl Iterator<Item = usize> {
+        self.0.iter().filter_map(move |place| stack.layer_of(place))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
     }
 
     pub(crate) fn has(&self, place: &str) -> bool {

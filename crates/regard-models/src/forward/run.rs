@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use regard::{KvCache, KvCacheShape, Linear, Norm, Pairing, Rotary, Sequences};
 
-use super::attention::Setting;
-use super::{Input, Keep, Rows, StackName, Trace, Values};
+use super::attention::{Inputs, Setting};
+use super::place::{OF_NORM, norm_2};
+use super::{Hooked, Input, Keep, Rows, StackName, Trace, Values};
 use crate::change::Plan;
 use crate::weights::{Layer, StackWeights, Tokens};
 use crate::{Block, Description, Error, Head, Model, Placement, Stack, Tensor};
@@ -89,6 +90,8 @@ pub(crate) struct Runner<'r> {
     pub(super) keep: &'r Keep,
     /// The changes of each run, or one plan for all inputs.
     pub(super) plans: &'r [Plan],
+    /// The functions that are called at places, after the changes there.
+    pub(crate) hooks: &'r [Hooked<'r>],
     /// An unchanged run of the whole text to begin from.
     pub(crate) from: Option<&'r Streams>,
     /// The streams of this run, if a later one is to begin from it.
@@ -98,6 +101,8 @@ pub(crate) struct Runner<'r> {
     pub(crate) last_only: bool,
     /// The tokens of the stack before those of this run: their keys and values are cached.
     pub(super) first: usize,
+    /// The runs that go together.
+    pub(super) runs: usize,
     trace: Trace,
 }
 
@@ -108,11 +113,13 @@ impl<'r> Runner<'r> {
             model,
             keep,
             plans,
+            hooks: &[],
             from: None,
             streams: None,
             caches: None,
             last_only: false,
             first: 0,
+            runs: plans.len(),
             trace,
         }
     }
@@ -128,6 +135,7 @@ impl<'r> Runner<'r> {
                 return Err(Error::Input(what.into()));
             }
         }
+        self.runs = self.plans.len().max(inputs.len());
         let memory = self.encode(inputs)?;
         self.first = self.caches.as_ref().map_or(0, |caches| caches.len());
         let (name, stack) = description.last_stack();
@@ -162,7 +170,19 @@ impl<'r> Runner<'r> {
         Ok(Some(x))
     }
 
-    /// Changes the numbers of a place as planned, and keeps them if they were asked for. `row` is the shape of a token's.
+    /// Whether the numbers of a place may change.
+    pub(super) fn changes(&self, place: &str) -> bool {
+        self.plans.iter().any(|plan| plan.changes(place))
+            || self.hooks.iter().any(|hook| hook.places.has(place))
+    }
+
+    /// Whether the numbers of a place are kept, or may change.
+    pub(super) fn wants(&self, place: &str) -> bool {
+        self.keep.has(place) || self.changes(place)
+    }
+
+    /// Changes the numbers of a place as planned, calls the hooks there, and keeps what is asked for. `row` is the shape of a
+    /// token's numbers.
     pub(super) fn place(&mut self, place: &str, row: &[usize], x: &mut Rows) -> Result<(), Error> {
         let shape = [&[x.tokens], row].concat();
         if self.plans.iter().any(|plan| plan.changes(place)) {
@@ -171,6 +191,17 @@ impl<'r> Runner<'r> {
             let runs = x.data.chunks_exact_mut(of_run.max(1));
             for (data, plan) in runs.zip(self.plans.iter().cycle()) {
                 plan.apply(place, self.first, &shape, data)?;
+            }
+        }
+        for hook in self.hooks.iter().filter(|hook| hook.places.has(place)) {
+            let len = x.data.len() / x.runs * self.runs;
+            x.part(self.runs);
+            hook.hook.call(place, &shaped(x.runs, shape.clone()), &mut x.data)?;
+            if x.data.len() != len {
+                let found = x.data.len();
+                return Err(Error::Input(format!(
+                    "a hook leaves {found} numbers at {place}, which has {len}"
+                )));
             }
         }
         if self.keep.has(place) {
@@ -188,6 +219,37 @@ impl<'r> Runner<'r> {
         data: Vec<f32>,
     ) {
         self.trace.kept.insert(place, by_run(runs, shape, data));
+    }
+
+    /// The norm of each row of x, at the places of the norm `name`. Its numbers are those of the kernel, unless a place before its
+    /// weights changes.
+    pub(super) fn norm(&mut self, norm: &Norm, name: &str, x: &Rows) -> Result<Rows, Error> {
+        let width = [norm.features()];
+        let [scale, normalized, out] = OF_NORM.map(|place| format!("{name}.{place}"));
+        let mut y = None;
+        if self.wants(&scale) || self.wants(&normalized) {
+            let (mut rows, mut divisors) = centred(norm, x);
+            self.place(&scale, &[1], &mut divisors)?;
+            rows.part(divisors.runs);
+            for (row, divisor) in rows.data.chunks_exact_mut(width[0]).zip(&divisors.data) {
+                for x in row {
+                    *x /= divisor;
+                }
+            }
+            self.place(&normalized, &width, &mut rows)?;
+            if self.changes(&scale) || self.changes(&normalized) {
+                for row in rows.data.chunks_exact_mut(width[0]) {
+                    row.iter_mut().zip(norm.gamma()).for_each(|(x, gamma)| *x *= gamma);
+                    row.iter_mut()
+                        .zip(norm.beta().unwrap_or_default())
+                        .for_each(|(x, beta)| *x += beta);
+                }
+                y = Some(rows);
+            }
+        }
+        let mut y = y.map_or_else(|| x.map(|x| normed(norm, x)), Ok)?;
+        self.place(&out, &width, &mut y)?;
+        Ok(y)
     }
 
     /// The stream \[tokens, width\] that enters the first layer.
@@ -262,8 +324,7 @@ impl<'r> Runner<'r> {
         mut x: Rows,
         memory: Option<&Rows>,
     ) -> Result<Rows, Error> {
-        let description = self.model.description();
-        let (width, block, first) = (description.width, &stack.block, self.first);
+        let (block, first) = (&stack.block, self.first);
         let positions = first..first + x.tokens;
         let divisors = self.model.weights().divisors.as_deref();
         let angles = block.rotary.as_ref().map(|rotary| {
@@ -296,21 +357,19 @@ impl<'r> Runner<'r> {
         if let Some(streams) = &mut self.streams {
             streams.0.insert((name, stack.layers()), x.data.clone());
         }
-        if let Some(norm) = &weights.norm {
-            x = x.map(|x| normed(norm, x))?;
-            self.place(name.final_norm(), &[width], &mut x)?;
+        match &weights.norm {
+            Some(norm) => self.norm(norm, name.final_norm(), &x),
+            None => Ok(x),
         }
-        Ok(x)
     }
 
     /// Whether the last layer is asked for its last position alone, so that only that one's query and feed-forward layer are
     /// computed.
     fn needs_last_query(&self, name: StackName, stack: &Stack) -> bool {
         let last = Some(stack.layers().saturating_sub(1));
-        let untouched = self
-            .plans
-            .iter()
-            .all(|plan| plan.last_layer(name) < last && !plan.changes(name.final_norm()));
+        let norm = OF_NORM.map(|place| format!("{}.{place}", name.final_norm()));
+        let untouched =
+            self.changed_layers(name).max() < last && !norm.iter().any(|place| self.changes(place));
         let places = self.keep.is_empty() && self.streams.is_none() && untouched;
         self.last_only
             && places
@@ -321,7 +380,14 @@ impl<'r> Runner<'r> {
 
     /// Whether a run differs from the unchanged one before the layers.
     fn changes_embedding(&self) -> bool {
-        self.plans.iter().any(Plan::changes_embedding)
+        let hooked = |hook: &Hooked<'_>| hook.places.iter().any(|place| place.starts_with("hook_"));
+        self.plans.iter().any(Plan::changes_embedding) || self.hooks.iter().any(hooked)
+    }
+
+    /// The layers of a stack in which a run may differ from the unchanged one.
+    fn changed_layers(&self, stack: StackName) -> impl Iterator<Item = usize> {
+        let hooked = self.hooks.iter().flat_map(move |hook| hook.places.layers(stack));
+        self.plans.iter().flat_map(move |plan| plan.layers(stack)).chain(hooked)
     }
 
     /// The layer to begin with: all before it are as in the earlier run, and no place of them is wanted.
@@ -329,11 +395,11 @@ impl<'r> Runner<'r> {
         if self.from.is_none() || self.changes_embedding() {
             return 0;
         }
-        let first = |name| self.plans.iter().filter_map(|plan| plan.first_layer(name)).min();
+        let first = |name| self.changed_layers(name).min();
         let encoder_changes = name == StackName::Decoder && first(StackName::Encoder).is_some();
         let changed =
             if encoder_changes { 0 } else { first(name).unwrap_or_else(|| stack.layers()) };
-        let wanted = self.keep.first_layer(name).unwrap_or_else(|| stack.layers());
+        let wanted = self.keep.layers(name).min().unwrap_or_else(|| stack.layers());
         changed.min(wanted)
     }
 
@@ -353,13 +419,8 @@ impl<'r> Runner<'r> {
         }
         self.place(&place("hook_resid_pre"), &width, &mut x)?;
         let before = block.placement != Placement::After;
-        let normed_x = if before {
-            let mut y = x.map(|x| normed(&weights.norm_1, x))?;
-            self.place(&place("ln1.hook_normalized"), &width, &mut y)?;
-            Some(y)
-        } else {
-            None
-        };
+        let norm_1 = before.then_some(&weights.norm_1);
+        let normed_x = norm_1.map(|norm| self.norm(norm, &place("ln1"), &x)).transpose()?;
         let mut caches = self.caches.take();
         let of_attention = Setting {
             prefix: place("attn"),
@@ -371,6 +432,7 @@ impl<'r> Runner<'r> {
             angles,
             bias,
             memory: None,
+            inputs: Some(Inputs { norm: norm_1, stream: &x }),
             cache: match name {
                 StackName::Encoder => None,
                 _ => caches.as_mut().and_then(|caches| caches.own.get_mut(layer)),
@@ -383,11 +445,12 @@ impl<'r> Runner<'r> {
             x = x.last();
         }
         if let Some((after, _)) = &weights.after {
-            out = out.map(|x| normed(after, x))?;
+            out = self.norm(after, &place("ln1_post"), &out)?;
         }
         self.place(&place("hook_attn_out"), &width, &mut out)?;
         if block.parallel {
-            let mlp = self.feed_forward(weights, &x, before, setting)?;
+            let norm = Some((&weights.norm_2, norm_2(stack)));
+            let mlp = self.feed_forward(weights, &x, norm, setting)?;
             x.add(&out);
             x.add(&mlp);
             self.place(&place("hook_resid_post"), &width, &mut x)?;
@@ -395,12 +458,8 @@ impl<'r> Runner<'r> {
         }
         x.add(&out);
         self.place(&place("hook_resid_mid"), &width, &mut x)?;
-        if !before {
-            x = x.map(|x| normed(&weights.norm_1, x))?;
-            self.place(&place("ln1.hook_normalized"), &width, &mut x)?;
-        }
         if let (Some((norm, attention)), Some(memory)) = (&weights.cross, memory) {
-            let normed_x = x.map(|x| normed(norm, x))?;
+            let normed_x = self.norm(norm, &place("ln2"), &x)?;
             let mut caches = self.caches.take();
             let of_cross = Setting {
                 prefix: place("cross_attn"),
@@ -412,6 +471,7 @@ impl<'r> Runner<'r> {
                 angles: None,
                 bias: None,
                 memory: Some(memory),
+                inputs: None,
                 cache: caches.as_mut().and_then(|caches| caches.cross.get_mut(layer)),
             };
             let mut out = self.attention(attention, &normed_x, of_cross)?;
@@ -420,33 +480,44 @@ impl<'r> Runner<'r> {
             x.add(&out);
             self.place(&place("hook_resid_mid_cross"), &width, &mut x)?;
         }
-        let mlp = self.feed_forward(weights, &x, before, setting)?;
-        x.add(&mlp);
-        self.place(&place("hook_resid_post"), &width, &mut x)?;
-        if !before {
-            x = x.map(|x| normed(&weights.norm_2, x))?;
+        if before {
+            let mlp =
+                self.feed_forward(weights, &x, Some((&weights.norm_2, norm_2(stack))), setting)?;
+            x.add(&mlp);
+            self.place(&place("hook_resid_post"), &width, &mut x)?;
+        } else {
+            // The stream that the feed-forward layer reads is also the one that its output is added to.
+            self.place(&place("hook_mlp_in"), &width, &mut x)?;
+            x = self.norm(&weights.norm_1, &place("ln1"), &x)?;
+            let mlp = self.feed_forward(weights, &x, None, setting)?;
+            x.add(&mlp);
+            self.place(&place("hook_resid_post"), &width, &mut x)?;
+            x = self.norm(&weights.norm_2, &place("ln2"), &x)?;
             self.place(&place("hook_normalized_resid_post"), &width, &mut x)?;
         }
         Ok(x)
     }
 
-    /// The feed-forward layer's output, with the norms around it.
+    /// The feed-forward layer's output, with the norms around it: `norm` is the one before it, with its name.
     fn feed_forward(
         &mut self,
         weights: &Layer,
         x: &Rows,
-        norm_before: bool,
+        norm: Option<(&Norm, &str)>,
         setting: &LayerSetting<'_>,
     ) -> Result<Rows, Error> {
         let LayerSetting { name, stack, layer, .. } = *setting;
         let (width, hidden) = ([self.model.description().width], [stack.block.hidden]);
         let place = |place: &str| name.place(layer, place);
-        let normed_x = if norm_before {
-            let mut y = x.map(|x| normed(&weights.norm_2, x))?;
-            self.place(&place("ln2.hook_normalized"), &width, &mut y)?;
-            Some(y)
-        } else {
-            None
+        let normed_x = match norm {
+            Some((norm, norm_name)) => {
+                let mut read = None;
+                if self.wants(&place("hook_mlp_in")) {
+                    self.place(&place("hook_mlp_in"), &width, read.insert(x.clone()))?;
+                }
+                Some(self.norm(norm, &place(norm_name), read.as_ref().unwrap_or(x))?)
+            }
+            None => None,
         };
         let x = normed_x.as_ref().unwrap_or(x);
         let mut features = x.map(|x| product(weights.gate.as_ref().unwrap_or(&weights.up), x))?;
@@ -460,7 +531,7 @@ impl<'r> Runner<'r> {
         self.place(&place("mlp.hook_post"), &hidden, &mut features)?;
         let mut out = features.map(|x| product(&weights.down, x))?;
         if let Some((_, after)) = &weights.after {
-            out = out.map(|x| normed(after, x))?;
+            out = self.norm(after, &place("ln2_post"), &out)?;
         }
         self.place(&place("hook_mlp_out"), &width, &mut out)?;
         Ok(out)
@@ -523,11 +594,36 @@ impl Model {
 }
 
 /// Numbers of one run's shape, with a dimension before it if there are several runs.
-fn by_run(runs: usize, mut shape: Vec<usize>, data: Vec<f32>) -> Values {
+fn by_run(runs: usize, shape: Vec<usize>, data: Vec<f32>) -> Values {
+    Values { shape: shaped(runs, shape), data }
+}
+
+/// The shape of several runs.
+fn shaped(runs: usize, mut shape: Vec<usize>) -> Vec<usize> {
     if runs > 1 {
         shape.insert(0, runs);
     }
-    Values { shape, data }
+    shape
+}
+
+/// The numerator of a norm for each row of x, and its divisor: x less its mean (layer norm) and √(variance + ε), or x and
+/// √(mean of x² + ε). Computed in `f64`.
+fn centred(norm: &Norm, x: &Rows) -> (Rows, Rows) {
+    let (mut rows, width) = (x.clone(), norm.features().max(1));
+    let divisor = |row: &mut [f32]| {
+        let mean_of = |numbers: &mut dyn Iterator<Item = f64>| numbers.sum::<f64>() / width as f64;
+        let mean = match norm.beta() {
+            Some(_) => mean_of(&mut row.iter().map(|x| f64::from(*x))),
+            None => 0.0,
+        };
+        let square = mean_of(&mut row.iter().map(|x| (f64::from(*x) - mean).powi(2)));
+        for x in row {
+            *x = (f64::from(*x) - mean) as f32;
+        }
+        (square + f64::from(norm.epsilon())).sqrt() as f32
+    };
+    let data = rows.data.chunks_exact_mut(width).map(divisor).collect();
+    (rows, Rows { data, ..*x })
 }
 
 /// The rows of a table with these numbers, one after another.
@@ -538,7 +634,7 @@ fn rows(table: &Tensor, numbers: impl ExactSizeIterator<Item = usize>, width: us
 }
 
 /// The layer's output for each row of x.
-pub(super) fn product(layer: &Linear, x: &[f32]) -> Result<Vec<f32>, Error> {
+pub(crate) fn product(layer: &Linear, x: &[f32]) -> Result<Vec<f32>, Error> {
     let rows = x.len() / layer.inputs().max(1);
     let out = layer.forward(Sequences::new("the stream", x, [1, rows, layer.inputs()])?)?;
     Ok(out.into_vec())

@@ -258,8 +258,8 @@ fn check(name: &str) {
     // The logit itself, of one token: a sum of `width` products more, then the soft cap, which is no steeper than 1.
     let one = model.pass().attribute(&input, position, plus, None).unwrap();
     let normed = match prefix {
-        "blocks" => "ln_final.hook_normalized",
-        _ => "decoder_final_ln.hook_normalized",
+        "blocks" => "ln_final.hook_out",
+        _ => "decoder_final_ln.hook_out",
     };
     let normed = row(&trace, normed, position);
     let size: f64 = u_of(plus).zip(&normed).map(|(u, x)| (u * x).abs()).sum();

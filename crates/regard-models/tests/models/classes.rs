@@ -75,8 +75,8 @@ fn every_decoder_has_a_head_of_classes() {
         assert_eq!(model.description().labels, ["no", "maybe", "yes"]);
         assert!(model.unused().is_empty(), "{family}: {:?}", model.unused());
 
-        let trace = of_tokens.pass().keep(["ln_final.hook_normalized"]).run(&input).unwrap();
-        let normed = &trace.get("ln_final.hook_normalized").unwrap().data;
+        let trace = of_tokens.pass().keep(["ln_final.hook_out"]).run(&input).unwrap();
+        let normed = &trace.get("ln_final.hook_out").unwrap().data;
         let last = &normed[3 * width..];
         let logits = model.pass().run(&input).unwrap().logits().unwrap().data.clone();
         assert_eq!(logits.len(), CLASSES);

@@ -121,7 +121,7 @@ fn check_together(name: &str, model: &Model, input: &Input) {
     let ablated = |head| Change::Ablate { head, to: Ablation::Zero };
     let changes: Vec<Change> = model.description().heads().into_iter().map(ablated).collect();
     let [all, last] =
-        [false, true].map(|last| model.sweep(&baseline, &changes, last, &mut |_| ()).unwrap());
+        [false, true].map(|last| model.sweep(&baseline, &changes, last, &mut |_| Ok(())).unwrap());
     for ((change, all), last) in changes.into_iter().zip(&all).zip(&last) {
         let what = format!("{name}: {change:?} in a sweep");
         let alone = model.pass().change(change.clone()).run(input).unwrap();
@@ -224,7 +224,7 @@ fn places_take_the_memory_that_is_told() {
             (Model::open(&folder).unwrap(), Expected::of(&folder.join("expected.safetensors")));
         let input = expected.input();
         let description = model.description();
-        let trace = model.pass().keep(["*"]).run(&input).unwrap();
+        let trace = model.pass().keep(description.places()).run(&input).unwrap();
         let lengths = [model.tokens(&input), input.decoder_ids.len()];
         for place in description.places() {
             let kept = trace.get(&place).unwrap_or_else(|| panic!("{family} keeps no {place}"));

@@ -10,6 +10,7 @@ mod families;
 mod gguf;
 mod golden;
 mod images;
+mod places;
 mod read;
 mod reading;
 mod refusals;

@@ -97,7 +97,7 @@ fn lasting(model: &Model, input: &Input) -> Vec<Vec<Change>> {
     let mean = Change::Ablate { head: last, to: Ablation::MeanOf(Input::tokens([4, 9, 2])) };
     let add =
         |position, layer| Change::Add { place: place(layer), position, vector: vector.clone() };
-    let normed = "ln_final.hook_normalized".to_owned();
+    let normed = "ln_final.hook_out".to_owned();
     let mut all = vec![
         vec![zero(last)],
         vec![zero(first), Change::Temperature { head: last, temperature: 0.3 }],
@@ -188,7 +188,7 @@ fn a_text_is_written_with_patches_and_cuts_as_it_is_read() {
     let changes = [
         Change::Patch { place, position: 2, from: other.clone() },
         Change::Cut { head, query: 3, key: 0 },
-        Change::PatchHead { head, position: 1, from: other },
+        Change::PatchHead { head, position: Some(1), from: other },
     ];
     let written = model.generate(&input, 4, &changes).unwrap();
     let unchanged = model.pass().last_logits().run(&input).unwrap();
@@ -241,7 +241,7 @@ fn a_head_is_patched_at_one_position() {
         let trace = pass.keep(["blocks.1.attn.hook_z"]).run(input).unwrap();
         trace.get("blocks.1.attn.hook_z").unwrap().clone()
     };
-    let change = Change::PatchHead { head, position: 2, from: other.clone() };
+    let change = Change::PatchHead { head, position: Some(2), from: other.clone() };
     let patched = z(model.pass().change(change), &input);
     let (mut expected, from) = (z(model.pass(), &input), z(model.pass(), &other));
     let [_, heads, size] = expected.shape[..] else { panic!() };
@@ -250,7 +250,7 @@ fn a_head_is_patched_at_one_position() {
     assert_eq!(patched, expected);
 
     let refused = |position, from| {
-        let change = Change::PatchHead { head, position, from };
+        let change = Change::PatchHead { head, position: Some(position), from };
         model.pass().change(change).run(&input).unwrap_err().to_string()
     };
     assert!(refused(4, other).contains("no position 4"));

@@ -26,7 +26,7 @@ pub(super) fn change(change: &Change, tokens: &[String], words: &BTreeMap<u32, S
             let (place, from) = (capital(&self::place(place)), name(words, from, *position));
             format!("{place} at {}: from “{from}”", token(*position))
         }
-        Change::PatchHead { head, position, from } => {
+        Change::PatchHead { head, position: Some(position), from } => {
             let from = name(words, from, *position);
             format!("Head {head} at {}: from “{from}”", token(*position))
         }
@@ -62,7 +62,8 @@ pub(super) fn place(place: &str) -> String {
 /// The id of the token that a patch takes, if the change is one.
 pub(super) fn patched(change: &Change) -> Option<u32> {
     match change {
-        Change::Patch { position, from, .. } | Change::PatchHead { position, from, .. } => {
+        Change::Patch { position, from, .. }
+        | Change::PatchHead { position: Some(position), from, .. } => {
             from.ids.get(*position).copied()
         }
         _ => None,
@@ -97,7 +98,7 @@ fn with(changes: &[Change], tokens: &[String]) -> String {
         [Change::Patch { place, position, .. }] => {
             format!("With {} at {} from the other text", self::place(place), token(*position))
         }
-        [Change::PatchHead { head, position, .. }] => {
+        [Change::PatchHead { head, position: Some(position), .. }] => {
             format!("With head {head} at {} from the other text", token(*position))
         }
         changes if all_cuts(changes) => format!("Without {} edges", changes.len()),
@@ -151,7 +152,7 @@ mod tests {
         let place = "blocks.2.hook_resid_post".to_owned();
         let patch = Change::Patch { place, position: 1, from: from.clone() };
         assert_eq!(change(&patch, &tokens, &words), "The stream after layer 2 at 1 gave: from “8”");
-        let patch_head = Change::PatchHead { head, position: 0, from };
+        let patch_head = Change::PatchHead { head, position: Some(0), from };
         assert_eq!(change(&patch_head, &tokens, &words), "Head 1.2 at 0 Mia: from “Tom”");
         let start = "With the stream after layer 2 at “gave” from the other text";
         assert_eq!(with(core::slice::from_ref(&patch), &tokens), start);

@@ -39,7 +39,7 @@ impl Part {
             Placement::Before | Placement::Both => "hook_resid_post",
         };
         let place = match self {
-            Self::Head => return Change::PatchHead { head, position, from },
+            Self::Head => return Change::PatchHead { head, position: Some(position), from },
             Self::StreamIn => "hook_resid_pre",
             Self::StreamOut => after,
             Self::Attention => "hook_attn_out",

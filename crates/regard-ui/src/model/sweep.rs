@@ -110,7 +110,7 @@ impl Question for Sweep {
             let layer = heads.iter().skip(effects.len()).take(stack.block.heads.max(1));
             let changes: Vec<Change> =
                 layer.map(|head| Change::Ablate { head: *head, to: Ablation::Zero }).collect();
-            let logits = model.sweep(baseline, &changes, true, &mut |_| ());
+            let logits = model.sweep(baseline, &changes, true, &mut |_| Ok(()));
             let logits = logits.map_err(|e| e.to_string())?;
             effects.extend(
                 logits

@@ -145,7 +145,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
     click(&mut window, "Output of head");
     click(&mut window, &format!("patch token {position} Max: Output of head 1.0"));
     let head = "1.0".parse().unwrap();
-    let change = Change::PatchHead { head, position, from };
+    let change = Change::PatchHead { head, position: Some(position), from };
     assert_eq!(state(&window).active(), core::slice::from_ref(&change));
     near(run(&window).next_changed().unwrap(), &traced(FIRST, &[change], 0, 0).1);
     assert!(cells(&window).iter().any(|cell| cell.ends_with(", changed")));

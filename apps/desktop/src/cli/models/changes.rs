@@ -2,21 +2,25 @@
 
 use core::str::FromStr;
 
-use anyhow::{Result, ensure};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
 use clap::ArgGroup;
 use regard_models::{Ablation, Change, Checkpoint, HeadAddress, Input, Model, Which};
+use safetensors::SafeTensors;
 
 use super::super::failure::{BadInput as _, Failure};
+use super::super::tensors;
 use super::input;
 
 /// What is changed. L is a layer and H a head, both from 0; of t5, L is encoder.L, decoder.L or cross.L.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-#[command(group(ArgGroup::new("patches").args(["patch_text", "patch_ids"]).requires("patch")))]
+#[command(group(ArgGroup::new("patches").args(["patch_text", "patch_ids"])))]
 pub(crate) struct Args {
-    /// Replace a head's output by zeros, or by its mean over the positions (repeatable)
-    #[arg(long, value_name = "L.H[=zero|mean]", value_parser = parse_ablate)]
-    ablate: Vec<Change>,
+    /// Replace a head's output by zeros, by its mean over the positions, or by its mean over those of the other text (repeatable)
+    #[arg(long, value_name = "L.H[=zero|mean|other]", value_parser = parse_ablate)]
+    ablate: Vec<(HeadAddress, Option<Ablation>)>,
 
     /// Divide a head's scores by a temperature of its own: 0 leaves the largest score alone, inf makes all equal (repeatable)
     #[arg(long, value_name = "L.H=T", value_parser = parse_temperature)]
@@ -31,8 +35,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "L.POS", value_parser = parse_patch, requires = "patches")]
     patch: Vec<HeadAddress>,
 
+    /// Replace a head's output, at a position or at all of them, by that of the run of another text (repeatable)
+    #[arg(long, value_name = "L.H[:POS]", value_parser = parse_patch_head, requires = "patches")]
+    patch_head: Vec<(HeadAddress, Option<usize>)>,
+
+    /// Add a vector to a place, at a position or at all of them (repeatable): the tensor `vector` [width] of a safetensors file. A
+    /// place has TransformerLens's name, as in blocks.2.hook_resid_pre:5=happy.safetensors
+    #[arg(long, value_name = "PLACE[:POS]=FILE", value_parser = parse_add)]
+    add: Vec<Added>,
+
     #[command(flatten)]
     other: Other,
+}
+
+/// A vector in a file, and where it is added.
+#[derive(Clone, Debug)]
+struct Added {
+    place: String,
+    position: Option<usize>,
+    file: PathBuf,
 }
 
 /// The text that patches come from.
@@ -56,18 +77,52 @@ impl Args {
         checkpoint: &Checkpoint,
         model: &Model,
     ) -> Result<Vec<Change>, Failure> {
-        let heads = [&self.ablate, &self.head_temperature, &self.cut];
-        let mut changes: Vec<Change> = heads.into_iter().flatten().cloned().collect();
-        if !self.patch.is_empty() {
-            let from = self.other.input(reading, read, checkpoint, model).bad_input()?;
-            for at in &self.patch {
-                let place = entry(at);
-                ensure_place(&place, at, model).bad_input()?;
-                changes.push(Change::Patch { place, position: at.head, from: from.clone() });
-            }
+        let others = !self.patch.is_empty()
+            || !self.patch_head.is_empty()
+            || self.ablate.iter().any(|(_, to)| to.is_none());
+        let given = self.other.patch_text.is_some() || self.other.patch_ids.is_some();
+        if given && !others {
+            let what = "--patch-text and --patch-ids are the text of --patch, --patch-head and --ablate L.H=other";
+            return Err(anyhow::anyhow!(what)).bad_input();
+        }
+        let from = if others {
+            self.other.input(reading, read, checkpoint, model).bad_input()?
+        } else {
+            Input::default()
+        };
+        let ablate = |(head, to): &(HeadAddress, Option<Ablation>)| {
+            let to = to.clone().unwrap_or_else(|| Ablation::MeanOf(from.clone()));
+            Change::Ablate { head: *head, to }
+        };
+        let mut changes: Vec<Change> = self.ablate.iter().map(ablate).collect();
+        changes.extend([&self.head_temperature, &self.cut].into_iter().flatten().cloned());
+        for at in &self.patch {
+            let place = entry(at);
+            ensure_place(&place, at, model).bad_input()?;
+            changes.push(Change::Patch { place, position: at.head, from: from.clone() });
+        }
+        let patch_head = |&(head, position): &(HeadAddress, Option<usize>)| Change::PatchHead {
+            head,
+            position,
+            from: from.clone(),
+        };
+        changes.extend(self.patch_head.iter().map(patch_head));
+        for Added { place, position, file } in &self.add {
+            let vector = vector(file).with_context(|| file.display().to_string()).bad_input()?;
+            changes.push(Change::Add { place: place.clone(), position: *position, vector });
         }
         Ok(changes)
     }
+}
+
+/// The numbers of the tensor `vector` of a file.
+fn vector(file: &Path) -> Result<Vec<f32>> {
+    let bytes = tensors::read(file)?;
+    let tensor = tensors::required(&SafeTensors::deserialize(&bytes)?, "vector")
+        .and_then(|view| tensors::numbers("vector", &view))?;
+    let shape = &tensor.shape;
+    ensure!(shape.len() == 1, "tensor `vector` has the shape {shape:?}, and not one dimension");
+    Ok(tensor.data)
 }
 
 impl Other {
@@ -85,7 +140,7 @@ impl Other {
                 let other = reading.of_text(text, checkpoint, model)?;
                 (other.ids, other.types)
             }
-            (None, None) => anyhow::bail!("patches need --patch-text or --patch-ids"),
+            (None, None) => anyhow::bail!("another text is needed: --patch-text or --patch-ids"),
         };
         let (found, expected) = (ids.len(), read.ids.len());
         ensure!(
@@ -135,9 +190,25 @@ pub(crate) fn parse_ablation(text: &str) -> Result<Ablation, String> {
     }
 }
 
-fn parse_ablate(text: &str) -> Result<Change, String> {
+/// A head, and what it is replaced by: none is the mean over another text.
+fn parse_ablate(text: &str) -> Result<(HeadAddress, Option<Ablation>), String> {
     let (head, to) = text.split_once('=').unwrap_or((text, "zero"));
-    Ok(Change::Ablate { head: parse(head, "L.H[=zero|mean]")?, to: parse_ablation(to)? })
+    let head = parse(head, "L.H[=zero|mean|other]")?;
+    Ok((head, if to == "other" { None } else { Some(parse_ablation(to)?) }))
+}
+
+fn parse_patch_head(text: &str) -> Result<(HeadAddress, Option<usize>), String> {
+    const FORM: &str = "L.H[:POS]";
+    let (head, position) = text.split_once(':').map_or((text, None), |(a, b)| (a, Some(b)));
+    Ok((parse(head, FORM)?, position.map(|position| parse(position, FORM)).transpose()?))
+}
+
+fn parse_add(text: &str) -> Result<Added, String> {
+    const FORM: &str = "PLACE[:POS]=FILE";
+    let (at, file) = text.split_once('=').ok_or_else(|| format!("the form is {FORM}"))?;
+    let (place, position) = at.split_once(':').map_or((at, None), |(a, b)| (a, Some(b)));
+    let position = position.map(|position| parse(position, FORM)).transpose()?;
+    Ok(Added { place: place.to_owned(), position, file: file.into() })
 }
 
 fn parse_temperature(text: &str) -> Result<Change, String> {

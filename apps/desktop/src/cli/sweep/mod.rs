@@ -32,8 +32,8 @@ use super::{Format, terminal};
 /// final norm as it is.
 #[derive(Debug, clap::Args)]
 #[command(
-    group(ArgGroup::new("sweep").required(true).args(["ablate_each_head", "patch_each_place", "attribute_each_head"])),
-    group(ArgGroup::new("patches").args(["patch_text", "patch_ids"]).requires("patch_each_place")),
+    group(ArgGroup::new("sweep").required(true).args(["ablate_each_head", "patch_each_place", "path", "attribute_each_head"])),
+    group(ArgGroup::new("patches").args(["patch_text", "patch_ids"]).conflicts_with_all(["ablate_each_head", "attribute_each_head"])),
     after_help = "Example: regard sweep story --text \"Mary and John went to the store. John gave a drink to\" --ablate-each-head --logit Mary-John"
 )]
 pub(crate) struct Args {
@@ -58,6 +58,15 @@ pub(crate) struct Args {
     #[arg(long, requires = "patches")]
     patch_each_place: bool,
 
+    /// Let each later head, one at a time, read what this head's output is in the run of another text, while all between them stays
+    /// as it is (direct path patching)
+    #[arg(long, value_name = "L.H", requires = "patches")]
+    path: Option<HeadAddress>,
+
+    /// What of each later head reads it: its queries, its keys or its values
+    #[arg(long, value_enum, default_value_t = Into::Q, requires = "path")]
+    into: Into,
+
     #[command(flatten)]
     other: changes::Other,
 
@@ -81,6 +90,28 @@ pub(crate) struct Args {
     /// Overwrite a file of the model
     #[arg(long, requires = "to")]
     force: bool,
+}
+
+/// What a head makes of the stream.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Into {
+    /// Queries
+    Q,
+    /// Keys
+    K,
+    /// Values
+    V,
+}
+
+impl Into {
+    /// The place of the stream that a head reads for it.
+    const fn place(self) -> &'static str {
+        match self {
+            Self::Q => "hook_q_input",
+            Self::K => "hook_k_input",
+            Self::V => "hook_v_input",
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -108,8 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some((to, format)) = to {
         let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
         let table = Table::stacked(sweep.tables(&effects, &reading)).bad_input()?;
-        let what = if sweep.patches { "each place is patched" } else { "each head is ablated" };
-        let title = format!("{}: what changes when {what}", args.logit);
+        let title = format!("{}: what changes when {}", args.logit, sweep.kind.what);
         return table.write(&to, format, title, sweep.axes());
     }
     let json = sweep.json(&measure, whole, &numbers, &reading, &model);
@@ -121,8 +151,45 @@ struct Sweep {
     changes: Vec<Change>,
     /// The head of each change. Of a patch, the position is written in the place of the head.
     at: Vec<HeadAddress>,
-    patches: bool,
+    kind: &'static Kind,
 }
+
+/// The words for a sweep.
+struct Kind {
+    /// As the end of "what changes when".
+    what: &'static str,
+    /// As the start of "it changes by".
+    with: &'static str,
+    progress: &'static str,
+    /// The key of JSON.
+    key: &'static str,
+    /// Whether a change stands for a position, and not for a head.
+    by_position: bool,
+}
+
+const ABLATED: Kind = Kind {
+    what: "each head is ablated",
+    with: "without a head",
+    progress: "ablating heads",
+    key: "ablated",
+    by_position: false,
+};
+
+const PATCHED: Kind = Kind {
+    what: "each place is patched",
+    with: "with the patch",
+    progress: "patching places",
+    key: "patched",
+    by_position: true,
+};
+
+const PATH: Kind = Kind {
+    what: "each later head reads the path",
+    with: "with the path into a head",
+    progress: "patching paths",
+    key: "path",
+    by_position: false,
+};
 
 impl Sweep {
     fn new(
@@ -134,11 +201,16 @@ impl Sweep {
         if let Some(to) = &args.ablate_each_head {
             let at = model.description().heads();
             let ablate = |head: &HeadAddress| Change::Ablate { head: *head, to: to.clone() };
-            return Ok(Self { changes: at.iter().map(ablate).collect(), at, patches: false });
+            return Ok(Self { changes: at.iter().map(ablate).collect(), at, kind: &ABLATED });
         }
         let from = args.other.input(&args.input, &reading.input, checkpoint, model).bad_input()?;
+        if let Some(head) = args.path {
+            let paths = model.paths(head, args.into.place(), &from).bad_input()?;
+            let (at, changes) = paths.into_iter().unzip();
+            return Ok(Self { changes, at, kind: &PATH });
+        }
         let changes = model.patches(&from);
-        Ok(Self { changes, at: entries(reading, model), patches: true })
+        Ok(Self { changes, at: entries(reading, model), kind: &PATCHED })
     }
 
     /// The unchanged number, and the number with each change.
@@ -161,12 +233,15 @@ impl Sweep {
         let whole = number(whole.logits().context(missing).bad_input()?)?;
         let done = AtomicU64::new(0);
         let logits = working_on(
-            if self.patches { "patching places" } else { "ablating heads" },
+            self.kind.progress,
             self.changes.len() as u64,
             false,
             || done.load(Ordering::Relaxed),
             || {
-                let mut tell = |n: usize| done.store(n as u64, Ordering::Relaxed);
+                let mut tell = |n: usize| {
+                    done.store(n as u64, Ordering::Relaxed);
+                    Ok(())
+                };
                 model.sweep(&unchanged, &self.changes, writes, &mut tell)
             },
         );
@@ -176,8 +251,7 @@ impl Sweep {
 
     fn text(&self, logit: &str, whole: f32, numbers: &[f32], reading: &Reading) -> String {
         let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
-        let (whole, what) = (numbers::fixed(whole, 4), ["without a head", "with the patch"]);
-        let what = what[usize::from(self.patches)];
+        let (whole, what) = (numbers::fixed(whole, 4), self.kind.with);
         let mut out = format!("{logit} unchanged: {whole}\n{what}, it changes by\n");
         for table in self.tables(&effects, reading) {
             table.push(&mut out);
@@ -190,12 +264,15 @@ impl Sweep {
     fn tables(&self, effects: &[f32], reading: &Reading) -> Vec<Table> {
         let table = |(which, layers): (Which, Vec<&[f32]>)| {
             let name = label(which);
-            let layer_names = named(name, layers.len());
+            // A path leads to later layers alone.
+            let of_stack = self.at.iter().find(|at| at.attention == which);
+            let first = of_stack.map_or(0, |at| at.layer);
+            let layer_names = named(name, first..first + layers.len());
             let cols = layers.first().map_or(0, |row| row.len());
-            if !self.patches {
+            if !self.kind.by_position {
                 return Table {
                     rows: layer_names,
-                    cols: named("head", cols),
+                    cols: named("head", 0..cols),
                     numbers: layers.concat(),
                 };
             }
@@ -215,7 +292,7 @@ impl Sweep {
 
     /// The meaning of the rows and of the columns of a table.
     fn axes(&self) -> [&'static str; 2] {
-        if self.patches { ["position", "layer"] } else { ["layer", "head"] }
+        if self.kind.by_position { ["position", "layer"] } else { ["layer", "head"] }
     }
 
     fn json(
@@ -235,13 +312,17 @@ impl Sweep {
                 Value::Object(named.collect::<Map<_, _>>())
             }
         };
-        json!({
+        let mut all = json!({
             "tokens": reading.tokens,
             "logit": measure.tokens(model),
             "unchanged": whole,
-            (if self.patches { "patched" } else { "ablated" }): by_layer(numbers),
+            (self.kind.key): by_layer(numbers),
             "effect": by_layer(&effects),
-        })
+        });
+        if self.kind.key == PATH.key {
+            all["first_layer"] = json!(self.at.first().map(|at| at.layer));
+        }
+        all
     }
 }
 
@@ -342,8 +423,8 @@ fn label(which: Which) -> &'static str {
 }
 
 /// The labels of rows or columns that are numbered, such as `head 3`.
-fn named(what: &str, count: usize) -> Vec<Label> {
-    (0..count).map(|i| Label::plain(&format!("{what} {i}"))).collect()
+fn named(what: &str, numbers: core::ops::Range<usize>) -> Vec<Label> {
+    numbers.map(|i| Label::plain(&format!("{what} {i}"))).collect()
 }
 
 fn attribute(
@@ -386,11 +467,11 @@ fn attribution(logit: &str, parts: &Attribution) -> String {
 
 /// The share of each part of each layer.
 fn attributed(parts: &Attribution) -> Table {
-    let rows = named("layer", parts.layers.len());
+    let rows = named("layer", 0..parts.layers.len());
     let count =
         |of: fn(&LayerAttribution) -> &Vec<f64>| parts.layers.first().map_or(0, |x| of(x).len());
-    let mut cols = named("head", count(|layer| &layer.heads));
-    cols.extend(named("cross", count(|layer| &layer.cross)));
+    let mut cols = named("head", 0..count(|layer| &layer.heads));
+    cols.extend(named("cross", 0..count(|layer| &layer.cross)));
     cols.extend(["biases", "feed-forward"].map(Label::plain));
     let of_layer = |layer: &LayerAttribution| {
         let heads = layer.heads.iter().chain(&layer.cross).copied();

@@ -1,0 +1,148 @@
+"""Changes of a forward pass: plain values, which pickle and compare. Everything after the changed place follows from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ._model import Model
+
+#: "3.5" or (3, 5): head 5 of layer 3, both from 0. A model with an encoder and a decoder has "encoder.3.5", "decoder.3.5" and
+#: "cross.3.5".
+Head = Union[str, tuple[int, int]]
+#: A text, or its ids.
+Source = Union[str, Sequence[int], np.ndarray]
+
+
+def head_name(head: Head) -> str:
+    """A head as "LAYER.HEAD"."""
+    return head if isinstance(head, str) else ".".join(str(i) for i in head)
+
+
+class Change:
+    """A change of a forward pass."""
+
+    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+        """The change of an input of so many tokens, as the compiled part reads it."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Ablate(Change):
+    """A head's output is the same at all positions: zeros, its "mean" over the positions, or its mean over another text.
+
+    >>> import regard
+    >>> regard.Ablate("0.2")
+    Ablate(head='0.2', to='zero')
+    """
+
+    head: Head
+    #: "zero" or "mean"; with `of`, the mean over that text.
+    to: str = "zero"
+    of: Source | None = None
+
+    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+        if self.to not in ("zero", "mean"):
+            raise ValueError(f"a head is replaced by 'zero' or by its 'mean', not by {self.to!r}")
+        to = self.to if self.of is None else {"mean_of": model._source(self.of)}
+        return {"ablate": {"head": model._head(self.head), "to": to}}
+
+
+@dataclass(frozen=True)
+class Temperature(Change):
+    """A head's scores are divided by a temperature before softmax. 0 and infinity are exact limits."""
+
+    head: Head
+    temperature: float
+
+    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+        value = float(self.temperature)
+        if not value >= 0:
+            raise ValueError(f"the temperature of head {head_name(self.head)} is {value}, but it is 0 or above")
+        return {"temperature": {"head": model._head(self.head), "temperature": "inf" if math.isinf(value) else value}}
+
+
+@dataclass(frozen=True)
+class Cut(Change):
+    """In one head, a query does not see a key. Positions count from 0, or from the end if they are negative."""
+
+    head: Head
+    query: int
+    key: int
+
+    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+        query, key = (_position(at, tokens) for at in (self.query, self.key))
+        return {"cut": {"head": model._head(self.head), "query": query, "key": key}}
+
+
+@dataclass(frozen=True)
+class Patch(Change):
+    """A place at a position has the numbers that it has in the run of another text with as many tokens (activation patching)."""
+
+    place: str
+    position: int
+    source: Source
+
+    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+        at = _position(self.position, tokens)
+        return {"patch": {"place": model._place(self.place), "position": at, "from": model._source(self.source)}}
+
+
+@dataclass(frozen=True)
+class PatchHead(Change):
+    """A head's output at a position, or at all of them, is what it is in the run of another text with as many tokens."""
+
+    head: Head
+    source: Source
+    position: int | None = None
+
+    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+        at = None if self.position is None else _position(self.position, tokens)
+        return {"patch_head": {"head": model._head(self.head), "position": at, "from": model._source(self.source)}}
+
+
+@dataclass(frozen=True)
+class Path(Change):
+    """A later place reads what a head's output would be in the run of another text; all between them stays as it is.
+
+    The place is the stream that heads read ("blocks.3.attn.hook_q_input", `hook_k_input`, `hook_v_input`), by one of them (`to`)
+    or by all, the one that a feed-forward layer reads ("blocks.3.hook_mlp_in"), or the residual stream.
+    """
+
+    head: Head
+    place: str
+    source: Source
+    to: int | None = None
+
+    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+        place, source = model._place(self.place), model._source(self.source)
+        return {"path": {"head": model._head(self.head), "place": place, "to": self.to, "from": source}}
+
+
+@dataclass(frozen=True, eq=False)
+class Add(Change):
+    """A vector is added to a place, at a position or at all of them: steering."""
+
+    place: str
+    vector: Any
+    position: int | None = None
+
+    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+        vector = np.asarray(self.vector, np.float32)
+        if vector.ndim != 1 or not np.isfinite(vector).all():
+            raise ValueError(f"a vector of finite numbers is added to {self.place}, not an array of the shape {vector.shape}")
+        at = None if self.position is None else _position(self.position, tokens)
+        # A float64 holds a float32, and JSON writes it so that it is read as the same number.
+        return {"add": {"place": model._place(self.place), "position": at, "vector": vector.astype(float).tolist()}}
+
+
+def _position(at: int, tokens: int) -> int:
+    position = at + tokens if at < 0 else at
+    if not 0 <= position < tokens:
+        raise ValueError(f"there is no position {at}: the text has {tokens} tokens")
+    return position

@@ -1,0 +1,801 @@
+"""A model in the process."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Union
+
+import numpy as np
+
+from ._cache import Cache, nearest
+from ._changes import Ablate, Change, Head, PatchHead, head_name
+from ._changes import Path as PathChange
+from ._progress import bar
+from ._regard import Opened
+from ._sweep import Sweep
+
+#: A text, its ids [n], or several of either; for a model of images, an image.
+Input = Union[str, Sequence[Any], np.ndarray, "os.PathLike[str]"]
+Filter = Union[str, Iterable[str], Callable[[str], bool], None]
+Hook = tuple[Union[str, Callable[[str], bool]], Callable[[np.ndarray, "HookPoint"], Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """The sizes of a model, under TransformerLens's names."""
+
+    model_name: str
+    #: The family, such as "gpt2".
+    original_architecture: str
+    #: The layers; of a model with an encoder and a decoder, those of the decoder.
+    n_layers: int
+    n_heads: int
+    n_key_value_heads: int
+    d_model: int
+    d_head: int
+    d_mlp: int
+    #: The most tokens, where a table of positions limits them.
+    n_ctx: int | None
+    d_vocab: int
+    #: The logits of a position: the vocabulary, or the classes. 0 without a head.
+    d_vocab_out: int
+    act_fn: str
+    eps: float
+    #: The layers of an encoder beside the decoder.
+    n_encoder_layers: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class HookPoint:
+    """Where a hook is called."""
+
+    name: str
+
+    def layer(self) -> int:
+        """The layer of the place.
+
+        >>> HookPoint("blocks.3.attn.hook_z").layer()
+        3
+        """
+        return int(self.name.split(".")[1])
+
+
+class _Layers(Sequence[np.ndarray]):
+    """A weight of each layer, made when it is asked for. `np.stack` makes one array of them."""
+
+    def __init__(self, count: int, of_layer: Callable[[int], np.ndarray]) -> None:
+        self._count, self._of_layer = count, of_layer
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, layer: Any) -> Any:
+        if isinstance(layer, slice):
+            return [self[i] for i in range(*layer.indices(self._count))]
+        if not -self._count <= layer < self._count:
+            raise IndexError(f"there is no layer {layer}: the model has {self._count}")
+        return self._of_layer(layer % self._count)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.stack(list(self)).astype(dtype or np.float32, copy=False)
+
+    def __repr__(self) -> str:
+        return f"{self._count} layers of {list(self[0].shape)}"
+
+
+class Model:
+    """A model that runs in this process, without a copy of what it computes.
+
+    Arrays are float32, without a batch axis for one text. Several texts of equal length (a list) are computed together, and their
+    arrays have a batch axis; texts of different lengths are computed without padding, and come as lists.
+
+    Parameters
+    ----------
+    name : str or path
+        "story" (the model that comes with the package), a Hugging Face folder, a .gguf file, or a name such as
+        "openai-community/gpt2", which is looked for in the local Hugging Face cache.
+    threads : int, optional
+        At most so many threads, and at most one for each core, which is the default. It changes no bit of a result.
+    download : bool
+        Fetch a model that is not in the cache.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file, folder or model in the cache.
+    ValueError
+        The model is of a family that is not known, or its files do not fit each other; the message says which.
+
+    Examples
+    --------
+    >>> import regard
+    >>> model = regard.Model("story")
+    >>> model
+    Model('story'): llama, 4 layers of 4 heads, d_model 64, 224 tokens
+    >>> logits = model("Mia gave Tom the")       # [n, vocabulary]
+    >>> model.to_string([logits[-1].argmax()])
+    'book'
+    """
+
+    def __init__(self, name: str | os.PathLike[str] = "story", *, threads: int | None = None, download: bool = False) -> None:
+        self.name = os.fspath(name)
+        self.threads = threads
+        path = None if self.name == "story" else _find(self.name, download)
+        self._opened = Opened.open(path, threads)
+        self._description = json.loads(self._opened.description())
+        self._places = self._opened.places()
+        self.cfg = _config(self.name, self._description, self._opened)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A process that gets the model several times opens it once.
+        return opened_once, (self.name, self.threads)
+
+    def __repr__(self) -> str:
+        cfg = self.cfg
+        layers = f"{cfg.n_encoder_layers} + {cfg.n_layers}" if cfg.n_encoder_layers else f"{cfg.n_layers}"
+        sizes = f"{layers} layers of {cfg.n_heads} heads, d_model {cfg.d_model}, {cfg.d_vocab} tokens"
+        return f"Model({self.name!r}): {cfg.original_architecture}, {sizes}"
+
+    def _repr_html_(self) -> str:
+        rows = (f"<tr><td style='text-align: left'>{name}</td><td>{html.escape(str(value))}</td></tr>"
+                for name, value in dataclasses.asdict(self.cfg).items())
+        return f"<table>{''.join(rows)}</table>"
+
+    # Tokens
+
+    def to_tokens(self, text: str, *, pair: str | None = None) -> np.ndarray:
+        """The ids of a text, int64 [n], with the special tokens that the model was trained with.
+
+        A word that the model does not know is told as a warning.
+
+        >>> regard.Model("story").to_tokens("Mia gave")
+        array([ 1, 12, 90])
+        """
+        return np.array(self._encoded(text, pair)[0], np.int64)
+
+    def to_str_tokens(self, given: Input) -> list[str]:
+        """The tokens of a text or of ids, as the tokenizer writes them.
+
+        >>> regard.Model("story").to_str_tokens("Mia gave")
+        ['[STORY]', 'Mia', 'gave']
+        """
+        ids = self.to_tokens(given) if isinstance(given, str) else np.asarray(given)
+        return [self._opened.token(int(i)) or str(int(i)) for i in ids.ravel()]
+
+    def to_string(self, ids: Iterable[int] | np.ndarray) -> str:
+        """The text of ids."""
+        return self._opened.decode([int(i) for i in np.ravel(np.asarray(ids))])
+
+    def to_single_token(self, token: str | int) -> int:
+        """The id of a token: as the tokenizer writes it ("Ġthe"), as text that is one token (" the"), or a class's name.
+
+        Raises
+        ------
+        ValueError
+            The text is no single token.
+        """
+        if not isinstance(token, str):
+            return int(token)
+        labels = self._description.get("labels", [])
+        if token in labels:
+            return labels.index(token)
+        found = self._opened.id(token)
+        if found is not None:
+            return found
+        ids = self._opened.encode_as_is(token)
+        if len(ids) != 1 or token in self._opened.unknown(token):
+            what = f"{len(ids)} tokens, and not one" if len(ids) != 1 else "no token that the model knows"
+            raise ValueError(f"{token!r} is {what}")
+        return ids[0]
+
+    def _encoded(self, text: str, pair: str | None = None, chat: bool = False) -> tuple[list[int], list[int]]:
+        if chat:
+            return self._opened.encode_as_is(self._opened.prompt(text)), []
+        for word in dict.fromkeys(self._opened.unknown(text)):
+            warnings.warn(f"the model does not know {word!r}", stacklevel=2)
+        ids, types = self._opened.encode(text, pair)
+        return ids, types if self._description["embedding"]["types"] >= 2 else []
+
+    # Runs
+
+    def __call__(self, given: Input, **options: Any) -> Any:
+        """The logits of a text: float32 [n, vocabulary], or [classes]. The options are those of `run`."""
+        return self.run(given, **options)
+
+    def run(self, given: Input, *, changes: Iterable[Change] = (), **reading: Any) -> Any:
+        """The logits of a text, with changes.
+
+        Parameters
+        ----------
+        given : str, ids or an image, or a list of texts or of lists of ids
+            An image is a path (with Pillow), a uint8 array [height, width, 3], or float32 [channels, height, width] that is
+            normalized as the model was trained.
+        changes : changes
+            `Ablate`, `Temperature`, `Cut`, `Patch`, `PatchHead`, `Path` and `Add`.
+        decoder : str or ids, optional
+            What the decoder has written already, for a model with an encoder and a decoder.
+        pair, chat
+            A second text, for a model that reads two; put the text into the model's chat template.
+
+        Returns
+        -------
+        numpy.ndarray [n, vocabulary], or [classes]; None of a model without a head
+            With a batch axis for a list of equal length, and a list for texts of different lengths.
+
+        >>> import regard
+        >>> model = regard.Model("story")
+        >>> model.run(["Mia gave Tom the", "Tom gave Mia the"], changes=[regard.Ablate("0.2")]).shape
+        (2, 5, 224)
+        """
+        return self._run(given, (), changes, (), reading)[0]
+
+    def run_with_cache(
+        self,
+        given: Input,
+        names_filter: Filter = None,
+        *,
+        changes: Iterable[Change] = (),
+        fwd_hooks: Iterable[Hook] = (),
+        **reading: Any,
+    ) -> tuple[Any, Any]:
+        """The logits, and a `Cache` of the places of the run.
+
+        Parameters
+        ----------
+        names_filter : str, strings or function, optional
+            Which places: a name, where * stands for any characters, several of them, or a function of a name. All of them
+            unless given, but for the copies of the stream for each head (`hook_q_input`, `hook_k_input`, `hook_v_input`),
+            `hook_mlp_in` and `hook_result`, which a name asks for.
+
+        Raises
+        ------
+        KeyError
+            The model does not have the place; the message has those that are near it.
+        """
+        return self._run(given, self._filtered(names_filter), changes, fwd_hooks, reading)
+
+    def run_with_hooks(
+        self, given: Input, fwd_hooks: Iterable[Hook] = (), *, changes: Iterable[Change] = (), **reading: Any
+    ) -> Any:
+        """The logits of a run in which functions read and change places.
+
+        Parameters
+        ----------
+        fwd_hooks : list of (name, function)
+            The function gets the array of the place and a `HookPoint` that has its name. It writes into the array and returns
+            None, or returns another array of the shape. A name is as in `run_with_cache`; also `hook_attn_scores` and
+            `hook_pattern` can be changed. An error in a function ends the run.
+
+        >>> import regard
+        >>> model = regard.Model("story")
+        >>> def first_head_sees_nothing(pattern, hook):
+        ...     pattern[0] = 0
+        >>> model.run_with_hooks("Mia gave Tom the", [("blocks.2.attn.hook_pattern", first_head_sees_nothing)]).shape
+        (5, 224)
+        """
+        return self._run(given, (), changes, fwd_hooks, reading)[0]
+
+    def lens(self, given: Input, *, position: int | None = None, **reading: Any) -> np.ndarray:
+        """The logits that the final norm and the unembedding make of the residual stream before the first layer and after each.
+
+        Returns
+        -------
+        numpy.ndarray [layers + 1, n, vocabulary], or [layers + 1, vocabulary] at a position
+
+        >>> regard.Model("story").lens("Mia gave Tom the", position=-1).shape
+        (5, 224)
+        """
+        places = self._opened.streams()
+        _, cache = self.run_with_cache(given, places, **reading)
+        layers = []
+        for place in places:
+            stream = cache[place] if position is None else cache[place][position][None]
+            logits = self._opened.lens(np.ascontiguousarray(stream))
+            if logits is None:
+                raise ValueError("the model has no head, and no logits")
+            layers.append(logits if position is None or logits.ndim == 1 else logits[0])
+        return np.stack(layers)
+
+    def score(self, given: Input, *, head: Head, query: int, key: int, changes: Iterable[Change] = (), **reading: Any) -> SimpleNamespace:
+        """One score of a head unfolded: from the two vectors, by position, scale and softmax, to the attention weight.
+
+        Returns
+        -------
+        SimpleNamespace
+            `q`, `k` (and `q_before`, `k_before` their position), `products`, `dot`, `scale`, `scaled`, `softcap`, `capped`,
+            `bias`, `hidden`, `score`, `temperature`, `maximum`, `sum` and `weight`. `dot` and `weight` have a `value`, a
+            `reference` in float64 and their difference, `error`.
+
+        >>> score = regard.Model("story").score("Mia gave Tom the ball.", head="0.2", query=-1, key=3)
+        >>> score.query, score.key, abs(score.weight.error) < 1e-6
+        (6, 3, True)
+        """
+        one = self._one(given, reading)
+        name = self._head(head)
+        queries, keys = self._edges(name, one)
+        query, key = (at + n if at < 0 else at for at, n in ((query, queries), (key, keys)))
+        if query < 0 or key < 0:
+            raise ValueError(f"there is no score of query {query} and key {key}: head {name} has {queries} queries and {keys} keys")
+        text = self._opened.score(one, self._changes(changes, self._length(one)), name, query, key)
+        return json.loads(text, object_hook=lambda fields: SimpleNamespace(**fields))
+
+    def generate(
+        self,
+        given: Input,
+        tokens: int = 20,
+        *,
+        temperature: float = 0.0,
+        seed: int = 0,
+        changes: Iterable[Change] = (),
+        **reading: Any,
+    ) -> Any:
+        """A text as the model continues it, by at most so many tokens: a str of a text, and ids of ids.
+
+        At the temperature 0 the likeliest token follows; above it, tokens are drawn, the same ones for the same seed.
+
+        >>> regard.Model("story").generate("Mia gave Tom the ball.", 4)
+        'Mia gave Tom the ball. Tom has the ball'
+        """
+        one = self._one(given, reading)
+        ids = self._opened.generate(one, self._changes(changes, self._length(one)), tokens, temperature, seed)
+        before = one[2][1:] if self._is_pair else one[0]
+        written = np.array([*before, *ids], np.int64)
+        return self.to_string(written) if isinstance(given, str) else written
+
+    # Sweeps
+
+    def sweep(
+        self,
+        given: Input,
+        *,
+        logit: Any,
+        ablate: str | None = None,
+        patch: str | None = None,
+        path: Head | None = None,
+        attribute: str | None = None,
+        to: str = "zero",
+        source: Any = None,
+        into: str = "q",
+        position: int | None = None,
+        progress: bool | None = None,
+        **reading: Any,
+    ) -> Sweep:
+        """Makes one change after another, each alone, and tells what each does to a logit.
+
+        One of these is given:
+
+        - `ablate="each-head"`: each head is replaced by zeros, or with `to="mean"` by its mean over the positions: [layers, heads];
+        - `patch="each-head"`: each head's output is that in the run of the text `source`: [layers, heads];
+        - `patch="each-place"`: the residual stream that enters each layer at each position is: [layers, n];
+        - `path="L.H"`: each later head's queries (`into="q"`), keys ("k") or values ("v") read what this head's output is in the run
+          of `source`, and all between them stays as it is: [layers, heads], NaN where no path leads;
+        - `attribute="each-head"`: nothing is changed; what each head adds to the logit directly: [layers, heads].
+
+        Parameters
+        ----------
+        logit : token, (token, token) or function
+            A token's logit, the difference of two, or a function of the logits [n, vocabulary] that gives a number; a function of
+            the last ones [1, vocabulary] of a model that writes. A token is an id or a text.
+        position : int, optional
+            The position whose logits are read: the last one of a model that writes, the mask's of one that fills gaps.
+        progress : bool, optional
+            Show a bar, which needs tqdm. Without it, a sweep that takes over a second shows one.
+
+        Ctrl-C ends a sweep between two runs.
+
+        >>> import regard
+        >>> model = regard.Model("story")
+        >>> sweep = model.sweep("Mary and John went to the store. John gave the drink to", ablate="each-head", logit=("Mary", "John"))
+        >>> sweep.effect.shape
+        (4, 4)
+        """
+        one = self._one(given, reading)
+        n, cfg = self._length(one), self.cfg
+        chosen = {"ablate": ablate, "patch": patch, "path": path, "attribute": attribute}
+        ways = [name for name, value in chosen.items() if value is not None]
+        if len(ways) != 1:
+            raise ValueError(f"a sweep does one of {', '.join(chosen)}, not {' and '.join(ways) or 'none'}")
+        (what,) = ways
+        known = {"ablate": ["each-head"], "patch": ["each-head", "each-place"], "attribute": ["each-head"]}
+        if what in known and chosen[what] not in known[what]:
+            raise ValueError(f"{what} is {' or '.join(map(repr, known[what]))}, not {chosen[what]!r}")
+        if (what in ("patch", "path")) != (source is not None):
+            raise ValueError("a patch and a path take their numbers from the run of another text, `source`, and nothing else does")
+
+        rows = [f"{stack}{layer}" for stack, count in self._attentions() for layer in range(count)]
+        if what == "attribute":
+            return self._attribute(one, logit, position, rows)
+        measure, last = self._measure(one, logit, position)
+        from_input = None
+        changes: list[Change] = []
+        shape: tuple[int, ...] = (len(rows), cfg.n_heads)
+        columns = [f"head {head}" for head in range(cfg.n_heads)]
+        heads = [f"{row}.{head}" for row in rows for head in range(cfg.n_heads)]
+        where: Any = np.ones(shape, bool)
+        if what == "ablate":
+            changes = [Ablate(head, to) for head in heads]
+        elif patch == "each-head":
+            changes = [PatchHead(head, source) for head in heads]
+        elif patch == "each-place":
+            if self._is_pair:
+                raise ValueError("places are patched in a model of one stack")
+            from_input = self._other(source)
+            shape, columns = (len(rows), n), [f"{i} {token}" for i, token in enumerate(self._tokens(one))]
+            where = np.ones(shape, bool)
+        else:
+            if into not in ("q", "k", "v"):
+                raise ValueError(f"a path leads into 'q', 'k' or 'v' of later heads, not {into!r}")
+            name = self._head(path)
+            *stack, sender, _ = name.split(".")
+            stack = ["decoder"] if stack == ["cross"] else stack
+            count = cfg.n_heads if into == "q" else cfg.n_key_value_heads
+            columns, shape = columns[:count], (len(rows), count)
+            where = np.zeros(shape, bool)
+            for row, label in enumerate(rows):
+                *own, layer = label.split(".")
+                if own == stack and int(layer) > int(sender):
+                    place = f"{stack[0] if stack else 'blocks'}.{layer}.attn.hook_{into}_input"
+                    changes += [PathChange(name, place, source, to) for to in range(count)]
+                    where[row] = True
+        total = int(where.sum())
+        with bar(total, progress) as done:
+            unchanged, logits = self._opened.sweep(one, self._changes(changes, n), from_input, last, done)
+        values = np.full(shape, np.nan, np.float32)
+        values[where] = [measure(x) for x in logits]
+        whole = measure(unchanged[-1:] if last else unchanged)
+        labels = [f"layer {row}" if row.isdigit() else row.replace(".", " ") for row in rows]
+        return Sweep(values, whole, labels, columns, f"{what} {chosen[what]}", _named(logit))
+
+    def _attribute(self, one: Any, logit: Any, position: int | None, rows: list[str]) -> Sweep:
+        if callable(logit):
+            raise ValueError("what a head adds to a logit is told of a token, or of the difference of two")
+        plus, minus = self._logit(logit)
+        at = self._position(one, position)
+        parts = json.loads(self._opened.attribute(one, "[]", at, plus, minus))
+        of_heads = [layer["heads"] for layer in parts["layers"]] + [layer["cross"] for layer in parts["layers"] if layer.get("cross")]
+        rows = [row for row in rows if not row.startswith("encoder")]
+        labels = [f"layer {row}" if row.isdigit() else row.replace(".", " ") for row in rows]
+        columns = [f"head {head}" for head in range(self.cfg.n_heads)]
+        effects = np.array(of_heads, np.float64)
+        sweep = Sweep(effects + parts["logit"], parts["logit"], labels, columns, "attribute each-head", _named(logit))
+        sweep.effect, sweep.parts = effects, parts
+        return sweep
+
+    def _measure(self, one: Any, logit: Any, position: int | None) -> tuple[Callable[[np.ndarray], float], bool]:
+        """What is read of the logits of a run, and whether those of the last position are enough."""
+        classifies = self.cfg.d_vocab_out != self.cfg.d_vocab
+        last = position is None and self._description["stack"]["causal"] and not classifies
+        if callable(logit):
+            return lambda logits: float(logit(logits)), last
+        plus, minus = self._logit(logit)
+        row = 0 if last or classifies else self._position(one, position)
+
+        def measure(logits: np.ndarray) -> float:
+            of_row = logits.reshape(-1, self.cfg.d_vocab_out)[row]
+            return float(of_row[plus] - (0 if minus is None else of_row[minus]))
+
+        return measure, last
+
+    def _logit(self, logit: Any) -> tuple[int, int | None]:
+        plus, minus = logit if isinstance(logit, (tuple, list)) else (logit, None)
+        ids = [None if token is None else self.to_single_token(token) for token in (plus, minus)]
+        wrong = next((i for i in ids if i is not None and not 0 <= i < self.cfg.d_vocab_out), None)
+        if wrong is not None:
+            raise ValueError(f"there is no logit {wrong}: the model has {self.cfg.d_vocab_out}")
+        return ids[0] or 0, ids[1]
+
+    def _position(self, one: Any, position: int | None) -> int:
+        """The position whose logits are read."""
+        n = len(one[2]) if self._is_pair else self._length(one)
+        if position is not None:
+            at = position + n if position < 0 else position
+            if not 0 <= at < n:
+                raise ValueError(f"there is no position {position}: the text has {n} tokens")
+            return at
+        if self.cfg.d_vocab_out != self.cfg.d_vocab:
+            head = self._description["head"]["classes"]["position"]
+            return 0 if head == "first" else n - 1
+        if self._description["stack"]["causal"]:
+            return n - 1
+        masks = [i for i, token in enumerate(self._tokens(one)) if token in ("[MASK]", "<mask>")]
+        if len(masks) != 1:
+            raise ValueError(f"the model fills gaps, and the text has {len(masks)} masks: give the position")
+        return masks[0]
+
+    # Weights
+
+    @property
+    def W_E(self) -> np.ndarray:  # noqa: N802
+        """The embedding [d_vocab, d_model]."""
+        return self._parameter("tokens")
+
+    @property
+    def W_pos(self) -> np.ndarray:  # noqa: N802
+        """The vectors of positions [n_ctx, d_model]."""
+        return self._parameter("positions")
+
+    @property
+    def W_U(self) -> np.ndarray:  # noqa: N802
+        """The unembedding [d_model, d_vocab]."""
+        return self._parameter("head").T
+
+    def __getattr__(self, name: str) -> Any:
+        """The weights of layers, as TransformerLens names and lays them out: `model.W_Q[layer]`."""
+        make = _WEIGHTS.get(name)
+        if make is None or "_opened" not in self.__dict__:
+            raise AttributeError(f"a model has no attribute {name!r}")
+        part, shaped = make
+        stack = "decoder" if self._is_pair else "blocks"
+        return _Layers(self.cfg.n_layers, lambda layer: shaped(self._parameter(f"{stack}.{layer}.{part}"), self.cfg))
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *_WEIGHTS]
+
+    def _parameter(self, name: str) -> np.ndarray:
+        array = self._opened.parameter(name)
+        if array is None:
+            raise AttributeError(f"the model does not have {name}")
+        return array
+
+    # What the compiled part reads
+
+    @property
+    def _is_pair(self) -> bool:
+        """Whether the model has an encoder and a decoder."""
+        return self._description["encoder"] is not None
+
+    def _attentions(self) -> list[tuple[str, int]]:
+        """The start of the names of heads of each kind, with the number of layers."""
+        cfg = self.cfg
+        if not self._is_pair:
+            return [("", cfg.n_layers)]
+        return [("encoder.", cfg.n_encoder_layers), ("decoder.", cfg.n_layers), ("cross.", cfg.n_layers)]
+
+    def _head(self, head: Head | None) -> str:
+        name = head_name(head or "")
+        known = [f"{stack}{layer}.{i}" for stack, layers in self._attentions() for layer in range(layers) for i in range(self.cfg.n_heads)]
+        if name not in known:
+            raise nearest(name, known, "the model has no head")
+        return name
+
+    def _place(self, place: str) -> str:
+        if place not in self._places:
+            raise nearest(place, self._places, "the model has no place")
+        return place
+
+    def _named(self, pattern: str) -> list[str]:
+        try:
+            return self._opened.named([pattern])
+        except ValueError:
+            raise nearest(pattern, self._places, "the model has no place") from None
+
+    def _filtered(self, names: Filter) -> list[str]:
+        if names is None:
+            return ["*"]
+        if callable(names):
+            return [place for place in self._places if names(place)]
+        return [place for name in ([names] if isinstance(names, str) else names) for place in self._named(name)]
+
+    def _changes(self, changes: Iterable[Change], tokens: int) -> str:
+        return json.dumps([change._as_json(self, tokens) for change in changes])
+
+    def _other(self, source: Any) -> Any:
+        return self._one(source, {})
+
+    def _source(self, source: Any) -> dict[str, Any]:
+        ids, types, decoder, pixels = self._other(source)
+        return {"ids": ids, "types": types, "decoder_ids": decoder, "pixels": [] if pixels is None else pixels.astype(float).tolist()}
+
+    def _length(self, one: Any) -> int:
+        """The positions of an input: its tokens, or the patches of an image and the class token."""
+        patches = self._description["embedding"]["patches"]
+        if patches is None:
+            return len(one[0])
+        return 1 + (patches["height"] // patches["side"]) * (patches["width"] // patches["side"])
+
+    def _edges(self, head: str, one: Any) -> tuple[int, int]:
+        tokens, decoder = self._length(one), len(one[2])
+        if head.startswith("cross"):
+            return decoder, tokens
+        return (decoder, decoder) if head.startswith("decoder") else (tokens, tokens)
+
+    def _tokens(self, one: Any) -> list[str]:
+        if one[3] is not None:
+            patches = self._description["embedding"]["patches"]
+            columns = patches["width"] // patches["side"]
+            return ["[CLS]", *(f"patch {i // columns},{i % columns}" for i in range(self._length(one) - 1))]
+        return self.to_str_tokens(one[0])
+
+    def _inputs(self, given: Input, reading: dict[str, Any]) -> tuple[list[Any], bool]:
+        """The inputs, and whether there is a batch of them."""
+        if self._description["embedding"]["patches"] is None:
+            batch = (isinstance(given, (list, tuple)) and len(given) > 0 and not isinstance(given[0], (int, np.integer))) or (
+                isinstance(given, np.ndarray) and given.ndim == 2
+            )
+        else:
+            batch = isinstance(given, (list, tuple))
+        if not batch:
+            return [self._one(given, reading)], False
+        return [self._one(one, reading) for one in given], True  # type: ignore[union-attr]
+
+    def _one(self, given: Any, reading: dict[str, Any]) -> tuple[list[int], list[int], list[int], np.ndarray | None]:
+        unknown = set(reading) - {"decoder", "pair", "chat"}
+        if unknown:
+            raise TypeError(f"there is no option {sorted(unknown)[0]!r}")
+        decoder = self._decoder(reading.get("decoder"))
+        if self._description["embedding"]["patches"] is not None:
+            return [], [], decoder, self._pixels(given)
+        if isinstance(given, str):
+            ids, types = self._encoded(given, reading.get("pair"), reading.get("chat", False))
+            return ids, types, decoder, None
+        array = np.asarray(given)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ValueError(f"a text is a str, or whole numbers [n], not {array.dtype} of the shape {array.shape}")
+        if array.size and (array.min() < 0 or array.max() >= self.cfg.d_vocab):
+            wrong = array[(array < 0) | (array >= self.cfg.d_vocab)][0]
+            raise ValueError(f"the token {wrong} is not one of the vocabulary's {self.cfg.d_vocab}")
+        return array.tolist(), [], decoder, None
+
+    def _decoder(self, given: Any) -> list[int]:
+        if not self._is_pair:
+            if given is not None:
+                raise ValueError("the model has no decoder beside an encoder")
+            return []
+        if given is not None and not isinstance(given, str):
+            return [int(i) for i in np.ravel(np.asarray(given))]
+        start = self._description["decoder_start"]
+        if start is None:
+            raise ValueError("the model does not say with which token the decoder begins: give decoder as ids")
+        return [start, *(self._opened.encode_as_is(given) if given else [])]
+
+    def _pixels(self, given: Any) -> np.ndarray:
+        if isinstance(given, (str, os.PathLike)):
+            from PIL import Image
+
+            with Image.open(given) as image:
+                given = np.asarray(image.convert("RGB"))
+        array = np.asarray(given)
+        if array.dtype == np.uint8:
+            return self._opened.image(np.ascontiguousarray(array))
+        patches = self._description["embedding"]["patches"]
+        shape = tuple(patches[name] for name in ("channels", "height", "width"))
+        if array.shape != shape:
+            raise ValueError(f"the model reads an image of the shape {shape}, not {array.shape}")
+        return np.ascontiguousarray(array, np.float32).ravel()
+
+    def _run(self, given: Input, keep: Sequence[str], changes: Iterable[Change], hooks: Iterable[Hook], reading: dict[str, Any]) -> Any:
+        inputs, is_batch = self._inputs(given, reading)
+        if not inputs:
+            raise ValueError("there is no text to read")
+        changes = list(changes)
+        called = [(place, _called(function, is_batch and len(inputs) == 1))
+                  for name, function in hooks for place in (self._filtered(name) if callable(name) else self._named(name))]
+        groups: dict[tuple[int, int], list[int]] = {}
+        for i, one in enumerate(inputs):
+            groups.setdefault((len(one[0]), len(one[2])), []).append(i)
+        logits: list[Any] = [None] * len(inputs)
+        caches: list[Any] = [None] * len(inputs)
+        for indices in groups.values():
+            together = [inputs[i] for i in indices]
+            text = self._changes(changes, self._length(together[0]))
+            found, kept = self._opened.run(together, list(keep), text, called, False)
+            tokens = [self._tokens(one) for one in together]
+            if not is_batch:
+                return found, Cache(kept, tokens[0])
+            if len(together) == 1:
+                found = None if found is None else found[None]
+                kept = {name: array[None] for name, array in kept.items()}
+            if len(groups) == 1:
+                return found, Cache(kept, tokens)
+            for row, i in enumerate(indices):
+                logits[i] = None if found is None else found[row]
+                caches[i] = Cache({name: array[row] for name, array in kept.items()}, tokens[row])
+        return logits, caches
+
+
+def _called(function: Callable[[np.ndarray, HookPoint], Any], adds_batch: bool) -> Callable[[np.ndarray, str], Any]:
+    """A hook as the compiled part calls it. A batch of one text has a batch axis here, and none there."""
+    if not adds_batch:
+        return lambda array, name: function(array, HookPoint(name))
+
+    def call(array: np.ndarray, name: str) -> Any:
+        result = function(array[None], HookPoint(name))
+        return None if result is None else np.asarray(result)[0]
+
+    return call
+
+
+def _named(logit: Any) -> str:
+    if callable(logit):
+        return getattr(logit, "__name__", "a function of the logits")
+    return " − ".join(str(token) for token in logit if token is not None) if isinstance(logit, (tuple, list)) else str(logit)
+
+
+def _heads(array: np.ndarray, cfg: Config) -> np.ndarray:
+    """[heads, d_model, d_head] of a projection [heads · d_head, d_model]."""
+    return array.reshape(-1, cfg.d_head, array.shape[-1]).swapaxes(1, 2)
+
+
+_WEIGHTS: dict[str, tuple[str, Callable[[np.ndarray, Config], np.ndarray]]] = {
+    "W_Q": ("attn.q", _heads),
+    "W_K": ("attn.k", _heads),
+    "W_V": ("attn.v", _heads),
+    "W_O": ("attn.out", lambda array, cfg: array.T.reshape(cfg.n_heads, cfg.d_head, -1)),
+    "b_Q": ("attn.q.bias", lambda array, cfg: array.reshape(-1, cfg.d_head)),
+    "b_K": ("attn.k.bias", lambda array, cfg: array.reshape(-1, cfg.d_head)),
+    "b_V": ("attn.v.bias", lambda array, cfg: array.reshape(-1, cfg.d_head)),
+    "b_O": ("attn.out.bias", lambda array, cfg: array),
+    "W_in": ("mlp.up", lambda array, cfg: array.T),
+    "W_gate": ("mlp.gate", lambda array, cfg: array.T),
+    "W_out": ("mlp.down", lambda array, cfg: array.T),
+    "b_in": ("mlp.up.bias", lambda array, cfg: array),
+    "b_out": ("mlp.down.bias", lambda array, cfg: array),
+}
+
+
+def _config(name: str, description: dict[str, Any], opened: Opened) -> Config:
+    stack, block = description["stack"], description["stack"]["block"]
+    positions = description["embedding"]["positions"]
+    return Config(
+        model_name=name,
+        original_architecture=description["family"],
+        n_layers=len(stack["windows"]),
+        n_heads=block["heads"],
+        n_key_value_heads=block["kv_heads"],
+        d_model=description["width"],
+        d_head=block["head_size"],
+        d_mlp=block["hidden"],
+        n_ctx=None if positions is None else positions["count"] - positions["first"],
+        d_vocab=description["vocabulary"],
+        d_vocab_out=opened.logits(),
+        act_fn=block["activation"],
+        eps=block["norm"]["epsilon"],
+        n_encoder_layers=0 if description["encoder"] is None else len(description["encoder"]["windows"]),
+    )
+
+
+_OPENED: dict[tuple[str, int | None], Model] = {}
+
+
+def opened_once(name: str, threads: int | None) -> Model:
+    """A model that this process opens once: what a pickled one becomes."""
+    key = (name, threads)
+    if key not in _OPENED:
+        _OPENED[key] = Model(name, threads=threads)
+    return _OPENED[key]
+
+
+def _find(name: str, download: bool) -> Path:
+    """The folder or file of a model."""
+    path = Path(name)
+    if path.exists():
+        return path
+    home = os.environ.get
+    base = home("HF_HUB_CACHE") or (home("HF_HOME") and f"{home('HF_HOME')}/hub") or None
+    cache = Path(base or f"{home('XDG_CACHE_HOME') or Path.home() / '.cache'}/huggingface/hub")
+    folder = cache / f"models--{name.replace('/', '--')}"
+    found = _snapshot(folder)
+    if download and (found is None or not (any(found.glob("*.gguf")) or any(found.glob("*.safetensors")))):
+        from ._program import run
+
+        run("model", "--download", "--", name)
+        found = _snapshot(folder)
+    if found is None:
+        raise FileNotFoundError(f"{name}: there is no such file or folder, and {folder} is not in the cache; download=True fetches it")
+    files = [] if (found / "config.json").exists() else list(found.glob("*.gguf"))
+    return files[0] if len(files) == 1 else found
+
+
+def _snapshot(folder: Path) -> Path | None:
+    try:
+        found = folder / "snapshots" / (folder / "refs" / "main").read_text().strip()
+    except OSError:
+        return None
+    return found if found.is_dir() else None

@@ -1,0 +1,174 @@
+"""What a sweep or a study finds, as arrays and as a picture."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ._model import Model
+
+
+def heatmap(numbers: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, spread: np.ndarray | None = None) -> str:
+    """A table of numbers of both signs as coloured cells, with the number under the pointer: HTML that loads nothing."""
+    largest = float(np.nanmax(np.abs(numbers), initial=0)) or 1.0
+    cells = []
+    for i, row in enumerate(rows):
+        line = [f"<th style='text-align: right; font-weight: normal'>{html.escape(row)}</th>"]
+        for j, column in enumerate(columns):
+            number = float(numbers[i, j])
+            strength = 0.0 if np.isnan(number) else abs(number) / largest
+            color = f"rgba({'178, 24, 43' if number < 0 else '33, 102, 172'}, {strength:.3f})"
+            more = "" if spread is None else f" ± {spread[i, j]:.4f}"
+            told = html.escape(f"{row}, {column}: {number:.4f}{more}", quote=True)
+            line.append(f"<td title='{told}' style='background: {color}; min-width: 1.6em; height: 1.6em; padding: 0'></td>")
+        cells.append(f"<tr>{''.join(line)}</tr>")
+    head = "".join(f"<th style='font-weight: normal'>{html.escape(column.removeprefix('head '))}</th>" for column in columns)
+    return (
+        f"<table style='border-collapse: collapse'><caption>{html.escape(title)}; from {np.nanmin(numbers):.3f} (red) "
+        f"to {np.nanmax(numbers):.3f} (blue)</caption><tr><th></th>{head}</tr>{''.join(cells)}</table>"
+    )
+
+
+class Sweep:
+    """What each change of a sweep does to a logit.
+
+    Attributes
+    ----------
+    values : numpy.ndarray [rows, columns]
+        The logit with each change alone.
+    unchanged : float
+        The logit without a change.
+    effect : numpy.ndarray [rows, columns]
+        By how much each change changes it: `values - unchanged`. NumPy's functions take a sweep as this array.
+    rows, columns : list of str
+        The names of layers, and of heads or positions.
+    """
+
+    #: What each part adds to the logit, of an attribution.
+    parts: dict[str, Any] | None = None
+
+    def __init__(self, values: np.ndarray, unchanged: float, rows: list[str], columns: list[str], what: str, logit: str) -> None:
+        self.values, self.unchanged, self.rows, self.columns = values, unchanged, rows, columns
+        self.effect = values - np.asarray(unchanged, values.dtype)
+        self.what, self.logit = what, logit
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.effect.astype(dtype or self.effect.dtype, copy=bool(copy))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.effect.shape
+
+    def top(self, count: int = 5) -> list[tuple[str, str, float]]:
+        """The changes with the largest effects of either sign: row, column and effect."""
+        order = np.argsort(-np.abs(np.nan_to_num(self.effect)), axis=None)[:count]
+        places = zip(*np.unravel_index(order, self.effect.shape))
+        return [(self.rows[i], self.columns[j], float(self.effect[i, j])) for i, j in places]
+
+    def __repr__(self) -> str:
+        lines = [f"  {row}, {column}: {effect:+.4f}" for row, column, effect in self.top()]
+        return "\n".join([f"Sweep ({self.what}) of {self.logit}, {self.unchanged:.4f} unchanged; the largest effects:", *lines])
+
+    def _repr_html_(self) -> str:
+        title = f"{self.logit}: {self.unchanged:.4f} unchanged; what each of {self.what} changes"
+        return heatmap(self.effect, self.rows, self.columns, title)
+
+
+class Study:
+    """A sweep of each of many prompts.
+
+    Attributes
+    ----------
+    effects : numpy.ndarray [prompts, rows, columns]
+        What each change does to the logit of each prompt.
+    unchanged : numpy.ndarray [prompts]
+        The logit of each prompt without a change.
+    mean, std, sem : numpy.ndarray [rows, columns]
+        The mean over the prompts, its standard deviation, and the standard error of the mean.
+    """
+
+    def __init__(self, prompts: list[Any], sweeps: list[Sweep]) -> None:
+        self.prompts, self.sweeps = prompts, sweeps
+        self.rows, self.columns, self.what = sweeps[0].rows, sweeps[0].columns, sweeps[0].what
+        self.effects = np.stack([sweep.effect for sweep in sweeps])
+        self.unchanged = np.array([sweep.unchanged for sweep in sweeps])
+        wide = self.effects.astype(np.float64)
+        self.mean, self.std = wide.mean(0), wide.std(0, ddof=min(1, len(sweeps) - 1))
+        self.sem = self.std / np.sqrt(len(sweeps))
+
+    def to_pandas(self) -> Any:
+        """A table with a line for each prompt, row and column: `prompt`, `row`, `column`, `effect`, `unchanged`."""
+        import pandas
+
+        index = pandas.MultiIndex.from_product([range(len(self.prompts)), self.rows, self.columns], names=["prompt", "row", "column"])
+        table = pandas.DataFrame({"effect": self.effects.ravel()}, index).reset_index()
+        return table.assign(unchanged=self.unchanged[table["prompt"]])
+
+    def __repr__(self) -> str:
+        order = np.argsort(-np.abs(np.nan_to_num(self.mean)), axis=None)[:5]
+        lines = [f"  {self.rows[i]}, {self.columns[j]}: {self.mean[i, j]:+.4f} ± {self.sem[i, j]:.4f}"
+                 for i, j in zip(*np.unravel_index(order, self.mean.shape))]
+        return "\n".join([f"Study ({self.what}) of {len(self.prompts)} prompts; the largest mean effects, ± standard errors:", *lines])
+
+    def _repr_html_(self) -> str:
+        title = f"{self.what}: the mean effect over {len(self.prompts)} prompts ± its standard error"
+        return heatmap(self.mean, self.rows, self.columns, title, self.sem)
+
+
+def _sweep(model: Model, options: dict[str, Any], prompt: Any, answer: Any, source: Any = None) -> Sweep:
+    return model.sweep(prompt, logit=answer, progress=False, **options, **({} if source is None else {"source": source}))
+
+
+def study(
+    model: Model,
+    prompts: Iterable[Any],
+    answers: Iterable[Any],
+    *,
+    sources: Iterable[Any] | None = None,
+    map: Callable[..., Iterable[Any]] = map,
+    progress: bool | None = None,
+    **sweep: Any,
+) -> Study:
+    """A sweep of each of many prompts, on one machine or on many.
+
+    Parameters
+    ----------
+    prompts : texts or ids
+    answers : tokens, or pairs of them
+        The `logit` of each prompt.
+    sources : texts or ids, optional
+        The other text of each prompt, for patches and paths.
+    map : function
+        Anything that means the same as the built-in: an executor's `map`, or Dask's `Client.map`, whose futures are waited for. A
+        process opens the model once. What a worker computes has the bits of one process.
+    progress : bool, optional
+        As of `Model.sweep`.
+    **sweep
+        What is swept, as of `Model.sweep`: each head is ablated unless something else is given.
+
+    >>> import regard
+    >>> model = regard.Model("story")
+    >>> prompts = ["Mary and John went to the store. John gave the drink to", "John and Mary went to the store. Mary gave the drink to"]
+    >>> regard.study(model, prompts, [("Mary", "John"), ("John", "Mary")]).effects.shape
+    (2, 4, 4)
+    """
+    from ._progress import bar
+
+    prompts, answers = list(prompts), list(answers)
+    columns = [prompts, answers] + ([] if sources is None else [list(sources)])
+    if len({len(column) for column in columns}) != 1 or not prompts:
+        raise ValueError(f"there are {len(prompts)} prompts, but {' and '.join(str(len(column)) for column in columns[1:])} answers or sources")
+    if not {"ablate", "patch", "path", "attribute"} & set(sweep):
+        sweep["ablate"] = "each-head"
+    results = []
+    with bar(len(prompts), progress) as done:
+        for result in map(partial(_sweep, model, sweep), *columns):
+            results.append(result.result() if hasattr(result, "result") else result)
+            if done is not None:
+                done(len(results))
+    return Study(prompts, results)

@@ -1,0 +1,412 @@
+"""`regard.Model`: its numbers against NumPy and against itself, its changes, hooks, sweeps and studies, and its errors."""
+
+import concurrent.futures
+import doctest
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import regard
+
+TEXT = "Mary and John went to the store. John gave the drink to"
+OTHER = "Mary and John went to the store. Mary gave the drink to"
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "models"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return regard.Model("story")
+
+
+def near(found, expected, tolerance=1e-4):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * max(1, np.abs(expected).max()))
+
+
+def test_sizes_and_tokens(model):
+    cfg = model.cfg
+    assert (cfg.n_layers, cfg.n_heads, cfg.d_model, cfg.d_head) == (4, 4, 64, cfg.d_head)
+    ids = model.to_tokens(TEXT)
+    assert ids.dtype == np.int64 and model.to_str_tokens(TEXT)[1] == "Mary"
+    assert model.to_string(ids) == TEXT
+    np.testing.assert_array_equal(model(ids), model(TEXT))
+    assert model(TEXT).shape == (len(ids), cfg.d_vocab)
+    assert cfg.d_vocab_out == cfg.d_vocab and "story" in repr(model) and "n_heads" in model._repr_html_()
+    with pytest.warns(UserWarning, match="does not know 'Zeppelin'"):
+        model("Mary gave Zeppelin")
+
+
+def test_a_layer_follows_from_the_weights(model):
+    """Attention and feed-forward layer of llama in float64, from the model's weights and the stream that enters."""
+    names = ["blocks.1.*", "blocks.1.attn.hook_result", "blocks.1.hook_mlp_in"]
+    _, cache = model.run_with_cache(TEXT, names)
+    cfg, x = model.cfg, cache["resid_pre", 1].astype(np.float64)
+    scale = np.sqrt((x**2).mean(-1, keepdims=True) + cfg.eps)
+    near(cache["scale", 1, "ln1"], scale)
+    near(cache["normalized", 1, "ln1"], x / scale)
+    normed = cache["blocks.1.ln1.hook_out"].astype(np.float64)
+    for name, weight in (("q", model.W_Q), ("k", model.W_K), ("v", model.W_V)):
+        near(cache[name, 1], np.einsum("td,hde->the", normed, weight[1]))
+    q, k = (cache[f"rot_{name}", 1].astype(np.float64) for name in "qk")
+    k, v = (np.repeat(x, cfg.n_heads // cfg.n_key_value_heads, 1) for x in (k, cache["v", 1].astype(np.float64)))
+    scores = np.einsum("qhe,khe->hqk", q, k) / np.sqrt(cfg.d_head)
+    scores[:, ~np.tri(len(x), dtype=bool)] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    near(cache["pattern", 1], weights)
+    near(cache["z", 1], np.einsum("hqk,khe->qhe", weights, v))
+    result = np.einsum("the,hed->thd", cache["z", 1], model.W_O[1])
+    near(cache["result", 1], result)
+    near(cache["attn_out", 1], result.sum(1))
+    gate = cache["blocks.1.ln2.hook_out"] @ model.W_gate[1]
+    near(cache["post", 1], gate / (1 + np.exp(-gate)) * (cache["blocks.1.ln2.hook_out"] @ model.W_in[1]))
+    near(cache["mlp_out", 1], cache["post", 1] @ model.W_out[1])
+    last = model.run_with_cache(TEXT, "ln_final.hook_out")[1]["ln_final.hook_out"]
+    near(model(TEXT), last @ model.W_U)
+    assert np.stack(model.W_Q).shape == (4, 4, 64, cfg.d_head) and model.W_E.shape == (cfg.d_vocab, 64)
+
+
+def test_a_cache(model, tmp_path):
+    logits, cache = model.run_with_cache(TEXT)
+    assert "blocks.0.attn.hook_result" not in cache and ("pattern", 2) in cache and ("nothing", 2) not in cache
+    assert cache.stack_activation("pattern").shape == (4, 4, len(cache.tokens), len(cache.tokens))
+    assert cache["pattern", 2] is cache["blocks.2.attn.hook_pattern"]
+    assert np.shares_memory(cache["z", 0], cache["z", 0]) and cache["z", 0].flags.owndata is False
+    cache.save(tmp_path / "cache.safetensors")
+    opened = regard.Cache.open(tmp_path / "cache.safetensors")
+    assert opened.tokens == cache.tokens and list(opened) == list(cache)
+    for name, array in cache.items():
+        np.testing.assert_array_equal(opened[name], array)
+    assert list(tmp_path.iterdir()) == [tmp_path / "cache.safetensors"]
+    assert f"{len(cache)} places" in repr(cache) and "hook_pattern" in cache._repr_html_()
+    some = model.run_with_cache(TEXT, lambda name: name.endswith("hook_z"))[1]
+    assert len(some) == 4
+    np.testing.assert_array_equal(model(TEXT), logits)
+
+
+@pytest.mark.parametrize("place", ["blocks.1.attn.hook_z", "blocks.2.hook_resid_pre", "blocks.1.ln2.hook_normalized"])
+def test_a_hook_writes_or_returns(model, place):
+    def write(array, hook):
+        assert hook.name == place and hook.layer() == int(place.split(".")[1])
+        array[3] = 0
+
+    def another(array, hook):
+        array = array.copy()
+        array[3] = 0
+        return array.astype(np.float64)
+
+    written = model.run_with_hooks(TEXT, [(place, write)])
+    np.testing.assert_array_equal(written, model.run_with_hooks(TEXT, [(place, another)]))
+    assert (written != model(TEXT)).any()
+    np.testing.assert_array_equal(written[:3], model(TEXT)[:3])
+
+
+def test_hooks_are_the_changes(model):
+    def zero_head(z, hook):
+        z[:, 2] = 0
+
+    def mean_head(z, hook):
+        z[:, 2] = z[:, 2].mean(0)
+
+    def other_row(x, hook):
+        x[8] = theirs["resid_pre", 2][8]
+
+    vector = np.sin(np.arange(64)).astype(np.float32)
+
+    def add(x, hook):
+        x[-1] += vector
+
+    def hot(scores, hook):
+        scores[1] /= 2
+
+    def cut(scores, hook):
+        scores[3, 5, 2] = -np.inf
+
+    _, theirs = model.run_with_cache(OTHER)
+    for change, name, hook in [
+        (regard.Ablate("1.2"), "blocks.1.attn.hook_z", zero_head),
+        (regard.Ablate((1, 2), "mean"), "blocks.1.attn.hook_z", mean_head),
+        (regard.Patch("blocks.2.hook_resid_pre", 8, OTHER), "blocks.2.hook_resid_pre", other_row),
+        (regard.Add("blocks.2.hook_resid_pre", vector, position=-1), "blocks.2.hook_resid_pre", add),
+        (regard.Temperature("2.1", 2), "blocks.2.attn.hook_attn_scores", hot),
+        (regard.Cut("0.3", 5, 2), "blocks.0.attn.hook_attn_scores", cut),
+    ]:
+        near(model.run(TEXT, changes=[change]), model.run_with_hooks(TEXT, [(name, hook)]))
+        assert pickle.loads(pickle.dumps(change)).__class__ is change.__class__
+    of = model.run(TEXT, changes=[regard.Ablate("1.2", of=OTHER)])
+    mean = theirs["z", 1][:, 2].mean(0)
+    near(of, model.run_with_hooks(TEXT, [("blocks.1.attn.hook_z", lambda z, hook: z.__setitem__((slice(None), 2), mean))]))
+
+
+def test_a_path_is_the_difference_of_a_head(model):
+    _, ours = model.run_with_cache(TEXT)
+    _, theirs = model.run_with_cache(OTHER)
+    added = (theirs["z", 0][:, 1] - ours["z", 0][:, 1]) @ model.W_O[0][1]
+
+    def read(x, hook):
+        x[:, 3] += added
+
+    change = regard.Path("0.1", "blocks.2.attn.hook_q_input", OTHER, to=3)
+    found = model.run(TEXT, changes=[change])
+    near(found, model.run_with_hooks(TEXT, [("blocks.2.attn.hook_q_input", read)]))
+    assert (found != model(TEXT)).any()
+    sweep = model.sweep(TEXT, path="0.1", source=OTHER, logit=("Mary", "John"))
+    assert np.isnan(sweep.effect[0]).all() and not np.isnan(sweep.effect[1:]).any()
+    mary, john = (model.to_single_token(name) for name in ("Mary", "John"))
+    near(sweep.values[2, 3], found[-1][mary] - found[-1][john])
+
+
+def test_batches(model):
+    texts = [TEXT, OTHER, "Mia gave Tom the ball. Tom has the"]
+    logits = model(texts[:2])
+    near(logits, np.stack([model(text) for text in texts[:2]]))
+    changes = [regard.Ablate("0.2"), regard.Temperature("1.0", 0.5)]
+    logits, cache = model.run_with_cache(texts[:2], "*hook_pattern", changes=changes)
+    assert logits.shape[0] == 2 and cache["pattern", 0].shape[0] == 2 and len(cache.tokens) == 2
+    for i, text in enumerate(texts[:2]):
+        alone, one = model.run_with_cache(text, "*hook_pattern", changes=changes)
+        near(logits[i], alone)
+        near(cache["pattern", 3][i], one["pattern", 3])
+    logits, caches = model.run_with_cache(texts, "*hook_z")
+    assert [len(x) for x in logits] == [len(model.to_tokens(text)) for text in texts]
+    near(logits[2], model(texts[2]))
+    near(caches[2]["z", 1], model.run_with_cache(texts[2], "*hook_z")[1]["z", 1])
+    shapes = []
+    one = model.run_with_hooks([TEXT], [("blocks.0.attn.hook_z", lambda z, hook: shapes.append(z.shape))])
+    model.run_with_hooks(texts[:2], [("blocks.0.attn.hook_z", lambda z, hook: shapes.append(z.shape))])
+    assert one.shape[0] == 1 and [shape[0] for shape in shapes] == [1, 2]
+
+
+def test_sweeps(model):
+    mary, john = (model.to_single_token(name) for name in ("Mary", "John"))
+
+    def difference(logits):
+        return logits[-1][mary] - logits[-1][john]
+
+    sweep = model.sweep(TEXT, ablate="each-head", logit=("Mary", "John"))
+    assert sweep.effect.shape == sweep.shape == (4, 4)
+    for layer, head in [(0, 2), (3, 3)]:
+        alone = model.run(TEXT, changes=[regard.Ablate((layer, head))])
+        near(sweep.values[layer, head], difference(alone))
+    near(sweep.unchanged, difference(model(TEXT)))
+    near(model.sweep(TEXT, ablate="each-head", logit=difference).values, sweep.values)
+    mean = model.sweep(TEXT, ablate="each-head", to="mean", logit="Mary")
+    near(mean.values[1, 2], model.run(TEXT, changes=[regard.Ablate("1.2", "mean")])[-1][mary])
+    heads = model.sweep(TEXT, patch="each-head", source=OTHER, logit=("Mary", "John"))
+    near(heads.values[0, 1], difference(model.run(TEXT, changes=[regard.PatchHead("0.1", OTHER)])))
+    places = model.sweep(TEXT, patch="each-place", source=OTHER, logit=("Mary", "John"))
+    assert places.effect.shape == (4, len(model.to_tokens(TEXT))) and places.columns[1] == "1 Mary"
+    at = regard.Patch("blocks.2.hook_resid_pre", 9, OTHER)
+    near(places.values[2, 9], difference(model.run(TEXT, changes=[at])))
+    first = model.sweep(TEXT, ablate="each-head", logit="Mary", position=3)
+    near(first.unchanged, model(TEXT)[3][mary])
+    parts = model.sweep(TEXT, attribute="each-head", logit=("Mary", "John"))
+    assert abs(parts.parts["logit"] - difference(model(TEXT))) < 1e-3
+    assert np.asarray(parts).shape == (4, 4)
+    assert "largest effects" in repr(sweep) and "title='layer 0, head 0: " in sweep._repr_html_()
+    for page in (sweep._repr_html_(), parts._repr_html_()):
+        assert "http" not in page and "<script" not in page
+
+
+def test_lens_score_and_generate(model):
+    lens = model.lens(TEXT)
+    assert lens.shape == (5, len(model.to_tokens(TEXT)), model.cfg.d_vocab)
+    near(lens[-1], model(TEXT))
+    near(model.lens(TEXT, position=-1), lens[:, -1])
+    score = model.score(TEXT, head=(2, 1), query=-1, key=1)
+    pattern = model.run_with_cache(TEXT, "blocks.2.attn.hook_pattern")[1]["pattern", 2]
+    assert np.float32(score.weight.value) == pattern[1, -1, 1]
+    assert model.generate(TEXT, 1) == f"{TEXT} {model.to_string([model(TEXT)[-1].argmax()])}"
+    ids = model.generate(model.to_tokens(TEXT), 5, temperature=1.0, seed=3)
+    np.testing.assert_array_equal(ids, model.generate(model.to_tokens(TEXT), 5, temperature=1.0, seed=3))
+    without = model.generate(TEXT, 1, changes=[regard.Ablate("0.2"), regard.Ablate("3.3")])
+    assert without.startswith(TEXT)
+
+
+@pytest.mark.parametrize("name", ["tiny-bert", "tiny-t5", "tiny-vit", "tiny-gpt2", "gguf/tiny-llama256.Q4_0.gguf"])
+def test_other_families(name):
+    path = GOLDEN / name
+    if not path.exists():
+        pytest.skip(f"NOT CHECKED: {path} is not there")
+    model = regard.Model(path)
+    if name == "tiny-vit":
+        image = np.sin(np.arange(3 * 12 * 12, dtype=np.float32)).reshape(3, 12, 12)
+        logits, cache = model.run_with_cache(image, "*hook_pattern")
+        assert logits.shape == (model.cfg.d_vocab_out,) and cache.tokens[:2] == ["[CLS]", "patch 0,0"]
+        assert model.sweep(image, ablate="each-head", logit=1).effect.shape == (model.cfg.n_layers, model.cfg.n_heads)
+        with pytest.raises(ValueError, match=r"\(3, 12, 12\), not \(3, 4, 4\)"):
+            model(np.zeros((3, 4, 4), np.float32))
+        return
+    ids = list(range(3, 12))
+    decoder = {"decoder": [0, 7, 5]} if name == "tiny-t5" else {}
+    logits, cache = model.run_with_cache(ids, **decoder)
+    assert logits.shape == (3 if decoder else 9, model.cfg.d_vocab) and np.isfinite(logits).all()
+    sweep = model.sweep(ids, ablate="each-head", logit=(7, 9), position=2, **decoder)
+    rows = 3 * model.cfg.n_layers if decoder else model.cfg.n_layers
+    assert sweep.effect.shape == (rows, model.cfg.n_heads)
+    assert model.lens(ids, **decoder).shape[0] == model.cfg.n_layers + 1
+    if decoder:
+        alone = model.run(ids, changes=[regard.Ablate("cross.1.2")], **decoder)
+        near(sweep.values[-model.cfg.n_layers + 1, 2], alone[2, 7] - alone[2, 9])
+
+
+def test_errors_are_pythons(model):
+    cases = [
+        (KeyError, "near it: blocks.0.attn.hook_pattern", lambda: model.run_with_cache(TEXT, "blocks.0.attn.hook_patern")),
+        (KeyError, "near it: blocks.0.attn.hook_z", lambda: model.run_with_hooks(TEXT, [("blocks.0.attn.hook_y", print)])),
+        (KeyError, "no head '9.9'", lambda: model.run(TEXT, changes=[regard.Ablate("9.9")])),
+        (KeyError, "the cache has no place", lambda: model.run_with_cache(TEXT, "*hook_z")[1]["pattern", 0]),
+        (ValueError, "no position 99: the text has 13 tokens", lambda: model.run(TEXT, changes=[regard.Cut("0.0", 99, 0)])),
+        (ValueError, "does not see key", lambda: model.run(TEXT, changes=[regard.Cut("0.0", 1, 5)])),
+        (ValueError, r"3 numbers .* 13 positions of 64", lambda: model.run(TEXT, changes=[regard.Add("blocks.0.hook_resid_pre", [1, 2, 3])])),
+        (ValueError, r"shape \[13, 3\], but the place has \[13, 4, 16\]",
+         lambda: model.run_with_hooks(TEXT, [("blocks.0.attn.hook_z", lambda z, hook: z[:, :3, 0])])),
+        (ValueError, "as many tokens", lambda: model.run(TEXT, changes=[regard.PatchHead("0.0", "Mia gave")])),
+        (ValueError, "no token that the model knows", lambda: model.sweep(TEXT, ablate="each-head", logit="Zeppelin")),
+        (ValueError, "a sweep does one of", lambda: model.sweep(TEXT, logit="Mary")),
+        (ValueError, "run of another text", lambda: model.sweep(TEXT, patch="each-head", logit="Mary")),
+        (ValueError, "the token 9999 is not one of the vocabulary's 224", lambda: model([1, 9999])),
+        (ValueError, "there is no logit 224", lambda: model.sweep(TEXT, ablate="each-head", logit=224)),
+        (ValueError, "the temperature of head 0.0 is -1.0", lambda: model.run(TEXT, changes=[regard.Temperature("0.0", -1)])),
+        (TypeError, "no option 'txet'", lambda: model.run(TEXT, txet="x")),
+        (FileNotFoundError, "download=True fetches it", lambda: regard.Model("no-such/model")),
+        (AttributeError, "'W_X'", lambda: model.W_X),
+        (ZeroDivisionError, "division", lambda: model.run_with_hooks(TEXT, [("blocks.0.attn.hook_z", lambda z, hook: 1 / 0)])),
+    ]
+    for kind, says, call in cases:
+        with warnings.catch_warnings(), pytest.raises(kind, match=says) as raised:
+            warnings.simplefilter("ignore")
+            call()
+        assert "--" not in str(raised.value), raised.value
+
+
+def test_the_lock_is_free_while_kernels_run(model):
+    """Another thread of Python goes on while this one computes."""
+    counted, stop = [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        before = counted[0]
+        model.sweep([1, *range(3, 120)], ablate="each-head", logit=5)
+        assert counted[0] > before
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="NOT CHECKED: signals of POSIX")
+def test_a_signal_ends_a_sweep_between_runs():
+    code = f"""
+import os, signal, regard
+model = regard.Model("story")
+class Once(regard.Ablate):
+    pass
+calls = []
+def interrupt(done):
+    calls.append(done)
+    os.kill(os.getpid(), signal.SIGINT)
+import regard._model
+from contextlib import contextmanager
+@contextmanager
+def bar(total, shown):
+    yield interrupt
+regard._model.bar = bar
+try:
+    model.sweep({TEXT!r}, ablate="each-head", logit="Mary")
+except KeyboardInterrupt:
+    print("ended after", len(calls), "of 4")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "ended after 1 of 4\n", done
+
+
+def test_a_pickled_model_is_opened_once(model):
+    again = pickle.loads(pickle.dumps(model))
+    assert again is pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again(TEXT), model(TEXT))
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        (found,) = pool.map(model, [TEXT])
+    np.testing.assert_array_equal(found, model(TEXT))
+
+
+PROMPTS = [TEXT, OTHER, TEXT.replace("store", "garden"), OTHER.replace("store", "garden")]
+ANSWERS = [("Mary", "John"), ("John", "Mary")] * 2
+
+
+def test_a_study(model):
+    study = regard.study(model, PROMPTS, ANSWERS)
+    assert study.effects.shape == (4, 4, 4)
+    for i, (prompt, answer) in enumerate(zip(PROMPTS, ANSWERS)):
+        np.testing.assert_array_equal(study.effects[i], model.sweep(prompt, ablate="each-head", logit=answer).effect)
+    near(study.mean, study.effects.mean(0))
+    near(study.sem, study.effects.std(0, ddof=1) / 2)
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        np.testing.assert_array_equal(regard.study(model, PROMPTS, ANSWERS, map=executor.map).effects, study.effects)
+    paths = regard.study(model, PROMPTS[:2], ANSWERS[:2], path="0.1", sources=PROMPTS[1::-1])
+    assert np.isnan(paths.effects[:, 0]).all()
+    assert "±" in repr(study) and "±" in study._repr_html_()
+    with pytest.raises(ValueError, match="4 prompts, but 1 answers"):
+        regard.study(model, PROMPTS, ANSWERS[:1])
+    pandas = pytest.importorskip("pandas", reason="NOT CHECKED with pandas, which is not installed")
+    table = study.to_pandas()
+    assert isinstance(table, pandas.DataFrame) and len(table) == 64
+    one = table[(table.prompt == 2) & (table.row == "layer 0") & (table.column == "head 2")]
+    assert one.effect.item() == study.effects[2, 0, 2]
+
+
+def _ends_once(folder, model, options, prompt, answer):
+    """A sweep; the first worker that gets the third prompt dies of it."""
+    from regard._sweep import _sweep
+
+    if prompt == PROMPTS[2]:
+        try:
+            os.mkdir(os.path.join(folder, "died"))
+        except FileExistsError:
+            pass
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return _sweep(model, options, prompt, answer)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="NOT CHECKED: signals of POSIX")
+def test_a_study_on_a_cluster_survives_a_worker(model, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="NOT CHECKED with Dask, which is not installed")
+    import functools
+
+    import regard._sweep
+
+    alone = regard.study(model, PROMPTS, ANSWERS)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        with distributed.Client(cluster) as client:
+            dying = functools.partial(_ends_once, str(tmp_path))
+            monkeypatch.setattr(regard._sweep, "_sweep", dying)
+            study = regard.study(model, PROMPTS, ANSWERS, map=client.map)
+    assert (tmp_path / "died").is_dir()
+    np.testing.assert_array_equal(study.effects, alone.effects)
+
+
+def test_examples_of_the_documentation():
+    import regard._cache
+    import regard._changes
+    import regard._model
+    import regard._sweep
+    import regard._trace
+
+    modules = [regard._cache, regard._changes, regard._model, regard._sweep, regard._trace]
+    results = [doctest.testmod(module) for module in modules]
+    assert sum(result.attempted for result in results) > 20 and not any(result.failed for result in results)
