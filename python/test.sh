@@ -3,7 +3,8 @@
 #
 # test.sh [PROGRAM]: the program `regard` to put into the wheel; the workspace's debug build unless given, built if it is not there.
 # The wheel gets the page for notebooks that is in the workspace's target folder or in $PAGE, if there is one: apps/web/test.sh or
-# `npm run build` makes it. PROFILE=release builds the module as it is released. With TORCH=1 the tests compare with PyTorch, too (200 MB).
+# `npm run build` makes it. PROFILE=release builds the module as it is released. With TORCH=1 the tests compare with PyTorch
+# and TransformerLens, too (300 MB).
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$(cd .. && pwd)
@@ -27,12 +28,13 @@ strip "$data/scripts/regard" 2>/dev/null || true
 if [ -f "$page/index.html" ]; then python3 page.py "$page"; fi
 PATH="$work/build/bin:$PATH" maturin build --quiet --locked --profile "${PROFILE:-dev}" --interpreter "$work/build/bin/python" --out "$work/dist"
 
-"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$work"/dist/*.whl anywidget ml_dtypes mypy pytest nbclient nbformat ipykernel ${TORCH:+torch --extra-index-url https://download.pytorch.org/whl/cpu}
+"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$work"/dist/*.whl anywidget distributed ml_dtypes mypy pandas pytest nbclient nbformat ipykernel tqdm ${TORCH:+torch transformer-lens --extra-index-url https://download.pytorch.org/whl/cpu}
 # Tests elsewhere than in this folder import what is installed.
 cp -r README.md examples tests "$work"
 cd "$work"
 ls -l dist
 clean/bin/regard --version
+clean/bin/python -m mypy --ignore-missing-imports -p regard
 # The stubs say what the module has. The widgets' base class has none.
 clean/bin/python -m mypy.stubtest regard --allowlist <(echo regard._widget.Heads) --ignore-unused-allowlist
-clean/bin/python -m pytest -q -rs tests
+GOLDEN=$root/tests/golden/models clean/bin/python -m pytest -q -rs tests

@@ -38,7 +38,7 @@ class Ablate(Change):
 
     >>> import regard
     >>> regard.Ablate("0.2")
-    Ablate(head='0.2', to='zero')
+    Ablate(head='0.2', to='zero', of=None)
     """
 
     head: Head

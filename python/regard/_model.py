@@ -118,10 +118,10 @@ class Model:
     >>> import regard
     >>> model = regard.Model("story")
     >>> model
-    Model('story'): llama, 4 layers of 4 heads, d_model 64, 224 tokens
-    >>> logits = model("Mia gave Tom the")       # [n, vocabulary]
+    Model('story'): qwen2, 4 layers of 4 heads, d_model 64, 278 tokens
+    >>> logits = model("Mary and John went to the store. John gave the drink to")  # [n, vocabulary]
     >>> model.to_string([logits[-1].argmax()])
-    'book'
+    'Mary'
     """
 
     def __init__(self, name: str | os.PathLike[str] = "story", *, threads: int | None = None, download: bool = False) -> None:
@@ -155,14 +155,16 @@ class Model:
 
         A word that the model does not know is told as a warning.
 
+        >>> import regard
         >>> regard.Model("story").to_tokens("Mia gave")
-        array([ 1, 12, 90])
+        array([  1,  30, 123])
         """
         return np.array(self._encoded(text, pair)[0], np.int64)
 
     def to_str_tokens(self, given: Input) -> list[str]:
         """The tokens of a text or of ids, as the tokenizer writes them.
 
+        >>> import regard
         >>> regard.Model("story").to_str_tokens("Mia gave")
         ['[STORY]', 'Mia', 'gave']
         """
@@ -232,7 +234,7 @@ class Model:
         >>> import regard
         >>> model = regard.Model("story")
         >>> model.run(["Mia gave Tom the", "Tom gave Mia the"], changes=[regard.Ablate("0.2")]).shape
-        (2, 5, 224)
+        (2, 5, 278)
         """
         return self._run(given, (), changes, (), reading)[0]
 
@@ -278,7 +280,7 @@ class Model:
         >>> def first_head_sees_nothing(pattern, hook):
         ...     pattern[0] = 0
         >>> model.run_with_hooks("Mia gave Tom the", [("blocks.2.attn.hook_pattern", first_head_sees_nothing)]).shape
-        (5, 224)
+        (5, 278)
         """
         return self._run(given, (), changes, fwd_hooks, reading)[0]
 
@@ -289,8 +291,9 @@ class Model:
         -------
         numpy.ndarray [layers + 1, n, vocabulary], or [layers + 1, vocabulary] at a position
 
+        >>> import regard
         >>> regard.Model("story").lens("Mia gave Tom the", position=-1).shape
-        (5, 224)
+        (5, 278)
         """
         places = self._opened.streams()
         _, cache = self.run_with_cache(given, places, **reading)
@@ -313,6 +316,7 @@ class Model:
             `bias`, `hidden`, `score`, `temperature`, `maximum`, `sum` and `weight`. `dot` and `weight` have a `value`, a
             `reference` in float64 and their difference, `error`.
 
+        >>> import regard
         >>> score = regard.Model("story").score("Mia gave Tom the ball.", head="0.2", query=-1, key=3)
         >>> score.query, score.key, abs(score.weight.error) < 1e-6
         (6, 3, True)
@@ -340,14 +344,18 @@ class Model:
 
         At the temperature 0 the likeliest token follows; above it, tokens are drawn, the same ones for the same seed.
 
-        >>> regard.Model("story").generate("Mia gave Tom the ball.", 4)
-        'Mia gave Tom the ball. Tom has the ball'
+        >>> import regard
+        >>> regard.Model("story").generate("Mia and Tom went to the park.", 6)
+        'Mia and Tom went to the park. They were a little tired.'
         """
         one = self._one(given, reading)
         ids = self._opened.generate(one, self._changes(changes, self._length(one)), tokens, temperature, seed)
-        before = one[2][1:] if self._is_pair else one[0]
+        before = one[2] if self._is_pair else one[0]
         written = np.array([*before, *ids], np.int64)
-        return self.to_string(written) if isinstance(given, str) else written
+        if not isinstance(given, str):
+            return written
+        start = "" if self._is_pair else given
+        return start + self.to_string(written)[len(self.to_string(before)) :]
 
     # Sweeps
 

@@ -19,7 +19,7 @@ import regard
 
 TEXT = "Mary and John went to the store. John gave the drink to"
 OTHER = "Mary and John went to the store. Mary gave the drink to"
-GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "models"
+GOLDEN = Path(os.environ.get("GOLDEN", Path(__file__).parents[2] / "tests" / "golden" / "models"))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_sizes_and_tokens(model):
     assert (cfg.n_layers, cfg.n_heads, cfg.d_model, cfg.d_head) == (4, 4, 64, cfg.d_head)
     ids = model.to_tokens(TEXT)
     assert ids.dtype == np.int64 and model.to_str_tokens(TEXT)[1] == "Mary"
-    assert model.to_string(ids) == TEXT
+    assert model.to_string(ids[1:]) == TEXT
     np.testing.assert_array_equal(model(ids), model(TEXT))
     assert model(TEXT).shape == (len(ids), cfg.d_vocab)
     assert cfg.d_vocab_out == cfg.d_vocab and "story" in repr(model) and "n_heads" in model._repr_html_()
@@ -45,7 +45,7 @@ def test_sizes_and_tokens(model):
 
 
 def test_a_layer_follows_from_the_weights(model):
-    """Attention and feed-forward layer of llama in float64, from the model's weights and the stream that enters."""
+    """Attention and feed-forward layer of qwen2 in float64, from the model's weights and the stream that enters."""
     names = ["blocks.1.*", "blocks.1.attn.hook_result", "blocks.1.hook_mlp_in"]
     _, cache = model.run_with_cache(TEXT, names)
     cfg, x = model.cfg, cache["resid_pre", 1].astype(np.float64)
@@ -53,8 +53,8 @@ def test_a_layer_follows_from_the_weights(model):
     near(cache["scale", 1, "ln1"], scale)
     near(cache["normalized", 1, "ln1"], x / scale)
     normed = cache["blocks.1.ln1.hook_out"].astype(np.float64)
-    for name, weight in (("q", model.W_Q), ("k", model.W_K), ("v", model.W_V)):
-        near(cache[name, 1], np.einsum("td,hde->the", normed, weight[1]))
+    for name, weight, bias in (("q", model.W_Q, model.b_Q), ("k", model.W_K, model.b_K), ("v", model.W_V, model.b_V)):
+        near(cache[name, 1], np.einsum("td,hde->the", normed, weight[1]) + bias[1])
     q, k = (cache[f"rot_{name}", 1].astype(np.float64) for name in "qk")
     k, v = (np.repeat(x, cfg.n_heads // cfg.n_key_value_heads, 1) for x in (k, cache["v", 1].astype(np.float64)))
     scores = np.einsum("qhe,khe->hqk", q, k) / np.sqrt(cfg.d_head)
@@ -106,7 +106,7 @@ def test_a_hook_writes_or_returns(model, place):
     written = model.run_with_hooks(TEXT, [(place, write)])
     np.testing.assert_array_equal(written, model.run_with_hooks(TEXT, [(place, another)]))
     assert (written != model(TEXT)).any()
-    np.testing.assert_array_equal(written[:3], model(TEXT)[:3])
+    near(written[:3], model(TEXT)[:3])  # the norm's numbers go another way, with other roundings
 
 
 def test_hooks_are_the_changes(model):
@@ -165,7 +165,7 @@ def test_a_path_is_the_difference_of_a_head(model):
 
 
 def test_batches(model):
-    texts = [TEXT, OTHER, "Mia gave Tom the ball. Tom has the"]
+    texts = [TEXT, OTHER, "Mia gave Tom the"]
     logits = model(texts[:2])
     near(logits, np.stack([model(text) for text in texts[:2]]))
     changes = [regard.Ablate("0.2"), regard.Temperature("1.0", 0.5)]
@@ -250,7 +250,7 @@ def test_other_families(name):
     logits, cache = model.run_with_cache(ids, **decoder)
     assert logits.shape == (3 if decoder else 9, model.cfg.d_vocab) and np.isfinite(logits).all()
     sweep = model.sweep(ids, ablate="each-head", logit=(7, 9), position=2, **decoder)
-    rows = 3 * model.cfg.n_layers if decoder else model.cfg.n_layers
+    rows = model.cfg.n_encoder_layers + 2 * model.cfg.n_layers if decoder else model.cfg.n_layers
     assert sweep.effect.shape == (rows, model.cfg.n_heads)
     assert model.lens(ids, **decoder).shape[0] == model.cfg.n_layers + 1
     if decoder:
@@ -264,17 +264,17 @@ def test_errors_are_pythons(model):
         (KeyError, "near it: blocks.0.attn.hook_z", lambda: model.run_with_hooks(TEXT, [("blocks.0.attn.hook_y", print)])),
         (KeyError, "no head '9.9'", lambda: model.run(TEXT, changes=[regard.Ablate("9.9")])),
         (KeyError, "the cache has no place", lambda: model.run_with_cache(TEXT, "*hook_z")[1]["pattern", 0]),
-        (ValueError, "no position 99: the text has 13 tokens", lambda: model.run(TEXT, changes=[regard.Cut("0.0", 99, 0)])),
+        (ValueError, "no position 99: the text has 14 tokens", lambda: model.run(TEXT, changes=[regard.Cut("0.0", 99, 0)])),
         (ValueError, "does not see key", lambda: model.run(TEXT, changes=[regard.Cut("0.0", 1, 5)])),
-        (ValueError, r"3 numbers .* 13 positions of 64", lambda: model.run(TEXT, changes=[regard.Add("blocks.0.hook_resid_pre", [1, 2, 3])])),
-        (ValueError, r"shape \[13, 3\], but the place has \[13, 4, 16\]",
+        (ValueError, r"3 numbers .* 14 positions of 64", lambda: model.run(TEXT, changes=[regard.Add("blocks.0.hook_resid_pre", [1, 2, 3])])),
+        (ValueError, r"shape \[14, 3\], but the place has \[14, 4, 16\]",
          lambda: model.run_with_hooks(TEXT, [("blocks.0.attn.hook_z", lambda z, hook: z[:, :3, 0])])),
         (ValueError, "as many tokens", lambda: model.run(TEXT, changes=[regard.PatchHead("0.0", "Mia gave")])),
         (ValueError, "no token that the model knows", lambda: model.sweep(TEXT, ablate="each-head", logit="Zeppelin")),
         (ValueError, "a sweep does one of", lambda: model.sweep(TEXT, logit="Mary")),
         (ValueError, "run of another text", lambda: model.sweep(TEXT, patch="each-head", logit="Mary")),
-        (ValueError, "the token 9999 is not one of the vocabulary's 224", lambda: model([1, 9999])),
-        (ValueError, "there is no logit 224", lambda: model.sweep(TEXT, ablate="each-head", logit=224)),
+        (ValueError, "the token 9999 is not one of the vocabulary's 278", lambda: model([1, 9999])),
+        (ValueError, "there is no logit 278", lambda: model.sweep(TEXT, ablate="each-head", logit=278)),
         (ValueError, "the temperature of head 0.0 is -1.0", lambda: model.run(TEXT, changes=[regard.Temperature("0.0", -1)])),
         (TypeError, "no option 'txet'", lambda: model.run(TEXT, txet="x")),
         (FileNotFoundError, "download=True fetches it", lambda: regard.Model("no-such/model")),
@@ -285,7 +285,7 @@ def test_errors_are_pythons(model):
         with warnings.catch_warnings(), pytest.raises(kind, match=says) as raised:
             warnings.simplefilter("ignore")
             call()
-        assert "--" not in str(raised.value), raised.value
+        assert " --" not in str(raised.value), raised.value
 
 
 def test_the_lock_is_free_while_kernels_run(model):

@@ -1,4 +1,4 @@
-"""`regard.trace` and `regard.show`, by the program that the wheel carries."""
+"""`regard.trace`, and `regard.show` by the program that the wheel carries."""
 
 import doctest
 import gzip
@@ -21,14 +21,17 @@ def test_the_program_is_the_one_of_the_package():
     assert [regard.program()] == scripts
 
 
-def test_places_have_the_names_of_transformer_lens():
-    places = regard.trace("story", TEXT)
-    n = len(places["tokens"])
-    assert places["input_ids"].shape == (n,) and places["input_ids"].dtype == np.int64
+def test_a_trace_has_the_arrays_of_transformers():
+    arrays = regard.trace("story", TEXT)
+    n = len(arrays["tokens"])
+    assert arrays["input_ids"].shape == (n,) and arrays["input_ids"].dtype == np.int64
+    assert arrays["logits"].shape[0] == n and arrays["hidden_states"].shape == (5, n, 64)
+    model = regard.Model("story")
+    logits, cache = model.run_with_cache(TEXT)
+    np.testing.assert_array_equal(arrays["logits"], logits)
     for layer in range(4):
-        of = f"blocks.{layer}.attn.hook_"
-        q, k, v, z, pattern = (places[of + name] for name in ("rot_q", "rot_k", "v", "z", "pattern"))
-        assert pattern.shape[1:] == (n, n)
+        q, k, v, z, pattern = (cache[name, layer] for name in ("rot_q", "rot_k", "v", "z", "pattern"))
+        np.testing.assert_array_equal(arrays["attentions"][layer], pattern)
         # [n, heads, d] as in TransformerLens.
         heads = [x.swapaxes(0, 1)[None] for x in (q, k, v)]
         bound, of_weights, *_ = reference.bounds(*heads)
@@ -39,19 +42,19 @@ def test_places_have_the_names_of_transformer_lens():
 
 
 def test_what_is_kept_and_changed():
-    places = regard.trace("story", TEXT, keep=["attentions", "blocks.0.attn.hook_z"], ablate="0.1")
-    assert set(places) == {"attentions", "blocks.0.attn.hook_z", "input_ids", "tokens"}
-    assert not places["blocks.0.attn.hook_z"][:, 1].any()
-    by_ids = regard.trace("story", ids=places["input_ids"], keep="attentions", ablate=["0.1=zero"])
-    np.testing.assert_array_equal(by_ids["attentions"], places["attentions"])
+    arrays = regard.trace("story", TEXT, keep=["attentions", "blocks.0.attn.hook_z"], changes=[regard.Ablate("0.1")])
+    assert set(arrays) == {"attentions", "blocks.0.attn.hook_z", "input_ids", "tokens"}
+    assert not arrays["blocks.0.attn.hook_z"][:, 1].any()
+    by_ids = regard.trace("story", arrays["input_ids"], keep="attentions", changes=[regard.Ablate("0.1")])
+    np.testing.assert_array_equal(by_ids["attentions"], arrays["attentions"])
 
 
-def test_errors_of_the_program_are_exceptions():
-    with pytest.raises(ValueError, match="no-such-model: there is no such file or folder"):
+def test_errors_of_a_trace():
+    with pytest.raises(FileNotFoundError, match="no-such-model: there is no such file or folder"):
         regard.trace("no-such-model", TEXT)
-    with pytest.raises(ValueError, match="hook_patern.*hook_pattern"):
+    with pytest.raises(KeyError, match="hook_patern.*hook_pattern"):
         regard.trace("story", TEXT, keep="blocks.0.attn.hook_patern")
-    with pytest.warns(UserWarning, match="does not know \"Zeppelin\""):
+    with pytest.warns(UserWarning, match="does not know 'Zeppelin'"):
         regard.trace("story", "Zeppelin", keep="logits")
 
 

@@ -1,0 +1,100 @@
+"""Every place that TransformerLens names too, in every family that both know, with norms that are not ones.
+
+It runs where TransformerLens is installed (`pip install transformer-lens`): in the nightly workflow.
+"""
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: no name is looked up
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import regard
+
+bridge = pytest.importorskip("transformer_lens.model_bridge", reason="NOT CHECKED: TransformerLens is not installed")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+GOLDEN = Path(os.environ.get("GOLDEN", Path(__file__).parents[2] / "tests" / "golden" / "models"))
+FAMILIES = ["gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma2", "phi3", "bert", "t5"]
+IDS = [5, 17, 3, 22, 9, 14, 1, 20, 7]
+DECODER = [0, 7, 5, 9]
+#: Places that are the same numbers under another shape, or that TransformerLens has for the whole block.
+ON_REQUEST = ("hook_result", "hook_q_input", "hook_k_input", "hook_v_input", "hook_mlp_in")
+
+
+@pytest.fixture(scope="module")
+def both(request, tmp_path_factory):
+    """A model with random norms, in both libraries."""
+    family = request.param
+    folder = tmp_path_factory.mktemp(family)
+    golden = GOLDEN / f"tiny-{family}"
+    if not golden.exists():
+        pytest.skip(f"NOT CHECKED: {golden} is not there")
+    kinds = {"bert": "AutoModelForMaskedLM", "t5": "AutoModelForSeq2SeqLM"}
+    kind = getattr(transformers, kinds.get(family, "AutoModelForCausalLM"))
+    theirs = kind.from_pretrained(golden, dtype=torch.float32, attn_implementation="eager").eval()
+    generator = torch.Generator().manual_seed(7)
+    changed = 0
+    with torch.no_grad():
+        for name, weight in theirs.named_parameters():
+            if "norm" in name.lower() or ".ln_" in name:
+                weight.add_(0.5 * torch.randn(weight.shape, generator=generator))
+                changed += 1
+    assert changed
+    theirs.save_pretrained(folder)
+    vocabulary = {str(i): i for i in range(theirs.config.vocab_size)}
+    special = {"unk_token": "0", "bos_token": "1", "eos_token": "2", "pad_token": "3", "cls_token": "4", "sep_token": "6", "mask_token": "8"}
+    import tokenizers
+
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="0"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    lens = bridge.TransformerBridge.boot_transformers(str(folder), hf_model=theirs, tokenizer=tokenizer, device="cpu", dtype=torch.float32)
+    return family, regard.Model(folder), lens
+
+
+@pytest.mark.parametrize("both", FAMILIES, indirect=True)
+def test_places_are_those_of_transformer_lens(both):
+    family, ours, theirs = both
+    for name in ("set_use_attn_result", "set_use_split_qkv_input", "set_use_hook_mlp_in"):
+        try:
+            getattr(theirs, name)(True)
+        except (AttributeError, NotImplementedError, RuntimeError, ValueError) as e:
+            print(f"{family}: {name}: {e}")
+    kwargs = {"decoder_input": torch.tensor([DECODER])} if family == "t5" else {}
+    with torch.no_grad():
+        their_logits, their_cache = theirs.run_with_cache(torch.tensor([IDS]), **kwargs)
+    reading = {"decoder": DECODER} if family == "t5" else {}
+    logits, cache = ours.run_with_cache(IDS, lambda name: True, **reading)
+    compared, differ = [], []
+    for name, array in cache.items():
+        their_name = name
+        if family == "t5":
+            stack, *rest = name.split(".", 1)
+            their_name = ".".join([{"encoder": "encoder_blocks", "decoder": "decoder_blocks"}.get(stack, stack), *rest])
+        if their_name not in their_cache.keys():
+            continue
+        expected = their_cache[their_name]
+        if not hasattr(expected, "numpy"):
+            continue
+        expected = expected.detach().numpy()
+        expected = expected[0] if expected.shape[0] == 1 and expected.ndim == array.ndim + 1 else expected
+        expected = expected.reshape(array.shape) if expected.size == array.size else expected
+        if expected.shape != array.shape:
+            differ.append(f"{name}: {array.shape} is not {expected.shape}")
+            continue
+        compared.append(name)
+        hidden = ~np.isfinite(array) | (expected < -1e30)
+        error = np.abs(np.where(hidden, 0, array) - np.where(hidden, 0, expected)).max()
+        if error > 1e-4 * max(1, np.abs(np.where(hidden, 0, expected)).max()):
+            differ.append(f"{name}: off by {error}")
+    their_logits = getattr(their_logits, "logits", their_logits)
+    np.testing.assert_allclose(logits, their_logits[0].detach().numpy(), rtol=0, atol=1e-4 * max(1, np.abs(logits).max()))
+    missing = sorted({".".join(part for part in name.split(".") if not part.isdigit()) for name in cache if name not in compared})
+    print(f"{family}: {len(compared)} of {len(cache)} places compared; not there: {missing}")
+    assert not differ, differ
+    assert len(compared) >= 10, compared
