@@ -1,8 +1,6 @@
 //! Says which targets are cores without vectors (`cfg(scalar)`), and which of these have fused multiply-add (`cfg(fused)`), the
 //! DSP extension of Cortex-M (`cfg(dsp)`, and `cfg(dsp_by_cpu)` where only the named CPU tells) or Helium
-//! (`cfg(helium)`): on stable Rust no `cfg` of their own tells. `cfg(integers)` is for
-//! targets that may have vectors for attention on 8-bit integers: x86-64 and, in the byte order that is used today, aarch64 with
-//! NEON.
+//! (`cfg(helium)`): on stable Rust no `cfg` of their own tells.
 //!
 //! Refuses position-independent code for Cortex-M, which would link and call wrong addresses.
 
@@ -28,14 +26,6 @@ fn main() -> io::Result<()> {
     let dsp_by_cpu = v8 && names_a_core(&WITH_DSP, &["-dsp"]);
     let helium = v8 && fused && names_a_core(&WITH_HELIUM, &["-mve", "-mve.fp", "-lob"]);
     let dsp = architecture == "thumbv7em" || dsp_by_cpu;
-    let set = |name, expected: &str| {
-        env::var(name).is_ok_and(|found| found.split(',').any(|x| x == expected))
-    };
-    let integers = env::var_os("CARGO_FEATURE_PORTABLE").is_none()
-        && (set("CARGO_CFG_TARGET_ARCH", "x86_64")
-            || set("CARGO_CFG_TARGET_ARCH", "aarch64")
-                && set("CARGO_CFG_TARGET_ENDIAN", "little")
-                && set("CARGO_CFG_TARGET_FEATURE", "neon"));
     let mut cargo = io::stdout();
     for (name, holds) in [
         ("scalar", scalar),
@@ -43,7 +33,6 @@ fn main() -> io::Result<()> {
         ("dsp", dsp),
         ("dsp_by_cpu", dsp_by_cpu),
         ("helium", helium),
-        ("integers", integers),
     ] {
         writeln!(cargo, "cargo::rustc-check-cfg=cfg({name})")?;
         if holds {

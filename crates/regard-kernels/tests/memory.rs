@@ -7,9 +7,8 @@ mod common;
 
 use common::{Case, Matrix, Random, SHAPES, assert_close, bits, gamma};
 use regard_kernels::{
-    Attention, Mask, Mat, MatMut, Position, Stage, Temperature, Tier, Window,
-    attention_scratch_len, cosine_similarity, dot, fixed, int8, matmul, matmul_transposed,
-    multiply_add_rounds, norm, softmax,
+    Attention, Mat, MatMut, Position, Stage, Temperature, Tier, Window, attention_scratch_len,
+    cosine_similarity, dot, fixed, matmul, matmul_transposed, multiply_add_rounds, norm, softmax,
 };
 
 /// A matrix with a gap of NaN after each row but the last, which ends with the memory.
@@ -255,44 +254,6 @@ fn the_fixed_door() {
     check::<4, 8, { attention_scratch_len(4, 4, 8, 8) }>();
     check::<7, 17, { attention_scratch_len(7, 7, 17, 17) }>();
     check::<16, 16, { attention_scratch_len(16, 16, 16, 16) }>();
-}
-
-#[test]
-fn rows_of_integers() {
-    let scales = int8::Scales { query: 0.03, key: 0.03, value: 0.02, output: 0.02 };
-    let shapes = [(9, 33, 5, 17), (8, 1, 3, 5), (17, 40, 20, 33)];
-    for (seed, (n_q, n_k, d_k, d_v)) in
-        shapes.into_iter().take(if cfg!(miri) { 1 } else { 3 }).enumerate()
-    {
-        let mut random = Random(seed as u64 + 1);
-        let mut matrix =
-            |len| (0..len).map(|_| random.below(256) as u8 as i8).collect::<Box<[i8]>>();
-        let (q, k, v) = (matrix(n_q * d_k), matrix(n_k * d_k), matrix(n_k * d_v));
-        let scale = int8::default_scale(d_k);
-        let attention = int8::Attention::new(scales, scale, Temperature::ONE).unwrap();
-        let causal = attention.mask(Mask::NONE.causal(Position::BottomRight));
-        for (attention, causal) in [(attention, false), (causal, true)] {
-            let attend = |q: &[i8], keys: usize| {
-                let n_q = q.len() / d_k;
-                let mut out = vec![0; n_q * d_v].into_boxed_slice();
-                let len = int8::attention_scratch_len(n_q, keys, d_k, d_v);
-                let mut scratch = vec![0; len].into_boxed_slice();
-                let (k, v) = (&k[..keys * d_k], &v[..keys * d_v]);
-                let (q, k) = (Mat::new(q, n_q, d_k).unwrap(), Mat::new(k, keys, d_k).unwrap());
-                let (v, out_rows) =
-                    (Mat::new(v, keys, d_v).unwrap(), MatMut::new(&mut out, n_q, d_v).unwrap());
-                attention.forward(q, k, v, out_rows, &mut scratch).unwrap();
-                out
-            };
-            // Eight queries take vectors, one takes plain loops. A causal query sees the keys up to its own.
-            let whole = attend(&q, n_k);
-            for (i, row) in whole.chunks(d_v).enumerate().take(if cfg!(miri) { 1 } else { n_q }) {
-                let keys = if causal { (n_k + i + 1).saturating_sub(n_q) } else { n_k };
-                let query = &q[i * d_k..][..d_k];
-                assert_eq!(row, &*attend(query, keys), "row {i} of {n_q} × {n_k}");
-            }
-        }
-    }
 }
 
 #[test]

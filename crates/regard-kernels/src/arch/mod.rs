@@ -5,8 +5,8 @@
 //! shows in its bits, it is the order of these 16 lanes, so that tiers with fused multiply-add agree to the last bit.
 //!
 //! - `vector`: the traits that a tier implements, [`Lanes`] and [`Simd`].
-//! - `x86` (AVX2 and AVX-512, found at run time), `portable` (the vectors that the target is compiled for: SSE2, NEON, wasm), `neon`
-//!   (8-bit integers on aarch64) and `bare` (cores without vectors, and Helium).
+//! - `x86` (AVX2 and AVX-512, found at run time), `portable` (the vectors that the target is compiled for: SSE2, NEON, wasm) and
+//!   `bare` (cores without vectors, and Helium).
 //! - `generic`: loops that need `unsafe`, for all tiers.
 //! - [`TARGET`]: what is decided for a target once, whichever tier runs.
 
@@ -19,8 +19,6 @@
 mod bare;
 mod exp;
 mod generic;
-#[cfg(all(integers, target_arch = "aarch64"))]
-mod neon;
 #[cfg(not(scalar))]
 mod portable;
 mod tier;

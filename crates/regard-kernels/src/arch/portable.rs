@@ -1,13 +1,7 @@
 use wide::{f32x4, f32x8, f32x16, i32x16, u32x16};
 
-#[cfg(all(integers, target_arch = "aarch64"))]
-use super::int8::blocks::{self, Integers as _};
-#[cfg(all(integers, target_arch = "aarch64"))]
-use super::neon::Neon;
 use super::vector::Columns;
 use super::{Kernel, LANES, Lanes, Panel, Shape, Simd};
-#[cfg(all(integers, target_arch = "aarch64"))]
-use crate::int8::Rows;
 
 /// The vectors that were fixed at compile time, through `wide`.
 #[derive(Clone, Copy)]
@@ -92,15 +86,6 @@ impl Simd for Portable {
     #[inline(never)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
-    }
-
-    #[cfg(all(integers, target_arch = "aarch64"))]
-    #[inline(always)]
-    fn attend_int8(self, rows: Rows<'_>) {
-        match Neon::new() {
-            Some(neon) if rows.q.rows() >= blocks::ROWS => neon.call(rows),
-            _ => rows.by_plain_loops(self),
-        }
     }
 
     #[inline(always)]

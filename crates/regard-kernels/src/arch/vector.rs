@@ -5,7 +5,6 @@
 
 use super::widen::{f32_from_bf16, f32_from_f16};
 use super::{Epilogue, Kernel, LANES, MR, Panel, Tiles, one_by_one};
-use crate::int8::Rows;
 use crate::{Half, Mat};
 
 /// What is computed lane by lane, for any number of lanes.
@@ -135,12 +134,6 @@ pub(crate) trait Simd: Lanes + Columns<8> + Columns<4> {
 
     /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
     fn call<K: Kernel>(self, kernel: K) -> K::Output;
-
-    /// The rows of an attention on 8-bit integers.
-    #[inline(always)]
-    fn attend_int8(self, rows: Rows<'_>) {
-        rows.by_plain_loops(self);
-    }
 
     /// Asks for the cache line of `address`, which need not exist, before it is needed.
     #[inline(always)]

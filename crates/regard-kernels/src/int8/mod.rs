@@ -6,8 +6,7 @@
 //! - On RISC-V with F it takes 1.3 to 2.8 times as many: there it saves memory alone.
 //! - On an M33 without that name it takes up to three times as many, and up to twice as many on an M52, M55 or M85 with it, where
 //!   `f32` takes Helium. There it saves memory alone.
-//! - Eight or more queries take vectors of integers, which are faster than those of `f32`: on x86-64 with AVX2, AVX-512 or VNNI, and
-//!   on aarch64 with the dot products of ARMv8.2 (found at run time with the feature `std`, or at compile time).
+//! - On a desktop the loops are the compiler's, and serve to check what a microcontroller computes.
 //!
 //! Q, K, V and the output are symmetric `i8` with one scale a tensor: x = scale · integer. Everything between them are whole
 //! numbers, computed exactly but for stated roundings, so the result has the same bits on every target, without exception. Scales,
@@ -77,7 +76,6 @@ pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
 use self::rows::scratch_len;
 pub(crate) use self::rows::{Rows, halve, scalar_scratch_len};
-use crate::arch::dispatch;
 use crate::attention::tensor_elements;
 use crate::error::{Error, check_most, check_shape};
 use crate::{Mask, Mat, MatMut, Temperature};
@@ -198,16 +196,9 @@ impl<'a> Attention<'a> {
             return Err(Error::Scratch { found, needed });
         }
         let visible = self.mask.visible(n_q, n_k);
-        dispatch(Rows {
-            q,
-            k,
-            v,
-            out,
-            visible,
-            exponent: self.exponent,
-            ratio: self.ratio,
-            scratch,
-        });
+        let rows =
+            Rows { q, k, v, out, visible, exponent: self.exponent, ratio: self.ratio, scratch };
+        rows.compute();
         Ok(())
     }
 }
@@ -217,9 +208,7 @@ impl<'a> Attention<'a> {
 /// With g = 4 queries a group (1 where n_q < 4) and ⌈ ⌉₄ for rounding up to a multiple of 4: g × ⌈n_k⌉₄ for the scores of a
 /// group. Cores with the DSP extension (Cortex-M4, M7, and those of
 /// ARMv8-M that `-C target-cpu` names) need g × ⌈d_k⌉₄ / 2 more for its queries, widened to 16 bits; and for
-/// 8 or more queries and up to 256 keys ⌈n_k⌉₄ / 4 × d_v for a transposed copy of the values. On x86-64, 8 or more queries
-/// need 8 × ⌈n_k⌉₃₂ for the scores, (8 + ⌈n_k⌉₃₂) × ⌈d_k⌉₂ / 2 for packed queries and keys, ⌈n_k⌉₃₂ / 2 × ⌈d_v⌉₁₆ for
-/// packed values, and 15 to start at a multiple of 64 bytes.
+/// 8 or more queries and up to 256 keys ⌈n_k⌉₄ / 4 × d_v for a transposed copy of the values.
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     scratch_len(n_q, n_k, d_k, d_v)

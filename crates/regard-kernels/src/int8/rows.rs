@@ -3,10 +3,8 @@
 use super::exponent::{Exponent, HIDDEN};
 use super::ratio::{Factor, MOST, Ratio};
 use crate::arch::int8::{
-    GROUP, Queries, Values, dsp_query_words, dsp_value_words, packed_scratch_len, query_words,
-    value_words, weigh,
+    GROUP, Queries, Values, dsp_query_words, dsp_value_words, query_words, value_words, weigh,
 };
-use crate::arch::{Kernel, Simd};
 use crate::attention::Visible;
 use crate::{Mat, MatMut};
 
@@ -34,9 +32,7 @@ pub(crate) const fn scalar_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: 
 
 pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let [scores, queries, values] = scratch_parts(n_q, n_k, d_k, d_v);
-    let len = scores.saturating_add(queries).saturating_add(values);
-    let packed = packed_scratch_len(n_q, n_k, d_k, d_v);
-    if packed > len { packed } else { len }
+    scores.saturating_add(queries).saturating_add(values)
 }
 
 /// All rows. The shapes fit, and `scratch` has [`scratch_len`] words.
@@ -51,19 +47,8 @@ pub(crate) struct Rows<'a> {
     pub(crate) scratch: &'a mut [i32],
 }
 
-impl Kernel for Rows<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        simd.attend_int8(self);
-    }
-}
-
 impl Rows<'_> {
-    /// All rows by plain loops, compiled for the vectors of this CPU.
-    #[inline(always)]
-    pub(crate) fn by_plain_loops<S: Simd>(self, simd: S) {
+    pub(crate) fn compute(self) {
         let Self { q, k, v, out, visible, exponent, ratio, scratch } = self;
         let [scores, queries, values] = scratch_parts(q.rows(), k.rows(), k.cols(), v.cols());
         let (scores, rest) = scratch.split_at_mut_checked(scores).unwrap_or_default();
@@ -72,10 +57,10 @@ impl Rows<'_> {
         let mut groups = Groups { q, k, v: values, out, visible, exponent, ratio, scores, queries };
         let whole = q.rows() - q.rows() % GROUP;
         for first in (0..whole).step_by(GROUP) {
-            groups.compute::<S, GROUP>(simd, first);
+            groups.compute::<GROUP>(first);
         }
         for row in whole..q.rows() {
-            groups.compute::<S, 1>(simd, row);
+            groups.compute::<1>(row);
         }
     }
 }
@@ -93,9 +78,9 @@ struct Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// The `R` rows from `first` on. The loops are functions of their own, which have all registers to themselves.
+    /// The `R` rows from `first` on.
     #[inline(always)]
-    fn compute<S: Simd, const R: usize>(&mut self, simd: S, first: usize) {
+    fn compute<const R: usize>(&mut self, first: usize) {
         let (keys, by_all) = self.visible.range_of_rows(first, R);
         // Whole words of bytes are read where values are transposed.
         let start = keys.start & !3;
@@ -103,7 +88,8 @@ impl Groups<'_> {
         let scores = scores.get_mut(..(keys.end - start).next_multiple_of(4)).unwrap_or_default();
 
         let queries = Queries::new(core::array::from_fn(|r| self.q.row(first + r)), self.queries);
-        simd.call(Score { queries, k: self.k, start, scores });
+        // Keys after the last one get any scores: `hide` hides them.
+        queries.dots(self.k, start, scores);
 
         let mut factors = [Factor::ZERO; R];
         let hides = self.visible.may_hide(&by_all, &(start..start + scores.len()));
@@ -111,48 +97,9 @@ impl Groups<'_> {
             if hides {
                 hide(&self.visible, first + r, start, scores, r);
             }
-            *factor =
-                self.ratio.divided_by(simd.call(Weigh { exponent: self.exponent, scores, r }));
+            *factor = self.ratio.divided_by(weigh(&self.exponent, scores, r));
         }
-
-        let out = self.out.rows_from(first);
-        simd.call(Add { values: self.v, weights: scores, start, factors: &factors, out });
-    }
-}
-
-/// The scores of `R` queries with the keys from `start` on.
-struct Score<'a, const R: usize> {
-    queries: Queries<'a, R>,
-    k: Mat<'a, i8>,
-    start: usize,
-    scores: &'a mut [[i32; R]],
-}
-
-impl<const R: usize> Kernel for Score<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) {
-        // Keys after the last one get any scores: `hide` hides them.
-        self.queries.dots(self.k, self.start, self.scores);
-    }
-}
-
-/// The outputs of `R` rows, the first of `out`.
-struct Add<'a, const R: usize> {
-    values: Values<'a>,
-    weights: &'a [[i32; R]],
-    start: usize,
-    factors: &'a [Factor; R],
-    out: MatMut<'a, i8>,
-}
-
-impl<const R: usize> Kernel for Add<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) {
-        self.values.weigh(self.weights, self.start, self.factors, self.out);
+        self.v.weigh(scores, start, &factors, self.out.rows_from(first));
     }
 }
 
@@ -180,22 +127,6 @@ fn hide<const R: usize>(
                 scores[r] = HIDDEN;
             }
         }
-    }
-}
-
-/// Turns the scores numbered `r` into weights, as [`Values`] reads them, and returns their total, at most [`MOST`].
-struct Weigh<'a, const R: usize> {
-    exponent: Exponent,
-    scores: &'a mut [[i32; R]],
-    r: usize,
-}
-
-impl<const R: usize> Kernel for Weigh<'_, R> {
-    type Output = u32;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) -> u32 {
-        weigh(&self.exponent, self.scores, self.r)
     }
 }
 

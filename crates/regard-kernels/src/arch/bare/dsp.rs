@@ -3,12 +3,13 @@
 
 use core::arch::{asm, naked_asm};
 
-use crate::arch::int8::{
-    COLUMNS, Fours, GROUP, dsp_query_words, dsp_value_words, halve_pairs, pairs,
-};
+use crate::arch::int8::{Fours, GROUP, dsp_query_words, dsp_value_words, halve_pairs, pairs};
 use crate::int8::exponent::HIDDEN;
 use crate::int8::{Exponent, Factor};
 use crate::{Mat, MatMut};
+
+/// Columns of values that are weighed at once.
+const COLUMNS: usize = 16;
 
 /// Words of memory that [`Queries`] need.
 pub(crate) const fn query_words(rows: usize, d_k: usize) -> usize {

@@ -2,10 +2,8 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::int8::blocks::{self, Integers};
 use crate::arch::vector::Columns;
 use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd};
-use crate::int8::Rows;
 
 cpufeatures::new!(detect, "avx2", "fma");
 
@@ -263,15 +261,6 @@ impl Simd for Avx2 {
         // SAFETY: a prefetch does nothing where there is no memory.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(address.cast());
-        }
-    }
-
-    #[inline(always)]
-    fn attend_int8(self, rows: Rows<'_>) {
-        if rows.q.rows() < blocks::ROWS {
-            rows.by_plain_loops(self);
-        } else {
-            Integers::call(self, rows);
         }
     }
 

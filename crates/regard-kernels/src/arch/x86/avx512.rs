@@ -29,12 +29,9 @@
 use core::arch::x86_64::*;
 
 use super::avx2::Avx2;
-use super::int8::Vnni;
 use crate::Mat;
-use crate::arch::int8::blocks::{self, Integers};
 use crate::arch::vector::Columns;
 use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd};
-use crate::int8::Rows;
 
 cpufeatures::new!(detect, "avx512f", "avx512bw", "avx512dq", "avx512vl");
 
@@ -323,17 +320,6 @@ impl Simd for Avx512 {
         // SAFETY: a prefetch does nothing where there is no memory.
         unsafe {
             _mm_prefetch::<_MM_HINT_T1>(address.cast());
-        }
-    }
-
-    #[inline(always)]
-    fn attend_int8(self, rows: Rows<'_>) {
-        if rows.q.rows() < blocks::ROWS {
-            rows.by_plain_loops(self);
-        } else if let Some(vnni) = Vnni::new(self) {
-            vnni.call(rows);
-        } else {
-            Integers::call(self, rows);
         }
     }
 

@@ -2,7 +2,6 @@
 
 mod avx2;
 mod avx512;
-mod int8;
 
 pub(super) use self::avx2::Avx2;
 pub(super) use self::avx512::Avx512;

@@ -3,8 +3,6 @@
 
 use crate::int8::halve;
 
-#[cfg(integers)]
-pub(crate) mod blocks;
 #[cfg(not(dsp))]
 mod plain;
 
@@ -25,20 +23,6 @@ pub(crate) const fn dsp_query_words(rows: usize, d_k: usize) -> usize {
 pub(crate) const fn dsp_value_words(n_q: usize, n_k: usize, d_v: usize) -> usize {
     if n_q >= 2 * GROUP && n_k <= 256 { n_k.div_ceil(4).saturating_mul(d_v) } else { 0 }
 }
-
-/// Words that the vectors of integers need, which not every target has.
-pub(crate) const fn packed_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
-    #[cfg(integers)]
-    return blocks::scratch_len(n_q, n_k, d_k, d_v);
-    #[cfg(not(integers))]
-    {
-        let _ = (n_q, n_k, d_k, d_v);
-        0
-    }
-}
-
-/// Columns of values that are weighed at once.
-pub(crate) const COLUMNS: usize = 16;
 
 /// Four 16-bit numbers for each of `R` rows, two a word: the even ones, then the odd ones, the earlier in the lower half.
 /// In this order SXTB16 takes four bytes of a word apart.
@@ -61,19 +45,3 @@ pub(in crate::arch) fn halve_pairs<const R: usize>(
     let words = weights.len() / 2;
     halve(total, weights.iter_mut().take(words).filter_map(|words| words.get_mut(r)))
 }
-
-/// Evaluates `$body` four times, with the constant `$i` from 0 to 3.
-#[cfg(all(scalar, not(dsp)))]
-macro_rules! four_times {
-    ($i:ident, $body:expr) => {
-        four_times!(@ $i, $body, 0 1 2 3)
-    };
-    (@ $i:ident, $body:expr, $($n:literal)+) => {
-        $({
-            const $i: usize = $n;
-            $body;
-        })+
-    };
-}
-#[cfg(all(scalar, not(dsp)))]
-use four_times;

@@ -1,14 +1,25 @@
-//! Plain loops, which the compiler lays on vectors. Cores without vectors take tiles of four keys, or four keys and four columns,
-//! whose sums stay in registers; these are written out, because a compiler that is told to save bytes unrolls no loop.
+//! The loops as the compiler makes them: tiles of four keys, or four keys and four columns, whose sums stay in registers. They are
+//! written out, because a compiler that is told to save bytes unrolls no loop.
 
 use core::cell::Cell;
 
-#[cfg(scalar)]
-use super::four_times;
-use super::{COLUMNS, Fours, halve_pairs, pairs};
+use super::{Fours, halve_pairs, pairs};
 use crate::int8::exponent::HIDDEN;
 use crate::int8::{Exponent, Factor};
 use crate::{Mat, MatMut};
+
+/// Evaluates `$body` four times, with the constant `$i` from 0 to 3.
+macro_rules! four_times {
+    ($i:ident, $body:expr) => {
+        four_times!(@ $i, $body, 0 1 2 3)
+    };
+    (@ $i:ident, $body:expr, $($n:literal)+) => {
+        $({
+            const $i: usize = $n;
+            $body;
+        })+
+    };
+}
 
 /// Words of memory that [`Queries`] need.
 pub(crate) const fn query_words(_rows: usize, _d_k: usize) -> usize {
@@ -24,33 +35,19 @@ impl<'a, const R: usize> Queries<'a, R> {
         Self(rows)
     }
 
-    /// Each query's dot products with the keys from `first` on; the scores of keys after the last one are any numbers.
+    /// Each query's dot products with the keys from `first` on, whole fours of them; the scores of keys after the last one are any
+    /// numbers.
     #[inline(always)]
     pub(crate) fn dots(&self, k: Mat<'_, i8>, first: usize, scores: &mut [[i32; R]]) {
         let mut rest = k.rows_from(first, usize::MAX).data();
-        #[cfg(scalar)]
-        let scores = {
-            let (whole, last) = scores.as_chunks_mut::<4>();
-            for scores in whole {
-                // In place of a key that does not exist the first is read again.
-                let mut keys = [rest.get(..k.cols()).unwrap_or_default(); 4];
-                for key in &mut keys {
-                    *key = rest.get(..k.cols()).unwrap_or(key);
-                    rest = rest.get(k.stride()..).unwrap_or_default();
-                }
-                dots_of_tile(&self.0, keys, scores);
+        for scores in scores.as_chunks_mut().0 {
+            // In place of a key that does not exist the first is read again.
+            let mut keys = [rest.get(..k.cols()).unwrap_or_default(); 4];
+            for key in &mut keys {
+                *key = rest.get(..k.cols()).unwrap_or(key);
+                rest = rest.get(k.stride()..).unwrap_or_default();
             }
-            last
-        };
-        for scores in scores {
-            let key = rest.get(..k.cols()).unwrap_or_default();
-            for (score, query) in scores.iter_mut().zip(self.0) {
-                *score = 0;
-                for (q, k) in query.iter().zip(key) {
-                    *score += i32::from(*q) * i32::from(*k);
-                }
-            }
-            rest = rest.get(k.stride()..).unwrap_or_default();
+            dots_of_tile(&self.0, keys, scores);
         }
     }
 }
@@ -82,8 +79,8 @@ impl Values<'_> {
         mut out: MatMut<'_, i8>,
     ) {
         let weights = pairs(weights);
-        for col in (0..self.0.cols()).step_by(COLUMNS) {
-            let sums = self.sums(weights, first, col);
+        for col in (0..self.0.cols()).step_by(4) {
+            let sums = sums_of_tile(self.0.block(first, usize::MAX, col, 4), weights);
             for (r, (sums, &factor)) in sums.iter().zip(factors).enumerate() {
                 let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
                 for (out, sum) in out.iter_mut().zip(sums) {
@@ -92,69 +89,9 @@ impl Values<'_> {
             }
         }
     }
-
-    /// The sums of up to [`COLUMNS`] columns from `col` on.
-    #[inline(always)]
-    fn sums<const R: usize>(
-        &self,
-        weights: &[Fours<R>],
-        first: usize,
-        col: usize,
-    ) -> [[i32; COLUMNS]; R] {
-        let mut all = [[0; COLUMNS]; R];
-        #[cfg(scalar)]
-        for first_col in (0..COLUMNS).step_by(4) {
-            let values = self.0.block(first, usize::MAX, col + first_col, 4);
-            if values.cols() > 0 {
-                let sums = sums_of_tile(values, weights);
-                for (all, sums) in all.iter_mut().zip(sums) {
-                    for (all, sum) in all.iter_mut().skip(first_col).zip(sums) {
-                        *all = sum;
-                    }
-                }
-            }
-        }
-        #[cfg(scalar)]
-        return all;
-        #[cfg(not(scalar))]
-        self.add_columns(weights, first, col, &mut all);
-        #[cfg(not(scalar))]
-        return all;
-    }
-
-    /// Adds the sums of up to [`COLUMNS`] columns from `col` on to `all`.
-    #[cfg(not(scalar))]
-    #[inline(always)]
-    fn add_columns<const R: usize>(
-        &self,
-        weights: &[Fours<R>],
-        first: usize,
-        col: usize,
-        all: &mut [[i32; COLUMNS]; R],
-    ) {
-        let columns = self.0.cols().saturating_sub(col).min(COLUMNS);
-        let mut rest = self.0.block(first, usize::MAX, col, COLUMNS).data();
-        for [even, odd] in weights {
-            for (key, pairs) in [even, odd, even, odd].into_iter().enumerate() {
-                // A key that does not exist has weight 0, so its values may be any numbers.
-                let values: [i8; COLUMNS] = match rest.first_chunk() {
-                    Some(whole) if columns == COLUMNS => *whole,
-                    _ => first_columns(rest.get(..columns).unwrap_or_default()),
-                };
-                rest = rest.get(self.0.stride()..).unwrap_or_default();
-                for (sums, pair) in all.iter_mut().zip(pairs) {
-                    let weight = i32::from(if key < 2 { *pair } else { *pair >> 16 } as i16);
-                    for (sum, value) in sums.iter_mut().zip(values) {
-                        *sum += weight * i32::from(value);
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// The dot products of `R` queries, at most four, with four keys of the same length.
-#[cfg(scalar)]
 #[inline(never)]
 fn dots_of_tile<const R: usize>(
     queries: &[&[i8]; R],
@@ -193,7 +130,6 @@ fn dots_of_tile<const R: usize>(
 }
 
 /// Σ weight · value of `R` rows, at most four, and up to four columns.
-#[cfg(scalar)]
 #[inline(never)]
 fn sums_of_tile<const R: usize>(values: Mat<'_, i8>, weights: &[Fours<R>]) -> [[i32; 4]; R] {
     let mut sums = [[0; 4]; R];
@@ -283,8 +219,8 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
 
 /// The first columns, and 0 for columns that do not exist.
 #[inline(always)]
-fn first_columns<const N: usize>(row: &[i8]) -> [i8; N] {
-    let mut columns = [0; N];
+fn first_columns(row: &[i8]) -> [i8; 4] {
+    let mut columns = [0; 4];
     for (to, from) in columns.iter_mut().zip(row) {
         *to = *from;
     }
