@@ -17,7 +17,7 @@ use crate::{Mat, MatMut};
 /// ```
 pub fn add(x: &mut [f32], y: &[f32]) -> Result<(), Error> {
     check_len("y", y.len(), x.len())?;
-    dispatch(Rows { x: MatMut::of_row(x), y: Mat::of_row(y), sum: true });
+    dispatch(Combine { x: MatMut::of_row(x), y: Mat::of_row(y), sum: true });
     Ok(())
 }
 
@@ -34,7 +34,7 @@ pub fn add(x: &mut [f32], y: &[f32]) -> Result<(), Error> {
 /// ```
 pub fn multiply(x: &mut [f32], y: &[f32]) -> Result<(), Error> {
     check_len("y", y.len(), x.len())?;
-    dispatch(Rows { x: MatMut::of_row(x), y: Mat::of_row(y), sum: false });
+    dispatch(Combine { x: MatMut::of_row(x), y: Mat::of_row(y), sum: false });
     Ok(())
 }
 
@@ -52,18 +52,18 @@ pub fn multiply(x: &mut [f32], y: &[f32]) -> Result<(), Error> {
 /// ```
 pub fn add_row(x: MatMut<'_>, row: &[f32]) -> Result<(), Error> {
     check_len("the row", row.len(), x.cols())?;
-    dispatch(Rows { y: Mat::strided(row, x.rows(), x.cols(), 0)?, x, sum: true });
+    dispatch(Combine { y: Mat::strided(row, x.rows(), x.cols(), 0)?, x, sum: true });
     Ok(())
 }
 
 /// x ← x + y or x · y, row by row.
-struct Rows<'a> {
+struct Combine<'a> {
     x: MatMut<'a>,
     y: Mat<'a>,
     sum: bool,
 }
 
-impl Kernel for Rows<'_> {
+impl Kernel for Combine<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -22,7 +22,7 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
         fn run<S: Simd>(self, simd: S) -> (u64, f32) {
             // Enough chains to hide the latency of a fused multiply-add on two pipes (2 × 4 or 2 × 5 cycles), few enough to
             // stay in registers.
-            if S::SHAPE.panels == 1 {
+            if const { S::SHAPE.panels == 1 } {
                 chains::<S, 6>(simd, self.0)
             } else {
                 chains::<S, 12>(simd, self.0)

@@ -66,7 +66,7 @@ impl Kernel for SoftmaxRows<'_> {
         const SIDE_BY_SIDE: usize = 4;
         let Self(mut x, temperature) = self;
         let mut row = 0;
-        if S::SHAPE.side_by_side == SIDE_BY_SIDE && x.cols() <= SHORT {
+        if const { S::SHAPE.side_by_side == SIDE_BY_SIDE } && x.cols() <= SHORT {
             while row + SIDE_BY_SIDE <= x.filled_rows() {
                 softmax_each::<S, SIDE_BY_SIDE>(simd, x.rows_mut(row), temperature);
                 row += SIDE_BY_SIDE;

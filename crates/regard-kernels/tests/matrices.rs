@@ -7,8 +7,8 @@ mod common;
 use common::{Matrix, Random, assert_close, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
-    Error, Mat, MatMut, Packed, fixed, matmul, matmul_packed, matmul_packed_add, matmul_transposed,
-    naive, packed_len,
+    Error, Mat, MatMut, Packed, matmul, matmul_packed, matmul_packed_add, matmul_transposed, naive,
+    packed_len,
 };
 
 fn product(a: &Matrix, b: &Matrix) -> Matrix {
@@ -199,19 +199,6 @@ fn wrong_shapes_are_errors_and_write_nothing() {
         shape("the product", (2, 5), (2, 4), "rows of A × rows of B")
     );
     assert!(out.data.iter().all(|x| *x == 9.0));
-}
-
-#[test]
-fn the_fixed_door_gives_the_same_bits() {
-    let random = &mut Random(5);
-    let (a, b) = (Matrix::random(7, 19, 1.0, random), Matrix::random(19, 23, 1.0, random));
-    let a_array: [[f32; 19]; 7] = core::array::from_fn(|i| a.row(i).try_into().unwrap());
-    let b_array: [[f32; 23]; 19] = core::array::from_fn(|i| b.row(i).try_into().unwrap());
-    let bt = b.transposed();
-    let bt_array: [[f32; 19]; 23] = core::array::from_fn(|i| bt.row(i).try_into().unwrap());
-    let expected = product(&a, &b).data;
-    assert_eq!(fixed::matmul(&a_array, &b_array).as_flattened(), expected);
-    assert_eq!(fixed::matmul_transposed(&a_array, &bt_array).as_flattened(), expected);
 }
 
 #[test]

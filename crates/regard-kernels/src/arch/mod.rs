@@ -35,13 +35,13 @@ use self::portable::Portable as Compiled;
 use self::x86::{Avx2, Avx512};
 
 pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
+pub(crate) use self::generic::gemv::gemv;
 pub(crate) use self::generic::int8;
 pub(crate) use self::generic::known::{matmul_by_4, matmul_by_8, matmul_by_16};
-pub(crate) use self::generic::pack::{gemv, pack_columns, pack_transposed, pack_transposed_here};
+pub(crate) use self::generic::pack::{pack_columns, pack_transposed, pack_transposed_here};
 use self::generic::tile::Tiles;
 pub(crate) use self::generic::tile::{
-    Add, Ahead, Continue, Epilogue, MR, Panel, Panels, Set, gebp, gebp_or_add, next_groups,
-    panels_at_once,
+    Epilogue, MR, Panel, Panels, gebp, next_groups, panels_at_once,
 };
 pub use self::tier::Tier;
 pub(crate) use self::vector::{Lanes, Map, Shape, Simd, map_add, max_lanes};

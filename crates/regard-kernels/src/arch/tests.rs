@@ -11,7 +11,7 @@ use super::exp::{exp, exp_to_zero};
 #[cfg(not(scalar))]
 use super::portable::Portable;
 use super::vector::Columns;
-use super::{Kernel, LANES, Panels, Set, Simd, gebp};
+use super::{Epilogue, Kernel, LANES, Panels, Simd, gebp};
 use crate::{Mat, MatMut};
 
 type Block = [f32; LANES];
@@ -606,59 +606,35 @@ fn exp_of_special_values<T: RunTier>() {
     assert_lanes(exp_of::<T>(&x), "exp of special values", |l| expected[l]);
 }
 
-macro_rules! for_tier {
-    ($name:ident, $tier:ty) => {
-        mod $name {
-            #[test]
-            fn arithmetic_and_comparisons() {
-                super::arithmetic::<$tier>();
-            }
-
-            #[test]
-            fn splat_load_store() {
-                super::splat_load_store::<$tier>();
-            }
-
-            #[test]
-            fn powers_of_two() {
-                super::powers_of_two::<$tier>();
-            }
-
-            #[test]
-            fn reductions() {
-                super::reductions::<$tier>();
-            }
-
-            #[test]
-            fn narrow_lanes() {
-                super::narrow_lanes::<$tier>();
-            }
-
-            #[test]
-            fn transposition() {
-                super::transposition::<$tier>();
-            }
-
-            #[test]
-            fn exponents() {
-                super::exponents::<$tier>();
-            }
-
-            #[test]
-            fn exp_of_special_values() {
-                super::exp_of_special_values::<$tier>();
-            }
-        }
-    };
+/// All that the trait promises of a tier.
+fn keeps_its_promises<T: RunTier>() {
+    arithmetic::<T>();
+    splat_load_store::<T>();
+    powers_of_two::<T>();
+    reductions::<T>();
+    narrow_lanes::<T>();
+    transposition::<T>();
+    exponents::<T>();
+    exp_of_special_values::<T>();
 }
 
 #[cfg(not(scalar))]
-for_tier!(portable, super::OnPortable);
-for_tier!(scalar, super::OnScalar);
+#[test]
+fn the_portable_tier_keeps_its_promises() {
+    keeps_its_promises::<OnPortable>();
+}
+
+#[test]
+fn the_scalar_tier_keeps_its_promises() {
+    keeps_its_promises::<OnScalar>();
+}
+
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
-for_tier!(avx2, super::OnAvx2);
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
-for_tier!(avx512, super::OnAvx512);
+#[test]
+fn the_tiers_found_at_run_time_keep_their_promises() {
+    keeps_its_promises::<OnAvx2>();
+    keeps_its_promises::<OnAvx512>();
+}
 
 #[test]
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
@@ -692,7 +668,7 @@ fn a_narrow_tier_refuses_columns_that_lie_outside_of_the_data() {
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) {
             let Self(a, b, mut out) = self;
-            gebp::<S, Set>(simd, a, b, &mut out, 0, 1, 1);
+            gebp(simd, a, b, &mut out, 0, 1, 1, Epilogue::Set);
         }
     }
     let (a, b, mut out) = ([[1.0, 2.0]], [[3.0, 4.0, 5.0], [6.0, 7.0, 8.0]], [[9.0; 3]]);

@@ -4,7 +4,7 @@
 //! its compiler finds no better instructions for it; either gives the same bits.
 
 use super::widen::{f32_from_bf16, f32_from_f16};
-use super::{Epilogue, Kernel, LANES, MR, Panel, Tiles, one_by_one};
+use super::{Kernel, LANES, MR, Panel, Tiles, one_by_one};
 use crate::{Half, Mat};
 
 /// What is computed lane by lane, for any number of lanes.
@@ -78,8 +78,6 @@ pub(crate) struct Shape {
     /// Rows of scores that become weights side by side, at most 4: as many as there are registers for. A row alone waits for
     /// its maximum and for its sum.
     pub(crate) side_by_side: usize,
-    /// Tiles of a large product read A [`Ahead`](super::Ahead).
-    pub(crate) reads_ahead: bool,
     /// To pick an element of a table is faster than to compute it.
     pub(crate) picks: bool,
 }
@@ -93,7 +91,6 @@ impl Shape {
         queries: 24,
         chains: 4,
         side_by_side: 1,
-        reads_ahead: false,
         picks: false,
     };
 }
@@ -141,8 +138,8 @@ pub(crate) trait Simd: Lanes + Columns<8> + Columns<4> {
         let _ = address;
     }
 
-    /// Asks for the cache line of `address`, which need not exist, into the second-level cache, on a tier that
-    /// [reads ahead](Shape::reads_ahead).
+    /// Asks for the cache line of `address`, which need not exist, into the second-level cache, on a tier whose tiles have so many
+    /// multiply-adds that they hide the instruction.
     #[inline(always)]
     fn prefetch_later(self, address: *const f32) {
         let _ = address;
@@ -224,10 +221,7 @@ pub(crate) trait Simd: Lanes + Columns<8> + Columns<4> {
 
     /// The tiles of a product.
     #[inline(always)]
-    fn microkernel<F: Epilogue, const R: usize, const P: usize>(
-        self,
-        tiles: Tiles<'_, '_, F, R, P>,
-    ) {
+    fn microkernel<const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, R, P>) {
         tiles.microkernel(self);
     }
 

@@ -81,7 +81,7 @@ impl Attention<'_> {
     /// scores. It multiplies anyway, so that scale and temperature cost nothing; but only where nothing
     /// stands between them.
     #[inline]
-    pub(super) fn folded(&self, d_k: usize) -> Option<f32> {
+    fn folded(&self, d_k: usize) -> Option<f32> {
         let factor = self.scale_for(d_k) * self.temperature.factor();
         let folds = self.softcap.is_none()
             && self.sink.is_none()

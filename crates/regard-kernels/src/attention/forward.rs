@@ -5,7 +5,7 @@ use super::mask::Mask;
 use super::partial::{CHUNK_KEYS, Partial};
 use super::scores::{Groups, NC, Scores};
 use super::scratch::Scratch;
-use super::small::{KnownSmall, Small};
+use super::small::Small;
 use super::tiles::Fused;
 use super::values::Values;
 use super::weights::OnlineSoftmax;
@@ -67,15 +67,6 @@ impl Attention<'_> {
         out: &mut [[f32; D_V]; N_Q],
         scratch: &mut [f32],
     ) -> Result<(), Error> {
-        // Code for each shape pays off where flash is plentiful.
-        if TARGET.knows_shapes
-            && Small::fits(N_K, D_V)
-            && self.mask.is_none()
-            && let Some(factor) = self.folded(D_K)
-        {
-            dispatch(KnownSmall { q, k, v, out, factor, temperature: self.temperature });
-            return Ok(());
-        }
         let (q, k, v, out) = (q.into(), k.into(), v.into(), out.into());
         if N_K <= CHUNK_KEYS && self.sink.is_none() {
             // The compiler knows that it is not by chunks, and does not link them.
@@ -254,7 +245,7 @@ impl<'c> Call<'c> {
         let row_by_row = TARGET.in_place && visible.hides_value(q.rows(), &v);
         let scores = Scores { q, k, steps, visible, fused: true, row_by_row, panels, tile };
         let mut fused = Fused { scores, values: Values::new(&k, v, values), out, softmax, whole };
-        fuse(&mut fused);
+        run_fused(&mut fused);
         if let Some(log_sum_exp) = log_sum_exp {
             fused.softmax.log_sum_exp(log_sum_exp);
         }
@@ -288,7 +279,7 @@ impl<'c> Call<'c> {
 
 shared! { inline(always),
 /// On bare metal a function of its own, which all shapes share.
-fn fuse(fused: &mut Fused<'_>) {
+fn run_fused(fused: &mut Fused<'_>) {
     dispatch(fused);
 }
 }

@@ -13,7 +13,7 @@
 //! 7. [`values`]: the weights multiply the values, and the products are added to the output.
 //!
 //! The innermost loop of steps 5 and 7 is `Tiles::microkernel` (`arch/generic/tile.rs`), and for one query `gemv`
-//! (`arch/generic/pack.rs`).
+//! (`arch/generic/gemv.rs`).
 
 mod check;
 mod describe;

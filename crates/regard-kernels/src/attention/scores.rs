@@ -37,7 +37,7 @@ use core::ops::Range;
 use super::mask::{Linked, RowStep, Visible};
 use crate::activation::Capped;
 use crate::arch::{
-    LANES, MR, Panel, Panels, Set, Simd, TARGET, gebp, gemv, next_groups, pack_transposed,
+    Epilogue, LANES, MR, Panel, Panels, Simd, TARGET, gebp, gemv, next_groups, pack_transposed,
     panels_at_once,
 };
 use crate::softmax::scale_row;
@@ -263,7 +263,8 @@ impl Scores<'_> {
         if whole < keys.rows() {
             pack_transposed(simd, keys.rows_from(whole, LANES), self.panels);
             let panels = Panels::packed(self.panels, self.q.cols());
-            gebp::<S, Set>(simd, self.q, panels, &mut self.tile, lanes.start + whole, 1, 1);
+            let col = lanes.start + whole;
+            gebp(simd, self.q, panels, &mut self.tile, col, 1, 1, Epilogue::Set);
         }
     }
 
@@ -274,7 +275,7 @@ impl Scores<'_> {
         let seen = group.first..group.end;
         let keys = Panels::transposed(self.k.rows_from(start + seen.start, seen.len()));
         let mut scores = self.tile.rows_from(group.row - block);
-        gebp::<S, Set>(simd, q, keys, &mut scores, seen.start, 1, 1);
+        gebp(simd, q, keys, &mut scores, seen.start, 1, 1, Epilogue::Set);
     }
 
     /// The dot products of the queries of `count` groups, of which `first` is the first, with the keys
@@ -291,7 +292,8 @@ impl Scores<'_> {
         let panels = Panels::packed(self.panels, self.q.cols()).from(lanes.start / LANES);
         let q = self.q.rows_from(first.row, first.rows * count);
         let scores = &mut self.tile.rows_from(first.row - block);
-        gebp::<S, Set>(simd, q, panels, scores, lanes.start, first.rows, lanes.len() / LANES);
+        let count = lanes.len() / LANES;
+        gebp(simd, q, panels, scores, lanes.start, first.rows, count, Epilogue::Set);
     }
 
     /// Scale, soft cap and biases, and −∞ for the keys that are hidden from a query of the group.

@@ -5,22 +5,22 @@ use crate::arch::{Exp2ToZero, Kernel, LANES, Map as _, Panel, Simd, TARGET, pack
 use crate::softmax::{Divide, Weigher, log_sum_exp};
 use crate::{Mat, MatMut, Temperature};
 
-pub(crate) struct Small<'a> {
-    pub(crate) q: Mat<'a>,
-    pub(crate) k: Mat<'a>,
-    pub(crate) v: Mat<'a>,
-    pub(crate) out: MatMut<'a>,
+pub(super) struct Small<'a> {
+    pub(super) q: Mat<'a>,
+    pub(super) k: Mat<'a>,
+    pub(super) v: Mat<'a>,
+    pub(super) out: MatMut<'a>,
     /// What score differences are multiplied by, scale included.
-    pub(crate) factor: f32,
-    pub(crate) temperature: Temperature,
+    pub(super) factor: f32,
+    pub(super) temperature: Temperature,
     /// For the transposed keys.
-    pub(crate) panel: &'a mut [Panel],
-    pub(crate) log_sum_exp: Option<&'a mut [f32]>,
+    pub(super) panel: &'a mut [Panel],
+    pub(super) log_sum_exp: Option<&'a mut [f32]>,
 }
 
 impl Small<'_> {
     /// Whether `n_k` keys and values of `d_v` columns are few enough for the registers.
-    pub(crate) fn fits(n_k: usize, d_v: usize) -> bool {
+    pub(super) fn fits(n_k: usize, d_v: usize) -> bool {
         !TARGET.in_place && (1..=LANES).contains(&n_k) && d_v <= LANES
     }
 }
@@ -42,36 +42,6 @@ impl Kernel for Small<'_> {
             self.rows::<S, 1>(simd, row);
             row += 1;
         }
-    }
-}
-
-/// [`Small`] of shapes that the compiler knows: what depends on them alone is decided before the program runs.
-pub(crate) struct KnownSmall<
-    'a,
-    const N_Q: usize,
-    const N_K: usize,
-    const D_K: usize,
-    const D_V: usize,
-> {
-    pub(crate) q: &'a [[f32; D_K]; N_Q],
-    pub(crate) k: &'a [[f32; D_K]; N_K],
-    pub(crate) v: &'a [[f32; D_V]; N_K],
-    pub(crate) out: &'a mut [[f32; D_V]; N_Q],
-    pub(crate) factor: f32,
-    pub(crate) temperature: Temperature,
-}
-
-impl<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize> Kernel
-    for KnownSmall<'_, N_Q, N_K, D_K, D_V>
-{
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self { q, k, v, out, factor, temperature } = self;
-        let panel = &mut [[0.0; LANES]; D_K];
-        let (q, k, v, out) = (q.into(), k.into(), v.into(), out.into());
-        Small { q, k, v, out, factor, temperature, panel, log_sum_exp: None }.run(simd);
     }
 }
 

@@ -30,8 +30,7 @@ use super::mask::{SeenSum, Visible};
 use super::scores::{Group, NC, for_runs};
 use super::weights::Next;
 use crate::arch::{
-    Continue, Kernel, LANES, Panel, Panels, Simd, TARGET, gebp, gebp_or_add, pack_columns,
-    panels_at_once,
+    Epilogue, Kernel, LANES, Panel, Panels, Simd, TARGET, gebp, pack_columns, panels_at_once,
 };
 use crate::{Mat, MatMut};
 
@@ -116,7 +115,8 @@ impl<'a> AddValues<'_, 'a> {
         }
         let mut out = self.out.rows_from(group.row);
         let values = self.values.panels(col, group.first, keys);
-        gebp_or_add(simd, weights, values, &mut out, col, group.rows, panels, group.begins);
+        let epilogue = if group.begins { Epilogue::Set } else { Epilogue::Add };
+        gebp(simd, weights, values, &mut out, col, group.rows, panels, epilogue);
     }
 
     /// The same sum on a narrow tier, over the keys that each query sees.
@@ -147,7 +147,7 @@ impl<'a> AddValues<'_, 'a> {
             }) {
                 let value = self.values.panels(col, group.first + t, 1);
                 let weight = weights.block(r, 1, t, 1);
-                gebp::<S, Continue>(simd, weight, value, &mut sums, 0, 1, 1);
+                gebp(simd, weight, value, &mut sums, 0, 1, 1, Epilogue::Continue);
             }
             let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
             for (out, sum) in out.iter_mut().zip(sums.row_mut(0)) {

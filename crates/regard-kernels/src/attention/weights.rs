@@ -197,7 +197,7 @@ macro_rules! for_rows {
         for_rows!(@ $simd, $row, end, $count, 1, $each);
     }};
     (@ $simd:ident, $row:ident, $end:ident, $count:ident, $rows:literal, $each:expr) => {
-        while $rows <= $simd::SHAPE.side_by_side && $rows <= $end - $row {
+        while const { $rows <= $simd::SHAPE.side_by_side } && $rows <= $end - $row {
             const $count: usize = $rows;
             $each;
             $row += $rows;

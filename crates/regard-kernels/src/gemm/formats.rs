@@ -76,9 +76,6 @@ const PAIRS: usize = LANES / 2;
 /// The numbers of a pair.
 const PAIR: usize = 2 * LANES;
 
-/// The numbers of a group.
-pub(crate) const GROUP: usize = PAIRS * PAIR;
-
 /// The factors of a pair: its scale and its offset, or the scales of its parts. Formats that need one scale leave the other
 /// number undefined.
 type Factors = [f32; 2];
@@ -92,13 +89,12 @@ pub(crate) trait Decode<const BYTES: usize> {
     fn pair<S: Simd>(simd: S, group: &[u8; BYTES], pair: usize, factors: &Factors) -> [S::V; 2];
 }
 
-/// Decodes a row of blocks. Its 16 elements from 16t on go to place `i` of `out[t]`.
+/// Decodes a row of blocks. Its 16 elements from 16t on go to `out[t]`.
 #[inline(always)]
-pub(crate) fn decode<S: Simd, F: Decode<BYTES>, const BYTES: usize, const W: usize>(
+pub(crate) fn decode<S: Simd, F: Decode<BYTES>, const BYTES: usize>(
     simd: S,
     row: &[u8],
-    out: &mut [[Panel; W]],
-    i: usize,
+    out: &mut [Panel],
 ) {
     /// Groups at a time.
     const MOST: usize = 3;
@@ -118,40 +114,37 @@ pub(crate) fn decode<S: Simd, F: Decode<BYTES>, const BYTES: usize, const W: usi
             *factors = F::factors(simd, group);
         }
         for ((group, places), factors) in groups.iter().zip(places).zip(&factors) {
-            let places: &mut [[Panel; W]; LANES] = places; // a loop of known length needs no branches
-            decode_pairs::<S, F, BYTES, W>(simd, group, 0, factors, places, i);
+            let places: &mut [Panel; LANES] = places; // a loop of known length needs no branches
+            decode_pairs::<S, F, BYTES>(simd, group, 0, factors, places);
         }
         let first = PAIRS.saturating_sub(rest_of_places.len() / 2);
         if let (false, Some(group)) = (rest.is_empty(), row.last_chunk()) {
             // It overlaps the group before it, whose pairs are left out.
             let factors = F::factors(simd, group);
             let factors = factors.get(first..).unwrap_or_default();
-            decode_pairs::<S, F, BYTES, W>(simd, group, first, factors, rest_of_places, i);
+            decode_pairs::<S, F, BYTES>(simd, group, first, factors, rest_of_places);
         } else if !rest.is_empty() {
             let mut group = [0; BYTES];
             group.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
             let factors = F::factors(simd, &group);
-            decode_pairs::<S, F, BYTES, W>(simd, &group, 0, &factors, rest_of_places, i);
+            decode_pairs::<S, F, BYTES>(simd, &group, 0, &factors, rest_of_places);
         }
     }
 }
 
 /// Decodes the pairs of a group from number `first` on, as many as have factors and places.
 #[inline(always)]
-fn decode_pairs<S: Simd, F: Decode<BYTES>, const BYTES: usize, const W: usize>(
+fn decode_pairs<S: Simd, F: Decode<BYTES>, const BYTES: usize>(
     simd: S,
     group: &[u8; BYTES],
     first: usize,
     factors: &[Factors],
-    out: &mut [[Panel; W]],
-    i: usize,
+    out: &mut [Panel],
 ) {
     for (pair, (factors, out)) in factors.iter().zip(out.as_chunks_mut::<2>().0).enumerate() {
         let elements = F::pair(simd, group, first + pair, factors);
         for (elements, out) in elements.into_iter().zip(out) {
-            if let Some(out) = out.get_mut(i) {
-                simd.store(elements, out);
-            }
+            simd.store(elements, out);
         }
     }
 }

@@ -89,59 +89,27 @@ impl Kernel for Product<'_> {
     fn run<S: Simd>(self, simd: S) {
         // A branch in the innermost loop would cost as much as the widening.
         match self.b.kind {
-            Half::F16 => simd.call(Rows { product: self, widen: F16 }),
-            Half::Bf16 => simd.call(Rows { product: self, widen: Bf16 }),
+            Half::F16 => simd.call(Widened::<false>(self)),
+            Half::Bf16 => simd.call(Widened::<true>(self)),
         }
     }
 }
 
-/// How 16 numbers are widened.
-trait Load: Copy {
-    const HALF: Half;
+/// A product whose B is of bfloat16, or of binary16.
+struct Widened<'a, const BF16: bool>(Product<'a>);
 
-    fn load<S: Simd>(self, simd: S, bits: &[u16; LANES]) -> S::V;
-}
-
-#[derive(Clone, Copy)]
-struct F16;
-#[derive(Clone, Copy)]
-struct Bf16;
-
-impl Load for F16 {
-    const HALF: Half = Half::F16;
-
-    #[inline(always)]
-    fn load<S: Simd>(self, simd: S, bits: &[u16; LANES]) -> S::V {
-        simd.widen_f16(bits)
-    }
-}
-
-impl Load for Bf16 {
-    const HALF: Half = Half::Bf16;
-
-    #[inline(always)]
-    fn load<S: Simd>(self, simd: S, bits: &[u16; LANES]) -> S::V {
-        simd.widen_bf16(bits)
-    }
-}
-
-struct Rows<'a, L> {
-    product: Product<'a>,
-    widen: L,
-}
-
-impl<L: Load> Kernel for Rows<'_, L> {
+impl<const BF16: bool> Kernel for Widened<'_, BF16> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let rows = self.product.out.filled_rows();
+        let rows = self.0.out.filled_rows();
         let mut row = 0;
         while row < rows {
             // A core without vectors has registers for one row and one panel.
             let count = if S::SHAPE.in_place { 1 } else { (rows - row).min(4) };
             match count {
-                1 if S::SHAPE.in_place => self.columns::<S, 1, 1>(simd, row),
+                _ if const { S::SHAPE.in_place } => self.columns::<S, 1, 1>(simd, row),
                 1 => self.columns::<S, 1, 4>(simd, row),
                 2 => self.columns::<S, 2, 2>(simd, row),
                 3 => self.columns::<S, 3, 2>(simd, row),
@@ -152,11 +120,11 @@ impl<L: Load> Kernel for Rows<'_, L> {
     }
 }
 
-impl<L: Load> Rows<'_, L> {
+impl<const BF16: bool> Widened<'_, BF16> {
     /// `R` rows of the product: `P` panels at a time, and then the others.
     #[inline(always)]
     fn columns<S: Simd, const R: usize, const P: usize>(&mut self, simd: S, row: usize) {
-        let panels = self.product.b.cols.div_ceil(LANES);
+        let panels = self.0.b.cols.div_ceil(LANES);
         let whole = panels / P * P;
         for p in (0..whole).step_by(P) {
             self.tile::<S, R, P>(simd, row, p);
@@ -169,7 +137,7 @@ impl<L: Load> Rows<'_, L> {
     /// `R` rows of the product times `P` panels from number `p` on.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const P: usize>(&mut self, simd: S, row: usize, p: usize) {
-        let Product { a, b, out, add } = &mut self.product;
+        let Product { a, b, out, add } = &mut self.0;
         let depth = b.rows;
         let mut x = [[].as_slice(); R];
         for (r, x) in x.iter_mut().enumerate() {
@@ -191,7 +159,7 @@ impl<L: Load> Rows<'_, L> {
         let step = if *add { sum_steps(depth) } else { depth.max(1) };
         for start in (0..depth).step_by(step) {
             let steps = start..depth.min(start + step);
-            let sums = chains::<S, L, R, P>(simd, self.widen, &x, &panels, steps);
+            let sums = chains::<S, BF16, R, P>(simd, &x, &panels, steps);
             for (total, sums) in total.iter_mut().zip(sums) {
                 for (total, sum) in total.iter_mut().zip(sums) {
                     *total = if *add { simd.add(*total, sum) } else { sum };
@@ -209,9 +177,8 @@ impl<L: Load> Rows<'_, L> {
 
 /// Chains of multiply-adds over these steps, in ascending order.
 #[inline(always)]
-fn chains<S: Simd, L: Load, const R: usize, const P: usize>(
+fn chains<S: Simd, const BF16: bool, const R: usize, const P: usize>(
     simd: S,
-    widen: L,
     x: &[&[f32]; R],
     panels: &[&[[u16; LANES]]; P],
     steps: Range<usize>,
@@ -231,7 +198,8 @@ fn chains<S: Simd, L: Load, const R: usize, const P: usize>(
         return sums;
     }
     if let ([row], [column]) = (rows.as_slice(), columns.as_slice())
-        && let Some(sum) = simd.row_times_panel(L::HALF, row, column)
+        && let Some(sum) =
+            simd.row_times_panel(if BF16 { Half::Bf16 } else { Half::F16 }, row, column)
     {
         return [[sum; P]; R];
     }
@@ -240,7 +208,7 @@ fn chains<S: Simd, L: Load, const R: usize, const P: usize>(
             let Some(bits) = column.get(t) else { continue };
             // Several streams of a few kilobytes each are more than a processor foresees.
             simd.prefetch(bits.as_ptr().wrapping_add(AHEAD).cast());
-            let lanes = widen.load(simd, bits);
+            let lanes = if BF16 { simd.widen_bf16(bits) } else { simd.widen_f16(bits) };
             for (row, sums) in rows.iter().zip(&mut sums) {
                 if let (Some(x), Some(sum)) = (row.get(t), sums.get_mut(p)) {
                     *sum = simd.mul_add(simd.splat(*x), lanes, *sum);

@@ -2,7 +2,7 @@
 
 use super::{Blocks, check_product, multiply, sum_steps};
 use crate::arch::{
-    Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, pack_columns, pack_transposed,
+    Epilogue, Kernel, LANES, Panel, Panels, Simd, dispatch, pack_columns, pack_transposed,
 };
 use crate::error::{Error, check_len, check_shape};
 use crate::{Mat, MatMut};
@@ -190,15 +190,14 @@ impl Kernel for Product<'_> {
         let panels = b.cols.div_ceil(LANES);
         let blocks = Blocks { rows: MC, steps, panels: panels.max(1) };
         let b = Panels::packed(b.panels, b.rows);
+        let epilogues = match add {
+            true => [Epilogue::Add; 2],
+            false if S::SHAPE.in_place => [Epilogue::Set; 2],
+            false => [Epilogue::Set, Epilogue::Continue],
+        };
         for row in (0..rows).step_by(MC) {
             let (a, out) = (a.rows_from(row, MC), &mut out.rows_from(row));
-            if add {
-                multiply::<S, Add, Add, _>(simd, a, b, 0..panels, out, &blocks);
-            } else if S::SHAPE.in_place {
-                multiply::<S, Set, Set, _>(simd, a, b, 0..panels, out, &blocks);
-            } else {
-                multiply::<S, Set, Continue, _>(simd, a, b, 0..panels, out, &blocks);
-            }
+            multiply(simd, a, b, 0..panels, out, &blocks, epilogues);
         }
     }
 }

@@ -10,18 +10,16 @@
 //!             strip ← decode(W)                                  each number is read from memory once
 //!             for each tile of R rows of x and N of the strip:
 //!                 for each 16 columns t:
-//!                     sums[r][n] ← x[r][t] · strip[t][n] + sums[r][n]     16 lanes
+//!                     sums[r][n] ← x[r][t] · strip[n][t] + sums[r][n]     16 lanes
 //!         out[r][n] ← fold(sums[r][n])                           the 16 lanes, as a tree
 //! ```
 //!
-//! The rows of a strip lie side by side: step t holds 16 columns of each. An element of the product is the fold of 16 chains of
-//! multiply-adds, whatever the tile, so its bits depend on no other row or column.
+//! An element of the product is the fold of 16 chains of multiply-adds, whatever the tile, so its bits depend on no other row or
+//! column.
 
 use core::marker::PhantomData;
 
-use super::formats::{
-    Decode, GROUP, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Quantization, decode,
-};
+use super::formats::{Decode, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Quantization, decode};
 use crate::arch::{Kernel, LANES, Panel, Simd, dispatch};
 use crate::error::{Error, check_len, check_shape};
 use crate::{Mat, MatMut};
@@ -75,7 +73,7 @@ impl<'a> Quantized<'a> {
     /// [`Error::Shape`] if `out` has another shape.
     pub fn widen(self, out: MatMut<'_>) -> Result<(), Error> {
         check_shape("the widened rows", out.shape(), (self.rows, self.cols), "the rows' shape")?;
-        dispatch(Task { w: self, product: None, out });
+        dispatch(Widen { w: self, out });
         Ok(())
     }
 
@@ -100,14 +98,10 @@ impl<'a> Quantized<'a> {
         check_len("the scratch memory", scratch.len().min(len), len)?;
         // In whole cache lines.
         let start = scratch.as_ptr().align_offset(LANES * size_of::<f32>()).min(LANES - 1);
-        let (strip, sums) = scratch
-            .get_mut(start..)
-            .unwrap_or_default()
-            .as_chunks_mut()
-            .0
-            .split_at_mut(STEPS * ROWS);
+        let panels = scratch.get_mut(start..).unwrap_or_default().as_chunks_mut().0;
+        let (strip, sums) = panels.split_at_mut_checked(STEPS * ROWS).unwrap_or_default();
         let (strip, sums) = (strip.as_chunks_mut().0, sums.as_chunks_mut().0);
-        dispatch(Task { w: self, product: Some(Product { x, add, strip, sums }), out });
+        dispatch(Multiply { w: self, x, add, strip, sums, out });
         Ok(())
     }
 }
@@ -127,61 +121,74 @@ const TOKENS: usize = 48;
 /// The numbers by which reading x runs ahead of multiplying it.
 const AHEAD: usize = 8 * LANES;
 
-/// A product with x, or W itself.
-struct Task<'a> {
+impl Quantized<'_> {
+    /// Row `r`, or nothing where W has no such row.
+    fn row(&self, r: usize) -> &[u8] {
+        let size = self.bytes.len() / self.rows.max(1);
+        self.bytes.get(r * size..(r + 1) * size).unwrap_or_default()
+    }
+}
+
+/// Decodes blocks of a format. A function for each format: a branch in the innermost loop would cost as much as the decoding.
+#[inline(always)]
+fn decode_blocks<S: Simd>(simd: S, format: Quantization, blocks: &[u8], out: &mut [Panel]) {
+    struct Blocks<'a, F, const BYTES: usize>(&'a [u8], &'a mut [Panel], PhantomData<F>);
+    impl<F: Decode<BYTES>, const BYTES: usize> Kernel for Blocks<'_, F, BYTES> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) {
+            decode::<S, F, BYTES>(simd, self.0, self.1);
+        }
+    }
+    macro_rules! formats {
+        ($($format:ident: $bytes:literal),+) => {
+            match format {
+                $(Quantization::$format => {
+                    simd.call(Blocks::<$format, $bytes>(blocks, out, PhantomData));
+                })+
+            }
+        };
+    }
+    formats!(Q8_0: 272, Q4_0: 144, Q4_1: 160, Q5_0: 176, Q5_1: 192, Q4K: 144, Q5K: 176, Q6K: 210);
+}
+
+/// W itself.
+struct Widen<'a> {
     w: Quantized<'a>,
-    product: Option<Product<'a>>,
     out: MatMut<'a>,
 }
 
-struct Product<'a> {
-    x: Mat<'a>,
-    add: bool,
-    strip: &'a mut [[Panel; ROWS]],
-    /// Those of each row of x.
-    sums: &'a mut [[Panel; ROWS]],
-}
-
-impl Kernel for Task<'_> {
+impl Kernel for Widen<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        // A function for each format: a branch in the innermost loop would cost as much as the decoding.
-        match self.w.format {
-            Quantization::Q8_0 => simd.call(OfFormat::<Q8_0, 272>::new(self)),
-            Quantization::Q4_0 => simd.call(OfFormat::<Q4_0, 144>::new(self)),
-            Quantization::Q4_1 => simd.call(OfFormat::<Q4_1, 160>::new(self)),
-            Quantization::Q5_0 => simd.call(OfFormat::<Q5_0, 176>::new(self)),
-            Quantization::Q5_1 => simd.call(OfFormat::<Q5_1, 192>::new(self)),
-            Quantization::Q4K => simd.call(OfFormat::<Q4K, 144>::new(self)),
-            Quantization::Q5K => simd.call(OfFormat::<Q5K, 176>::new(self)),
-            Quantization::Q6K => simd.call(OfFormat::<Q6K, 210>::new(self)),
+    fn run<S: Simd>(mut self, simd: S) {
+        for r in 0..self.out.filled_rows() {
+            let out = self.out.row_mut(r).as_chunks_mut().0;
+            decode_blocks(simd, self.w.format, self.w.row(r), out);
         }
     }
 }
 
-/// A task on blocks of one format.
-struct OfFormat<'a, F, const BYTES: usize> {
-    task: Task<'a>,
-    format: PhantomData<F>,
+/// A product with x.
+struct Multiply<'a> {
+    w: Quantized<'a>,
+    x: Mat<'a>,
+    add: bool,
+    strip: &'a mut [[Panel; STEPS]],
+    /// Those of each row of x.
+    sums: &'a mut [[Panel; ROWS]],
+    out: MatMut<'a>,
 }
 
-impl<F: Decode<BYTES>, const BYTES: usize> Kernel for OfFormat<'_, F, BYTES> {
+impl Kernel for Multiply<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Task { w, product, mut out } = self.task;
-        let size = w.bytes.len() / w.rows.max(1);
-        let of_row = |r: usize| w.bytes.get(r * size..(r + 1) * size).unwrap_or_default();
-        let Some(Product { x, add, strip, sums }) = product else {
-            for r in 0..out.filled_rows() {
-                let out = out.row_mut(r).as_chunks_mut().0.as_chunks_mut::<1>().0;
-                decode::<S, F, BYTES, 1>(simd, of_row(r), out, 0);
-            }
-            return;
-        };
+        let Self { w, x, add, strip, sums, mut out } = self;
+        let (numbers, size) = w.format.block();
         let parts = w.cols / LANES;
         for first in (0..x.rows()).step_by(TOKENS) {
             let x = x.rows_from(first, TOKENS);
@@ -191,14 +198,14 @@ impl<F: Decode<BYTES>, const BYTES: usize> Kernel for OfFormat<'_, F, BYTES> {
                 // At least once, so that a product over no column at all is written as zeros.
                 for start in (0..parts.max(1)).step_by(STEPS) {
                     let steps = start..parts.min(start + STEPS);
-                    let strip = strip.get_mut(..steps.len()).unwrap_or_default();
-                    for (i, r) in rows.clone().enumerate() {
-                        let bytes = |step: usize| step * LANES * BYTES / GROUP;
-                        let part = of_row(r).get(bytes(steps.start)..bytes(steps.end));
-                        decode::<S, F, BYTES, ROWS>(simd, part.unwrap_or_default(), strip, i);
+                    for (strip, r) in strip.iter_mut().zip(rows.clone()) {
+                        let bytes = |step: usize| step * LANES / numbers * size;
+                        let blocks = w.row(r).get(bytes(steps.start)..bytes(steps.end));
+                        let strip = strip.get_mut(..steps.len()).unwrap_or_default();
+                        decode_blocks(simd, w.format, blocks.unwrap_or_default(), strip);
                     }
                     let x = x.block(0, x.rows(), start * LANES, steps.len() * LANES);
-                    add_tiles(simd, x, strip, sums, start == 0);
+                    add_tiles(simd, x, strip, steps.len(), sums, start == 0);
                 }
                 for (r, sums) in sums.iter().enumerate() {
                     let out = out.row_mut(first + r).get_mut(rows.clone()).unwrap_or_default();
@@ -206,13 +213,6 @@ impl<F: Decode<BYTES>, const BYTES: usize> Kernel for OfFormat<'_, F, BYTES> {
                 }
             }
         }
-    }
-}
-
-impl<'a, F, const BYTES: usize> OfFormat<'a, F, BYTES> {
-    #[inline(always)]
-    fn new(task: Task<'a>) -> Self {
-        Self { task, format: PhantomData }
     }
 }
 
@@ -235,7 +235,8 @@ fn fold<S: Simd>(simd: S, sums: &[Panel; ROWS], out: &mut [f32], add: bool) {
 fn add_tiles<S: Simd>(
     simd: S,
     x: Mat<'_>,
-    strip: &[[Panel; ROWS]],
+    strip: &[[Panel; STEPS]],
+    steps: usize,
     sums: &mut [[Panel; ROWS]],
     begins: bool,
 ) {
@@ -243,7 +244,7 @@ fn add_tiles<S: Simd>(
     macro_rules! tile {
         ($x:expr, $sums:expr, $size:expr, $(($r:literal, $n:literal))+) => {
             match $size {
-                $($r => simd.call(Tile::<$r, $n> { x: $x, strip, sums: $sums, begins }),)+
+                $($r => simd.call(Tile::<$r, $n> { x: $x, strip, steps, sums: $sums, begins }),)+
                 size => debug_assert!(false, "no tiles of {size} rows"),
             }
         };
@@ -253,9 +254,9 @@ fn add_tiles<S: Simd>(
     while row < sums.len() {
         // As few tiles as possible, of as equal sizes as possible.
         let rows = sums.len() - row;
-        let size = rows.div_ceil(rows.div_ceil(most));
+        let size = rows.div_ceil(rows.div_ceil(most).max(1)); // or the division could panic
         let (x, sums) = (x.rows_from(row, size), sums.get_mut(row..).unwrap_or_default());
-        if S::SHAPE.panels > 1 {
+        if const { S::SHAPE.panels > 1 } {
             tile!(x, sums, size, (1, 8)(2, 4)(3, 4)(4, 4)(5, 4)(6, 4));
         } else {
             tile!(x, sums, size, (1, 4)(2, 2)(3, 2));
@@ -267,7 +268,8 @@ fn add_tiles<S: Simd>(
 /// `R` rows of x by all rows of the strip, `N` at a time.
 struct Tile<'a, const R: usize, const N: usize> {
     x: Mat<'a>,
-    strip: &'a [[Panel; ROWS]],
+    strip: &'a [[Panel; STEPS]],
+    steps: usize,
     sums: &'a mut [[Panel; ROWS]],
     begins: bool,
 }
@@ -279,23 +281,27 @@ impl<const R: usize, const N: usize> Kernel for Tile<'_, R, N> {
     fn run<S: Simd>(self, simd: S) {
         let Some(places) = self.sums.first_chunk_mut::<R>() else { return };
         // Parts of equal length, so that the loop needs no checks.
-        let steps = self.strip.len();
+        let steps = self.steps;
         let mut rows = [[].as_slice(); R];
         for (r, row) in rows.iter_mut().enumerate() {
             let Some(part) = self.x.row(r).as_chunks::<LANES>().0.get(..steps) else { return };
             *row = part;
         }
-        for group in 0..ROWS / N {
+        for (group, strip) in self.strip.as_chunks::<N>().0.iter().enumerate() {
+            let mut columns = [[].as_slice(); N];
+            for (column, strip) in columns.iter_mut().zip(strip) {
+                *column = strip.get(..steps).unwrap_or_default();
+            }
             let mut sums = [[simd.splat(0.0); R]; N];
             if !self.begins {
                 for (n, sums) in sums.iter_mut().enumerate() {
                     for (sum, place) in sums.iter_mut().zip(&*places) {
-                        *sum = simd.load(&place[group * N + n]);
+                        let Some(place) = place.get(group * N + n) else { return };
+                        *sum = simd.load(place);
                     }
                 }
             }
             for t in 0..steps {
-                let Some(strip) = self.strip.get(t) else { continue };
                 let mut x = [simd.splat(0.0); R];
                 for (x, row) in x.iter_mut().zip(&rows) {
                     let Some(lanes) = row.get(t) else { continue };
@@ -303,8 +309,9 @@ impl<const R: usize, const N: usize> Kernel for Tile<'_, R, N> {
                     simd.prefetch(lanes.as_ptr().wrapping_add(AHEAD));
                     *x = simd.load(lanes);
                 }
-                for (n, sums) in sums.iter_mut().enumerate() {
-                    let w = simd.load(&strip[group * N + n]);
+                for (column, sums) in columns.iter().zip(&mut sums) {
+                    let Some(w) = column.get(t) else { continue };
+                    let w = simd.load(w);
                     for (sum, x) in sums.iter_mut().zip(x) {
                         *sum = simd.mul_add(x, w, *sum);
                     }
@@ -312,7 +319,8 @@ impl<const R: usize, const N: usize> Kernel for Tile<'_, R, N> {
             }
             for (n, sums) in sums.into_iter().enumerate() {
                 for (sum, place) in sums.into_iter().zip(&mut *places) {
-                    simd.store(sum, &mut place[group * N + n]);
+                    let Some(place) = place.get_mut(group * N + n) else { return };
+                    simd.store(sum, place);
                 }
             }
         }

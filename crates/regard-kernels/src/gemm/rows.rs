@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use super::{Blocks, Source, check_product, multiply};
 use crate::arch::{
-    Ahead, Continue, Kernel, LANES, Panel, Panels, Set, Simd, TARGET, dispatch, gebp, matmul_by_4,
-    matmul_by_8, matmul_by_16, pack_columns, pack_transposed,
+    Epilogue, Kernel, LANES, Panel, Panels, Simd, TARGET, dispatch, gebp, matmul_by_4, matmul_by_8,
+    matmul_by_16, pack_columns, pack_transposed,
 };
 use crate::error::{Error, check_shape};
 use crate::{Mat, MatMut};
@@ -114,14 +114,14 @@ impl Kernel for Matmul<'_> {
         }
         if S::SHAPE.in_place {
             let panels = if transposed { Panels::transposed(b) } else { Panels::in_place(b) };
-            return gebp::<S, Set>(simd, a, panels, &mut out, 0, 1, 1);
+            return gebp(simd, a, panels, &mut out, 0, 1, 1, Epilogue::Set);
         }
         let mut first = 0;
         if !transposed && b.stride() <= NEAR {
             first = columns / LANES;
             let blocks = Blocks { rows, steps: depth.max(1), panels: first.max(1) };
             let panels = Panels::in_place(b);
-            multiply::<S, Set, Set, _>(simd, a, panels, 0..first, &mut out, &blocks);
+            multiply(simd, a, panels, 0..first, &mut out, &blocks, [Epilogue::Set; 2]);
         }
         let panels = first..columns.div_ceil(LANES);
         let panel_rows = depth * panels.len();
@@ -167,12 +167,9 @@ impl<const ROOM: usize> Kernel for OnStack<'_, ROOM> {
         let rows = (A_BLOCK / steps).next_multiple_of(S::SHAPE.rows);
         let blocks = Blocks { rows, steps, panels: ROOM / steps };
         let mut memory = PanelBuffer([[0.0; LANES]; ROOM]);
-        let b = Rows { b, transposed, memory: &mut memory.0 };
-        if ROOM == LARGE {
-            multiply::<S, Ahead<Set>, Ahead<Continue>, _>(simd, a, b, panels, &mut out, &blocks);
-        } else {
-            multiply::<S, Set, Continue, _>(simd, a, b, panels, &mut out, &blocks);
-        }
+        let b = Unpacked { b, transposed, memory: &mut memory.0 };
+        let epilogues = [Epilogue::Set, Epilogue::Continue];
+        multiply(simd, a, b, panels, &mut out, &blocks, epilogues);
     }
 }
 
@@ -181,13 +178,13 @@ impl<const ROOM: usize> Kernel for OnStack<'_, ROOM> {
 struct PanelBuffer<const ROOM: usize>([Panel; ROOM]);
 
 /// A matrix by rows, whose blocks are packed into memory.
-struct Rows<'a> {
+struct Unpacked<'a> {
     b: Mat<'a>,
     transposed: bool,
     memory: &'a mut [Panel],
 }
 
-impl Source for Rows<'_> {
+impl Source for Unpacked<'_> {
     #[inline(always)]
     fn panels<S: Simd>(
         &mut self,

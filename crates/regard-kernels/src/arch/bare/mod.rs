@@ -327,12 +327,9 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn microkernel<F: Epilogue, const R: usize, const P: usize>(
-        self,
-        tiles: Tiles<'_, '_, F, R, P>,
-    ) {
-        let Tiles { a, b, out, col, add, .. } = tiles;
-        gebp(&mut Gebp { a: &a, b: &b, out, col, add });
+    fn microkernel<const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, R, P>) {
+        let Tiles { a, b, out, col, epilogue } = tiles;
+        gebp(&mut Gebp { a: &a, b: &b, out, col, add: epilogue == Epilogue::Add });
     }
 }
 
@@ -387,7 +384,7 @@ struct Gebp<'t, 'o> {
     out: &'t mut MatMut<'o>,
     /// The first of the columns in `out`.
     col: usize,
-    /// As in [`Epilogue`], not known to the compiler: the code is there but once.
+    /// Whether the sums are added to what is there.
     add: bool,
 }
 

@@ -4,7 +4,7 @@ use crate::Mat;
 use crate::arch::{Kernel, LANES, Panel, Simd};
 
 /// The side of the squares that are transposed.
-const SIDE: usize = LANES / 2;
+pub(super) const SIDE: usize = LANES / 2;
 
 /// Reads 8 elements of each of 8 rows, which lie `stride` elements apart in `data`, from element
 /// `start` on.
@@ -15,7 +15,7 @@ const SIDE: usize = LANES / 2;
 /// # Safety
 /// `data` holds these elements: `start + 7 · stride + 8` is at most its length.
 #[inline(always)]
-unsafe fn square<'a, S: Simd>(
+pub(super) unsafe fn square<'a, S: Simd>(
     simd: S,
     data: &'a [f32],
     start: usize,
@@ -43,76 +43,6 @@ fn padded_square(rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
         *square = rows.row(l).get(t * SIDE..).and_then(|row| row.first_chunk()).unwrap_or(square);
     }
     square
-}
-
-/// `out`\[i\] ← `q` · row i of `k`, for rows in whole panels: what [`gebp`](crate::arch::gebp) gives for transposed
-/// panels, bit by bit, without a place to keep them. For one query the place would be used but once.
-#[inline(always)]
-pub(crate) fn gemv<S: Simd>(simd: S, q: &[f32], k: Mat<'_>, out: &mut [f32]) {
-    debug_assert!(
-        k.rows().is_multiple_of(LANES) && q.len() == k.cols(),
-        "{} times {:?}",
-        q.len(),
-        k.shape()
-    );
-    if q.len() == k.cols() {
-        simd.call(Dots { q, k, out: out.as_chunks_mut().0 });
-    }
-}
-
-struct Dots<'a> {
-    q: &'a [f32],
-    k: Mat<'a>,
-    out: &'a mut [Panel],
-}
-
-impl Kernel for Dots<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self { q, k, out } = self;
-        let (whole, rest) = q.as_chunks::<SIDE>();
-        let stride = k.stride();
-        for (p, out) in out.iter_mut().enumerate().take(k.rows() / LANES) {
-            let start = p * LANES * stride;
-            let mut sum = simd.splat(0.0);
-            for (t, q) in whole.iter().enumerate() {
-                let (low, prefetch) = (start + t * SIDE, t.is_multiple_of(2)); // lines are two squares wide
-                let high = low + SIDE * stride;
-                let mut panel = [[0.0; LANES]; SIDE];
-                // SAFETY: `k` has (p + 1) · 16 rows, and as many columns as `q` has elements; the
-                // data of a view holds all of its rows.
-                unsafe {
-                    simd.transpose(
-                        square(simd, k.data(), low, stride, prefetch),
-                        &mut panel,
-                        false,
-                    );
-                    simd.transpose(
-                        square(simd, k.data(), high, stride, prefetch),
-                        &mut panel,
-                        true,
-                    );
-                }
-                for (q, lanes) in q.iter().zip(&panel) {
-                    sum = simd.mul_add(simd.splat(*q), simd.load(lanes), sum);
-                }
-            }
-            for (t, q) in rest.iter().enumerate() {
-                let mut lanes = [0.0; LANES];
-                for (l, lane) in lanes.iter_mut().enumerate() {
-                    *lane = k
-                        .row(p * LANES + l)
-                        .get(whole.len() * SIDE + t)
-                        .copied()
-                        .unwrap_or_default();
-                }
-                sum = simd.mul_add(simd.splat(*q), simd.load(&lanes), sum);
-            }
-            simd.store(sum, out);
-        }
-    }
 }
 
 /// Transposes `b` into panels of `b.cols()` rows for every 16 rows of it: element (t, l) of panel p becomes

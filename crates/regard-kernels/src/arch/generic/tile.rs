@@ -1,6 +1,6 @@
 //! The innermost loop of products of `f32`: a few rows of A times panels of 16 columns of B.
 //!
-//! Matrix products, the scores and the weighted sums of attention end here, but for a single row (`gemv` in `pack.rs`), for what
+//! Matrix products, the scores and the weighted sums of attention end here, but for a single row (`gemv.rs`), for what
 //! fits in registers (`attention/small.rs`) and for shapes that the compiler knows (`known.rs`). The names are those of
 //! GotoBLAS (Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication") and BLIS
 //! (Van Zee & van de Geijn 2015): [`gebp`] multiplies a general block of A by panels of B, and the
@@ -32,8 +32,6 @@
 //! An element of the product is one chain of multiply-adds over t in ascending order on every tier, so
 //! its bits depend neither on the size of the tile nor on the rows and columns beside it. A tier that
 //! reads B in place has tiles of its own (`bare`), with the same chains.
-
-use core::marker::PhantomData;
 
 use crate::arch::{Kernel, LANES, Simd};
 use crate::{Mat, MatMut};
@@ -153,46 +151,16 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// What happens to the sums of a tile and to the elements of the product, and which memory is read ahead.
-pub(crate) trait Epilogue {
-    /// The sums start from what is there, instead of 0.
-    const CONTINUE: bool = false;
-    /// The sums are added to what is there, instead of replacing it.
-    const ADD: bool = false;
-    /// The tile asks for the rows of A that the next tile reads.
-    const AHEAD: bool = false;
-    /// The same where A has been read before, and lies in a near cache.
-    type Near: Epilogue;
-}
-
-/// Replace what is there.
-pub(crate) struct Set;
-/// Continue the chain of multiply-adds that ended in what is there.
-pub(crate) struct Continue;
-/// Add to what is there. The multiply-adds do not wait for it, and a long sum is rounded less often than
-/// in one chain.
-pub(crate) struct Add;
-
-impl Epilogue for Set {
-    type Near = Self;
-}
-impl Epilogue for Continue {
-    const CONTINUE: bool = true;
-    type Near = Self;
-}
-impl Epilogue for Add {
-    const ADD: bool = true;
-    type Near = Self;
-}
-
-/// Does what `F` does, where A is in no near cache.
-pub(crate) struct Ahead<F>(PhantomData<F>);
-
-impl<F: Epilogue> Epilogue for Ahead<F> {
-    const CONTINUE: bool = F::CONTINUE;
-    const ADD: bool = F::ADD;
-    const AHEAD: bool = true;
-    type Near = F;
+/// What happens to the sums of a tile and to the elements of the product.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Epilogue {
+    /// The sums replace what is there.
+    Set,
+    /// The chains of multiply-adds go on from what is there.
+    Continue,
+    /// The sums are added to what is there. The multiply-adds do not wait for it, and a long sum is rounded less often than in one
+    /// chain.
+    Add,
 }
 
 /// `out`\[r\]\[`col` + c\] ← Σₜ a\[r\]\[t\] · b\[t\]\[c\] for the columns c of `panels` panels, t in ascending order, in
@@ -203,7 +171,7 @@ impl<F: Epilogue> Epilogue for Ahead<F> {
 ///
 /// Each element is one chain of multiply-adds, so its bits do not depend on the rows or columns computed beside it.
 #[inline(always)]
-pub(crate) fn gebp<S: Simd, F: Epilogue>(
+pub(crate) fn gebp<S: Simd>(
     simd: S,
     a: Mat<'_>,
     b: Panels<'_>,
@@ -211,35 +179,35 @@ pub(crate) fn gebp<S: Simd, F: Epilogue>(
     col: usize,
     rows: usize,
     panels: usize,
+    epilogue: Epilogue,
 ) {
     /// The widest tiles of `R` rows first, of the widths that the tier has for so many rows.
     macro_rules! tiles {
         ($r:literal: $($p:literal)+) => {{
             let mut done = 0;
-            $(while $p <= panels_at_once::<S>($r) && panels - done >= $p {
-                if let Some(tiles) =
-                    Tiles::<F, $r, $p>::new::<S>(a, b.from(done), out, col + done * LANES)
-                {
+            $(while const { $p <= panels_at_once::<S>($r) } && panels - done >= $p {
+                let (b, col) = (b.from(done), col + done * LANES);
+                if let Some(tiles) = Tiles::<$r, $p>::new::<S>(a, b, out, col, epilogue) {
                     simd.call(tiles);
                 }
                 done += $p;
             })+
         }};
     }
-    /// Only tiles of as many rows as the tier has registers for are compiled.
+    /// Only tiles of as many rows as the tier has registers for are compiled: the conditions are constants.
     macro_rules! rows {
         ($($r:literal)+) => {
             match rows {
                 1 => tiles!(1: 8 4 2 1),
                 2 => tiles!(2: 4 2 1),
-                $($r if $r <= S::SHAPE.rows => tiles!($r: 2 1),)+
+                $($r if const { $r <= S::SHAPE.rows } => tiles!($r: 2 1),)+
                 _ => debug_assert!(false, "no tiles of {rows} rows"),
             }
         };
     }
-    if S::SHAPE.in_place {
+    if const { S::SHAPE.in_place } {
         // A narrow tier divides any number of rows into tiles itself.
-        if let Some(tiles) = Tiles::<F, 1, 1>::new::<S>(a, b, out, col) {
+        if let Some(tiles) = Tiles::<1, 1>::new::<S>(a, b, out, col, epilogue) {
             simd.call(tiles);
         }
     } else {
@@ -247,43 +215,17 @@ pub(crate) fn gebp<S: Simd, F: Epilogue>(
     }
 }
 
-/// [`gebp`] that replaces the elements ([`Set`]) if `begins`, and otherwise adds to them ([`Add`]).
-#[inline(always)]
-pub(crate) fn gebp_or_add<S: Simd>(
-    simd: S,
-    a: Mat<'_>,
-    b: Panels<'_>,
-    out: &mut MatMut<'_>,
-    col: usize,
-    rows: usize,
-    panels: usize,
-    begins: bool,
-) {
-    if S::SHAPE.in_place {
-        // A single call takes less flash.
-        if let Some(tiles) = Tiles::<Add, 1, 1>::new::<S>(a, b, out, col) {
-            simd.call(Tiles { add: !begins, ..tiles });
-        }
-    } else if begins {
-        gebp::<S, Set>(simd, a, b, out, col, rows, panels);
-    } else {
-        gebp::<S, Add>(simd, a, b, out, col, rows, panels);
-    }
-}
-
 /// [`gebp`], whose conditions hold.
-pub(crate) struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
+pub(crate) struct Tiles<'t, 'o, const R: usize, const P: usize> {
     pub(in crate::arch) a: Mat<'t>,
     pub(in crate::arch) b: Panels<'t>,
     pub(in crate::arch) out: &'t mut MatMut<'o>,
     pub(in crate::arch) col: usize,
-    /// [`Epilogue::ADD`], which a narrow tier reads at run time.
-    #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for narrow tiers"))]
-    pub(in crate::arch) add: bool,
-    epilogue: PhantomData<F>,
+    /// Known at run time only: the loops are compiled once for all of them.
+    pub(in crate::arch) epilogue: Epilogue,
 }
 
-impl<'t, 'o, F: Epilogue, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
+impl<'t, 'o, const R: usize, const P: usize> Tiles<'t, 'o, R, P> {
     /// Checks what the unsafe code below relies on.
     #[inline(always)]
     fn new<S: Simd>(
@@ -291,11 +233,12 @@ impl<'t, 'o, F: Epilogue, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P>
         b: Panels<'t>,
         out: &'t mut MatMut<'o>,
         col: usize,
+        epilogue: Epilogue,
     ) -> Option<Self> {
         let holds = if S::SHAPE.in_place {
             // A narrow tier checks the shapes itself, in code that all calls share. It has no tiles
             // that continue a sum.
-            !F::CONTINUE
+            epilogue != Epilogue::Continue
         } else {
             a.rows().is_multiple_of(R) && a.cols() >= b.depth && b.has(P) && out.rows() >= a.rows()
         };
@@ -306,11 +249,11 @@ impl<'t, 'o, F: Epilogue, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P>
             b.depth,
             out.shape()
         );
-        holds.then_some(Self { a, b, out, col, add: F::ADD, epilogue: PhantomData })
+        holds.then_some(Self { a, b, out, col, epilogue })
     }
 }
 
-impl<F: Epilogue, const R: usize, const P: usize> Kernel for Tiles<'_, '_, F, R, P> {
+impl<const R: usize, const P: usize> Kernel for Tiles<'_, '_, R, P> {
     type Output = ();
 
     #[inline(always)]
@@ -319,20 +262,20 @@ impl<F: Epilogue, const R: usize, const P: usize> Kernel for Tiles<'_, '_, F, R,
     }
 }
 
-impl<F: Epilogue, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
+impl<const R: usize, const P: usize> Tiles<'_, '_, R, P> {
     /// The tiles of the tiers that have registers for them.
     #[inline(always)]
     pub(in crate::arch) fn microkernel<S: Simd>(self, simd: S) {
-        let Self { a, b, out, col, .. } = self;
+        let Self { a, b, out, col, epilogue } = self;
         let whole = col + P * LANES <= out.cols();
         let (a_stride, b_stride) = (a.stride(), b.row_stride);
         for row in (0..a.rows()).step_by(R) {
-            let mut sums = if F::CONTINUE {
+            let mut sums = if epilogue == Epilogue::Continue {
                 load::<S, R, P>(simd, out, row, col, whole)
             } else {
                 [[simd.splat(0.0); P]; R]
             };
-            if F::ADD {
+            if epilogue == Epilogue::Add {
                 // The elements are needed after the sums, and may not be in the cache.
                 let start = out.data_mut().as_ptr().wrapping_add(row * out.stride() + col);
                 for r in 0..R {
@@ -342,7 +285,7 @@ impl<F: Epilogue, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
             let a_start = a.data().as_ptr().wrapping_add(row * a_stride);
             let next = a_start.wrapping_add(R * a_stride);
             for t in 0..b.depth {
-                if F::AHEAD && t % LANES < R {
+                if t % LANES < R {
                     // In 16 steps a cache line of each row, but only one at a time: few can be on their way.
                     let line = t / LANES * LANES;
                     simd.prefetch_later(next.wrapping_add(t % LANES * a_stride + line));
@@ -361,7 +304,7 @@ impl<F: Epilogue, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
                     }
                 }
             }
-            store::<S, F, R, P>(simd, sums, out, row, col, whole);
+            store::<S, R, P>(simd, sums, out, row, col, whole, epilogue == Epilogue::Add);
         }
     }
 }
@@ -399,13 +342,14 @@ fn load<S: Simd, const R: usize, const P: usize>(
 
 /// Writes the sums to where [`load`] reads: in the place of what is there, or added to it.
 #[inline(always)]
-fn store<S: Simd, F: Epilogue, const R: usize, const P: usize>(
+fn store<S: Simd, const R: usize, const P: usize>(
     simd: S,
     sums: [[S::V; P]; R],
     m: &mut MatMut<'_>,
     row: usize,
     col: usize,
     whole: bool,
+    add: bool,
 ) {
     if whole {
         let stride = m.stride();
@@ -414,7 +358,7 @@ fn store<S: Simd, F: Epilogue, const R: usize, const P: usize>(
             for (p, sum) in sums.into_iter().enumerate() {
                 // SAFETY: as in `load`; the matrix is borrowed mutably.
                 let lanes = unsafe { &mut *start.add(r * stride + p * LANES).cast::<Panel>() };
-                simd.store(if F::ADD { simd.add(simd.load(lanes), sum) } else { sum }, lanes);
+                simd.store(if add { simd.add(simd.load(lanes), sum) } else { sum }, lanes);
             }
         }
     } else {
@@ -422,7 +366,7 @@ fn store<S: Simd, F: Epilogue, const R: usize, const P: usize>(
             for (p, sum) in sums.into_iter().enumerate() {
                 let lanes = m.row_mut(row + r).get_mut(col + p * LANES..).unwrap_or_default();
                 simd.store_first(
-                    if F::ADD { simd.add(simd.load_or(lanes, 0.0), sum) } else { sum },
+                    if add { simd.add(simd.load_or(lanes, 0.0), sum) } else { sum },
                     lanes,
                 );
             }

@@ -248,7 +248,6 @@ impl Simd for Avx512 {
         queries: 36,
         chains: 8,
         side_by_side: 4,
-        reads_ahead: true,
         picks: true,
     };
 

@@ -174,12 +174,6 @@ impl<'a> Mask<'a> {
         if n_q == 0 { 0..0 } else { self.visible(n_q, n_k).range_of_rows(0, n_q).0 }
     }
 
-    /// Whether it is [`NONE`](Self::NONE).
-    #[inline]
-    pub(crate) const fn is_none(&self) -> bool {
-        self.link.is_none()
-    }
-
     /// Whether it adds something to the scores.
     pub(crate) const fn has_bias(&self) -> bool {
         self.parts.bias.is_some() || self.parts.alibi.is_some()
