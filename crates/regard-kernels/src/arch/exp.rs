@@ -32,12 +32,6 @@ impl Map for Exp {
     fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
         exp(lanes, x)
     }
-
-    #[cfg(all(fused, target_arch = "arm"))]
-    #[inline(always)]
-    fn each<L: Lanes<V = f32>>(&self, _: L, row: &mut [f32]) {
-        super::bare::exp(row);
-    }
 }
 
 impl Map for ExpToZero {
@@ -157,17 +151,13 @@ const POWERS_OF_2: [f32; 6] =
 #[cfg(all(fused, target_arch = "arm"))]
 pub(super) mod tables {
     use super::{
-        C2, C3, C4, C5, C6, HIGHEST, LN2_HI, LN2_LO, LOWEST, LOWEST_OF_E, LOWEST_POWER,
-        POWERS_OF_2, ROUND,
+        C2, C3, C4, C5, C6, LN2_HI, LN2_LO, LOWEST_OF_E, LOWEST_POWER, POWERS_OF_2, ROUND,
     };
     use core::f32::consts::LOG2_E;
 
     /// What is left of [`ROUND`] when n + 127 is taken away.
     const UNBIASED: f32 = ROUND - 127.0;
 
-    pub(in super::super) static EXP: [f32; 14] = [
-        ROUND, UNBIASED, LOG2_E, -LN2_HI, -LN2_LO, 1.0, ROUND, C6, C5, C4, C3, C2, LOWEST, HIGHEST,
-    ];
     pub(in super::super) static EXP_TO_ZERO: [f32; 13] =
         [ROUND, UNBIASED, LOG2_E, -LN2_HI, -LN2_LO, LOWEST_OF_E, ROUND, C6, C5, C4, C3, C2, 1.0];
     pub(in super::super) static EXP2_TO_ZERO: ([f32; 3], [f32; 6]) =

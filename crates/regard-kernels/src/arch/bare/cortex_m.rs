@@ -45,8 +45,7 @@ pub(crate) fn sqrt(x: f32) -> f32 {
 /// x ← f(x) for all elements: `$constants` are loaded, then `$steps` go from s0 to s1 for each. `c` is left after the
 /// constants, where the coefficients are, which Horner's rule writes over.
 macro_rules! each {
-    ($row:expr, $table:expr, [$($constants:literal),+], [$($step:literal),+], [$($rare:literal),*], ($($scratch:ident),*)
-        $(, $name:ident: $operand:expr)*) => {
+    ($row:expr, $distance:expr, $table:expr, [$($constants:literal),+], [$($step:literal),+]) => {
         if !$row.is_empty() {
             // SAFETY: reads and writes the row's elements and reads the table's; the registers are declared.
             unsafe {
@@ -58,9 +57,8 @@ macro_rules! each {
                     "vstmia {x}!, {{s1}}",
                     "subs {n}, {n}, #1",
                     "bne 2b",
-                    $($rare,)*
                     x = inout(reg) $row.as_mut_ptr() => _, n = inout(reg) $row.len() => _,
-                    c = inout(reg) &raw const $table => _, $($scratch = out(reg) _,)* $($name = in(reg) $operand,)*
+                    c = inout(reg) &raw const $table => _, max = in(reg) $distance.max, factor = in(reg) $distance.factor,
                     out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _, out("s7") _,
                     out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _, out("s14") _,
                     out("s15") _, out("s16") _,
@@ -76,6 +74,7 @@ macro_rules! each {
 pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
     each!(
         row,
+        distance,
         tables::EXP2_TO_ZERO,
         ["vmov s8, s9, {max}, {factor}", "vldmia {c}!, {{s10-s12}}"],
         [
@@ -98,11 +97,7 @@ pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
             "vfma.f32 s7, s6, s0",
             "vmul.f32 s0, s1, s0",
             "vfma.f32 s1, s7, s0"
-        ],
-        [],
-        (),
-        max: distance.max,
-        factor: distance.factor
+        ]
     );
 }
 
@@ -111,6 +106,7 @@ pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
 pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
     each!(
         row,
+        distance,
         tables::EXP_TO_ZERO,
         ["vmov s8, s9, {max}, {factor}", "vldmia {c}!, {{s10-s15}}"],
         [
@@ -134,81 +130,7 @@ pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
             "vfma.f32 s7, s6, s0",
             "vmul.f32 s0, s1, s0",
             "vfma.f32 s1, s7, s0"
-        ],
-        [],
-        (),
-        max: distance.max,
-        factor: distance.factor
-    );
-}
-
-/// Up to here, of either sign, 2ⁿ is a normal number in [`exp`], and one multiplication by it is enough.
-pub(super) const MODERATE: f32 = 87.0;
-
-/// As [`Exp`](crate::arch::Exp).
-#[inline(never)]
-pub(crate) fn exp(row: &mut [f32]) {
-    each!(
-        row,
-        tables::EXP,
-        ["vldmia {c}!, {{s10-s15}}"],
-        [
-            "vmov {bits}, s0",
-            "cmp {moderate}, {bits}, lsl #1", // without the sign; NaN is larger
-            "blo 3f",
-            "4:",
-            "vldmia {c}, {{s2-s7}}",
-            "vfma.f32 s2, s0, s12",
-            "vsub.f32 s1, s2, s10",
-            "vfma.f32 s0, s1, s13",
-            "vmul.f32 s9, s1, s14",
-            "vmov.f32 s8, s0",
-            "vfma.f32 s8, s1, s14",
-            "vfma.f32 s4, s3, s8",
-            "vfma.f32 s5, s4, s8",
-            "vfma.f32 s6, s5, s8",
-            "vfma.f32 s7, s6, s8",
-            "vmul.f32 s1, s8, s8",
-            "vfma.f32 s9, s7, s1",
-            "vadd.f32 s1, s0, s9",
-            "vadd.f32 s1, s1, s15",
-            "vsub.f32 s2, s2, s11",
-            "blo 5f",
-            "vcvt.u32.f32 s2, s2, #23",
-            "vmul.f32 s1, s1, s2",
-            "6:"
-        ],
-        [
-            "b 7f",
-            "3:", // to the range that ends in 0 and ∞; NaN stays
-            "vldr s1, [{c}, #24]",
-            "vcmp.f32 s0, s1",
-            "vmrs APSR_nzcv, fpscr",
-            "it mi",
-            "vmovmi.f32 s0, s1",
-            "vldr s1, [{c}, #28]",
-            "vcmp.f32 s0, s1",
-            "vmrs APSR_nzcv, fpscr",
-            "it gt",
-            "vmovgt.f32 s0, s1",
-            "cmp {moderate}, {bits}, lsl #1", // as before
-            "b 4b",
-            "5:", // 2ⁿ in two halves, as `Lanes::scale_exp2`
-            "vcvt.s32.f32 s2, s2",
-            "vmov {bits}, s2",
-            "add {bits}, {bits}, #127",
-            "lsr {half}, {bits}, #1",
-            "sub {bits}, {bits}, {half}",
-            "lsl {half}, {half}, #23",
-            "lsl {bits}, {bits}, #23",
-            "vmov s2, s3, {half}, {bits}",
-            "vmul.f32 s1, s1, s2",
-            "vmul.f32 s1, s1, s3",
-            "b 6b",
-            "7:"
-        ],
-        (bits, half),
-        moderate: MODERATE.to_bits() << 1
+        ]
     );
 }
 

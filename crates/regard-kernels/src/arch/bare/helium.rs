@@ -17,8 +17,8 @@ use core::arch::naked_asm;
 use core::mem::offset_of;
 
 use super::cortex_m;
-pub(crate) use super::cortex_m::sqrt;
 pub(super) use super::cortex_m::{MEMORY, Memory, by_columns, by_rows, clear, multiply_add};
+pub(crate) use super::cortex_m::{exp_to_zero, sqrt};
 use super::{Gebp, LANES, NR};
 use crate::arch::exp::{Distance, tables};
 use crate::arch::one_by_one;
@@ -334,11 +334,9 @@ fn by_vectors(
 
 /// x ← f(x) for `len` elements: `$prepare`, with the table in r2 and numbers in s0 and s1, then `$steps` from q0 to `$result`.
 ///
-/// Registers: r0 the next element, r11 the number of elements; `$steps` may write q0 to q3, and leaves for 4 where its function does
-/// not serve.
+/// Registers: r0 the next element, r11 the number of elements; `$steps` may write q0 to q3.
 macro_rules! vectors {
-    ($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*), [$($prepare:literal),+], [$($step:literal),+], $result:literal
-        $(, $restore:literal)?) => {
+    ($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*), [$($prepare:literal),+], [$($step:literal),+], $result:literal) => {
         $(#[$doc])*
         ///
         /// Returns the number of elements that are done: up to the end, or up to four with subnormal numbers.
@@ -368,7 +366,6 @@ macro_rules! vectors {
                 "4:", // lr: elements that are left
                 "lctp",
                 "sub r0, r11, lr",
-                $($restore,)?
                 "pop {{r4-r11, pc}}",
                 subnormal = const SUBNORMAL,
             )
@@ -412,106 +409,6 @@ pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
     // SAFETY: `by_vectors` gives elements of the row.
     let vectors = |x, len| unsafe { exp2_vectors(x, len, &tables::EXP2_TO_ZERO, max, factor) };
     by_vectors(row, vectors, |row| cortex_m::exp2_to_zero(row, distance));
-}
-
-/// As [`ExpToZero`](crate::arch::ExpToZero).
-#[inline(never)]
-pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
-    vectors!(
-        /// The vectors of [`exp_to_zero`].
-        exp_vectors(table: &[f32; 13], max: f32, factor: f32),
-        [
-            "vpush {{d8-d11}}",
-            "ldmia r2!, {{r3-r8}}",
-            "vdup.32 q4, r3", // the number that rounds
-            "vdup.32 q3, r8", // the lowest power
-            "mov r3, r5",
-            "mov r4, r6",
-            "mov r5, r7",
-            "ldmia r2!, {{r6-r7}}",
-            "vdup.32 q5, r7",
-            "ldmia r2, {{r6-r10}}",
-            "vmov r1, r2, s0, s1"
-        ],
-        [
-            "vsub.f32 q0, q0, r1",
-            "vmul.f32 q0, q0, r2",
-            "vpt.f32 gt, q3, q0",
-            "vmovt q0, q3",
-            "vmov q1, q4",
-            "vfma.f32 q1, q0, r3",
-            "vsub.f32 q2, q1, q4",
-            "vfma.f32 q0, q2, r4",
-            "vfma.f32 q0, q2, r5",
-            "vshl.i32 q1, q1, #23",
-            "vmov q2, q5",
-            "vfmas.f32 q2, q0, r6",
-            "vfmas.f32 q2, q0, r7",
-            "vfmas.f32 q2, q0, r8",
-            "vfmas.f32 q2, q0, r9",
-            "vfmas.f32 q2, q0, r10",
-            "vmul.f32 q0, q1, q0",
-            "vfma.f32 q1, q2, q0"
-        ],
-        "q1",
-        "vpop {{d8-d11}}"
-    );
-    let Distance { max, factor } = distance;
-    // SAFETY: as above.
-    let vectors = |x, len| unsafe { exp_vectors(x, len, &tables::EXP_TO_ZERO, max, factor) };
-    by_vectors(row, vectors, |row| cortex_m::exp_to_zero(row, distance));
-}
-
-/// As [`Exp`](crate::arch::Exp). Four numbers of which one is no [moderate](cortex_m::MODERATE) one go to the scalar loop.
-#[inline(never)]
-pub(crate) fn exp(row: &mut [f32]) {
-    vectors!(
-        /// The vectors of [`exp`].
-        exp_vectors(table: &[f32; 14], moderate: f32),
-        [
-            "vpush {{d8-d15}}",
-            "ldmia r2!, {{r3-r9}}",
-            "vdup.32 q4, r3", // the number that rounds
-            "mov r1, r5",
-            "mov r3, r6",
-            "mov r4, r7",
-            "mov r5, r8", // 1
-            "ldmia r2, {{r6-r10}}",
-            "vdup.32 q5, r6",
-            "vmov r2, s0",
-            "vdup.32 q6, r2"
-        ],
-        [
-            "vabs.f32 q1, q0",
-            "vcmp.f32 le, q6, q1", // not greater: NaN too
-            "vmrs r12, p0",
-            "cmp r12, #0",
-            "bne 4f",
-            "vmov q1, q4",
-            "vfma.f32 q1, q0, r1",
-            "vsub.f32 q2, q1, q4",
-            "vfma.f32 q0, q2, r3",
-            "vmul.f32 q3, q2, r4",
-            "vmov q7, q0",
-            "vfma.f32 q7, q2, r4",
-            "vmov q2, q5",
-            "vfmas.f32 q2, q7, r7",
-            "vfmas.f32 q2, q7, r8",
-            "vfmas.f32 q2, q7, r9",
-            "vfmas.f32 q2, q7, r10",
-            "vmul.f32 q7, q7, q7",
-            "vfma.f32 q3, q2, q7",
-            "vadd.f32 q0, q0, q3",
-            "vadd.f32 q0, q0, r5",
-            "vshl.i32 q1, q1, #23",
-            "vmul.f32 q0, q0, q1"
-        ],
-        "q0",
-        "vpop {{d8-d15}}"
-    );
-    // SAFETY: as above.
-    let vectors = |x, len| unsafe { exp_vectors(x, len, &tables::EXP, cortex_m::MODERATE) };
-    by_vectors(row, vectors, cortex_m::exp);
 }
 
 /// x ← x · factor + 0 for all elements, in two roundings: −0 becomes 0.

@@ -22,7 +22,7 @@ use self::core_loops::row_times_panel_bf16;
 #[cfg(fused)]
 pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
-pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
+pub(super) use self::core_loops::{exp_to_zero, exp2_to_zero};
 #[cfg(helium)]
 pub(crate) use self::helium::{all_finite, max_of, scale_plus_zero};
 
