@@ -11,11 +11,13 @@ mod image {
 
     use regard_firmware::image::{entry, exit};
     use regard_kernels::{
-        Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Tier,
-        Window, add, add_row, attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu,
-        gelu_tanh, int8, layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_transposed,
-        merge_finished, multiply, multiply_add_rounds, norm, packed_len, relu, rms_norm, rotate,
-        silu, softmax, softmax_rows, softmax_with_log_sum_exp,
+        Attention, Error, Half, Mask, Mat, MatMut, Packed, PackedHalf, Pairing, Position,
+        Quantization, Quantized, Stage, Temperature, Tier, Window, add, add_row,
+        attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, int8,
+        layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_packed_half,
+        matmul_transposed, merge_finished, multiply, multiply_add_rounds, norm, packed_len,
+        quantized_scratch_len, relu, rms_norm, rotate, silu, softmax, softmax_rows,
+        softmax_with_log_sum_exp,
     };
 
     #[expect(unsafe_code, reason = "a declaration that nothing defines")]
@@ -37,6 +39,7 @@ mod image {
             vectors,
             matrices,
             packed,
+            narrow,
             block,
             views,
             attention,
@@ -112,6 +115,29 @@ mod image {
         black_box((b.shape(), packed_len(k, n)));
         matmul_packed(Mat::new(&a, m, k)?, b, MatMut::new(&mut out, m, n)?)?;
         matmul_packed_add(Mat::new(&a, m, k)?, b, MatMut::new(&mut out, m, n)?)?;
+        black_box(out);
+        Ok(())
+    }
+
+    /// Weights of 16 bits, and in blocks of integers.
+    fn narrow() -> Result<(), Error> {
+        let (x, bits, bytes) = black_box(([1.0; 256], [1; packed_len(4, 5)], [1; 272]));
+        let (mut out, mut scratch) = black_box(([0.0; 256], [0.0; 8]));
+        let [m, k, n, add] = black_box([3, 4, 5, 1]);
+        for kind in black_box([Half::F16, Half::Bf16]) {
+            let b = PackedHalf::new(some(&bits), kind, k, n)?;
+            let out = MatMut::new(&mut out, m, n)?;
+            matmul_packed_half(Mat::new(&x, m, k)?, b, out, add == 1)?;
+        }
+        for format in black_box(Quantization::ALL) {
+            let (numbers, size) = format.block();
+            let w = Quantized::new(bytes.get(..size).unwrap_or_default(), format, 1, numbers)?;
+            w.widen(MatMut::new(&mut out, 1, numbers)?)?;
+            black_box(quantized_scratch_len(m));
+            // The smallest part has no room for enough scratch memory: at run time this is an error.
+            let (x, out) = (Mat::new(&x, 1, numbers)?, MatMut::new(&mut out, 1, 1)?);
+            let _ = black_box(w.multiply(x, out, add == 1, some_mut(&mut scratch)));
+        }
         black_box(out);
         Ok(())
     }
