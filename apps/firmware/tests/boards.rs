@@ -6,9 +6,11 @@
 mod parts;
 
 use std::process::Command;
+use std::sync::LazyLock;
 
 use parts::{elf, flash};
 use regard_firmware::{MEMORY, Numbers, cases};
+use regard_kernels::Tier;
 
 /// The aliases in `.cargo/config.toml`, whether the core has fused multiply-add, and whether it runs code of its own: the M7 and
 /// the M55 run the code of the M4F and of the M33.
@@ -38,20 +40,21 @@ struct Host {
     lines: Vec<Line>,
 }
 
-/// The tier found at run time, and the tier that is fixed at compile time.
-fn hosts() -> [Host; 2] {
-    let mut lines = Vec::new();
-    let mut memory = vec![0.0; 4 * MEMORY];
-    let mut line =
-        |name: &str, numbers: Numbers<'_>| lines.push(parsed(&format!("{name}:{numbers}")));
-    cases::run(&mut memory, &mut line).unwrap();
-    let fused = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
-    let arguments = ["run", "-p", "regard-firmware", "--features", "regard-kernels/portable"];
-    [
-        Host { tier: "the tier found at run time", fused: is_fused(), lines },
-        Host { tier: "the portable tier", fused, lines: cargo(&arguments) },
-    ]
-}
+/// The tier found at run time, and the tier that is fixed at compile time. A process has one tier, so tests share what each computes.
+static HOSTS: LazyLock<[Host; 2]> = LazyLock::new(|| {
+    let found = Tier::active();
+    let on = |tier: Tier, name| {
+        assert!(tier.choose());
+        let mut lines = Vec::new();
+        let mut memory = vec![0.0; 4 * MEMORY];
+        let mut line =
+            |name: &str, numbers: Numbers<'_>| lines.push(parsed(&format!("{name}:{numbers}")));
+        cases::run(&mut memory, &mut line).unwrap();
+        Host { tier: name, fused: is_fused(), lines }
+    };
+    let portable = on(Tier::Portable, "the portable tier");
+    [on(found, "the tier found at run time"), portable]
+});
 
 /// The lines that a program prints when cargo runs it.
 fn cargo(arguments: &[&str]) -> Vec<Line> {
@@ -130,10 +133,9 @@ fn comparison(alias: &str, fused: bool, found: &[Line], host: &Host) -> String {
 #[test]
 #[ignore = "needs qemu-system-arm, qemu-system-riscv32 and the bare-metal targets"]
 fn all_cores_agree_with_this_machine() {
-    let hosts = hosts();
     for (alias, fused, own) in CORES {
         let found = cargo(&[alias]);
-        for host in &hosts {
+        for host in &*HOSTS {
             let how = comparison(alias, fused, &found, host);
             println!("{alias}: {} lines, {how} as {}", found.len(), host.tier);
         }
@@ -148,12 +150,11 @@ fn all_cores_agree_with_this_machine() {
 #[test]
 #[ignore = "needs qemu-system-arm and the bare-metal targets"]
 fn helium_has_the_bits_of_this_machine_at_every_level() {
-    let hosts = hosts();
     for level in ["2", "3", "'z'"] {
         let option = format!("opt-level={level}");
         let found = image("m55-cpu", "regard-firmware", &[&option]);
         let found: Vec<_> = found.lines().map(parsed).collect();
-        for host in &hosts {
+        for host in &*HOSTS {
             let how = comparison("m55-cpu", true, &found, host);
             println!("m55-cpu, {option}: {} lines, {how} as {}", found.len(), host.tier);
         }
@@ -290,7 +291,7 @@ fn image(alias: &str, bin: &str, options: &[impl AsRef<str>]) -> String {
 fn avx512_in_the_emulator_agrees_with_this_machine() {
     // The image fails on any other tier.
     let found = cargo(&["x86"]);
-    for host in &hosts() {
+    for host in &*HOSTS {
         let how = comparison("x86", true, &found, host);
         println!("AVX-512 in the emulator Bochs: {} lines, {how} as {}", found.len(), host.tier);
     }

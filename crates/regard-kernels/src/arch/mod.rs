@@ -24,14 +24,14 @@ mod portable;
 mod tier;
 mod vector;
 mod widen;
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 mod x86;
 
 #[cfg(scalar)]
 use self::bare::Scalar as Compiled;
 #[cfg(not(scalar))]
 use self::portable::Portable as Compiled;
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 use self::x86::{Avx2, Avx512};
 
 pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
@@ -145,7 +145,7 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
 /// Runs `kernel` on `tier`, or where the CPU lacks it, on the next that it has.
 #[inline(always)]
 pub(crate) fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
-    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    #[cfg(target_arch = "x86_64")]
     {
         if tier == Tier::Avx512
             && let Some(avx512) = Avx512::new()
@@ -159,7 +159,7 @@ pub(crate) fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
         }
         Compiled.call(kernel)
     }
-    #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+    #[cfg(not(target_arch = "x86_64"))]
     {
         let _ = tier;
         kernel.run(Compiled)

@@ -49,10 +49,10 @@ impl RunTier for OnScalar {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 struct OnAvx2;
 
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 impl RunTier for OnAvx2 {
     const FUSED: bool = true;
 
@@ -61,10 +61,10 @@ impl RunTier for OnAvx2 {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 struct OnAvx512;
 
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 impl RunTier for OnAvx512 {
     const FUSED: bool = true;
 
@@ -462,9 +462,9 @@ const EXPS: &[[Exp; 2]] = &[
     exponentials::<OnPortable>("portable"),
     #[cfg(scalar)]
     exponentials::<OnScalar>("scalar"),
-    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    #[cfg(target_arch = "x86_64")]
     exponentials::<OnAvx2>("AVX2"),
-    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    #[cfg(target_arch = "x86_64")]
     exponentials::<OnAvx512>("AVX-512"),
 ];
 
@@ -629,7 +629,7 @@ fn the_scalar_tier_keeps_its_promises() {
     keeps_its_promises::<OnScalar>();
 }
 
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn the_tiers_found_at_run_time_keep_their_promises() {
     keeps_its_promises::<OnAvx2>();
@@ -637,7 +637,7 @@ fn the_tiers_found_at_run_time_keep_their_promises() {
 }
 
 #[test]
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 fn tiers_with_fused_multiply_add_agree_on_exp_to_the_last_bit() {
     type Exp = fn(&Block) -> Option<Block>;
     let mut tiers: Vec<(&str, Exp)> =

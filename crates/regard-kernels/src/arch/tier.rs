@@ -1,9 +1,9 @@
 //! Which vectors the kernels run on.
 
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 use super::{Avx2, Avx512};
 
 /// Which vectors the kernels run on: the fastest that the CPU has, unless another tier is [chosen](Self::choose).
@@ -24,9 +24,9 @@ pub enum Tier {
 }
 
 /// The place of the active tier in [`Tier::ALL`], or [`UNKNOWN`] until somebody asks.
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 static ACTIVE: AtomicU8 = AtomicU8::new(UNKNOWN);
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 const UNKNOWN: u8 = u8::MAX;
 
 impl Tier {
@@ -41,18 +41,18 @@ impl Tier {
     #[must_use]
     #[inline]
     pub fn active() -> Self {
-        #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+        #[cfg(target_arch = "x86_64")]
         return match ACTIVE.load(Relaxed) {
             UNKNOWN => Self::find(),
             0 => Self::Portable,
             1 => Self::Avx2,
             _ => Self::Avx512,
         };
-        #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+        #[cfg(not(target_arch = "x86_64"))]
         Self::Portable
     }
 
-    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    #[cfg(target_arch = "x86_64")]
     #[cold]
     fn find() -> Self {
         let tier =
@@ -73,11 +73,11 @@ impl Tier {
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
-            #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+            #[cfg(target_arch = "x86_64")]
             Self::Avx2 => Avx2::new().is_some(),
-            #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => Avx512::new().is_some(),
-            #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+            #[cfg(not(target_arch = "x86_64"))]
             _ => false,
         }
     }
@@ -93,7 +93,7 @@ impl Tier {
     #[must_use = "the CPU may lack it"]
     pub fn choose(self) -> bool {
         let available = self.is_available();
-        #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+        #[cfg(target_arch = "x86_64")]
         if available {
             ACTIVE.store(self as u8, Relaxed);
         }
@@ -127,7 +127,7 @@ impl Tier {
 }
 
 /// The tier that `REGARD_TIER` names.
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(target_arch = "x86_64")]
 fn from_environment() -> Option<Tier> {
     #[cfg(any(test, feature = "std"))]
     return Tier::from_word(&std::env::var("REGARD_TIER").ok()?);
