@@ -103,13 +103,13 @@ impl HeadAddress {
             } else {
                 "one stack"
             };
-            return Err(Error::Input(format!("there is no head {self}: the model has {known}")));
+            return Err(Error::Missing(format!("there is no head {self}: the model has {known}")));
         };
         let (layers, heads) = (stack.layers(), stack.block.heads);
         if self.layer >= layers || self.head >= heads {
             let last =
                 Self { layer: layers.saturating_sub(1), head: heads.saturating_sub(1), ..*self };
-            return Err(Error::Input(format!(
+            return Err(Error::Missing(format!(
                 "there is no head {self}: there are {layers} layers of {heads} heads, and both count from 0, so the last one is {last}"
             )));
         }
@@ -134,7 +134,9 @@ impl FromStr for HeadAddress {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = || {
-            Error::Input(format!("{text:?} is no head: a head is written LAYER.HEAD, such as 3.5"))
+            Error::Missing(format!(
+                "{text:?} is no head: a head is written LAYER.HEAD, such as 3.5"
+            ))
         };
         let (attention, rest) = match text.split_once('.').ok_or_else(wrong)? {
             ("encoder", rest) => (Which::Encoder, rest),
@@ -376,7 +378,7 @@ impl Plan {
         let description = model.description();
         // Positions in another stack are not counted from the tokens that are cached.
         let has_one_stack = description.encoder.is_none();
-        let refuse = |what: String| Err(Error::Input(what));
+        let refuse = |what: String| Err(Error::Missing(what));
         match change {
             Change::Ablate { head, to } => {
                 let size = head.check(description)?.block.head_size;
@@ -385,7 +387,7 @@ impl Plan {
                     Ablation::Zero => Some(vec![0.0; size]),
                     Ablation::Mean => None,
                     Ablation::MeanOf(other) => {
-                        let z = others.get(other, &place)?;
+                        let z = others.get(other, &place, model)?;
                         Some(mean(&z.data, z.data.len() / z.shape[0], head.head, size))
                     }
                 };
@@ -395,7 +397,7 @@ impl Plan {
             Change::Temperature { head, temperature } => {
                 head.check(description)?;
                 let temperature = Temperature::new(*temperature)
-                    .map_err(|e| Error::Input(format!("the temperature of head {head}: {e}")))?;
+                    .map_err(|e| Error::Range(format!("the temperature of head {head}: {e}")))?;
                 let changes = self.attentions.entry(head.places()).or_default();
                 changes.temperatures.push((head.head, temperature));
             }
@@ -529,7 +531,7 @@ impl Plan {
                     let fits = start.is_some() || vector.len() == len;
                     if !fits || position.is_some_and(|position| position >= first + rows) {
                         let (found, at) = (vector.len(), position.unwrap_or(0));
-                        return Err(Error::Input(format!(
+                        return Err(Error::Shape(format!(
                             "{found} numbers at position {at} cannot be added to {place}, which has {} positions of {len}",
                             first + rows
                         )));
@@ -572,14 +574,13 @@ fn receivers(
     place: &str,
     to: Option<usize>,
 ) -> Result<usize, Error> {
-    let refuse = |what: String| Err(Error::Input(what));
+    let refuse = |what: String| Err(Error::Missing(what));
     let description = model.description();
     let stack = head.check(description)?;
     changeable(description, place)?;
     if stack.block.placement == Placement::After {
-        return refuse(
-            "a path is a sum of the stream: each layer's sum goes through a norm".into(),
-        );
+        let what = "a path is a sum of the stream: each layer's sum goes through a norm";
+        return Err(Error::Unsupported(what.into()));
     }
     let name = place.rsplit('.').next().unwrap_or_default();
     let count = match name {
@@ -614,14 +615,15 @@ fn receivers(
 
 /// Whether numbers of a place can be changed.
 fn changeable(description: &Description, place: &str) -> Result<(), Error> {
-    if !description.places().iter().any(|known| known == place) {
-        return Err(Error::Input(format!("the model has no place {place:?}")));
+    let places = description.places();
+    if !places.iter().any(|known| known == place) {
+        return Err(Error::place(place, &places));
     }
     if place.ends_with("hook_attn_scores") || place.ends_with("hook_pattern") {
         let what = format!(
             "{place} can be read, but not set: a head's temperature changes it, and a cut edge"
         );
-        return Err(Error::Input(what));
+        return Err(Error::Unsupported(what));
     }
     Ok(())
 }
@@ -657,10 +659,10 @@ impl<'c> Others<'c> {
         wanted.into_iter().map(run).collect::<Result<_, Error>>().map(Self)
     }
 
-    fn get(&self, input: &Input, place: &str) -> Result<&Values, Error> {
+    fn get(&self, input: &Input, place: &str, model: &Model) -> Result<&Values, Error> {
         let trace = self.0.iter().find(|(other, _)| *other == input).map(|(_, trace)| trace);
         let values = trace.and_then(|trace| trace.get(place));
-        values.ok_or_else(|| Error::Input(format!("the model has no place {place:?}")))
+        values.ok_or_else(|| Error::place(place, &model.description().places()))
     }
 
     /// A place in the run of an input that has as many tokens as `input`.
@@ -673,11 +675,11 @@ impl<'c> Others<'c> {
     ) -> Result<&Values, Error> {
         let (found, expected) = (lengths(from, model), lengths(input, model));
         if found != expected {
-            return Err(Error::Input(format!(
+            return Err(Error::Shape(format!(
                 "a patch comes from an input of as many tokens: {found:?} are not {expected:?}"
             )));
         }
-        self.get(from, place)
+        self.get(from, place, model)
     }
 
     /// The row of a place at a position in the run of an input that has as many tokens as `input`.
@@ -692,7 +694,7 @@ impl<'c> Others<'c> {
         let values = self.alike(from, place, model, input)?;
         let (rows, len) = (values.shape[0], values.data.len() / values.shape[0].max(1));
         if position >= rows {
-            return Err(Error::Input(format!(
+            return Err(Error::Missing(format!(
                 "there is no position {position} to patch: {place} has {rows}"
             )));
         }

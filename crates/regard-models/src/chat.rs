@@ -99,13 +99,13 @@ impl ChatTemplate {
     /// special tokens that the model has. `strftime_now` tells the time in UTC.
     ///
     /// # Errors
-    /// [`Error::Input`] with what the template says, for example of roles in an order that it does not know, and for a template
+    /// [`Error::Template`] with what the template says, for example of roles in an order that it does not know, and for a template
     /// that takes more than 500,000 steps, or nests too deep.
     pub fn prompt(&self, messages: &[Message]) -> Result<String, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let template = self.template.replace("\r\n", "\n").replace('\r', "\n");
         self.render(&template, messages, now as i64).map_err(|fault| {
-            Error::Input(match fault {
+            Error::Template(match fault {
                 Fault::Steps => format!("the chat template takes more than {STEPS} steps"),
                 Fault::Wrong(what, line) => {
                     let line = line.map_or_else(String::new, |line| format!("line {line}: "));

@@ -40,9 +40,39 @@ pub enum Error {
         what: String,
     },
 
-    /// An input, a place or a change that has no meaning for the model.
+    /// The model has no place of that name.
+    #[error("the model has no place {place:?}; the nearest is {nearest}")]
+    #[non_exhaustive]
+    Place {
+        /// The name or the pattern as given.
+        place: String,
+        /// The name of the place that is written most like it.
+        nearest: String,
+    },
+
+    /// The model or the input has no such head, position, token or logit: the message says how many there are.
     #[error("{0}")]
-    Input(String),
+    Missing(String),
+
+    /// Two lengths or shapes that must agree do not: of an input and the model, or of inputs that run together.
+    #[error("{0}")]
+    Shape(String),
+
+    /// A number or a name is outside what is possible: a temperature, a number of tokens, the name of a crate.
+    #[error("{0}")]
+    Range(String),
+
+    /// The model's family has no such part, or what is asked is not computed for it.
+    #[error("{0}")]
+    Unsupported(String),
+
+    /// The model needs more flash or RAM than the [part](crate::embed::Part) has.
+    #[error("{0}")]
+    Part(String),
+
+    /// The model's chat template does not apply to these messages.
+    #[error("{0}")]
+    Template(String),
 
     /// Logits are NaN, so none of them is the largest.
     #[error(
@@ -67,6 +97,13 @@ pub enum Error {
 }
 
 impl Error {
+    /// No place of that name is among the model's `places`.
+    pub(crate) fn place(place: &str, places: &[String]) -> Self {
+        let likeness = |known: &String| strsim::jaro_winkler(place, known);
+        let nearest = places.iter().rev().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        Self::Place { place: place.to_owned(), nearest: nearest.cloned().unwrap_or_default() }
+    }
+
     pub(crate) fn io(path: &Path, reason: io::Error) -> Self {
         Self::Io { path: path.to_owned(), reason }
     }

@@ -53,7 +53,7 @@ impl ImageProcessor {
     pub fn of(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
         const FILE: Beside = Beside::PreprocessorConfig;
         let Some(patches) = &description.embedding.patches else {
-            return Err(Error::Input("the model reads tokens, not an image".into()));
+            return Err(Error::Unsupported("the model reads tokens, not an image".into()));
         };
         let path = checkpoint.path().join(FILE.name());
         let config = checkpoint.json(FILE)?.unwrap_or_default();
@@ -102,21 +102,21 @@ impl ImageProcessor {
     /// The numbers \[3, height, width\] of an image whose pixels are red, green and blue bytes, row by row.
     ///
     /// # Errors
-    /// [`Error::Input`] if there are not 3 bytes for each of height × width pixels, or no pixel, or if the resized image or its
-    /// resized rows have more than 2,097,152 pixels and more than the image has.
+    /// [`Error::Shape`] if there are not 3 bytes for each of height × width pixels, or no pixel; [`Error::Range`] if the resized
+    /// image or its resized rows have more than 2,097,152 pixels and more than the image has.
     pub fn read(&self, pixels: &[u8], [height, width]: [usize; 2]) -> Result<Input, Error> {
         if pixels.is_empty()
             || height.checked_mul(width).and_then(|n| n.checked_mul(3)) != Some(pixels.len())
         {
             let bytes = pixels.len();
-            return Err(Error::Input(format!(
+            return Err(Error::Shape(format!(
                 "{bytes} bytes are no image of {height} × {width} pixels"
             )));
         }
         let [new_height, new_width] = self.size.unwrap_or([height, width]);
         let most = MOST.max(height * width);
         if new_width.saturating_mul(height.max(new_height)) > most {
-            return Err(Error::Input(format!(
+            return Err(Error::Range(format!(
                 "an image of {height} × {width} pixels resized to {new_height} × {new_width} takes more than {most} pixels"
             )));
         }

@@ -211,7 +211,7 @@ impl Model {
     /// nostalgebraist 2020). `None` if the model has no head.
     ///
     /// # Errors
-    /// [`Error::Input`] if the stream has another width.
+    /// [`Error::Shape`] if the stream has another width.
     ///
     /// ```
     /// use regard_models::{Input, Model};
@@ -226,7 +226,7 @@ impl Model {
         let width = self.description.width;
         if stream.shape.last() != Some(&width) || !stream.data.len().is_multiple_of(width) {
             let shape = &stream.shape;
-            return Err(Error::Input(format!(
+            return Err(Error::Shape(format!(
                 "a stream has {width} numbers for a token, not the shape {shape:?}"
             )));
         }
@@ -246,7 +246,7 @@ impl Model {
     /// An unchanged run that changed runs of the same input begin from: what comes before a change is not computed anew.
     ///
     /// # Errors
-    /// [`Error::Input`] if the input does not fit the model.
+    /// [`Error::Shape`], [`Error::Missing`] or [`Error::Range`] if the input does not fit the model.
     pub fn baseline(&self, input: &Input) -> Result<Baseline, Error> {
         let (keep, plans) = (Keep::default(), [Plan::default()]);
         let mut runner = Runner::new(self, &keep, &plans);
@@ -261,7 +261,7 @@ impl Model {
             Which::Encoder => self.weights.encoder.as_ref(),
             Which::Only | Which::Decoder | Which::Cross => Some(&self.weights.stack),
         };
-        let missing = || Error::Input(format!("there is no head {of}"));
+        let missing = || Error::Missing(format!("there is no head {of}"));
         let layer = stack.and_then(|stack| stack.layers.get(of.layer)).ok_or_else(missing)?;
         let (attention, after) = match (of.attention, &layer.cross) {
             (Which::Cross, Some((_, cross))) => (cross, None),
@@ -400,8 +400,10 @@ impl<'m> Pass<'m> {
     /// Runs the model.
     ///
     /// # Errors
-    /// [`Error::Input`] if the input, a place or a change does not fit the model, or if the unchanged run is one of another
-    /// input.
+    /// [`Error::Place`] for a place, [`Error::Missing`] for a head, a position or a token that the model or the input does not have;
+    /// [`Error::Shape`] if the input or a change does not fit the model, or if the unchanged run is one of another input;
+    /// [`Error::Range`] for more tokens than the model has positions, and a temperature that is none; [`Error::Unsupported`] for
+    /// what a model of this family does not have.
     pub fn run(&self, input: &Input) -> Result<Trace, Error> {
         let plans = [Plan::new(&self.changes, self.model, input)?];
         self.run_together(from_ref(input), &plans)
@@ -411,7 +413,7 @@ impl<'m> Pass<'m> {
     /// once for all of them. The kept places and the logits have the inputs as a first dimension.
     ///
     /// # Errors
-    /// The same as those of [`run`](Self::run); and [`Error::Input`] if the inputs have different lengths, or if there is none.
+    /// The same as those of [`run`](Self::run); and [`Error::Shape`] if the inputs have different lengths, or if there is none.
     ///
     /// ```
     /// use regard_models::{Input, Model};
@@ -427,7 +429,7 @@ impl<'m> Pass<'m> {
     /// ```
     pub fn run_batch(&self, inputs: &[Input]) -> Result<Trace, Error> {
         if inputs.is_empty() {
-            return Err(Error::Input("a batch is of at least one input".into()));
+            return Err(Error::Shape("a batch is of at least one input".into()));
         }
         self.run_together(inputs, &Plan::for_each(&self.changes, self.model, inputs)?)
     }
@@ -445,7 +447,7 @@ impl<'m> Pass<'m> {
         runner.last_only = self.last_only && !self.model.description.classifies();
         if let Some(after) = self.after {
             if [after.input.clone()] != *inputs {
-                return Err(Error::Input("the unchanged run is one of another input".into()));
+                return Err(Error::Shape("the unchanged run is one of another input".into()));
             }
             runner.from = Some(&after.streams);
         }

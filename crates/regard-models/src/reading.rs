@@ -122,7 +122,7 @@ impl Model {
     /// `before` has to be a reading of the same model.
     ///
     /// # Errors
-    /// [`Error::Input`] if the input does not fit the model.
+    /// As [`Pass::run`](crate::Pass::run).
     pub fn read(&self, input: &Input, before: Option<Reading>) -> Result<Reading, Error> {
         let (mut old, mut text) = (Streams::default(), None);
         match before {
@@ -144,7 +144,7 @@ impl Model {
     /// same model.
     ///
     /// # Errors
-    /// [`Error::Input`] if a change does not fit the model or the input.
+    /// As [`Pass::run`](crate::Pass::run).
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};

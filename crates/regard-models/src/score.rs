@@ -113,7 +113,7 @@ impl Pass<'_> {
     /// Runs the model, and unfolds the score of a head for one query and one key, with the changes of the pass.
     ///
     /// # Errors
-    /// The same as those of [`run`](Self::run); and [`Error::Input`] if the model does not have the head, or the input the
+    /// The same as those of [`run`](Self::run); and [`Error::Missing`] if the model does not have the head, or the input the
     /// positions.
     ///
     /// ```
@@ -142,7 +142,7 @@ impl Pass<'_> {
         let (block, cross) = (&stack.block, head.attention == Which::Cross);
         let [queries, keys] = head.edges(model, input);
         if query >= queries || key >= keys {
-            return Err(Error::Input(format!(
+            return Err(Error::Missing(format!(
                 "there is no score of query {query} and key {key}: head {head} has {queries} queries and {keys} keys"
             )));
         }
@@ -156,7 +156,7 @@ impl Pass<'_> {
         let keep = keep.into_iter().map(place).collect();
         let trace = Self { keep, last_only: true, ..self.clone() }.run(input)?;
         let kept = |name: &str| {
-            let missing = || Error::Input(format!("the model has no place {:?}", place(name)));
+            let missing = || Error::Unsupported(format!("the model has no place {}", place(name)));
             trace.get(&place(name)).ok_or_else(missing)
         };
         let kv_head = head.head / (block.heads / block.kv_heads).max(1);
@@ -245,7 +245,7 @@ impl Pass<'_> {
             Change::Temperature { head, temperature } if head == of => Some(*temperature),
             _ => None,
         });
-        let refused = |e| Error::Input(format!("the temperature of head {of}: {e}"));
+        let refused = |e| Error::Range(format!("the temperature of head {of}: {e}"));
         given.map_or(Ok(Temperature::ONE), Temperature::new).map_err(refused)
     }
 }
@@ -269,11 +269,10 @@ impl Steps {
         let shape = [1, 1, 1, q.len()];
         let (q, k) = (Heads::new("the query", q, shape)?, Heads::new("the key", k, shape)?);
         let (plain, steps) = (Attention::new().scale(1.0), self.attention(Mask::NONE));
-        Ok([
-            plain.scores(Stage::Raw, q, k)?[0],
-            steps.scores(Stage::Raw, q, k)?[0],
-            steps.scores(Stage::Softcapped, q, k)?[0],
-        ])
+        let of = |attention: &Attention<'_>, stage| {
+            Ok::<_, Error>(attention.scores(stage, q, k)?.as_slice()[0])
+        };
+        Ok([of(&plain, Stage::Raw)?, of(&steps, Stage::Raw)?, of(&steps, Stage::Softcapped)?])
     }
 
     /// All steps.

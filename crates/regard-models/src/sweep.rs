@@ -103,7 +103,7 @@ impl Model {
     /// receives; keys and values are those of key/value heads.
     ///
     /// # Errors
-    /// [`Error::Input`] if the model does not have the head, or if `read` is another place.
+    /// [`Error::Missing`] if the model does not have the head, or if `read` is another place.
     ///
     /// ```
     /// use regard_models::{Input, Model};
@@ -132,7 +132,7 @@ impl Model {
             _ => {
                 let what =
                     format!("a head reads hook_q_input, hook_k_input or hook_v_input, not {read}");
-                return Err(Error::Input(what));
+                return Err(Error::Missing(what));
             }
         };
         // A decoder's attention to the encoder sends to the attention over its own tokens.
@@ -152,7 +152,7 @@ impl Model {
     /// the sweep with its error.
     ///
     /// # Errors
-    /// [`Error::Input`] if a change does not fit, or if the model has no head; and what `done` returns.
+    /// As [`Pass::run`](crate::Pass::run), [`Error::Unsupported`] if the model has no head, and what `done` returns.
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
@@ -189,7 +189,7 @@ impl Model {
                 runner.from = Some(unchanged.streams());
                 runner.last_only = last && !self.description().classifies();
                 let (trace, _) = runner.run(from_ref(input))?;
-                let missing = || Error::Input("the model has no head, and no logits".into());
+                let missing = || Error::Unsupported("the model has no head, and no logits".into());
                 let logits = trace.logits.ok_or_else(missing)?;
                 all.extend(logits.split(plans.len()));
                 done(all.len())?;

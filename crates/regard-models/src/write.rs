@@ -36,13 +36,13 @@ impl Sampler {
     /// Draws at a temperature, or chooses the largest logit if it is 0.
     ///
     /// # Errors
-    /// [`Error::Input`] if the temperature is negative or not finite.
+    /// [`Error::Range`] if the temperature is negative or not finite.
     pub fn new(temperature: f64, seed: u32) -> Result<Self, Error> {
         if !(temperature >= 0.0 && temperature.is_finite()) {
             let what = format!(
                 "the temperature is {temperature}; a token is drawn at a temperature from 0 (the likeliest token) up to a finite number"
             );
-            return Err(Error::Input(what));
+            return Err(Error::Range(what));
         }
         Ok(Self { temperature, random: Mt::new(seed) })
     }
@@ -88,8 +88,8 @@ impl Model {
     /// cached, unless a change makes earlier tokens depend on later ones.
     ///
     /// # Errors
-    /// [`Error::Input`] if the input or a change does not fit the model, if the model has no head that predicts tokens, or if
-    /// it has too few positions for so many tokens.
+    /// As [`Pass::run`](crate::Pass::run); and [`Error::Unsupported`] if the model has no head that predicts tokens,
+    /// [`Error::Range`] if it has too few positions for so many.
     ///
     /// ```
     /// use regard_models::{Input, Model, Sampler};
@@ -117,7 +117,7 @@ impl Model {
                 _ => String::new(),
             };
             let what = format!("the model has no head that predicts the next token{why}");
-            return Err(Error::Input(what));
+            return Err(Error::Unsupported(what));
         }
         let given =
             if description.encoder.is_some() { &input.decoder_ids } else { &input.ids }.len();
@@ -127,7 +127,7 @@ impl Model {
             && all > positions.most()
         {
             let most = positions.most();
-            return Err(Error::Input(format!(
+            return Err(Error::Range(format!(
                 "{given} tokens and {count} more are too many: the model has positions for {most}"
             )));
         }

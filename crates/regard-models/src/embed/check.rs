@@ -27,7 +27,7 @@ const TAKEN: [(&str, &str); 5] = [
 pub(super) fn name(name: &str) -> Result<(), Error> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     if !first || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
-        return Err(Error::Input(format!(
+        return Err(Error::Range(format!(
             "{name:?} is not a crate's name, which has letters, digits, - and _, and begins with a letter"
         )));
     }
@@ -35,7 +35,7 @@ pub(super) fn name(name: &str) -> Result<(), Error> {
     let written = name.to_lowercase().replace('-', "_");
     match TAKEN.iter().find(|(names, _)| names.split(' ').any(|taken| taken == written)) {
         None => Ok(()),
-        Some((_, of)) => Err(Error::Input(format!(
+        Some((_, of)) => Err(Error::Range(format!(
             "{name:?} cannot be the crate's name: it is the name of {of}"
         ))),
     }
@@ -82,14 +82,14 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
     ];
     let family = &description.family;
     if let Some((_, part)) = parts.iter().find(|(has, _)| *has) {
-        return Err(Error::Input(format!(
+        return Err(Error::Unsupported(format!(
             "the model ({family}) has {part}, which the embedded runtime does not compute"
         )));
     }
     let most = embedding.positions.map(|positions| positions.most());
     match most {
-        _ if context == 0 => Err(Error::Input("a context has at least one token".into())),
-        Some(most) if context > most => Err(Error::Input(format!(
+        _ if context == 0 => Err(Error::Range("a context has at least one token".into())),
+        Some(most) if context > most => Err(Error::Range(format!(
             "a context of {context} tokens is too long: the model has positions for {most}"
         ))),
         _ => Ok(()),

@@ -59,11 +59,11 @@ pub(super) fn check(
     stored: Stored,
     options: &Options,
 ) -> Result<(), Error> {
-    let refuse = |what: String| Err(Error::Input(what));
+    let refuse = |what: String| Err(Error::Part(what));
     let kib = |bytes: usize| bytes.div_ceil(1 << 10);
     let integers = int8::check(model);
     if stored == Stored::Int8 {
-        integers.as_ref().map_err(|e| Error::Input(e.to_string()))?;
+        integers.as_ref().map_err(|e| Error::Unsupported(e.to_string()))?;
     }
     if let Some(flash) = options.part.flash {
         let needed = |stored| {

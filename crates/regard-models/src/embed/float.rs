@@ -27,7 +27,7 @@ impl Tensors {
         let (weights, description) = (model.weights(), model.description());
         let (width, block) = (description.width, &description.stack.block);
         let mut all = Self::default();
-        let none = || Error::Input("the model has no head".into());
+        let none = || Error::Unsupported("the model has no head".into());
         let head_layer = weights.head.as_ref().ok_or_else(none)?;
         let head = all.linear(head_layer)?;
         let tokens = match &weights.tokens {

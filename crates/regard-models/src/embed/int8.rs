@@ -49,7 +49,7 @@ pub(super) fn check(model: &Model) -> Result<(), Error> {
     ];
     match parts.iter().find(|(has, _)| *has) {
         None => Ok(()),
-        Some((_, part)) => Err(Error::Input(format!(
+        Some((_, part)) => Err(Error::Unsupported(format!(
             "the model ({}) has {part}, which the integer runtime does not compute; --weights bf16 does",
             description.family
         ))),
@@ -86,7 +86,7 @@ pub(super) fn content(model: &Model, context: usize) -> Result<Content, Error> {
     let unit = found.unit();
     let mut all = Constants::default();
 
-    let none = || Error::Input("the model has no head".into());
+    let none = || Error::Unsupported("the model has no head".into());
     let head = weights.head.as_ref().ok_or_else(none)?;
     let last = found.scale("ln_final.hook_out");
     let head_text = all.linear(head, last, 2_f64.powi(-LOGIT_BITS))?;
@@ -184,7 +184,7 @@ impl Measured {
                 let most = largest.entry(place.to_owned()).or_insert(0.0_f32);
                 let numbers = trace.get(place).map_or(&[][..], |values| values.data.as_slice());
                 if numbers.iter().any(|x| !x.is_finite()) {
-                    return Err(Error::Input(format!(
+                    return Err(Error::Unsupported(format!(
                         "the numbers at {place} are not finite, and no integer stands for them"
                     )));
                 }

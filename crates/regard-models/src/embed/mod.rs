@@ -82,8 +82,8 @@ impl Model {
     /// integers, they have the same bits on every machine.
     ///
     /// # Errors
-    /// [`Error::Input`] if the crate's name is not one, if the runtime does not compute what the model is made of, or if the
-    /// model does not fit the part: the message says what would fit.
+    /// [`Error::Range`] if the crate's name is not one, [`Error::Unsupported`] if the runtime does not compute what the model is
+    /// made of, [`Error::Part`] if the model does not fit the part: the message says what would fit.
     ///
     /// ```
     /// use regard_models::{Model, embed};

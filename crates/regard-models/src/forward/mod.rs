@@ -256,44 +256,46 @@ impl Description {
 
 /// Refuses an input that does not fit a model.
 pub(crate) fn check(input: &Input, description: &Description) -> Result<(), Error> {
-    let refuse = |what: String| Err(Error::Input(what));
+    let shape = |what: String| Err(Error::Shape(what));
+    let unsupported = |what: &str| Err(Error::Unsupported(what.into()));
+    let missing = |what: String| Err(Error::Missing(what));
     if let Some(patches) = &description.embedding.patches {
         let expected = patches.channels * patches.height * patches.width;
         if input.pixels.len() != expected || !input.ids.is_empty() {
-            let (found, shape) =
+            let (found, needed) =
                 (input.pixels.len(), [patches.channels, patches.height, patches.width]);
-            return refuse(format!(
-                "the model reads an image of {shape:?} numbers, not one of {found}, and no tokens"
+            return shape(format!(
+                "the model reads an image of {needed:?} numbers, not one of {found}, and no tokens"
             ));
         }
         return Ok(());
     }
     if !input.pixels.is_empty() {
-        return refuse("the model reads tokens, not an image".into());
+        return unsupported("the model reads tokens, not an image");
     }
     if input.ids.is_empty() {
-        return refuse("there is no token to read".into());
+        return shape("there is no token to read".into());
     }
     if description.encoder.is_some() == input.decoder_ids.is_empty() {
-        return refuse(if input.decoder_ids.is_empty() {
-            "the decoder needs at least one token".into()
+        return if input.decoder_ids.is_empty() {
+            shape("the decoder needs at least one token".into())
         } else {
-            "the model has no decoder of its own, which could read tokens".into()
-        });
+            unsupported("the model has no decoder of its own, which could read tokens")
+        };
     }
     let vocabulary = description.vocabulary;
     for id in input.ids.iter().chain(&input.decoder_ids) {
         if *id as usize >= vocabulary {
-            return refuse(format!("the token {id} is not one of the vocabulary's {vocabulary}"));
+            return missing(format!("the token {id} is not one of the vocabulary's {vocabulary}"));
         }
     }
     let types = description.embedding.types;
     if !input.types.is_empty() && input.types.len() != input.ids.len() {
         let (found, tokens) = (input.types.len(), input.ids.len());
-        return refuse(format!("there are {found} token types for {tokens} tokens"));
+        return shape(format!("there are {found} token types for {tokens} tokens"));
     }
     if let Some(kind) = input.types.iter().find(|kind| **kind as usize >= types.max(1)) {
-        return refuse(format!("the token type {kind} is not one of the model's {types}"));
+        return missing(format!("the token type {kind} is not one of the model's {types}"));
     }
     Ok(())
 }

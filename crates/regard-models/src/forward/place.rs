@@ -188,7 +188,7 @@ impl Description {
     /// end with their name.
     ///
     /// # Errors
-    /// [`Error::Input`] if a pattern names no place.
+    /// [`Error::Place`] if a pattern names no place.
     pub fn places_named<S: AsRef<str>>(&self, patterns: &[S]) -> Result<Vec<String>, Error> {
         let places = self.places();
         let mut named = Vec::new();
@@ -196,12 +196,7 @@ impl Description {
             let before = named.len();
             named.extend(places.iter().filter(|place| names(pattern, place)).cloned());
             if named.len() == before {
-                let example = places.iter().find(|place| place.ends_with("hook_resid_pre"));
-                let example = example.map_or("", String::as_str);
-                let what = format!(
-                    "the model has no place {pattern:?}; its places have names like {example}"
-                );
-                return Err(Error::Input(what));
+                return Err(Error::place(pattern, &places));
             }
         }
         named.sort_unstable();

@@ -132,7 +132,7 @@ impl<'r> Runner<'r> {
             super::check(input, description)?;
             if lengths(input) != lengths(&inputs[0]) {
                 let what = "inputs that run together have as many tokens as each other";
-                return Err(Error::Input(what.into()));
+                return Err(Error::Shape(what.into()));
             }
         }
         self.runs = self.plans.len().max(inputs.len());
@@ -289,7 +289,7 @@ impl<'r> Runner<'r> {
             };
             if numbers.iter().any(|row| *row >= positions.count) {
                 let (all, most) = (first + tokens, positions.most());
-                return Err(Error::Input(format!(
+                return Err(Error::Range(format!(
                     "{all} tokens are too many: the model has positions for {most}"
                 )));
             }
