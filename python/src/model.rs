@@ -267,7 +267,7 @@ impl Opened {
             };
             let all = model.sweep(&unchanged, &changes, last, &mut tell)?;
             let logits = unchanged.logits().cloned();
-            let missing = || Error::Input("the model has no head, and no logits".into());
+            let missing = || Error::Unsupported("the model has no head, and no logits".into());
             Ok((logits.ok_or_else(missing)?, all))
         })?;
         let of_one = all.first().map_or_else(Vec::new, |values| values.shape.clone());

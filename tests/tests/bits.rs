@@ -58,7 +58,7 @@ fn check(sizes: Sizes, causal: Option<Position>, threads: &[Threads], step: usiz
         let (q, k, v) = (q.unwrap(), k.unwrap(), v.unwrap());
         let (out, log_sum_exp) =
             threads.install(|| attention.forward_with_log_sum_exp(q, k, v)).unwrap();
-        (bits(&out), bits(&log_sum_exp))
+        (bits(out.as_slice()), bits(log_sum_exp.as_slice()))
     };
     let (out, log_sum_exp) = layer(&Threads::ONE);
     for threads in threads {

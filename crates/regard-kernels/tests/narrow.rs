@@ -71,7 +71,7 @@ proptest! {
     #[test]
     fn products_with_quantized_rows_are_those_of_f64(
         (tokens, rows, blocks) in (0_usize..9, 0_usize..20, 0_usize..60),
-        format in prop::sample::select(&Quantization::ALL),
+        format in prop::sample::select(Quantization::ALL),
         add in any::<bool>(),
         seed in 0.0..1.0_f64,
     ) {
@@ -141,7 +141,7 @@ fn product(w: Quantized<'_>, x: Mat<'_>, rows: usize, add: bool) -> Vec<f32> {
 fn a_row_times_quantized_rows_is_the_same_among_any_number_of_rows() {
     const MANY: usize = 101; // more than meet a part of W at a time
     const ROWS: usize = 11;
-    for format in Quantization::ALL {
+    for &format in Quantization::ALL {
         for cols in [columns(format, 8), columns(format, 18), columns(format, 48)] {
             let bytes = blocks_of(format, ROWS, cols, 0.3);
             let w = Quantized::new(&bytes, format, ROWS, cols).unwrap();

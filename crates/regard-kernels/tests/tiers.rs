@@ -53,7 +53,7 @@ fn products(results: &mut Results) {
         matmul_packed_add(a.view(), packed, out.view_mut()).unwrap();
         results.add(format!("matmul_packed_add, {m} × {k} × {n}"), out.data.clone());
     }
-    for format in Quantization::ALL {
+    for &format in Quantization::ALL {
         let ((numbers, size), (rows, tokens)) = (format.block(), (13, 7));
         let cols = 1088 / numbers * numbers;
         let mut bytes = vec![0; rows * cols / numbers * size];

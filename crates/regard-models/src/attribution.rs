@@ -80,8 +80,8 @@ impl Pass<'_> {
     /// what the change adds.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run); and [`Error::Input`] if the model has no head, if its head is not linear (BERT's has an
-    /// activation), or if there is no such token or position. A model that classifies has its logits at
+    /// Those of [`run`](Self::run); and [`Error::Unsupported`] if the model has no head, or if its head is not linear (BERT's has
+    /// an activation), and [`Error::Missing`] if there is no such token or position. A model that classifies has its logits at
     /// [`Description::class_position`](crate::Description::class_position) alone.
     ///
     /// ```
@@ -124,7 +124,7 @@ impl Pass<'_> {
         let read = description.class_position(input);
         if description.classifies() && position != read {
             let what = format!("the logits of classes are read at position {read}, not {position}");
-            return Err(Error::Input(what));
+            return Err(Error::Missing(what));
         }
         let row = |place: &str| row(&trace, place, position);
 
@@ -170,7 +170,7 @@ impl Model {
     /// bias adds.
     fn unembedding(&self, plus: usize, minus: Option<usize>) -> Result<(Vec<f64>, f64), Error> {
         let description = self.description();
-        let refuse = |what: &str| Err(Error::Input(what.into()));
+        let refuse = |what: &str| Err(Error::Unsupported(what.into()));
         let Some(head) = &self.weights().head else {
             return refuse("the model has no head, and no logits");
         };
@@ -188,12 +188,12 @@ impl Model {
         }
         let outputs = head.outputs();
         if let Some(wrong) = [Some(plus), minus].into_iter().flatten().find(|id| *id >= outputs) {
-            return Err(Error::Input(format!(
+            return Err(Error::Missing(format!(
                 "there is no logit {wrong}: the model has {outputs}"
             )));
         }
         let (rows, biases) = (Embedding::tied_to(head), biases(head)?);
-        let row = |id: usize| Ok::<_, Error>(wide(&rows.forward(&[id as u32])?));
+        let row = |id: usize| Ok::<_, Error>(wide(rows.forward(&[id as u32])?.as_slice()));
         let mut direction = row(plus)?;
         let mut bias = biases[plus];
         if let Some(minus) = minus {
@@ -219,7 +219,7 @@ fn by_head(
     let out = &attention.out;
     let (ids, biases) = ((0..out.outputs() as u32).collect::<Vec<_>>(), biases(out)?);
     let weight = Embedding::tied_to(out).forward(&ids)?; // [width, heads · head size]
-    let rows = || weight.chunks_exact(out.inputs().max(1));
+    let rows = || weight.as_slice().chunks_exact(out.inputs().max(1));
     let after = after.map(|norm| {
         let output = |(row, bias): (&[f32], &f64)| dot(&wide(z), row) + bias;
         before(norm, &rows().zip(&biases).map(output).collect::<Vec<_>>(), direction)
@@ -263,17 +263,18 @@ fn shift(norm: &Norm, direction: &[f64]) -> f64 {
 fn biases(layer: &Linear) -> Result<Vec<f64>, Error> {
     let inputs = layer.inputs();
     let nothing = vec![0.0; inputs];
-    Ok(wide(&layer.forward(Sequences::new("zeros", &nothing, [1, 1, inputs])?)?))
+    Ok(wide(layer.forward(Sequences::new("zeros", &nothing, [1, 1, inputs])?)?.as_slice()))
 }
 
 /// The row of a kept place that belongs to a position.
 fn row<'t>(trace: &'t Trace, place: &str, position: usize) -> Result<&'t [f32], Error> {
     let values = trace.get(place);
-    let values = values.ok_or_else(|| Error::Input(format!("the model has no place {place:?}")))?;
+    let missing = || Error::Unsupported(format!("the model has no place {place}"));
+    let values = values.ok_or_else(missing)?;
     let rows = values.shape.first().copied().unwrap_or(0);
     let len = values.data.len().checked_div(rows).unwrap_or(0);
     let row = values.data.get(position * len..(position + 1) * len);
-    let missing = || Error::Input(format!("there is no position {position}: there are {rows}"));
+    let missing = || Error::Missing(format!("there is no position {position}: there are {rows}"));
     row.filter(|_| position < rows).ok_or_else(missing)
 }
 

@@ -712,7 +712,7 @@ impl<'c> Others<'c> {
         let size = head.check(model.description())?.block.head_size;
         let place = head.z();
         let other = self.alike(from, &place, model, input)?;
-        let own = self.get(input, &place)?;
+        let own = self.get(input, &place, model)?;
         let len = own.data.len() / own.shape[0].max(1);
         let mut changed = own.data.clone();
         for (row, other) in changed.chunks_exact_mut(len).zip(other.data.chunks_exact(len)) {

@@ -1,11 +1,12 @@
 use core::fmt;
 
-use anamnesis::{AnamnesisError, F32Out, GgufType, dequantize_gguf_blocks};
+use anamnesis::GgufType;
 use bytemuck::Zeroable;
 use bytemuck::allocation::try_zeroed_vec;
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use regard::{Linear, Quantization};
+use regard_kernels::{MatMut, Quantized};
 
 /// The type in which a file stores a tensor's numbers.
 ///
@@ -15,7 +16,8 @@ use regard::{Linear, Quantization};
 /// use regard_models::Format;
 /// assert_eq!(Format::Bf16.to_string(), "BF16");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Format {
     /// IEEE 754 binary32.
     F32,
@@ -24,26 +26,26 @@ pub enum Format {
     /// The upper half of a binary32.
     Bf16,
     /// Blocks of quantized numbers, as GGUF has them.
-    Blocks(GgufType),
+    Blocks(Quantization),
 }
 
 impl Format {
     /// The format of a GGUF type, if it stores real numbers that this crate can widen to `f32`.
     pub(crate) fn of_gguf(kind: GgufType) -> Option<Self> {
-        match kind {
-            GgufType::F32 => Some(Self::F32),
-            GgufType::F16 => Some(Self::F16),
-            GgufType::BF16 => Some(Self::Bf16),
-            GgufType::Q8_0
-            | GgufType::Q4_0
-            | GgufType::Q4_1
-            | GgufType::Q5_0
-            | GgufType::Q5_1
-            | GgufType::Q4_K
-            | GgufType::Q5_K
-            | GgufType::Q6_K => Some(Self::Blocks(kind)),
-            _ => None,
-        }
+        Some(Self::Blocks(match kind {
+            GgufType::F32 => return Some(Self::F32),
+            GgufType::F16 => return Some(Self::F16),
+            GgufType::BF16 => return Some(Self::Bf16),
+            GgufType::Q8_0 => Quantization::Q8_0,
+            GgufType::Q4_0 => Quantization::Q4_0,
+            GgufType::Q4_1 => Quantization::Q4_1,
+            GgufType::Q5_0 => Quantization::Q5_0,
+            GgufType::Q5_1 => Quantization::Q5_1,
+            GgufType::Q4_K => Quantization::Q4K,
+            GgufType::Q5_K => Quantization::Q5K,
+            GgufType::Q6_K => Quantization::Q6K,
+            _ => return None,
+        }))
     }
 
     /// The names of all formats that can be read.
@@ -61,7 +63,7 @@ impl Format {
     /// Numbers in a block, and the block's bytes.
     pub(crate) fn block(self) -> (usize, usize) {
         match self {
-            Self::Blocks(kind) => (kind.block_size(), kind.type_size().unwrap_or_default()),
+            Self::Blocks(format) => format.block(),
             _ => (1, self.number_bytes().unwrap_or_default()),
         }
     }
@@ -79,7 +81,7 @@ impl fmt::Display for Format {
             Self::F32 => f.write_str("F32"),
             Self::F16 => f.write_str("F16"),
             Self::Bf16 => f.write_str("BF16"),
-            Self::Blocks(kind) => write!(f, "{kind}"),
+            Self::Blocks(format) => format.fmt(f),
         }
     }
 }
@@ -99,7 +101,7 @@ enum Data {
     F16(Vec<f16>),
     Bf16(Vec<bf16>),
     /// Rows are whole blocks.
-    Blocks(GgufType, Vec<u8>),
+    Blocks(Quantization, Vec<u8>),
 }
 
 impl Tensor {
@@ -189,18 +191,12 @@ impl Tensor {
             Data::F16(x) => x[start..end].convert_to_f32_slice(out),
             Data::Bf16(x) => x[start..end].convert_to_f32_slice(out),
             Data::Blocks(kind, bytes) => {
-                let (block, size) = self.format().block();
+                let (block, size) = kind.block();
                 let bytes = &bytes[start / block * size..end / block * size];
-                let mut blocks = out.chunks_exact_mut(block);
-                let done =
-                    dequantize_gguf_blocks::<F32Out, _>(bytes, *kind, end - start, |numbers| {
-                        let wide = blocks.next().unwrap_or_default();
-                        for (wide, number) in wide.iter_mut().zip(numbers.as_chunks::<4>().0) {
-                            *wide = f32::from_le_bytes(*number);
-                        }
-                        Ok::<(), AnamnesisError>(())
-                    });
-                debug_assert!(done.is_ok(), "rows of whole blocks widen");
+                let (rows, cols) = (out.len() / self.cols().max(1), self.cols());
+                let widened = Quantized::new(bytes, *kind, rows, cols)
+                    .and_then(|rows_of| rows_of.widen(MatMut::new(out, rows, cols)?));
+                debug_assert!(widened.is_ok(), "rows of whole blocks widen: {widened:?}");
             }
         }
     }
@@ -244,15 +240,15 @@ impl Tensor {
 
     /// The linear layer of this weight \[outputs, inputs\], or \[inputs, outputs\] if `by_columns`, which keeps the type.
     pub(crate) fn into_layer(self, by_columns: bool) -> Result<Linear, regard::Error> {
-        let (rows, cols) = (self.rows(), self.cols());
+        let shape = [self.rows(), self.cols()];
         match self.data {
-            Data::F32(x) if by_columns => Linear::new(x, rows, cols),
-            Data::F16(x) if by_columns => Linear::new(x, rows, cols),
-            Data::Bf16(x) if by_columns => Linear::new(x, rows, cols),
-            Data::F32(x) => Linear::from_pytorch(x, cols, rows),
-            Data::F16(x) => Linear::from_pytorch(x, cols, rows),
-            Data::Bf16(x) => Linear::from_pytorch(x, cols, rows),
-            Data::Blocks(kind, bytes) => Linear::quantized(bytes, quantization(kind), cols, rows),
+            Data::F32(x) if by_columns => Linear::from_conv1d(x, shape),
+            Data::F16(x) if by_columns => Linear::from_conv1d(x, shape),
+            Data::Bf16(x) if by_columns => Linear::from_conv1d(x, shape),
+            Data::F32(x) => Linear::from_pytorch(x, shape),
+            Data::F16(x) => Linear::from_pytorch(x, shape),
+            Data::Bf16(x) => Linear::from_pytorch(x, shape),
+            Data::Blocks(kind, bytes) => Linear::quantized(bytes, kind, shape),
         }
     }
 
@@ -261,23 +257,6 @@ impl Tensor {
         let mut out = vec![0.0; self.rows() * self.cols()];
         self.widen(0, &mut out);
         out
-    }
-}
-
-/// The layout of a [`Format::Blocks`].
-fn quantization(kind: GgufType) -> Quantization {
-    match kind {
-        GgufType::Q4_0 => Quantization::Q4_0,
-        GgufType::Q4_1 => Quantization::Q4_1,
-        GgufType::Q5_0 => Quantization::Q5_0,
-        GgufType::Q5_1 => Quantization::Q5_1,
-        GgufType::Q4_K => Quantization::Q4K,
-        GgufType::Q5_K => Quantization::Q5K,
-        GgufType::Q6_K => Quantization::Q6K,
-        _ => {
-            debug_assert_eq!(kind, GgufType::Q8_0, "`Format::of_gguf` knows no other");
-            Quantization::Q8_0
-        }
     }
 }
 
@@ -305,8 +284,8 @@ fn columns_of<T: Copy + Zeroable>(from: &[T], columns: &[usize], row_len: usize)
 
 #[cfg(test)]
 mod tests {
+    use anamnesis::{AnamnesisError, F32Out, dequantize_gguf_blocks};
     use proptest::prelude::*;
-    use regard_kernels::{MatMut, Quantized};
 
     use super::*;
 
@@ -331,7 +310,6 @@ mod tests {
         ) {
             for kind in KINDS {
                 let (block, row_bytes) = (kind.block_size(), kind.type_size().unwrap());
-                prop_assert_eq!(quantization(kind).block(), (block, row_bytes));
                 let mut bytes = bytes[..2 * row_bytes].to_vec();
                 let scales = match kind {
                     GgufType::Q6_K => &[208][..],
@@ -343,11 +321,17 @@ mod tests {
                         row[*at..at + 2].copy_from_slice(&[0, exponent << 2]);
                     }
                 }
-                let blocks = Quantized::new(&bytes, quantization(kind), 2, block).unwrap();
-                let mut found = vec![0.0; 2 * block];
-                blocks.widen(MatMut::new(&mut found, 2, block).unwrap()).unwrap();
-                let tensor = Tensor { shape: vec![2, block], data: Data::Blocks(kind, bytes) };
-                prop_assert_eq!(found, tensor.to_f32(), "{}", kind);
+                let mut expected: Vec<u8> = Vec::new();
+                dequantize_gguf_blocks::<F32Out, _>(&bytes, kind, 2 * block, |numbers| {
+                    expected.extend(numbers);
+                    Ok::<(), AnamnesisError>(())
+                }).unwrap();
+                let Some(Format::Blocks(format)) = Format::of_gguf(kind) else { panic!("{kind}") };
+                prop_assert_eq!(format.to_string(), kind.to_string());
+                prop_assert_eq!(format.block(), (block, row_bytes));
+                let tensor = Tensor { shape: vec![2, block], data: Data::Blocks(format, bytes) };
+                let found: Vec<u8> = tensor.to_f32().into_iter().flat_map(f32::to_le_bytes).collect();
+                prop_assert_eq!(found, expected, "{}", kind);
             }
         }
     }

@@ -111,7 +111,7 @@ fn push_share(
         } else {
             "This head's columns. It sees no others."
         },
-        code: "Heads::split(name, projected, [batch, heads, tokens, d_k])",
+        code: "Heads::split(name, projected, [batch, tokens, heads * d_k], heads)",
     };
     let rows = if matches!(role, Role::Query) { head.queries } else { head.keys };
     let origin = Origin::copied(&share);
@@ -182,7 +182,7 @@ fn layer(
         &attention(settings, maskable),
     )?;
     let cols = weights[3].cols();
-    Ok(Matrix::from_fn(x.rows(), cols, |i, j| output[i * cols + j]))
+    Ok(Matrix::from_fn(x.rows(), cols, |i, j| output.as_slice()[i * cols + j]))
 }
 
 pub(crate) fn multi_head(heads: usize, weights: [&Matrix; 4]) -> Result<MultiHeadAttention, Error> {
@@ -192,7 +192,7 @@ pub(crate) fn multi_head(heads: usize, weights: [&Matrix; 4]) -> Result<MultiHea
 }
 
 pub(crate) fn linear(w: &Matrix) -> Result<Linear, Error> {
-    Ok(Linear::new(w.as_slice(), w.rows(), w.cols())?)
+    Ok(Linear::from_conv1d(w.as_slice(), [w.rows(), w.cols()])?)
 }
 
 /// The attention of the settings, for the layers of [`regard`].

@@ -82,7 +82,7 @@ pub(crate) fn push_norm(
     });
     let bounds: Vec<Vec<f64>> = bounds.collect();
     let bound = Matrix::from_fn(exact.rows(), exact.cols(), |i, j| bounds[i][j]);
-    let normed = Pair::of_layer(&norm.forward(sequences(&x.ours)?)?, exact, bound);
+    let normed = Pair::of_layer(norm.forward(sequences(&x.ours)?)?.as_slice(), exact, bound);
     let text = Text {
         key: norm_key.into(),
         symbol: &format!("N{subscript}"),
@@ -131,10 +131,10 @@ pub(crate) fn push_feed_forward(
         name: "Hidden features before the ReLU",
         formula: &format!("U = {from}·W₁ + b₁"),
         meaning: "Each token is compared with what each hidden feature looks for. Tokens do not mix here.",
-        code: "Linear::new(w_1, d, hidden)?.with_bias(b_1)?.forward(x)",
+        code: "Linear::from_conv1d(w_1, [d, hidden])?.with_bias(b_1)?.forward(x)",
     };
     let up = linear(&w_1.ours)?.with_bias(b_1.ours.as_slice().to_vec())?;
-    let raw = x.affine(&w_1, &b_1, &up.forward(sequences(&x.ours)?)?);
+    let raw = x.affine(&w_1, &b_1, up.forward(sequences(&x.ours)?)?.as_slice());
     let axes = Axes::new(rows, &tokens, &hidden_dims);
     let raw = trace.push(&text, raw, Kind::Signed, axes, Origin::affine(x, &w_1, &b_1));
 
@@ -159,7 +159,7 @@ pub(crate) fn push_feed_forward(
     let [w_2, b_2] = push_layer(trace, [Quantity::W2, Quantity::B2], "₂", [&hidden_dims, &outs])?;
     let down = linear(&w_2.ours)?.with_bias(b_2.ours.as_slice().to_vec())?;
     let layer = FeedForward::new(up, Activation::Relu, down)?;
-    let fed = hidden.affine(&w_2, &b_2, &layer.forward(sequences(&x.ours)?)?);
+    let fed = hidden.affine(&w_2, &b_2, layer.forward(sequences(&x.ours)?)?.as_slice());
     let text = Text {
         key: Quantity::Fed.into(),
         symbol: "F",

@@ -1,7 +1,7 @@
 //! A layer that continues a cache of keys and values: a prefill in parts, then a token at a time.
 
 use crate::error::Error;
-use crate::{Attention, KvCache, KvCacheShape, MultiHeadAttention, Sequences, Tensor};
+use crate::{Attention, KvCache, KvCacheShape, MultiHeadAttention, Sequences, Tensor, Workspace};
 
 impl MultiHeadAttention {
     /// An empty cache for this layer's keys and values of up to `capacity` tokens of each of `batch` sequences.
@@ -34,14 +34,14 @@ impl MultiHeadAttention {
     ///
     /// ```
     /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};
-    /// let one = || Linear::from_pytorch([1.0], 1, 1);
+    /// let one = || Linear::from_pytorch([1.0], [1, 1]);
     /// let projections = Projections { query: one()?, key: one()?, value: one()?, output: one()? };
     /// let layer = MultiHeadAttention::new(1, projections)?;
     /// let causal = Attention::new().scale(0.0).mask(Mask::CAUSAL);
     /// let mut cache = layer.cache(1, 16)?;
     /// let prefill = layer.forward_cached(Sequences::new("x", &[1.0, 3.0], [1, 2, 1])?, &mut cache, &causal)?;
     /// let token = layer.forward_cached(Sequences::new("x", &[8.0], [1, 1, 1])?, &mut cache, &causal)?;
-    /// assert_eq!((&prefill[..], &token[..]), (&[1.0, 2.0][..], &[4.0][..])); // each the mean of all tokens so far
+    /// assert!(prefill == [1.0, 2.0] && token == [4.0]); // each the mean of all tokens so far
     /// # Ok::<(), regard::Error>(())
     /// ```
     pub fn forward_cached(
@@ -50,12 +50,33 @@ impl MultiHeadAttention {
         cache: &mut KvCache,
         attention: &Attention<'_>,
     ) -> Result<Tensor<3>, Error> {
+        let [batch, n, _] = x.shape();
+        let mut out = Tensor::zeros("the output", [batch, n, self.outputs()])?;
+        let workspace = &mut Workspace::new();
+        self.forward_cached_into(x, cache, attention, out.as_mut_slice(), workspace)?;
+        Ok(out)
+    }
+
+    /// [`forward_cached`](Self::forward_cached) into `out` \[batch, n, outputs\]. On one thread, a call with the `workspace` of an
+    /// earlier call of the same shapes allocates nothing, as with [`Attention::forward_into`].
+    ///
+    /// # Errors
+    /// As [`forward_cached`](Self::forward_cached), and [`Error::Elements`] if `out` has another number of elements.
+    pub fn forward_cached_into(
+        &self,
+        x: Sequences<'_>,
+        cache: &mut KvCache,
+        attention: &Attention<'_>,
+        out: &mut [f32],
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
         let len = cache.len();
         attention.mask.check_cached(len)?;
-        let done = self.attend([x; 3], len, |[q, k, v]| {
-            cache.append(k, v)?;
-            attention.forward(q, cache.keys(), cache.values())
-        });
+        let done =
+            self.attend([x; 3], cache.position(), (out, workspace), |[q, k, v], out, workspace| {
+                cache.append(k, v)?;
+                attention.forward_into(q, cache.keys(), cache.values(), out, workspace)
+            });
         if done.is_err() {
             cache.truncate(len);
         }

@@ -13,7 +13,7 @@ use crate::{Element, Linear, Tensor};
 /// ```
 /// use regard::Embedding;
 /// let table = [1.0, 0.0, 0.0, 1.0, 0.5, 0.5]; // three tokens of two features
-/// let embedding = Embedding::new(table, 3, 2)?;
+/// let embedding = Embedding::new(table, [3, 2])?;
 /// let x = embedding.forward(&[2, 0])?;
 /// assert_eq!(x, [0.5, 0.5, 1.0, 0.0]);
 ///
@@ -37,8 +37,7 @@ impl Embedding {
     /// [`Error::Elements`] if `table` has another number of elements, [`Error::Memory`] if the copy of it does not fit in memory.
     pub fn new<T: Element>(
         table: impl AsRef<[T]>,
-        tokens: usize,
-        features: usize,
+        [tokens, features]: [usize; 2],
     ) -> Result<Self, Error> {
         let table = table.as_ref();
         check_elements("the embedding table", table.len(), &[tokens, features])?;
@@ -51,7 +50,7 @@ impl Embedding {
     ///
     /// ```
     /// use regard::{Embedding, Linear};
-    /// let head = Linear::from_pytorch([1.0, 2.0, 3.0, 4.0], 2, 2)?;
+    /// let head = Linear::from_pytorch([1.0, 2.0, 3.0, 4.0], [2, 2])?;
     /// assert_eq!(Embedding::tied_to(&head).forward(&[1])?, [3.0, 4.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -61,11 +60,13 @@ impl Embedding {
     }
 
     /// The size of the vocabulary.
+    #[must_use]
     pub fn tokens(&self) -> usize {
         self.tokens
     }
 
     /// The number of features of a token.
+    #[must_use]
     pub fn features(&self) -> usize {
         self.features
     }
@@ -81,7 +82,7 @@ impl Embedding {
             }
         }
         let mut out = Tensor::zeros("the embeddings", [1, ids.len(), self.features])?;
-        for (id, row) in ids.iter().zip(out.chunks_exact_mut(self.features.max(1))) {
+        for (id, row) in ids.iter().zip(out.as_mut_slice().chunks_exact_mut(self.features.max(1))) {
             self.weight.column(*id as usize, row);
         }
         Ok(out)

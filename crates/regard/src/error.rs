@@ -118,6 +118,7 @@ pub enum Error {
 
     /// A token that the vocabulary of an embedding does not have.
     #[error("token {index} has the id {id}, but the embedding has {tokens} tokens")]
+    #[non_exhaustive]
     Token {
         /// The place of the token among those given.
         index: usize,

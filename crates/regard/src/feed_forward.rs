@@ -11,8 +11,8 @@ use crate::{Activation, Linear, Sequences, Tensor, Threads};
 ///
 /// ```
 /// use regard::{Activation, FeedForward, Linear, Sequences, Threads};
-/// let up = Linear::new(vec![1.0, -1.0], 1, 2)?;
-/// let down = Linear::new(vec![1.0, 10.0], 2, 1)?;
+/// let up = Linear::from_conv1d(vec![1.0, -1.0], [1, 2])?;
+/// let down = Linear::from_conv1d(vec![1.0, 10.0], [2, 1])?;
 /// let layer = FeedForward::new(up, Activation::Relu, down)?; // max(x, 0) + 10·max(−x, 0)
 /// let y = layer.forward(Sequences::new("x", &[2.0, -3.0], [1, 2, 1])?)?;
 /// assert_eq!(y, [2.0, 30.0]);
@@ -62,7 +62,7 @@ impl FeedForward {
     ///
     /// ```
     /// use regard::{Activation, FeedForward, GatedParts, Linear, Sequences, Threads};
-    /// let one = |weight: f32| Linear::new(vec![weight], 1, 1);
+    /// let one = |weight: f32| Linear::from_conv1d(vec![weight], [1, 1]);
     /// let parts =
     ///     GatedParts { gate: one(1.0)?, activation: Activation::Relu, up: one(2.0)?, down: one(10.0)? };
     /// let layer = FeedForward::gated(parts)?; // 10·(max(x, 0)·2x)
@@ -85,16 +85,19 @@ impl FeedForward {
     }
 
     /// The number of input features.
+    #[must_use]
     pub fn inputs(&self) -> usize {
         self.up.inputs()
     }
 
     /// The number of hidden features.
+    #[must_use]
     pub fn hidden(&self) -> usize {
         self.up.outputs()
     }
 
     /// The number of output features.
+    #[must_use]
     pub fn outputs(&self) -> usize {
         self.down.outputs()
     }
@@ -117,7 +120,7 @@ impl FeedForward {
         let up = saturating_product(&[rows.rows(), self.inputs(), wide]);
         let work = up.saturating_add(self.down.multiply_adds(rows.rows()));
         Threads::current().for_each_rows(
-            &mut out,
+            out.as_mut_slice(),
             self.outputs(),
             most,
             work,

@@ -19,7 +19,7 @@ impl Attention<'_> {
     /// let (q, k, v) = ([1.0], [0.0, 3_f32.ln()], [4.0, 8.0]); // the weights are 1/4 and 3/4
     /// let [k, v] = [Heads::new("key", &k, [1, 1, 2, 1])?, Heads::new("value", &v, [1, 1, 2, 1])?];
     /// let out = Attention::new().forward(Heads::new("query", &q, [1, 1, 1, 1])?, k, v)?;
-    /// assert!((out[0] - 7.0).abs() < 1e-5);
+    /// assert!((out.as_slice()[0] - 7.0).abs() < 1e-5);
     /// # Ok::<(), regard::Error>(())
     /// ```
     pub fn forward<Q: Element, T: Element>(
@@ -29,7 +29,7 @@ impl Attention<'_> {
         v: Heads<'_, T>,
     ) -> Result<Tensor<4>, Error> {
         let mut out = Tensor::zeros(OUTPUT, output_shape(q.shape(), v.shape()))?;
-        self.attend(q, k, v, &mut out, None, &mut Workspace::new())?;
+        self.attend(q, k, v, out.as_mut_slice(), None, &mut Workspace::new())?;
         Ok(out)
     }
 
@@ -55,7 +55,8 @@ impl Attention<'_> {
         let [batch, heads, n_q, _] = q.shape();
         let mut out = Tensor::zeros(OUTPUT, output_shape(q.shape(), v.shape()))?;
         let mut log_sum_exp = Tensor::zeros("the log-sum-exp", [batch, heads, n_q])?;
-        self.attend(q, k, v, &mut out, Some(&mut log_sum_exp), &mut Workspace::new())?;
+        let into = (out.as_mut_slice(), Some(log_sum_exp.as_mut_slice()));
+        self.attend(q, k, v, into.0, into.1, &mut Workspace::new())?;
         Ok((out, log_sum_exp))
     }
 
@@ -145,7 +146,8 @@ impl Attention<'_> {
         let ([batch, heads, n_q, d_k], [_, _, n_k, _]) = (q.shape(), k.shape());
         let mut out = Tensor::zeros("the scores", [batch, heads, n_q, n_k])?;
         let widened = widened::<Q, T>(d_k, 0);
-        let output = Output { out: &mut out, cols: n_k, log_sum_exp: None, widened, d_v: 0 };
+        let output =
+            Output { out: out.as_mut_slice(), cols: n_k, log_sum_exp: None, widened, d_v: 0 };
         plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
             let (q, scratch) = Q::widened(q, 0..job.rows, scratch)?;

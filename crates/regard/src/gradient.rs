@@ -129,7 +129,8 @@ impl Attention<'_> {
 
         // A key/value head and the query heads that share it are one job.
         let group = heads.checked_div(kv_heads).unwrap_or(0);
-        let (mut queries, mut keys, mut values) = (&mut query[..], &mut key[..], &mut value[..]);
+        let (mut queries, mut keys, mut values) =
+            (query.as_mut_slice(), key.as_mut_slice(), value.as_mut_slice());
         let mut jobs = Vec::new();
         let of_sinks = sinks.chunks_mut(group.max(1));
         for (index, (scale, sinks)) in scales.iter_mut().zip(of_sinks).enumerate() {
@@ -186,7 +187,13 @@ impl Attention<'_> {
                         if let (Some(mask), Some(Ok(mut bias))) =
                             (&plan.mask.bias, bias.as_ref().map(Mutex::lock))
                         {
-                            mask.add_to_gradient(&mut bias, (entry, head), first, seen, d_scores);
+                            mask.add_to_gradient(
+                                bias.as_mut_slice(),
+                                (entry, head),
+                                first,
+                                seen,
+                                d_scores,
+                            );
                         }
                     }
                 }

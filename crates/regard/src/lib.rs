@@ -53,3 +53,18 @@ pub use self::softmax_gradient::{softmax_backward, softmax_jacobian};
 pub use self::tensor::Tensor;
 pub use self::threads::Threads;
 pub use self::view::{Heads, Sequences};
+
+/// What is shared between threads, and stays so: this compiles or it does not.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Attention<'_>>();
+    is_shared::<MultiHeadAttention>();
+    is_shared::<FeedForward>();
+    is_shared::<Embedding>();
+    is_shared::<KvCache>();
+    is_shared::<Rotary>();
+    is_shared::<Tensor<4>>();
+    is_shared::<Threads>();
+    is_shared::<Workspace>();
+    is_shared::<Error>();
+};

@@ -10,9 +10,15 @@ use crate::{Element, Sequences, Tensor, Threads};
 
 /// A linear layer y = xW + b.
 ///
-/// The layer is made with [`from_pytorch`](Self::from_pytorch) from a weight \[outputs, inputs\], which is how PyTorch and
-/// almost every file of weights store it, or with [`new`](Self::new) from a weight \[inputs, outputs\]. A square weight fits
-/// both, and the wrong one of them raises no error: see [`new`](Self::new).
+/// A weight comes with its shape in the order of the memory, so the shape that a file states can be given as it stands:
+///
+/// | the weight in memory | here | elsewhere |
+/// |---|---|---|
+/// | \[outputs, inputs\] | [`from_pytorch`](Self::from_pytorch), [`quantized`](Self::quantized) | PyTorch's `nn.Linear` \[out_features, in_features\], candle's `Linear` \[out_dim, in_dim\], GGUF |
+/// | \[inputs, outputs\] | [`from_conv1d`](Self::from_conv1d) | GPT-2's `Conv1D` \[nx, nf\], the `kernel` of Flax and Keras |
+///
+/// The shape alone cannot tell the two apart. A pair that is swapped shows at the first tensor that meets the layer, whose features
+/// are then not its inputs; for a square weight nothing shows.
 ///
 /// The weight is laid out for the matrix product when the layer is made, and is kept in that layout alone, in the type in
 /// which it was given: `f32`, `f16` or `bf16`. Products are computed in `f32` (see [`Element`]). Clones of a layer share its
@@ -20,7 +26,7 @@ use crate::{Element, Sequences, Tensor, Threads};
 ///
 /// ```
 /// use regard::{Linear, Sequences};
-/// let difference = Linear::from_pytorch([2.0, -2.0], 2, 1)?.with_bias(vec![1.0])?;
+/// let difference = Linear::from_pytorch([2.0, -2.0], [1, 2])?.with_bias(vec![1.0])?;
 /// let y = difference.forward(Sequences::new("x", &[3.0, 4.0], [1, 1, 2])?)?;
 /// assert_eq!(y, [-1.0]);
 /// # Ok::<(), regard::Error>(())
@@ -41,16 +47,15 @@ impl Linear {
     ///
     /// ```
     /// use regard::{Linear, Sequences};
-    /// let layer = Linear::from_pytorch([1.0, 2.0, 3.0, 4.0], 2, 2)?;
+    /// let layer = Linear::from_pytorch([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2])?;
     /// let y = layer.forward(Sequences::new("x", &[1.0, 10.0], [1, 1, 2])?)?;
-    /// assert_eq!(y, [21.0, 43.0]); // 1·1 + 2·10 and 3·1 + 4·10
+    /// assert_eq!(y, [21.0, 43.0, 65.0]); // 1·1 + 2·10, 3·1 + 4·10 and 5·1 + 6·10
     /// # Ok::<(), regard::Error>(())
     /// ```
     #[doc(alias = "from_transposed")]
     pub fn from_pytorch<T: Element>(
         weight: impl AsRef<[T]>,
-        inputs: usize,
-        outputs: usize,
+        [outputs, inputs]: [usize; 2],
     ) -> Result<Self, Error> {
         let weight = weight.as_ref();
         check_elements("the weight", weight.len(), &[outputs, inputs])?;
@@ -65,15 +70,14 @@ impl Linear {
     ///
     /// ```
     /// use regard::{Linear, Sequences};
-    /// let layer = Linear::new([1.0, 2.0, 3.0, 4.0], 2, 2)?;
+    /// let layer = Linear::from_conv1d([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3])?;
     /// let y = layer.forward(Sequences::new("x", &[1.0, 10.0], [1, 1, 2])?)?;
-    /// assert_eq!(y, [31.0, 42.0]); // 1·1 + 3·10 and 2·1 + 4·10
+    /// assert_eq!(y, [41.0, 52.0, 63.0]); // 1·1 + 4·10, 2·1 + 5·10 and 3·1 + 6·10
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn new<T: Element>(
+    pub fn from_conv1d<T: Element>(
         weight: impl AsRef<[T]>,
-        inputs: usize,
-        outputs: usize,
+        [inputs, outputs]: [usize; 2],
     ) -> Result<Self, Error> {
         let weight = weight.as_ref();
         check_elements("the weight", weight.len(), &[inputs, outputs])?;
@@ -89,8 +93,7 @@ impl Linear {
     pub fn quantized(
         blocks: Vec<u8>,
         format: Quantization,
-        inputs: usize,
-        outputs: usize,
+        [outputs, inputs]: [usize; 2],
     ) -> Result<Self, Error> {
         let weight = Blocks::new(blocks, format, inputs, outputs)?;
         Ok(Self::of(Arc::new(weight), inputs, outputs))
@@ -117,21 +120,25 @@ impl Linear {
     }
 
     /// The number of input features.
+    #[must_use]
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
     /// The number of output features.
+    #[must_use]
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
     /// What is added to each output, \[outputs\], if the layer has a bias.
+    #[must_use]
     pub fn bias(&self) -> Option<&[f32]> {
         self.bias.as_deref()
     }
 
     /// The bytes of memory that the weight takes. Layers that share a weight give the same bytes.
+    #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.weight.bytes()
     }
@@ -143,7 +150,7 @@ impl Linear {
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>) -> Result<Tensor<3>, Error> {
         let mut out = Tensor::zeros("the output of the linear layer", self.check("the input", x)?)?;
-        self.forward_then(x, &mut out, |_, _| Ok(()))?;
+        self.forward_then(x, out.as_mut_slice(), |_, _| Ok(()))?;
         Ok(out)
     }
 

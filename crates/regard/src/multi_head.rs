@@ -2,8 +2,8 @@ use regard_kernels::{Mat, Stage};
 
 use crate::error::{Error, check_shape};
 use crate::threads::with_scratch;
-use crate::view::{len_of, saturating_product, zeros};
-use crate::{Attention, Heads, Linear, Rotary, Sequences, Tensor, Threads};
+use crate::view::{check_elements, len_of, saturating_product, zeros};
+use crate::{Attention, Heads, Linear, Rotary, Sequences, Tensor, Threads, Workspace};
 
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): project to queries, keys and values, split into heads,
 /// attend in each head, concatenate the heads, project.
@@ -47,7 +47,7 @@ impl MultiHeadAttention {
     ///
     /// ```
     /// use regard::{Linear, MultiHeadAttention, Projections};
-    /// let linear = |outputs| Linear::from_pytorch(vec![0.0; 8 * outputs], 8, outputs);
+    /// let linear = |outputs| Linear::from_pytorch(vec![0.0; 8 * outputs], [outputs, 8]);
     /// // Four query heads of two features on two key/value heads, each of which serves two query heads.
     /// let projections =
     ///     Projections { query: linear(8)?, key: linear(4)?, value: linear(4)?, output: linear(8)? };
@@ -98,14 +98,14 @@ impl MultiHeadAttention {
     ///
     /// ```
     /// use regard::{Attention, Linear, MultiHeadAttention, Pairing, Projections, Rotary, Sequences};
-    /// let identity = Linear::from_pytorch([1.0, 0.0, 0.0, 1.0], 2, 2)?;
+    /// let identity = Linear::from_pytorch([1.0, 0.0, 0.0, 1.0], [2, 2])?;
     /// let [query, key, value, output] = [(); 4].map(|()| identity.clone()); // clones share the weight
     /// let layer = MultiHeadAttention::new(1, Projections { query, key, value, output })?
     ///     .with_rotary(Rotary::new(2, 8, 10_000.0, Pairing::HalfSplit)?)?;
     /// let x = [1.0, 0.0, 1.0, 0.0];
     /// let x = Sequences::new("x", &x, [1, 2, 2])?; // the same token twice, at two places
-    /// let weights = layer.weights(x, x, &Attention::new())?;
-    /// assert!(weights[0] > weights[1]); // nearer is more alike
+    /// let weights = layer.attention_weights(x, x, &Attention::new())?;
+    /// assert!(weights.as_slice()[0] > weights.as_slice()[1]); // nearer is more alike
     /// # Ok::<(), regard::Error>(())
     /// ```
     #[doc(alias = "RoPE")]
@@ -116,21 +116,31 @@ impl MultiHeadAttention {
     }
 
     /// The number of query heads.
+    #[must_use]
     pub fn heads(&self) -> usize {
         self.heads
     }
 
     /// The number of key/value heads.
+    #[must_use]
     pub fn kv_heads(&self) -> usize {
         self.kv_heads
     }
 
+    /// The number of output features.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        self.projections.output.outputs()
+    }
+
     /// The features of a head's queries and keys.
+    #[must_use]
     pub fn head_dim(&self) -> usize {
         self.projections.query.outputs() / self.heads
     }
 
     /// The features of a head's values.
+    #[must_use]
     pub fn value_head_dim(&self) -> usize {
         self.projections.value.outputs() / self.kv_heads
     }
@@ -145,8 +155,8 @@ impl MultiHeadAttention {
     ///
     /// ```
     /// use regard::{Attention, Linear, MultiHeadAttention, Projections, Sequences};
-    /// let one = || Linear::from_pytorch([1.0], 1, 1);
-    /// let output = Linear::from_pytorch([10.0], 1, 1)?;
+    /// let one = || Linear::from_pytorch([1.0], [1, 1]);
+    /// let output = Linear::from_pytorch([10.0], [1, 1])?;
     /// let projections = Projections { query: one()?, key: one()?, value: one()?, output };
     /// let layer = MultiHeadAttention::new(1, projections)?;
     /// // Cross-attention: one token attends to three others.
@@ -163,48 +173,58 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Tensor<3>, Error> {
-        self.attend([query, key, value], 0, |[q, k, v]| attention.forward(q, k, v))
+        let [batch, n_q, _] = query.shape();
+        let mut out = Tensor::zeros(OUTPUT, [batch, n_q, self.outputs()])?;
+        let into = (out.as_mut_slice(), &mut Workspace::new());
+        self.attend([query, key, value], 0, into, |[q, k, v], out, workspace| {
+            attention.forward_into(q, k, v, out, workspace)
+        })?;
+        Ok(out)
     }
 
-    /// The output for the heads' outputs that `by` computes from the heads of queries, keys and values. The first token of
-    /// each entry stands at position `first`.
+    /// The output into `out` \[batch, n_q, outputs\], for the heads' outputs that `by` computes from the heads of queries, keys
+    /// and values. The first token of each entry stands at position `first`.
     pub(crate) fn attend(
         &self,
         [query, key, value]: [Sequences<'_>; 3],
         first: usize,
-        by: impl FnOnce([Heads<'_>; 3]) -> Result<Tensor<4>, Error>,
-    ) -> Result<Tensor<3>, Error> {
-        let of = &self.projections;
+        (out, workspace): (&mut [f32], &mut Workspace),
+        by: impl FnOnce([Heads<'_>; 3], &mut [f32], &mut Workspace) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (of, [batch, n_q, _]) = (&self.projections, query.shape());
         let q_len = len_of("the queries", &of.query.check("query", query)?)?;
         let k_len = len_of("the keys", &of.key.check("key", key)?)?;
         let v_len = len_of("the values", &of.value.check("value", value)?)?;
-        let attended =
-            with_scratch(q_len.saturating_add(k_len).saturating_add(v_len), |scratch| {
-                let (q, rest) = scratch.split_at_mut(q_len);
-                let (k, v) = rest.split_at_mut(k_len);
-                self.turned(&of.query, query, first, q)?;
-                self.turned(&of.key, key, first, k)?;
-                of.value.forward_then(value, v, |_, _| Ok(()))?;
-                by([
-                    split("query", q, query, self.heads, &of.query)?,
-                    split("key", k, key, self.kv_heads, &of.key)?,
-                    split("value", v, value, self.kv_heads, &of.value)?,
-                ])
-            })?;
-        self.join(&attended)
+        let shape = [batch, self.heads, n_q, self.value_head_dim()];
+        let len = len_of("the outputs of the heads", &shape)?;
+        check_elements(OUTPUT, out.len(), &[batch, n_q, of.output.outputs()])?;
+        let all = [q_len, k_len, v_len, len].into_iter().fold(0, usize::saturating_add);
+        with_scratch(all, |scratch| {
+            let (q, rest) = scratch.split_at_mut(q_len);
+            let (k, rest) = rest.split_at_mut(k_len);
+            let (v, attended) = rest.split_at_mut(v_len);
+            self.turned(&of.query, query, first, q)?;
+            self.turned(&of.key, key, first, k)?;
+            of.value.forward_then(value, v, |_, _| Ok(()))?;
+            let heads = [
+                split("query", q, query, self.heads, &of.query)?,
+                split("key", k, key, self.kv_heads, &of.key)?,
+                split("value", v, value, self.kv_heads, &of.value)?,
+            ];
+            by(heads, attended, workspace)?;
+            self.project(Heads::dense(attended, shape), out)
+        })
     }
 
     /// The output projection of the heads' outputs \[batch, heads, n_q, value head_dim\].
-    fn join(&self, attended: &Tensor<4>) -> Result<Tensor<3>, Error> {
-        let [batch, heads, n_q, d] = attended.shape();
+    fn project(&self, attended: Heads<'_>, out: &mut [f32]) -> Result<(), Error> {
         let output = &self.projections.output;
         let (inputs, outputs) = (output.inputs(), output.outputs());
-        let mut out = Tensor::zeros("the output", [batch, n_q, outputs])?;
         let rows = out.len().checked_div(outputs).unwrap_or(0);
         let scratch = |rows| saturating_product(&[rows, inputs]);
         let work = output.multiply_adds(rows);
         Threads::current().for_each_rows(
-            &mut out,
+            out,
             outputs,
             Threads::ROWS,
             work,
@@ -212,11 +232,10 @@ impl MultiHeadAttention {
             |scratch, first, out| {
                 let count = out.len() / outputs;
                 let joined = &mut scratch[..count * inputs];
-                join_heads(attended, [heads, n_q, d], first, joined);
+                attended.join_rows(first, joined);
                 output.rows(Mat::new(joined, count, inputs)?, out)
             },
-        )?;
-        Ok(out)
+        )
     }
 
     /// The queries or the keys of x, turned where the layer has rotary positions. The first token of each entry stands at
@@ -246,15 +265,15 @@ impl MultiHeadAttention {
     ///
     /// ```
     /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};
-    /// let one = || Linear::from_pytorch([1.0], 1, 1);
+    /// let one = || Linear::from_pytorch([1.0], [1, 1]);
     /// let projections = Projections { query: one()?, key: one()?, value: one()?, output: one()? };
     /// let layer = MultiHeadAttention::new(1, projections)?;
     /// let x = Sequences::new("x", &[7.0, 7.0], [1, 2, 1])?; // the same token twice
-    /// let weights = layer.weights(x, x, &Attention::new().mask(Mask::CAUSAL))?;
+    /// let weights = layer.attention_weights(x, x, &Attention::new().mask(Mask::CAUSAL))?;
     /// assert_eq!(weights, [1.0, 0.0, 0.5, 0.5]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn weights(
+    pub fn attention_weights(
         &self,
         query: Sequences<'_>,
         key: Sequences<'_>,
@@ -271,6 +290,8 @@ impl MultiHeadAttention {
     }
 }
 
+const OUTPUT: &str = "the output";
+
 /// What `projection` made of `x` as heads, without a copy.
 fn split<'a>(
     name: &'static str,
@@ -280,17 +301,5 @@ fn split<'a>(
     projection: &Linear,
 ) -> Result<Heads<'a>, Error> {
     let [batch, n, _] = x.shape();
-    Heads::split(name, projected, [batch, heads, n, projection.outputs() / heads])
-}
-
-/// Fills `joined` with the rows \[heads · d\] of consecutive tokens, beginning with token `first` of the whole batch, from `x`
-/// \[batch, heads, n, d\].
-fn join_heads(x: &[f32], [heads, n, d]: [usize; 3], first: usize, joined: &mut [f32]) {
-    for (row, joined) in joined.chunks_exact_mut((heads * d).max(1)).enumerate() {
-        let (entry, token) = ((first + row) / n.max(1), (first + row) % n.max(1));
-        for (head, joined) in joined.chunks_exact_mut(d.max(1)).enumerate() {
-            let start = ((entry * heads + head) * n + token) * d;
-            joined.copy_from_slice(&x[start..start + d]);
-        }
-    }
+    Heads::split(name, projected, [batch, n, projection.outputs()], heads)
 }

@@ -54,21 +54,25 @@ impl Norm {
     }
 
     /// The number of features.
+    #[must_use]
     pub fn features(&self) -> usize {
         self.gamma.len()
     }
 
     /// γ, by which each feature is multiplied.
+    #[must_use]
     pub fn gamma(&self) -> &[f32] {
         &self.gamma
     }
 
     /// β, which is added to each feature; RMS norm has none.
+    #[must_use]
     pub fn beta(&self) -> Option<&[f32]> {
         self.beta.as_deref()
     }
 
     /// ε, which is added to the variance or to the mean square.
+    #[must_use]
     pub fn epsilon(&self) -> f32 {
         self.epsilon
     }
@@ -82,11 +86,11 @@ impl Norm {
         let expected = [batch, n, self.features()];
         check_shape("the input", &[batch, n, features], &expected, "the norm's features")?;
         let mut out = Tensor::zeros("the output of the norm", x.shape())?;
-        out.copy_from_slice(x.data());
+        out.as_mut_slice().copy_from_slice(x.data());
         // Three passes over numbers in a cache: as long as some ten multiply-adds.
-        let work = out.len().saturating_mul(10);
+        let work = x.data().len().saturating_mul(10);
         Threads::current().for_each_rows(
-            &mut out,
+            out.as_mut_slice(),
             self.features(),
             Threads::ROWS,
             work,

@@ -10,7 +10,7 @@ use crate::view::{check_elements, saturating_product, zeros};
 ///
 /// ```
 /// use regard::PositionTable;
-/// let table = PositionTable::learned(vec![0.5, 0.5, 1.0, 1.0], 2, 2)?;
+/// let table = PositionTable::learned(vec![0.5, 0.5, 1.0, 1.0], [2, 2])?;
 /// let mut x = [1.0, 2.0, 3.0, 4.0];
 /// table.add(&mut x, [1, 2, 2], 0)?; // [batch, tokens, features], the first token's position
 /// assert_eq!(x, [1.5, 2.5, 4.0, 5.0]);
@@ -28,7 +28,7 @@ impl PositionTable {
     ///
     /// # Errors
     /// [`Error::Elements`] if `table` has another number of elements.
-    pub fn learned(table: Vec<f32>, positions: usize, features: usize) -> Result<Self, Error> {
+    pub fn learned(table: Vec<f32>, [positions, features]: [usize; 2]) -> Result<Self, Error> {
         check_elements("the position table", table.len(), &[positions, features])?;
         Ok(Self { table, positions, features })
     }
@@ -58,11 +58,13 @@ impl PositionTable {
     }
 
     /// The number of positions.
+    #[must_use]
     pub fn positions(&self) -> usize {
         self.positions
     }
 
     /// The number of features.
+    #[must_use]
     pub fn features(&self) -> usize {
         self.features
     }

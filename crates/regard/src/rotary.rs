@@ -206,11 +206,13 @@ impl RotaryFrequencies {
     }
 
     /// The features that turn: two for each frequency.
+    #[must_use]
     pub fn features(&self) -> usize {
         2 * self.reciprocals.len()
     }
 
     /// The frequencies, in radians a position.
+    #[must_use]
     pub fn frequencies(&self) -> impl Iterator<Item = f64> {
         self.reciprocals.iter().map(|r| 1.0 / r)
     }
@@ -329,11 +331,13 @@ impl Rotary {
     }
 
     /// The features of each head that turn.
+    #[must_use]
     pub fn features(&self) -> usize {
         self.features
     }
 
     /// The end of the positions: their number, where they begin at 0.
+    #[must_use]
     pub fn positions(&self) -> usize {
         self.positions
     }
@@ -350,6 +354,34 @@ impl Rotary {
         let [_, n, heads, head_dim] = shape;
         self.check(n, head_dim, first)?;
         self.rotate_rows(x, heads, head_dim, |row| first + row % n.max(1))
+    }
+
+    /// [`rotate`](Self::rotate) for a ragged batch: the first token of each batch entry stands at its own of the `firsts` \[batch\].
+    ///
+    /// # Errors
+    /// As [`rotate`](Self::rotate), and [`Error::Shape`] if there is not one of the `firsts` for each batch entry.
+    ///
+    /// ```
+    /// use regard::{Pairing, Rotary};
+    /// let rotary = Rotary::new(2, 16, 10_000.0, Pairing::HalfSplit)?;
+    /// let mut q = [1.0, 0.0, 1.0, 0.0]; // the next token of two texts, of three and of seven tokens
+    /// rotary.rotate_ragged(&mut q, [2, 1, 1, 2], &[3, 7])?;
+    /// assert_eq!(q, [3_f32.cos(), 3_f32.sin(), 7_f32.cos(), 7_f32.sin()]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn rotate_ragged(
+        &self,
+        x: &mut [f32],
+        shape: [usize; 4],
+        firsts: &[usize],
+    ) -> Result<(), Error> {
+        check_elements("the input", x.len(), &shape)?;
+        let [batch, n, heads, head_dim] = shape;
+        check_shape("the first positions", &[firsts.len()], &[batch], "one a batch entry")?;
+        for first in firsts {
+            self.check(n, head_dim, *first)?;
+        }
+        self.rotate_rows(x, heads, head_dim, |row| firsts[row / n.max(1)] + row % n.max(1))
     }
 
     /// `Ok` if there are angles for `n` tokens from `first` on, and heads are wide enough.

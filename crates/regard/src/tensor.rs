@@ -1,12 +1,7 @@
-use core::ops::{Deref, DerefMut};
-use std::vec;
-
 use crate::view::zeros;
 use crate::{Error, Heads, Sequences};
 
 /// A result with its shape, dense and row-major: what a computation returns, and the next one can borrow.
-///
-/// It is used like the slice of its numbers.
 ///
 /// ```
 /// use regard::{Attention, Heads};
@@ -31,11 +26,25 @@ impl<const N: usize> Tensor<N> {
     }
 
     /// Its shape, the last dimension contiguous.
+    #[must_use]
     pub fn shape(&self) -> [usize; N] {
         self.shape
     }
 
+    /// Its numbers.
+    #[must_use]
+    pub fn as_slice(&self) -> &[f32] {
+        &self.data
+    }
+
+    /// Its numbers, to be changed.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> &mut [f32] {
+        &mut self.data
+    }
+
     /// Its numbers, without the shape.
+    #[must_use]
     pub fn into_vec(self) -> Vec<f32> {
         self.data
     }
@@ -43,47 +52,35 @@ impl<const N: usize> Tensor<N> {
 
 impl Tensor<4> {
     /// The tensor as \[batch, heads, tokens, head_dim\], to be attended to.
+    #[must_use]
     pub fn heads(&self) -> Heads<'_> {
         Heads::dense(&self.data, self.shape)
+    }
+
+    /// The tensor as \[batch, tokens, heads · head_dim\]: the heads of each token side by side, as the projection after an
+    /// attention takes them. The inverse of [`Heads::split`].
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is no memory for the copy.
+    pub fn join(&self) -> Result<Tensor<3>, Error> {
+        let [batch, heads, tokens, d] = self.shape;
+        let mut out = Tensor::zeros("the joined heads", [batch, tokens, heads.saturating_mul(d)])?;
+        self.heads().join_rows(0, &mut out.data);
+        Ok(out)
     }
 }
 
 impl Tensor<3> {
     /// The tensor as \[batch, tokens, features\], the input of the next layer.
+    #[must_use]
     pub fn sequences(&self) -> Sequences<'_> {
         Sequences::dense(&self.data, self.shape)
     }
 }
 
-impl<const N: usize> Deref for Tensor<N> {
-    type Target = [f32];
-
-    fn deref(&self) -> &[f32] {
+impl<const N: usize> AsRef<[f32]> for Tensor<N> {
+    fn as_ref(&self) -> &[f32] {
         &self.data
-    }
-}
-
-impl<const N: usize> DerefMut for Tensor<N> {
-    fn deref_mut(&mut self) -> &mut [f32] {
-        &mut self.data
-    }
-}
-
-impl<const N: usize> IntoIterator for Tensor<N> {
-    type Item = f32;
-    type IntoIter = vec::IntoIter<f32>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.data.into_iter()
-    }
-}
-
-impl<'a, const N: usize> IntoIterator for &'a Tensor<N> {
-    type Item = &'a f32;
-    type IntoIter = core::slice::Iter<'a, f32>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.data.iter()
     }
 }
 

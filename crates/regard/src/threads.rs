@@ -53,20 +53,28 @@ impl Threads {
     /// The caller's own thread alone.
     pub const ONE: Self = Self(Kind::One);
 
-    /// `count` threads: the caller's own, and a pool of the others, which lives as long as this value and its clones. 0 means
-    /// one for each core.
+    /// `count` threads: the caller's own, and a pool of the others, which lives as long as this value and its clones.
     ///
     /// # Errors
-    /// [`Error::Threads`] if the threads cannot be started.
+    /// [`Error::Threads`] if `count` is 0, or if the threads cannot be started.
     pub fn new(count: usize) -> Result<Self, Error> {
-        let all = if count == 0 { available_parallelism().map_or(1, NonZero::get) } else { count };
-        if all == 1 {
-            return Ok(Self::ONE);
+        let refuse = |reason| Err(Error::Threads { count, reason });
+        match count {
+            0 => refuse("at least the caller's own is needed".into()),
+            1 => Ok(Self::ONE),
+            _ => match rayon::ThreadPoolBuilder::new().num_threads(count - 1).build() {
+                Ok(pool) => Ok(Self(Kind::Pool(Arc::new(pool)))),
+                Err(e) => refuse(e.to_string()),
+            },
         }
-        match rayon::ThreadPoolBuilder::new().num_threads(all - 1).build() {
-            Ok(pool) => Ok(Self(Kind::Pool(Arc::new(pool)))),
-            Err(e) => Err(Error::Threads { count, reason: e.to_string() }),
-        }
+    }
+
+    /// A thread for each core that this process may use, the caller's own included.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn each_core() -> Result<Self, Error> {
+        Self::new(available_parallelism().map_or(1, NonZero::get))
     }
 
     /// Calls `f`. Everything that `f` computes on this thread uses these threads. Calls can be nested: the innermost choice
@@ -90,11 +98,13 @@ impl Threads {
     }
 
     /// The threads that a call would use here.
+    #[must_use]
     pub fn current() -> Self {
         CURRENT.with_borrow(Self::clone)
     }
 
     /// The number of threads, the caller's own included.
+    #[must_use]
     pub fn count(&self) -> usize {
         match &self.0 {
             Kind::Caller => rayon::current_num_threads(),

@@ -1,5 +1,7 @@
 //! Borrowed tensors: heads and sequences, without a copy.
 
+use core::ops::Range;
+
 use bytemuck::Zeroable;
 use bytemuck::allocation::try_zeroed_vec;
 use regard_kernels::Mat;
@@ -94,27 +96,59 @@ impl<'a, T: Element> Heads<'a, T> {
         Self { data, shape, strides }
     }
 
-    /// The heads of activations, \[batch, tokens, heads · head_dim\] in memory: split without a copy.
+    /// The heads of activations \[batch, tokens, features\], as a projection gives them: the features of a token are those of
+    /// its first head, then those of the next. Nothing is copied; [`join_into`](Self::join_into) is the inverse.
     ///
     /// # Errors
-    /// [`Error::Elements`] if `data` has another number of elements than `shape` \[batch, heads, tokens, head_dim\].
+    /// [`Error::Elements`] if `data` has another number of elements, [`Error::Heads`] if the heads do not divide the features.
     ///
     /// ```
     /// use regard::{Attention, Heads, Mask};
     /// let x = [1.0, 10.0, 3.0, 30.0]; // two tokens, of two heads of one number
-    /// let x = Heads::split("x", &x, [1, 2, 2, 1])?;
+    /// let x = Heads::split("x", &x, [1, 2, 2], 2)?;
     /// let out = Attention::new().scale(0.0).mask(Mask::CAUSAL).forward(x, x, x)?;
     /// assert_eq!(out, [1.0, 2.0, 10.0, 20.0]); // head by head
+    /// assert_eq!(out.join()?, [1.0, 10.0, 2.0, 20.0]); // token by token
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn split(name: &'static str, data: &'a [T], shape: [usize; 4]) -> Result<Self, Error> {
-        check_elements(name, data.len(), &shape)?;
-        let [_, heads, n, d] = shape;
-        Ok(Self {
-            data,
-            shape,
-            strides: [saturating_product(&[n, heads, d]), d, saturating_product(&[heads, d])],
-        })
+    pub fn split(
+        name: &'static str,
+        data: &'a [T],
+        [batch, tokens, features]: [usize; 3],
+        heads: usize,
+    ) -> Result<Self, Error> {
+        check_elements(name, data.len(), &[batch, tokens, features])?;
+        if heads == 0 || !features.is_multiple_of(heads) {
+            return Err(Error::Heads { heads, of: name, what: "features", into: features });
+        }
+        let d = features / heads;
+        let strides = [saturating_product(&[tokens, features]), d, features];
+        Ok(Self { data, shape: [batch, heads, tokens, d], strides })
+    }
+
+    /// Copies the numbers into `out` \[batch, tokens, heads · head_dim\], token by token: the heads of a token lie side by side,
+    /// as the projection after an attention takes them. The inverse of [`split`](Self::split).
+    ///
+    /// # Errors
+    /// [`Error::Elements`] if `out` has another number of elements.
+    pub fn join_into(&self, out: &mut [T]) -> Result<(), Error> {
+        let [batch, heads, tokens, d] = self.shape;
+        check_elements("the joined heads", out.len(), &[batch, tokens, heads, d])?;
+        self.join_rows(0, out);
+        Ok(())
+    }
+
+    /// Fills `out` \[rows, heads · head_dim\] with consecutive tokens, from token `first` of the whole batch on.
+    pub(crate) fn join_rows(&self, first: usize, out: &mut [T]) {
+        let [_, heads, n, d] = self.shape;
+        let [entry_stride, head_stride, row_stride] = self.strides;
+        for (row, out) in out.chunks_exact_mut(saturating_product(&[heads, d]).max(1)).enumerate() {
+            let (entry, token) = ((first + row) / n.max(1), (first + row) % n.max(1));
+            for (head, out) in out.chunks_exact_mut(d.max(1)).enumerate() {
+                let start = entry * entry_stride + head * head_stride + token * row_stride;
+                out.copy_from_slice(slices::part(self.data, start..start + d));
+            }
+        }
     }
 
     /// Heads with gaps, or with axes in another order: `strides` are the elements from one batch entry to the next, from one head
@@ -151,18 +185,20 @@ impl<'a, T: Element> Heads<'a, T> {
         Ok(Self { data, shape, strides })
     }
 
-    /// The first `tokens` of each head's `capacity`: \[batch, heads, capacity, head_dim\] in memory.
-    pub(crate) fn first(
+    /// Some `tokens` of each head's `capacity`: \[batch, heads, capacity, head_dim\] in memory.
+    pub(crate) fn part(
         data: &'a [T],
         [batch, heads, capacity, d]: [usize; 4],
-        tokens: usize,
+        tokens: Range<usize>,
     ) -> Self {
         let strides =
             [saturating_product(&[heads, capacity, d]), saturating_product(&[capacity, d]), d];
-        Self { data, shape: [batch, heads, tokens, d], strides }
+        let data = slices::from(data, saturating_product(&[tokens.start, d]).min(data.len()));
+        Self { data, shape: [batch, heads, tokens.len(), d], strides }
     }
 
     /// \[batch, heads, tokens, head_dim\].
+    #[must_use]
     pub fn shape(&self) -> [usize; 4] {
         self.shape
     }
@@ -210,6 +246,7 @@ impl<'a> Sequences<'a> {
     }
 
     /// \[batch, tokens, features\].
+    #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         self.shape
     }

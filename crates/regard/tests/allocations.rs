@@ -4,7 +4,10 @@
 
 use std::alloc::System;
 
-use regard::{Attention, Heads, Mask, Threads, Workspace};
+use regard::{
+    Attention, Heads, Linear, Mask, MultiHeadAttention, Pairing, Projections, Rotary, Sequences,
+    Threads, Workspace,
+};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -31,6 +34,8 @@ fn second_calls_allocate_nothing() {
     assert!(Threads::ONE.install(|| count(&causal)) > 0, "the first call takes memory");
     assert_eq!(Threads::ONE.install(|| count(&causal)), 0);
 
+    decoding_allocates_nothing();
+
     let threads = 2;
     let two = Threads::new(threads).unwrap();
     for _ in 0..10 {
@@ -41,6 +46,31 @@ fn second_calls_allocate_nothing() {
     assert!((0..20).map(|_| two.install(|| count(&causal))).min() <= Some(threads));
 }
 
+/// A token at a time into a cache, through all projections.
+fn decoding_allocates_nothing() {
+    const FEATURES: usize = 64;
+    let linear = |outputs: usize| {
+        Linear::from_pytorch(vec![0.01; FEATURES * outputs], [outputs, FEATURES]).unwrap()
+    };
+    let projections =
+        Projections { query: linear(64), key: linear(16), value: linear(16), output: linear(64) };
+    let rotary = Rotary::new(16, 64, 1e4, Pairing::HalfSplit).unwrap();
+    let layer = MultiHeadAttention::new(4, projections).unwrap().with_rotary(rotary).unwrap();
+    let (x, mut out) = ([0.5; FEATURES], [0.0; FEATURES]);
+    let x = Sequences::new("x", &x, [1, 1, FEATURES]).unwrap();
+    let (mut cache, mut workspace) = (layer.cache(1, 64).unwrap(), Workspace::new());
+    let causal = Attention::new().mask(Mask::CAUSAL);
+    let mut count = || {
+        let before = COUNTING.stats().allocations;
+        layer.forward_cached_into(x, &mut cache, &causal, &mut out, &mut workspace).unwrap();
+        COUNTING.stats().allocations - before
+    };
+    Threads::ONE.install(|| {
+        count();
+        assert_eq!((0..20).map(|_| count()).sum::<usize>(), 0);
+    });
+}
+
 /// The weights of 8192 tokens would be 256 MiB.
 fn gradients_take_memory_in_proportion_to_the_tokens() {
     let bytes = |n: usize| {
@@ -49,7 +79,7 @@ fn gradients_take_memory_in_proportion_to_the_tokens() {
         // A thread of its own begins without scratch memory.
         let attend = || {
             let out = Attention::new().forward(x, x, x).unwrap();
-            Attention::new().backward(x, x, x, &out, &out).unwrap();
+            Attention::new().backward(x, x, x, out.as_slice(), out.as_slice()).unwrap();
         };
         let attend = || Threads::ONE.install(attend);
         let before = COUNTING.stats().bytes_allocated;

@@ -20,7 +20,7 @@ const FEATURES: usize = 24;
 fn layer(seed: u64, pairing: Option<Pairing>) -> MultiHeadAttention {
     let linear = |i, outputs| {
         let weight = numbers(FEATURES * outputs, seed + i);
-        Linear::new(weight, FEATURES, outputs)
+        Linear::from_conv1d(weight, [FEATURES, outputs])
             .unwrap()
             .with_bias(numbers(outputs, seed + 10 + i))
             .unwrap()
@@ -44,7 +44,7 @@ fn in_steps(x: &[f32], mut step: impl FnMut(Sequences<'_>) -> Tensor<3>) -> Vec<
         };
         let part: Vec<f32> = (0..BATCH).flat_map(|entry| x[of(entry)].to_vec()).collect();
         let y = step(Sequences::new("x", &part, [BATCH, n, FEATURES]).unwrap());
-        for (entry, y) in y.chunks(n * FEATURES).enumerate() {
+        for (entry, y) in y.as_slice().chunks(n * FEATURES).enumerate() {
             out[of(entry)].copy_from_slice(y);
         }
         first += n;
@@ -80,6 +80,56 @@ fn a_layer_continues_its_cache() {
     }
 }
 
+/// A cache that grows has the bits of one that is large from the start.
+#[test]
+fn a_cache_grows() {
+    let x = numbers(BATCH * TOKENS * FEATURES, 1);
+    let (layer, causal) = (layer(2, Some(Pairing::HalfSplit)), Attention::new().mask(Mask::CAUSAL));
+    let run = |capacity| {
+        let mut cache = layer.cache(BATCH, capacity).unwrap();
+        let out = in_steps(&x, |x| {
+            cache.reserve(x.shape()[1]).unwrap();
+            layer.forward_cached(x, &mut cache, &causal).unwrap()
+        });
+        (out, cache.capacity())
+    };
+    let ((grown, capacity), (large, _)) = (run(0), run(TOKENS));
+    assert_eq!(bits(&grown), bits(&large));
+    assert_eq!(capacity, 20); // 0, 5, 10, 20
+}
+
+/// Behind a window, a cache that forgets what no query sees gives the outputs of one that holds all tokens.
+#[test]
+fn a_cache_forgets_what_no_window_reaches() {
+    const LEFT: usize = 3;
+    let x = numbers(BATCH * TOKENS * FEATURES, 1);
+    let all = Sequences::new("x", &x, [BATCH, TOKENS, FEATURES]).unwrap();
+    let window = Window { left: Some(LEFT), right: None };
+    let near = Attention::new().mask(Mask::CAUSAL.window(Position::BottomRight, window));
+    let layer = layer(2, Some(Pairing::Interleaved));
+    let mut cache = layer.cache(BATCH, 5 + LEFT).unwrap(); // the longest step, and a window
+    let found = in_steps(&x, |x| {
+        let out = layer.forward_cached(x, &mut cache, &near).unwrap();
+        cache.keep_last(LEFT);
+        out
+    });
+    assert_eq!((cache.len(), cache.position()), (LEFT, TOKENS));
+    let expected = layer.forward(all, all, all, &near).unwrap();
+    // The keys stand elsewhere among the 16 lanes of the sum of weights, and the chains over keys begin elsewhere: each head's output
+    // differs by 2·(keys + 8) roundings of at most max|v| ≤ 25, and an output sums 24 of them times weights of at most 1.
+    let bound = 24.0 * 2.0 * (LEFT as f32 + 9.0) * 25.0 * f32::EPSILON / 2.0;
+    for (found, expected) in found.iter().zip(expected.as_slice()) {
+        assert!((found - expected).abs() <= bound, "{found} is not {expected} ± {bound:e}");
+    }
+    // A refused step leaves the position as it was.
+    let (one, wrong) = ([0.0; BATCH * FEATURES], Mask::NONE.causal(Position::TopLeft));
+    let one = Sequences::new("x", &one, [BATCH, 1, FEATURES]).unwrap();
+    layer.forward_cached(one, &mut cache, &Attention::new().mask(wrong)).unwrap_err();
+    assert_eq!((cache.len(), cache.position()), (LEFT, TOKENS));
+    cache.clear();
+    assert_eq!((cache.len(), cache.position()), (0, 0));
+}
+
 /// The keys that a layer leaves in its cache are turned by where their tokens stand.
 #[test]
 fn the_cache_holds_turned_keys() {
@@ -97,13 +147,13 @@ fn the_cache_holds_turned_keys() {
             )
             .unwrap();
     }
-    let to_key = Linear::new(numbers(FEATURES * 12, 3), FEATURES, 12)
+    let to_key = Linear::from_conv1d(numbers(FEATURES * 12, 3), [FEATURES, 12])
         .unwrap()
         .with_bias(numbers(12, 13))
         .unwrap();
     let mut keys = to_key.forward(Sequences::new("x", &x, [1, TOKENS, FEATURES]).unwrap()).unwrap();
-    rotary.rotate(&mut keys, [1, TOKENS, 2, 6], 0).unwrap();
-    let keys = Heads::split("key", &keys, [1, 2, TOKENS, 6]).unwrap();
+    rotary.rotate(keys.as_mut_slice(), [1, TOKENS, 2, 6], 0).unwrap();
+    let keys = Heads::split("key", keys.as_slice(), [1, TOKENS, 12], 2).unwrap();
     // The scores of the unit vectors are the keys' numbers.
     let unit: Vec<f32> = (0..2 * 36).map(|i| if i % 36 % 7 == 0 { 1.0 } else { 0.0 }).collect();
     let unit = Heads::new("query", &unit, [1, 2, 6, 6]).unwrap();
@@ -188,9 +238,9 @@ fn a_cache_for_no_sequences_takes_tokens_of_any_size() {
 #[test]
 fn attention_of_any_number_of_heads_without_tokens_is_nothing() {
     let none = Heads::<f32>::new("none", &[], [1 << 31, 1 << 31, 0, 4]).unwrap();
-    assert!(Attention::new().forward(none, none, none).unwrap().is_empty());
+    assert!(Attention::new().forward(none, none, none).unwrap().as_slice().is_empty());
     let heads = 1 << 20;
     let queries = Heads::<f32>::new("queries", &[], [heads, heads, 3, 0]).unwrap();
     let keys = Heads::<f32>::new("keys", &[], [heads, heads, 5000, 0]).unwrap();
-    assert!(Attention::new().forward(queries, keys, keys).unwrap().is_empty());
+    assert!(Attention::new().forward(queries, keys, keys).unwrap().as_slice().is_empty());
 }

@@ -23,7 +23,7 @@ fn cache([batch, kv_heads, capacity, dim]: [usize; 4]) -> KvCacheShape {
 }
 
 fn linear(inputs: usize, outputs: usize) -> Linear {
-    Linear::new(vec![0.0; inputs * outputs], inputs, outputs).unwrap()
+    Linear::from_conv1d(vec![0.0; inputs * outputs], [inputs, outputs]).unwrap()
 }
 
 /// The message of what must fail.
@@ -49,8 +49,16 @@ fn of_tensors() {
             "query has 24 elements, which do not fill the shape [1, 2, 3, 5]",
         ),
         (
-            said(Heads::split("key", x, [1, 2, 3, 5])),
+            said(Heads::split("key", x, [1, 3, 10], 2)),
             "key has 24 elements, which do not fill the shape [1, 2, 3, 5]",
+        ),
+        (
+            said(Heads::split("key", x, [1, 3, 8], 3)),
+            "8 features cannot be divided evenly among 3 key heads",
+        ),
+        (
+            said(Heads::split("key", x, [1, 3, 8], 2).unwrap().join_into(&mut [0.0; 23])),
+            "the joined heads has 23 elements, which do not fill the shape [1, 3, 2, 4]",
         ),
         (
             said(Sequences::new("x", x, [1, 5, 5])),
@@ -181,11 +189,11 @@ fn of_layers() {
             "the bias must have the shape [3] (a number for each output), not [2]",
         ),
         (
-            said(Linear::new([0.0; 5], 2, 3)),
+            said(Linear::from_conv1d([0.0; 5], [2, 3])),
             "the weight has 5 elements, which do not fill the shape [2, 3]",
         ),
         (
-            said(Linear::from_pytorch([0.0; 5], 2, 3)),
+            said(Linear::from_pytorch([0.0; 5], [3, 2])),
             "the weight has 5 elements, which do not fill the shape [3, 2]",
         ),
         (
@@ -225,7 +233,7 @@ fn of_layers() {
             "value must have the shape [1, 3, 5] (the layer's inputs), not [1, 3, 4]",
         ),
         (
-            said(layer.weights(x, y, &all)),
+            said(layer.attention_weights(x, y, &all)),
             "key must have the shape [1, 3, 4] (the layer's inputs), not [1, 3, 5]",
         ),
         (
@@ -244,10 +252,6 @@ fn of_layers() {
         (
             said(table.add(&mut [0.0; 6], [1, 3, 2], 2)),
             "the position table has 4 positions, but 5 are needed",
-        ),
-        (
-            said(Linear::from_pytorch([0.0; 5], 2, 3)),
-            "the weight has 5 elements, which do not fill the shape [3, 2]",
         ),
         (
             said(Norm::rms(vec![1.0; 3], 0.0).unwrap().forward(x)),
@@ -275,6 +279,36 @@ fn of_feed_forward_layers() {
                 down: linear(8, 4),
             })),
             "the gate projection must have the shape [4, 8] (that of the up projection), not [4, 7]",
+        ),
+    ]);
+}
+
+/// A weight [2, 4], as PyTorch stores it, whose shape is given the wrong way around: whatever meets the layer first says so.
+#[test]
+fn of_a_swapped_weight() {
+    let swapped = || Linear::from_pytorch([0.0; 8], [4, 2]).unwrap();
+    let projections = Projections {
+        query: linear(4, 4),
+        key: linear(4, 4),
+        value: linear(4, 4),
+        output: swapped(),
+    };
+    assert_said([
+        (
+            said(swapped().forward(sequences([1, 3, 4]))),
+            "the input must have the shape [1, 3, 2] (the layer's inputs), not [1, 3, 4]",
+        ),
+        (
+            said(swapped().with_bias(vec![0.0; 2])),
+            "the bias must have the shape [4] (a number for each output), not [2]",
+        ),
+        (
+            said(FeedForward::new(linear(2, 4), Activation::Relu, swapped())),
+            "the down projection's inputs must have the shape [4] (the up projection's outputs), not [2]",
+        ),
+        (
+            said(MultiHeadAttention::new(2, projections)),
+            "the output projection's inputs must have the shape [4] (heads × value head_dim), not [2]",
         ),
     ]);
 }

@@ -132,15 +132,15 @@ fn a_sink_is_a_key_whose_value_is_zero() {
         tensor(&longer_v, n + 1),
     );
     let expected = expected.unwrap();
-    assert_same_attention(&found.0, &expected.0, n + 1, d);
-    assert_same_attention(&found.1, &expected.1, n + 1, d);
+    assert_same_attention(found.0.as_slice(), expected.0.as_slice(), n + 1, d);
+    assert_same_attention(found.1.as_slice(), expected.1.as_slice(), n + 1, d);
 
     let weights = with_sinks.scores(Stage::Weights, query, tensor(&k, n)).unwrap();
     let all = Attention::new()
         .mask(mask)
         .scores(Stage::Weights, query, tensor(&longer_k, n + 1))
         .unwrap();
-    for (row, all) in weights.chunks_exact(n).zip(all.chunks_exact(n + 1)) {
+    for (row, all) in weights.as_slice().chunks_exact(n).zip(all.as_slice().chunks_exact(n + 1)) {
         assert_same_attention(row, &all[1..], n + 1, d);
     }
     let error =

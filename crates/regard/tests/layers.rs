@@ -37,7 +37,7 @@ impl Dense {
     }
 
     fn build(&self) -> Linear {
-        Linear::new(self.weight.clone(), self.inputs, self.outputs)
+        Linear::from_conv1d(self.weight.clone(), [self.inputs, self.outputs])
             .unwrap()
             .with_bias(self.bias.clone())
             .unwrap()
@@ -280,23 +280,23 @@ proptest! {
         let causal = causal && !cross;
         let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
         let found = layer.forward(query, key, key, &attention).unwrap();
-        for (entry, found) in found.chunks(n * d).enumerate() {
+        for (entry, found) in found.as_slice().chunks(n * d).enumerate() {
             let x = exact(&x[entry * n * d..][..n * d], d);
             let key = exact(&keys[entry * n_k * memory..][..n_k * memory], memory);
             assert_within(found, &heads.of(&x, &key, causal));
         }
-        let weights = layer.weights(query, key, &attention).unwrap();
-        prop_assert_eq!(weights.len(), 2 * kv_heads * group * n * n_k);
+        let weights = layer.attention_weights(query, key, &attention).unwrap();
+        prop_assert_eq!(weights.as_slice().len(), 2 * kv_heads * group * n * n_k);
         // Each weight is rounded twice, and their sum n_k times.
         let tolerance = (n_k + 2) as f32 * f32::EPSILON;
-        prop_assert!(weights.chunks(n_k).all(|row| (row.iter().sum::<f32>() - 1.0).abs() <= tolerance));
+        prop_assert!(weights.as_slice().chunks(n_k).all(|row| (row.iter().sum::<f32>() - 1.0).abs() <= tolerance));
     }
 
     #[test]
     fn norms_are_their_formulas((n, d) in (0_usize..20, 1_usize..40), rms: bool) {
         let (norm, x) = (Normed::new(d, rms, 30), numbers(n * d, 1));
         let found = norm.build().forward(Sequences::new("x", &x, [1, n, d]).unwrap()).unwrap();
-        assert_within(&found, &norm.of(&exact(&x, d)));
+        assert_within(found.as_slice(), &norm.of(&exact(&x, d)));
     }
 
     #[test]
@@ -308,7 +308,7 @@ proptest! {
         let feed = Feed::new(d, hidden, activation, gated, 7);
         let x = numbers(n * d, 3);
         let found = feed.build().forward(Sequences::new("x", &x, [1, n, d]).unwrap()).unwrap();
-        assert_within(&found, &feed.of(&exact(&x, d)));
+        assert_within(found.as_slice(), &feed.of(&exact(&x, d)));
     }
 }
 
@@ -374,7 +374,7 @@ fn positions_are_added_by_place() {
             assert!((f64::from(*x) - expected).abs() <= limit, "feature {i} of position {t}");
         }
     }
-    let learned = PositionTable::learned(numbers(20 * 6, 8), 20, 6).unwrap();
+    let learned = PositionTable::learned(numbers(20 * 6, 8), [20, 6]).unwrap();
     let mut x = vec![0.0; 20 * 6];
     learned.add(&mut x, [1, 20, 6], 0).unwrap();
     assert_eq!(x, numbers(20 * 6, 8));
@@ -430,7 +430,7 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
     for shape in [[0, 3, 8], [2, 0, 8], [0, 0, 8]] {
         let x = Sequences::new("x", &none, shape).unwrap();
         let y = layers.forward(x, &Attention::new()).unwrap();
-        let weights = layers.attention.weights(x, x, &Attention::new()).unwrap();
+        let weights = layers.attention.attention_weights(x, x, &Attention::new()).unwrap();
         let [batch, n, _] = shape;
         assert_eq!((y.shape(), weights.shape()), (shape, [batch, 4, n, n]));
     }
@@ -438,15 +438,15 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
     for many in [1 << 40, usize::MAX] {
         let x = Sequences::new("x", &none, [1, many, 0]).unwrap();
         assert_eq!(Norm::rms(vec![], 0.0).unwrap().forward(x).unwrap(), none);
-        let weightless = |outputs| Linear::new::<f32>([], 0, outputs).unwrap();
+        let weightless = |outputs| Linear::from_conv1d::<f32>([], [0, outputs]).unwrap();
         let layer = FeedForward::new(
             weightless(d),
             Activation::Relu,
-            Linear::new(vec![0.0; 4], d, 1).unwrap(),
+            Linear::from_conv1d(vec![0.0; 4], [d, 1]).unwrap(),
         )
         .unwrap();
         assert!(matches!(layer.forward(x), Err(Error::Memory { .. })));
-        let output = Linear::new(vec![0.0; 8], d, 2).unwrap();
+        let output = Linear::from_conv1d(vec![0.0; 8], [d, 2]).unwrap();
         let (query, key, value) = (weightless(d), weightless(d), weightless(d));
         let heads = MultiHeadAttention::new(2, Projections { query, key, value, output }).unwrap();
         assert!(matches!(heads.forward(x, x, x, &Attention::new()), Err(Error::Memory { .. })));

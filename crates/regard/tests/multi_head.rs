@@ -63,7 +63,7 @@ fn a_mask_repeats_over_the_dimensions_it_has_not() {
     // One value a query, repeated over the keys: a query that may see nothing.
     let queries = [true, false, true, true];
     let by_queries = weights(&queries, &[4, 1]);
-    for (i, row) in by_queries.chunks(4).enumerate() {
+    for (i, row) in by_queries.as_slice().chunks(4).enumerate() {
         assert_eq!(row.iter().all(|w| *w == 0.0), !queries[i % 4]);
     }
 }
@@ -86,16 +86,17 @@ fn a_mask_may_end_where_the_longest_key_length_does() {
     assert_eq!(masked, by_long.scores(regard::Stage::Masked, x, x).unwrap());
 
     // Its gradient has its shape.
-    let gradient = |a: &Attention<'_>| a.backward(x, x, x, &out, &data).unwrap().bias.unwrap();
+    let gradient =
+        |a: &Attention<'_>| a.backward(x, x, x, out.as_slice(), &data).unwrap().bias.unwrap();
     let (of_short, of_long) = (gradient(&by_short), gradient(&by_long));
-    assert_eq!((of_short.len(), of_long.len()), (2 * 6 * 4, 2 * 6 * 6));
-    for (short, long) in of_short.chunks(4).zip(of_long.chunks(6)) {
+    assert_eq!((of_short.as_slice().len(), of_long.as_slice().len()), (2 * 6 * 4, 2 * 6 * 6));
+    for (short, long) in of_short.as_slice().chunks(4).zip(of_long.as_slice().chunks(6)) {
         assert_eq!((short, [0.0; 2].as_slice()), long.split_at(4));
     }
 
     let nobody = Mask::NONE.key_lengths(&[0, 0]).allowed(MaskTensor::new(&[], &[6, 0]).unwrap());
     let nothing = Attention::new().mask(nobody);
-    assert!(nothing.forward(x, x, x).unwrap().iter().all(|x| *x == 0.0));
+    assert!(nothing.forward(x, x, x).unwrap().as_slice().iter().all(|x| *x == 0.0));
 
     let too_short = "the additive mask must have the shape [2, 1, 6, 6] (broadcast to [batch, heads, queries, keys]), not [2, 1, 6, 4]";
     for mask in [Mask::NONE, Mask::NONE.key_lengths(&[2, 5])] {
@@ -118,7 +119,7 @@ fn a_mask_that_repeats_over_more_keys_than_memory_holds_is_not_written_out_in_va
 fn the_layer_takes_empty_sequences() {
     let bias = numbers(4, 23);
     let linear = |inputs: usize, outputs: usize| {
-        Linear::new(numbers(inputs * outputs, 10), inputs, outputs).unwrap()
+        Linear::from_conv1d(numbers(inputs * outputs, 10), [inputs, outputs]).unwrap()
     };
     let (query, key, value) = (linear(4, 6), linear(4, 3), linear(4, 2));
     let output = linear(4, 4).with_bias(bias.clone()).unwrap();
@@ -127,10 +128,10 @@ fn the_layer_takes_empty_sequences() {
     let three = Sequences::new("x", &x, [1, 3, 4]).unwrap();
     let empty = Sequences::new("x", &none, [1, 0, 4]).unwrap();
     assert_eq!(layer.forward(empty, three, three, &Attention::new()).unwrap(), none, "no query");
-    assert_eq!(layer.weights(empty, three, &Attention::new()).unwrap(), none);
+    assert_eq!(layer.attention_weights(empty, three, &Attention::new()).unwrap(), none);
     // No key to see: zeros, and so the output projection's bias alone.
     let out = layer.forward(three, empty, empty, &Attention::new()).unwrap();
-    assert!(out.chunks(4).all(|row| row == bias), "{out:?}");
+    assert!(out.as_slice().chunks(4).all(|row| row == bias), "{out:?}");
     let no_batch = Sequences::new("x", &none, [0, 3, 4]).unwrap();
     assert_eq!(layer.forward(no_batch, no_batch, no_batch, &Attention::new()).unwrap(), none);
 }
@@ -147,16 +148,16 @@ fn shapes_larger_than_memory_are_errors() {
             matches!(Attention::new().forward(q, k, v), Err(Error::Memory { .. })),
             "{many} queries"
         );
-        let wide = Heads::split("x", &empty, [0, many, many, 1]).unwrap();
+        let wide = Heads::split("x", &empty, [0, many, many], many).unwrap();
         assert_eq!(Attention::new().forward(wide, wide, wide).unwrap(), empty);
         assert!(
             Heads::new("q", &empty, [many; 4]).unwrap_err().to_string().contains("do not fill")
         );
-        let weightless = Linear::new::<f32>([], 0, many).unwrap();
+        let weightless = Linear::from_conv1d::<f32>([], [0, many]).unwrap();
         let x = Sequences::new("x", &empty, [1, 2, 0]).unwrap();
         assert!(matches!(weightless.forward(x), Err(Error::Memory { .. })), "{many} outputs");
         // Two query heads on one key/value head, whose values side by side are more than a number can say.
-        let linear = |outputs| Linear::new::<f32>([], 0, outputs).unwrap();
+        let linear = |outputs| Linear::from_conv1d::<f32>([], [0, outputs]).unwrap();
         let (query, key, value, output) = (linear(2), linear(1), linear(many), linear(1));
         let layer = MultiHeadAttention::new(2, Projections { query, key, value, output });
         assert!(
@@ -175,7 +176,7 @@ fn the_log_sum_exp_is_that_of_the_masked_scores() {
     let (out, log_sum_exp) = two.install(|| attention.forward_with_log_sum_exp(x, x, x)).unwrap();
     assert_eq!(out, attention.forward(x, x, x).unwrap());
     let scores = attention.scores(regard::Stage::Masked, x, x).unwrap();
-    for (row, found) in scores.chunks(70).zip(log_sum_exp) {
+    for (row, found) in scores.as_slice().chunks(70).zip(log_sum_exp.as_slice()) {
         let expected = row.iter().map(|s| f64::from(*s).exp()).sum::<f64>().ln();
         // With u the unit roundoff: each exponential is within 4u and as many u as its exponent is large, |s − m| ≤ 2·max|s|;
         // the sum of 70 terms within 70u; the logarithm, the maximum that is added, and their sum within 4u of the result's
@@ -184,7 +185,7 @@ fn the_log_sum_exp_is_that_of_the_masked_scores() {
             row.iter().filter(|s| s.is_finite()).fold(0.0_f64, |m, s| m.max(f64::from(s.abs())));
         let bound = f64::from(f32::EPSILON / 2.0) * (4.0 + 8.0 * size + 70.0 + 4.0 * (size + 5.0));
         assert!(
-            (f64::from(found) - expected).abs() <= bound,
+            (f64::from(*found) - expected).abs() <= bound,
             "{found} is not {expected} ± {bound:e}"
         );
     }

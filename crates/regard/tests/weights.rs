@@ -19,11 +19,15 @@ fn stored_as<T: Element>(from: fn(f32) -> T) {
         let weight: Vec<T> = numbers(inputs * outputs, 1).into_iter().map(from).collect();
         let wide: Vec<f32> = weight.iter().map(|w| (*w).into()).collect();
         for (of_rows, narrow, wide) in [
-            (true, Linear::new(&weight, inputs, outputs), Linear::new(&wide, inputs, outputs)),
+            (
+                true,
+                Linear::from_conv1d(&weight, [inputs, outputs]),
+                Linear::from_conv1d(&wide, [inputs, outputs]),
+            ),
             (
                 false,
-                Linear::from_pytorch(&weight, inputs, outputs),
-                Linear::from_pytorch(&wide, inputs, outputs),
+                Linear::from_pytorch(&weight, [outputs, inputs]),
+                Linear::from_pytorch(&wide, [outputs, inputs]),
             ),
         ] {
             let bias = numbers(outputs, 2);
@@ -58,8 +62,8 @@ fn a_weight_and_its_transpose_are_one_layer() {
         (0..outputs).flat_map(|c| weight.iter().skip(c).step_by(outputs).copied()).collect();
     let x = numbers(4 * inputs, 2);
     let x = Sequences::new("x", &x, [1, 4, inputs]).unwrap();
-    let rows = Linear::new(&weight, inputs, outputs).unwrap().forward(x).unwrap();
-    let columns = Linear::from_pytorch(&transposed, inputs, outputs).unwrap().forward(x).unwrap();
+    let rows = Linear::from_conv1d(&weight, [inputs, outputs]).unwrap().forward(x).unwrap();
+    let columns = Linear::from_pytorch(&transposed, [outputs, inputs]).unwrap().forward(x).unwrap();
     assert_eq!(bits(&rows), bits(&columns));
 }
 
@@ -67,38 +71,38 @@ fn a_weight_and_its_transpose_are_one_layer() {
 fn an_embedding_gives_its_rows_and_its_output_head_their_products() {
     let (tokens, features) = (50, 12);
     let table: Vec<bf16> = numbers(tokens * features, 1).into_iter().map(bf16::from_f32).collect();
-    let embedding = Embedding::new(&table, tokens, features).unwrap();
+    let embedding = Embedding::new(&table, [tokens, features]).unwrap();
     let ids = [49, 0, 17, 17];
     let x = embedding.forward(&ids).unwrap();
-    for (id, x) in ids.iter().zip(x.chunks(features)) {
+    for (id, x) in ids.iter().zip(x.as_slice().chunks(features)) {
         let row = &table[*id as usize * features..][..features];
         assert_eq!(x, row.iter().map(|x| x.to_f32()).collect::<Vec<_>>());
     }
-    let x = Sequences::new("x", &x, [1, 4, features]).unwrap();
-    let head = Linear::from_pytorch(&table, features, tokens).unwrap();
+    let x = x.sequences();
+    let head = Linear::from_pytorch(&table, [tokens, features]).unwrap();
     let logits = embedding.output_head().forward(x).unwrap();
     assert_eq!(bits(&logits), bits(&head.forward(x).unwrap()));
 
     let error = embedding.forward(&[3, 50]).unwrap_err();
-    assert_eq!(error, Error::Token { index: 1, id: 50, tokens });
+    assert!(matches!(error, Error::Token { index: 1, id: 50, .. }));
     assert_eq!(error.to_string(), "token 1 has the id 50, but the embedding has 50 tokens");
     assert!(matches!(
-        Embedding::new(&table, tokens, 11),
+        Embedding::new(&table, [tokens, 11]),
         Err(Error::Elements { tensor: "the embedding table", .. })
     ));
-    assert!(embedding.forward(&[]).unwrap().is_empty());
+    assert!(embedding.forward(&[]).unwrap().as_slice().is_empty());
 }
 
 #[test]
 fn a_token_times_quantized_weights_is_the_same_among_any_number_of_tokens() {
     const TOKENS: usize = 40;
     let [inputs, outputs] = [768, 70];
-    for format in Quantization::ALL {
+    for &format in Quantization::ALL {
         let (block, size) = format.block();
         // No f16 that is infinite or no number.
         let number = |i: usize| ((i * i * 7919) >> 3) as u8 & 0xbf;
         let blocks = (0..inputs * outputs / block * size).map(number).collect();
-        let layer = Linear::quantized(blocks, format, inputs, outputs).unwrap();
+        let layer = Linear::quantized(blocks, format, [outputs, inputs]).unwrap();
         let layer = layer.with_bias(numbers(outputs, 2)).unwrap();
         let x = numbers(TOKENS * inputs, 3);
         let forward = |tokens: usize| {

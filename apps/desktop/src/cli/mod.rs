@@ -247,13 +247,13 @@ fn parse_temperature(text: &str) -> Result<Temperature, String> {
     Temperature::new(t).map_err(|_e| RANGE.to_owned())
 }
 
-/// The threads of `--threads`: no more than the cores, since more of them compute no faster.
+/// The threads of `--threads`: no more than the cores, since more of them compute no faster; 0 means one for each core.
 fn threads(count: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     if count > cores {
         tell(format_args!("note: {count} threads are more than the cores; {cores} are used"));
     }
-    count.min(cores)
+    if count == 0 { cores } else { count.min(cores) }
 }
 
 /// A number of things, or the place of one of them.

@@ -13,6 +13,8 @@
 //! The product n·s is exact in `f32` in the formats with offsets: s has at most 17 significant bits, and n has at most 5. So an
 //! element is rounded once, and has the same bits with or without fused multiply-add.
 
+use core::fmt;
+
 use crate::arch::{LANES, Panel, Simd, f32_from_f16};
 
 /// A format of quantized weights, by the name that GGUF uses.
@@ -22,6 +24,7 @@ use crate::arch::{LANES, Panel, Simd, f32_from_f16};
 /// assert_eq!(Quantization::Q4_1.block(), (32, 20)); // 32 numbers in 20 bytes
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Quantization {
     /// 8 bits a number, a scale for each 32.
     Q8_0,
@@ -43,7 +46,7 @@ pub enum Quantization {
 
 impl Quantization {
     /// All formats.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: &'static [Self] = &[
         Self::Q8_0,
         Self::Q4_0,
         Self::Q4_1,
@@ -67,6 +70,21 @@ impl Quantization {
             Self::Q5K => (256, 176),
             Self::Q6K => (256, 210),
         }
+    }
+}
+
+impl fmt::Display for Quantization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Q8_0 => "Q8_0",
+            Self::Q4_0 => "Q4_0",
+            Self::Q4_1 => "Q4_1",
+            Self::Q5_0 => "Q5_0",
+            Self::Q5_1 => "Q5_1",
+            Self::Q4K => "Q4_K",
+            Self::Q5K => "Q5_K",
+            Self::Q6K => "Q6_K",
+        })
     }
 }
 

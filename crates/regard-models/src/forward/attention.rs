@@ -111,11 +111,11 @@ impl Runner<'_> {
             x.part(runs);
         }
         let tokens = q.tokens;
-        let shape = |heads, tokens| [runs, heads, tokens, head_size];
+        let shape = |heads, tokens| [runs, tokens, heads * head_size];
         let of_values = v.data.as_slice();
-        let q = Heads::split("the queries", &q.data, shape(heads, tokens))?;
-        let new_k = Heads::split("the keys", &k.data, shape(kv_heads, k.tokens))?;
-        let new_v = Heads::split("the values", of_values, shape(kv_heads, v.tokens))?;
+        let q = Heads::split("the queries", &q.data, shape(heads, tokens), heads)?;
+        let new_k = Heads::split("the keys", &k.data, shape(kv_heads, k.tokens), kv_heads)?;
+        let new_v = Heads::split("the values", of_values, shape(kv_heads, v.tokens), kv_heads)?;
         let (mut mask, bias) = (setting.mask(), setting.bias);
         let (k, v) = match setting.cache {
             Some(cache) => {
@@ -149,11 +149,12 @@ impl Runner<'_> {
             .collect();
         let tempered = |compute: &dyn Fn(&Attention<'_>) -> Result<Tensor<4>, regard::Error>| {
             let mut all = compute(&attention)?;
-            let len = all.len() / (runs * heads);
+            let len = all.as_slice().len() / (runs * heads);
             for (head, temperature) in &temperatures {
                 let one = compute(&attention.clone().temperature(*temperature))?;
                 let numbers = head * len..(head + 1) * len;
-                all[numbers.clone()].copy_from_slice(&one[numbers]);
+                let (from, to) = (one.as_slice(), all.as_mut_slice());
+                to[numbers.clone()].copy_from_slice(&from[numbers]);
             }
             Ok::<_, Error>(all)
         };
@@ -191,7 +192,10 @@ impl Runner<'_> {
             }
             None => tempered(&|attention| attention.forward(q, k, v))?.into_vec(),
         };
-        let mut z = Rows { runs, tokens, data: by_token(&z, heads, tokens, head_size) };
+        let mut data = vec![0.0; z.len()];
+        let z = Heads::new("the outputs of the heads", &z, [runs, heads, tokens, head_size])?;
+        z.join_into(&mut data)?;
+        let mut z = Rows { runs, tokens, data };
         self.place(&place("hook_z"), &of_queries, &mut z)?;
         self.output(&place("hook_result"), &weights.out, heads, &z)
     }
@@ -297,16 +301,4 @@ fn weighted(
         product().map_err(regard::Error::from)?;
     }
     Ok(z)
-}
-
-/// \[runs, tokens, heads, head size\] from \[runs, heads, tokens, head size\].
-fn by_token(x: &[f32], heads: usize, tokens: usize, head_size: usize) -> Vec<f32> {
-    let mut all = Vec::with_capacity(x.len());
-    for run in x.chunks_exact((heads * tokens * head_size).max(1)) {
-        for (token, head) in (0..tokens).flat_map(|token| (0..heads).map(move |head| (token, head)))
-        {
-            all.extend_from_slice(&run[(head * tokens + token) * head_size..][..head_size]);
-        }
-    }
-    all
 }

@@ -199,7 +199,7 @@ impl<'r> Runner<'r> {
             hook.hook.call(place, &shaped(x.runs, shape.clone()), &mut x.data)?;
             if x.data.len() != len {
                 let found = x.data.len();
-                return Err(Error::Input(format!(
+                return Err(Error::Shape(format!(
                     "a hook leaves {found} numbers at {place}, which has {len}"
                 )));
             }

@@ -86,11 +86,12 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         let normed = norm_1.forward(sequences(&placed.ours)?)?;
         let x = normed.sequences();
         let mut whole = layer.forward(x, x, x, &attention(trace.settings, true))?;
-        add(&mut whole, placed.ours.as_slice())?;
+        add(whole.as_mut_slice(), placed.ours.as_slice())?;
         let fed = feed_forward.forward(norm_2.forward(whole.sequences())?.sequences())?;
-        add(&mut whole, &fed)?;
+        add(whole.as_mut_slice(), fed.as_slice())?;
         let cols = output.ours.cols();
-        let whole = Matrix::from_fn(output.ours.rows(), cols, |i, j| whole[i * cols + j]);
+        let whole =
+            Matrix::from_fn(output.ours.rows(), cols, |i, j| whole.as_slice()[i * cols + j]);
         trace.measured.others.push(Other {
             name: "step by step equals the layers",
             gap: Gap::between(&output, &whole, &output.bound),

@@ -374,7 +374,7 @@ fn compare(
     let v_heads = Heads::new("value", v.ours.as_slice(), shape(v))?;
     let out = attention.forward(q_heads, k_heads, v_heads)?;
     let gradients =
-        attention.backward(q_heads, k_heads, v_heads, &out, d_output.ours.as_slice())?;
+        attention.backward(q_heads, k_heads, v_heads, out.as_slice(), d_output.ours.as_slice())?;
 
     let means = bound_of_dots([d_output, output]);
     let d_scores = through_softmax(settings.temperature, weights, d_weights, &means)?;
@@ -391,7 +391,11 @@ fn compare(
     let theirs = [&gradients.query, &gradients.key, &gradients.value];
     let gaps = d_qkv.iter().zip(theirs).zip(&bounds).map(|((ours, theirs), bound)| {
         let (rows, cols) = ours.ours.shape();
-        Gap::between(ours, &Matrix::from_fn(rows, cols, |i, j| theirs[i * cols + j]), bound)
+        Gap::between(
+            ours,
+            &Matrix::from_fn(rows, cols, |i, j| theirs.as_slice()[i * cols + j]),
+            bound,
+        )
     });
     trace.measured.others.extend(gaps.reduce(Gap::worse).map(|gap| Other {
         name: "step by step equals the gradients of one call",

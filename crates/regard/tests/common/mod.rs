@@ -10,6 +10,6 @@ pub fn numbers(len: usize, seed: u64) -> Vec<f32> {
     (0..len).map(|_| 2.0 * random.f32() - 1.0).collect()
 }
 
-pub fn bits(x: &[f32]) -> Vec<u32> {
-    x.iter().map(|x| x.to_bits()).collect()
+pub fn bits(x: &(impl AsRef<[f32]> + ?Sized)) -> Vec<u32> {
+    x.as_ref().iter().map(|x| x.to_bits()).collect()
 }
