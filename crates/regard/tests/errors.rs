@@ -50,7 +50,7 @@ fn of_tensors() {
         ),
         (
             said(Heads::split("key", x, [1, 3, 10], 2)),
-            "key has 24 elements, which do not fill the shape [1, 2, 3, 5]",
+            "key has 24 elements, which do not fill the shape [1, 3, 10]",
         ),
         (
             said(Heads::split("key", x, [1, 3, 8], 3)),
