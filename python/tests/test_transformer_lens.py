@@ -21,8 +21,44 @@ GOLDEN = Path(os.environ.get("GOLDEN", Path(__file__).parents[2] / "tests" / "go
 FAMILIES = ["gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma2", "phi3", "bert", "t5"]
 IDS = [5, 17, 3, 22, 9, 14, 1, 20, 7]
 DECODER = [0, 7, 5, 9]
-#: Places that are the same numbers under another shape, or that TransformerLens has for the whole block.
-ON_REQUEST = ("hook_result", "hook_q_input", "hook_k_input", "hook_v_input", "hook_mlp_in")
+#: Where TransformerLens calls a place otherwise: the end of a name here, and there.
+RENAMED = {
+    # There, the names of the residual stream point to what comes after the norms of a sum.
+    "bert": {
+        "hook_embed": "embed.hook_out",
+        "hook_attn_out": "attn.o.hook_out",
+        "hook_resid_mid": "ln1.hook_in",
+        "hook_mlp_in": "ln1.hook_in",
+        "hook_resid_post": "ln2.hook_in",
+        "hook_normalized_resid_post": "ln2.hook_out",
+    },
+    "t5": {
+        "encoder_final_ln.": "encoder_ln_final.",
+        "decoder_final_ln.": "decoder_ln_final.",
+        "encoder.": "encoder_blocks.",
+        "decoder.": "decoder_blocks.",
+        "hook_resid_mid_cross": "hook_resid_mid2",
+        "hook_mlp_in": "{norm}.hook_in",
+    },
+}
+#: What TransformerLens 4.3 has under a name is something else.
+OTHERWISE = {
+    "bert": ("hook_attn_scores",),  # the weights after softmax
+    "t5": ("hook_scale", "hook_normalized"),  # of a layer norm, whose mean T5's norm does not take out: times γ they are not its hook_out
+}
+
+
+def their_name(family: str, name: str) -> str:
+    for ours, theirs in RENAMED.get(family, {}).items():
+        stack = name.split(".")[0]
+        theirs = theirs.format(norm="ln3" if stack.startswith("decoder") else "ln2")
+        if ours.endswith(".") and name.startswith(ours):
+            name = theirs + name.removeprefix(ours)
+        elif not ours.endswith(".") and name.endswith(f".{ours}") or name == ours:
+            name = name.removesuffix(ours) + theirs
+            if family == "bert":
+                break
+    return name.replace(".attn.", ".self_attn.") if name.startswith("decoder_blocks") else name
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +108,10 @@ def test_places_are_those_of_transformer_lens(both):
     logits, cache = ours.run_with_cache(IDS, lambda name: True, **reading)
     compared, differ = [], []
     for name, array in cache.items():
-        their_name = name
-        if family == "t5":
-            stack, *rest = name.split(".", 1)
-            their_name = ".".join([{"encoder": "encoder_blocks", "decoder": "decoder_blocks"}.get(stack, stack), *rest])
-        if their_name not in their_cache.keys():
+        theirs_name = their_name(family, name)
+        if theirs_name not in their_cache.keys() or name.endswith(OTHERWISE.get(family, ())):
             continue
-        expected = their_cache[their_name]
+        expected = their_cache[theirs_name]
         if not hasattr(expected, "numpy"):
             continue
         expected = expected.detach().numpy()
@@ -97,4 +130,4 @@ def test_places_are_those_of_transformer_lens(both):
     missing = sorted({".".join(part for part in name.split(".") if not part.isdigit()) for name in cache if name not in compared})
     print(f"{family}: {len(compared)} of {len(cache)} places compared; not there: {missing}")
     assert not differ, differ
-    assert len(compared) >= 10, compared
+    assert len(compared) >= 0.6 * len(cache), missing
