@@ -459,7 +459,12 @@ class Model:
         values[where] = [measure(x) for x in logits]
         whole = measure(unchanged[-1:] if last else unchanged)
         labels = [f"layer {row}" if row.isdigit() else row.replace(".", " ") for row in rows]
-        return Sweep(values, whole, labels, columns, f"{what} {chosen[what]}", _named(logit))
+        done_to = {
+            "ablate": f"each head replaced by {'zeros' if to == 'zero' else 'its mean'}",
+            "patch": f"each {'head' if patch == 'each-head' else 'place'} patched from the other text",
+            "path": f"the path from head {head_name(path or '')} into {into} of each later head",
+        }
+        return Sweep(values, whole, labels, columns, done_to[what], _named(logit))
 
     def _attribute(self, one: Any, logit: Any, position: int | None, rows: list[str]) -> Sweep:
         if callable(logit):
@@ -472,7 +477,7 @@ class Model:
         labels = [f"layer {row}" if row.isdigit() else row.replace(".", " ") for row in rows]
         columns = [f"head {head}" for head in range(self.cfg.n_heads)]
         effects = np.array(of_heads, np.float64)
-        sweep = Sweep(effects + parts["logit"], parts["logit"], labels, columns, "attribute each-head", _named(logit))
+        sweep = Sweep(effects + parts["logit"], parts["logit"], labels, columns, "what each head adds", _named(logit))
         sweep.effect, sweep.parts = effects, parts
         return sweep
 

@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 def heatmap(numbers: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, spread: np.ndarray | None = None) -> str:
     """A table of numbers of both signs as coloured cells, with the number under the pointer: HTML that loads nothing."""
     largest = float(np.nanmax(np.abs(numbers), initial=0)) or 1.0
-    cells = []
+    lines = []
     for i, row in enumerate(rows):
-        line = [f"<th style='text-align: right; font-weight: normal'>{html.escape(row)}</th>"]
+        cells = [f"<th style='text-align: right; font-weight: normal; white-space: nowrap'>{html.escape(row)}</th>"]
         for j, column in enumerate(columns):
             number = float(numbers[i, j])
-            strength = 0.0 if np.isnan(number) else abs(number) / largest
-            color = f"rgba({'178, 24, 43' if number < 0 else '33, 102, 172'}, {strength:.3f})"
-            more = "" if spread is None else f" ± {spread[i, j]:.4f}"
-            told = html.escape(f"{row}, {column}: {number:.4f}{more}", quote=True)
-            line.append(f"<td title='{told}' style='background: {color}; min-width: 1.6em; height: 1.6em; padding: 0'></td>")
-        cells.append(f"<tr>{''.join(line)}</tr>")
+            color, told = "transparent", "none"
+            if not np.isnan(number):
+                color = f"rgba({'178, 24, 43' if number < 0 else '33, 102, 172'}, {abs(number) / largest:.3f})"
+                told = f"{number:.4f}" + ("" if spread is None else f" ± {spread[i, j]:.4f}")
+            told = html.escape(f"{row}, {column}: {told}", quote=True)
+            cells.append(f"<td title='{told}' style='background: {color}; min-width: 1.6em; height: 1.6em; padding: 0'></td>")
+        lines.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(f"<th style='font-weight: normal'>{html.escape(column.removeprefix('head '))}</th>" for column in columns)
+    ends = f"from {np.nanmin(numbers):.3f} (red) to {np.nanmax(numbers):.3f} (blue)"
     return (
-        f"<table style='border-collapse: collapse'><caption>{html.escape(title)}; from {np.nanmin(numbers):.3f} (red) "
-        f"to {np.nanmax(numbers):.3f} (blue)</caption><tr><th></th>{head}</tr>{''.join(cells)}</table>"
+        f"<div>{html.escape(title)}: {ends}</div>"
+        f"<table style='border-collapse: collapse'><tr><th></th>{head}</tr>{''.join(lines)}</table>"
     )
 
 
@@ -72,10 +74,10 @@ class Sweep:
 
     def __repr__(self) -> str:
         lines = [f"  {row}, {column}: {effect:+.4f}" for row, column, effect in self.top()]
-        return "\n".join([f"Sweep ({self.what}) of {self.logit}, {self.unchanged:.4f} unchanged; the largest effects:", *lines])
+        return "\n".join([f"{self.logit}, {self.unchanged:.4f} unchanged; {self.what}; the largest effects:", *lines])
 
     def _repr_html_(self) -> str:
-        title = f"{self.logit}: {self.unchanged:.4f} unchanged; what each of {self.what} changes"
+        title = f"{self.logit}, {self.unchanged:.4f} unchanged; {self.what}"
         return heatmap(self.effect, self.rows, self.columns, title)
 
 
@@ -113,10 +115,10 @@ class Study:
         order = np.argsort(-np.abs(np.nan_to_num(self.mean)), axis=None)[:5]
         lines = [f"  {self.rows[i]}, {self.columns[j]}: {self.mean[i, j]:+.4f} ± {self.sem[i, j]:.4f}"
                  for i, j in zip(*np.unravel_index(order, self.mean.shape))]
-        return "\n".join([f"Study ({self.what}) of {len(self.prompts)} prompts; the largest mean effects, ± standard errors:", *lines])
+        return "\n".join([f"{len(self.prompts)} prompts; {self.what}; the largest mean effects, ± standard errors:", *lines])
 
     def _repr_html_(self) -> str:
-        title = f"{self.what}: the mean effect over {len(self.prompts)} prompts ± its standard error"
+        title = f"{self.what}; the mean effect over {len(self.prompts)} prompts ± its standard error"
         return heatmap(self.mean, self.rows, self.columns, title, self.sem)
 
 

@@ -98,20 +98,27 @@ def test_what_cannot_be_shown(given, tokens, message):
         regard.show(attentions(), entry=7)
 
 
-def test_the_notebook_runs():
+def outputs(name):
+    """The pages and tables that a notebook of the package shows."""
     import nbclient
     import nbformat
 
-    notebook = nbformat.read(HERE.parent / "examples" / "attention.ipynb", as_version=4)
+    notebook = nbformat.read(HERE.parent / "examples" / name, as_version=4)
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    pages = [
-        output.data["text/html"]
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if output.output_type == "display_data" and "text/html" in output.data
-    ]
-    assert len(pages) == 1 and pages[0].startswith('<div id="regard-') and "<iframe srcdoc=" in pages[0]
-    assert "http://" not in pages[0].replace("http://www.w3.org", "") and "https://" not in pages[0], "needs no network"
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    kinds = ("display_data", "execute_result")
+    pages = [output.data["text/html"] for output in outputs if output.output_type in kinds and "text/html" in output.data]
+    for page in pages:
+        assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page, "needs no network"
+    return pages
+
+
+def test_the_notebooks_run():
+    (page,) = outputs("attention.ipynb")
+    assert page.startswith('<div id="regard-') and "<iframe srcdoc=" in page
+    shown, *tables = outputs("indirect-object.ipynb")
+    assert "<iframe srcdoc=" in shown
+    assert len(tables) == 6 and all(table.startswith("<div>") and "title=" in table for table in tables)
 
 
 def test_a_notebook_gets_the_page_on_demand(monkeypatch):
