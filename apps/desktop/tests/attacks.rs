@@ -257,8 +257,8 @@ mod outputs {
         let both = tensors(&[("q", &[2, 4][..]), ("k", &[2, 4])]);
         let both = folder.file("both.safetensors", both);
         let (mut attention, mut laboratory) = (Session::default(), Session::default());
-        (attention.room, laboratory.room) = (Room::Heads, Room::Laboratory);
-        attention.heads.source = AttentionSource::File(heads.clone());
+        (attention.room, laboratory.room) = (Room::Model, Room::Laboratory);
+        attention.model.file = Some(AttentionSource::File(heads.clone()));
         laboratory.laboratory.inputs.source = TokenSource::File { path: both.clone(), head: 0 };
         let mut of_model = Session { room: Room::Model, ..Session::default() };
         of_model.model.model = folder.path("").to_str().unwrap().to_owned();

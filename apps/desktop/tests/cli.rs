@@ -167,7 +167,7 @@ mod walk {
         )
         .unwrap();
         let text = stdout(&[&path("mine.regard.json")]);
-        for part in ["Walkthrough: ", "64 tokens × 64 dimensions", "Heads (open): ", "the sample"]
+        for part in ["Walkthrough: ", "64 tokens × 64 dimensions", "Model (open): ", "the sample"]
         {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -9,7 +9,7 @@ use regard_figure::{Format, Look, Map};
 use regard_heads::{HeadId, unattended};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
 use regard_tests::rounding::{gamma, sums_to_one};
-use regard_ui::heads::{Opened, Shown};
+use regard_ui::heads::{AttentionSource, Opened, Shown};
 use regard_ui::{Room, Session, attention as attention_session, of_step};
 use regard_walkthrough::{Example, Kind, Quantity, Settings, Walkthrough};
 use safetensors::{Dtype, SafeTensors};
@@ -107,7 +107,7 @@ fn a_head_a_mean_and_rollout_of_a_file() {
         &folder.path("out.svg"),
     );
     let svg = String::from_utf8(svg).unwrap();
-    assert!(svg.contains("Layer 0, head 1") && svg.contains("␣cat"), "{svg}");
+    assert!(svg.contains("Head 0.1") && svg.contains("␣cat"), "{svg}");
 }
 
 #[test]
@@ -164,12 +164,12 @@ fn what_a_session_shows() {
         numbers(&exported(&[saved.to_str().unwrap()], &to))
     };
     let mut session = attention_session(Path::new(&file));
-    session.heads.show(HeadId { layer: 1, head: 0 });
+    session.model.heads.show(HeadId { layer: 1, head: 0 });
     assert_eq!(export_of(&session), values[3 * 16..4 * 16]);
     // Rollout between two texts has no meaning, and no other matrix takes its place.
     let between = dump_between(&folder);
     let mut rollout = attention_session(&between);
-    rollout.heads.shown = Shown::Rollout;
+    rollout.model.heads.shown = Shown::Rollout;
     save(&rollout, &saved);
     let output = export(&[saved.to_str().unwrap(), "--to", to.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
@@ -261,7 +261,7 @@ fn lines_all_heads_and_pages_are_written() {
         assert!(grid.contains(&format!(">{name}</text>")), "{name}");
     }
     let page = text(&[&file, "--view", "grid"], "grid.html");
-    assert!(page.contains("\"layer 1, head 2\"") && page.contains("prefers-color-scheme"));
+    assert!(page.contains("\"head 1.2\"") && page.contains("prefers-color-scheme"));
     let page = text(&["the-cat-sat"], "cat.html");
     assert!(page.contains("\"rows\":[\"The\"") || page.contains("\"rows\":[\"the\""), "{page}");
     let map = text(&[&file, "--view", "grid", "--map", "viridis"], "grid.svg");
@@ -321,10 +321,12 @@ fn a_session_exports_the_curves_and_the_grid_of_its_room() {
     let error = refused(&laboratory, "grid");
     assert!(error.contains("the laboratory of this session has no model"), "{error}");
 
-    for room in [Room::Heads, Room::Model] {
-        let grid = text(&in_room(room), "grid", "grid.svg");
-        assert!(grid.contains(">layer 0</text>") && grid.contains(">head 3</text>"), "{room:?}");
-        let error = refused(&in_room(room), "curves");
+    let mut of_file = in_room(Room::Model);
+    of_file.model.file = Some(AttentionSource::Sample);
+    for session in [of_file, in_room(Room::Model)] {
+        let grid = text(&session, "grid", "grid.svg");
+        assert!(grid.contains(">layer 0</text>") && grid.contains(">head 3</text>"));
+        let error = refused(&session, "curves");
         assert!(error.contains("of this session shows no curves"), "{error}");
     }
     let example = regard_ui::example(Example::ILoveRobotics);
@@ -407,9 +409,10 @@ fn a_head_has_the_colours_of_the_window() {
     let to = folder.path("out.png");
     for (look, head) in LOOKS.into_iter().flat_map(|look| [(look, 0), (look, 1)]) {
         let mut session = Session { look, ..attention_session(&file) };
-        session.heads.show(HeadId { layer: 0, head });
-        let opened = Opened::open(&Native, session.heads.source.clone(), &unattended).unwrap();
-        let matrix = opened.matrix(session.heads.clone(), look).unwrap();
+        session.model.heads.show(HeadId { layer: 0, head });
+        let opened =
+            Opened::open(&Native, session.model.file.clone().unwrap(), &unattended).unwrap();
+        let matrix = opened.matrix(session.model.heads.clone(), look).unwrap();
         let png = matrix.encode(Format::Png).unwrap();
         let saved = folder.path("mine.regard.json");
         save(&session, &saved);

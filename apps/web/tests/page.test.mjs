@@ -96,10 +96,9 @@ test("the page loads without a complaint, and shows a heatmap", async (t) => {
 });
 
 for (const [room, controls] of [
-    ["Walkthrough", [["combobox", "Example"], ["slider", "Temperature of the head"], ["img", "Heatmap of Layer 3, head 3"]]],
+    ["Walkthrough", [["combobox", "Example"], ["slider", "Temperature of the head"], ["img", "Heatmap of Head 3.3"]]],
     ["Laboratory", [["slider", "Tokens"], ["slider", "Dimensions"], ["checkbox", "Causal"], ["img", "Heatmap of Weights"]]],
-    ["Heads", [["radio", "Induction"], ["button", "Rollout"], ["button", /^layer 1 head 2, entropy/]]],
-    ["Model", [["textbox", "Text"], ["button", "Open model"], ["checkbox", "Second text"], ["button", /^Mary: 98/]]],
+    ["Model", [["textbox", "Text"], ["button", "Open model"], ["checkbox", "Second text"], ["button", /^Mary: 98/], ["combobox", "Sort heads by"], ["button", /^head 1\.2, entropy/]]],
 ]) {
     test(`${room}: every control has its role and its name`, async (t) => {
         const page = await open(t);
@@ -160,7 +159,7 @@ test("a browser without simd128 loads the other build, which computes the same",
     };
     const page = await open(t, "", { script });
     assert.equal(await page.evaluate(() => document.documentElement.dataset.build), "plain");
-    await page.getByRole("img", { name: "Heatmap of Layer 3, head 3" }).waitFor({ state: "attached" });
+    await page.getByRole("img", { name: "Heatmap of Head 3.3" }).waitFor({ state: "attached" });
     await picture(page, "plain");
     const other = await open(t, `?model=story&text=${encodeURIComponent(TEXT)}`, { script });
     assert.ok((await exported(other)).equals(traced(t, "portable")), "the bits of the page are those of SSE2");
@@ -170,8 +169,8 @@ test("a browser without simd128 loads the other build, which computes the same",
 
 /** The bytes of a head of story, as the page exports it. */
 async function exported(page) {
-    await press(page.getByRole("button", { name: /^layer 1 head 2, / }));
-    await page.getByRole("img", { name: /^Heatmap of Layer 1, head 2/i }).waitFor({ state: "attached" });
+    await press(page.getByRole("button", { name: /^head 1\.2, / }));
+    await page.getByRole("img", { name: /^Heatmap of Head 1\.2/ }).waitFor({ state: "attached" });
     await page.keyboard.press("Control+Shift+E");
     await page.getByRole("textbox", { name: "Path of the file" }).fill("head.npy");
     const [download] = await Promise.all([
@@ -217,7 +216,7 @@ test("files that are dropped open, and a broken one gives its message", async (t
     const page = await open(t);
     await drop(page, "sample.safetensors", readFileSync(join(root, "crates/regard-ui/assets/sample.safetensors")));
     await page.getByText("sample.safetensors").first().waitFor({ state: "attached" });
-    await page.getByText("3 layers of 4 heads, 22 × 22").first().waitFor({ state: "attached" });
+    await page.getByText("attention of 3 layers of 4 heads, 22 × 22").first().waitFor({ state: "attached" });
     await drop(page, "broken.safetensors", Buffer.from("no tensors"));
     await page.getByText(/broken\.safetensors.*header/s).first().waitFor({ state: "attached" });
     await drop(page, "broken.gguf", Buffer.from("no model"));
@@ -326,8 +325,6 @@ test("the page goes on while the worker is at work", async (t) => {
     await page.getByRole("img", { name: /^Heatmap of/ }).first().waitFor({ state: "attached" });
     await room("Laboratory");
     await page.getByRole("slider", { name: "Tokens", exact: true }).waitFor({ state: "attached" });
-    await room("Heads");
-    await page.getByRole("progressbar").first().waitFor({ state: "attached" });
     await room("Model");
     await page.getByRole("button", { name: "Open model" }).waitFor({ state: "attached" });
     await page.waitForFunction(() => window.held > 0);
@@ -350,7 +347,9 @@ test("the page goes on while the worker is at work", async (t) => {
     const timeout = 60_000; // a quick build on a busy machine
     await page.getByText(/^gpt2, 6 layers of 4 heads/).first().waitFor({ state: "attached", timeout });
     await page.getByRole("textbox", { name: "Text", exact: true }).fill("the cat sat on the mat and the dog lay on the rug ".repeat(3).trim());
-    await page.getByRole("progressbar", { name: /Ablating heads/ }).first().waitFor({ state: "attached", timeout });
+    await press(page.getByRole("combobox", { name: "Overlay of the heads" }));
+    await press(page.getByRole("button", { name: "Ablation effect" }));
+    await page.getByText(/^Ablating heads: \d+ of 24/).first().waitFor({ state: "attached", timeout });
     // Another room answers while the heads are ablated in turn.
     await room("Laboratory");
     await page.getByRole("slider", { name: "Tokens", exact: true }).waitFor({ state: "attached" });
@@ -389,7 +388,7 @@ test("a phone's narrow screen shows the rooms, and fingers reach what a pointer 
     // With a larger scale factor, the emulation says that the canvas has fewer pixels than it shows.
     const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 1, colorScheme: "dark" };
     const page = await open(t, "", phone);
-    const map = page.getByRole("img", { name: "Heatmap of Layer 3, head 3" });
+    const map = page.getByRole("img", { name: "Heatmap of Head 3.3" });
     await map.waitFor({ state: "attached" });
     const head = await map.boundingBox();
     assert.ok(head.x >= 0 && head.x + head.width <= 390, JSON.stringify(head));
@@ -423,7 +422,7 @@ test("a phone's narrow screen shows the rooms, and fingers reach what a pointer 
     await page.waitForFunction(() => JSON.parse(localStorage.getItem("last.regard.json")).laboratory.view.zoom > 1.5);
 
     const menu = await page.getByRole("button", { name: "Menu", exact: true }).boundingBox();
-    for (const room of ["Laboratory", "Heads", "Model", "Walkthrough"]) {
+    for (const room of ["Laboratory", "Model", "Walkthrough"]) {
         const tab = await page.getByRole("button", { name: room, exact: true }).first().boundingBox();
         assert.ok(tab.x >= 0 && tab.x + tab.width <= menu.x, room);
         await page.touchscreen.tap(tab.x + tab.width / 2, tab.y + tab.height / 2);
@@ -485,7 +484,7 @@ test("the frame of a notebook shows the attention that comes with it, without a 
     }, names);
     assert.ok(await page.locator("#drawn").isVisible());
     const frame = page.frameLocator("iframe");
-    const last = frame.locator("#mirror").getByRole("button", { name: /^layer 3 head 3/ });
+    const last = frame.locator("#mirror").getByRole("button", { name: /^head 3\.3/ });
     await last.waitFor({ state: "attached", timeout: 60_000 });
     await page.waitForTimeout(1000);
     await picture(page, "notebook");
@@ -536,7 +535,7 @@ async function color(page, x, y) {
 
 test("a screen with more pixels shows the same, and motion can be switched off", async (t) => {
     const cells = async (page) => {
-        const map = page.getByRole("img", { name: "Heatmap of Layer 3, head 3" });
+        const map = page.getByRole("img", { name: "Heatmap of Head 3.3" });
         await map.waitFor({ state: "attached" });
         await page.waitForTimeout(300);
         const { x, y, width, height } = await map.boundingBox();
@@ -573,7 +572,7 @@ test("the page works without a network after the first load", async (t) => {
     await page.waitForFunction(() => navigator.serviceWorker.controller);
     await page.context().setOffline(true);
     await page.reload();
-    await page.getByRole("img", { name: "Heatmap of Layer 3, head 3" }).waitFor({ state: "attached" });
+    await page.getByRole("img", { name: "Heatmap of Head 3.3" }).waitFor({ state: "attached" });
     await press(page.getByRole("button", { name: "Model", exact: true }));
     await page.getByRole("button", { name: /^Mary: 98/ }).waitFor({ state: "attached" });
     assert.deepEqual(own(page.complaints), []);

@@ -47,7 +47,7 @@ impl AttentionMaps {
     pub fn title(&self, part: Part) -> String {
         let number = |layer| self.layer_number(layer);
         match part {
-            Part::Head(HeadId { layer, head }) => format!("Layer {}, head {head}", number(layer)),
+            Part::Head(id) => format!("Head {}", self.name_of(id)),
             Part::Mean(Over::HeadsOf(layer)) => {
                 format!("Layer {}, mean of the heads", number(layer))
             }

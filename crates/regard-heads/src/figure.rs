@@ -43,7 +43,7 @@ impl Survey {
         let matrix = |(id, numbers): &(super::HeadId, std::borrow::Cow<'_, [f32]>)| {
             let limit = if own_scale { largest(numbers) } else { most };
             Small {
-                name: format!("layer {}, head {}", maps.layer_number(id.layer), id.head),
+                name: format!("head {}", maps.name_of(*id)),
                 values: Arc::new(numbers.to_vec()),
                 palette: Palette::up_to(limit, both_signs, look),
             }

@@ -55,9 +55,10 @@ pub struct HeadId {
     pub head: usize,
 }
 
+/// "3.5": the layer and the head.
 impl fmt::Display for HeadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "layer {}, head {}", self.layer, self.head)
+        write!(f, "{}.{}", self.layer, self.head)
     }
 }
 
@@ -208,6 +209,11 @@ impl AttentionMaps {
     /// The number of a layer. Where tensors are named by layer, the file may lack some numbers.
     pub fn layer_number(&self, layer: usize) -> usize {
         self.layer_numbers.get(layer).copied().unwrap_or(layer)
+    }
+
+    /// The name of a head, such as "3.5": the number of its layer, and its own.
+    pub fn name_of(&self, id: HeadId) -> String {
+        HeadId { layer: self.layer_number(id.layer), ..id }.to_string()
     }
 
     /// The head with these numbers.

@@ -38,6 +38,15 @@ impl Measure {
         Self::Induction,
     ];
 
+    /// The patterns that heads are known for. Each measures the share of weight on keys of one kind.
+    pub const PATTERNS: [Self; 5] = [
+        Self::FirstToken,
+        Self::PreviousToken,
+        Self::SameToken,
+        Self::DuplicateToken,
+        Self::Induction,
+    ];
+
     /// The name, with its unit.
     pub fn name(self) -> &'static str {
         match self {
@@ -135,6 +144,13 @@ impl Measures {
     /// The value of a measure.
     pub fn get(&self, measure: Measure) -> Option<f32> {
         self.mean(measure).map(|mean| mean.value)
+    }
+
+    /// The pattern with the largest significant share of weight, with this share. `among` lists the patterns to choose from.
+    pub fn pattern(&self, among: &[Measure]) -> Option<(Measure, f32)> {
+        let shares = among.iter().filter(|pattern| self.is_significant(**pattern));
+        let shares = shares.filter_map(|pattern| Some((*pattern, self.get(*pattern)?)));
+        shares.max_by(|(_, a), (_, b)| a.total_cmp(b))
     }
 
     /// The number of queries that the measure is a mean of. 0 where the measure is missing.

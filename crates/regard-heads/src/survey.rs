@@ -153,7 +153,7 @@ fn warnings(maps: &AttentionMaps, found: &[Found]) -> Vec<Warning> {
         let rows: usize = found.iter().map(|f| f.odd[kind]).sum();
         let mut heads = maps.shape().ids().zip(found).filter(|(_, f)| f.odd[kind] > 0);
         let (first, _) = heads.next()?;
-        let first = format!("layer {}, head {}", maps.layer_number(first.layer), first.head);
+        let first = format!("head {}", maps.name_of(first));
         Some((rows, 1 + heads.count(), first))
     };
     [

@@ -406,19 +406,16 @@ mod warns {
             warnings(&[2, 4, 4], &numbers)
         };
         let nan = changed(&|w| w[17] = f32::NAN);
-        assert_eq!(
-            nan,
-            [Warning::NotANumber { rows: 1, heads: 1, first: "layer 0, head 1".to_owned() }]
-        );
+        assert_eq!(nan, [Warning::NotANumber { rows: 1, heads: 1, first: "head 0.1".to_owned() }]);
         let scores = changed(&|w| (w[0], w[20]) = (-1.0, f32::NEG_INFINITY));
         assert_eq!(
             scores,
-            [Warning::NotWeights { rows: 2, heads: 2, first: "layer 0, head 0".to_owned() }]
+            [Warning::NotWeights { rows: 2, heads: 2, first: "head 0.0".to_owned() }]
         );
         let sums = changed(&|w| w[..8].iter_mut().for_each(|w| *w *= 0.9));
         assert_eq!(
             sums,
-            [Warning::NotADistribution { rows: 2, heads: 1, first: "layer 0, head 0".to_owned() }]
+            [Warning::NotADistribution { rows: 2, heads: 1, first: "head 0.0".to_owned() }]
         );
         assert_eq!(changed(&|w| w[4..8].fill(0.0)), [], "a query that sees nothing");
         assert_eq!(warnings(&[1, 1], &[1.0]), [Warning::OneKey]);

@@ -105,7 +105,7 @@ fn open(c: &mut Criterion) {
             let mut app =
                 App::with_session(&ctx, Arc::new(TestHost::DEFAULT), regard_ui::attention(&path));
             settle(&ctx, &mut app);
-            assert!(app.heads().opened().is_some(), "{:?}", app.heads().error());
+            assert!(app.model().file().is_some(), "{:?}", app.model().error());
         });
     });
 }

@@ -1,4 +1,4 @@
-//! Writes `assets/sample.safetensors`: the initial attention of the room "Heads".
+//! Writes `assets/sample.safetensors`: the sample of a file of attention.
 //!
 //! No model was run: twelve heads are made by hand, from scores that each express one pattern of real models, with a little
 //! noise, and the kernels' causal softmax.

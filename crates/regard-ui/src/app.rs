@@ -17,8 +17,7 @@ use super::reply::Reply;
 use super::session::Room;
 use super::walkthrough::{Page, Reading};
 use super::{
-    Command, Host, Session, command, heads, kept, laboratory, model, picture, side, style,
-    walkthrough,
+    Command, Host, Session, command, kept, laboratory, model, picture, side, style, walkthrough,
 };
 
 mod bar;
@@ -38,7 +37,6 @@ pub struct App {
     history: History,
     pub(crate) walkthrough: walkthrough::WalkthroughRoom,
     pub(crate) laboratory: laboratory::LaboratoryRoom,
-    heads: heads::HeadsRoom,
     model: model::ModelRoom,
     palette: Option<Palette>,
     dialog: Option<Dialog>,
@@ -67,7 +65,6 @@ impl App {
                 Arc::clone(&host),
             ),
             laboratory: laboratory::LaboratoryRoom::new(Arc::clone(&host)),
-            heads: heads::HeadsRoom::new(Arc::clone(&host)),
             model: model::ModelRoom::new(Arc::clone(&host)),
             palette: None,
             dialog: None,
@@ -126,11 +123,6 @@ impl App {
     }
 
     /// The third room.
-    pub fn heads(&self) -> &heads::HeadsRoom {
-        &self.heads
-    }
-
-    /// The fourth room.
     pub fn model(&self) -> &model::ModelRoom {
         &self.model
     }
@@ -142,7 +134,6 @@ impl App {
         let shows_head = self.session.room == Room::Walkthrough && first.page == Page::RealHead;
         shows_head && self.walkthrough.is_busy()
             || self.laboratory.is_computing()
-            || self.heads.is_busy()
             || self.model.is_busy()
             || self.pictures.is_busy()
     }
@@ -164,14 +155,16 @@ impl App {
         }
         self.drops(ui.ctx());
         let side = !self.alone && side::is_shown(width(ui.ctx()), self.session.appearance.side);
-        let Session { room, look, walkthrough, laboratory, heads, model, .. } = &mut self.session;
+        let Session { room, look, walkthrough, laboratory, model, .. } = &mut self.session;
         match room {
             Room::Walkthrough => {
                 chosen = self.walkthrough.ui(ui, walkthrough, *look, side).or(chosen);
             }
             Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look, side).or(chosen),
-            Room::Heads => chosen = self.heads.ui(ui, heads, *look, side).or(chosen),
             Room::Model => chosen = self.model.ui(ui, model, *look, side).or(chosen),
+        }
+        if side::was_closed(ui.ctx()) {
+            self.session.appearance.side = None;
         }
         if let Some(command) = chosen {
             self.perform(ui.ctx(), command);
@@ -258,8 +251,11 @@ impl App {
                         walkthrough::State { page, ..walkthrough::State::new(example) };
                 }
                 Room::Laboratory => session.laboratory = laboratory::State::default(),
-                Room::Heads => session.heads = heads::State::of(session.heads.source.clone()),
-                Room::Model => session.model = model::State::of(session.model.model.clone()),
+                Room::Model => {
+                    let file = session.model.file.take();
+                    session.model =
+                        model::State { file, ..model::State::of(session.model.model.clone()) };
+                }
             },
             Command::ResetNumbers => {
                 session.room = Room::Walkthrough;
@@ -310,10 +306,9 @@ impl App {
     }
 
     fn tell(&mut self, done: anyhow::Result<String>) {
-        self.notice = Some(match done {
-            Ok(text) => Notice { text, is_error: false, since: Instant::now() },
-            Err(e) => Notice { text: format!("{e:#}"), is_error: true, since: Instant::now() },
-        });
+        let (is_error, room) = (done.is_err(), self.session.room);
+        let text = done.unwrap_or_else(|e| format!("{e:#}"));
+        self.notice = Some(Notice { text, is_error, room, since: Instant::now() });
     }
 }
 

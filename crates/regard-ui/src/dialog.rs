@@ -16,6 +16,8 @@ pub(crate) struct Dialog {
     pub(crate) command: Command,
     words: Words,
     path: String,
+    /// What is wrong with the path.
+    refusal: Option<String>,
     /// Whether it has not been shown yet.
     is_new: bool,
     /// The answer of the system's dialog, while that is open.
@@ -63,7 +65,14 @@ impl Dialog {
     pub(crate) fn new(host: &dyn Host, command: Command) -> Option<Self> {
         let words = Words::of(command)?;
         let path = host.folder().join(words.name).display().to_string();
-        Some(Self { command, words, path, is_new: true, browsing: None })
+        Some(Self { command, words, path, refusal: None, is_new: true, browsing: None })
+    }
+
+    /// Whether there may be something at a path. A model can be a name in the cache.
+    fn can_be_opened(&self, host: &dyn Host, path: &Path) -> bool {
+        let is_model = matches!(self.command, Command::OpenModel | Command::OpenModelB);
+        let is_name = is_model && !path.is_absolute() && !path.starts_with(".");
+        is_name || host.exists(path) || host.is_folder(path)
     }
 
     /// Shows the dialog.
@@ -89,7 +98,14 @@ impl Dialog {
             if core::mem::take(&mut self.is_new) {
                 field.request_focus();
             }
+            if field.changed() {
+                self.refusal = None;
+            }
             field.accessible_name("Path of the file");
+            if let Some(refusal) = &self.refusal {
+                let text = RichText::new(refusal).color(ui.visuals().error_fg_color);
+                ui.add(Label::new(text).wrap());
+            }
             let replaces = !opens && host.exists(Path::new(&self.path));
             let hint = match extensions {
                 _ if replaces => "This file exists and will be replaced.".to_owned(),
@@ -126,8 +142,12 @@ impl Dialog {
             .inner
         });
         let (act, cancel) = modal.inner;
-        if act && !self.path.trim().is_empty() {
-            Reply::Chosen(PathBuf::from(self.path.trim()))
+        let path = Path::new(self.path.trim());
+        if act && opens && !self.can_be_opened(host, path) {
+            self.refusal = Some(format!("There is no {}.", path.display()));
+            Reply::Pending
+        } else if act && !path.as_os_str().is_empty() {
+            Reply::Chosen(path.to_owned())
         } else if cancel || modal.should_close() {
             Reply::Closed
         } else {

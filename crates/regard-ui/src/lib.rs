@@ -1,11 +1,12 @@
 #![forbid(unsafe_code)]
-//! The window: four rooms in which to understand attention.
+//! The window: three rooms in which to understand attention.
 //!
 //! [`App`] is the whole program except the window, so that a shell for any system, or a test, can drive it.
 //! [`Session`] holds the choices of the user. Everything else follows from them and is cached by the rooms.
 //! [`Command`] lists the actions that need no pointer.
 
 mod app;
+mod choice;
 pub mod colors;
 mod command;
 mod command_palette;
@@ -108,6 +109,6 @@ pub fn example(example: Example) -> Session {
 
 /// A new session with a file of attention.
 pub fn attention(path: &Path) -> Session {
-    let heads = heads::State::of(heads::AttentionSource::File(path.to_owned()));
-    Session { room: Room::Heads, heads, ..Session::default() }
+    let model = model::State::of_file(heads::AttentionSource::File(path.to_owned()));
+    Session { room: Room::Model, model, ..Session::default() }
 }

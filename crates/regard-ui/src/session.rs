@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::colors::Look;
 use crate::Host;
 
-use super::{heads, laboratory, model, walkthrough};
+use super::heads::{self, AttentionSource};
+use super::{laboratory, model, walkthrough};
 
 /// A room of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,22 +22,20 @@ pub enum Room {
     Walkthrough,
     /// Attention of any size, for experiments.
     Laboratory,
-    /// Attention of a model.
-    Heads,
-    /// A model that reads a text, and that can be changed.
+    /// A model that reads a text and that can be changed, or the attention of one.
+    #[serde(alias = "heads")]
     Model,
 }
 
 impl Room {
     /// All rooms, in the order of their tabs.
-    pub const ALL: [Self; 4] = [Self::Walkthrough, Self::Laboratory, Self::Heads, Self::Model];
+    pub const ALL: [Self; 3] = [Self::Walkthrough, Self::Laboratory, Self::Model];
 
     /// The name on the tab.
     pub fn name(self) -> &'static str {
         match self {
             Self::Walkthrough => "Walkthrough",
             Self::Laboratory => "Laboratory",
-            Self::Heads => "Heads",
             Self::Model => "Model",
         }
     }
@@ -50,9 +49,8 @@ impl Room {
             Self::Laboratory => {
                 "Change the inputs and masks of attention over up to 4096 tokens, and see the effect."
             }
-            Self::Heads => "See the attention of a real model, layer by layer and head by head.",
             Self::Model => {
-                "Type a text, see a model attend to it, change its heads, and see what follows."
+                "Type a text, see a model attend to it, change its heads, and see what follows. Or open a file of attention."
             }
         }
     }
@@ -118,8 +116,6 @@ pub struct Session {
     /// The choices in the second.
     pub laboratory: laboratory::State,
     /// The choices in the third.
-    pub heads: heads::State,
-    /// The choices in the fourth.
     pub model: model::State,
 }
 
@@ -136,9 +132,21 @@ pub enum Format {
 pub(crate) const LARGEST_FILE: u64 = 4 << 20;
 
 /// What every session file has. What else it has is skipped.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Marked {
     format: Option<IgnoredAny>,
+    room: Option<String>,
+    /// Earlier files have a room for files of attention. What it shows is now the model room's.
+    heads: Option<FileRoom>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FileRoom {
+    source: AttentionSource,
+    #[serde(flatten)]
+    heads: heads::State,
 }
 
 impl Session {
@@ -151,7 +159,6 @@ impl Session {
             look: self.look,
             walkthrough: self.walkthrough.choices(),
             laboratory: self.laboratory.choices(),
-            heads: self.heads.choices(),
             model: self.model.choices(),
         }
     }
@@ -162,7 +169,6 @@ impl Session {
         self.look = choices.look;
         self.walkthrough.take(&choices.walkthrough);
         self.laboratory.take(&choices.laboratory);
-        self.heads.take(&choices.heads);
         self.model.take(&choices.model);
     }
 
@@ -196,6 +202,10 @@ impl Session {
         );
         let mut session: Self =
             serde_json::from_slice(text).context("it is not a session file of this version")?;
+        if marked.room.as_deref() == Some("heads") {
+            let FileRoom { source, heads } = marked.heads.unwrap_or_default();
+            session.model = model::State { heads, ..model::State::of_file(source) };
+        }
         session.laboratory.limit();
         let zoom = session.appearance.zoom;
         session.appearance.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };

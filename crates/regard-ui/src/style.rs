@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use egui::style::ScrollStyle;
 use egui::{
     Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Margin,
     Panel, RichText, Stroke, TextStyle, Theme, Visuals, vec2,
@@ -44,6 +45,8 @@ pub(crate) fn apply(ctx: &Context) {
         style.spacing.button_padding = vec2(8.0, 4.0);
         style.spacing.interact_size.y = 24.0;
         style.spacing.tooltip_width = 480.0;
+        // The bar has room of its own, so that it covers nothing.
+        style.spacing.scroll = ScrollStyle::thin();
         style.interaction.selectable_labels = true;
     });
     ctx.set_visuals_of(Theme::Dark, dark());

@@ -7,7 +7,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
 use regard_heads::{AttentionMaps, Over, Part, Survey, unattended};
-use regard_ui::heads::{AttentionSource, Opened};
 use regard_ui::laboratory::{self, Engine};
 use regard_ui::walkthrough::{self, Page, State};
 use regard_ui::{PlotName, Room, Session, of_step, of_walkthrough};
@@ -46,8 +45,8 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "head")]
     rollout: bool,
 
-    /// What is written: the matrix; its weights as lines between tokens; all heads (grid) of a file, or of a session of the heads
-    /// or the model room; or curves (.csv too). The curves of an example are the weights of a query at every temperature. Those of a
+    /// What is written: the matrix; its weights as lines between tokens; all heads (grid) of a file, or of a session of the model
+    /// room; or curves (.csv too). The curves of an example are the weights of a query at every temperature. Those of a
     /// laboratory's session are the sorted weights of a row (curves), or entropy, gradient, and gradient-by-d
     #[arg(long, value_enum, value_name = "VIEW")]
     view: Option<View>,
@@ -163,7 +162,6 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
     if Session::is_named(&args.source) {
         let session = Session::read(&Native, &args.source)?;
         return match session.room {
-            Room::Heads => Ok(heads(&session)?.figure(look, session.heads.own_scale)),
             Room::Model => regard_ui::model::grid(&Native, &session.model, look),
             room => bail!(
                 "--view grid shows the heads of a model, and the {} has no model",
@@ -178,22 +176,11 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
     Ok(survey.figure(&maps, look, false))
 }
 
-/// The attention that a session shows in the room of heads.
-fn heads(session: &Session) -> Result<Opened> {
-    let source = &session.heads.source;
-    let opened = Opened::open(&Native, source.clone(), &unattended);
-    opened.with_context(|| match source {
-        AttentionSource::File(path) => path.display().to_string(),
-        AttentionSource::Sample => "the sample".to_owned(),
-    })
-}
-
 /// A room in a sentence.
 fn in_words(room: Room) -> &'static str {
     match room {
         Room::Walkthrough => "walkthrough of this session",
         Room::Laboratory => "laboratory of this session",
-        Room::Heads => "heads room of this session",
         Room::Model => "model room of this session",
     }
 }
@@ -290,7 +277,6 @@ fn of_session(args: &Args) -> Result<Matrix> {
         Room::Laboratory => Ok(Engine::new(Arc::new(Native))
             .run(session.laboratory.request(), &|_| ())?
             .matrix(look)),
-        Room::Heads => Ok(heads(&session)?.matrix(session.heads, look)?),
         Room::Model => regard_ui::model::matrix(&Native, &session.model, look),
     }
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use regard_heads::{AttentionMaps, Measure, Survey, unattended};
-use regard_ui::heads::AttentionSource;
 use regard_ui::{Room, Session};
 
 use crate::host::Native;
@@ -61,9 +60,8 @@ fn of_attention(path: &Path) -> Result<String> {
         let first = survey.sorted_by(measure).into_iter().next();
         let first = first.filter(|id| survey.measures(*id).is_significant(measure));
         if let Some((id, x)) = first.and_then(|id| Some((id, survey.measures(id).get(measure)?))) {
-            let layer = maps.layer_number(id.layer);
             let value = measure.in_words(x);
-            let _ = writeln!(out, "largest {value}: layer {layer}, head {}", id.head);
+            let _ = writeln!(out, "largest {value}: head {}", maps.name_of(id));
         }
     }
     Ok(out)
@@ -97,14 +95,12 @@ fn of_session(session: &Session) -> String {
         ),
         inputs.temperature.get()
     );
-    let source = match &session.heads.source {
-        AttentionSource::Sample => "the sample".to_owned(),
-        AttentionSource::File(path) => path.display().to_string(),
-    };
-    let _ = writeln!(out, "{:<20} {source}", name(Room::Heads));
-    let model = &session.model;
+    let (model, name) = (&session.model, name(Room::Model));
     let changes = counted(model.changes.len(), "change");
-    let _ = writeln!(out, "{:<20} {}, {changes}, {:?}", name(Room::Model), model.model, model.text);
+    let _ = match &model.file {
+        Some(file) => writeln!(out, "{name:<20} the attention of {file}"),
+        None => writeln!(out, "{name:<20} {}, {changes}, {:?}", model.model, model.text),
+    };
     out
 }
 

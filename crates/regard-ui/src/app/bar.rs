@@ -31,6 +31,8 @@ const MENU: f32 = 320.0;
 pub(super) struct Notice {
     pub(super) text: String,
     pub(super) is_error: bool,
+    /// The room that it is about. The others do not show it.
+    pub(super) room: Room,
     /// The time when it was shown, or when the pointer left it.
     pub(super) since: Instant,
 }
@@ -162,7 +164,10 @@ impl App {
     /// Shows the message over the page, if there is one. A screen reader reads it aloud.
     pub(super) fn notice(&mut self, ui: &Ui) {
         self.notice.take_if(|notice| notice.rest().is_some_and(|rest| rest.is_zero()));
-        let Some(notice) = &mut self.notice else { return };
+        let room = self.session.room;
+        let Some(notice) = self.notice.as_mut().filter(|notice| notice.room == room) else {
+            return;
+        };
         let ctx = ui.ctx();
         let visuals = ui.visuals();
         let color = if notice.is_error { visuals.error_fg_color } else { visuals.text_color() };
@@ -221,7 +226,8 @@ mod tests {
     fn a_message_stays_as_long_as_it_takes_to_read_and_an_error_until_it_is_closed() {
         let shown = |seconds: u64, characters: usize, is_error: bool| {
             let since = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
-            Notice { text: "x".repeat(characters), is_error, since }.rest()
+            let room = Room::default();
+            Notice { text: "x".repeat(characters), is_error, room, since }.rest()
         };
         assert!(shown(3, 0, false).is_some_and(|rest| !rest.is_zero()));
         assert_eq!(shown(5, 10, false), Some(Duration::ZERO));

@@ -30,7 +30,6 @@ impl App {
                 of_walkthrough(walkthrough, self.session.walkthrough.picked_step(), look)
             }
             Room::Laboratory => self.laboratory.outcome().map(|outcome| outcome.matrix(look)),
-            Room::Heads => self.heads.matrix(look),
             Room::Model => self.model.shown(&self.session.model, look),
         }
     }
@@ -95,8 +94,8 @@ impl App {
             }
             Command::SaveImage => self.pictures.ask(ctx, path),
             Command::OpenAttention => {
-                self.session.room = Room::Heads;
-                self.heads.open(ctx, heads::AttentionSource::File(from_anywhere(path)));
+                self.session.room = Room::Model;
+                self.model.open_file(ctx, heads::AttentionSource::File(from_anywhere(path)));
             }
             Command::OpenModel => {
                 let name = self.model_at(&path);
@@ -158,7 +157,6 @@ impl App {
             }
             Room::Walkthrough => self.walkthrough.walkthrough().is_ok(),
             Room::Laboratory => self.laboratory.outcome().is_some(),
-            Room::Heads => self.heads.selected().is_some(),
             Room::Model => self.matrix().is_some(),
         }
     }
@@ -169,30 +167,22 @@ impl App {
     }
 
     /// The heads that are shown together, and whether each has its own scale.
-    fn grid(&self) -> Option<(&heads::Surveyed, bool)> {
-        let Session { room, heads, model, .. } = &self.session;
-        let (heads, state) = match room {
-            Room::Heads => (&**self.heads.opened()?, heads),
-            Room::Model => (self.model.shown_heads(model)?, &model.heads),
-            Room::Walkthrough | Room::Laboratory => return None,
-        };
-        (state.shown == heads::Shown::Grid).then_some((heads, state.own_scale))
+    fn grid(&self) -> Option<(Arc<heads::Surveyed>, bool)> {
+        let Session { room, model, .. } = &self.session;
+        let is_shown = *room == Room::Model && model.heads.shown == heads::Shown::Grid;
+        let heads = self.model.shown_heads(model).filter(|_| is_shown)?;
+        Some((heads, model.heads.own_scale))
     }
 
     /// The picture of this room, if it is not that of its matrix: lines, or all heads.
     fn figure(&self) -> Option<Result<Figure, regard_figure::Error>> {
-        let Session { room, heads, model, look, .. } = &self.session;
+        let Session { room, model, look, .. } = &self.session;
         if let Some((heads, own_scale)) = self.grid() {
             return Some(Ok(heads.figure(*look, own_scale)));
         }
-        let (large, state) = match room {
-            Room::Heads => (self.heads.large(), heads),
-            Room::Model if model.view == model::View::Attention => {
-                (self.model.large(), &model.heads)
-            }
-            Room::Walkthrough | Room::Laboratory | Room::Model => return None,
-        };
-        large.lines(state, *look).filter(|_| state.lines)
+        let draws = *room == Room::Model && model.view == model::View::Attention;
+        let lines = || self.model.large().lines(&model.heads, *look);
+        (draws && model.heads.lines).then(lines).flatten()
     }
 
     /// Writes the shown contents: a picture has the view of the room, and numbers are those of its matrix. A thread writes,
@@ -325,7 +315,7 @@ pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> Matrix {
 pub(super) fn not_shown(command: Command) -> anyhow::Error {
     match command {
         Command::ExportSweep => anyhow::anyhow!(
-            "no sweep is shown; tick “Ablate each head in turn” in the model room first"
+            "the effects are not known; sort the heads of a model by “Ablation effect”, or choose it as the overlay, first"
         ),
         Command::ExportPlot(plot) => anyhow::anyhow!(
             "the curves “{}” are not shown; go to the {} to see them first",

@@ -1,24 +1,29 @@
 //! The grid of all heads as small pictures.
+//!
+//! All pictures are visible at once, as large as the room allows ([`Places`]). Where the user prefers larger ones, the grid scrolls.
+//! A head's [effect](Effect) can lie around its picture as a coloured frame.
 
 use std::collections::HashMap;
 
 use egui::accesskit::Role;
 use egui::{
-    Align2, Color32, Rect, Response, ScrollArea, Sense, Stroke, StrokeKind, TextStyle,
+    Align2, Color32, Label, Rect, Response, ScrollArea, Sense, Stroke, StrokeKind, TextStyle,
     TextureFilter, TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
-use super::opened::Surveyed;
-use super::{Shown, State};
-use crate::colors::{Colors as _, Look, largest};
+use super::opened::{Kind, Surveyed};
+use super::order::{Effects, Order};
+use super::{Shown, Side, State};
+use crate::colors::{Colors as _, Look, Palette, largest};
 use crate::{numbers, style};
 use regard_figure::Extent;
-use regard_heads::{HeadId, Measure, Measures};
+use regard_heads::{HeadId, Measure, Measures, Shape};
 
-/// The widest picture of a grid that scrolls. Where all pictures are visible at once, they grow with the window.
+/// The widest picture of a grid that scrolls, and the narrowest.
 const WIDEST: f32 = 176.0;
-/// A picture is narrower only where a layer would not fit in a row.
 const NARROWEST: f32 = 56.0;
+/// The side of the picture beside the pointer.
+const ENLARGED: f32 = 288.0;
 /// A grid of this width has captions of the usual size. On a wider one, they grow with the width, up to a limit.
 const USUAL: f32 = 1200.0;
 const MOST_ENLARGED: f32 = 2.0;
@@ -27,72 +32,65 @@ const GAP: f32 = 8.0;
 const SMALL_GAP: f32 = 2.0;
 /// A narrower picture has no line of text.
 const CAPTIONED: f32 = 28.0;
+/// A wider picture marks the chosen query.
+const MARKED: f32 = 48.0;
+/// The width of the scroll bar and of its margin.
+const SCROLL_BAR: f32 = 14.0;
 
 /// The textures of the heads that have been visible.
 #[derive(Default)]
 pub(crate) struct Thumbnails {
-    drawn_for: Option<(Look, bool)>,
+    drawn_for: Option<(Look, bool, bool)>,
     textures: HashMap<HeadId, TextureHandle>,
-    /// Whether a layer is a row at any width.
-    by_layer: bool,
+    /// The largest weight of all heads, as far as it is drawn.
+    largest: f32,
     /// The name of the run, if several stand side by side.
     pub(crate) of: String,
 }
 
-/// Heads to mark, and the word that explains the marks.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Marked<'a> {
-    /// The heads.
-    pub(crate) heads: &'a [HeadId],
-    /// The word.
-    pub(crate) word: &'static str,
+/// The heads of a grid, and what is shown of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Contents<'a> {
+    pub(crate) heads: &'a Surveyed,
+    /// Heads that are marked as changed.
+    pub(crate) changed: &'a [HeadId],
+    pub(crate) effects: &'a Effects,
+    pub(crate) look: Look,
 }
 
 impl Thumbnails {
-    /// A grid whose rows are layers at any width.
-    pub(crate) fn by_layer() -> Self {
-        Self { by_layer: true, ..Self::default() }
-    }
-
     /// Shows all heads. A click on one enlarges it.
-    pub(crate) fn show(
-        &mut self,
-        ui: &mut Ui,
-        opened: &Surveyed,
-        state: &mut State,
-        marked: Marked<'_>,
-        look: Look,
-    ) {
-        if self.drawn_for.replace((look, state.own_scale)) != Some((look, state.own_scale)) {
-            self.textures.clear();
+    pub(crate) fn show(&mut self, ui: &mut Ui, of: Contents<'_>, state: &mut State) {
+        let drawn_for = Some((of.look, state.own_scale, state.hide_first));
+        if self.drawn_for != drawn_for {
+            self.clear();
+            self.drawn_for = drawn_for;
+            let without_first = |id| largest(&of.heads.thumbnail(id, true));
+            self.largest = if state.hide_first {
+                of.heads.maps.shape().ids().map(without_first).fold(0.0, f32::max)
+            } else {
+                of.heads.largest
+            };
         }
-        let ids = opened.ordered(state.order, state.smallest_first);
+        let ids = of.heads.ordered(state.order, state.smallest_first, of.effects);
+        let room = ui.available_size() - vec2(4.0, 4.0);
         ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-            let room = vec2(ui.available_width() - 4.0, ui.clip_rect().height());
             let scale = (room.x / USUAL).clamp(1.0, MOST_ENLARGED);
             style::enlarge(ui, scale);
-            let line = ui.text_style_height(&TextStyle::Small);
-            let heads = opened.maps.shape().heads;
-            let (columns, gap) = if self.by_layer && state.order.is_none() {
-                (heads, if room.x < CAPTIONED * heads as f32 { SMALL_GAP } else { scale * GAP })
-            } else {
-                let columns = columns(room, line, heads, ids.len(), state.order.is_some());
-                (columns, scale * GAP)
-            };
-            let rows = ids.len().div_ceil(columns);
-            // All layers are visible at once, if the pictures do not become too small.
-            let least = if self.by_layer { NARROWEST } else { WIDEST };
-            let side =
-                widest(room.x, columns, gap).min(highest(room.y, rows, line + gap).max(least));
-            ui.spacing_mut().item_spacing = vec2(gap, gap);
-            for row in ids.chunks(columns) {
-                ui.horizontal(|ui| {
-                    for id in row {
-                        if self.head(ui, opened, *id, state, marked, look, side).clicked() {
-                            state.show(*id);
-                        }
-                    }
-                });
+            let line = ui.text_style_height(&TextStyle::Small) + 2.0;
+            let shape = of.heads.maps.shape();
+            let by_layer = state.order.is_none().then_some(shape);
+            let mut places = Places::fitting(room, [line, scale * GAP], ids.len(), by_layer);
+            if state.scrolls && places.side < WIDEST {
+                let room = room - vec2(SCROLL_BAR, 0.0);
+                places = Places::scrolling(room, [line, scale * GAP], ids.len(), by_layer);
+            }
+            let (whole, _) = ui.allocate_exact_size(places.size(), Sense::hover());
+            for (i, id) in ids.iter().enumerate() {
+                let rect = places.rect(i).translate(whole.min.to_vec2());
+                if self.head(ui, rect, of, *id, state).clicked() {
+                    state.show(*id);
+                }
             }
         });
     }
@@ -100,22 +98,20 @@ impl Thumbnails {
     fn head(
         &mut self,
         ui: &mut Ui,
-        opened: &Surveyed,
+        rect: Rect,
+        of: Contents<'_>,
         id: HeadId,
         state: &State,
-        marked: Marked<'_>,
-        look: Look,
-        side: f32,
     ) -> Response {
-        let line = if side < CAPTIONED { 0.0 } else { ui.text_style_height(&TextStyle::Small) };
-        let (rect, response) = ui.allocate_exact_size(vec2(side, side + line), Sense::click());
-        let is_marked = marked.heads.contains(&id);
-        let mut name = name(opened, id, state.order);
+        let heads = of.heads;
+        let response = ui.interact(rect, ui.scope_id().with((id.layer, id.head)), Sense::click());
+        let is_marked = of.changed.contains(&id);
+        let mut name = name(of, id, state);
         if !self.of.is_empty() {
             name = format!("{name}, {}", self.of);
         }
         if is_marked {
-            name = format!("{name}, {}", marked.word);
+            name = format!("{name}, changed");
         }
         let is_last = state.id() == id && state.shown == Shown::Head;
         response.widget_info(|| {
@@ -128,14 +124,25 @@ impl Thumbnails {
         if !ui.is_rect_visible(rect) {
             return response;
         }
-        let picture = Rect::from_min_size(rect.min, vec2(side, side));
-        let (rows, cols) = opened.survey.thumbnail_shape();
-        let scale = side / rows.max(cols) as f32;
-        let cells =
-            Rect::from_min_size(picture.min, vec2(cols as f32 * scale, rows as f32 * scale));
+        let picture = Rect::from_min_size(rect.min, Vec2::splat(rect.width()));
+        let (rows, cols) = heads.survey.thumbnail_shape();
+        let scale = rect.width() / rows.max(cols) as f32;
+        let size = vec2(cols as f32, rows as f32);
+        let cells = Rect::from_min_size(picture.min, scale * size);
+        let texture = self.texture(ui, of, id, state);
         let whole = Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0));
-        let texture = self.texture(ui, opened, id, state.own_scale, look);
         ui.painter().image(texture, cells, whole, Color32::WHITE);
+        if let Some((Side::Queries, query)) = state.isolated.filter(|_| rect.width() >= MARKED) {
+            let row = (query / heads.survey.factor()) as f32 + 0.5;
+            let stroke = Stroke::new(1.0, style::QUERY.gamma_multiply(0.7));
+            ui.painter().hline(cells.x_range(), cells.top() + scale * row, stroke);
+        }
+        if let Some((effect, x)) = state.tint.and_then(|e| Some((e, of.effects.get(heads, e, id)?)))
+        {
+            let color = Palette::signed(of.effects.largest(effect), of.look).color(x);
+            let frame = Stroke::new((0.12 * rect.width()).max(3.0), color);
+            ui.painter().rect_stroke(cells, 0, frame, StrokeKind::Inside);
+        }
         let visuals = ui.visuals();
         let stroke = if response.hovered() || response.has_focus() || is_last {
             Stroke::new(2.0, visuals.selection.stroke.color)
@@ -145,84 +152,160 @@ impl Thumbnails {
             visuals.widgets.noninteractive.bg_stroke
         };
         ui.painter().rect_stroke(cells, 0, stroke, StrokeKind::Outside);
-        if line > 0.0 {
+        if rect.height() > rect.width() {
             let at = Rect::from_min_max(picture.left_bottom(), rect.max);
-            caption(ui, opened, id, state.order, is_marked, at);
+            caption(ui, of, id, state, is_marked, at);
         }
-        response.on_hover_text(name)
+        response.on_hover_ui(|ui| {
+            if rect.width() < ENLARGED {
+                let size = ENLARGED / size.max_elem() * size;
+                let (place, _) = ui.allocate_exact_size(size, Sense::hover());
+                ui.painter().image(texture, place, whole, Color32::WHITE);
+            }
+            ui.set_max_width(ENLARGED);
+            ui.add(Label::new(name).wrap());
+        })
     }
 
-    fn texture(
-        &mut self,
-        ui: &Ui,
-        opened: &Surveyed,
-        id: HeadId,
-        own_scale: bool,
-        look: Look,
-    ) -> egui::TextureId {
+    fn texture(&mut self, ui: &Ui, of: Contents<'_>, id: HeadId, state: &State) -> egui::TextureId {
+        let most = self.largest;
         let texture = self.textures.entry(id).or_insert_with(|| {
-            let numbers = opened.thumbnail(id);
-            let limit = if own_scale { largest(&numbers) } else { opened.largest };
+            let numbers = of.heads.thumbnail(id, state.hide_first);
+            let limit = if state.own_scale { largest(&numbers) } else { most };
             let limit = Extent { largest: limit, end: limit };
-            let (_, cols) = opened.survey.thumbnail_shape();
-            let image = opened.palette(&numbers, limit, look).image(&numbers, cols);
+            let (_, cols) = of.heads.survey.thumbnail_shape();
+            let image = of.heads.palette(&numbers, limit, of.look).image(&numbers, cols);
             let options =
                 TextureOptions { minification: TextureFilter::Linear, ..TextureOptions::NEAREST };
-            ui.ctx().load_texture(format!("{id}"), image, options)
+            ui.ctx().load_texture(format!("head {id}"), image, options)
         });
         texture.id()
     }
 
-    /// Forgets everything, because another file was opened.
+    /// Forgets everything, because other heads are shown.
     pub(crate) fn clear(&mut self) {
         self.textures.clear();
+        self.drawn_for = None;
     }
 }
 
-/// The number of pictures in a row. In the order of the file, a layer is a row if it fits. Otherwise it is the number that shows
-/// all pictures at once and as large as possible, or, if they would be too small, as many as are distinguishable.
-fn columns(room: Vec2, line: f32, heads: usize, all: usize, sorted: bool) -> usize {
-    let fits = |side: f32| ((room.x / (side + GAP)) as usize).max(1);
-    if !sorted && heads > 1 && heads <= fits(NARROWEST) {
-        return heads;
+/// The places of some squares in a grid, each with room for a line of text below it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Places {
+    columns: usize,
+    rows: usize,
+    /// Whether the next square is below, not at the right.
+    down: bool,
+    side: f32,
+    line: f32,
+    gap: f32,
+}
+
+impl Places {
+    /// A grid of so many columns and rows, as large as the room allows.
+    fn new(room: Vec2, [line, gap]: [f32; 2], [columns, rows]: [usize; 2], down: bool) -> Self {
+        let side = |line: f32, gap: f32| {
+            let (width, height) =
+                (room.x / columns as f32 - gap, room.y / rows as f32 - line - gap);
+            width.min(height).floor()
+        };
+        let captioned = side(line, gap);
+        let is_captioned = captioned >= CAPTIONED;
+        let (line, gap) = if is_captioned { (line, gap) } else { (0.0, SMALL_GAP) };
+        let side = if is_captioned { captioned } else { side(line, gap).max(8.0) };
+        Self { columns, rows, down, side, line, gap }
     }
-    let distinguishable = 1.6 * NARROWEST;
-    let most = fits(distinguishable).min(all.max(1));
-    let side = |columns: usize| {
-        widest(room.x, columns, GAP).min(highest(room.y, all.div_ceil(columns), line + GAP))
+
+    /// The grid in which `count` squares are all visible and as large as possible. Where they stand by layer, each layer is a column
+    /// or, if they are larger then, a row.
+    fn fitting(room: Vec2, around: [f32; 2], count: usize, by_layer: Option<Shape>) -> Self {
+        let places = |size, down| Self::new(room, around, size, down);
+        let larger = |a: Self, b: Self| if b.side > a.side { b } else { a };
+        match by_layer {
+            Some(Shape { layers, heads, .. }) if layers > 1 && heads > 1 => {
+                larger(places([layers, heads], true), places([heads, layers], false))
+            }
+            _ => {
+                let grids = (1..=count.max(1))
+                    .map(|columns| places([columns, count.div_ceil(columns)], false));
+                grids.reduce(larger).unwrap_or_else(|| places([1, 1], false))
+            }
+        }
+    }
+
+    /// A grid that is as wide as the room. A layer is a row if it fits.
+    fn scrolling(room: Vec2, around: [f32; 2], count: usize, by_layer: Option<Shape>) -> Self {
+        let most = |side: f32| ((room.x / (side + around[1])) as usize).max(1);
+        let heads = by_layer.map(|shape| shape.heads);
+        let columns = heads.filter(|heads| *heads > 1 && *heads <= most(NARROWEST));
+        let columns = columns.unwrap_or_else(|| most(WIDEST).min(count.max(1)));
+        let rows = count.div_ceil(columns);
+        let endless = vec2(room.x, f32::INFINITY);
+        let places = Self::new(endless, around, [columns, rows], false);
+        Self { side: places.side.min(WIDEST), ..places }
+    }
+
+    fn rect(&self, i: usize) -> Rect {
+        let (column, row) = if self.down {
+            (i / self.rows, i % self.rows)
+        } else {
+            (i % self.columns, i / self.columns)
+        };
+        let step = vec2(self.side + self.gap, self.side + self.line + self.gap);
+        let min = pos2(2.0, 2.0) + step * vec2(column as f32, row as f32);
+        Rect::from_min_size(min, vec2(self.side, self.side + self.line))
+    }
+
+    fn size(&self) -> Vec2 {
+        let step = vec2(self.side + self.gap, self.side + self.line + self.gap);
+        step * vec2(self.columns as f32, self.rows as f32)
+    }
+}
+
+/// "head 3.5, entropy 2.1 nats (20 queries)".
+fn name(Contents { heads, effects, .. }: Contents<'_>, id: HeadId, state: &State) -> String {
+    let number = heads.maps.name_of(id);
+    if heads.kind != Kind::Weights {
+        let (term, most) = (heads.term(), numbers::spoken(largest_of(heads, id)));
+        return format!("head {number}, largest {term} {most}");
+    }
+    let measures = heads.survey.measures(id);
+    let in_words = |measure: Measure| {
+        let value = measures.get(measure);
+        let value =
+            value.map(|x| format!("{} ({})", measure.in_words(x), standing(&measures, measure)));
+        value.unwrap_or_else(|| format!("{}: none", measure.name()))
     };
-    let best = (1..=most).rev().max_by(|a, b| side(*a).total_cmp(&side(*b))).unwrap_or(most);
-    if side(best) < distinguishable { most } else { best }
-}
-
-/// The largest width of a picture in a row of `columns`.
-fn widest(room: f32, columns: usize, gap: f32) -> f32 {
-    (room / columns as f32 - gap).floor().max(8.0)
-}
-
-/// The largest height of a picture if all `rows` are visible at once, each with `around` points around it.
-fn highest(room: f32, rows: usize, around: f32) -> f32 {
-    (room / rows.max(1) as f32 - around).floor()
-}
-
-/// "layer 3 head 5, entropy 2.1 nats (20 queries)".
-pub(crate) fn name(opened: &Surveyed, id: HeadId, order: Option<Measure>) -> String {
-    let number = opened.maps.layer_number(id.layer);
-    if opened.is_difference {
-        let most = numbers::spoken(largest_of(opened, id));
-        return format!("layer {number} head {}, largest difference {most}", id.head);
+    let mut name = match state.order {
+        Some(Order::Measure(measure)) => format!("head {number}, {}", in_words(measure)),
+        _ => {
+            let pattern = pattern(&measures, state);
+            let pattern = pattern
+                .map_or_else(String::new, |(measure, x)| format!(", {}", measure.in_words(x)));
+            format!("head {number}, {}{pattern}", in_words(Measure::Entropy))
+        }
+    };
+    let of_order = match state.order {
+        Some(Order::Effect(effect)) => Some(effect),
+        _ => None,
+    };
+    for effect in [state.tint, of_order.filter(|effect| state.tint != Some(*effect))] {
+        if let Some((effect, x)) = effect.and_then(|e| Some((e, effects.get(heads, e, id)?))) {
+            name = format!("{name}, {} {}", effect.name().to_lowercase(), numbers::spoken(x));
+        }
     }
-    let measure = order.unwrap_or(Measure::Entropy);
-    let measures = opened.survey.measures(id);
-    let value = measures.get(measure).map_or_else(
-        || format!("{}: none", measure.name()),
-        |x| format!("{} ({})", measure.in_words(x), standing(&measures, measure)),
-    );
-    format!("layer {number} head {}, {value}", id.head)
+    name
 }
 
-fn largest_of(opened: &Surveyed, id: HeadId) -> f32 {
-    largest(&opened.survey.thumbnail(&opened.maps, id))
+/// The best pattern of a head. Where the first token is hidden, its share of the weight is none.
+fn pattern(measures: &Measures, state: &State) -> Option<(Measure, f32)> {
+    let patterns = Measure::PATTERNS;
+    let first = usize::from(state.hide_first);
+    measures.pattern(&patterns[first..])
+}
+
+fn largest_of(heads: &Surveyed, id: HeadId) -> f32 {
+    largest(&heads.survey.thumbnail(&heads.maps, id))
 }
 
 /// The basis of a measure: "12 queries", "1 query, not significant".
@@ -233,35 +316,46 @@ pub(crate) fn standing(measures: &Measures, measure: Measure) -> String {
     format!("{queries} {plural}{doubt}")
 }
 
-/// The head's numbers at the left, the measure at the right if there is room.
-fn caption(
-    ui: &Ui,
-    opened: &Surveyed,
+/// The number at the right of a caption: the effect that is shown, the number that the heads are sorted by, or the best pattern.
+fn value(
+    Contents { heads, effects, .. }: Contents<'_>,
     id: HeadId,
-    order: Option<Measure>,
-    is_marked: bool,
-    at: Rect,
-) {
+    state: &State,
+) -> Option<String> {
+    if heads.kind != Kind::Weights {
+        let sign = if heads.kind == Kind::Differences { "±" } else { "" };
+        return Some(format!("{sign}{}", numbers::fixed(largest_of(heads, id), 2)));
+    }
+    let measures = heads.survey.measures(id);
+    match state.tint.map(Order::Effect).or(state.order) {
+        Some(Order::Effect(effect)) => Some(numbers::fixed(effects.get(heads, effect, id)?, 2)),
+        Some(Order::Measure(measure)) => Some(measure.short(measures.get(measure)?)),
+        None => {
+            let (measure, x) = pattern(&measures, state)?;
+            Some(measure.in_words(x).replace(" token", ""))
+        }
+    }
+}
+
+/// The head's name at the left, and its number at the right as far as there is room.
+fn caption(ui: &Ui, of: Contents<'_>, id: HeadId, state: &State, is_marked: bool, at: Rect) {
     let (font, visuals) = (TextStyle::Small.resolve(ui.style()), ui.visuals());
-    let number = format!("{}·{}", opened.maps.layer_number(id.layer), id.head);
-    let left = at.left_top() + vec2(0.0, 1.0);
     let painter = ui.painter().with_clip_rect(at.intersect(ui.clip_rect()));
     let color = if is_marked { visuals.warn_fg_color } else { visuals.text_color() };
+    let left = at.left_top() + vec2(0.0, 1.0);
+    let number = of.heads.maps.name_of(id);
     let used = painter.text(left, Align2::LEFT_TOP, number, font.clone(), color);
-    let measure = order.unwrap_or(Measure::Entropy);
-    let value = if opened.is_difference {
-        format!("±{}", numbers::fixed(largest_of(opened, id), 2))
-    } else {
-        let Some(x) = opened.survey.measures(id).get(measure) else { return };
-        measure.short(x)
-    };
-    let galley = painter.layout_no_wrap(value, font, visuals.weak_text_color());
-    if used.right() + 6.0 + galley.size().x <= at.right() {
-        painter.galley(
-            at.right_top() + vec2(-galley.size().x, 1.0),
-            galley,
-            visuals.weak_text_color(),
-        );
+    let Some(value) = value(of, id, state) else { return };
+    let room = at.right() - used.right() - 6.0;
+    // A narrow picture shows the share without the name of its pattern.
+    let number = value.split_once(' ').map_or("", |(_, number)| number).to_owned();
+    let weak = visuals.weak_text_color();
+    let fitting = [value, number].into_iter().find_map(|text| {
+        let galley = painter.layout_no_wrap(text, font.clone(), weak);
+        (galley.size().x > 0.0 && galley.size().x <= room).then_some(galley)
+    });
+    if let Some(galley) = fitting {
+        painter.galley(at.right_top() + vec2(-galley.size().x, 1.0), galley, weak);
     }
 }
 
@@ -269,23 +363,44 @@ fn caption(
 mod tests {
     use super::*;
 
+    const AROUND: [f32; 2] = [16.0, 8.0];
+
     #[test]
-    fn a_layer_is_a_row_where_it_fits() {
-        let columns =
-            |width, heads, all, sorted| columns(vec2(width, 700.0), 16.0, heads, all, sorted);
-        assert_eq!(columns(1000.0, 12, 144, false), 12);
-        assert_eq!(columns(300.0, 12, 144, false), 3);
-        assert_eq!(columns(1000.0, 12, 144, true), 10);
-        assert_eq!(columns(1000.0, 1, 1, false), 1);
-        assert_eq!(columns(10.0, 64, 64, true), 1);
+    fn all_heads_fit() {
+        let shape = |layers, heads| Some(Shape { layers, heads, queries: 9, keys: 9 });
+        // 30 layers of 9 heads stand in columns, and 4 layers of 3 heads in rows.
+        for (width, height, layers, heads, down) in [
+            (1300.0, 800.0, 30, 9, true),
+            (900.0, 600.0, 3, 4, false),
+            (300.0, 500.0, 30, 9, false),
+        ] {
+            let room = vec2(width, height);
+            let count = layers * heads;
+            let places = Places::fitting(room, AROUND, count, shape(layers, heads));
+            assert_eq!(places.down, down, "{layers} × {heads}");
+            let sorted = Places::fitting(room, AROUND, count, None);
+            for places in [places, sorted] {
+                let whole = Rect::from_min_size(pos2(0.0, 0.0), room + vec2(2.0, 2.0));
+                assert!((0..count).all(|i| whole.contains_rect(places.rect(i))), "{places:?}");
+            }
+        }
+        let wide = Places::fitting(vec2(1300.0, 800.0), AROUND, 270, shape(30, 9));
+        assert!(wide.side >= CAPTIONED && wide.line > 0.0, "{wide:?}");
+        // One head fills the room, and two heads stand side by side.
+        assert_eq!(Places::fitting(vec2(3000.0, 1800.0), AROUND, 1, shape(1, 1)).side, 1776.0);
+        assert_eq!(Places::fitting(vec2(3000.0, 1800.0), AROUND, 2, shape(1, 2)).columns, 2);
     }
 
     #[test]
-    fn few_heads_are_large() {
-        assert_eq!(columns(vec2(900.0, 640.0), 16.0, 4, 12, true), 4);
-        assert_eq!(columns(vec2(900.0, 400.0), 16.0, 4, 12, true), 6);
-        // One head fills the room, and two heads stand side by side.
-        assert_eq!(columns(vec2(3000.0, 1800.0), 16.0, 2, 2, true), 2);
-        assert_eq!(highest(1800.0, 1, 24.0), 1776.0);
+    fn larger_pictures_scroll_and_a_layer_is_a_row_where_it_fits() {
+        let columns = |width, heads, by_layer: bool| {
+            let shape = Shape { layers: 12, heads, queries: 9, keys: 9 };
+            let by_layer = by_layer.then_some(shape);
+            Places::scrolling(vec2(width, 700.0), AROUND, 12 * heads, by_layer).columns
+        };
+        assert_eq!(columns(1000.0, 12, true), 12);
+        assert_eq!(columns(300.0, 12, true), 1);
+        assert_eq!(columns(1000.0, 12, false), 5);
+        assert_eq!(columns(10.0, 64, false), 1);
     }
 }

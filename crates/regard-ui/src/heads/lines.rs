@@ -134,11 +134,12 @@ fn tokens_and_lines(
     let rows = tokens.each_ref().map(ExactSizeIterator::len).into_iter().max().unwrap_or(1);
     let (_, whole) = ui.allocate_space(vec2(ui.available_width(), (rows + 1) as f32 * line));
     let rect = whole.with_min_y(whole.top() + line);
-    let most = (rect.width() * 0.28 - scale * NUMBER / 2.0).clamp(40.0, scale * WIDEST_TOKEN);
-    let width = widest(ui, opened, &tokens).clamp(40.0, most);
-    let number = scale * NUMBER;
+    // A narrow column has narrow tokens and numbers, so that the lines stay within it.
+    let number = (scale * NUMBER).min(0.15 * rect.width());
+    let most = (rect.width() * 0.28 - number / 2.0).clamp(24.0, scale * WIDEST_TOKEN);
+    let width = widest(ui, opened, &tokens).clamp(24.0, most);
     let farthest = WIDEST.max(1.2 * rect.height());
-    let between = (rect.width() - 2.0 * (width + number)).clamp(40.0, farthest);
+    let between = (rect.width() - 2.0 * (width + number)).clamp(0.0, farthest);
     let left = rect.left() + number + width;
     let [_, keys] = counts;
     let places =

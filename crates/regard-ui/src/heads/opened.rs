@@ -30,6 +30,28 @@ pub struct Opened {
     heads: Shared<Surveyed>,
 }
 
+/// The meaning of the numbers of an attention. Measures describe weights alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// Weights.
+    Weights,
+    /// The weights of one run minus those of another.
+    Differences,
+    /// Weights, each times the norm of its value.
+    ValueWeighted,
+}
+
+impl Kind {
+    /// The term for a number.
+    pub(super) fn term(self) -> &'static str {
+        match self {
+            Self::Weights => "weight",
+            Self::Differences => "difference",
+            Self::ValueWeighted => "weight × ‖v‖",
+        }
+    }
+}
+
 /// The heads of an attention, with the measures and pictures of each.
 #[derive(Serialize, Deserialize)]
 pub struct Surveyed {
@@ -41,8 +63,7 @@ pub struct Surveyed {
     pub(super) labels: [Vec<String>; 2],
     /// The largest absolute value.
     pub(super) largest: f32,
-    /// Whether the numbers are differences of weights, which the measures do not describe.
-    pub(super) is_difference: bool,
+    pub(super) kind: Kind,
     /// Whether no query sees a key after its own position.
     pub(crate) is_causal: bool,
     /// The edges that are cut: a head with a query and a key.
@@ -81,8 +102,9 @@ impl Question for OpenAttention {
 
     fn begin(self, background: Arc<Background>) -> impl Steps<Opened> {
         at_once(move |tell| {
+            let name = self.source.to_string();
             let opened = Opened::open(&*background.host, self.source, &|part| tell(part));
-            let opened = opened.map_err(|e| e.to_string())?;
+            let opened = opened.map_err(|e| format!("{name} was not opened: {e}"))?;
             background.put(self.place, Arc::clone(&opened.heads));
             Ok(opened)
         })
@@ -126,11 +148,11 @@ impl Opened {
                 AttentionMaps::open_with(&|path| host.open(path), path, None, &reading)?
             }
         };
-        Ok(Self { source, heads: Shared(Arc::new(Surveyed::new(maps, false, &looking)?)) })
+        Ok(Self { source, heads: Shared(Arc::new(Surveyed::new(maps, Kind::Weights, &looking)?)) })
     }
 
     /// The heads, to share with a thread.
-    pub(super) fn heads(&self) -> &Arc<Surveyed> {
+    pub(crate) fn heads(&self) -> &Arc<Surveyed> {
         &self.heads
     }
 
@@ -162,7 +184,7 @@ impl Surveyed {
     /// Surveys every number of an attention, or of the differences of two.
     pub(crate) fn new(
         maps: AttentionMaps,
-        is_difference: bool,
+        kind: Kind,
         progress: &Progress<'_>,
     ) -> Result<Self, Error> {
         let survey = Survey::new(&maps, progress)?;
@@ -172,13 +194,17 @@ impl Surveyed {
         let largest =
             shape.ids().map(|id| colors::largest(&survey.thumbnail(&maps, id))).fold(0.0, f32::max);
         let (is_causal, cut) = (survey.is_causal(), Vec::new());
-        Ok(Self { maps, survey, labels, largest, is_difference, is_causal, cut })
+        Ok(Self { maps, survey, labels, largest, kind, is_causal, cut })
     }
 
-    /// The thumbnail of a head, with −∞ where the mask hides all keys of a block.
-    pub(super) fn thumbnail(&self, id: HeadId) -> Cow<'_, [f32]> {
+    /// The thumbnail of a head, with −∞ where the mask hides all keys of a block, and in the first column if it is hidden.
+    pub(super) fn thumbnail(&self, id: HeadId, hide_first: bool) -> Cow<'_, [f32]> {
         let mut numbers = self.survey.thumbnail(&self.maps, id);
         let (_, cols) = self.survey.thumbnail_shape();
+        if hide_first {
+            let first = numbers.to_mut().iter_mut().step_by(cols.max(1));
+            first.for_each(|x| *x = f32::NEG_INFINITY);
+        }
         if self.is_causal {
             hide_later(numbers.to_mut(), cols);
         }
@@ -206,31 +232,16 @@ impl Surveyed {
 
     /// The term for a number.
     pub(super) fn term(&self) -> &'static str {
-        if self.is_difference { "difference" } else { "weight" }
+        self.kind.term()
     }
 
     /// The colours of some numbers of this extent.
     pub(super) fn palette(&self, numbers: &[f32], extent: Extent, look: Look) -> Palette {
-        if self.is_difference {
+        if self.kind == Kind::Differences {
             Palette::of(extent, true, look)
         } else {
             palette(numbers, extent, look)
         }
-    }
-
-    /// The heads in the order in which they are shown.
-    pub(crate) fn ordered(&self, order: Option<Measure>, smallest_first: bool) -> Vec<HeadId> {
-        let Some(measure) = order else { return self.maps.shape().ids().collect() };
-        let mut ids = self.survey.sorted_by(measure);
-        if smallest_first {
-            // Heads without the measure stay last.
-            let known = ids
-                .iter()
-                .take_while(|id| self.survey.measures(**id).get(measure).is_some())
-                .count();
-            ids[..known].reverse();
-        }
-        ids
     }
 
     /// Whether any head has this measure.

@@ -1,12 +1,14 @@
 //! The choices of the user in this room.
 
+use core::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Effect, Order};
 use crate::heatmap::{Cell, View};
 use regard_figure::Matrix;
-use regard_heads::{HeadId, Measure, Over, Part, Shape};
+use regard_heads::{HeadId, Over, Part, Shape};
 
 /// The sources of attention.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +19,15 @@ pub enum AttentionSource {
     Sample,
     /// A file.
     File(PathBuf),
+}
+
+impl fmt::Display for AttentionSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sample => f.write_str("the sample"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// The matrices that can be shown.
@@ -55,13 +66,15 @@ pub(super) const MOST_OVERLAID: usize = 6;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// The source of the attention.
-    pub source: AttentionSource,
-    /// The measure by which the heads are sorted. `None`: the order of the file.
-    pub(crate) order: Option<Measure>,
+    /// What the heads are sorted by. `None`: layer by layer.
+    pub(crate) order: Option<Order>,
     /// Whether the smallest comes first.
     pub(crate) smallest_first: bool,
-    /// Whether the colours of each small picture are scaled to its own largest weight, not to that of the file.
+    /// The effect that lies over the small pictures.
+    pub(crate) tint: Option<Effect>,
+    /// Whether the small pictures are larger and scroll. Otherwise all of them are visible at once.
+    pub(crate) scrolls: bool,
+    /// Whether the colours of each small picture are scaled to its own largest weight, not to that of all heads.
     pub own_scale: bool,
     /// The matrix that is shown.
     pub shown: Shown,
@@ -71,7 +84,7 @@ pub struct State {
     pub head: usize,
     /// Whether the matrix is drawn as lines instead of a heatmap.
     pub lines: bool,
-    /// Whether the lines to the first token are left out.
+    /// Whether the first token is left out of the small pictures and of the lines.
     pub(crate) hide_first: bool,
     /// The number of lines of a query: those of its largest weights. 0: all of them.
     pub(crate) most_lines: usize,
@@ -88,11 +101,6 @@ pub struct State {
 }
 
 impl State {
-    /// The state for an attention that has just been opened.
-    pub(crate) fn of(source: AttentionSource) -> Self {
-        Self { source, ..Self::default() }
-    }
-
     /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
     pub(crate) fn choices(&self) -> Self {
         Self { chosen: None, view: View::default(), isolated: None, around: 0, ..self.clone() }

@@ -134,6 +134,12 @@ impl Parts {
         Ok(Self { attribution, map: SignedMap::new(numbers, [rows, cols]) })
     }
 
+    /// What each head adds, [layers, heads].
+    pub(super) fn of_heads(&self) -> Vec<f32> {
+        let layers = self.attribution.layers.iter();
+        layers.flat_map(|layer| layer.heads.iter().map(|x| *x as f32)).collect()
+    }
+
     fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         ui.add(Label::new(self.sum()).wrap());
         let clicked = self.map.fill(ui, look, "what each part adds to the logit", TERMS, 60.0);

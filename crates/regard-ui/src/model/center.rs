@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, TextEdit, TextStyle, Ui, vec2};
+use egui::{
+    CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextEdit, TextStyle, Ui, vec2,
+};
 use regard_models::Which;
 
 use super::compare::Asked;
@@ -12,21 +14,39 @@ use super::room::outcome;
 use super::run::Outcome;
 use super::state::View;
 use super::{
-    ModelRoom, State, Version, attribution, changes, compare, lens, note, open, patch, patches,
-    strip,
+    ModelRoom, State, Version, attribution, changes, compare, lens, note, patch, patches, strip,
 };
+use crate::choice::{self, Choice};
 use crate::colors::Look;
 use crate::explain::explain;
-use crate::heads::{Marked, Shown, Surveyed, bar};
-use crate::work::PATIENCE;
+use crate::heads::{AttentionSource, Shown, Surveyed, bar};
 use crate::{Command, message, style};
 
-const KINDS: &str = "\
+const OF_KINDS: &str = "\
     Encoder: each token of the text attends to all of them. Decoder: each token that the decoder has written attends to those before it \
     and to itself. Cross: each token of the decoder (the rows) attends to the tokens of the text (the columns).\n\
     Encoder and decoder add a learned number to each score, which depends on the distance of query and key (relative position bias). \
     The cross-attention adds none.";
 
+/// The attention of a model with an encoder and a decoder.
+const KINDS: [Choice<Which>; 3] = [
+    (Which::Encoder, "Encoder", Ok("Tokens of the text attend to each other.")),
+    (Which::Decoder, "Decoder", Ok("Tokens of the decoder attend to the earlier ones.")),
+    (Which::Cross, "Cross", Ok("Tokens of the decoder attend to those of the text.")),
+];
+
+/// The views of a run.
+const VIEWS: [Choice<View>; 4] = [
+    (View::Attention, "Attention", Ok("Show what each head attends to.")),
+    (View::Lens, "Logit lens", Ok("Show what the model would predict after each layer.")),
+    (View::Attribution, "Attribution", Ok("Show what each part of the model adds to a logit.")),
+    (View::Patches, "Patches", Ok("Show what each place of the second text does in the first.")),
+];
+
+/// The width of the choice of the run, as a menu.
+const VERSIONS: f32 = 240.0;
+/// The most rows of a text that is typed.
+const ROWS: f32 = 3.0;
 /// From this width on, all heads are shown beside the chosen one.
 const BESIDE: f32 = 560.0;
 /// From this width on, a sentence in large letters fits in a line.
@@ -36,6 +56,10 @@ impl ModelRoom {
     /// Shows the text, and the chosen view of its run.
     pub(super) fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Asked> {
         self.messages(ui, state);
+        if state.file.is_some() {
+            self.of_file(ui, state, look);
+            return None;
+        }
         let opened = self.here(state)?;
         let description = &opened.description;
         let reads = Reads::of(description);
@@ -82,19 +106,26 @@ impl ModelRoom {
             patch::show(ui, state, outcome, description);
         }
         told(ui, outcome, self.dropped.as_deref());
-        let sentence = note::sentence(outcome, &outcome.list).map(RichText::new);
-        // The line exists before a mask is painted, so that nothing moves under the pointer.
-        let nothing = || RichText::new("No change is made yet.").weak();
-        let sentence = sentence.or_else(|| state.brush.map(|_| nothing()));
-        if let Some(sentence) = sentence {
-            let style =
-                if ui.available_width() < WIDE { TextStyle::Body } else { style::subheading() };
-            ui.add(Label::new(sentence.text_style(style)).wrap());
-        }
-        ui.separator();
-        if reads == Reads::Text {
-            views(ui, state);
-        }
+        let sentence = note::sentence(outcome, &outcome.list);
+        // The line exists before a change is made, so that nothing moves under the pointer.
+        let style = if ui.available_width() < WIDE { TextStyle::Body } else { style::subheading() };
+        let text = sentence.as_deref().unwrap_or("No change is made yet.");
+        let text = RichText::new(text).text_style(style);
+        let text = if sentence.is_some() { text } else { text.weak() };
+        ui.add(Label::new(text).truncate());
+        ui.horizontal(|ui| {
+            ui.set_min_height(ui.spacing().interact_size.y);
+            if reads == Reads::Text {
+                choice::show(ui, "View", &mut state.view, &VIEWS, VERSIONS);
+            }
+            if state.view == View::Attention {
+                if reads == Reads::TextAndDecoder {
+                    choice::show(ui, "Attention of", &mut state.attention, &KINDS, VERSIONS);
+                    explain(ui, "Encoder, decoder and cross-attention", OF_KINDS);
+                }
+                compare::versions(ui, state, outcome);
+            }
+        });
         let tokens = &outcome.labels(Which::Only)[0];
         match state.view {
             View::Attention => self.attention(ui, state, look),
@@ -107,19 +138,27 @@ impl ModelRoom {
         asked
     }
 
-    /// Shows the attention of one run, or of two side by side.
+    /// Shows the attention of a file.
+    fn of_file(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        let Some(heads) = self.heads(state) else { return };
+        let is_self = heads.maps.is_self_attention();
+        let which = if is_self { Which::Only } else { Which::Cross };
+        let large = Some(&self.panes[0].large);
+        strip::show(ui, heads.labels(), which, large, &mut state.heads, look);
+        self.attention(ui, state, look);
+    }
+
+    /// Shows the attention of one run or file, or of two runs side by side.
     fn attention(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        let Some(outcome) = outcome(&self.latest) else { return };
-        if outcome.reads() == Reads::TextAndDecoder {
-            kinds(ui, state);
-        }
-        compare::versions(ui, state, outcome);
-        let heads = Arc::clone(outcome.version(state.version, state.attention));
-        bar::show(ui, &heads, &mut state.heads);
-        if state.version == Version::SideBySide && outcome.pair(state.attention).is_some() {
-            compare::moved(ui, state, outcome);
-            self.three_panes(ui, state, look);
-            return;
+        let Some(heads) = self.heads(state) else { return };
+        let effects = self.effects_of(state);
+        bar::show(ui, &heads, &mut state.heads, &effects);
+        if let Some(outcome) = outcome(&self.latest) {
+            compare::no_difference(ui, state, outcome);
+            if state.version == Version::SideBySide && outcome.pair(state.attention).is_some() {
+                self.three_panes(ui, state, look);
+                return;
+            }
         }
         self.panes[0].call("");
         self.panes[0].large.is_named = false;
@@ -155,7 +194,7 @@ impl ModelRoom {
         look: Look,
     ) -> bool {
         let picture = self.outcome().and_then(|outcome| outcome.unchanged.picture.clone());
-        let (Some(picture), Some(opened)) = (picture, &self.opened) else { return false };
+        let (Some(picture), Some(opened)) = (picture, self.models.opened()) else { return false };
         let patches = grid(&opened.description);
         let width = 0.5 * ui.available_width();
         let beside = Panel::left("image").resizable(false).exact_size(width);
@@ -191,7 +230,7 @@ impl ModelRoom {
             .map(Option::<&Arc<Surveyed>>::cloned);
         let shows_grid = state.heads.part().is_none();
         let picture = self.outcome().and_then(|outcome| outcome.unchanged.picture.clone());
-        let patches = self.opened.as_ref().map(|opened| grid(&opened.description));
+        let patches = self.models.opened().map(|opened| grid(&opened.description));
         let picture = picture.zip(patches).filter(|_| !shows_grid);
         let room = vec2(f32::INFINITY, 0.4 * ui.available_height());
         ui.columns_const(|columns: &mut [Ui; 3]| {
@@ -229,10 +268,13 @@ impl ModelRoom {
         state: &mut State,
         look: Look,
     ) {
-        // The changes are those of the first pane's run.
-        let changed = if pane == 0 { state.changed_heads() } else { Vec::new() };
-        let marked = Marked { heads: &changed, word: "changed" };
-        self.panes[pane].grid(ui, heads, state, marked, look);
+        // The changes and the effects are those of the first pane's run.
+        let (changed, effects) = if pane == 0 && state.file.is_none() {
+            (state.changed_heads(), self.effects_of(state))
+        } else {
+            Default::default()
+        };
+        self.panes[pane].grid(ui, heads, state, &changed, &effects, look);
     }
 
     /// Shows the chosen head, or the mean.
@@ -244,9 +286,8 @@ impl ModelRoom {
         if pane > 0 || state.heads.shown != Shown::Head {
             return;
         }
-        if let Some(opened) = &self.opened {
-            changes::paint(state, &pointing, &opened.description);
-        }
+        let Some(opened) = self.here(state) else { return };
+        changes::paint(state, &pointing, &opened.description);
         // A menu of the cell that was clicked last with the second button.
         if pointing.response.secondary_clicked() {
             state.heads.chosen = pointing.hovered.or(state.heads.chosen);
@@ -261,24 +302,18 @@ impl ModelRoom {
 
     /// Shows the error, and the progress of reading.
     fn messages(&mut self, ui: &mut Ui, state: &mut State) {
-        let is_here = self.here(state).is_some();
-        if let Some((_, message)) = &self.failed {
-            // Without the message, the model that the session names is opened again.
-            let button = if is_here { "Dismiss" } else { "Try again" };
-            if message::show(ui, message, ui.visuals().error_fg_color, button) {
-                self.failed = None;
-            }
+        let is_here = self.here(state).is_some() || self.file_here(state).is_some();
+        if self.models.messages(ui, is_here, String::clone) {
+            self.models.cancel();
+        }
+        if self.files.messages(ui, is_here, AttentionSource::to_string) {
+            self.files.cancel();
         }
         if let Some(message) = self.differs
             && message::show(ui, message, ui.visuals().warn_fg_color, "Keep this run")
         {
             (self.differs, state.record) = (None, None);
             self.latest.forget();
-        }
-        let opening = self.opening.as_ref();
-        if let Some(opening) = opening.filter(|o| o.once.elapsed() > PATIENCE || !is_here) {
-            open::progress(ui, &opening.name, &opening.once);
-            ui.ctx().request_repaint_after(PATIENCE);
         }
         if self.latest.is_late() {
             ui.horizontal(|ui| {
@@ -305,11 +340,14 @@ fn told(ui: &mut Ui, outcome: &Outcome, dropped: Option<&str>) {
     }
 }
 
-/// Shows a field for a text.
-fn text(ui: &mut Ui, text: &mut String, hint: &str, name: &str) {
-    let width = ui.available_width();
-    let field = TextEdit::multiline(text).desired_rows(1).desired_width(width);
-    ui.add(field.hint_text(hint).margin(Margin::symmetric(8, 6))).accessible_name(name);
+/// Shows a field for a text. A long text scrolls.
+pub(super) fn text(ui: &mut Ui, text: &mut String, hint: &str, name: &str) {
+    let height = ROWS * ui.text_style_height(&TextStyle::Body) + 16.0;
+    ScrollArea::vertical().id_salt(name).max_height(height).show(ui, |ui| {
+        let width = ui.available_width();
+        let field = TextEdit::multiline(text).desired_rows(1).desired_width(width);
+        ui.add(field.hint_text(hint).margin(Margin::symmetric(8, 6))).accessible_name(name);
+    });
 }
 
 /// Shows the choice of the image.
@@ -325,35 +363,4 @@ fn image(ui: &mut Ui, state: &State) -> Option<Asked> {
         asked
     });
     row.inner.then_some(Asked::Command(open))
-}
-
-/// Shows the choice of the attention of a model with an encoder and a decoder.
-fn kinds(ui: &mut Ui, state: &mut State) {
-    let kinds = [
-        (Which::Encoder, "Encoder", "Tokens of the text attend to each other."),
-        (Which::Decoder, "Decoder", "Tokens of the decoder attend to the earlier ones."),
-        (Which::Cross, "Cross", "Tokens of the decoder attend to those of the text."),
-    ];
-    ui.horizontal_wrapped(|ui| {
-        ui.label("Attention of");
-        for (which, name, hint) in kinds {
-            ui.selectable_value(&mut state.attention, which, name).on_hover_text(hint);
-        }
-        explain(ui, "Encoder, decoder and cross-attention", KINDS);
-    });
-}
-
-/// Shows the choice of the view of the run.
-fn views(ui: &mut Ui, state: &mut State) {
-    let views = [
-        (View::Attention, "Attention", "Show what each head attends to."),
-        (View::Lens, "Logit lens", "Show what the model would predict after each layer."),
-        (View::Attribution, "Attribution", "Show what each part of the model adds to a logit."),
-        (View::Patches, "Patches", "Show what each place of the second text does in the first."),
-    ];
-    ui.horizontal_wrapped(|ui| {
-        for (view, name, hint) in views {
-            ui.selectable_value(&mut state.view, view, name).on_hover_text(hint);
-        }
-    });
 }

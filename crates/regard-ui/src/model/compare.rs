@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use egui::{Context, Label, Margin, RichText, TextEdit, TextStyle, Ui};
+use egui::{Context, Label, RichText, TextStyle, Ui};
 
 use super::cached::CachedModels;
 use super::open::{self, Opened, short};
+use super::opener::progress;
 use super::reads::Reads;
 use super::run::Outcome;
-use super::{STORY, State, Version};
+use super::{STORY, State, Version, center};
+use crate::choice::{self, Choice};
 use crate::explain::explain;
 use crate::work::{Background, Held, Latest, PATIENCE};
 use crate::{Command, Host, message};
@@ -29,6 +31,8 @@ const RUNS: &str = "\
     Changed: the weights with the changes of the list. Unchanged: those without them. Difference: changed minus unchanged.\n\
     Second: the weights of the second text, without changes. First − second: the weights of the first text, with the changes, \
     minus those of the second; both texts need as many tokens. Model A and Model B: the same for two models.\n\
+    × ‖v‖: each weight, with the changes, times the norm of its key's value. A head often gives much weight to a token with a small \
+    value, which adds nothing to its output (Kobayashi et al. 2020, Attention is Not Only a Weight).\n\
     Side by side: A, B and A − B at once. They have one cursor, one zoom and one choice of the head.";
 
 const MOVED: &str = "\
@@ -84,8 +88,7 @@ impl ModelB {
         }
         if let Some((name, once)) = self.0.computing().filter(|(_, once)| once.elapsed() > PATIENCE)
         {
-            open::progress(ui, name, once);
-            ui.ctx().request_repaint_after(PATIENCE);
+            progress(ui, name, once, false);
         }
         let refusal = outcome.filter(|outcome| outcome.request.second_model.is_some());
         if let Some(refusal) = refusal.and_then(Outcome::second_refusal) {
@@ -97,10 +100,12 @@ impl ModelB {
     }
 }
 
-/// A request of the menu of model B.
+/// A request of a menu.
 pub(super) enum Asked {
     Command(Command),
     Open(String),
+    /// Opens the sample of attention.
+    Sample,
 }
 
 /// Shows the switch of the second text, and the choice of model B.
@@ -186,10 +191,7 @@ impl State {
 /// Shows the field of the second text, and its error.
 pub(super) fn field(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     let Some(text) = &mut state.second else { return };
-    let width = ui.available_width();
-    let field = TextEdit::multiline(text).desired_rows(1).desired_width(width);
-    ui.add(field.hint_text("Type a second text.").margin(Margin::symmetric(8, 6)))
-        .accessible_name("Second text to compare with");
+    center::text(ui, text, "Type a second text.", "Second text to compare with");
     let refusal = outcome.second_refusal().filter(|_| outcome.request.second_model.is_none());
     if let Some(message) = refusal {
         let text = format!("The second text is not read: {message}");
@@ -202,41 +204,48 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     // The choice is shown before a mask is painted, so that nothing moves under the pointer.
     let changed = outcome.changed().is_some() || state.brush.is_some();
     let second = outcome.second();
-    if !changed && second.is_none() {
-        return;
-    }
     let of_models = outcome.request.second_model.is_some();
     let [first, other, minus] = if of_models {
         ["Model A", "Model B", "A − B"]
     } else {
         ["First text", "Second", "First − second"]
     };
-    ui.horizontal_wrapped(|ui| {
-        ui.label("Weights of");
-        let mut choices = Vec::new();
-        if changed {
-            choices.extend([
-                (Version::Changed, "Changed", "Show the weights with the changes."),
-                (Version::Unchanged, "Unchanged", "Show the weights without the changes."),
-                (Version::Difference, "Difference", "Show changed minus unchanged weights."),
-            ]);
-        } else {
-            choices.push((Version::Changed, first, "Show the weights of run A."));
-        }
-        if second.is_some() {
-            choices.extend([
-                (Version::Second, other, "Show the weights of run B."),
-                (Version::FirstMinusSecond, minus, "Show the weights of run A minus those of B."),
-            ]);
-        }
-        choices.push((Version::SideBySide, "Side by side", "Show A, B and A − B at once."));
-        for (version, name, hint) in choices {
-            ui.selectable_value(&mut state.version, version, name).on_hover_text(hint);
-        }
-        explain(ui, "Runs", RUNS);
-    });
+    let mut choices: Vec<Choice<Version>> = Vec::new();
+    if changed {
+        choices.extend([
+            (Version::Changed, "Changed", Ok("Show the weights with the changes.")),
+            (Version::Unchanged, "Unchanged", Ok("Show the weights without the changes.")),
+            (Version::Difference, "Difference", Ok("Show changed minus unchanged weights.")),
+        ]);
+    } else if second.is_some() {
+        choices.push((Version::Changed, first, Ok("Show the weights of run A.")));
+    } else {
+        choices.push((Version::Changed, "Weights", Ok("Show the weights.")));
+    }
+    if second.is_some() {
+        choices.extend([
+            (Version::Second, other, Ok("Show the weights of run B.")),
+            (Version::FirstMinusSecond, minus, Ok("Show the weights of run A minus those of B.")),
+        ]);
+    }
+    choices.push((
+        Version::ValueWeighted,
+        "× ‖v‖",
+        Ok("Show each weight times the norm of its value: what it adds to the head's output."),
+    ));
+    if changed || second.is_some() {
+        choices.push((Version::SideBySide, "Side by side", Ok("Show A, B and A − B at once.")));
+    }
+    ui.separator();
+    choice::show(ui, "Weights of", &mut state.version, &choices, 24.0);
+    explain(ui, "Runs", RUNS);
+}
+
+/// Says why there is no difference of A and B, where it is to be shown.
+pub(super) fn no_difference(ui: &mut Ui, state: &State, outcome: &Outcome) {
     let shows_difference = matches!(state.version, Version::FirstMinusSecond | Version::SideBySide);
-    if shows_difference && let Some(Err(message)) = second.map(|second| &second.difference) {
+    let difference = outcome.second().filter(|_| shows_difference).map(|second| &second.difference);
+    if let Some(Err(message)) = difference {
         let text = RichText::new(format!("{}.", sentence(message))).text_style(TextStyle::Small);
         ui.add(Label::new(text.color(ui.visuals().warn_fg_color)).wrap());
     }
@@ -250,8 +259,8 @@ pub(super) fn moved(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
         ui.label("Differ most");
         explain(ui, "Heads that differ most", MOVED);
         for (id, share) in moved.iter().take(MOST) {
-            let (head, share) = (format!("{}·{}", id.layer, id.head), super::percent(*share));
-            let words = format!("Head {}.{} differs in {share} of its weight", id.layer, id.head);
+            let (head, share) = (id.to_string(), super::percent(*share));
+            let words = format!("Head {id} differs in {share} of its weight");
             let is_on = state.heads.shown == crate::heads::Shown::Head && state.heads.id() == *id;
             let button = ui.selectable_label(is_on, format!("{head}  {share}"));
             button.widget_info(|| {

@@ -15,41 +15,34 @@ use super::request::Request;
 use super::room::outcome;
 use super::run::{Outcome, Run};
 use super::state::View;
-use super::sweep::{self, Sweep};
+use super::sweep::Sweep;
 use super::unfold::Unfold;
+use super::weighted::Weigh;
 use super::{ModelRoom, Record, State, Version, hash, note};
-use crate::heads::{Shown, Surveyed};
+use crate::heads::{self, AttentionSource, Effect, OpenAttention, Shown, Surveyed};
 use crate::work::{Background, Held, Latest, Once, PATIENCE, Shared};
 
 /// The run of the latest request, and the one that is being made.
 pub(super) type LatestRun = Latest<Request, Held<Shared<Outcome>>>;
 
-/// A model that is being read.
-pub(super) struct Opening {
-    pub(crate) name: String,
-    /// Whether the user has just asked for it. Otherwise the session names it.
-    anew: bool,
-    pub(crate) once: Once<Held<Opened>>,
-}
-
-impl Opening {
-    pub(crate) fn start(
-        background: &Arc<Background>,
-        ctx: &Context,
-        name: String,
-        anew: bool,
-    ) -> Self {
-        let once = open::start(background, ctx, &name);
-        Self { name, anew, once }
-    }
+/// Begins to read a file of attention.
+pub(super) fn read(
+    background: &Arc<Background>,
+    ctx: &Context,
+    source: &AttentionSource,
+) -> Once<Held<heads::Opened>> {
+    background.hold(ctx, |place| OpenAttention { place, source: source.clone() })
 }
 
 impl ModelRoom {
     /// Takes what the background has done, and asks for what is missing.
     pub(super) fn exchange(&mut self, ctx: &Context, state: &mut State) {
         self.cached.exchange();
-        self.take_model(state);
-        if let Some(opened) = self.here(state) {
+        self.take_opened(state);
+        if let Some(source) = &state.file {
+            self.latest = LatestRun::default();
+            self.files.follow(source, || read(&self.background, ctx, source));
+        } else if let Some(opened) = self.here(state) {
             self.model_b.follow(&self.background, ctx, state);
             self.run(ctx, &opened, state);
             let latest = self.request(state);
@@ -60,12 +53,11 @@ impl ModelRoom {
             }
         } else {
             self.latest = LatestRun::default();
-            let has_failed = self.failed.as_ref().is_some_and(|(name, _)| *name == state.model);
-            if !has_failed && self.opening.is_none() {
-                let name = state.model.clone();
-                self.opening = Some(Opening::start(&self.background, ctx, name, false));
-            }
+            let name = &state.model;
+            self.models.follow(name, || open::start(&self.background, ctx, name));
         }
+        let asked = self.values_of(state);
+        self.weighted.ask(&self.background, ctx, asked);
         self.show_heads(ctx, state);
         let asked = self.sweep_of(state);
         // A run that is being made comes first.
@@ -85,34 +77,28 @@ impl ModelRoom {
         }
     }
 
-    /// Takes a model that was opened, or the reason why it was not.
-    fn take_model(&mut self, state: &mut State) {
-        let Some(done) = self.opening.as_ref().and_then(|opening| opening.once.take()) else {
-            return;
-        };
-        let Some(opening) = self.opening.take() else { return };
-        match done {
-            Ok(opened) => {
-                if opening.anew {
-                    // The text and the image stay: the next model can read them too.
-                    let second_model = state.second_model.take();
-                    let version = match second_model {
-                        Some(_) => Version::SideBySide,
-                        None => Version::default(),
-                    };
-                    *state = State {
-                        text: core::mem::take(&mut state.text),
-                        version,
-                        second_model,
-                        image: state.image.take(),
-                        ..State::of(opened.name.clone())
-                    };
-                }
-                self.failed.take_if(|(failed, _)| opening.anew || *failed == opened.name);
-                self.opened = Some(Arc::new(opened));
-                self.latest = LatestRun::default();
+    /// Takes a model or a file that was opened.
+    fn take_opened(&mut self, state: &mut State) {
+        if let Some((name, is_asked)) = self.models.take() {
+            if is_asked {
+                // The text and the image stay: the next model can read them too.
+                let second_model = state.second_model.take();
+                let version = match second_model {
+                    Some(_) => Version::SideBySide,
+                    None => Version::default(),
+                };
+                *state = State {
+                    text: core::mem::take(&mut state.text),
+                    version,
+                    second_model,
+                    image: state.image.take(),
+                    ..State::of(name)
+                };
             }
-            Err(message) => self.failed = Some((opening.name, message)),
+            self.latest = LatestRun::default();
+        }
+        if let Some((source, true)) = self.files.take() {
+            state.show_file(source);
         }
     }
 
@@ -161,7 +147,7 @@ impl ModelRoom {
 
     /// Has the shown matrices computed.
     fn show_heads(&mut self, ctx: &Context, state: &mut State) {
-        let heads = self.heads(state).cloned();
+        let heads = self.heads(state);
         if let Some(heads) = &heads {
             state.heads.limit(heads.maps.shape(), heads.maps.is_self_attention());
         }
@@ -177,7 +163,10 @@ impl ModelRoom {
         let part = state.heads.part();
         for (pane, heads) in self.panes.iter_mut().zip([&heads, &b, &difference]) {
             if let Err(message) = pane.exchange(&self.background, ctx, heads.as_ref(), part) {
-                self.failed = Some((state.model.clone(), message));
+                match &state.file {
+                    Some(source) => self.files.fail(source.clone(), message),
+                    None => self.models.fail(state.model.clone(), message),
+                }
                 state.heads.shown = Shown::Grid;
                 break;
             }
@@ -186,15 +175,32 @@ impl ModelRoom {
 
     /// The model, and its latest run, if the middle of the room has this view.
     fn in_view(&self, state: &State, view: View) -> Option<(&Held<Opened>, &Outcome)> {
-        self.opened.as_deref().zip(self.outcome()).filter(|_| state.view == view)
+        self.run_of(state).filter(|_| state.view == view)
+    }
+
+    /// The model, and its latest run.
+    fn run_of(&self, state: &State) -> Option<(&Held<Opened>, &Outcome)> {
+        let opened = self.models.opened().filter(|_| state.file.is_none());
+        opened.map(|opened| &**opened).zip(self.outcome())
     }
 
     fn sweep_of(&self, state: &State) -> Option<Sweep> {
-        let (opened, outcome) = self.opened.as_ref().zip(self.outcome())?;
+        let (opened, outcome) = self.run_of(state)?;
         // A text that is being typed is run first.
-        let sweeps = sweep::is_on(state, opened) && !self.writer.is_on();
+        let sweeps = state.heads.needs(Effect::Ablation) && !self.writer.is_on();
         let run = self.background.id(&outcome.unchanged);
         sweeps.then(|| Sweep { model: opened.place(), run })
+    }
+
+    fn values_of(&self, state: &State) -> Option<Weigh> {
+        let is_shown = state.version == Version::ValueWeighted;
+        let (opened, outcome) = self.in_view(state, View::Attention).filter(|_| is_shown)?;
+        let attention = state.attention;
+        let heads = self.background.id(outcome.version(Version::Changed, attention));
+        let run = self.background.id(&outcome.unchanged);
+        let changes = outcome.changed().map(|_| outcome.request.changes.clone());
+        let changes = changes.unwrap_or_default();
+        Some(Weigh { model: opened.place(), run, heads, changes, attention })
     }
 
     fn lens_of(&self, state: &State) -> Option<Predict> {
@@ -204,7 +210,8 @@ impl ModelRoom {
     }
 
     fn attribution_of(&self, state: &State) -> Option<Attribute> {
-        let (opened, outcome) = self.in_view(state, View::Attribution)?;
+        let is_needed = state.view == View::Attribution || state.heads.needs(Effect::Attribution);
+        let (opened, outcome) = self.run_of(state).filter(|_| is_needed)?;
         let run = self.background.id(&outcome.unchanged);
         let changes = outcome.request.changes.clone();
         Some(Attribute { model: opened.place(), run, changes, tokens: state.attributed })

@@ -1,5 +1,7 @@
 //! The exports of the room: the matrix of the open view, and the sweep.
 
+use std::sync::Arc;
+
 use regard_figure::Matrix;
 
 use super::state::View;
@@ -24,8 +26,8 @@ impl ModelRoom {
     }
 
     /// The heads whose attention is shown.
-    pub(crate) fn shown_heads(&self, state: &State) -> Option<&Surveyed> {
-        self.heads(state).filter(|_| state.view == View::Attention).map(|heads| &**heads)
+    pub(crate) fn shown_heads(&self, state: &State) -> Option<Arc<Surveyed>> {
+        self.heads(state).filter(|_| state.view == View::Attention)
     }
 
     /// The change of the likeliest token's logit by each head, if each is ablated in turn.

@@ -1,7 +1,8 @@
-//! The fourth room: a model that reads a text during typing, and that can be changed.
+//! The third room: a model that reads a text during typing, and that can be changed; or a file of attention, a model that does not run.
 //!
 //! [`State`] holds the choices of the user. A thread opens the model, and another runs it: first unchanged, then with the
-//! changes, then over the second text. The views of a run are those of the heads room.
+//! changes, then over the second text. The heads of a run and of a file are shown alike ([`heads`](crate::heads)). What needs a run
+//! is absent for a file.
 
 mod attentions;
 mod attribution;
@@ -18,6 +19,7 @@ mod list;
 mod next;
 mod note;
 mod open;
+mod opener;
 mod overlay;
 mod pane;
 mod patch;
@@ -32,6 +34,7 @@ mod state;
 mod strip;
 mod sweep;
 mod unfold;
+mod weighted;
 mod write;
 
 pub use self::cached::Cached;
@@ -51,3 +54,4 @@ pub(crate) use self::patches::PatchEach;
 pub(crate) use self::run::{Run, heads_of};
 pub(crate) use self::sweep::Sweep;
 pub(crate) use self::unfold::Unfold;
+pub(crate) use self::weighted::Weigh;

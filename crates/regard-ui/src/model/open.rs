@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use egui::{Context, Ui};
+use egui::Context;
 use regard_figure::Label;
 use regard_models::{
     ChangedReading, Checkpoint, Description, Error, ImageProcessor, Model, Reading,
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reads::Reads;
 use super::{STORY, hash};
-use crate::work::{self, Background, Held, Once, Question, Steps, at_once};
+use crate::work::{Background, Held, Once, Question, Steps, at_once};
 
 /// The bundled model.
 ///
@@ -160,14 +160,6 @@ impl Loaded {
 /// Begins to read a model.
 pub(super) fn start(background: &Arc<Background>, ctx: &Context, name: &str) -> Once<Held<Opened>> {
     background.hold(ctx, |place| Open { place, name: name.to_owned() })
-}
-
-/// Shows the progress of opening.
-pub(super) fn progress(ui: &mut Ui, name: &str, once: &Once<Held<Opened>>) {
-    ui.horizontal(|ui| {
-        ui.label(format!("Opening {name}"));
-        work::bar(ui, once.progress(), "Opening");
-    });
 }
 
 /// The last part of a path or of a name.

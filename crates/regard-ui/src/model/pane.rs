@@ -3,25 +3,20 @@
 use std::sync::Arc;
 
 use egui::{Context, Ui};
-use regard_heads::Part;
+use regard_heads::{HeadId, Part};
 
 use super::State;
 use crate::colors::Look;
-use crate::heads::{Large, Marked, Surveyed, Thumbnails};
+use crate::heads::{Contents, Effects, Large, Surveyed, Thumbnails};
 use crate::work::Background;
 
 /// The views of one run, or of a difference of two.
+#[derive(Default)]
 pub(super) struct Pane {
     pub(crate) large: Large,
     grid: Thumbnails,
     /// The attention that the grid shows.
     in_grid: Option<Arc<Surveyed>>,
-}
-
-impl Default for Pane {
-    fn default() -> Self {
-        Self { large: Large::default(), grid: Thumbnails::by_layer(), in_grid: None }
-    }
 }
 
 impl Pane {
@@ -48,13 +43,15 @@ impl Pane {
         ui: &mut Ui,
         heads: &Arc<Surveyed>,
         state: &mut State,
-        marked: Marked<'_>,
+        changed: &[HeadId],
+        effects: &Effects,
         look: Look,
     ) {
         if !self.in_grid.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, heads)) {
             self.grid.clear();
             self.in_grid = Some(Arc::clone(heads));
         }
-        self.grid.show(ui, heads, &mut state.heads, marked, look);
+        let contents = Contents { heads, changed, effects, look };
+        self.grid.show(ui, contents, &mut state.heads);
     }
 }

@@ -66,38 +66,36 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
     let refusal = refusal(outcome, run);
     let part = part_name(state);
     let mut made = None;
-    ui.horizontal_wrapped(|ui| {
-        ui.spacing_mut().item_spacing = egui::vec2(3.0, 3.0);
-        for (i, token) in run.tokens.iter().enumerate() {
-            let differs = outcome.tokens().get(i).is_none_or(|first| first.raw != token.raw);
-            let stroke = if differs {
-                Stroke::new(2.0, ui.visuals().warn_fg_color)
-            } else {
-                ui.visuals().widgets.noninteractive.bg_stroke
-            };
-            let chip = strip::Chip { text: &token.text, fill: None, stroke };
-            let response = chip.show(ui, Sense::click_and_drag());
-            let words = format!("patch token {i} {}: {part}", token.text);
-            let is_on = refusal.is_none();
-            response.widget_info(|| {
-                egui::WidgetInfo::labeled(egui::accesskit::Role::Button, is_on, &words)
-            });
-            if response.clicked() {
-                made = Some(i);
-            }
-            response.dnd_set_drag_payload(Dragged(i));
-            if response.dragged()
-                && let Some(at) = ui.ctx().pointer_latest_pos()
-            {
-                let painter = ui.ctx().layer_painter(LayerId::new(Order::Tooltip, response.id));
-                let font = TextStyle::Body.resolve(ui.style());
-                let at = at + egui::vec2(12.0, -8.0);
-                painter.text(at, egui::Align2::LEFT_BOTTOM, &token.text, font, style::QUERY);
-            }
-            response.on_hover_text(format!(
-                "Put its part into the first text: {part} at token {i}. Drag it up, or click it."
-            ));
+    strip::words(ui, "second text", run.tokens.len(), |ui, i, sense| {
+        let token = &run.tokens[i];
+        let differs = outcome.tokens().get(i).is_none_or(|first| first.raw != token.raw);
+        let stroke = if differs {
+            Stroke::new(2.0, ui.visuals().warn_fg_color)
+        } else {
+            ui.visuals().widgets.noninteractive.bg_stroke
+        };
+        let chip = strip::Chip { text: &token.text, fill: None, stroke };
+        let response = chip.show(ui, sense | Sense::CLICK | Sense::DRAG);
+        let words = format!("patch token {i} {}: {part}", token.text);
+        let is_on = refusal.is_none();
+        response.widget_info(|| {
+            egui::WidgetInfo::labeled(egui::accesskit::Role::Button, is_on, &words)
+        });
+        if response.clicked() {
+            made = Some(i);
         }
+        response.dnd_set_drag_payload(Dragged(i));
+        if response.dragged()
+            && let Some(at) = ui.ctx().pointer_latest_pos()
+        {
+            let painter = ui.ctx().layer_painter(LayerId::new(Order::Tooltip, response.id));
+            let font = TextStyle::Body.resolve(ui.style());
+            let at = at + egui::vec2(12.0, -8.0);
+            painter.text(at, egui::Align2::LEFT_BOTTOM, &token.text, font, style::QUERY);
+        }
+        response.on_hover_text(format!(
+            "Put its part into the first text: {part} at token {i}. Drag it up, or click it."
+        ))
     });
     ui.horizontal_wrapped(|ui| {
         ui.label("Patch").on_hover_text("What a patch takes from the second text.");
@@ -113,7 +111,7 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
         let layers = DragValue::new(&mut state.heads.layer).range(0..=stack.layers() - 1);
         ui.add(layers.speed(0.1)).accessible_name("Layer of the patch");
         if state.part == Part::Head {
-            ui.label("·");
+            ui.label(".");
             let heads = DragValue::new(&mut state.heads.head).range(0..=stack.block.heads - 1);
             ui.add(heads.speed(0.1)).accessible_name("Head of the patch");
         }

@@ -4,17 +4,20 @@ mod parts;
 
 use std::sync::Arc;
 
-use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
+use egui::{
+    CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui,
+};
 use regard_figure::Matrix;
-use regard_models::Score;
+use regard_models::{Score, Which};
 
 use super::attribution::{Attribute, Parts};
 use super::cached::CachedModels;
 use super::compare::{Asked, ModelB};
-use super::exchange::{LatestRun, Opening};
+use super::exchange::{self, LatestRun};
 use super::lens::{Predict, Predictions};
 use super::next::Predicts;
-use super::open::{Opened, short};
+use super::open::{self, Opened, short};
+use super::opener::Opener;
 use super::overlay::Overlay;
 use super::pane::Pane;
 use super::patches::{self, PatchEach};
@@ -23,13 +26,14 @@ use super::run::Outcome;
 use super::state::View;
 use super::sweep::{self, Sweep};
 use super::unfold::{self, Unfold};
+use super::weighted::Weigh;
 use super::write::{self, Writer};
-use super::{Next, STORY, State, changes, list, next};
+use super::{Next, STORY, State, Version, changes, compare, list, next};
 use crate::colors::Look;
 use crate::explain::heading;
-use crate::heads::{Selected, Surveyed};
+use crate::heads::{self, AttentionSource, Effects, Selected, Surveyed, order};
 use crate::style::{self, panel};
-use crate::work::{Background, Held, Latest};
+use crate::work::{Background, Held, Latest, Shared};
 use crate::{Command, Host, side};
 
 /// From this width on, the next tokens have a panel of their own at the right.
@@ -40,15 +44,16 @@ const MODEL: &str = "\
     A model that reads your text or your image: story, which comes with the program, or one of your own. Open a folder of Hugging Face \
     (config.json, model.safetensors, tokenizer.json), a .gguf file, or a name in the local Hugging Face cache such as \
     openai-community/gpt2. You can also drop a folder or a .gguf file onto the window.\n\
-    A model with an encoder and a decoder (t5) reads two texts. A model of images (vit) reads a PNG or JPEG file.";
+    A model with an encoder and a decoder (t5) reads two texts. A model of images (vit) reads a PNG or JPEG file.\n\
+    A file of attention has the weights that a model has computed elsewhere, [layers, heads, n, n], and its tokens if it has them: \
+    safetensors, npy or npz. docs/attention-files.md shows the ten lines of Python that write one. Such a model does not run, so it \
+    has no text to type and no changes.";
 
 /// The view of a [`State`].
 pub struct ModelRoom {
     pub(super) background: Arc<Background>,
-    pub(super) opening: Option<Opening>,
-    pub(super) opened: Option<Arc<Held<Opened>>>,
-    /// The model that could not be opened, and the reason.
-    pub(super) failed: Option<(String, String)>,
+    pub(super) models: Opener<String, Opened>,
+    pub(super) files: Opener<AttentionSource, heads::Opened>,
     /// What came of the latest request.
     pub(super) latest: LatestRun,
     /// What is shown: one run, or the runs A and B and their difference.
@@ -66,6 +71,7 @@ pub struct ModelRoom {
     pub(super) attributed: Latest<Attribute, Parts>,
     pub(super) patches: Latest<PatchEach, patches::Effects>,
     pub(super) unfolded: Latest<Unfold, Score>,
+    pub(super) weighted: Latest<Weigh, Shared<Surveyed>>,
 }
 
 impl ModelRoom {
@@ -73,9 +79,8 @@ impl ModelRoom {
     pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         Self {
             background: Background::new(host),
-            opening: None,
-            opened: None,
-            failed: None,
+            models: Opener::default(),
+            files: Opener::default(),
             latest: LatestRun::default(),
             panes: Default::default(),
             model_b: ModelB::default(),
@@ -89,14 +94,23 @@ impl ModelRoom {
             attributed: Latest::default(),
             patches: Latest::default(),
             unfolded: Latest::default(),
+            weighted: Latest::default(),
         }
     }
 
     /// Begins to open a model, alone. The view stays until it is read.
     pub(crate) fn open(&mut self, ctx: &Context, state: &mut State, name: String) {
-        self.failed = None;
         state.stop_comparing();
-        self.opening = Some(Opening::start(&self.background, ctx, name, true));
+        self.files.cancel();
+        let once = open::start(&self.background, ctx, &name);
+        self.models.open(name, once);
+    }
+
+    /// Begins to open a file of attention. The view stays until it is read.
+    pub(crate) fn open_file(&mut self, ctx: &Context, source: AttentionSource) {
+        self.models.cancel();
+        let once = exchange::read(&self.background, ctx, &source);
+        self.files.open(source, once);
     }
 
     /// Begins to open model B.
@@ -113,7 +127,8 @@ impl ModelRoom {
 
     /// Whether a thread is at work.
     pub(crate) fn is_busy(&self) -> bool {
-        self.opening.is_some()
+        self.models.is_busy()
+            || self.files.is_busy()
             || self.latest.is_busy()
             || self.writer.is_on()
             || self.cached.is_busy()
@@ -124,6 +139,7 @@ impl ModelRoom {
             || self.attributed.is_busy()
             || self.patches.is_busy()
             || self.unfolded.is_busy()
+            || self.weighted.is_busy()
     }
 
     /// The latest run.
@@ -143,7 +159,7 @@ impl ModelRoom {
 
     /// Why a model could not be opened, or a text not be run.
     pub fn error(&self) -> Option<&str> {
-        let failed = self.failed.as_ref().map(|(_, message)| message.as_str());
+        let failed = self.models.error().or_else(|| self.files.error());
         let second = || self.outcome().and_then(Outcome::second_refusal);
         failed.or_else(|| self.latest.error()).or_else(|| self.model_b.error()).or_else(second)
     }
@@ -153,9 +169,19 @@ impl ModelRoom {
         self.panes[0].large.matrix(look)
     }
 
-    /// The model that the state names, if it has been opened.
+    /// The model that the state names, if it has been opened and is shown.
     pub(super) fn here(&self, state: &State) -> Option<Arc<Held<Opened>>> {
-        self.opened.clone().filter(|opened| opened.name == state.model)
+        self.models.here(&state.model).filter(|_| state.file.is_none())
+    }
+
+    /// The file that the state names, if it has been read.
+    pub(super) fn file_here(&self, state: &State) -> Option<Arc<Held<heads::Opened>>> {
+        self.files.here(state.file.as_ref()?)
+    }
+
+    /// The file that was read last.
+    pub fn file(&self) -> Option<&heads::Opened> {
+        self.files.opened().map(|file| &***file)
     }
 
     /// Draws the room and handles the user's input. Returns the command whose button was pressed.
@@ -167,6 +193,7 @@ impl ModelRoom {
         side: bool,
     ) -> Option<Command> {
         self.exchange(ui.ctx(), state);
+        let runs = state.file.is_none();
         style::readout(ui).show(ui, |ui| match state.view {
             View::Attention => self.panes[0].large.readout(ui, &state.heads),
             view => {
@@ -177,34 +204,32 @@ impl ModelRoom {
         let is_wide = ui.available_width() >= WIDE;
         let asked = if side {
             side::show(ui, "model", |ui| {
-                let asked = self.model(ui, state);
-                if !is_wide {
+                let asked = self.opened(ui, state);
+                if runs && !is_wide {
                     ui.separator();
                     self.next_tokens(ui, state);
                 }
-                self.changes(ui, state);
-                if !is_wide && self.outcome().is_some() {
+                if runs {
+                    self.changes(ui, state);
+                }
+                if !(runs && is_wide) {
+                    self.heads_panel(ui, state);
                     self.show_arithmetic(ui);
-                    ui.separator();
-                    self.effects_of_heads(ui, state, look);
                 }
                 asked
             })
         } else {
             None
         };
-        if is_wide {
+        if runs && is_wide {
             let [least, share, most] = NEXT;
             let width = (share * ui.available_width()).clamp(least, most);
             let right = Panel::right("next").resizable(false).exact_size(width);
             right.frame(panel(ui, 16, 12)).show(ui, |ui| {
                 ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                     self.next_tokens(ui, state);
-                    if self.outcome().is_some() {
-                        ui.separator();
-                        self.effects_of_heads(ui, state, look);
-                        self.show_arithmetic(ui);
-                    }
+                    self.heads_panel(ui, state);
+                    self.show_arithmetic(ui);
                 });
             });
         }
@@ -214,24 +239,57 @@ impl ModelRoom {
         });
         match (asked, central.inner) {
             (Some(Asked::Open(name)), _) => self.open(ui.ctx(), state, name),
+            (Some(Asked::Sample), _) => self.open_file(ui.ctx(), AttentionSource::Sample),
             (_, Some(Asked::Open(name))) => self.compare_with(state, name),
             (Some(Asked::Command(command)), _) | (_, Some(Asked::Command(command))) => {
                 return Some(command);
             }
-            (None, None) => {}
+            (None, _) => {}
         }
         None
     }
 
-    /// The attention that is shown.
-    pub(super) fn heads(&self, state: &State) -> Option<&Arc<Surveyed>> {
-        self.outcome().map(|outcome| outcome.version(state.version, state.attention))
+    /// The attention that is shown: that of the file, or of the run.
+    pub(super) fn heads(&self, state: &State) -> Option<Arc<Surveyed>> {
+        if state.file.is_some() {
+            return self.file_here(state).map(|file| Arc::clone(file.heads()));
+        }
+        let outcome = self.outcome()?;
+        let weighted = self.weighted.value().filter(|_| state.version == Version::ValueWeighted);
+        let weighted = weighted
+            .filter(|_| self.weighted.key().is_some_and(|key| key.attention == state.attention));
+        let heads = weighted.map(|heads| &**heads);
+        Some(Arc::clone(heads.unwrap_or_else(|| outcome.version(state.version, state.attention))))
     }
 
-    /// Shows the effect of each head on the likeliest token.
-    fn effects_of_heads(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        if let (Some(opened), Some(outcome)) = (&self.opened, outcome(&self.latest)) {
-            sweep::show(ui, &mut self.sweep, opened, &outcome.list, state, look);
+    /// The effects of the heads that are shown, as far as they are known.
+    pub(super) fn effects_of(&self, state: &State) -> Effects {
+        let attributed = self.attributed.value().filter(|_| state.attention == Which::Only);
+        Effects {
+            ablation: self.ablation(state.attention).to_vec(),
+            attribution: attributed.map(Parts::of_heads).unwrap_or_default(),
+            can_run: state.file.is_none(),
+            is_ablating: self.sweep.is_busy(),
+        }
+    }
+
+    /// The change of the likeliest token's logit by each head, layer by layer, as far as the heads have been ablated.
+    pub(crate) fn ablation(&self, which: Which) -> &[f32] {
+        self.sweep.value().map_or(&[], |effects| effects.of(which))
+    }
+
+    /// Shows the order of the heads, and how they are drawn.
+    fn heads_panel(&self, ui: &mut Ui, state: &mut State) {
+        let Some(heads) = self.heads(state) else { return };
+        ui.separator();
+        let effects = self.effects_of(state);
+        order::show(ui, &heads, &mut state.heads, &effects);
+        let errors = [self.sweep.error(), self.attributed.error()];
+        for message in errors.into_iter().flatten() {
+            ui.add(Label::new(RichText::new(message).weak()).wrap());
+        }
+        if let Some(outcome) = self.outcome().filter(|_| state.version == Version::SideBySide) {
+            compare::moved(ui, state, outcome);
         }
     }
 
@@ -244,11 +302,13 @@ impl ModelRoom {
         }
     }
 
-    /// Shows what the model is.
-    fn model(&mut self, ui: &mut Ui, state: &State) -> Option<Asked> {
+    /// Shows what is open, and what can be opened.
+    fn opened(&mut self, ui: &mut Ui, state: &State) -> Option<Asked> {
         let mut asked = None;
         heading(ui, "Model", MODEL);
-        if let Some(opened) = self.here(state) {
+        if let Some(file) = self.file_here(state) {
+            of_file(ui, &file);
+        } else if let Some(opened) = self.here(state) {
             let description = &opened.description;
             ui.add(Label::new(RichText::new(short(&opened.name)).strong()).truncate())
                 .on_hover_text(&opened.name);
@@ -273,8 +333,18 @@ impl ModelRoom {
                 asked = Some(Asked::Command(open));
             }
             let hint = "Open the model that comes with the program.";
-            if state.model != STORY && ui.button("Open story").on_hover_text(hint).clicked() {
+            let is_story = state.file.is_none() && state.model == STORY;
+            if !is_story && ui.button("Open story").on_hover_text(hint).clicked() {
                 asked = Some(Asked::Open(STORY.to_owned()));
+            }
+            let open = Command::OpenAttention;
+            if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
+                asked = Some(Asked::Command(open));
+            }
+            let hint = "Open a small file of attention: twelve heads made by hand.";
+            let is_sample = state.file == Some(AttentionSource::Sample);
+            if !is_sample && ui.button("Open the sample").on_hover_text(hint).clicked() {
+                asked = Some(Asked::Sample);
             }
             if let Some(name) = self.cached.show(ui, &self.background.host) {
                 asked = Some(Asked::Open(name));
@@ -285,7 +355,7 @@ impl ModelRoom {
 
     /// What the model predicts.
     fn predicts(&self) -> Predicts {
-        self.opened.as_ref().map_or(Predicts::Next, |opened| Predicts::of(&opened.description))
+        self.models.opened().map_or(Predicts::Next, |opened| Predicts::of(&opened.description))
     }
 
     /// Shows the next tokens. A click on one appends it to the text.
@@ -313,6 +383,28 @@ impl ModelRoom {
     }
 }
 
+/// Shows what a file of attention has.
+fn of_file(ui: &mut Ui, file: &heads::Opened) {
+    ui.add(Label::new(RichText::new(file.name()).strong()).wrap());
+    let shape = file.maps.shape();
+    let (layers, heads) = (counted(shape.layers, "layer"), counted(shape.heads, "head"));
+    let size = format!("attention of {layers} of {heads}, {} × {}", shape.queries, shape.keys);
+    ui.add(Label::new(RichText::new(size).weak()).wrap());
+    let small = |text: String| RichText::new(text).text_style(TextStyle::Small);
+    if file.source == AttentionSource::Sample {
+        let text = "Twelve heads made by hand. Each has a pattern that occurs in real models.";
+        ui.add(Label::new(small(text.to_owned()).weak()).wrap());
+    }
+    for warning in file.survey.warnings() {
+        let text = small(format!("Note: {warning}.")).color(ui.visuals().warn_fg_color);
+        ui.add(Label::new(text).wrap());
+    }
+}
+
+fn counted(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
 /// What came of the latest request.
 pub(super) fn outcome(latest: &LatestRun) -> Option<&Outcome> {
     latest.value().map(|outcome| &****outcome)
@@ -321,11 +413,6 @@ pub(super) fn outcome(latest: &LatestRun) -> Option<&Outcome> {
 /// What the tests read.
 #[cfg(test)]
 impl ModelRoom {
-    /// The change of the likeliest token's logit by each head, layer by layer, if each is ablated in turn.
-    pub(crate) fn effects(&self) -> Option<&[f32]> {
-        self.sweep.value().map(|effects| &effects.map.numbers[..])
-    }
-
     /// What each part of the model adds to the chosen logit, if that is shown.
     pub(crate) fn attribution(&self) -> Option<&regard_models::Attribution> {
         self.attributed.value().map(|parts| &parts.attribution)

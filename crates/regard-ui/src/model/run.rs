@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use egui::ColorImage;
 use regard_figure::{Figure, Label, Look, Matrix};
 use regard_heads::{AttentionMaps, HeadId, Shape, packed, unattended};
@@ -18,9 +19,10 @@ use super::input::Prepared;
 use super::open::{Loaded, same_tokens};
 use super::reads::Reads;
 use super::request::Request;
+use super::weighted::weighted;
 use super::{Next, State, Version, hash};
 use crate::Host;
-use crate::heads::Surveyed;
+use crate::heads::{self, Kind, Surveyed};
 use crate::heatmap::Cell;
 use crate::work::{Background, Question, Shared, Steps, at_once};
 
@@ -276,7 +278,8 @@ impl Outcome {
         let unchanged = self.unchanged.heads.of(which);
         let first = self.changed().map_or(unchanged, |changed| changed.heads.of(which));
         match version {
-            Version::Changed | Version::SideBySide => first,
+            // Another question gives the weights × ‖v‖.
+            Version::Changed | Version::SideBySide | Version::ValueWeighted => first,
             Version::Unchanged => unchanged,
             Version::Difference => {
                 self.changed().map_or(first, |changed| &changed.difference.of(which).heads)
@@ -362,7 +365,7 @@ impl Outcome {
 /// The matrix that a session shows in this room, to export it. For the grid, it is the mean of all heads.
 ///
 /// # Errors
-/// If the model cannot be opened, if it cannot read the text, or if the changes do not fit.
+/// If the model or the file cannot be opened, if the model cannot read the text, or if the changes do not fit.
 pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matrix> {
     Ok(heads_of(host, state, |heads| heads.matrix(state.heads.clone(), look))??)
 }
@@ -375,12 +378,17 @@ pub fn grid(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Figure
     heads_of(host, state, |heads| heads.figure(look, state.heads.own_scale))
 }
 
-/// Runs the model of a session and returns what `ask` finds in the heads that the session shows.
+/// Runs the model of a session, or reads its file, and returns what `ask` finds in the heads that the session shows.
 pub(crate) fn heads_of<T>(
     host: &dyn Host,
     state: &State,
     ask: impl FnOnce(&Surveyed) -> T,
 ) -> anyhow::Result<T> {
+    if let Some(source) = &state.file {
+        let opened = heads::Opened::open(host, source.clone(), &unattended);
+        let opened = opened.with_context(|| source.to_string())?;
+        return Ok(ask(&opened));
+    }
     let said = |message: String| anyhow::anyhow!(message);
     let checkpoint = host.checkpoint(&state.model).map_err(said)?;
     let opened = Loaded::load(state.model.clone(), &checkpoint).map_err(said)?;
@@ -393,7 +401,13 @@ pub(crate) fn heads_of<T>(
     if let Some(refusal) = outcome.refusal().or_else(|| outcome.second_refusal()) {
         anyhow::bail!(refusal.to_owned());
     }
-    Ok(ask(outcome.version(state.version, state.attention)))
+    let heads = outcome.version(state.version, state.attention);
+    if state.version == Version::ValueWeighted {
+        let changes = outcome.request.changes.clone();
+        let heads = weighted(&opened, &outcome.unchanged, heads, changes, state.attention);
+        return Ok(ask(&heads.map_err(said)?));
+    }
+    Ok(ask(heads))
 }
 
 impl Unchanged {
@@ -530,7 +544,7 @@ impl Difference {
         }
         moved.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         let maps = AttentionMaps::new(shape, all, first.maps.tokens());
-        let heads = maps.and_then(|maps| Surveyed::new(maps, true, &unattended));
+        let heads = maps.and_then(|maps| Surveyed::new(maps, Kind::Differences, &unattended));
         let mut heads = heads.map_err(|e| e.to_string())?;
         // Where no weight differs, the differences alone do not tell.
         heads.is_causal = first.is_causal && second.is_causal;
@@ -591,7 +605,7 @@ fn surveyed(
         keys: keys.len(),
     };
     let maps = AttentionMaps::new(shape, weights, [queries.to_vec(), keys.to_vec()]);
-    let heads = maps.and_then(|maps| Surveyed::new(maps, false, &unattended));
+    let heads = maps.and_then(|maps| Surveyed::new(maps, Kind::Weights, &unattended));
     heads.map_err(|e| e.to_string())
 }
 

@@ -7,7 +7,7 @@ use regard_models::{Ablation, Change, HeadAddress, Which};
 use serde::{Deserialize, Serialize};
 
 use super::Record;
-use crate::heads;
+use crate::heads::{self, AttentionSource};
 
 /// The name of the bundled model.
 pub const STORY: &str = "story";
@@ -27,6 +27,8 @@ pub enum Version {
     Second,
     /// Run A, with the changes, minus run B.
     FirstMinusSecond,
+    /// The weights with the changes, each times the norm of its value.
+    ValueWeighted,
     /// A, B and A − B at once. B is the second text or model, or else the run without the changes.
     SideBySide,
 }
@@ -99,6 +101,8 @@ pub struct Listed {
 pub struct State {
     /// The model: `story`, a folder, a GGUF file, or a name in the cache.
     pub model: String,
+    /// The attention that is shown instead of that of the model.
+    pub file: Option<AttentionSource>,
     /// The text that the model reads.
     pub text: String,
     /// The changes, in the order in which they were made.
@@ -119,8 +123,6 @@ pub struct State {
     pub image: Option<PathBuf>,
     /// The kind of attention that is shown.
     pub attention: Which,
-    /// Whether each head is ablated in turn. `None`: for a small model.
-    pub sweep: Option<bool>,
     /// The view in the middle of the room.
     pub view: View,
     /// The tokens whose logits are attributed: the first, or the first minus the second. `None`: the likeliest, or no second.
@@ -146,6 +148,7 @@ impl State {
     pub fn of(model: impl Into<String>) -> Self {
         Self {
             model: model.into(),
+            file: None,
             text: regard_story::TEXT.to_owned(),
             changes: Vec::new(),
             version: Version::default(),
@@ -156,7 +159,6 @@ impl State {
             written_decoder: None,
             image: None,
             attention: Which::Only,
-            sweep: None,
             view: View::default(),
             attributed: [None; 2],
             part: Part::default(),
@@ -164,6 +166,22 @@ impl State {
             record: None,
             brush: None,
         }
+    }
+
+    /// The state for a file of attention.
+    pub fn of_file(source: AttentionSource) -> Self {
+        let mut state = Self::default();
+        state.show_file(source);
+        state
+    }
+
+    /// Shows a file of attention. How the heads are drawn stays.
+    pub(crate) fn show_file(&mut self, source: AttentionSource) {
+        let heads::State { order, own_scale, hide_first, scrolls, .. } = self.heads;
+        self.heads =
+            heads::State { order, own_scale, hide_first, scrolls, ..heads::State::default() };
+        (self.file, self.view, self.brush) = (Some(source), View::Attention, None);
+        (self.attention, self.version) = (Which::Only, Version::Changed);
     }
 
     /// The choices, which undo and redo change. Zoom, pins, the cursor and the brush are not included.

@@ -1,7 +1,10 @@
 //! The tokens of the text as a sentence, each shaded by the attention of the pointed token.
 
 use egui::accesskit::Role;
-use egui::{Color32, Response, Sense, Stroke, StrokeKind, TextStyle, Ui, WidgetInfo, vec2};
+use egui::{
+    Color32, EventFilter, Key, Response, ScrollArea, Sense, Stroke, StrokeKind, TextStyle, Ui,
+    Vec2, WidgetInfo, vec2,
+};
 
 use regard_models::Which;
 
@@ -9,6 +12,12 @@ use super::patch::Dragged;
 use crate::colors::{Colors as _, Look, ink_on};
 use crate::heads::{Large, Selected, Side, State};
 use crate::{numbers, style};
+
+/// The space around the text of a token, and between two tokens.
+const PADDING: Vec2 = vec2(5.0, 3.0);
+const GAP: f32 = 3.0;
+/// The most rows of tokens.
+const ROWS: f32 = 3.0;
 
 /// A token in a frame.
 pub(super) struct Chip<'a> {
@@ -24,11 +33,57 @@ impl Chip<'_> {
         let font = TextStyle::Body.resolve(ui.style());
         let ink = self.fill.map_or_else(|| ui.visuals().text_color(), ink_on);
         let galley = ui.painter().layout_no_wrap(self.text.to_owned(), font, ink);
-        let (rect, response) = ui.allocate_exact_size(galley.size() + vec2(10.0, 6.0), sense);
+        let (rect, response) = ui.allocate_exact_size(galley.size() + 2.0 * PADDING, sense);
+        if !ui.is_rect_visible(rect) {
+            return response;
+        }
         let fill = self.fill.unwrap_or_else(|| ui.visuals().faint_bg_color);
         ui.painter().rect(rect, 4, fill, self.stroke, StrokeKind::Inside);
-        ui.painter().galley(rect.min + vec2(5.0, 3.0), galley, ink);
+        ui.painter().galley(rect.min + PADDING, galley, ink);
         response
+    }
+}
+
+/// Shows tokens as the words of a text, in at most three rows, which scroll. They are one stop of the Tab key: the arrow keys go from
+/// one to the next. `word` shows one of them with what it senses at least.
+pub(super) fn words(
+    ui: &mut Ui,
+    name: &str,
+    count: usize,
+    mut word: impl FnMut(&mut Ui, usize, Sense) -> Response,
+) {
+    let id = ui.scope_id().with(name);
+    let stop = ui.data(|data| data.get_temp::<usize>(id)).unwrap_or(0).min(count.saturating_sub(1));
+    let height = ui.text_style_height(&TextStyle::Body) + 2.0 * PADDING.y + GAP;
+    let mut next = None;
+    let mut ids = Vec::with_capacity(count);
+    ScrollArea::vertical().id_salt(name).max_height(ROWS * height).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing = Vec2::splat(GAP);
+            for i in 0..count {
+                let sense = if i == stop { Sense::FOCUSABLE } else { Sense::empty() };
+                let response = word(ui, i, sense);
+                if response.clicked() {
+                    next = Some(i);
+                }
+                if response.has_focus() {
+                    let filter = EventFilter { horizontal_arrows: true, ..EventFilter::default() };
+                    ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
+                    let pressed = |key| ui.input(|input| input.num_presses(key));
+                    let place =
+                        (i + pressed(Key::ArrowRight)).saturating_sub(pressed(Key::ArrowLeft));
+                    if place != i {
+                        next = Some(place.min(count - 1));
+                    }
+                }
+                ids.push(response.id);
+            }
+        });
+    });
+    if let Some(next) = next {
+        ui.data_mut(|data| data.insert_temp(id, next));
+        ui.memory_mut(|memory| memory.request_focus(ids[next]));
+        ui.ctx().request_repaint();
     }
 }
 
@@ -60,52 +115,53 @@ pub(super) fn show(
     let query = hovered.or(on_map).or(kept).or(of_map).or(last);
     let query = query.filter(|query| *query < queries.len());
     let from = query.map(|query| (query, &queries[query]));
+    let palette = &palette;
+    let shade = |weight: Option<f32>| {
+        palette.as_ref().zip(weight).map(|(palette, weight)| palette.color(weight))
+    };
     if which == Which::Cross {
-        ui.horizontal_wrapped(|ui| {
-            ui.spacing_mut().item_spacing = vec2(3.0, 3.0);
-            for (i, token) in keys.iter().enumerate() {
-                let weight = query.and_then(|query| matrix?.number(query, i));
-                let fill = palette.zip(weight).map(|(palette, weight)| palette.color(weight));
-                let stroke = ui.visuals().widgets.noninteractive.bg_stroke;
-                let response = Chip { text: token, fill, stroke }.show(ui, Sense::hover());
-                let name = words(i, token, from, weight);
-                response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &name));
-                response.on_hover_text(name);
-            }
+        words(ui, "keys", keys.len(), |ui, i, sense| {
+            let weight = query.and_then(|query| matrix?.number(query, i));
+            let stroke = ui.visuals().widgets.noninteractive.bg_stroke;
+            let chip = Chip { text: &keys[i], fill: shade(weight), stroke };
+            let response = chip.show(ui, sense);
+            let name = of_word(i, &keys[i], from, weight);
+            response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &name));
+            response.on_hover_text(name)
         });
     }
     let (mut now, mut dropped) = (None, None);
-    ui.horizontal_wrapped(|ui| {
-        ui.spacing_mut().item_spacing = vec2(3.0, 3.0);
-        for (i, token) in queries.iter().enumerate() {
-            let is_key = which != Which::Cross;
-            let weight = query.filter(|_| is_key).and_then(|query| matrix?.number(query, i));
-            let fill = palette.zip(weight).map(|(palette, weight)| palette.color(weight));
-            let stroke = if query == Some(i) {
-                Stroke::new(2.0, style::QUERY)
-            } else {
-                ui.visuals().widgets.noninteractive.bg_stroke
-            };
-            let response = Chip { text: token, fill, stroke }.show(ui, Sense::click());
-            let name = words(i, token, from, weight);
-            response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
-            if let Some(Dragged(from)) = response.dnd_hover_payload().as_deref() {
-                let color = if *from == i { style::QUERY } else { ui.visuals().error_fg_color };
-                let stroke = Stroke::new(3.0, color);
-                ui.painter().rect_stroke(response.rect, 4, stroke, StrokeKind::Outside);
-            }
-            if let Some(Dragged(from)) = response.dnd_release_payload().as_deref() {
-                dropped = Some((*from, i));
-            }
-            if response.clicked() {
-                let again = state.isolated == Some((Side::Queries, i));
-                state.isolated = (!again).then_some((Side::Queries, i));
-            }
-            if response.hovered() || response.has_focus() {
-                now = Some(i);
-            }
-            response.on_hover_text(name);
+    words(ui, "queries", queries.len(), |ui, i, sense| {
+        let is_key = which != Which::Cross;
+        let weight = query.filter(|_| is_key).and_then(|query| matrix?.number(query, i));
+        let stroke = if query == Some(i) {
+            Stroke::new(2.0, style::QUERY)
+        } else {
+            ui.visuals().widgets.noninteractive.bg_stroke
+        };
+        let chip = Chip { text: &queries[i], fill: shade(weight), stroke };
+        let response = chip.show(ui, sense | Sense::CLICK);
+        let name = of_word(i, &queries[i], from, weight);
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+        if let Some(Dragged(from)) = response.dnd_hover_payload().as_deref() {
+            let color = if *from == i { style::QUERY } else { ui.visuals().error_fg_color };
+            let stroke = Stroke::new(3.0, color);
+            ui.painter().rect_stroke(response.rect, 4, stroke, StrokeKind::Outside);
         }
+        if let Some(Dragged(from)) = response.dnd_release_payload().as_deref() {
+            dropped = Some((*from, i));
+        }
+        if response.clicked() {
+            let again = state.isolated == Some((Side::Queries, i));
+            state.isolated = (!again).then_some((Side::Queries, i));
+            // The cursor of the heatmap goes to the row of the token.
+            let key = state.chosen.map_or(0, |(_, key)| key);
+            (state.chosen, state.around) = ((!again).then_some((i, key)), i);
+        }
+        if response.hovered() || response.has_focus() {
+            now = Some(i);
+        }
+        response.on_hover_text(name)
     });
     if now != hovered {
         ui.data_mut(|data| data.insert_temp(hovered_id, now));
@@ -115,7 +171,7 @@ pub(super) fn show(
 }
 
 /// "token 3 gave, weight 0.42 from token 7 to".
-fn words(i: usize, token: &str, query: Option<(usize, &String)>, weight: Option<f32>) -> String {
+fn of_word(i: usize, token: &str, query: Option<(usize, &String)>, weight: Option<f32>) -> String {
     match query.zip(weight) {
         Some(((query, from), weight)) if weight.is_finite() => {
             format!(

@@ -1,83 +1,43 @@
-//! Each head is ablated in turn, and the effect on the likeliest next token is shown.
+//! Each head is ablated in turn: the effect on the likeliest next token.
 
 use std::sync::Arc;
 
-use egui::Ui;
 use regard_figure::Matrix;
-use regard_heads::HeadId;
 use regard_models::{Ablation, Change, HeadAddress, Which};
 use serde::{Deserialize, Serialize};
 
-use super::open::{Loaded, Opened};
+use super::Next;
+use super::open::Loaded;
 use super::run::Unchanged;
 use super::signed::SignedMap;
-use super::{Next, State};
 use crate::colors::Look;
-use crate::explain::title;
-use crate::heads::Shown;
-use crate::work::{Background, Latest, Question, Step, Steps};
-
-/// The largest weights in bytes of a model that is swept for each text by default.
-const SMALL: u64 = 32 << 20;
-
-const EXPLANATION: &str = "\
-    Each head in turn gives zeros, and the others stay as they are. A cell is the change of the logit of the likeliest next token: \
-    negative where the model needs the head for this token, positive where the head speaks against it. A logit is the score before \
-    softmax. The changes of the list are not made in these runs. Click a cell to see its head.";
+use crate::work::{Background, Question, Step, Steps};
 
 /// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["layer", "head", "change of the logit"];
 
-fn heading(top: &Next) -> String {
-    format!("Logit of “{}” without each head", top.token)
-}
-
 /// The change of a logit by each head.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Effects {
-    pub(super) map: SignedMap,
-    /// The first head of each row.
+    /// As far as they are known.
+    pub(super) numbers: Vec<f32>,
+    /// The first head of each layer.
     rows: Vec<HeadAddress>,
+    /// The heads of a layer.
+    heads: usize,
 }
 
-/// Whether each head is ablated in turn: on request, or if the model is small.
-pub(super) fn is_on(state: &State, opened: &Opened) -> bool {
-    is_swept(state.sweep, opened.bytes)
-}
-
-fn is_swept(asked: Option<bool>, bytes: u64) -> bool {
-    asked.unwrap_or(bytes <= SMALL)
-}
-
-/// The matrix of the picture, to export it.
+/// The matrix of all effects, to export it.
 pub(super) fn matrix(effects: &Effects, next: &[Next], look: Look) -> Option<Matrix> {
-    Some(effects.map.matrix(heading(next.first()?), TERMS, look))
-}
-
-/// Shows the picture, and its switch.
-pub(super) fn show(
-    ui: &mut Ui,
-    effects: &mut Latest<Sweep, Effects>,
-    opened: &Opened,
-    next: &[Next],
-    state: &mut State,
-    look: Look,
-) {
-    let mut is_on = is_on(state, opened);
-    let hint = "Show what each head does for the likeliest prediction.";
-    let switch = ui.checkbox(&mut is_on, "Ablate each head in turn");
-    if switch.on_hover_text(hint).changed() {
-        state.sweep = Some(is_on);
+    let Effects { numbers, rows, heads } = effects;
+    if numbers.len() < rows.len() * heads {
+        return None;
     }
-    if !is_on {
-        return;
-    }
-    let Some(top) = next.first() else { return };
-    title(ui, &heading(top), EXPLANATION);
-    effects.show(ui, "Ablating heads");
-    if let Some(effects) = effects.value_mut() {
-        effects.show(ui, state, look);
-    }
+    let layers = rows.iter().map(|row| format!("{} {}", stack_name(row.attention), row.layer));
+    let cols = (0..*heads).map(|i| format!("head {i}"));
+    let map = SignedMap::new(numbers.clone(), [layers.collect(), cols.collect()]);
+    let title = format!("Logit of “{}” without each head", next.first()?.token);
+    Some(map.matrix(title, TERMS, look))
 }
 
 /// Asks for the effect of each head of a model on a run.
@@ -118,36 +78,22 @@ impl Question for Sweep {
                     .map(|logits| logits.last().get(top).copied().unwrap_or(f32::NAN) - whole),
             );
             let _ = tell(effects.len() as f32 / heads.len() as f32);
-            if effects.len() < heads.len() {
-                return Ok(Step::More);
-            }
-            let rows: Vec<HeadAddress> = heads.into_iter().filter(|head| head.head == 0).collect();
-            let layers =
-                rows.iter().map(|row| format!("{} {}", stack_name(row.attention), row.layer));
-            let cols = (0..stack.block.heads).map(|i| format!("head {i}"));
-            let labels = [layers.collect(), cols.collect()];
-            let map = SignedMap::new(core::mem::take(&mut effects), labels);
-            Ok(Step::Done(Effects { map, rows }))
+            let is_done = effects.len() == heads.len();
+            let rows = heads.into_iter().filter(|head| head.head == 0).collect();
+            let found = Effects { numbers: effects.clone(), rows, heads: stack.block.heads };
+            Ok(if is_done { Step::Done(found) } else { Step::Shown(found) })
         }
     }
 }
 
 impl Effects {
-    fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        let shown = (state.heads.shown == Shown::Head).then(|| state.heads.id());
-        let row = |id: HeadId| {
-            let of = HeadAddress { head: 0, ..state.address(id) };
-            self.rows.iter().position(|row| *row == of)
-        };
-        let pointed = shown.and_then(|id| Some((row(id)?, id.head)));
-        // The arithmetic of a weight may stand below.
-        let large = (0.5 * ui.clip_rect().height()).max(280.0);
-        let pointing = self.map.draw(ui, look, "the effect of each head", TERMS, pointed, large);
-        let chosen = pointing.chosen.and_then(|(row, head)| Some((self.rows.get(row)?, head)));
-        if let Some((row, head)) = chosen {
-            state.attention = row.attention;
-            state.heads.show(HeadId { layer: row.layer, head });
-        }
+    /// The effects of the heads of one kind of attention.
+    pub(super) fn of(&self, which: Which) -> &[f32] {
+        let mut rows = self.rows.iter();
+        let Some(first) = rows.position(|row| row.attention == which) else { return &[] };
+        let layers = 1 + rows.take_while(|row| row.attention == which).count();
+        let [start, end] = [first, first + layers].map(|row| row * self.heads);
+        self.numbers.get(start.min(self.numbers.len())..end.min(self.numbers.len())).unwrap_or(&[])
     }
 }
 
@@ -158,19 +104,5 @@ fn stack_name(which: Which) -> &'static str {
         Which::Encoder => "encoder",
         Which::Decoder => "decoder",
         Which::Cross => "cross",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_large_model_is_swept_on_request() {
-        let state: State = serde_json::from_str(r#"{"model":"a large one"}"#).unwrap();
-        assert!(is_swept(state.sweep, SMALL));
-        assert!(!is_swept(state.sweep, SMALL + 1));
-        assert!(is_swept(Some(true), SMALL + 1));
-        assert!(!is_swept(Some(false), 1));
     }
 }

@@ -92,7 +92,7 @@ impl RealHead {
 fn beginning() -> model::State {
     let mut state = model::State::of(STORY);
     SENTENCE.clone_into(&mut state.text);
-    (state.sweep, state.heads.shown) = (Some(false), Shown::Head);
+    state.heads.shown = Shown::Head;
     state
 }
 

@@ -25,7 +25,7 @@ impl<Q: Question + Clone + PartialEq> Latest<Q, Q::Answer> {
     }
 }
 
-impl<K: PartialEq, V> Latest<K, V> {
+impl<K: Clone + PartialEq, V> Latest<K, V> {
     /// Takes what has been computed, and starts what is missing. `None` asks for nothing.
     pub(crate) fn exchange(&mut self, asked: Option<K>, start: impl FnOnce(&K) -> Once<V>) {
         self.take(asked.as_ref());
@@ -37,15 +37,20 @@ impl<K: PartialEq, V> Latest<K, V> {
 
     /// Takes what has been computed. Returns whether there was something.
     pub(crate) fn take(&mut self, asked: Option<&K>) -> bool {
-        if let Some(outcome) = self.computing.as_ref().and_then(|(_, once)| once.take())
-            && let Some((key, _)) = self.computing.take()
-            // What failed because another run has taken the place of its own is computed anew.
-            && (outcome.is_ok() || asked == Some(&key))
-        {
-            self.done = Some((key, outcome));
-            return true;
+        let Some((key, once)) = &self.computing else { return false };
+        // The work may end between the two calls; then its last result is taken the next time.
+        let is_running = once.is_running();
+        let outcome = once.take();
+        // What failed because another run has taken the place of its own is computed anew.
+        let outcome = outcome.filter(|outcome| outcome.is_ok() || asked == Some(key));
+        let has_taken = outcome.is_some();
+        if let Some(outcome) = outcome {
+            self.done = Some((key.clone(), outcome));
         }
-        false
+        if !is_running {
+            self.computing = None;
+        }
+        has_taken
     }
 
     /// Starts the work for a key, unless its value is known or other work has not ended.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
+use crate::heads::AttentionSource;
 use crate::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
 use crate::model::{Listed, State, View};
 use crate::{Background, Begun, Message, Room, Session, Step, Tell};
@@ -95,7 +96,7 @@ fn computed(window: &Window) -> String {
         outcome.next_second(),
         outcome.moved(Which::Only),
         model.next(),
-        model.effects(),
+        model.ablation(Which::Only),
         model.lens(),
         model.attribution(),
         model.patches(),
@@ -135,8 +136,12 @@ fn heads_and_texts_come_from_the_worker() {
 
 #[test]
 fn files_and_the_laboratory_come_from_the_worker() {
-    let [apart, threads] = both(&session_of(Room::Heads));
-    let [apart, threads] = [&apart, &threads].map(|window| app(window).heads().opened().unwrap());
+    let [apart, threads] = both(&Session {
+        room: Room::Model,
+        model: State::of_file(AttentionSource::Sample),
+        ..Session::default()
+    });
+    let [apart, threads] = [&apart, &threads].map(|window| app(window).model().file().unwrap());
     let weights = |opened: &crate::heads::Opened| -> Vec<Vec<f32>> {
         opened.maps.shape().ids().map(|id| opened.maps.head(id).to_vec()).collect()
     };

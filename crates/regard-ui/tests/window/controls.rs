@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use crate::heads::Shown;
+use crate::heads::{AttentionSource, Order, Shown};
 use crate::laboratory::{Brush, Square};
-use crate::model::Listed;
+use crate::model::{Listed, State};
 use crate::walkthrough::{At, Picked, Reading};
 use crate::{Room, Session};
 use egui::accesskit::{Role, Toggled};
@@ -62,13 +62,14 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     (inputs.window, inputs.keys, inputs.alibi, inputs.softcap) =
         (Some([8, 8]), Some(50), Some(0.1), Some(2.0));
 
-    let mut grid = session_of(Room::Heads);
-    grid.heads.order = Some(Measure::Entropy);
+    let mut grid = session_of(Room::Model);
+    grid.model = State::of_file(AttentionSource::Sample);
+    grid.model.heads.order = Some(Order::Measure(Measure::Entropy));
     let mut head = grid.clone();
-    head.heads.shown = Shown::Head;
-    (head.heads.layer, head.heads.head) = (1, 1);
+    head.model.heads.shown = Shown::Head;
+    (head.model.heads.layer, head.model.heads.head) = (1, 1);
     let mut lines = head.clone();
-    lines.heads.lines = true;
+    lines.model.heads.lines = true;
     let model = session_of(Room::Model);
     let mut changed = model.clone();
     let state = &mut changed.model;

@@ -91,7 +91,21 @@ pub(super) fn settle(window: &mut Window) {
     window.run_steps(3);
 }
 
+/// Clicks a control, which may stand in a menu of a choice.
 pub(super) fn click(window: &mut Window, label: &str) {
+    let menus: Vec<String> = window
+        .query_all_by_role(Role::ComboBox)
+        .filter_map(|menu| menu.accesskit_node().label())
+        .collect();
+    for menu in menus {
+        if shows(window, label) {
+            break;
+        }
+        window.key_press(Key::Escape);
+        window.run_steps(2);
+        window.get_by_role_and_label(Role::ComboBox, &menu).click();
+        window.run_steps(3);
+    }
     window.get_by_label(label).click();
     settle(window);
 }
@@ -186,7 +200,7 @@ pub(super) fn places(window: &Window, start: &str) -> Vec<egui::Rect> {
 
 /// The names of the grid's cells, in their order.
 pub(super) fn cells(window: &Window) -> Vec<String> {
-    buttons(window).into_iter().filter(|name| name.starts_with("layer ")).collect()
+    buttons(window).into_iter().filter(|name| name.starts_with("head ")).collect()
 }
 
 /// The sizes of the textures, without that of the fonts.

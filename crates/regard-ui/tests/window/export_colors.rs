@@ -127,10 +127,10 @@ fn of_heads() {
     let file = dump(&folder, 300);
     for (look, head) in LOOKS.into_iter().flat_map(|look| [(look, 0), (look, 1)]) {
         let mut session = Session { look, ..attention_session(&file) };
-        session.heads.show(HeadId { layer: 0, head });
+        session.model.heads.show(HeadId { layer: 0, head });
         let window = open(session.clone(), [1280.0, 900.0]);
         let (selected, matrix) =
-            (app(&window).heads().selected().unwrap(), app(&window).matrix().unwrap());
+            (app(&window).model().selected().unwrap(), app(&window).matrix().unwrap());
         let palette = selected.picture.palette();
         let (low, high) = palette.range();
         assert_eq!(palette.is_diverging(), head == 1);
@@ -139,8 +139,9 @@ fn of_heads() {
 
         // The command line opens the file in this way, from the session or by its flags.
         let opened =
-            Opened::open(&TestHost::DEFAULT, session.heads.source.clone(), &unattended).unwrap();
-        let theirs = opened.matrix(session.heads, look).unwrap();
+            Opened::open(&TestHost::DEFAULT, session.model.file.clone().unwrap(), &unattended)
+                .unwrap();
+        let theirs = opened.matrix(session.model.heads, look).unwrap();
         assert!(theirs.encode(Format::Png).unwrap() == matrix.encode(Format::Png).unwrap());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::heads::Effect;
 use crate::model::View;
 use crate::{Command, PlotName, Room, Session, example};
 use egui::{Pos2, Rect};
@@ -60,7 +61,7 @@ fn every_plot_is_exported_from_the_palette_where_it_is_shown() {
         let file = export(&mut window, &folder.path().join("plot.csv"));
         assert!(file.lines().count() > 4 && file.contains(','), "{plot:?}: {file}");
         // In other rooms, a message says where the plot is.
-        let mut window = open(session_of(Room::Heads), SIZE);
+        let mut window = open(session_of(Room::Model), SIZE);
         choose(&mut window, command);
         let room = plot.room().name().to_lowercase();
         let message = format!("are not shown; go to the {room} to see them first");
@@ -116,7 +117,7 @@ fn keys_of_equal_scores_share_a_curve_and_an_entry_of_the_legend() {
 fn the_maps_of_a_model_are_exported() {
     let folder = tempfile::tempdir().unwrap();
     let mut start = session_of(Room::Model);
-    start.model.sweep = Some(true);
+    start.model.heads.tint = Some(Effect::Ablation);
     let mut window = open(start, [1400.0, 1000.0]);
     choose(&mut window, Command::ExportSweep);
     let sweep = export(&mut window, &folder.path().join("sweep.csv"));
@@ -140,9 +141,9 @@ fn the_maps_of_a_model_are_exported() {
         assert!(file.contains(part) && file.contains("class=\"regard\""), "{view:?}");
     }
     // Without the sweep there is nothing to export.
-    choices(&mut window).model.sweep = Some(false);
+    choices(&mut window).model.heads.tint = None;
     settle(&mut window);
     choose(&mut window, Command::ExportSweep);
-    assert!(says(&window, "no sweep is shown"));
+    assert!(says(&window, "the effects are not known"));
     assert_eq!(session(&window).room, Room::Model);
 }

@@ -10,7 +10,7 @@ mod background;
 mod controls;
 mod export_colors;
 mod exports;
-mod heads_room;
+mod files_of_heads;
 mod heatmap;
 mod laboratory;
 mod laboratory_files;

@@ -30,7 +30,7 @@ pub(super) fn type_text(window: &mut Window, text: &str) {
 }
 
 pub(super) fn open_head(window: &mut Window, layer: usize, head: usize) {
-    let cell = button(window, &format!("layer {layer} head {head},"));
+    let cell = button(window, &format!("head {layer}.{head},"));
     click(window, &cell);
     assert_eq!(state(window).heads.id(), HeadId { layer, head });
 }

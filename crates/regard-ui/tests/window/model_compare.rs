@@ -226,7 +226,7 @@ fn a_mask_is_painted_and_a_drag_is_one_step() {
     let mut window = window();
     open_head(&mut window, 1, 0);
     click(&mut window, "Hide");
-    let map = window.get_by_label("Heatmap of Layer 1, head 0").rect();
+    let map = window.get_by_label("Heatmap of Head 1.0").rect();
     let n = run(&window).tokens().len() as f32;
     let cell = |query: f32, key: f32| {
         map.min + egui::vec2((key + 0.5) / n * map.width(), (query + 0.5) / n * map.height())

@@ -120,7 +120,10 @@ fn heads_of_each_attention_are_changed() {
     click(&mut window, "Encoder");
     assert!(!cells(&window).iter().any(|cell| cell.ends_with(", changed")));
     // Every head of all three attentions is ablated in turn.
-    assert_eq!(app(&window).model().effects().unwrap().len(), (2 + 3 + 3) * 5);
+    click(&mut window, "Ablation effect");
+    for (which, layers) in [(Which::Encoder, 2), (Which::Decoder, 3), (Which::Cross, 3)] {
+        assert_eq!(app(&window).model().ablation(which).len(), layers * 5, "{which:?}");
+    }
 }
 
 #[test]
@@ -211,7 +214,8 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     assert_eq!(patches(&window)[8], spoken(0, 9));
 
     // A change of a head changes the classes, and each head is ablated in turn.
-    assert_eq!(app(&window).model().effects().unwrap().len(), 6);
+    click(&mut window, "Ablation effect");
+    assert_eq!(app(&window).model().ablation(Which::Only).len(), 6);
     click(&mut window, "Zero");
     let change = Change::Ablate { head: "1.2".parse().unwrap(), to: Ablation::Zero };
     let trace = model.pass().change(change).run(&input).unwrap();

@@ -21,7 +21,7 @@ fn session(a: &str, b: &str, text: &str) -> Session {
     let model = |name: &str| {
         if name.starts_with('/') { name.to_owned() } else { format!("{MODELS}/{name}") }
     };
-    session.model = State { text: text.to_owned(), sweep: Some(false), ..State::of(model(a)) };
+    session.model = State { text: text.to_owned(), ..State::of(model(a)) };
     session.model.compare_with(model(b));
     session
 }
@@ -64,7 +64,7 @@ fn a_folder_and_its_quantization_stand_side_by_side() {
     click(&mut window, &name);
     let difference: Vec<f32> = first.0.iter().zip(&second.0).map(|(a, b)| a - b).collect();
     assert_eq!(side_by_side(&window), [first.0, second.0.clone(), difference.clone()]);
-    let title = format!("Heatmap of Layer {}, head {}, ", id.layer, id.head);
+    let title = format!("Heatmap of Head {id}, ");
     for of in ["A  tiny-gpt2", "B  tiny-gpt2.Q8_0.gguf", "A − B"] {
         assert!(window.query_by_label(&format!("{title}{of}")).is_some(), "{of}");
     }
@@ -196,15 +196,15 @@ fn lines_are_chosen_and_overlaid() {
     set_value(&mut window, Role::SpinButton, "Lines of each query", 2.0);
     assert_eq!(state(&window).heads.most_lines, 2);
 
-    click(&mut window, "Overlay");
+    click(&mut window, "Keep these lines");
     let ids: Vec<_> = state(&window).heads.overlaid.iter().map(ToString::to_string).collect();
     assert_eq!(ids.len(), 1);
     assert!(!says(&window, "Remove the lines of"), "one head needs no legend");
     click(&mut window, "Next head");
-    assert!(says(&window, "Layer 1, head 2") && says(&window, "Layer 1, head 3"));
-    let overlay = window.get_by_role_and_label(Role::Button, "Overlay");
+    assert!(says(&window, "Head 1.2") && says(&window, "Head 1.3"));
+    let overlay = window.get_by_role_and_label(Role::Button, "Keep these lines");
     assert!(!overlay.accesskit_node().is_disabled());
-    click(&mut window, "Remove the lines of Layer 1, head 2");
+    click(&mut window, "Remove the lines of Head 1.2");
     assert!(state(&window).heads.overlaid.is_empty());
 
     // An exported picture has the visible lines.
@@ -224,7 +224,7 @@ fn lines_are_chosen_and_overlaid() {
     assert!(without < of_one);
 
     // Overlaid heads are in the picture with their names.
-    click(&mut window, "Overlay");
+    click(&mut window, "Keep these lines");
     click(&mut window, "Next head");
     let of_two = export(&mut window, "overlaid.svg");
     assert!(of_two.matches("<polyline").count() > 2 + of_one.min(without));
@@ -234,7 +234,7 @@ fn lines_are_chosen_and_overlaid() {
     let ids = state(&window).heads.overlaid.clone();
     assert_eq!(ids.len(), 1);
     for head in [ids[0], state(&window).heads.id()] {
-        let name = format!("Layer {}, head {}", head.layer, head.head);
+        let name = format!("Head {head}");
         assert!(of_two.contains(&name), "{name}");
     }
 }

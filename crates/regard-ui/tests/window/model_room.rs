@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::heads::{Shown, Side};
+use crate::heads::{Effect, Shown, Side};
 use crate::model::{Record, State, Version, View};
 use crate::{App, Command, Room, Session};
 use egui::accesskit::Role;
@@ -238,7 +238,7 @@ fn a_session_brings_the_room_back() {
     assert_eq!(numbers(&other), numbers(&window));
     assert_eq!(run(&other).next_changed(), run(&window).next_changed());
     // This session is older than the room.
-    std::fs::write(&path, r#"{"format": "regard session 1", "room": "heads"}"#).unwrap();
+    std::fs::write(&path, r#"{"format": "regard session 1", "room": "laboratory"}"#).unwrap();
     assert_eq!(Session::read(&TestHost::DEFAULT, &path).unwrap().model, State::default());
 }
 
@@ -386,12 +386,25 @@ fn each_head_is_ablated_in_turn() {
     let whole = logits(&[])[top];
     let without = |head| logits(&[Change::Ablate { head, to: Ablation::Zero }])[top] - whole;
     let expected: Vec<f32> = heads.iter().map(|head| without(*head)).collect();
-    assert_eq!(app(&window).model().effects().unwrap(), expected);
-    assert!(says(&window, "Heatmap of the effect of each head"));
-    click(&mut window, "Ablate each head in turn");
-    assert!(state(&window).sweep == Some(false) && app(&window).model().effects().is_none());
-    click(&mut window, "Ablate each head in turn");
-    assert_eq!(app(&window).model().effects().unwrap(), expected);
+    let ablation = |window: &Window| app(window).model().ablation(Which::Only).to_vec();
+    assert!(ablation(&window).is_empty(), "nobody has asked");
+    let cell = |window: &Window, i: usize| cells(window)[i].clone();
+    click(&mut window, "Ablation effect");
+    assert_eq!(ablation(&window), expected);
+    let largest = heads.iter().zip(&expected).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    let (head, effect) = largest.unwrap();
+    let name = format!("head {head}, ");
+    let first = cell(&window, 0);
+    assert!(first.starts_with(&name) && first.contains("ablation effect"), "{first} {effect}");
+    // The numbers also lie over the heads in another order.
+    click(&mut window, "Layer and head");
+    choices(&mut window).model.heads.tint = Some(Effect::Ablation);
+    settle(&mut window);
+    assert_eq!(ablation(&window), expected);
+    assert!(cell(&window, 0).starts_with("head 0.0, ") && cell(&window, 0).contains("ablation"));
+    choices(&mut window).model.heads.tint = None;
+    settle(&mut window);
+    assert!(ablation(&window).is_empty());
 }
 
 #[test]

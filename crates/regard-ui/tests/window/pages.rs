@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use regard_models::Which;
-use regard_ui::heads::Shown;
+use regard_ui::heads::{AttentionSource, Shown};
 use regard_ui::model::{State, View};
 use regard_ui::{Room, Session};
 
@@ -41,6 +41,7 @@ pub fn all(folder: &Path) -> Vec<(&'static str, Session)> {
             }),
         ),
         ("attribution", page(|state| state.view = View::Attribution)),
+        ("file", page(|state| *state = State::of_file(AttentionSource::Sample))),
         (
             "compare",
             page(|state| {

@@ -9,8 +9,8 @@ use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Quantity};
 
 use super::driver::{
-    Window, app, assert_named, choices, choose, click, open, press, room, says, session,
-    session_of, settle, shows, type_path,
+    Window, app, assert_named, choices, choose, click, open, press, room, says, session, settle,
+    shows, type_path,
 };
 
 #[test]
@@ -23,7 +23,7 @@ fn a_new_session_begins_with_a_worked_example() {
 #[test]
 fn rooms_have_tabs_and_keys() {
     let mut window = room(Room::Walkthrough);
-    for room in [Room::Heads, Room::Laboratory, Room::Walkthrough] {
+    for room in [Room::Model, Room::Laboratory, Room::Walkthrough] {
         click(&mut window, room.name());
         assert_eq!(session(&window).room, room);
     }
@@ -100,7 +100,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::OpenTokens
         | Command::ExportMatrix
         | Command::ExportPlot(PlotName::Weights) => shows(window, "Path of the file"),
-        Command::ExportSweep => says(window, "no sweep is shown"),
+        Command::ExportSweep => says(window, "the effects are not known"),
         Command::ExportPlot(_) => says(window, "are not shown; go to the"),
         Command::Guide => now.walkthrough.reading == Reading::Guided,
         Command::Present => now.walkthrough.reading == Reading::Presented,
@@ -210,13 +210,6 @@ fn every_panel_explains_itself() {
         ("Temperature T", "at ∞ they are equal"),
         ("Weights of \"t0\" by temperature", "one curve per key"),
     ];
-    let of_heads = [
-        ("File", "safetensors"),
-        ("Sort heads by", "by one number"),
-        ("Pictures", "Abnar"),
-        ("Pictures", "Each small picture is a head"),
-        ("Induction", "followed earlier occurrences"),
-    ];
     let of_laboratory = [
         ("Tokens", "n queries attend to n keys"),
         ("Softmax", "divided by the temperature"),
@@ -238,12 +231,12 @@ fn every_panel_explains_itself() {
         ("Next token", "softmax over a score"),
         ("Change a head", "Change one head"),
         ("Changes", "Each can be switched off and on"),
-        ("Pictures", "Each small picture is a head"),
+        ("Heads", "Each small picture is a head"),
+        ("Means and rollout", "Abnar"),
     ];
-    let rooms: [(Room, &[(&str, &str)]); 4] = [
+    let rooms: [(Room, &[(&str, &str)]); 3] = [
         (Room::Walkthrough, &of_walkthrough),
         (Room::Laboratory, &of_laboratory),
-        (Room::Heads, &of_heads),
         (Room::Model, &of_model),
     ];
     for (room, panels) in rooms {
@@ -268,17 +261,8 @@ fn explains(window: &mut Window, panel: &str, words: &str) {
 /// The texts in the line of tabs, from left to right, none of which overlap.
 #[test]
 fn the_bar_has_room_for_what_is_in_it() {
-    let names = [
-        "Side panel",
-        "Walkthrough",
-        "Laboratory",
-        "Heads",
-        "Model",
-        "Undo",
-        "Redo",
-        "Commands",
-        "Menu",
-    ];
+    let names =
+        ["Side panel", "Walkthrough", "Laboratory", "Model", "Undo", "Redo", "Commands", "Menu"];
     for width in [450.0, 490.0, 570.0, 650.0, 900.0, 3840.0] {
         let mut window = open(Session::default(), [width, 400.0]);
         let mut right = 0.0;
@@ -304,9 +288,6 @@ fn a_narrow_window_shows_the_page_and_on_request_the_side_panel() {
     assert!(shows(&window, "Causal mask"));
     press(&mut window, Command::SidePanel);
     assert!(!shows(&window, "Causal mask"));
-    let window = open(session_of(Room::Heads), [450.0, 300.0]);
-    let bar = window.get_by_label("Rollout").rect();
-    assert!(bar.bottom() < 150.0, "{bar}: the line below is the heads'");
 }
 
 /// A user who cannot see the window knows each item by its name.

@@ -1,8 +1,9 @@
 //! The words of a screen reader for a weight, a prediction, a change and a plot: their AccessKit names and values.
 
-use crate::model::Listed;
+use crate::heads::AttentionSource;
+use crate::model::{Listed, State};
 use crate::walkthrough::{At, Picked};
-use crate::{Room, example};
+use crate::{Room, Session, example};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_figure::numbers;
 use regard_heads::HeadId;
@@ -141,8 +142,10 @@ fn entropy_is_in_nats_in_every_room() {
         assert!((found - 10_f32.ln()).abs() < 1e-5, "{found}");
     }
 
-    let window = open(session_of(Room::Heads), SIZE);
-    let heads = app(&window).heads().opened().unwrap();
+    let model = State::of_file(AttentionSource::Sample);
+    let of_sample = Session { room: Room::Model, model, ..Session::default() };
+    let window = open(of_sample, SIZE);
+    let heads = app(&window).model().file().unwrap();
     let id = HeadId { layer: 0, head: 3 };
     let weights = heads.maps.head(id);
     let rows = weights.chunks(heads.maps.shape().keys);
@@ -151,6 +154,6 @@ fn entropy_is_in_nats_in_every_room() {
         -seen.map(|p| p * p.ln()).sum::<f64>()
     };
     let mean = rows.clone().map(of_row).sum::<f64>() / rows.len() as f64;
-    let start = format!("layer 0 head 3, entropy {mean:.1} nats");
+    let start = format!("head 0.3, entropy {mean:.1} nats");
     assert!(buttons(&window).iter().any(|name| name.starts_with(&start)), "{start}");
 }

@@ -1,14 +1,15 @@
-//! The room of heads, driven through the window by the names of its controls.
+//! Files of attention in the model room, driven through the window by the names of its controls.
 
 use core::time::Duration;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::heads::{AttentionSource, Opened, Shown, Side};
+use crate::heads::{AttentionSource, Effects, Opened, Order, Shown, Side};
+use crate::model::State;
 use crate::{Command, Room, Session, Start};
+use egui::TextStyle;
 use egui::accesskit::Role;
 use egui::epaint::text::{FallbackRequest, FontInsert};
-use egui::{Key, TextStyle};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_heads::{HeadId, Measure};
@@ -22,17 +23,29 @@ use super::driver::{
 use regard_tests::attention_files::{Folder, attention, bytes, npy, safetensors, weights};
 use regard_tests::rounding::gamma;
 
+fn sample() -> Session {
+    Session {
+        room: Room::Model,
+        model: State::of_file(AttentionSource::Sample),
+        ..Session::default()
+    }
+}
+
 /// The room with the sample.
 fn window() -> Window {
-    open(session_of(Room::Heads), [1280.0, 900.0])
+    open(sample(), [1280.0, 900.0])
+}
+
+fn source(window: &Window) -> Option<&AttentionSource> {
+    session(window).model.file.as_ref()
 }
 
 fn opened(window: &Window) -> &Opened {
-    app(window).heads().opened().unwrap()
+    app(window).model().file().unwrap()
 }
 
 fn numbers(window: &Window) -> Vec<f32> {
-    app(window).heads().selected().unwrap().numbers.to_vec()
+    app(window).model().selected().unwrap().numbers.to_vec()
 }
 
 fn open_file(window: &mut Window, path: &Path) {
@@ -55,12 +68,13 @@ fn a_first_visitor_sees_the_sample_and_its_heads_match_their_descriptions() {
     let cells = cells(&window);
     assert_eq!(cells.len(), 12);
     assert!(
-        cells[0].starts_with("layer 0 head 0, entropy ")
-            && cells[0].ends_with(" nats (22 queries)"),
+        cells[0].starts_with("head 0.0, entropy ")
+            && cells[0].ends_with(" nats (22 queries), previous token 97 %"),
         "{}",
         cells[0]
     );
-    let top = |measure| opened(&window).ordered(Some(measure), false)[0];
+    let effects = Effects::default();
+    let top = |measure| opened(&window).ordered(Some(Order::Measure(measure)), false, &effects)[0];
     for (measure, layer, head) in [
         (Measure::PreviousToken, 0, 0),
         (Measure::SameToken, 0, 1),
@@ -75,13 +89,13 @@ fn a_first_visitor_sees_the_sample_and_its_heads_match_their_descriptions() {
 }
 
 #[test]
-fn heads_are_sorted_by_each_measure_and_each_is_explained() {
+fn heads_are_sorted_by_each_measure() {
     let mut window = window();
     for measure in Measure::ALL {
         click(&mut window, measure.name());
-        let order = opened(&window).ordered(Some(measure), false);
-        let expected: Vec<String> =
-            order.iter().map(|id| format!("layer {} head {}, ", id.layer, id.head)).collect();
+        let order = Some(Order::Measure(measure));
+        let order = opened(&window).ordered(order, false, &Effects::default());
+        let expected: Vec<String> = order.iter().map(|id| format!("head {id}, ")).collect();
         let found = cells(&window);
         assert!(
             found.iter().zip(&expected).all(|(found, expected)| found.starts_with(expected)),
@@ -91,15 +105,11 @@ fn heads_are_sorted_by_each_measure_and_each_is_explained() {
         let last = &expected[expected.len() - 1];
         assert!(cells(&window)[0].starts_with(last), "{}", measure.name());
         click(&mut window, "Smallest first");
-        click(&mut window, &format!("Explain: {}", measure.name()));
-        assert!(says(&window, measure.description()));
-        window.key_press(Key::Escape);
-        window.run_steps(2);
     }
-    click(&mut window, "Order of the file");
-    assert!(cells(&window)[0].starts_with("layer 0 head 0"));
+    click(&mut window, "Layer and head");
+    assert!(cells(&window)[0].starts_with("head 0.0"));
     click(&mut window, "Own colour scale for each head");
-    assert!(session(&window).heads.own_scale);
+    assert!(session(&window).model.heads.own_scale);
 }
 
 #[test]
@@ -110,7 +120,7 @@ fn a_head_is_shown_large_and_the_next_ones_follow() {
     open_file(&mut window, &folder.file("a.safetensors", file));
     let cell = cells(&window)[4].clone();
     click(&mut window, &cell);
-    assert!(says(&window, "Heatmap of Layer 1, head 1"));
+    assert!(says(&window, "Heatmap of Head 1.1"));
     assert_eq!(numbers(&window), values[4 * 144..5 * 144]);
     click(&mut window, "Next head");
     assert_eq!(numbers(&window), values[5 * 144..]);
@@ -122,7 +132,7 @@ fn a_head_is_shown_large_and_the_next_ones_follow() {
     }
     assert_eq!(numbers(&window), values[2 * 144..3 * 144]);
     press(&mut window, Command::Undo);
-    assert_eq!(session(&window).heads.id(), HeadId { layer: 0, head: 1 });
+    assert_eq!(session(&window).model.heads.id(), HeadId { layer: 0, head: 1 });
     click(&mut window, "All heads");
     assert_eq!(cells(&window).len(), 6);
 }
@@ -180,16 +190,16 @@ fn lines_are_isolated_by_a_token_and_a_long_text_is_seen_in_parts() {
             && !says(&window, "query 150: ")
     );
     click(&mut window, "query 3: ␣t3");
-    assert_eq!(session(&window).heads.isolated, Some((Side::Queries, 3)));
+    assert_eq!(session(&window).model.heads.isolated, Some((Side::Queries, 3)));
     assert!(says(&window, "of its weight is on keys that are not in view"));
     click(&mut window, "query 3: ␣t3");
-    assert_eq!(session(&window).heads.isolated, None);
+    assert_eq!(session(&window).model.heads.isolated, None);
     set_value(&mut window, Role::Slider, "Around token", 150.0);
     assert!(says(&window, "query 150: ␣t0") && !says(&window, "query 3: "));
     click(&mut window, "key 151: ␣t1");
-    assert_eq!(session(&window).heads.isolated, Some((Side::Keys, 151)));
+    assert_eq!(session(&window).model.heads.isolated, Some((Side::Keys, 151)));
     click(&mut window, "Heatmap");
-    assert!(says(&window, "Heatmap of Layer 0, head 0"));
+    assert!(says(&window, "Heatmap of Head 0.0"));
 }
 
 #[test]
@@ -209,7 +219,7 @@ fn a_file_is_opened_by_dropping_it() {
     let mut window = open(Session::default(), [1280.0, 800.0]);
     window.input_mut().dropped_files.push(Arc::new(Dropped(path.clone())));
     settle(&mut window);
-    assert_eq!(session(&window).room, Room::Heads);
+    assert_eq!(session(&window).room, Room::Model);
     assert_eq!(opened(&window).source, AttentionSource::File(path));
     assert_eq!(cells(&window).len(), 2);
     click(&mut window, "Open the sample");
@@ -227,20 +237,20 @@ fn a_session_with_a_file_is_continued() {
     click(&mut first, &cell);
     with_file(&mut first, Command::SaveSession, &mine, "Save");
     let second = open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
-    assert_eq!(session(&second).heads, session(&first).heads);
+    assert_eq!(session(&second).model, session(&first).model);
     assert_eq!(numbers(&second), numbers(&first));
 
     // The file has disappeared: a message appears, and the request is kept.
     let bytes = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let mut third = open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
-    assert!(app(&third).heads().error().unwrap().contains("a.safetensors"));
-    assert_eq!(session(&third).heads, session(&first).heads);
+    assert!(app(&third).model().error().unwrap().contains("a.safetensors"));
+    assert_eq!(session(&third).model, session(&first).model);
     click(&mut third, "Try again");
-    assert!(app(&third).heads().error().is_some());
+    assert!(app(&third).model().error().is_some());
     std::fs::write(&path, bytes).unwrap();
     click(&mut third, "Try again");
-    assert!(app(&third).heads().error().is_none());
+    assert!(app(&third).model().error().is_none());
     assert_eq!(numbers(&third), numbers(&first));
     // The user may also open something else.
     std::fs::remove_file(&path).unwrap();
@@ -305,16 +315,16 @@ mod bad_files {
         let mut window = window();
         let cell = cells(&window)[5].clone();
         click(&mut window, &cell);
-        let before = session(&window).heads.clone();
+        let before = session(&window).model.clone();
         open_file(&mut window, &folder.file(name, file));
         for word in words.iter().chain(&[name]) {
-            assert!(says(&window, word), "{word}: {:?}", app(&window).heads().error());
+            assert!(says(&window, word), "{word}: {:?}", app(&window).model().error());
         }
-        assert_eq!(session(&window).heads, before);
+        assert_eq!(session(&window).model, before);
         click(&mut window, "Dismiss");
-        assert!(app(&window).heads().error().is_none() && !says(&window, "was not opened"));
+        assert!(app(&window).model().error().is_none() && !says(&window, "was not opened"));
         click(&mut window, "Next head");
-        assert_eq!(app(&window).heads().selected().unwrap().title, "Layer 1, head 2");
+        assert_eq!(app(&window).model().selected().unwrap().title, "Head 1.2");
     }
 
     /// The session's own file is also opened, and its success must not remove the message.
@@ -334,11 +344,11 @@ mod bad_files {
             let window = start(Harness::builder().with_size([1280.0, 1000.0]), move |ctx| {
                 Start::File(path.clone()).app(ctx, Arc::new(TestHost::DEFAULT))
             });
-            assert_eq!(session(&window).room, Room::Heads);
-            let error = app(&window).heads().error().unwrap_or_default();
+            assert_eq!(session(&window).room, Room::Model);
+            let error = app(&window).model().error().unwrap_or_default();
             assert!(error.contains(name) && error.contains(word), "{name}: {error:?}");
             assert!(says(&window, "was not opened"), "{name}");
-            assert_eq!(opened(&window).source, AttentionSource::Sample);
+            assert_eq!(source(&window), None, "the model stays");
         }
     }
 
@@ -436,7 +446,7 @@ fn reading_can_be_cancelled() {
     assert_eq!(cells(&window).len(), 12, "the room goes on");
     click(&mut window, "Cancel");
     assert!(!app(&window).is_busy());
-    assert_eq!(session(&window).heads.source, AttentionSource::Sample);
+    assert_eq!(source(&window), Some(&AttentionSource::Sample));
     // The thread that waits for the pipe is released.
     drop(std::fs::OpenOptions::new().write(true).open(&pipe));
 }
@@ -495,22 +505,22 @@ fn everything_has_a_name_and_fits_in_every_view() {
             click(&mut window, view);
             assert_named(&window);
         }
-        assert_eq!(session(&window).heads.shown, Shown::Rollout);
+        assert_eq!(session(&window).model.heads.shown, Shown::Rollout);
     }
 }
 
-/// At 1920 × 1080 and at 4K, the pictures of the heads fill almost half of the window, and all of them are visible. Lines
+/// At 1920 × 1080 and at 4K, the pictures of the heads fill two fifths of the window, and all of them are visible. Lines
 /// between tokens fill the height.
 #[test]
 fn heads_grow_with_the_window() {
     for [width, height] in [[1920.0, 1080.0], [3840.0, 2160.0]] {
-        let mut window = open(session_of(Room::Heads), [width, height]);
-        let heads = places(&window, "layer ");
+        let mut window = open(sample(), [width, height]);
+        let heads = places(&window, "head ");
         assert_eq!(heads.len(), 12);
         assert!(heads.iter().all(|rect| rect.bottom() <= height && rect.right() <= width));
         let area: f32 = heads.iter().map(egui::Rect::area).sum();
-        assert!(area > 0.45 * width * height, "{width}: {}", area / (width * height));
-        let state = &mut choices(&mut window).heads;
+        assert!(area > 0.4 * width * height, "{width}: {}", area / (width * height));
+        let state = &mut choices(&mut window).model.heads;
         (state.shown, state.lines) = (Shown::Head, true);
         settle(&mut window);
         let queries = places(&window, "query ");

@@ -1,0 +1,45 @@
+//! A choice among a few values, in one line of fixed height.
+
+use egui::{Button, ComboBox, TextStyle, Ui, WidgetText};
+
+/// A value with its name, and a hint, or why it cannot be chosen.
+pub(crate) type Choice<T> = (T, &'static str, Result<&'static str, &'static str>);
+
+/// Shows the values side by side if they fit beside other controls of the width `beside`, and otherwise as a menu called `name`.
+pub(crate) fn show<T: Copy + PartialEq>(
+    ui: &mut Ui,
+    name: &str,
+    value: &mut T,
+    choices: &[Choice<T>],
+    beside: f32,
+) {
+    let spacing = ui.spacing();
+    let around = 2.0 * spacing.button_padding.x + spacing.item_spacing.x;
+    let width = |text: &str| {
+        let text = WidgetText::from(text);
+        text.into_galley(ui, None, f32::INFINITY, TextStyle::Button).size().x + around
+    };
+    let whole: f32 = choices.iter().map(|(_, text, _)| width(text)).sum();
+    if whole + beside <= ui.available_width() {
+        all(ui, value, choices);
+        return;
+    }
+    let chosen =
+        choices.iter().find(|(choice, ..)| choice == value).map_or("", |(_, text, _)| text);
+    let menu = ComboBox::from_id_salt(name).width(0.0).selected_text(chosen);
+    let menu = menu.show_ui(ui, |ui| all(ui, value, choices));
+    menu.response.accessible_name(name);
+}
+
+fn all<T: Copy + PartialEq>(ui: &mut Ui, value: &mut T, choices: &[Choice<T>]) {
+    for (choice, text, hint) in choices {
+        let button = ui.add_enabled(hint.is_ok(), Button::selectable(*value == *choice, *text));
+        let button = match hint {
+            Ok(hint) => button.on_hover_text(*hint),
+            Err(reason) => button.on_disabled_hover_text(*reason),
+        };
+        if button.clicked() {
+            *value = *choice;
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The order of the heads in the grid and what is drawn of them: the choices, and their panel.
+
+use core::mem::discriminant;
+
+use egui::{Align, Button, ComboBox, DragValue, Label, Layout, RichText, Ui};
+use regard_heads::{HeadId, Measure};
+use serde::{Deserialize, Serialize};
+
+use super::grid::standing;
+use super::opened::Surveyed;
+use super::state::MOST_OVERLAID;
+use super::{Shown, State};
+use crate::colors::largest;
+use crate::explain::heading;
+
+const HEADS: &str = "Each small picture is a head: rows are queries, columns are keys, and strong cells have much weight. The line \
+    below has the name of the head, layer.head, and its best pattern: the kind of key that has most of its weight, if this share is \
+    significant. A share is significant if it is a mean of at least 3 queries and lies above that of equal weights by two standard \
+    errors. A pixel shows the largest weight of its block of cells. Point at a picture to see it larger, and click it to see its \
+    numbers.\n\
+    Sorted: the largest number comes first; heads without a significant one come last. Effects are sorted by their size.\n\
+    Overlay: the effect of each head as a coloured frame.";
+
+/// A number of each head that only a run gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// The change of the likeliest token's logit when the head gives zeros.
+    Ablation,
+    /// What the head adds directly to the chosen logit.
+    Attribution,
+}
+
+impl Effect {
+    pub(crate) const ALL: [Self; 2] = [Self::Ablation, Self::Attribution];
+
+    /// The name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ablation => "Ablation effect",
+            Self::Attribution => "Logit attribution",
+        }
+    }
+
+    /// A definition for readers who meet the number for the first time.
+    pub(crate) fn description(self) -> &'static str {
+        match self {
+            Self::Ablation => {
+                "Each head in turn gives zeros, and the others stay as they are. The number is the change of the logit of the \
+                 likeliest next token: negative where the model needs the head for this token, positive where the head speaks \
+                 against it. A logit is the score before softmax. The changes of the list are not made in these runs."
+            }
+            Self::Attribution => {
+                "What the head adds to the logit of the likeliest next token, directly and not through later layers. The view \
+                 “Attribution” chooses another token."
+            }
+        }
+    }
+}
+
+/// What the heads are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Order {
+    /// A measure of the weights.
+    Measure(Measure),
+    /// A number that a run gives.
+    Effect(Effect),
+}
+
+impl Order {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Measure(measure) => measure.name(),
+            Self::Effect(effect) => effect.name(),
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::Measure(measure) => measure.description(),
+            Self::Effect(effect) => effect.description(),
+        }
+    }
+}
+
+/// The effects of the heads of an attention, \[layers, heads\], as far as they are known.
+#[derive(Default)]
+pub(crate) struct Effects {
+    /// The change of the likeliest token's logit. The list grows while the heads are ablated in turn.
+    pub(crate) ablation: Vec<f32>,
+    pub(crate) attribution: Vec<f32>,
+    /// Whether there is a run, which can give them.
+    pub(crate) can_run: bool,
+    /// Whether the heads are being ablated.
+    pub(crate) is_ablating: bool,
+}
+
+impl Effects {
+    fn of(&self, effect: Effect) -> &[f32] {
+        match effect {
+            Effect::Ablation => &self.ablation,
+            Effect::Attribution => &self.attribution,
+        }
+    }
+
+    /// The effect of a head.
+    pub(crate) fn get(&self, heads: &Surveyed, effect: Effect, id: HeadId) -> Option<f32> {
+        self.of(effect).get(heads.maps.shape().index(id)?).copied()
+    }
+
+    /// The largest absolute value that is known.
+    pub(crate) fn largest(&self, effect: Effect) -> f32 {
+        largest(self.of(effect))
+    }
+}
+
+impl State {
+    /// Whether the grid needs this number of each head.
+    pub(crate) fn needs(&self, effect: Effect) -> bool {
+        self.tint == Some(effect) || self.order == Some(Order::Effect(effect))
+    }
+}
+
+impl Surveyed {
+    /// The heads in the order in which they are shown. Until all effects are known, that is the order of the file.
+    pub(crate) fn ordered(
+        &self,
+        order: Option<Order>,
+        smallest_first: bool,
+        effects: &Effects,
+    ) -> Vec<HeadId> {
+        let mut ids: Vec<HeadId> = self.maps.shape().ids().collect();
+        match order {
+            Some(Order::Measure(measure)) => {
+                ids = self.survey.sorted_by(measure);
+                if smallest_first {
+                    // Heads without the measure stay last.
+                    let is_known = |id: &&HeadId| self.survey.measures(**id).get(measure).is_some();
+                    let known = ids.iter().take_while(is_known).count();
+                    ids[..known].reverse();
+                }
+            }
+            Some(Order::Effect(effect)) if effects.of(effect).len() == ids.len() => {
+                let size = |id: &HeadId| effects.get(self, effect, *id).map_or(0.0, f32::abs);
+                ids.sort_by(|a, b| size(b).total_cmp(&size(a)));
+                if smallest_first {
+                    ids.reverse();
+                }
+            }
+            _ => {}
+        }
+        ids
+    }
+}
+
+/// Shows the panel.
+pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut State, effects: &Effects) {
+    heading(ui, "Heads", HEADS);
+    let is_run =
+        |order: &Order| discriminant(order) == discriminant(&Order::Effect(Effect::Ablation));
+    let all = Measure::ALL.map(Order::Measure).into_iter();
+    let all = all.chain(Effect::ALL.map(Order::Effect)).filter(|o| effects.can_run || !is_run(o));
+    row(ui, "Sort by", |ui| {
+        let name = state.order.map_or("Layer and head", Order::name);
+        let menu =
+            ComboBox::from_id_salt("sort").selected_text(name).height(420.0).show_ui(ui, |ui| {
+                ui.selectable_value(&mut state.order, None, "Layer and head");
+                for order in all {
+                    let has = match order {
+                        Order::Measure(measure) => heads.has(measure),
+                        Order::Effect(_) => true,
+                    };
+                    let is_on = state.order == Some(order);
+                    let label = ui.add_enabled(has, Button::selectable(is_on, order.name()));
+                    let missing = format!("No head has this measure. {}", order.description());
+                    let label = label.on_hover_text(order.description());
+                    if label.on_disabled_hover_text(missing).clicked() {
+                        state.order = Some(order);
+                    }
+                }
+            });
+        menu.response.accessible_name("Sort heads by");
+    });
+    // A control without an effect on the view is not shown.
+    if state.order.is_some() {
+        ui.checkbox(&mut state.smallest_first, "Smallest first");
+    }
+    if effects.can_run {
+        row(ui, "Overlay", |ui| {
+            let name = state.tint.map_or("None", Effect::name);
+            let menu = ComboBox::from_id_salt("tint").selected_text(name).show_ui(ui, |ui| {
+                ui.selectable_value(&mut state.tint, None, "None");
+                for effect in Effect::ALL {
+                    ui.selectable_value(&mut state.tint, Some(effect), effect.name())
+                        .on_hover_text(effect.description());
+                }
+            });
+            menu.response.accessible_name("Overlay of the heads");
+        });
+        if state.needs(Effect::Ablation) && effects.is_ablating {
+            let (done, all) = (effects.ablation.len(), heads.maps.shape().ids().len());
+            ui.label(RichText::new(format!("Ablating heads: {done} of {all}")).weak());
+        }
+    }
+    ui.checkbox(&mut state.hide_first, "Without first token").on_hover_text(
+        "Leave the first token out of the small pictures and of the lines. Many heads give most of their weight to it where they find \
+         nothing else.",
+    );
+    ui.checkbox(&mut state.scrolls, "Larger pictures")
+        .on_hover_text("Let the grid scroll, instead of showing all heads at once.");
+    ui.checkbox(&mut state.own_scale, "Own colour scale for each head").on_hover_text(
+        "Scale the colours of each small picture to its own largest weight, not to the largest of all heads.",
+    );
+    if state.lines && state.shown != Shown::Grid {
+        lines(ui, heads, state);
+    }
+    if state.shown == Shown::Head {
+        measures(ui, heads, state);
+    }
+}
+
+fn row(ui: &mut Ui, name: &str, contents: impl FnOnce(&mut Ui)) {
+    ui.horizontal(|ui| {
+        ui.label(name);
+        contents(ui);
+    });
+}
+
+/// Shows the choices of the lines.
+fn lines(ui: &mut Ui, heads: &Surveyed, state: &mut State) {
+    row(ui, "Lines of each query", |ui| {
+        let most = DragValue::new(&mut state.most_lines);
+        let most = most.range(0..=heads.maps.shape().keys).speed(0.05);
+        let most = most.custom_formatter(|n, _| match n {
+            0.0 => "all".to_owned(),
+            n => n.to_string(),
+        });
+        let most = most.custom_parser(|text| match text.trim() {
+            "all" => Some(0.0),
+            number => number.parse().ok(),
+        });
+        ui.add(most)
+            .on_hover_text("Draw only the lines of each query's largest weights.")
+            .accessible_name("Lines of each query");
+    });
+    let id = state.id();
+    let is_new = state.shown == Shown::Head && !state.overlaid.contains(&id);
+    let can = is_new && state.overlaid.len() < MOST_OVERLAID;
+    let button = ui.add_enabled(can, Button::new("Keep these lines"));
+    let hint =
+        "Keep the lines of this head in a colour of their own, under those of the next head.";
+    let button = button.on_hover_text(hint).on_disabled_hover_text(
+        "The lines of this matrix are there already, or those of six heads are kept, or it is not a head.",
+    );
+    if button.clicked() {
+        state.overlaid.push(id);
+    }
+}
+
+/// Shows the measures of the chosen head.
+fn measures(ui: &mut Ui, heads: &Surveyed, state: &State) {
+    let measures = heads.survey.measures(state.id());
+    for measure in Measure::ALL {
+        let Some(x) = measures.get(measure) else { continue };
+        ui.horizontal(|ui| {
+            ui.add(Label::new(RichText::new(measure.name()).weak()))
+                .on_hover_text(measure.description());
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                let value = RichText::new(measure.short(x));
+                let is_significant = measures.is_significant(measure);
+                let value = if is_significant { value.strong() } else { value.weak() };
+                let basis = format!("A mean of {}.", standing(&measures, measure));
+                ui.label(value).on_hover_text(basis);
+            });
+        });
+    }
+}
