@@ -97,7 +97,7 @@ impl Thumbnails {
 
     fn head(
         &mut self,
-        ui: &mut Ui,
+        ui: &Ui,
         rect: Rect,
         of: Contents<'_>,
         id: HeadId,
@@ -276,15 +276,14 @@ fn name(Contents { heads, effects, .. }: Contents<'_>, id: HeadId, state: &State
             value.map(|x| format!("{} ({})", measure.in_words(x), standing(&measures, measure)));
         value.unwrap_or_else(|| format!("{}: none", measure.name()))
     };
-    let mut name = match state.order {
-        Some(Order::Measure(measure)) => format!("head {number}, {}", in_words(measure)),
-        _ => {
-            let pattern = pattern(&measures, state);
-            let pattern = pattern
-                .map_or_else(String::new, |(measure, x)| format!(", {}", measure.in_words(x)));
-            format!("head {number}, {}{pattern}", in_words(Measure::Entropy))
-        }
+    let sorted_by = match state.order {
+        Some(Order::Measure(measure)) => measure,
+        _ => Measure::Entropy,
     };
+    let mut name = format!("head {number}, {}", in_words(sorted_by));
+    if let Some((measure, x)) = pattern(&measures, state).filter(|(p, _)| *p != sorted_by) {
+        name = format!("{name}, {}", measure.in_words(x));
+    }
     let of_order = match state.order {
         Some(Order::Effect(effect)) => Some(effect),
         _ => None,

@@ -179,7 +179,7 @@ impl State {
     pub(crate) fn show_file(&mut self, source: AttentionSource) {
         let heads::State { order, own_scale, hide_first, scrolls, .. } = self.heads;
         self.heads =
-            heads::State { order, own_scale, hide_first, scrolls, ..heads::State::default() };
+            heads::State { order, scrolls, own_scale, hide_first, ..heads::State::default() };
         (self.file, self.view, self.brush) = (Some(source), View::Attention, None);
         (self.attention, self.version) = (Which::Only, Version::Changed);
     }
