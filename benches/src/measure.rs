@@ -6,7 +6,7 @@ use core::time::Duration;
 use anyhow::{Result, ensure};
 #[cfg(feature = "bar")]
 use indicatif::{ProgressBar, ProgressStyle};
-use regard_kernels::multiply_add_rounds;
+use regard_kernels::internal::multiply_add_rounds;
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
 

@@ -9,7 +9,7 @@ use std::thread;
 
 use anyhow::Result;
 use regard::Threads;
-use regard_kernels::read_all;
+use regard_kernels::internal::read_all;
 use regard_models::{Ablation, Change, Checkpoint, Input, Model, Sampler};
 use serde_json::{Value, json};
 use web_time::Instant;

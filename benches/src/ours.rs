@@ -133,24 +133,10 @@ fn naive_attention(tensors: Tensors) -> Subject {
     let (mut out, mut scores) = (vec![0.0; tensors.out_len()], vec![0.0; keys]);
     Subject::new("naive", move || {
         for head in black_box(&tensors).heads(&mut out) {
-            let (q, k, v, mut out) = head?;
-            if !causal {
-                naive::attention(q, k, v, out, false, &mut scores);
-                continue;
-            }
-            // The naive loops have a top-left causal mask, so each query gets the keys that it sees.
-            for i in 0..queries {
-                let seen = (keys + i + 1).saturating_sub(queries);
-                let row = MatMut::new(out.row_mut(i), 1, q.cols())?;
-                naive::attention(
-                    q.rows_from(i, 1),
-                    k.rows_from(0, seen),
-                    v.rows_from(0, seen),
-                    row,
-                    false,
-                    &mut scores,
-                );
-            }
+            let (q, k, v, out) = head?;
+            let seen =
+                |i: usize| if causal { (keys + i + 1).saturating_sub(queries) } else { keys };
+            naive::attention(q, k, v, out, seen, &mut scores);
         }
         black_box(&out);
         Ok(())

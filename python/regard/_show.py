@@ -29,7 +29,7 @@ def show(
 
     The window stays until it is closed, and `show` waits for it. Where there is no display, a summary is printed.
 
-    A notebook shows the same window in a frame below the cell, if `anywidget` is installed (`pip install regard[notebook]`).
+    A notebook shows the same window in a frame below the cell, if `anywidget` is installed (`pip install anywidget`).
     Without it, and where a notebook is only read, all heads are drawn, with the number under the pointer. Neither loads
     anything from the network.
 

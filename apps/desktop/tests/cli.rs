@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result};
-use regard::{Position, Stage, Window};
 use regard_kernels::Temperature;
 use regard_tests::onnx::{Case, Tensor, cases, compare};
 use regard_tests::rounding::{gamma, sums_to_one, weight_error};
@@ -417,18 +416,13 @@ mod attend {
         let inputs = case.inputs.iter();
         let tensors: Tensors<'_> =
             inputs.map(|(name, t)| (*name, t.dtype, t.shape.clone(), t.to_bytes())).collect();
-        let position = match case.position {
-            Position::TopLeft => "top-left".to_owned(),
-            Position::BottomRight => "bottom-right".to_owned(),
-            Position::Offset(offset) => offset.to_string(),
-        };
+        let position = case.position;
         let mut args = Vec::new();
         if case.causal.is_some() {
             args.push(format!("--causal={position}"));
         }
-        if let Some(Window { left, right }) = case.window {
-            let side = |n: Option<usize>| n.map_or_else(|| "inf".to_owned(), |n| n.to_string());
-            args.push(format!("--window={},{}", side(left), side(right)));
+        if let Some(window) = case.window {
+            args.push(format!("--window={window}"));
             args.push(format!("--position={position}"));
         }
         if let Some(scale) = case.scale {
@@ -438,13 +432,7 @@ mod attend {
             args.push(format!("--softcap={cap}"));
         }
         if let Some(stage) = case.stage {
-            let name = match stage {
-                Stage::Raw => "raw",
-                Stage::Softcapped => "softcapped",
-                Stage::Masked => "masked",
-                Stage::Weights => "weights",
-            };
-            args.push(format!("--scores={name}"));
+            args.push(format!("--scores={stage}"));
         }
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let output = folder.attend(&file(&tensors), &args);

@@ -1,7 +1,7 @@
 //! Attentions and the other operations of the kernels, whose bits are compared across machines.
 
 use regard_kernels::{
-    Attention, Error, Half, Mask, Mat, MatMut, Packed, PackedHalf, Pairing, Position, Stage,
+    Attention, Error, Half, Mask, Mat, MatMut, Packed, PackedHalf, Pairing, Position, Stage, Store,
     Temperature, Window, add_row, attention_scratch_len, cosine_similarity, dot, exp, gelu,
     gelu_tanh, layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_packed_half,
     matmul_transposed, norm, packed_len, rms_norm, rotate, silu, softmax,
@@ -150,8 +150,8 @@ fn packed_products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error>
     ] {
         let bits = HALVES.0.get(first..first + packed_len(STEPS, 9)).unwrap_or_default();
         let b = PackedHalf::new(bits, half, STEPS, 9)?;
-        for add in [false, true] {
-            matmul_packed_half(numbers(31, 5, STEPS)?, b, MatMut::new(out, 5, 9)?, add)?;
+        for store in [Store::Set, Store::Add] {
+            matmul_packed_half(numbers(31, 5, STEPS)?, b, MatMut::new(out, 5, 9)?, store)?;
             line(name, Floats(out));
         }
     }

@@ -3,9 +3,10 @@
 use core::hint::black_box;
 
 use regard_kernels::{
-    Attention, Error, Half, Mask, Mat, MatMut, PackedHalf, Pairing, Position, Stage, Temperature,
-    add, add_row, f32_from_f16, int8, layer_norm, matmul, matmul_packed_half, matmul_transposed,
-    merge_finished, multiply, rms_norm, rotate, silu, softmax,
+    Attention, Error, Half, Mask, Mat, MatMut, PackedHalf, Pairing, Position, Stage, Store,
+    Temperature, add, add_row, int8, internal::f32_from_f16, layer_norm, matmul,
+    matmul_packed_half, matmul_transposed, merge_finished, multiply, rms_norm, rotate, silu,
+    softmax,
 };
 
 use crate::line::Line;
@@ -61,7 +62,7 @@ fn products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     scaled(a, 1, 1e30);
     let bf16 = PackedHalf::new(&bits, Half::Bf16, K, 1)?;
     let column = out.get_mut(..M).unwrap_or_default();
-    matmul_packed_half(Mat::new(a, M, K)?, bf16, MatMut::new(column, M, 1)?, false)?;
+    matmul_packed_half(Mat::new(a, M, K)?, bf16, MatMut::new(column, M, 1)?, Store::Set)?;
     line("subnormal factors, bfloat16", Floats(column));
     // Weights down to the smallest, and what is on the way to them.
     let row = out.get_mut(..N * 3).unwrap_or_default();
@@ -208,7 +209,7 @@ fn narrow_numbers(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> 
     let b = PackedHalf::new(&bits, Half::F16, K, N)?;
     for rows in [1, M] {
         let out = memory.get_mut(..rows * N).unwrap_or_default();
-        matmul_packed_half(numbers(31, rows, K)?, b, MatMut::new(out, rows, N)?, false)?;
+        matmul_packed_half(numbers(31, rows, K)?, b, MatMut::new(out, rows, N)?, Store::Set)?;
         line("subnormal factors, binary16", Floats(out));
     }
     Ok(())

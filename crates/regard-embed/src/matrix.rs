@@ -3,7 +3,7 @@
 use core::fmt::Debug;
 
 use regard_kernels::{
-    Error, Half, Mat, MatMut, Packed, PackedHalf, matmul_packed, matmul_packed_add,
+    Error, Half, Mat, MatMut, Packed, PackedHalf, Store, matmul_packed, matmul_packed_add,
     matmul_packed_half,
 };
 
@@ -90,8 +90,8 @@ impl Bf16 {
 impl Matrix for Bf16 {
     fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error> {
         let packed = PackedHalf::new(self.panels, Half::Bf16, self.inputs, self.outputs)?;
-        let outputs = out.len();
-        matmul_packed_half(Mat::new(x, 1, x.len())?, packed, MatMut::new(out, 1, outputs)?, add)
+        let (outputs, store) = (out.len(), if add { Store::Add } else { Store::Set });
+        matmul_packed_half(Mat::new(x, 1, x.len())?, packed, MatMut::new(out, 1, outputs)?, store)
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {

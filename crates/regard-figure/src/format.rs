@@ -7,6 +7,7 @@ use crate::Error;
 /// The formats of the files that a matrix can be written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
+#[non_exhaustive]
 pub enum Format {
     /// A figure as pixels: cells, labels and colour bar.
     Png,

@@ -6,6 +6,7 @@ use wide::f32x8;
 /// Queries that see nothing (all weights are 0) and rows that are not weights are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Measure {
     /// −Σ w ln w, in nats.
     Entropy,

@@ -27,7 +27,7 @@ mod view;
 mod words;
 
 pub use self::activation::{gelu, gelu_tanh, relu, silu, tanh};
-pub use self::arch::{Tier, f32_from_f16};
+pub use self::arch::Tier;
 pub use self::attention::{
     Attention, CHUNK_KEYS, Mask, Partial, Position, Stage, TILE_KEYS, Window, attention_bytes,
     attention_scratch_len, merge_finished,
@@ -37,13 +37,19 @@ pub use self::elementwise::{add, add_row, multiply};
 pub use self::error::Error;
 pub use self::exp::exp;
 pub use self::gemm::{
-    Half, Packed, PackedHalf, Quantization, Quantized, matmul, matmul_packed, matmul_packed_add,
-    matmul_packed_half, matmul_transposed, packed_len, quantized_scratch_len,
+    Half, Packed, PackedHalf, Quantization, Quantized, Store, matmul, matmul_packed,
+    matmul_packed_add, matmul_packed_half, matmul_transposed, packed_len, quantized_scratch_len,
 };
 pub use self::layer_norm::{layer_norm, rms_norm};
-pub use self::peak::{multiply_add_rounds, read_all};
 pub use self::rotary::{Pairing, rotate};
 pub use self::softmax::{softmax, softmax_rows, softmax_with_log_sum_exp};
 pub use self::temperature::Temperature;
 pub use self::view::{Mat, MatMut};
 pub use self::words::UnknownWord;
+
+/// For the benches, tests and firmware of this repository: no part of the API, and free to change with every version.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::arch::f32_from_f16;
+    pub use crate::peak::{multiply_add_rounds, read_all};
+}

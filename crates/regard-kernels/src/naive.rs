@@ -65,7 +65,7 @@ pub fn softmax(x: &mut [f32]) {
     }
 }
 
-/// softmax(QKᵀ/√d_k)·V, row by row; with `causal`, query i sees keys 0 to i. `scores` holds one row of n_k elements.
+/// softmax(QKᵀ/√d_k)·V, row by row. Query i sees the first `seen(i)` keys; `scores` holds one row of n_k elements.
 ///
 /// # Panics
 /// If the shapes do not fit.
@@ -73,7 +73,7 @@ pub fn softmax(x: &mut [f32]) {
 /// ```
 /// let mut out = [[0.0; 1]; 1];
 /// let (q, k, v) = ([[1.0]], [[3.0], [3.0]], [[0.0], [1.0]]);
-/// regard_kernels::naive::attention((&q).into(), (&k).into(), (&v).into(), (&mut out).into(), false, &mut [0.0; 2]);
+/// regard_kernels::naive::attention((&q).into(), (&k).into(), (&v).into(), (&mut out).into(), |_| 2, &mut [0.0; 2]);
 /// assert_eq!(out, [[0.5]]);
 /// ```
 pub fn attention(
@@ -81,13 +81,12 @@ pub fn attention(
     k: Mat<'_>,
     v: Mat<'_>,
     mut out: MatMut<'_>,
-    causal: bool,
+    seen: impl Fn(usize) -> usize,
     scores: &mut [f32],
 ) {
     let scale = 1.0 / libm::sqrtf(q.cols() as f32);
     for i in 0..q.rows() {
-        let keys = if causal { k.rows().min(i + 1) } else { k.rows() };
-        let scores = &mut scores[..keys];
+        let scores = &mut scores[..seen(i)];
         for (j, score) in scores.iter_mut().enumerate() {
             *score = dot(q.row(i), k.row(j)) * scale;
         }

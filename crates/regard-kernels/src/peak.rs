@@ -9,8 +9,8 @@ use crate::arch::{Kernel, LANES, Simd, Tier, dispatch_to};
 /// value that depends on all of them.
 ///
 /// ```
-/// let (few, _) = regard_kernels::multiply_add_rounds(1000);
-/// let (many, _) = regard_kernels::multiply_add_rounds(2000);
+/// let (few, _) = regard_kernels::internal::multiply_add_rounds(1000);
+/// let (many, _) = regard_kernels::internal::multiply_add_rounds(2000);
 /// assert_eq!(many, 2 * few);
 /// ```
 #[must_use]
@@ -64,7 +64,7 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
 /// in no order that would be promised.
 ///
 /// ```
-/// assert_eq!(regard_kernels::read_all(&[1.0; 1000]), 1000.0);
+/// assert_eq!(regard_kernels::internal::read_all(&[1.0; 1000]), 1000.0);
 /// ```
 #[must_use]
 pub fn read_all(numbers: &[f32]) -> f32 {

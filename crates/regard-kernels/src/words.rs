@@ -86,7 +86,7 @@ impl fmt::Display for Window {
 
 impl Stage {
     /// All stages, in the order of computation.
-    pub const ALL: [Self; 4] = [Self::Raw, Self::Softcapped, Self::Masked, Self::Weights];
+    pub const ALL: &'static [Self] = &[Self::Raw, Self::Softcapped, Self::Masked, Self::Weights];
 
     /// Its word.
     ///
@@ -110,7 +110,7 @@ impl FromStr for Stage {
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         let words = UnknownWord { expected: "raw, softcapped, masked or weights" };
-        Self::ALL.into_iter().find(|stage| stage.word() == text).ok_or(words)
+        Self::ALL.iter().copied().find(|stage| stage.word() == text).ok_or(words)
     }
 }
 

@@ -8,7 +8,8 @@ mod common;
 use common::{Case, Matrix, Random, SHAPES, assert_close, bits, gamma};
 use regard_kernels::{
     Attention, Mat, MatMut, Position, Stage, Temperature, Tier, Window, attention_scratch_len,
-    cosine_similarity, dot, fixed, matmul, matmul_transposed, multiply_add_rounds, norm, softmax,
+    cosine_similarity, dot, fixed, internal::multiply_add_rounds, matmul, matmul_transposed, norm,
+    softmax,
 };
 
 /// A matrix with a gap of NaN after each row but the last, which ends with the memory.

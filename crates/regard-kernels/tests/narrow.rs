@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use regard_kernels::{
-    Half, Mat, MatMut, Packed, PackedHalf, Quantization, Quantized, f32_from_f16, matmul_packed,
-    matmul_packed_add, matmul_packed_half, packed_len, quantized_scratch_len,
+    Half, Mat, MatMut, Packed, PackedHalf, Quantization, Quantized, Store, internal::f32_from_f16,
+    matmul_packed, matmul_packed_add, matmul_packed_half, packed_len, quantized_scratch_len,
 };
 
 /// Numbers between −1 and 1.
@@ -58,10 +58,11 @@ proptest! {
         let mut expected = numbers(rows * cols, seed + 0.5);
         let mut found = expected.clone();
         let packed = Packed::new(&wide, depth, cols).unwrap();
-        let multiply = if add { matmul_packed_add } else { matmul_packed };
+        let (multiply, store): (fn(_, _, _) -> _, _) =
+            if add { (matmul_packed_add, Store::Add) } else { (matmul_packed, Store::Set) };
         multiply(x, packed, MatMut::new(&mut expected, rows, cols).unwrap()).unwrap();
         let half = PackedHalf::new(&bits, kind, depth, cols).unwrap();
-        matmul_packed_half(x, half, MatMut::new(&mut found, rows, cols).unwrap(), add).unwrap();
+        matmul_packed_half(x, half, MatMut::new(&mut found, rows, cols).unwrap(), store).unwrap();
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         prop_assert_eq!(bits(&found), bits(&expected));
     }
@@ -133,7 +134,7 @@ fn product(w: Quantized<'_>, x: Mat<'_>, rows: usize, add: bool) -> Vec<f32> {
     let mut y = vec![1.0; tokens * rows];
     let mut scratch = vec![f32::NAN; quantized_scratch_len(tokens)];
     let out = MatMut::new(&mut y, tokens, rows).unwrap();
-    w.multiply(x, out, add, &mut scratch).unwrap();
+    w.multiply(x, out, if add { Store::Add } else { Store::Set }, &mut scratch).unwrap();
     y
 }
 

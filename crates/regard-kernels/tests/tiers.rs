@@ -10,8 +10,8 @@ use std::io::{self, Write as _};
 
 use common::{Case, Matrix, Random, array, bits, is_fused};
 use regard_kernels::{
-    Packed, Pairing, Position, Quantization, Quantized, Stage, Temperature, Tier, Window, add,
-    cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, layer_norm, matmul, matmul_packed,
+    Packed, Pairing, Position, Quantization, Quantized, Stage, Store, Temperature, Tier, Window,
+    add, cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, layer_norm, matmul, matmul_packed,
     matmul_packed_add, matmul_transposed, multiply, norm, packed_len, quantized_scratch_len, relu,
     rms_norm, rotate, silu, softmax, softmax_with_log_sum_exp, tanh,
 };
@@ -64,7 +64,7 @@ fn products(results: &mut Results) {
         let mut scratch = vec![0.0; quantized_scratch_len(tokens)];
         let mut out = Matrix::filled(tokens, rows, 7.0);
         let w = Quantized::new(&bytes, format, rows, cols).unwrap();
-        w.multiply(x.view(), out.view_mut(), false, &mut scratch).unwrap();
+        w.multiply(x.view(), out.view_mut(), Store::Set, &mut scratch).unwrap();
         results.add(format!("quantized, {format:?}"), out.data.clone());
         let mut wide = Matrix::filled(rows, cols, 0.0);
         w.widen(wide.view_mut()).unwrap();
@@ -186,7 +186,7 @@ fn tiers_with_fused_multiply_add_give_the_same_bits() {
     // Not through `println!`, which a test that passes keeps to itself.
     let say = |text: &str| writeln!(io::stderr(), "{text}").unwrap();
     let mut first: Option<(Tier, Results)> = None;
-    for tier in Tier::ALL {
+    for &tier in Tier::ALL {
         if !tier.choose() {
             say(&format!("NOT TESTED: the tier {}, which this CPU lacks", tier.name()));
             continue;

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Random, U, assert_close, gamma};
 use proptest::prelude::*;
-use regard_kernels::{Error, cosine_similarity, dot, norm, read_all};
+use regard_kernels::{Error, cosine_similarity, dot, internal::read_all, norm};
 
 fn vector(len: usize, size: f32, seed: u64) -> Vec<f32> {
     let mut random = Random(seed);

@@ -24,6 +24,7 @@ use crate::{Error, Head, Input, Model, Pass, Placement, Trace};
 
 /// The terms that the parts of a model add to a logit, or to the difference of two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Attribution {
     /// The position whose logits are read.
     pub position: usize,
@@ -45,6 +46,7 @@ pub struct Attribution {
 
 /// The terms that the parts of a layer add to a logit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LayerAttribution {
     /// The term of each head.
     pub heads: Vec<f64>,

@@ -272,6 +272,7 @@ pub(crate) mod temperature {
 /// The output that an ablated head has instead of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Ablation {
     /// Zeros.
     Zero,

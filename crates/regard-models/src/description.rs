@@ -16,6 +16,7 @@ use crate::Input;
 /// # Ok::<(), regard_models::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Description {
     /// `model_type` of config.json, or `general.architecture` of a GGUF file.
     pub family: String,
@@ -70,6 +71,7 @@ impl Description {
 
 /// The way from tokens or patches to the residual stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Embedding {
     /// The factor of token embeddings: √width in Gemma, else 1.
     pub scale: f32,
@@ -92,6 +94,7 @@ impl Embedding {
 
 /// A table of position vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LearnedPositions {
     /// The rows of the table.
     pub count: usize,
@@ -124,6 +127,7 @@ impl LearnedPositions {
 
 /// An image as square patches, row by row, after a class token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Patches {
     /// Colour channels.
     pub channels: usize,
@@ -137,6 +141,7 @@ pub struct Patches {
 
 /// Layers of the same kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Stack {
     /// For each layer, how many keys a query sees at most, itself included; `None` is without limit. There are as many
     /// layers as entries.
@@ -162,6 +167,7 @@ impl Stack {
 
 /// One layer: an attention and a feed-forward layer, each added to the residual stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Block {
     /// Query heads.
     pub heads: usize,
@@ -199,6 +205,7 @@ pub struct Block {
 
 /// Which linear layers of a block have a bias. One that the file has and the model does not is not read, as in transformers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Biases {
     /// Queries, keys and values.
     pub qkv: bool,
@@ -217,6 +224,7 @@ impl Block {
 
 /// A norm of each token's features, without its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct NormSettings {
     /// Which norm.
     pub kind: NormKind,
@@ -227,6 +235,7 @@ pub struct NormSettings {
 /// Which norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum NormKind {
     /// Layer norm, with a weight and a bias.
     Layer,
@@ -239,6 +248,7 @@ pub enum NormKind {
 /// Where a layer's norms stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Placement {
     /// Before each sublayer (GPT-2, Llama).
     Before,
@@ -251,6 +261,7 @@ pub enum Placement {
 /// A bias of the scores for each head and each range of distances between query and key (Raffel et al. 2020, T5). The table of
 /// layer 0 serves all layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RelativeBias {
     /// The rows of the table.
     pub buckets: usize,
@@ -260,6 +271,7 @@ pub struct RelativeBias {
 
 /// Rotary position embedding: feature i of a head is paired with feature i + features / 2.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RotarySettings {
     /// The first features of a head, which turn; the others stay.
     pub features: usize,
@@ -272,6 +284,7 @@ pub struct RotarySettings {
 /// The speed at which pairs of features turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Frequencies {
     /// As the base tells.
     #[serde(rename = "none")]
@@ -304,6 +317,7 @@ pub enum Frequencies {
 /// The output of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Head {
     /// Nothing but the last hidden states: a base model.
     None,
@@ -333,6 +347,7 @@ pub enum Head {
 /// The position whose hidden state becomes the logits of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ClassPosition {
     /// The first: BERT's `[CLS]`, or an image's class token.
     First,

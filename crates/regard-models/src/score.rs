@@ -17,6 +17,7 @@ use crate::{Change, Error, HeadAddress, Input, Pass, Stack, Values, Which};
 /// [`q`](Self::q) and [`k`](Self::k) of all keys, so an error is what the attention itself rounds, and not what the layers
 /// before it do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Score {
     /// The head.
     pub head: HeadAddress,
@@ -65,6 +66,7 @@ pub struct Score {
 
 /// A number as the model computes it, and the same in `f64`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Rounded {
     /// In `f32`.
     pub value: f32,
@@ -83,6 +85,7 @@ impl Rounded {
 /// The reason why a query does not see a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Hidden {
     /// The key comes after the query.
     Causal,

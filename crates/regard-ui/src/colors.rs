@@ -25,7 +25,7 @@ pub fn of_step(kind: Kind, numbers: &[f32], look: Look) -> Palette {
     match kind {
         Kind::Weights => Palette::weights(1.0, look),
         Kind::Table => Palette::plain(look),
-        Kind::Signed => Palette::signed(largest(numbers), look),
+        _ => Palette::signed(largest(numbers), look),
     }
 }
 

@@ -11,8 +11,8 @@ use regard_models::Checkpoint;
 use crate::Message;
 use crate::model::{self, Cached};
 
-/// The address of the book, which tells the mathematics of attention.
-pub const BOOK: &str = "https://regard-attention.github.io/regard/book/";
+/// The address of the book's chapters, which explain the mathematics of attention.
+pub const BOOK: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/SUMMARY.md");
 
 /// Work that [`Host::spawn`] runs beside the window.
 pub type Work = Box<dyn FnOnce() + Send>;

@@ -45,6 +45,7 @@ impl Settings {
     parse_err_ty = Error,
     parse_err_fn = unknown_step
 )]
+#[non_exhaustive]
 pub enum Without {
     /// Q = K = V = X.
     Projections,

@@ -8,6 +8,7 @@ use crate::{FormulaPart, Matrix, StepKey, formula_parts, ulp, ulps};
 
 /// The kind of numbers of a step, by which a view colours them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// Numbers of any sign: a diverging map, centred at 0.
     Signed,

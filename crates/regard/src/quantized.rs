@@ -4,7 +4,7 @@
 
 use core::ops::Range;
 
-use regard_kernels::{Mat, MatMut, Quantization, Quantized, quantized_scratch_len};
+use regard_kernels::{Mat, MatMut, Quantization, Quantized, Store, quantized_scratch_len};
 
 use crate::error::{Error, check_shape};
 use crate::slices;
@@ -54,7 +54,8 @@ impl Weight for Blocks {
     ) -> Result<(), Error> {
         let (rows, w) = (x.rows(), self.rows(columns.clone())?);
         let out = MatMut::new(out, rows, columns.len())?;
-        with_scratch(quantized_scratch_len(rows), |scratch| Ok(w.multiply(x, out, add, scratch)?))
+        let store = if add { Store::Add } else { Store::Set };
+        with_scratch(quantized_scratch_len(rows), |scratch| Ok(w.multiply(x, out, store, scratch)?))
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {

@@ -212,7 +212,6 @@ impl RotaryFrequencies {
     }
 
     /// The frequencies, in radians a position.
-    #[must_use]
     pub fn frequencies(&self) -> impl Iterator<Item = f64> {
         self.reciprocals.iter().map(|r| 1.0 / r)
     }

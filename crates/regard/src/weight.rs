@@ -4,7 +4,7 @@ use core::fmt::Debug;
 use core::ops::Range;
 
 use regard_kernels::{
-    Mat, MatMut, Packed, PackedHalf, matmul_packed, matmul_packed_add, matmul_packed_half,
+    Mat, MatMut, Packed, PackedHalf, Store, matmul_packed, matmul_packed_add, matmul_packed_half,
     packed_len,
 };
 
@@ -164,7 +164,8 @@ impl<T: Element> Weight for Panels<T> {
         let (rows, count) = (x.rows(), columns.len());
         if let (true, Some((bits, kind))) = (rows <= FEW, T::half(self.part(&columns))) {
             let weight = PackedHalf::new(bits, kind, self.inputs, count)?;
-            return Ok(matmul_packed_half(x, weight, MatMut::new(out, rows, count)?, add)?);
+            let store = if add { Store::Add } else { Store::Set };
+            return Ok(matmul_packed_half(x, weight, MatMut::new(out, rows, count)?, store)?);
         }
         let multiply = if add { matmul_packed_add } else { matmul_packed };
         self.for_each_group(columns, |first, group| {

@@ -83,12 +83,12 @@ pub(crate) struct Args {
 
 /// The stages, each with what it is.
 fn stage() -> impl TypedValueParser<Value = Stage> {
-    let described = Stage::ALL.map(|stage| {
+    let described = Stage::ALL.iter().map(|stage| {
         PossibleValue::new(stage.word()).help(match stage {
             Stage::Raw => "q·k × scale",
             Stage::Softcapped => "After the soft cap",
             Stage::Masked => "After the mask",
-            Stage::Weights => "After softmax",
+            _ => "After softmax",
         })
     });
     PossibleValuesParser::new(described).try_map(|word| word.parse())

@@ -185,7 +185,7 @@ fn block(stack: &Stack) -> String {
     let norm = match block.placement {
         Placement::Before => "norms before each sublayer",
         Placement::After => "norms after each sublayer",
-        Placement::Both => "norms before and after each sublayer",
+        _ => "norms before and after each sublayer",
     };
     let gated = if block.gated { "gated " } else { "" };
     let parallel = if block.parallel { ", parallel to the attention" } else { "" };
@@ -210,13 +210,13 @@ fn positions(description: &Description) -> String {
 
 fn head(description: &Description) -> String {
     match &description.head {
-        Head::None => "none".to_owned(),
         Head::Other { architecture } => format!("none: that of {architecture} is not computed"),
         Head::Tokens { .. } if description.tied => {
             "a logit for each token, by the embeddings".to_owned()
         }
         Head::Tokens { .. } => "a logit for each token".to_owned(),
         Head::Classes { .. } => format!("classes{}", labels(&description.labels)),
+        _ => "none".to_owned(),
     }
 }
 

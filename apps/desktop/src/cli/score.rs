@@ -111,7 +111,7 @@ fn push_features(out: &mut String, score: &Score) {
 fn steps(score: &Score) -> Vec<(&'static str, String)> {
     let number = |x: f32| numbers::fixed(x, 6);
     let checked = |x: &Rounded| {
-        let Rounded { value, reference, error } = x;
+        let Rounded { value, reference, error, .. } = x;
         format!("{}  (in f64 {reference:.12}, error {})", number(*value), numbers::error(*error))
     };
     let mut steps = vec![
@@ -128,7 +128,7 @@ fn steps(score: &Score) -> Vec<(&'static str, String)> {
     let hidden = score.hidden.map(|hidden| match hidden {
         Hidden::Causal => "hidden: the key comes after the query",
         Hidden::Window => "hidden: the key lies before the sliding window",
-        Hidden::Cut => "hidden: the edge is cut",
+        _ => "hidden: the edge is cut",
     });
     steps.push(("mask", hidden.unwrap_or("the query sees the key").to_owned()));
     steps.push(("score s", number(score.score.unwrap_or(f32::NEG_INFINITY))));

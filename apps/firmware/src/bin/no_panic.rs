@@ -12,10 +12,10 @@ mod image {
     use regard_firmware::image::{entry, exit};
     use regard_kernels::{
         Attention, Error, Half, Mask, Mat, MatMut, Packed, PackedHalf, Pairing, Position,
-        Quantization, Quantized, Stage, Temperature, Tier, Window, add, add_row,
+        Quantization, Quantized, Stage, Store, Temperature, Tier, Window, add, add_row,
         attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, int8,
-        layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_packed_half,
-        matmul_transposed, merge_finished, multiply, multiply_add_rounds, norm, packed_len,
+        internal::multiply_add_rounds, layer_norm, matmul, matmul_packed, matmul_packed_add,
+        matmul_packed_half, matmul_transposed, merge_finished, multiply, norm, packed_len,
         quantized_scratch_len, relu, rms_norm, rotate, silu, softmax, softmax_rows,
         softmax_with_log_sum_exp,
     };
@@ -123,20 +123,20 @@ mod image {
     fn narrow() -> Result<(), Error> {
         let (x, bits, bytes) = black_box(([1.0; 256], [1; packed_len(4, 5)], [1; 272]));
         let (mut out, mut scratch) = black_box(([0.0; 256], [0.0; 8]));
-        let [m, k, n, add] = black_box([3, 4, 5, 1]);
+        let ([m, k, n], store) = black_box(([3, 4, 5], Store::Add));
         for kind in black_box([Half::F16, Half::Bf16]) {
             let b = PackedHalf::new(some(&bits), kind, k, n)?;
             let out = MatMut::new(&mut out, m, n)?;
-            matmul_packed_half(Mat::new(&x, m, k)?, b, out, add == 1)?;
+            matmul_packed_half(Mat::new(&x, m, k)?, b, out, store)?;
         }
-        for format in black_box(Quantization::ALL) {
+        for &format in black_box(Quantization::ALL) {
             let (numbers, size) = format.block();
             let w = Quantized::new(bytes.get(..size).unwrap_or_default(), format, 1, numbers)?;
             w.widen(MatMut::new(&mut out, 1, numbers)?)?;
             black_box(quantized_scratch_len(m));
             // The smallest part has no room for enough scratch memory: at run time this is an error.
             let (x, out) = (Mat::new(&x, 1, numbers)?, MatMut::new(&mut out, 1, 1)?);
-            let _ = black_box(w.multiply(x, out, add == 1, some_mut(&mut scratch)));
+            let _ = black_box(w.multiply(x, out, store, some_mut(&mut scratch)));
         }
         black_box(out);
         Ok(())

@@ -33,6 +33,7 @@ pub const TEXELS: usize = COLORS + 2;
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "lowercase")]
+#[non_exhaustive]
 pub enum Map {
     /// ColorBrewer's YlOrRd, from light yellow to dark red.
     #[default]

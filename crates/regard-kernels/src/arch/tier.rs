@@ -11,7 +11,7 @@ use super::{Avx2, Avx512};
 /// ```
 /// println!("attention runs on {}", regard_kernels::Tier::active().name());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Tier {
     /// What was fixed at compile time: SSE2, NEON, wasm simd128, or more with `-C target-cpu=native`, through the `wide`
@@ -31,7 +31,7 @@ const UNKNOWN: u8 = u8::MAX;
 
 impl Tier {
     /// All tiers, the slowest first.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+    pub const ALL: &'static [Self] = &[Self::Portable, Self::Avx2, Self::Avx512];
 
     /// The tier that every kernel of this process uses.
     ///
@@ -64,8 +64,8 @@ impl Tier {
     /// The fastest tier that this CPU has.
     #[must_use]
     pub fn fastest() -> Self {
-        let [portable, others @ ..] = Self::ALL;
-        others.into_iter().rev().find(|tier| tier.is_available()).unwrap_or(portable)
+        let mut fastest_first = Self::ALL.iter().copied().rev();
+        fastest_first.find(|tier| tier.is_available()).unwrap_or(Self::Portable)
     }
 
     /// Whether this program has been compiled with the tier, and this CPU has it.

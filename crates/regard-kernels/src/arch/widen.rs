@@ -8,7 +8,7 @@ use super::one_by_one;
 /// 2¹¹² is exact, of subnormal numbers too.
 ///
 /// ```
-/// assert_eq!(regard_kernels::f32_from_f16(0xc000), -2.0);
+/// assert_eq!(regard_kernels::internal::f32_from_f16(0xc000), -2.0);
 /// ```
 #[inline(always)]
 #[must_use]

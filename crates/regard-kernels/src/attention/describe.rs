@@ -44,7 +44,8 @@ pub struct Attention<'a> {
 }
 
 /// The stage at which [`Attention::scores`] returns the scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Stage {
     /// QKᵀ × scale.
     Raw,

@@ -8,7 +8,7 @@
 
 use core::ops::Range;
 
-use super::{check_product, packed_len, sum_steps};
+use super::{Store, check_product, packed_len, sum_steps};
 use crate::arch::{Kernel, LANES, Simd, dispatch};
 use crate::error::{Error, check_len};
 use crate::{Mat, MatMut};
@@ -28,12 +28,12 @@ pub enum Half {
 /// last.
 ///
 /// ```
-/// use regard_kernels::{Half, Mat, MatMut, PackedHalf, matmul_packed_half};
+/// use regard_kernels::{Half, Mat, MatMut, PackedHalf, Store, matmul_packed_half};
 /// let mut bits = [0; 2 * 16]; // two rows, one column
 /// (bits[0], bits[16]) = (0x4000, 0x3f80); // 2 and 1
 /// let b = PackedHalf::new(&bits, Half::Bf16, 2, 1)?;
 /// let mut out = [[0.0]];
-/// matmul_packed_half(Mat::from(&[[3.0, 4.0]]), b, MatMut::from(&mut out), false)?;
+/// matmul_packed_half(Mat::from(&[[3.0, 4.0]]), b, MatMut::from(&mut out), Store::Set)?;
 /// assert_eq!(out, [[10.0]]);
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
@@ -56,7 +56,7 @@ impl<'a> PackedHalf<'a> {
     }
 }
 
-/// The product A·B into `out`, or `out` + A·B if `add`.
+/// The product A·B into `out`, or added to it.
 ///
 /// The bits are those of [`matmul_packed`](crate::matmul_packed) and [`matmul_packed_add`](crate::matmul_packed_add). B is
 /// widened anew for every four rows of A (on microcontrollers for every row), so many rows are faster with a B that is
@@ -68,10 +68,10 @@ pub fn matmul_packed_half(
     a: Mat<'_>,
     b: PackedHalf<'_>,
     out: MatMut<'_>,
-    add: bool,
+    store: Store,
 ) -> Result<(), Error> {
     check_product(a, (b.rows, b.cols), &out)?;
-    dispatch(Product { a, b, out, add });
+    dispatch(Product { a, b, out, add: store == Store::Add });
     Ok(())
 }
 

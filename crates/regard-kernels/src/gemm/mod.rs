@@ -45,6 +45,15 @@ use crate::arch::{Epilogue, LANES, Panels, Simd, gebp, next_groups, panels_at_on
 use crate::error::{Error, check_shape};
 use crate::{Mat, MatMut};
 
+/// What a product does with the numbers of its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Store {
+    /// They become those of the product.
+    Set,
+    /// Those of the product are added to them.
+    Add,
+}
+
 /// Where a product finds B.
 trait Source {
     /// Rows `steps` of `count` panels, of which the first is number `first`.

@@ -19,6 +19,7 @@
 
 use core::marker::PhantomData;
 
+use super::Store;
 use super::formats::{Decode, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Quantization, decode};
 use crate::arch::{Kernel, LANES, Panel, Simd, dispatch};
 use crate::error::{Error, check_len, check_shape};
@@ -27,7 +28,7 @@ use crate::{Mat, MatMut};
 /// A quantized matrix W \[rows, columns\], whose rows are whole blocks.
 ///
 /// ```
-/// use regard_kernels::{Mat, MatMut, Quantization, Quantized, quantized_scratch_len};
+/// use regard_kernels::{Mat, MatMut, Quantization, Quantized, Store, quantized_scratch_len};
 /// let mut block = [3; 34]; // the scale as f16, then 32 numbers
 /// (block[0], block[1]) = (0x00, 0x38); // 0.5
 /// let row = Quantized::new(&block, Quantization::Q8_0, 1, 32)?; // 32 times 1.5
@@ -35,7 +36,7 @@ use crate::{Mat, MatMut};
 /// row.widen(MatMut::from(&mut w))?;
 /// assert_eq!(w, [[1.5; 32]]);
 /// let (mut y, mut scratch) = ([[1.0]], [0.0; quantized_scratch_len(1)]);
-/// row.multiply(Mat::from(&[[2.0; 32]]), MatMut::from(&mut y), true, &mut scratch)?;
+/// row.multiply(Mat::from(&[[2.0; 32]]), MatMut::from(&mut y), Store::Add, &mut scratch)?;
 /// assert_eq!(y, [[1.0 + 96.0]]);
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
@@ -77,7 +78,7 @@ impl<'a> Quantized<'a> {
         Ok(())
     }
 
-    /// `out` ← xWᵀ, or `out` ← `out` + xWᵀ if `add`: \[m, columns\] · \[rows, columns\]ᵀ = \[m, rows\].
+    /// `out` ← xWᵀ, or `out` ← `out` + xWᵀ: \[m, columns\] · \[rows, columns\]ᵀ = \[m, rows\].
     ///
     /// Products of elements i and i + 16k are added in lane i, in ascending order, and the 16 lanes are folded as a tree. The
     /// order is fixed, and depends on no other row or column. `scratch` may hold anything.
@@ -89,7 +90,7 @@ impl<'a> Quantized<'a> {
         self,
         x: Mat<'_>,
         out: MatMut<'_>,
-        add: bool,
+        store: Store,
         scratch: &mut [f32],
     ) -> Result<(), Error> {
         check_shape("x", x.shape(), (x.rows(), self.cols), "as many columns as W")?;
@@ -101,7 +102,7 @@ impl<'a> Quantized<'a> {
         let panels = scratch.get_mut(start..).unwrap_or_default().as_chunks_mut().0;
         let (strip, sums) = panels.split_at_mut_checked(STEPS * ROWS).unwrap_or_default();
         let (strip, sums) = (strip.as_chunks_mut().0, sums.as_chunks_mut().0);
-        dispatch(Multiply { w: self, x, add, strip, sums, out });
+        dispatch(Multiply { w: self, x, add: store == Store::Add, strip, sums, out });
         Ok(())
     }
 }

@@ -20,6 +20,7 @@ use crate::{Error, Model};
 
 /// The numbers of weights in flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stored {
     /// 4 bytes a weight.
     F32,
@@ -61,6 +62,7 @@ pub struct Options {
 
 /// A crate that holds a model.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Embedded {
     /// The files with their paths in the crate's folder.
     pub files: Vec<(&'static str, Vec<u8>)>,

@@ -116,9 +116,14 @@ pub(super) fn files(
 pub const WRITTEN: &str = "Written by `regard embed`";
 
 fn manifest(name: &str) -> String {
-    let version = env!("CARGO_PKG_VERSION");
+    let (version, repository) = (env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_REPOSITORY"));
     format!(
-        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\nregard-embed = \"{version}\"\n"
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\nregard-embed = \"{version}\"\n\n\
+         # No registry has these crates yet. A program that depends on this crate needs the same lines.\n\
+         [patch.crates-io]\n\
+         regard-embed = {{ git = \"{repository}\" }}\n\
+         regard-kernels = {{ git = \"{repository}\" }}\n"
     )
 }
 

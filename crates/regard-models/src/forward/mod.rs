@@ -97,6 +97,7 @@ impl Values {
 
 /// The result of a forward pass: the places that were asked for, and the logits.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Trace {
     pub(crate) kept: BTreeMap<String, Values>,
     pub(crate) logits: Option<Values>,
@@ -189,6 +190,7 @@ pub(crate) struct Hooked<'h> {
 
 /// A tensor that transformers gives, and the places of a forward pass that it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Output {
     /// Transformers' name.
     pub name: String,

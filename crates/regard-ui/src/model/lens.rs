@@ -84,7 +84,7 @@ impl Predictions {
         let stack = &model.description().stack;
         let after = match stack.block.placement {
             Placement::After => "hook_normalized_resid_post",
-            Placement::Before | Placement::Both => "hook_resid_post",
+            _ => "hook_resid_post",
         };
         let layers = (0..stack.layers()).map(|layer| format!("blocks.{layer}.{after}"));
         let places: Vec<String> =

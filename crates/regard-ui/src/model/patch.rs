@@ -36,7 +36,7 @@ impl Part {
     ) -> Change {
         let after = match description.stack.block.placement {
             Placement::After => "hook_normalized_resid_post",
-            Placement::Before | Placement::Both => "hook_resid_post",
+            _ => "hook_resid_post",
         };
         let place = match self {
             Self::Head => return Change::PatchHead { head, position: Some(position), from },

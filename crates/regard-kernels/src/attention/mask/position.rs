@@ -3,7 +3,7 @@
 ///
 /// With as many queries as keys and no key length, `TopLeft` and `BottomRight` are the same. Otherwise
 /// they differ, and libraries differ in their default: here the caller says which one is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Position {
     /// Query i stands at key i.
     TopLeft,
@@ -32,7 +32,7 @@ fn clamp_to_isize(n: usize) -> isize {
 }
 
 /// How far a query sees from where it stands, itself not counted. `None` means without limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Window {
     /// Keys to the left.
     pub left: Option<usize>,
