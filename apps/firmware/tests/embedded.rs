@@ -43,20 +43,30 @@ fn embed(model: &Model, stored: Stored) -> String {
     folder.to_str().unwrap().to_owned()
 }
 
-/// The text that the image with the model of `folder` prints, given an input.
+/// The text that the image with the model of `folder` prints, given an input. The arguments are those of cargo, or [`HERE`], a
+/// program's name and its arguments.
 fn output(arguments: &[&str], folder: &str, input: &str) -> String {
     // Each model becomes the same file, which is built and run by one test at a time.
     static IMAGE: Mutex<()> = Mutex::new(());
     let _alone = IMAGE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut image = Command::new(env!("CARGO"))
-        .args(["--quiet"])
-        .args(arguments)
-        .env("REGARD_EMBED", folder)
-        .current_dir("../..")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let cargo = |arguments: &[&str]| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.arg("--quiet").args(arguments).env("REGARD_EMBED", folder).current_dir("../..");
+        cargo
+    };
+    let mut image = match arguments {
+        [HERE, name, more @ ..] => {
+            // As a part of the workspace, whose tests have built its dependencies.
+            let built = cargo(&["build", "--workspace", "--bin", name]).status().unwrap();
+            assert!(built.success(), "{name}");
+            let mut program =
+                Command::new(format!("{}/../debug/{name}", env!("CARGO_TARGET_TMPDIR")));
+            program.args(more);
+            program
+        }
+        _ => cargo(arguments),
+    };
+    let mut image = image.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     image.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = image.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -64,8 +74,10 @@ fn output(arguments: &[&str], folder: &str, input: &str) -> String {
     text
 }
 
-/// The program that runs on this machine.
-const HERE: [&str; 5] = ["run", "-p", "regard-firmware", "--bin", "story"];
+/// In place of a core's alias: the program runs on this machine.
+const HERE: &str = "here";
+/// The program that writes a story.
+const STORY_HERE: [&str; 2] = [HERE, "story"];
 
 /// The lines that the image prints, without the last one, and the last one, which says what a token costs.
 fn told(arguments: &[&str], folder: &str) -> (Vec<String>, String) {
@@ -99,7 +111,7 @@ fn the_crate_computes_the_logits_of_the_desktop() {
     let expected = expected(&model);
     assert!(expected.len() > 20, "{expected:?}");
     for stored in [Stored::F32, Stored::Bf16] {
-        let (lines, _) = told(&HERE, &embed(&model, stored));
+        let (lines, _) = told(&STORY_HERE, &embed(&model, stored));
         assert_eq!(lines, expected, "{stored}");
     }
 }
@@ -123,7 +135,7 @@ fn integers_leave_the_perplexity_within_two_percent() {
     let model = story();
     let stories = held_back(&model);
     let score = |stored| -> f64 {
-        let arguments = [&HERE[..], &["--", "score"]].concat();
+        let arguments = [&STORY_HERE[..], &["score"]].concat();
         output(&arguments, &embed(&model, stored), &stories).trim().parse().unwrap()
     };
     let [float, integer] = [Stored::Bf16, Stored::Int8].map(|stored| score(stored).exp());
@@ -136,7 +148,7 @@ fn integers_leave_the_perplexity_within_two_percent() {
 fn boards_tell_the_story_of_the_desktop() {
     let model = story();
     let floats = expected(&model);
-    let (integers, _) = told(&HERE, &embed(&model, Stored::Int8));
+    let (integers, _) = told(&STORY_HERE, &embed(&model, Stored::Int8));
     for (alias, stored) in [
         ("m4f", Stored::F32),
         ("m4f", Stored::Bf16),
@@ -171,8 +183,8 @@ fn command() -> Model {
     Model::open(COMMAND).unwrap()
 }
 
-/// The program that classifies texts on this machine.
-const CLASSIFY: [&str; 5] = ["run", "-p", "regard-firmware", "--bin", "classify"];
+/// The program that classifies texts.
+const CLASSIFY_HERE: [&str; 2] = [HERE, "classify"];
 
 /// The label of each text and a hash of its logits, as the desktop gives them.
 fn sorted(model: &Model, texts: &[&str]) -> Vec<String> {
@@ -188,7 +200,8 @@ fn sorted(model: &Model, texts: &[&str]) -> Vec<String> {
 
 /// The lines that the image on this machine prints for texts.
 fn sorted_here(model: &Model, stored: Stored, texts: &[&str]) -> Vec<String> {
-    let text = output(&CLASSIFY, &embed(model, stored), &[texts.join("\n"), "\n".into()].concat());
+    let text =
+        output(&CLASSIFY_HERE, &embed(model, stored), &[texts.join("\n"), "\n".into()].concat());
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.pop(); // the memory
     lines
@@ -270,7 +283,7 @@ fn the_board_has_the_tokens_of_the_desktop_on_every_text() {
         texts.push((0..random(12)).map(|_| parts[random(parts.len())]).collect());
     }
     let found = output(
-        &[&CLASSIFY[..], &["--", "tokens"]].concat(),
+        &[&CLASSIFY_HERE[..], &["tokens"]].concat(),
         &embed(&model, Stored::Bf16),
         &[texts.join("\0"), "\0".into()].concat(),
     );
