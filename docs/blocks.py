@@ -4,7 +4,8 @@
 The blocks of a page run in their order, as they stand, in a copy of the project, from its root.
 
 - sh: by `bash -e`, with `regard` on the path. `cargo run --release -- …` is `regard …`, and `cargo test --workspace` is left out,
-  because CI has run it. The commands in the second column of the README's table run, too.
+  because CI has run it. `cargo run -p … --example NAME` runs the example that the tests have built, if they have. The commands in
+  the second column of the README's table run, too.
 - python: in a virtual environment, which has what `pip install ./python` installs. A block with `>>>` is a doctest.
 - toml: all blocks of a page are the Cargo.toml of one crate, whose dependencies `cargo metadata` must find. Until Regard is published,
   the block of docs/install.md marked `until-published` belongs to each; the repository is this clone.
@@ -53,6 +54,8 @@ cargo() {
         "run --release -p "*) command cargo "$@" ;;
         "run --release -- "*) shift 3; regard "$@" ;;
         "run --release") regard ;;
+        "run -p "*" --example "*)
+            if [ -x "$EXAMPLES/$5" ]; then shift 4; "$EXAMPLES/$1" "${@:2}"; else command cargo "$@"; fi ;;
         *) command cargo "$@" ;;
     esac
 }
@@ -105,6 +108,7 @@ class Reader:
         self.environment = {key: value for key, value in os.environ.items() if key not in hidden} | {
             "PATH": f"{folder / 'venv' / 'bin'}:{os.environ['PATH']}",
             "CARGO_TARGET_DIR": str(ROOT / "target"),
+            "EXAMPLES": str(ROOT / "target" / "debug" / "examples"),
             "MATURIN_PEP517_ARGS": "--profile dev",  # a release build takes minutes
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             # Git, and Cargo by it, finds the repository in this clone.
