@@ -1,8 +1,6 @@
 //! The lesson of each example holds, in numbers computed here.
 
-mod common;
-
-use common::{is_near, named, run, step, without};
+use crate::common::{is_near, named, run, step, without};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Inputs, Settings, Step, Walkthrough, Without};
 
@@ -246,8 +244,9 @@ fn without_the_mask_tokens_see_the_future() {
 fn what_broke_follows_what_was_typed() {
     let mut inputs = Inputs::new(Example::AttentionScores);
     inputs.set(named("q"), 0, 0, 100.0).unwrap();
-    let cut =
-        |without| Walkthrough::compute(&inputs, &common::without(without)).unwrap().broken.unwrap();
+    let cut = |without| {
+        Walkthrough::compute(&inputs, &crate::common::without(without)).unwrap().broken.unwrap()
+    };
     let scaling = cut(Without::Scaling);
     assert!(scaling.starts_with("The largest absolute score is 101 instead of 50.5."), "{scaling}");
     let softmax = cut(Without::Softmax);

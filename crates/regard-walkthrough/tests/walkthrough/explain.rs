@@ -1,8 +1,6 @@
 //! The texts that a learner reads about a cell.
 
-mod common;
-
-use common::{at, run, step, without};
+use crate::common::{at, run, step, without};
 use regard_walkthrough::{Example, Settings, Without};
 
 fn explain(example: Example, settings: &Settings, key: &str, row: usize, col: usize) -> String {

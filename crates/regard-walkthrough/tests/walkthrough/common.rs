@@ -1,56 +1,55 @@
-//! Code that the tests share. Not every test needs all of it.
-#![allow(dead_code, clippy::allow_attributes, reason = "each test file is a crate of its own")]
+//! Code that the tests share.
 
 use regard_kernels::Temperature;
 use regard_walkthrough::{Check, Example, Settings, Step, StepKey, Walkthrough, Without};
 
 /// The unit roundoff of single precision.
-pub const U: f64 = 1.0 / 16_777_216.0;
+pub(crate) const U: f64 = 1.0 / 16_777_216.0;
 
 /// The key of that text.
-pub fn named(text: &str) -> StepKey {
+pub(crate) fn named(text: &str) -> StepKey {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The walkthrough of an example.
-pub fn run(example: Example, settings: &Settings) -> Walkthrough {
+pub(crate) fn run(example: Example, settings: &Settings) -> Walkthrough {
     Walkthrough::run(example, settings).expect("examples run")
 }
 
 /// The step of that key.
-pub fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
+pub(crate) fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
     walk.step(named(key)).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
 }
 
 /// The settings at a temperature.
-pub fn at(t: f32) -> Settings {
+pub(crate) fn at(t: f32) -> Settings {
     Settings { temperature: Temperature::new(t).expect("a temperature"), ..Settings::default() }
 }
 
 /// The settings without a step.
-pub fn without(without: Without) -> Settings {
+pub(crate) fn without(without: Without) -> Settings {
     Settings { without: Some(without), ..Settings::default() }
 }
 
 /// No step that is left out, and each of them.
-pub fn cuts() -> impl Iterator<Item = Option<Without>> {
+pub(crate) fn cuts() -> impl Iterator<Item = Option<Without>> {
     core::iter::once(None).chain(Without::ALL.map(Some))
 }
 
 /// Whether a check is within its limit, or has none.
-pub fn passes(check: &Check) -> bool {
+pub(crate) fn passes(check: &Check) -> bool {
     check.holds() != Some(false)
 }
 
 /// The rows and columns of all cells.
-pub fn cells(step: &Step) -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn cells(step: &Step) -> impl Iterator<Item = (usize, usize)> {
     let (rows, cols) = step.matrix.shape();
     (0..rows).flat_map(move |i| (0..cols).map(move |j| (i, j)))
 }
 
 /// Whether a cell is within its bound of `expected`, which is computed in double precision, or was rounded to single
 /// precision, as decimals in JSON are.
-pub fn is_near(step: &Step, (i, j): (usize, usize), expected: f64) -> bool {
+pub(crate) fn is_near(step: &Step, (i, j): (usize, usize), expected: f64) -> bool {
     let bound = step.bound(i, j).expect("the cell is there") + U * expected.abs();
     (f64::from(step.matrix.get(i, j)) - expected).abs() <= bound
 }

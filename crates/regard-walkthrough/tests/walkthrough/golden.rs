@@ -1,20 +1,18 @@
 //! Every number of the five notebooks, computed again in double precision and compared with the walkthroughs.
 
-mod common;
-
-use common::{cells, is_near, named};
+use crate::common::{cells, is_near, named};
 use regard_walkthrough::random::{NumpyRng, TorchRng};
 use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
 use serde_json::Value;
 
 fn golden(example: &str) -> Value {
-    let all: Value = serde_json::from_str(include_str!("golden/seed_examples.json"))
+    let all: Value = serde_json::from_str(include_str!("../golden/seed_examples.json"))
         .expect("the golden file is JSON");
     all[example].clone()
 }
 
 fn run(example: Example) -> Walkthrough {
-    common::run(example, &Settings::default())
+    crate::common::run(example, &Settings::default())
 }
 
 /// All numbers in a list of any depth.

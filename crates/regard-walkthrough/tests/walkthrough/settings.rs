@@ -1,8 +1,6 @@
 //! The effect of the settings in every example.
 
-mod common;
-
-use common::{at, cuts, is_near, named, passes, run, step, without};
+use crate::common::{at, cells, cuts, is_near, named, passes, run, step, without};
 use proptest::prelude::*;
 use regard_kernels::Temperature;
 use regard_walkthrough::{
@@ -24,7 +22,7 @@ fn assert_sound(walk: &Walkthrough) {
         assert_eq!((step.row_labels.len(), step.col_labels.len()), (rows, cols), "{name} {key}");
         assert!(!step.name.is_empty() && step.meaning.ends_with('.'), "{name} {key}");
         assert!(step.meaning.chars().count() > 20 && rows * cols < 2100, "{name} {key}");
-        for (row, col) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+        for (row, col) in cells(step) {
             assert!(!step.matrix.get(row, col).is_nan(), "{name} {key}");
             assert!(step.explain(row, col).is_some_and(|text| !text.is_empty()), "{name} {key}");
         }
