@@ -217,37 +217,24 @@ mod refuses {
 
     #[test]
     fn what_is_cut_off() {
-        let good = attention(&[2, 4, 4], &weights(8, 4, 1));
-        for len in 0..good.len() {
-            let error = refused(&good[..len]);
-            assert!(
-                matches!(error, Error::Format { .. } | Error::Truncated { .. }),
-                "{len} bytes: {error}"
-            );
-        }
-        let error = refused(&good[..good.len() - 1]).to_string();
-        assert!(
-            error.contains("`attention`") && error.contains("128 bytes") && error.contains("127"),
-            "{error}"
-        );
-        let good = npy("<f4", "(2, 4, 4)", &bytes(&weights(8, 4, 1)));
-        for len in 0..good.len() {
-            let error = refused(&good[..len]);
-            assert!(
-                matches!(error, Error::Format { .. } | Error::Truncated { .. }),
-                "{len} bytes: {error}"
-            );
-        }
-        for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
-            let good = npz(&[("a.npy", good.clone())], method);
+        let safe = attention(&[2, 4, 4], &weights(8, 4, 1));
+        let array = npy("<f4", "(2, 4, 4)", &bytes(&weights(8, 4, 1)));
+        let [stored, deflated] = [CompressionMethod::Stored, CompressionMethod::Deflated]
+            .map(|method| npz(&[("a.npy", array.clone())], method));
+        for (file, good) in [&safe, &array, &stored, &deflated].into_iter().enumerate() {
             for len in 0..good.len() {
                 let error = refused(&good[..len]);
                 assert!(
                     matches!(error, Error::Format { .. } | Error::Truncated { .. }),
-                    "{len} bytes: {error}"
+                    "{len} bytes of file {file}: {error}"
                 );
             }
         }
+        let error = refused(&safe[..safe.len() - 1]).to_string();
+        assert!(
+            error.contains("`attention`") && error.contains("128 bytes") && error.contains("127"),
+            "{error}"
+        );
         let short = npy("<f4", "(2, 4, 4)", &bytes(&[0.5; 31]));
         let error = refused(&npz(&[("a.npy", short)], CompressionMethod::Deflated));
         assert!(matches!(&error, Error::Truncated { tensor, .. } if tensor == "a"), "{error}");
