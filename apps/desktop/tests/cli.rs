@@ -202,9 +202,10 @@ mod walk {
             .filter_map(|line| line.split_whitespace().next())
             .collect();
         assert!(names.len() > 10, "{list}");
-        for columns in [60, 80, 120] {
-            for name in names.iter().map(|name| vec!["walk", *name]).chain([vec!["walk"]]) {
-                let (free, text) = (stdout(&name), walk(&name, columns));
+        for name in names.iter().map(|name| vec!["walk", *name]).chain([vec!["walk"]]) {
+            let free = stdout(&name);
+            for columns in [60, 80, 120] {
+                let text = walk(&name, columns);
                 let python = |line: &&str| !line.contains("torch.") && !line.contains("F.");
                 for line in text.lines().filter(python) {
                     let width = unicode_width::UnicodeWidthStr::width(line);
