@@ -12,7 +12,6 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import argparse
 import pathlib
-import resource
 import statistics
 import subprocess
 import sys
@@ -111,14 +110,19 @@ def timed(call):
     return time.perf_counter() - start
 
 
-def hook_cost(ours, ids, turns):
-    """What a hook takes beside the run: turns of runs with and without it, of a text of 2 tokens, whose run is short."""
-    place = "blocks.6.attn.hook_z"
-    with_hook, without = [], []
-    for _ in range(turns):
-        without.append(timed(lambda: [ours.run(ids) for _ in range(5)]) / 5)
-        with_hook.append(timed(lambda: [ours.run_with_hooks(ids, [(place, lambda z, hook: None)]) for _ in range(5)]) / 5)
-    return statistics.median(b - a for a, b in zip(without, with_hook))
+def hook_cost(path, ids, turns):
+    """What a hook takes beside the run, in seconds of one thread: turns of runs with 120 hooks, 10 at each layer, and without."""
+    import regard
+
+    model, hooks = regard.Model(path, threads=1), [("blocks.*.attn.hook_z", lambda z, hook: None)] * 10
+
+    def cpu(call):
+        start = time.thread_time()
+        call()
+        return time.thread_time() - start
+
+    costs = [-cpu(lambda: model.run(ids)) + cpu(lambda: model.run_with_hooks(ids, hooks)) for _ in range(turns)]
+    return statistics.median(costs) / 120
 
 
 def fresh(code, repeats=5):
@@ -135,12 +139,12 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as path:
         folder(path)
-        alone = fresh("import time, numpy; start = time.perf_counter(); import regard; print(time.perf_counter() - start)")
-        print(f"import regard, NumPy apart: {alone[0] * 1e3:.0f} ms")
+        alone = fresh("import time, numpy; start = time.process_time(); import regard; print(time.process_time() - start)")
+        print(f"import regard, NumPy apart: {alone[0] * 1e3:.0f} ms of a core")
         size = pathlib.Path(path, "model.safetensors").stat().st_size
         # A file in memory is read at the speed of a copy.
         code = f"""
-import time, resource, sys
+import time
 start = time.perf_counter(); data = open({path!r} + "/model.safetensors", "rb").read(); print(time.perf_counter() - start); del data
 import regard
 regard.Model("story", threads={args.threads})
@@ -149,10 +153,11 @@ start = time.perf_counter(); model = regard.Model({path!r}, threads={args.thread
         reading, opening = fresh(code)
         print(f"opening: {opening * 1e3:.0f} ms; reading the file: {reading * 1e3:.0f} ms; ratio {opening / reading:.2f}")
         code = f"""
-import resource, regard
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import re, regard
+peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
+before = peak()
 model = regard.Model({path!r}, threads={args.threads}); model(list(range(3, {3 + TOKENS})))
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+print(peak() - before)
 """
         (memory,) = fresh(code, 1)
         print(f"memory of the model and a run: {memory / 1e6:.0f} MB, {memory / size:.2f} of the file")
@@ -163,7 +168,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
         import torch
 
         ids, other = list(range(3, 3 + TOKENS)), [3, 90, *range(5, 3 + TOKENS)]
-        print(f"a hook on one place: {hook_cost(ours, ids[:2], 31) * 1e6:.0f} µs over the run")
+        print(f"a hook on one place: {hook_cost(path, ids, 21) * 1e6:.0f} µs over the run")
         with torch.no_grad():
             np.testing.assert_allclose(ours(ids), lens(torch.tensor([ids]))[0].numpy(), atol=1e-3)
             print(f"{'':36} {'regard':>9} {'TL':>9} {'ratio':>7} {'goal':>5}")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,8 @@ _DTYPES = {"F32": "<f4", "I64": "<i8"}
 
 def nearest(name: str, known: Any, what: str) -> KeyError:
     """The error for a name that is not there, with those that are most like it."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name, list(known), n=3, cutoff=0.5)
     hint = f"; near it: {', '.join(close)}" if close else ""
     return KeyError(f"{what} {name!r}{hint}")
@@ -135,9 +135,11 @@ class Cache(Mapping[str, np.ndarray]):
         return f"Cache of {len(self)} places, {len(self.tokens)} tokens, {size / 1000:.1f} kB"
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         rows = "".join(
-            f"<tr><td style='text-align: left'><code>{html.escape(name)}</code></td><td>{list(array.shape)}</td></tr>"
+            f"<tr><td style='text-align: left'><code>{escape(name)}</code></td><td>{list(array.shape)}</td></tr>"
             for name, array in self._arrays.items()
         )
         table = f"<table><tr><th>place</th><th>shape</th></tr>{rows}</table>"
-        return f"<details><summary>{html.escape(repr(self))}</summary>{table}</details>"
+        return f"<details><summary>{escape(repr(self))}</summary>{table}</details>"

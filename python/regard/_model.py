@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import json
 import os
 import warnings
@@ -144,7 +143,9 @@ class Model:
         return f"Model({self.name!r}): {cfg.original_architecture}, {sizes}"
 
     def _repr_html_(self) -> str:
-        rows = (f"<tr><td style='text-align: left'>{name}</td><td>{html.escape(str(value))}</td></tr>"
+        from html import escape
+
+        rows = (f"<tr><td style='text-align: left'>{name}</td><td>{escape(str(value))}</td></tr>"
                 for name, value in dataclasses.asdict(self.cfg).items())
         return f"<table>{''.join(rows)}</table>"
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import warnings
-from importlib import metadata
 from pathlib import Path
 
 _NAMES = ("regard", "regard.exe")
@@ -19,6 +16,10 @@ def program() -> Path:
     FileNotFoundError
         There is neither.
     """
+    # Imported where they are used: together they take longer than all of the package.
+    import shutil
+    from importlib import metadata
+
     try:
         files = metadata.files("regard") or []
     except metadata.PackageNotFoundError:
@@ -36,6 +37,8 @@ def program() -> Path:
 
 def run(*arguments: str) -> None:
     """Runs a command of the program. What it notes becomes a warning, and its error an exception."""
+    import subprocess
+
     done = subprocess.run(
         [program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
     )

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import html
-import subprocess
 import sys
-import tempfile
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -36,8 +32,8 @@ def show(
     Parameters
     ----------
     attentions : Cache, or sequence of arrays [batch, heads, n_q, n_k], or array [layers, heads, n_q, n_k]
-        A cache that has the pattern of every layer, whose tokens are taken; or what `model(..., output_attentions=True).attentions` is: PyTorch tensors or NumPy arrays, one a layer. A batch axis
-        may be missing. An array that is no sequence has the axes [layers, heads, n_q, n_k], as `trace` gives it.
+        A cache that has the pattern of every layer, whose tokens are taken; or what `model(..., output_attentions=True).attentions`
+        is: PyTorch tensors or NumPy arrays, one a layer. A batch axis may be missing. An array that is no sequence has the axes [layers, heads, n_q, n_k], as `trace` gives it.
     tokens : sequence of str, optional
         The tokens of the queries, and of the keys unless `key_tokens` are given.
     key_tokens : sequence of str, optional
@@ -58,6 +54,9 @@ def show(
     >>> _, cache = regard.Model("story").run_with_cache("Mia gave Tom the ball.", "*hook_pattern")
     >>> regard.show(cache)  # doctest: +SKIP
     """
+    import subprocess
+    import tempfile
+
     if isinstance(attentions, Cache):
         if tokens is None and attentions.tokens:
             tokens = attentions.tokens if isinstance(attentions.tokens[0], str) else attentions.tokens[entry]
@@ -146,6 +145,9 @@ def _is_notebook() -> bool:
 
 def _display(drawn: str, attention: bytes) -> None:
     """Shows the drawn heads, which stay where a notebook is only read, and the page, which takes their place."""
+    import html
+    import uuid
+
     from IPython.display import HTML, display
 
     name = f"regard-{uuid.uuid4()}"

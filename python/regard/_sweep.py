@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,23 +14,25 @@ if TYPE_CHECKING:
 
 def heatmap(numbers: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, spread: np.ndarray | None = None) -> str:
     """A table of numbers of both signs as coloured cells, with the number under the pointer: HTML that loads nothing."""
+    from html import escape
+
     largest = float(np.nanmax(np.abs(numbers), initial=0)) or 1.0
     lines = []
     for i, row in enumerate(rows):
-        cells = [f"<th style='text-align: right; font-weight: normal; white-space: nowrap'>{html.escape(row)}</th>"]
+        cells = [f"<th style='text-align: right; font-weight: normal; white-space: nowrap'>{escape(row)}</th>"]
         for j, column in enumerate(columns):
             number = float(numbers[i, j])
             color, told = "transparent", "none"
             if not np.isnan(number):
                 color = f"rgba({'178, 24, 43' if number < 0 else '33, 102, 172'}, {abs(number) / largest:.3f})"
                 told = f"{number:.4f}" + ("" if spread is None else f" ± {spread[i, j]:.4f}")
-            told = html.escape(f"{row}, {column}: {told}", quote=True)
+            told = escape(f"{row}, {column}: {told}", quote=True)
             cells.append(f"<td title='{told}' style='background: {color}; min-width: 1.6em; height: 1.6em; padding: 0'></td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    head = "".join(f"<th style='font-weight: normal'>{html.escape(column.removeprefix('head '))}</th>" for column in columns)
+    head = "".join(f"<th style='font-weight: normal'>{escape(column.removeprefix('head '))}</th>" for column in columns)
     ends = f"from {np.nanmin(numbers):.3f} (red) to {np.nanmax(numbers):.3f} (blue)"
     return (
-        f"<div>{html.escape(title)}: {ends}</div>"
+        f"<div>{escape(title)}: {ends}</div>"
         f"<table style='border-collapse: collapse'><tr><th></th>{head}</tr>{''.join(lines)}</table>"
     )
 
