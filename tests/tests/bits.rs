@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use regard::{Attention, Heads, Position, Threads};
-use regard_firmware::Robotics;
+use regard_firmware::cases;
 use regard_kernels::{Mask, Mat, MatMut, attention_scratch_len};
 use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
 
@@ -14,12 +14,12 @@ fn bits(x: &[f32]) -> Vec<u32> {
 
 #[test]
 fn the_firmware_computes_what_the_window_shows() {
-    let firmware = Robotics::compute().unwrap();
+    let [weights, output] = cases::robotics().unwrap();
     let window = Walkthrough::run(Example::ILoveRobotics, &Settings::default()).unwrap();
     let step =
         |key: &str| bits(window.step(key.parse::<StepKey>().unwrap()).unwrap().matrix.as_slice());
-    assert_eq!(bits(firmware.weights.as_flattened()), step("weights"));
-    assert_eq!(bits(firmware.output.as_flattened()), step("output"));
+    assert_eq!(bits(weights.as_flattened()), step("weights"));
+    assert_eq!(bits(output.as_flattened()), step("output"));
 }
 
 /// Pseudo-random numbers between −1 and 1, the same on every machine.

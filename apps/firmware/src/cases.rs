@@ -2,7 +2,7 @@
 
 use regard_kernels::{
     Attention, Error, Half, Mask, Mat, MatMut, Packed, PackedHalf, Pairing, Position, Stage, Store,
-    Temperature, Window, add_row, attention_scratch_len, cosine_similarity, dot, exp, gelu,
+    Temperature, Window, add_row, attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu,
     gelu_tanh, layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_packed_half,
     matmul_transposed, norm, packed_len, rms_norm, rotate, silu, softmax,
 };
@@ -10,7 +10,6 @@ use regard_kernels::{
 use crate::line::Line;
 use crate::line::Numbers::Floats;
 use crate::numbers::{HALVES, NUMBERS, fill, numbers};
-use crate::robotics::Robotics;
 use crate::{int8_cases, subnormal_cases};
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
@@ -83,9 +82,9 @@ static SEEN: [bool; 29] = {
 /// # Errors
 /// [`Error::Scratch`] or [`Error::Slice`] if there are fewer than [`MEMORY`](crate::MEMORY) elements.
 pub fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
-    let robotics = Robotics::compute()?;
-    line("I love robotics, weights", Floats(robotics.weights.as_flattened()));
-    line("I love robotics, output", Floats(robotics.output.as_flattened()));
+    let [weights, output] = robotics()?;
+    line("I love robotics, weights", Floats(weights.as_flattened()));
+    line("I love robotics, output", Floats(output.as_flattened()));
     attention_scores(line)?;
     vectors(memory, line)?;
     products(memory, line)?;
@@ -96,6 +95,28 @@ pub fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     grouped_queries(memory, line)?;
     decoding(memory, line)?;
     int8_cases::run(memory, line)
+}
+
+/// The weights and the output of "I love robotics", as an embedded program would compute them: shapes known to the compiler, and
+/// matrices in flash.
+///
+/// # Errors
+/// None with these shapes; the kernels' [`Error`] is passed on.
+pub fn robotics() -> Result<[[[f32; 3]; 3]; 2], Error> {
+    static X: [[f32; 4]; 3] = [[1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]];
+    static W_Q: [[f32; 3]; 4] =
+        [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]];
+    static W_K: [[f32; 3]; 4] =
+        [[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]];
+    static W_V: [[f32; 3]; 4] =
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0]];
+    let (q, k, v) = (fixed::matmul(&X, &W_Q), fixed::matmul(&X, &W_K), fixed::matmul(&X, &W_V));
+    let attention = Attention::new();
+    let mut scratch = [0.0; attention_scratch_len(3, 3, 3, 3)];
+    let (mut weights, mut output) = ([[0.0; 3]; 3], [[0.0; 3]; 3]);
+    fixed::attention_weights(&attention, &q, &k, &mut weights, &mut scratch)?;
+    fixed::attention(&attention, &q, &k, &v, &mut output, &mut scratch)?;
+    Ok([weights, output])
 }
 
 /// The operations of a transformer block besides attention.

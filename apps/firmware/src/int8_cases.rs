@@ -102,7 +102,6 @@ pub(crate) fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> 
     for case in &CASES {
         case.run(memory, line)?;
     }
-    grouped_queries(memory, line)?;
     decoding(memory, line)?;
     many_shapes(memory, line)
 }
@@ -182,25 +181,6 @@ fn many_shapes(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
         }
     }
     line("int8, many shapes", Integers(&hash.to_le_bytes().map(|byte| byte as i8)));
-    Ok(())
-}
-
-/// Four heads of queries, two of keys and values, side by side.
-fn grouped_queries(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
-    const N_Q: usize = 10;
-    const N_K: usize = 18;
-    const D: usize = 7;
-    let attention = Attention::new(SCALES, int8::default_scale(D), Temperature::ONE)?;
-    let attention = attention.mask(Mask::NONE.causal(Position::BottomRight));
-    let (out, scratch) = split(memory, N_Q * 4 * D);
-    for head in 0..4 {
-        let q = integers(50, N_Q, 4 * D)?.block(0, N_Q, head * D, D);
-        let [k, v] = [integers(400, N_K, 2 * D)?, integers(800, N_K, 2 * D)?]
-            .map(|m| m.block(0, N_K, head / 2 * D, D));
-        let view = MatMut::strided(out.get_mut(head * D..).unwrap_or_default(), N_Q, D, 4 * D)?;
-        attention.forward(q, k, v, view, scratch)?;
-    }
-    line("int8, grouped queries", Integers(out));
     Ok(())
 }
 

@@ -14,7 +14,6 @@ mod int8_cases;
 mod line;
 mod memory;
 mod numbers;
-mod robotics;
 #[cfg(target_os = "none")]
 pub mod stack;
 mod subnormal_cases;
@@ -25,4 +24,3 @@ pub use self::line::{Line, Numbers};
 pub use self::memory::MEMORY;
 #[cfg(target_os = "none")]
 pub use self::memory::statics::Memory;
-pub use self::robotics::{LOVE, OUTPUT_OF_LOVE, Robotics, TOKENS};
