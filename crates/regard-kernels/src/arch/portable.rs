@@ -1,6 +1,5 @@
-use wide::{f32x4, f32x8, f32x16, i32x16, u32x16};
+use wide::{f32x8, f32x16, i32x16, u32x16};
 
-use super::vector::Columns;
 use super::{Kernel, LANES, Lanes, Panel, Shape, Simd};
 
 /// The vectors that were fixed at compile time, through `wide`.
@@ -118,44 +117,6 @@ impl Simd for Portable {
     #[inline(always)]
     fn reduce_max(self, v: f32x16) -> f32 {
         fold(v.to_array(), |a, b| if a > b { a } else { b })
-    }
-}
-
-impl Columns<8> for Portable {
-    type B = f32x8;
-
-    #[inline(always)]
-    fn load_columns(self, x: &[f32; 8]) -> f32x8 {
-        f32x8::new(*x)
-    }
-
-    #[inline(always)]
-    fn store_columns(self, v: f32x8, out: &mut [f32; 8]) {
-        *out = v.to_array();
-    }
-
-    #[inline(always)]
-    fn mul_add_columns(self, a: f32, b: f32x8, c: f32x8) -> f32x8 {
-        f32x8::splat(a).mul_add(b, c)
-    }
-}
-
-impl Columns<4> for Portable {
-    type B = f32x4;
-
-    #[inline(always)]
-    fn load_columns(self, x: &[f32; 4]) -> f32x4 {
-        f32x4::new(*x)
-    }
-
-    #[inline(always)]
-    fn store_columns(self, v: f32x4, out: &mut [f32; 4]) {
-        *out = v.to_array();
-    }
-
-    #[inline(always)]
-    fn mul_add_columns(self, a: f32, b: f32x4, c: f32x4) -> f32x4 {
-        f32x4::splat(a).mul_add(b, c)
     }
 }
 

@@ -10,7 +10,6 @@ use super::bare::Scalar;
 use super::exp::{exp, exp_to_zero};
 #[cfg(not(scalar))]
 use super::portable::Portable;
-use super::vector::Columns;
 use super::{Epilogue, Kernel, LANES, Panels, Simd, gebp};
 use crate::{Mat, MatMut};
 
@@ -334,45 +333,6 @@ fn reductions<T: RunTier>() {
     }
 }
 
-/// a·b + c of the first `N` lanes of b and c.
-#[inline(always)]
-fn by_columns<S: Simd + Columns<N>, const N: usize>(
-    simd: S,
-    a: f32,
-    b: &Block,
-    c: &Block,
-) -> <S as Columns<N>>::B {
-    let [b, c] = [b, c].map(|x| *x.first_chunk().unwrap());
-    Columns::<N>::mul_add_columns(
-        simd,
-        a,
-        Columns::<N>::load_columns(simd, &b),
-        Columns::<N>::load_columns(simd, &c),
-    )
-}
-
-fn narrow_lanes<T: RunTier>() {
-    struct Narrow<'a>(&'a Block, &'a Block, &'a Block);
-    impl Kernel for Narrow<'_> {
-        type Output = ([f32; 8], [f32; 4]);
-        #[inline(always)]
-        fn run<S: Simd>(self, simd: S) -> ([f32; 8], [f32; 4]) {
-            let (a, b, c) = (self.0[0], self.1, self.2);
-            let (mut half, mut quarter) = ([9.0; 8], [9.0; 4]);
-            simd.store_columns(by_columns::<S, 8>(simd, a, b, c), &mut half);
-            simd.store_columns(by_columns::<S, 4>(simd, a, b, c), &mut quarter);
-            (half, quarter)
-        }
-    }
-    for (a, b, c) in triples() {
-        let Some((half, quarter)) = T::run(Narrow(&a, &b, &c)) else { return };
-        for (l, found) in half.into_iter().enumerate().chain(quarter.into_iter().enumerate()) {
-            let expected = if T::FUSED { a[0].mul_add(b[l], c[l]) } else { a[0] * b[l] + c[l] };
-            assert!(same(found, expected), "lane {l}: {found:e} instead of {expected:e}");
-        }
-    }
-}
-
 fn transposition<T: RunTier>() {
     struct Transpose<'a>([&'a [f32; 8]; 8], bool);
     impl Kernel for Transpose<'_> {
@@ -612,7 +572,6 @@ fn keeps_its_promises<T: RunTier>() {
     splat_load_store::<T>();
     powers_of_two::<T>();
     reductions::<T>();
-    narrow_lanes::<T>();
     transposition::<T>();
     exponents::<T>();
     exp_of_special_values::<T>();

@@ -95,37 +95,8 @@ impl Shape {
     };
 }
 
-/// A block of `N` lanes, for products of as few columns.
-pub(crate) trait Columns<const N: usize>: Copy {
-    type B: Copy;
-
-    fn load_columns(self, x: &[f32; N]) -> Self::B;
-    fn store_columns(self, columns: Self::B, out: &mut [f32; N]);
-    /// a·b + c with one a for all lanes.
-    fn mul_add_columns(self, a: f32, b: Self::B, c: Self::B) -> Self::B;
-}
-
-impl<S: Simd> Columns<LANES> for S {
-    type B = S::V;
-
-    #[inline(always)]
-    fn load_columns(self, x: &[f32; LANES]) -> S::V {
-        self.load(x)
-    }
-
-    #[inline(always)]
-    fn store_columns(self, columns: S::V, out: &mut [f32; LANES]) {
-        self.store(columns, out);
-    }
-
-    #[inline(always)]
-    fn mul_add_columns(self, a: f32, b: S::V, c: S::V) -> S::V {
-        self.mul_add(self.splat(a), b, c)
-    }
-}
-
 /// What a kernel may ask of a vector: 16 lanes of `f32`. A value that implements it proves that the CPU can do it.
-pub(crate) trait Simd: Lanes + Columns<8> + Columns<4> {
+pub(crate) trait Simd: Lanes {
     /// How the loops around it are laid out.
     const SHAPE: Shape;
 
@@ -143,15 +114,6 @@ pub(crate) trait Simd: Lanes + Columns<8> + Columns<4> {
     #[inline(always)]
     fn prefetch_later(self, address: *const f32) {
         let _ = address;
-    }
-
-    /// a·b + c of single numbers.
-    #[inline(always)]
-    fn mul_add_one(self, a: f32, b: f32, c: f32) -> f32 {
-        let mut out = [0.0; LANES];
-        self.store(self.mul_add(self.splat(a), self.splat(b), self.splat(c)), &mut out);
-        let [out, ..] = out;
-        out
     }
 
     fn load(self, x: &[f32; LANES]) -> Self::V;

@@ -27,7 +27,6 @@ pub(super) use self::core_loops::{exp_to_zero, exp2_to_zero};
 pub(crate) use self::helium::{all_finite, max_of, scale_plus_zero};
 
 use super::generic::tile::{Epilogue, Panels, Tiles};
-use super::vector::Columns;
 use super::widen::f32_from_f16;
 use super::{Kernel, LANES, Lanes, Map, Panel, Shape, Simd, one_by_one};
 use crate::{Half, Mat, MatMut};
@@ -141,16 +140,6 @@ fn compare(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> bool) -> [b
     for ((x, a), b) in out.iter_mut().zip(a).zip(b) {
         one_by_one(x);
         *x = f(a, b);
-    }
-    out
-}
-
-/// b ← a·b + c with one a for all lanes.
-#[inline(always)]
-fn multiply_add_all<const N: usize>(a: f32, b: [f32; N], c: [f32; N]) -> [f32; N] {
-    let mut out = c;
-    for (x, b) in out.iter_mut().zip(b) {
-        *x = Lane.mul_add(a, b, *x);
     }
     out
 }
@@ -322,52 +311,9 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn mul_add_one(self, a: f32, b: f32, c: f32) -> f32 {
-        Lane.mul_add(a, b, c)
-    }
-
-    #[inline(always)]
     fn microkernel<const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, R, P>) {
         let Tiles { a, b, out, col, epilogue } = tiles;
         gebp(&mut Gebp { a: &a, b: &b, out, col, add: epilogue == Epilogue::Add });
-    }
-}
-
-impl Columns<8> for Scalar {
-    type B = [f32; LANES / 2];
-
-    #[inline(always)]
-    fn load_columns(self, x: &[f32; LANES / 2]) -> Self::B {
-        *x
-    }
-
-    #[inline(always)]
-    fn store_columns(self, v: Self::B, out: &mut [f32; LANES / 2]) {
-        *out = v;
-    }
-
-    #[inline(always)]
-    fn mul_add_columns(self, a: f32, b: Self::B, c: Self::B) -> Self::B {
-        multiply_add_all(a, b, c)
-    }
-}
-
-impl Columns<4> for Scalar {
-    type B = [f32; LANES / 4];
-
-    #[inline(always)]
-    fn load_columns(self, x: &[f32; LANES / 4]) -> Self::B {
-        *x
-    }
-
-    #[inline(always)]
-    fn store_columns(self, v: Self::B, out: &mut [f32; LANES / 4]) {
-        *out = v;
-    }
-
-    #[inline(always)]
-    fn mul_add_columns(self, a: f32, b: Self::B, c: Self::B) -> Self::B {
-        multiply_add_all(a, b, c)
     }
 }
 

@@ -1,10 +1,7 @@
 //! Products of sizes that the compiler knows, of 4, 8 or whole blocks of columns: every stride and every loop's end is
 //! part of the code.
 
-use core::mem::MaybeUninit;
-
-use crate::arch::vector::Columns;
-use crate::arch::{Kernel, LANES, Simd, dispatch};
+use crate::arch::{Kernel, LANES, Simd, Tier, dispatch_to};
 
 /// Calls `$body` with the number of rows as a constant in scope. The compiler knows the number, and keeps one of these.
 macro_rules! with_rows {
@@ -24,63 +21,46 @@ macro_rules! with_rows {
 
 /// A·B for a multiple of `L` as columns, each element one chain of multiply-adds as in every product.
 #[inline(always)]
-fn product<S: Simd + Columns<L>, const L: usize, const M: usize, const K: usize, const N: usize>(
+fn product<S: Simd, const L: usize, const M: usize, const K: usize, const N: usize>(
     simd: S,
     a: &[[f32; K]; M],
     b: &[[f32; N]; K],
 ) -> [[f32; N]; M] {
-    assert!(N.is_multiple_of(L));
-    let mut product = MaybeUninit::<[[f32; N]; M]>::uninit();
+    let mut product = [[0.0; N]; M];
     let groups = M.div_ceil(S::SHAPE.rows).max(1);
     let (size, larger) = (M / groups, M % groups);
     let (more, fewer) = a.split_at(larger * (size + 1));
-    let rows = product.as_mut_ptr().cast();
+    let (out, rest) = product.split_at_mut(more.len());
     for col in (0..N).step_by(L) {
-        // SAFETY: `product` has all of these rows, and the lanes from `col` on.
-        unsafe {
-            with_rows!(size + 1, R => multiply_rows::<S, L, R, K, N>(simd, more, b, col, rows));
-            let rows = rows.add(more.len());
-            with_rows!(size, R => multiply_rows::<S, L, R, K, N>(simd, fewer, b, col, rows));
-        }
+        with_rows!(size + 1, R => multiply_rows::<S, L, R, K, N>(simd, more, b, col, out));
+        with_rows!(size, R => multiply_rows::<S, L, R, K, N>(simd, fewer, b, col, rest));
     }
-    // SAFETY: the groups make up all rows, the lanes all columns: every element has been written.
-    unsafe { product.assume_init() }
+    product
 }
 
-/// Whole groups of `R` rows of `a`, times the `L` columns of `b` from `col` on, to the first rows of `out`.
-///
-/// # Safety
-/// `out` must have the rows of `a`, and `N` the lanes from `col` on.
+/// Whole groups of `R` rows of `a`, times the `L` columns of `b` from `col` on, to the rows of `out`.
 #[inline(always)]
-unsafe fn multiply_rows<
-    S: Simd + Columns<L>,
-    const L: usize,
-    const R: usize,
-    const K: usize,
-    const N: usize,
->(
+fn multiply_rows<S: Simd, const L: usize, const R: usize, const K: usize, const N: usize>(
     simd: S,
     a: &[[f32; K]],
     b: &[[f32; N]; K],
     col: usize,
-    out: *mut [f32; N],
+    out: &mut [[f32; N]],
 ) {
-    for (group, a) in a.as_chunks::<R>().0.iter().enumerate() {
-        let mut sums = [Columns::<L>::load_columns(simd, &[0.0; L]); R];
+    for (a, out) in a.as_chunks::<R>().0.iter().zip(out.as_chunks_mut::<R>().0) {
+        let mut sums = [simd.splat(0.0); R];
         for (t, b) in b.iter().enumerate() {
             let Some(lanes) = b.get(col..).and_then(|b| b.first_chunk::<L>()) else { continue };
-            let lanes = Columns::<L>::load_columns(simd, lanes);
+            let lanes = simd.load_or(lanes, 0.0);
             for (sum, a) in sums.iter_mut().zip(a) {
-                *sum = Columns::<L>::mul_add_columns(simd, a[t], lanes, *sum);
+                *sum = simd.mul_add(simd.splat(a[t]), lanes, *sum);
             }
         }
-        for (r, sum) in sums.into_iter().enumerate() {
-            let mut lanes = [0.0; L];
-            Columns::<L>::store_columns(simd, sum, &mut lanes);
-            // SAFETY: the caller answers for row and columns. Rows of floats lie anywhere.
-            unsafe {
-                out.add(group * R + r).cast::<f32>().add(col).cast::<[f32; L]>().write(lanes);
+        for (sum, out) in sums.into_iter().zip(out) {
+            let Some(out) = out.get_mut(col..).and_then(|out| out.first_chunk_mut::<L>()) else {
+                continue;
             };
+            simd.store_first(sum, out);
         }
     }
 }
@@ -106,7 +86,12 @@ macro_rules! product_by {
                     product::<S, { $lanes }, M, K, N>(simd, self.a, self.b)
                 }
             }
-            dispatch(Known { a, b })
+            // AVX-512 masks what is less than a block, and what is written under a mask cannot stay in registers.
+            let tier = match Tier::active() {
+                Tier::Avx512 if $lanes < LANES => Tier::Avx2,
+                tier => tier,
+            };
+            dispatch_to(tier, Known { a, b })
         }
     };
 }

@@ -2,7 +2,6 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::vector::Columns;
 use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd};
 
 cpufeatures::new!(detect, "avx2", "fma");
@@ -315,49 +314,5 @@ impl Simd for Avx2 {
             let x = _mm_max_ps(x, _mm_movehl_ps(x, x));
             _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)))
         }
-    }
-}
-
-impl Columns<8> for Avx2 {
-    type B = __m256;
-
-    #[inline(always)]
-    fn load_columns(self, x: &[f32; 8]) -> __m256 {
-        // SAFETY: `self` proves AVX2; the load is that of the array.
-        unsafe { _mm256_loadu_ps(x.as_ptr()) }
-    }
-
-    #[inline(always)]
-    fn store_columns(self, v: __m256, out: &mut [f32; 8]) {
-        // SAFETY: `self` proves AVX2; the store is that of the array.
-        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), v) }
-    }
-
-    #[inline(always)]
-    fn mul_add_columns(self, a: f32, b: __m256, c: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2 and FMA; registers alone.
-        unsafe { _mm256_fmadd_ps(_mm256_set1_ps(a), b, c) }
-    }
-}
-
-impl Columns<4> for Avx2 {
-    type B = __m128;
-
-    #[inline(always)]
-    fn load_columns(self, x: &[f32; 4]) -> __m128 {
-        // SAFETY: `self` proves AVX2; the load is that of the array.
-        unsafe { _mm_loadu_ps(x.as_ptr()) }
-    }
-
-    #[inline(always)]
-    fn store_columns(self, v: __m128, out: &mut [f32; 4]) {
-        // SAFETY: `self` proves AVX2; the store is that of the array.
-        unsafe { _mm_storeu_ps(out.as_mut_ptr(), v) }
-    }
-
-    #[inline(always)]
-    fn mul_add_columns(self, a: f32, b: __m128, c: __m128) -> __m128 {
-        // SAFETY: `self` proves AVX2 and FMA; registers alone.
-        unsafe { _mm_fmadd_ps(_mm_set1_ps(a), b, c) }
     }
 }

@@ -22,15 +22,13 @@
 //! Sapphire Rapids). Tiles of 8 × 2 reach what 12 × 2 do, and pass B once for each 8 rows; 36 queries are
 //! three whole tiles of 12.
 //!
-//! What has less than 16 lanes is loaded and stored under a mask, without a copy. Products of 8 and 4
-//! columns run on AVX2's registers. 2ⁿ is made of shifts, as on AVX2, because the emulator that tests this
+//! What has less than 16 lanes is loaded and stored under a mask, without a copy. 2ⁿ is made of shifts, as on AVX2, because the emulator that tests this
 //! tier elsewhere computes `vscalefps` wrong.
 
 use core::arch::x86_64::*;
 
 use super::avx2::Avx2;
 use crate::Mat;
-use crate::arch::vector::Columns;
 use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd};
 
 cpufeatures::new!(detect, "avx512f", "avx512bw", "avx512dq", "avx512vl");
@@ -381,43 +379,5 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn reduce_max_each(self, v: [__m512; 4]) -> [f32; 4] {
         fold_each!(v, _mm512_max_ps)
-    }
-}
-
-impl Columns<8> for Avx512 {
-    type B = __m256;
-
-    #[inline(always)]
-    fn load_columns(self, x: &[f32; 8]) -> __m256 {
-        Columns::<8>::load_columns(self.0, x)
-    }
-
-    #[inline(always)]
-    fn store_columns(self, v: __m256, out: &mut [f32; 8]) {
-        Columns::<8>::store_columns(self.0, v, out);
-    }
-
-    #[inline(always)]
-    fn mul_add_columns(self, a: f32, b: __m256, c: __m256) -> __m256 {
-        Columns::<8>::mul_add_columns(self.0, a, b, c)
-    }
-}
-
-impl Columns<4> for Avx512 {
-    type B = __m128;
-
-    #[inline(always)]
-    fn load_columns(self, x: &[f32; 4]) -> __m128 {
-        Columns::<4>::load_columns(self.0, x)
-    }
-
-    #[inline(always)]
-    fn store_columns(self, v: __m128, out: &mut [f32; 4]) {
-        Columns::<4>::store_columns(self.0, v, out);
-    }
-
-    #[inline(always)]
-    fn mul_add_columns(self, a: f32, b: __m128, c: __m128) -> __m128 {
-        Columns::<4>::mul_add_columns(self.0, a, b, c)
     }
 }

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::linked::RowCode;
 use super::{Position, Window};
-use crate::arch::{LANES, Simd, one_by_one, shared};
+use crate::arch::{LANES, Lanes, Map, Simd, one_by_one, shared};
 use crate::error::{Error, check_shape};
 use crate::{Mat, MatMut};
 
@@ -273,15 +273,26 @@ impl SeenSum<'_, '_> {
         for r in 0..self.weights.rows() {
             let row = self.row + r;
             for (col, out) in self.out.row_mut(row).iter_mut().enumerate() {
-                let mut sum = 0.0;
+                let mut sum = [0.0];
                 for (key, weight) in (self.first..).zip(self.weights.row(r)) {
                     if visible.sees(row, self.start + key) {
                         let value = self.values.row(key).get(col).copied().unwrap_or_default();
-                        sum = simd.mul_add_one(*weight, value, sum);
+                        simd.map(&mut sum, &AddProduct(*weight, value));
                     }
                 }
+                let [sum] = sum;
                 *out = if self.begins { sum } else { *out + sum };
             }
         }
+    }
+}
+
+/// x + a·b.
+struct AddProduct(f32, f32);
+
+impl Map for AddProduct {
+    #[inline(always)]
+    fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
+        lanes.mul_add(lanes.splat(self.0), lanes.splat(self.1), x)
     }
 }
