@@ -198,7 +198,7 @@ impl Surveyed {
     }
 
     /// The thumbnail of a head, with −∞ where the mask hides all keys of a block, and in the first column if it is hidden.
-    pub(super) fn thumbnail(&self, id: HeadId, hide_first: bool) -> Cow<'_, [f32]> {
+    pub(crate) fn thumbnail(&self, id: HeadId, hide_first: bool) -> Cow<'_, [f32]> {
         let mut numbers = self.survey.thumbnail(&self.maps, id);
         let (_, cols) = self.survey.thumbnail_shape();
         if hide_first {

@@ -154,7 +154,9 @@ fn annotate(
     let font = style::digits().resolve(ui.style());
     let palette = map.picture.palette();
     let color = palette.colors();
-    for (cell, x, text) in texts {
+    // A weight that a mask hides has no number.
+    let is_hidden = |x: f32| x == f32::NEG_INFINITY && map.masked == 0.0;
+    for (cell, x, text) in texts.into_iter().filter(|(_, x, _)| !is_hidden(*x)) {
         let ink =
             if palette.is_plain() { ui.visuals().text_color() } else { colors::ink_on(color(x)) };
         within.text(seen.rect(cell).center(), Align2::CENTER_CENTER, text, font.clone(), ink);

@@ -15,8 +15,8 @@ const LIST: &str = "\
     has the last word. Each can be switched off and on, moved, and removed. Undo takes back the last step.\n\
     Edges of one head that are cut one after another stand in one line.";
 
-/// A request of the list.
-enum Asked {
+/// A change of the list.
+enum Edit {
     Remove(Range<usize>),
     Switch(Range<usize>, bool),
     /// Swaps the first with the second, which follows it.
@@ -36,7 +36,7 @@ pub(super) fn show(
         return;
     }
     let lines = lines(&state.changes);
-    let mut asked = None;
+    let mut edit = None;
     for (i, line) in lines.iter().enumerate() {
         let text = match &state.changes[line.clone()] {
             [listed] => note::change(&listed.change, tokens, words),
@@ -46,7 +46,7 @@ pub(super) fn show(
         ui.horizontal(|ui| {
             let remove = ui.button("×").on_hover_text("Remove this change.");
             if remove.accessible_name(format!("Remove: {text}")).clicked() {
-                asked = Some(Asked::Remove(line.clone()));
+                edit = Some(Edit::Remove(line.clone()));
             }
             let others = [
                 (i.checked_sub(1), "↑", "Move up", "Make this change earlier."),
@@ -62,20 +62,20 @@ pub(super) fn show(
                 if let (true, Some(other)) = (button.clicked(), other) {
                     let (first, second) =
                         if other.start < line.start { (other, line) } else { (line, other) };
-                    asked = Some(Asked::Swap(first.clone(), second.clone()));
+                    edit = Some(Edit::Swap(first.clone(), second.clone()));
                 }
             }
             let switch = ui.checkbox(&mut on, "").accessible_name(&text);
             if switch.on_hover_text("Make this change, or leave it out.").changed() {
-                asked = Some(Asked::Switch(line.clone(), on));
+                edit = Some(Edit::Switch(line.clone(), on));
             }
             ui.add(Label::new(&text).wrap());
         });
     }
-    match asked {
-        Some(Asked::Remove(line)) => drop(state.changes.drain(line)),
-        Some(Asked::Switch(line, on)) => state.changes[line].iter_mut().for_each(|c| c.on = on),
-        Some(Asked::Swap(first, second)) => {
+    match edit {
+        Some(Edit::Remove(line)) => drop(state.changes.drain(line)),
+        Some(Edit::Switch(line, on)) => state.changes[line].iter_mut().for_each(|c| c.on = on),
+        Some(Edit::Swap(first, second)) => {
             state.changes[first.start..second.end].rotate_left(first.len());
         }
         None => {}

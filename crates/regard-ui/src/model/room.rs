@@ -250,7 +250,7 @@ impl ModelRoom {
     }
 
     /// The attention that is shown: that of the file, or of the run.
-    pub(super) fn heads(&self, state: &State) -> Option<Arc<Surveyed>> {
+    pub(crate) fn heads(&self, state: &State) -> Option<Arc<Surveyed>> {
         if state.file.is_some() {
             return self.file_here(state).map(|file| Arc::clone(file.heads()));
         }

@@ -116,3 +116,20 @@ impl<K: Clone + PartialEq, V> Latest<K, V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_shown_while_the_next_is_computed() {
+        let mut latest = Latest::default();
+        let (once, doing) = Once::promise(&Context::default());
+        latest.start(7, |_| once);
+        assert!(doing.show("a part").is_continue() && latest.take(Some(&7)));
+        assert_eq!((latest.value(), latest.is_busy()), (Some(&"a part"), true));
+        doing.fulfil(Ok("all"));
+        assert!(latest.take(Some(&7)));
+        assert_eq!((latest.value(), latest.is_busy()), (Some(&"all"), false));
+    }
+}

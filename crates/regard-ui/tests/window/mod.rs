@@ -7,6 +7,7 @@ mod pages;
 
 mod around;
 mod background;
+mod browser;
 mod controls;
 mod export_colors;
 mod exports;

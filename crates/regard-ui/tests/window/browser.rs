@@ -1,0 +1,207 @@
+//! The page around the heads: what stays in its place, what is visible at once, and what the keyboard reaches.
+
+use crate::heads::{AttentionSource, Effects, Shown};
+use crate::model::{State, Version};
+use crate::{Command, Room, Session};
+use egui::accesskit::Role;
+use egui::{Key, pos2};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_heads::HeadId;
+use regard_tests::attention_files::{Folder, attention, weights};
+
+use super::driver::{
+    app, choices, choose, click, click_at, click_on, open, places, press, room, says, session,
+    session_of, settle, shows, type_path,
+};
+use super::model::{numbers, open_head, reference, state, window};
+
+#[test]
+fn all_heads_of_a_model_are_visible_at_once() {
+    let folder = Folder::new();
+    let file = attention(&[30, 9, 12, 12], &weights(30 * 9 * 12, 12, 3));
+    let file = AttentionSource::File(folder.file("a.safetensors", file));
+    let start = Session { room: Room::Model, model: State::of_file(file), ..Session::default() };
+    let mut window = open(start, [1920.0, 1080.0]);
+    let heads = places(&window, "head ");
+    assert_eq!(heads.len(), 270);
+    let is_visible = |rect: &egui::Rect| rect.bottom() <= 1080.0 && rect.right() <= 1920.0;
+    assert!(heads.iter().all(|rect| is_visible(rect) && rect.width() >= 28.0));
+    // Larger ones scroll, and the bar covers none of them.
+    click(&mut window, "Larger pictures");
+    let heads = places(&window, "head ");
+    assert!(heads.iter().all(|rect| rect.width() >= 56.0 && rect.right() <= 1920.0 - 18.0));
+    assert!(heads.iter().any(|rect| rect.bottom() > 1080.0));
+}
+
+#[test]
+fn the_first_token_is_left_out_of_the_pictures() {
+    let mut window = window();
+    let heads = app(&window).model().heads(state(&window)).unwrap();
+    let id = HeadId { layer: 0, head: 0 };
+    let (_, cols) = heads.survey.thumbnail_shape();
+    let [with, without] = [false, true].map(|hides| heads.thumbnail(id, hides).into_owned());
+    let is_same = |i: usize| i % cols == 0 || with[i] == without[i];
+    assert!((0..with.len()).all(is_same));
+    assert!(without.iter().step_by(cols).all(|x| *x == f32::NEG_INFINITY));
+    click(&mut window, "Without first token");
+    assert!(!says(&window, "first token "), "the sink is no pattern then");
+}
+
+#[test]
+fn rollout_opens_at_the_last_layer() {
+    let mut window = window();
+    click(&mut window, "Rollout");
+    let heads = app(&window).model().heads(state(&window)).unwrap();
+    assert_eq!(state(&window).heads.layer, heads.maps.shape().layers - 1);
+}
+
+#[test]
+fn weights_are_multiplied_by_the_norms_of_their_values() {
+    let mut window = window();
+    open_head(&mut window, 1, 2);
+    let plain = numbers(&window);
+    click(&mut window, "× ‖v‖");
+    assert_eq!(state(&window).version, Version::ValueWeighted);
+    let (model, input) = reference(regard_story::TEXT);
+    let place = "blocks.1.attn.hook_v";
+    let trace = model.pass().keep([place]).run(&input).unwrap();
+    let values = trace.get(place).unwrap();
+    let (heads, size) = (values.shape[1], values.shape[2]);
+    let n = input.ids.len();
+    for (i, (found, weight)) in numbers(&window).iter().zip(&plain).enumerate() {
+        let value = &values.data[((i % n) * heads + 2) * size..][..size];
+        let norm = value.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+        let expected = f64::from(*weight) * norm;
+        // The norm and the product are rounded to `f32` once each.
+        let bound = 2.0 * f64::from(f32::EPSILON) * expected;
+        assert!((f64::from(*found) - expected).abs() <= bound, "{i}: {found} {expected}");
+    }
+    assert!(says(&window, "largest weight × ‖v‖"));
+}
+
+#[test]
+fn a_change_shifts_nothing_and_a_long_text_leaves_the_heatmap_on_the_page() {
+    let mut window = window();
+    open_head(&mut window, 0, 2);
+    let map = |window: &super::driver::Window| {
+        window.get_by_role_and_label(Role::Image, "Heatmap of Head 0.2").rect()
+    };
+    let before = map(&window);
+    click(&mut window, "Zero");
+    assert_eq!(map(&window).top(), before.top());
+    click(&mut window, "As is");
+    choices(&mut window).model.text = "Mia gave the ball to Tom . ".repeat(13);
+    settle(&mut window);
+    let after = map(&window);
+    assert!(after.top() < 500.0 && after.bottom() <= 1000.0, "{after}");
+}
+
+#[test]
+fn words_are_one_stop_of_the_tab_key() {
+    let mut window = window();
+    let focused = |window: &super::driver::Window| -> Option<String> {
+        let mut nodes = window.query_all_by_role(Role::Button);
+        nodes.find(|node| node.accesskit_node().is_focused())?.accesskit_node().label()
+    };
+    window.get_by_role_and_label(Role::MultilineTextInput, "Text").focus();
+    window.run_steps(2);
+    let step = |window: &mut super::driver::Window, key| {
+        window.key_press(key);
+        window.run_steps(4);
+        focused(window).unwrap_or_default()
+    };
+    // In the text, Tab is a letter.
+    window.key_press(Key::Escape);
+    window.run_steps(2);
+    let mut stop = String::new();
+    for _ in 0..80 {
+        stop = step(&mut window, Key::Tab);
+        if stop.starts_with("token ") {
+            break;
+        }
+    }
+    assert!(stop.starts_with("token 0 "), "{stop}");
+    assert!(step(&mut window, Key::ArrowRight).starts_with("token 1 "));
+    assert!(step(&mut window, Key::ArrowRight).starts_with("token 2 "));
+    assert!(step(&mut window, Key::ArrowLeft).starts_with("token 1 "));
+    assert!(!step(&mut window, Key::Tab).starts_with("token "));
+}
+
+#[test]
+fn lines_side_by_side_do_not_overlap() {
+    let mut start = session_of(Room::Model);
+    start.model.second = Some(regard_story::TEXT.replace("Mary", "Mia"));
+    start.model.version = Version::SideBySide;
+    (start.model.heads.shown, start.model.heads.lines) = (Shown::Head, true);
+    let window = open(start, [900.0, 1200.0]);
+    // The tokens of a column are at the left of those of the next one.
+    let [queries, keys] = ["query ", "key "].map(|start| places(&window, start));
+    assert_eq!((queries.len() % 3, queries.len()), (0, keys.len()));
+    let count = queries.len() / 3;
+    for column in 0..3 {
+        let of = |rects: &[egui::Rect]| rects[column * count..][..count].to_vec();
+        let [queries, keys] = [of(&queries), of(&keys)];
+        assert!(queries.iter().zip(&keys).all(|(query, key)| query.right() <= key.left()));
+        let next = places(&window, "query ").get((column + 1) * count).copied();
+        let end = next.map_or(900.0, |next| next.left());
+        assert!(keys.iter().all(|key| key.right() <= end), "{column}: {end} {:?}", keys[0]);
+    }
+}
+
+#[test]
+fn the_side_panel_of_a_narrow_window_is_a_drawer() {
+    let mut window = open(session_of(Room::Model), [400.0, 800.0]);
+    let text = |window: &super::driver::Window| {
+        window.get_by_role_and_label(Role::MultilineTextInput, "Text").rect()
+    };
+    let before = text(&window);
+    click_on(&mut window, Role::Button, "Side panel");
+    assert!(shows(&window, "Open model"));
+    assert_eq!(text(&window), before, "the page stays");
+    click_at(&mut window, pos2(390.0, 700.0));
+    settle(&mut window);
+    assert!(!shows(&window, "Open model") && session(&window).appearance.side.is_none());
+}
+
+#[test]
+fn a_mistyped_path_keeps_the_dialog_and_its_text() {
+    let folder = Folder::new();
+    let path = folder.path("no-such-file.safetensors");
+    for command in [Command::OpenAttention, Command::OpenModel, Command::OpenSession] {
+        let mut window = room(Room::Model);
+        press(&mut window, command);
+        type_path(&mut window, &path);
+        click_on(&mut window, Role::Button, "Open");
+        let field = window.get_by_label("Path of the file");
+        assert_eq!(field.accesskit_node().value().as_deref(), path.to_str(), "{command:?}");
+        assert!(says(&window, &format!("There is no {}.", path.display())), "{command:?}");
+        click(&mut window, "Cancel");
+        assert!(!shows(&window, "Path of the file"));
+    }
+}
+
+#[test]
+fn a_message_stays_in_its_room() {
+    let mut window = room(Room::Walkthrough);
+    choose(&mut window, Command::ExportSweep);
+    assert!(says(&window, "the effects are not known"));
+    press(&mut window, Command::Room(Room::Laboratory));
+    assert!(!says(&window, "the effects are not known"));
+    press(&mut window, Command::Room(Room::Walkthrough));
+    assert!(says(&window, "the effects are not known"));
+}
+
+#[test]
+fn heads_are_sorted_by_effects_once_all_of_them_are_known() {
+    let window = window();
+    let heads = app(&window).model().heads(state(&window)).unwrap();
+    let order = Some(crate::heads::Order::Effect(crate::heads::Effect::Ablation));
+    let count = heads.maps.shape().ids().len();
+    let ids = |known: usize| {
+        let ablation = (0..known).map(|i| if i == 5 { -9.0 } else { i as f32 / 100.0 });
+        let effects = Effects { ablation: ablation.collect(), ..Effects::default() };
+        heads.ordered(order, false, &effects)[0]
+    };
+    assert_eq!(ids(count - 1), HeadId { layer: 0, head: 0 });
+    assert_eq!(heads.maps.shape().index(ids(count)), Some(5));
+}
