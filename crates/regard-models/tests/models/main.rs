@@ -10,6 +10,7 @@ mod families;
 mod gguf;
 mod golden;
 mod images;
+mod page;
 mod places;
 mod read;
 mod reading;

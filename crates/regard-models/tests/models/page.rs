@@ -1,0 +1,151 @@
+//! The page of models lists families, places and changes as the code has them. `UPDATE_PAGES=1` writes them.
+
+use core::fmt::Write as _;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{env, fs};
+
+use regard_models::{Ablation, Change, Checkpoint, Description, Input};
+use regard_tests::models::golden;
+use serde_json::json;
+
+use crate::common::open;
+
+const FAMILIES: [&str; 13] = [
+    "bert",
+    "distilbert",
+    "gemma2",
+    "gpt2",
+    "gpt_neox",
+    "llama",
+    "mistral",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "roberta",
+    "t5",
+    "vit",
+];
+
+/// The families as the refusal of another one names them.
+fn families() -> String {
+    let config = json!({"model_type": "unheard-of"}).to_string().into_bytes();
+    let weights = fs::read(golden("tiny-gpt2").join("model.safetensors")).unwrap();
+    let files = [("config.json", config), ("model.safetensors", weights)];
+    let checkpoint = Checkpoint::from_files("model", files).unwrap();
+    let said = Description::of(&checkpoint).unwrap_err().to_string();
+    said.split_once("known are ").unwrap().1.to_owned()
+}
+
+/// A place without its layer.
+fn general(place: &str) -> String {
+    let mut parts = place.split('.');
+    match (parts.next(), parts.next().map(str::parse::<usize>)) {
+        (Some("blocks" | "encoder" | "decoder"), Some(Ok(_))) => {
+            format!("blocks.L.{}", parts.collect::<Vec<_>>().join("."))
+        }
+        _ => place.to_owned(),
+    }
+}
+
+/// The shape of every place, in the sizes' names: from runs of models whose sizes differ from each other.
+fn shapes() -> BTreeMap<String, String> {
+    let mut shapes = BTreeMap::new();
+    for family in ["gpt2", "phi3", "gemma2", "bert", "gpt_neox", "t5"] {
+        let (tokens, written) = (7, 9);
+        let mut input = Input::tokens(vec![3; tokens]);
+        let model = open(&format!("tiny-{family}"));
+        let description = model.description();
+        if description.encoder.is_some() {
+            input = input.decoder(vec![3; written]);
+        }
+        let block = &description.stack.block;
+        let places = description.places();
+        let trace = model.pass().keep(places.clone()).run(&input).unwrap();
+        for place in places {
+            let in_decoder = place.starts_with("decoder");
+            let name = |n: &usize| match *n {
+                1 => "1",
+                n if n == written || n == tokens && !in_decoder => "tokens",
+                n if n == tokens => "encoder tokens",
+                n if n == description.width => "width",
+                n if n == block.heads => "heads",
+                n if n == block.kv_heads => "kv heads",
+                n if n == block.head_size => "head size",
+                n if n == block.hidden => "hidden",
+                n => panic!("{place} of {family}: {n}"),
+            };
+            let names: Vec<_> = trace.get(&place).unwrap().shape.iter().map(name).collect();
+            // A model without grouped queries does not tell the heads of keys from those of queries.
+            if block.kv_heads != block.heads || !shapes.contains_key(&general(&place)) {
+                shapes.insert(general(&place), format!("[{}]", names.join(", ")));
+            }
+        }
+    }
+    shapes
+}
+
+fn section() -> String {
+    let mut page =
+        format!("\nFamilies: {}.\n\n| place | shape | families |\n|---|---|---|\n", families());
+    let mut order: Vec<String> = Vec::new();
+    let mut has: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for family in FAMILIES {
+        let checkpoint = Checkpoint::open(golden(&format!("tiny-{family}"))).unwrap();
+        for place in Description::of(&checkpoint).unwrap().places() {
+            let place = general(&place);
+            if !order.contains(&place) {
+                order.push(place.clone());
+            }
+            let families = has.entry(place).or_default();
+            if families.last() != Some(&family) {
+                families.push(family);
+            }
+        }
+    }
+    let shapes = shapes();
+    for place in order {
+        let (families, shape) = (&has[&place], &shapes[&place]);
+        let missing: Vec<_> = FAMILIES.iter().filter(|x| !families.contains(x)).copied().collect();
+        let who = match missing.len() {
+            0 => "all".to_owned(),
+            1..=4 => format!("all but {}", missing.join(", ")),
+            _ => families.join(", "),
+        };
+        writeln!(page, "| `{place}` | {shape} | {who} |").unwrap();
+    }
+    let (head, other) = ("3.5".parse().unwrap(), Input::tokens([7, 8, 9]));
+    let place = "blocks.3.hook_resid_pre".to_owned();
+    let changes = [
+        Change::Ablate { head, to: Ablation::Zero },
+        Change::Ablate { head, to: Ablation::Mean },
+        Change::Ablate { head, to: Ablation::MeanOf(other.clone()) },
+        Change::Temperature { head, temperature: 0.5 },
+        Change::Cut { head, query: 4, key: 1 },
+        Change::Patch { place: place.clone(), position: 2, from: other.clone() },
+        Change::PatchHead { head, position: None, from: other.clone() },
+        Change::Path { head, place: "blocks.4.attn.hook_q_input".into(), to: Some(1), from: other },
+        Change::Add { place, position: Some(2), vector: vec![0.5, -0.5] },
+    ];
+    page += "\nChanges, as JSON:\n\n";
+    for change in changes {
+        writeln!(page, "- `{}`", serde_json::to_string(&change).unwrap()).unwrap();
+    }
+    page
+}
+
+#[test]
+fn the_page_lists_families_places_and_changes() {
+    const BEGIN: &str = "<!-- begin: written by `UPDATE_PAGES=1 cargo test -p regard-models --test models page` -->\n";
+    const END: &str = "\n<!-- end -->";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/models.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (found, after) = rest.split_once(END).unwrap();
+    let expected = section();
+    if env::var_os("UPDATE_PAGES").is_some() {
+        fs::write(path, [before, BEGIN, &expected, END, after].concat()).unwrap();
+    } else {
+        assert!(found == expected, "docs/models.md is stale: write it with UPDATE_PAGES=1");
+    }
+}
