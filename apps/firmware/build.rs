@@ -10,19 +10,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut cargo = io::stdout();
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_BOARD")?;
     writeln!(cargo, "cargo::rerun-if-changed=boards")?;
-    // Whether the images of models have one, and whether it classifies texts.
+    // Whether the images of models have one, which reads tokens or classifies images.
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_EMBED")?;
     writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, classifies)")?;
     if let Some(folder) = env::var_os("REGARD_EMBED") {
         let source = PathBuf::from(folder).join("src");
         // An absent file would count as changed, and every model has this file.
         writeln!(cargo, "cargo::rerun-if-changed={}", source.join("model.rs").display())?;
-        writeln!(cargo, "cargo::rustc-cfg=embedded")?;
-        if fs::read_to_string(source.join("text.rs"))
-            .is_ok_and(|text| text.contains("pub fn classify"))
-        {
-            writeln!(cargo, "cargo::rustc-cfg=classifies")?;
-        }
+        let model = fs::read_to_string(source.join("model.rs"))?;
+        let kind =
+            if model.contains("pub fn classify_samples") { "classifies" } else { "embedded" };
+        writeln!(cargo, "cargo::rustc-cfg={kind}")?;
     }
     if env::var("CARGO_CFG_TARGET_OS")? != "none" {
         if env::var_os("CARGO_FEATURE_X86").is_some() {

@@ -612,7 +612,7 @@ class Model:
         patches = self._description["embedding"]["patches"]
         if patches is None:
             return len(one[0])
-        return 1 + (patches["height"] // patches["side"]) * (patches["width"] // patches["side"])
+        return 1 + (patches["height"] // patches["patch_height"]) * (patches["width"] // patches["patch_width"])
 
     def _edges(self, head: str, one: Any) -> tuple[int, int]:
         tokens, decoder = self._length(one), len(one[2])
@@ -623,7 +623,7 @@ class Model:
     def _tokens(self, one: Any) -> list[str]:
         if one[3] is not None:
             patches = self._description["embedding"]["patches"]
-            columns = patches["width"] // patches["side"]
+            columns = patches["width"] // patches["patch_width"]
             return ["[CLS]", *(f"patch {i // columns},{i % columns}" for i in range(self._length(one) - 1))]
         return self.to_str_tokens(one[0])
 

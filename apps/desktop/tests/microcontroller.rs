@@ -39,7 +39,7 @@ fn the_commands_of_the_page_run_and_its_code_compiles() {
     let programs = format!("{}:{}", programs.display(), env::var("PATH").unwrap());
     let commands = code("sh");
     let commands: Vec<&str> = commands.lines().filter(|line| line.starts_with("regard ")).collect();
-    assert_eq!(commands.len(), 5, "{commands:?}");
+    assert_eq!(commands.len(), 4, "{commands:?}");
     for command in commands {
         let mut shell = Command::new("sh");
         run(shell.args(["-c", command]).current_dir(folder.path()).env("PATH", &programs));

@@ -696,23 +696,6 @@ fn the_bundled_model_runs_by_its_name() {
     assert!(printed(&["generate", "story", "--text", text, "--tokens", "8"]).contains("Mary"));
 }
 
-#[test]
-fn a_model_that_classifies_texts_names_its_classes() {
-    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/command");
-    let said = [model, "--text", "turn on the radio, not the lamp"];
-    let predicted = json(&[&["predict"], &said[..]].concat());
-    assert_eq!(predicted["next"][0]["token"], "music on");
-    let table = printed(&[&["predict"], &said[..], &["--top", "1"]].concat());
-    assert!(table.starts_with("class ") && table.contains("\nmusic on "), "{table}");
-
-    let sweep = [&["sweep"], &said[..], &["--ablate-each-head", "--logit"]].concat();
-    let swept = json(&[&sweep[..], &["music on"]].concat());
-    assert_eq!(swept["logit"][0]["token"], "music on");
-    let number = |x: &Value| x.as_f64().unwrap() as f32;
-    assert_eq!(number(&swept["unchanged"]), number(&predicted["next"][0]["logit"]));
-    assert_refused(&[&sweep[..], &["9"]].concat(), &["the model has 9 classes, and none is 9"]);
-}
-
 /// The name of the first key in a table.
 fn first_token(csv: &str) -> &str {
     csv.split(',').nth(1).unwrap()

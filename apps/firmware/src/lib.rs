@@ -5,7 +5,6 @@
 #![deny(unsafe_code)] // `stack` alone allows it, to look at memory that belongs to no variable
 
 pub mod cases;
-mod commands;
 pub mod costs;
 mod hash;
 #[cfg(target_os = "none")]
@@ -18,7 +17,6 @@ mod numbers;
 pub mod stack;
 mod subnormal_cases;
 
-pub use self::commands::COMMANDS;
 pub use self::hash::{Bits, FIRST_TOKEN, hash};
 pub use self::line::{Line, Numbers};
 pub use self::memory::MEMORY;

@@ -9,16 +9,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use regard_digits::{FILES, SIDE, held_back};
 use regard_embed::largest;
-use regard_firmware::{COMMANDS, FIRST_TOKEN, hash};
+use regard_firmware::{FIRST_TOKEN, hash};
 use regard_models::embed::{Options, Part, Stored};
-use regard_models::{Input, Model, Sampler};
+use regard_models::{Checkpoint, ImageProcessor, Input, Model, Sampler};
 
 const STORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/story");
-const COMMAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/command");
 /// The positions that the model has learnt.
 const CONTEXT: usize = 96;
-const COMMAND_CONTEXT: usize = 32;
 
 fn story() -> Model {
     Model::open(STORY).unwrap()
@@ -26,12 +25,11 @@ fn story() -> Model {
 
 /// Writes the crate to a folder beside the program's other outputs, which later builds of the image find unchanged.
 fn embed(model: &Model, stored: Stored) -> String {
-    let (name, context) = match model.description().labels.len() {
-        0 => ("story", CONTEXT),
-        _ => ("command", COMMAND_CONTEXT),
-    };
-    let part = Part::default();
-    let options = Options { name: name.into(), stored: Some(stored), context, part };
+    let reads_images = model.description().embedding.patches.is_some();
+    let name = if reads_images { "digits" } else { "story" };
+    let (context, part) = (CONTEXT, Part::default());
+    let samples = reads_images.then(|| processor(model));
+    let options = Options { name: name.into(), stored: Some(stored), context, samples, part };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{stored:?}"));
     for (path, bytes) in model.embed(&options).unwrap().files {
         let path = folder.join(path);
@@ -117,7 +115,7 @@ fn the_crate_computes_the_logits_of_the_desktop() {
 }
 
 /// The stories that training held back, as ids: a line each.
-fn held_back(model: &Model) -> String {
+fn held_back_stories(model: &Model) -> String {
     let stories = fs::read_to_string(format!("{STORY}/held-back.jsonl")).unwrap();
     let mut lines = String::new();
     for story in stories.lines() {
@@ -133,7 +131,7 @@ fn held_back(model: &Model) -> String {
 #[test]
 fn integers_leave_the_perplexity_within_two_percent() {
     let model = story();
-    let stories = held_back(&model);
+    let stories = held_back_stories(&model);
     let score = |stored| -> f64 {
         let arguments = [&STORY_HERE[..], &["score"]].concat();
         output(&arguments, &embed(&model, stored), &stories).trim().parse().unwrap()
@@ -167,148 +165,87 @@ fn boards_tell_the_story_of_the_desktop() {
 #[test]
 #[ignore = "needs qemu-system-arm and the bare-metal targets"]
 fn no_panic_can_be_reached_from_a_model() {
-    let (story, command) = (story(), command());
-    for (model, stored) in [
-        (&story, Stored::F32),
-        (&story, Stored::Bf16),
-        (&story, Stored::Int8),
-        (&command, Stored::Bf16),
-    ] {
-        output(&["m4f", "--bin", "no_panic"], &embed(model, stored), "");
-        println!("m4f, {stored}: the image links and runs");
+    for model in [story(), digits()] {
+        for stored in [Stored::F32, Stored::Bf16, Stored::Int8] {
+            output(&["m4f", "--bin", "no_panic"], &embed(&model, stored), "");
+            println!("m4f, {}, {stored}: the image links and runs", model.description().family);
+        }
     }
 }
 
-fn command() -> Model {
-    Model::open(COMMAND).unwrap()
+fn files() -> Checkpoint {
+    Checkpoint::from_files("digits", FILES).unwrap()
 }
 
-/// The program that classifies texts.
-const CLASSIFY_HERE: [&str; 2] = [HERE, "classify"];
+fn digits() -> Model {
+    Model::load(&files()).unwrap()
+}
 
-/// The label of each text and a hash of its logits, as the desktop gives them.
-fn sorted(model: &Model, texts: &[&str]) -> Vec<String> {
-    let labels = &model.description().labels;
-    let line = |text: &&str| {
-        let input = model.tokenizer().unwrap().encode(text, None).unwrap();
+fn processor(model: &Model) -> ImageProcessor {
+    ImageProcessor::of(&files(), model.description()).unwrap()
+}
+
+/// The program that reads digits.
+const CLASSIFY: [&str; 2] = [HERE, "classify"];
+
+/// The digit of each held-back image and a hash of its logits, as the desktop gives them.
+fn read(model: &Model) -> Vec<String> {
+    let processor = processor(model);
+    let line = |pixels: &[u8]| {
+        let rgb: Vec<u8> = pixels.iter().flat_map(|ink| [*ink; 3]).collect();
+        let input = processor.read(&rgb, [SIDE, SIDE]).unwrap();
         let trace = model.pass().run(&input).unwrap();
         let logits = &trace.logits().unwrap().data;
-        format!("{}; {:016x}; {text}", labels[largest(logits)], hash(logits))
+        format!("{} {:016x}", largest(logits), hash(logits))
     };
-    texts.iter().map(line).collect()
+    held_back().map(|digit| line(digit.pixels)).collect()
 }
 
-/// The lines that the image on this machine prints for texts.
-fn sorted_here(model: &Model, stored: Stored, texts: &[&str]) -> Vec<String> {
-    let text =
-        output(&CLASSIFY_HERE, &embed(model, stored), &[texts.join("\n"), "\n".into()].concat());
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    lines.pop(); // the memory
-    lines
-}
-
-/// The commands that training held back: texts and labels.
-fn held_back_commands() -> Vec<(String, String)> {
-    let lines = fs::read_to_string(format!("{COMMAND}/held-back.jsonl")).unwrap();
-    let part = |line: &serde_json::Value, part: &str| line[part].as_str().unwrap().to_owned();
-    let lines = lines.lines().map(|line| serde_json::from_str(line).unwrap());
-    lines.map(|line| (part(&line, "text"), part(&line, "label"))).collect()
+/// The share of the held-back images that these lines name rightly.
+fn right(lines: &[String]) -> f64 {
+    let right = |(line, label): &(&String, u8)| line.starts_with(&format!("{label} "));
+    let labels = held_back().map(|digit| digit.label);
+    lines.iter().zip(labels).filter(right).count() as f64 / held_back().len() as f64
 }
 
 #[test]
-fn commands_are_sorted_as_on_the_desktop_and_rightly() {
-    let (model, held_back) = (command(), held_back_commands());
-    let texts: Vec<&str> =
-        held_back.iter().map(|(text, _)| text.as_str()).chain(COMMANDS).collect();
-    let floats = sorted_here(&model, Stored::Bf16, &texts);
-    assert_eq!(floats, sorted(&model, &texts));
-    let integers = sorted_here(&model, Stored::Int8, &texts);
-    for (lines, kind) in [(floats, "floating point"), (integers, "integers")] {
-        let of = |line: &String| line.split(';').next().unwrap().to_owned();
-        let right = held_back.iter().zip(&lines).filter(|((_, label), line)| of(line) == *label);
-        let share = right.count() as f64 / held_back.len() as f64;
-        println!("{:.1} % of {} held-back texts in {kind}", 100.0 * share, held_back.len());
-        assert!(share >= 0.98, "{share} in {kind}");
-    }
-}
-
-/// On every character below U+20000, where all marks and small letters are, and on texts of words, marks, spaces and special tokens in any order.
-#[test]
-fn the_board_has_the_tokens_of_the_desktop_on_every_text() {
-    let model = command();
-    let all: Vec<char> = (1..0x20000).filter_map(char::from_u32).collect();
-    let between = |c: &char| ["on", c.encode_utf8(&mut [0; 4]), "on "].concat();
-    let mut texts: Vec<String> =
-        all.chunks(8192).map(|chunk| chunk.iter().map(between).collect()).collect();
-    let parts = [
-        "turn",
-        "Lamp",
-        "DARK",
-        "dar\u{212a}",
-        "l\u{130}ght",
-        "it",
-        "[UNK]",
-        "[PAD",
-        "]",
-        "[HOUSE]",
-        "[PAD]",
-        "[",
-        "x",
-        "é",
-        "—",
-        "…",
-        ",",
-        "!",
-        "$",
-        " ",
-        "  ",
-        "\t",
-        "\n",
-        "\u{a0}",
-        "\u{3000}",
-        "\u{301}",
-        "灯",
-        "\u{1f4a1}",
-        "off",
-        "5",
-    ];
-    // A linear congruence, of which the upper bits choose.
-    let mut state = 1_u64;
-    let mut random = |n: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % n
-    };
-    for _ in 0..500 {
-        texts.push((0..random(12)).map(|_| parts[random(parts.len())]).collect());
-    }
-    let found = output(
-        &[&CLASSIFY_HERE[..], &["tokens"]].concat(),
-        &embed(&model, Stored::Bf16),
-        &[texts.join("\0"), "\0".into()].concat(),
+fn digits_are_read_as_on_the_desktop_and_rightly() {
+    let model = digits();
+    let expected = read(&model);
+    let floats =
+        [Stored::F32, Stored::Bf16].map(|stored| told(&CLASSIFY, &embed(&model, stored)).0);
+    assert_eq!(floats, [expected.clone(), expected.clone()]);
+    let (integers, _) = told(&CLASSIFY, &embed(&model, Stored::Int8));
+    let [float, integer] = [right(&expected), right(&integers)];
+    println!(
+        "{:.1} % right in floating point, {:.1} % in integers",
+        100.0 * float,
+        100.0 * integer
     );
-    let found: Vec<&str> = found.lines().collect();
-    assert_eq!(found.len(), texts.len());
-    for (text, found) in texts.iter().zip(found) {
-        let ids = model.tokenizer().unwrap().encode(text, None).unwrap().ids;
-        let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
-        let same = ids.join(" ") == found;
-        let differ = || ids.iter().zip(found.split(' ')).position(|(a, b)| a != b);
-        assert!(same, "{:?} at {:?}", text.chars().take(40).collect::<String>(), differ());
-    }
+    assert!(float >= 0.975 && integer >= float - 0.003, "{float}, {integer}");
 }
 
 #[test]
-#[ignore = "needs qemu-system-arm and the bare-metal targets"]
-fn a_board_sorts_texts_as_the_desktop_does() {
-    let model = command();
-    for stored in [Stored::F32, Stored::Bf16, Stored::Int8] {
-        let expected = match stored {
-            Stored::Int8 => sorted_here(&model, stored, &COMMANDS),
-            _ => sorted(&model, &COMMANDS),
-        };
-        let (lines, cost) = told(&["m4f", "--bin", "classify"], &embed(&model, stored));
-        assert_eq!(lines, expected, "{stored}");
-        println!("m4f, {stored}: {} texts; {cost}", lines.len());
+#[ignore = "needs qemu-system-arm, qemu-system-riscv32 and the bare-metal targets"]
+fn boards_read_digits_as_the_desktop_does() {
+    let model = digits();
+    let floats = read(&model);
+    let (integers, _) = told(&CLASSIFY, &embed(&model, Stored::Int8));
+    for (alias, stored, most) in [
+        ("m4f", Stored::F32, 1_500_000),
+        ("m4f", Stored::Bf16, usize::MAX),
+        ("m55", Stored::F32, usize::MAX),
+        ("m4f", Stored::Int8, 1_100_000),
+        ("rv32imac", Stored::Int8, usize::MAX),
+    ] {
+        let (lines, cost) = told(&[alias, "--bin", "classify"], &embed(&model, stored));
+        let expected = if stored == Stored::Int8 { &integers } else { &floats };
+        assert_eq!(&lines, expected, "{alias}, {stored}");
+        println!("{alias}, {stored}: {cost}");
+        let instructions = cost.split("; ").find_map(|part| part.strip_suffix(" instructions"));
+        assert!(
+            instructions.unwrap().parse::<usize>().unwrap() <= most,
+            "{alias}, {stored}: {cost}"
+        );
     }
 }

@@ -195,8 +195,8 @@ impl Host for Browser {
     }
 
     fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
-        if name == model::STORY {
-            return model::story().map_err(|e| e.to_string());
+        if let Some(bundled) = model::bundled(name) {
+            return bundled.map_err(|e| e.to_string());
         }
         let path = Path::new(name);
         let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! The decoder in floating point.
+//! Layers in floating point.
 
 use core::marker::PhantomData;
 
@@ -6,8 +6,9 @@ use regard_kernels::{
     Attention, Error, Mat, MatMut, Pairing, add, layer_norm, multiply, rms_norm, rotate,
 };
 
-use crate::decoder::first;
-use crate::{Layer, Linear, Matrix, Numbers, Turn};
+use crate::numbers::{Layer, Numbers, Turn};
+use crate::state::first;
+use crate::{Linear, Matrix};
 
 /// `f32`, with weights in the type of `W`: [`F32`](crate::F32) or [`Bf16`](crate::Bf16).
 #[derive(Clone, Copy, Debug)]
@@ -107,12 +108,17 @@ impl<W: Matrix> Numbers for Floats<W> {
         add(x, tokens.positions.get(of_position).unwrap_or_default())
     }
 
+    fn narrow(x: f32, _scale: f32) -> f32 {
+        x
+    }
+
     fn norm(norm: &Norm, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
         for (out, x) in out.iter_mut().zip(x) {
             *out = *x;
         }
-        let len = out.len();
-        let out = MatMut::new(out, 1, len)?;
+        let (Norm::Rms { gamma, .. } | Norm::Layer { gamma, .. }) = *norm else { return Ok(()) };
+        let (len, width) = (out.len(), gamma.len());
+        let out = MatMut::new(out, len.checked_div(width).unwrap_or(0), width)?;
         match *norm {
             Norm::Rms { gamma, epsilon } => rms_norm(out, gamma, epsilon),
             Norm::Layer { gamma, beta, epsilon } => layer_norm(out, gamma, beta, epsilon),
@@ -138,7 +144,9 @@ impl<W: Matrix> Numbers for Floats<W> {
         linear.forward(x, out)?;
         match turn {
             Turn::By { rotary: Some(rotary), head_size, position } => {
-                rotary.turn(out, head_size, position)
+                let of_token = linear.weight.columns().max(1);
+                let mut tokens = out.chunks_exact_mut(of_token).zip(position..);
+                tokens.try_for_each(|(token, position)| rotary.turn(token, head_size, position))
             }
             Turn::By { .. } | Turn::None => Ok(()),
         }

@@ -4,20 +4,24 @@
 
 mod constants;
 mod decoder;
+mod encoder;
 mod float;
 pub mod int8;
 mod matrix;
-mod words;
+mod numbers;
+mod state;
 
 pub use self::constants::{Aligned, f32s, i8s, i16s, i32s, part, u16s};
-pub use self::decoder::{Decoder, Layer, Model, Numbers, Shape, State, Turn};
+pub use self::decoder::Tokens;
+pub use self::encoder::Image;
 pub use self::float::{Embedding, Floats, Norm, Rotary};
 pub use self::matrix::{Bf16, F32, Linear, Matrix};
-pub use self::words::{Tokens, Words};
+pub use self::numbers::{Layer, Numbers, Turn};
+pub use self::state::{Model, Shape, State, Weights};
 pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
 
-/// Tells why a token cannot be read. `next` then leaves the state unchanged, if `regard embed` has written the model.
-/// `read` leaves a part of the text in the state.
+/// Tells why a token or an image cannot be read. `next` then leaves the text of the state unchanged, if `regard embed` has written
+/// the model.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -37,11 +41,7 @@ pub enum Error {
         context: usize,
     },
 
-    /// A text without a token.
-    #[error("there is no token to read")]
-    Empty,
-
-    /// Two parts of the model do not fit each other.
+    /// Two parts of the model do not fit each other, or an image does not fit the model.
     #[error(transparent)]
     Shape(#[from] regard_kernels::Error),
 }

@@ -12,7 +12,7 @@ const LANES: usize = 16;
 
 /// A weight \[inputs, outputs\] in panels of 16 columns, as [`Packed`] describes them.
 pub trait Matrix: Copy + Debug + 'static {
-    /// `out` ← xW, or `out` ← `out` + xW if `add`, of x \[inputs\] and `out` \[outputs\].
+    /// `out` ← xW, or `out` ← `out` + xW if `add`, of x \[rows, inputs\] and `out` \[rows, outputs\].
     ///
     /// # Errors
     /// [`Error::Shape`] if x or `out` has another length.
@@ -23,6 +23,11 @@ pub trait Matrix: Copy + Debug + 'static {
 
     /// The number of columns: of a table of tokens, the size of the vocabulary.
     fn columns(&self) -> usize;
+
+    /// The rows of an output of this length.
+    fn rows_of(&self, out: &[f32]) -> usize {
+        out.len().checked_div(self.columns()).unwrap_or(0)
+    }
 }
 
 /// A [`Matrix`] of `f32`.
@@ -49,8 +54,8 @@ impl F32 {
 impl Matrix for F32 {
     fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error> {
         let multiply = if add { matmul_packed_add } else { matmul_packed };
-        let outputs = out.len();
-        multiply(Mat::new(x, 1, x.len())?, self.packed, MatMut::new(out, 1, outputs)?)
+        let (rows, (inputs, outputs)) = (self.rows_of(out), self.packed.shape());
+        multiply(Mat::new(x, rows, inputs)?, self.packed, MatMut::new(out, rows, outputs)?)
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {
@@ -90,8 +95,9 @@ impl Bf16 {
 impl Matrix for Bf16 {
     fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error> {
         let packed = PackedHalf::new(self.panels, Half::Bf16, self.inputs, self.outputs)?;
-        let (outputs, store) = (out.len(), if add { Store::Add } else { Store::Set });
-        matmul_packed_half(Mat::new(x, 1, x.len())?, packed, MatMut::new(out, 1, outputs)?, store)
+        let (rows, store) = (self.rows_of(out), if add { Store::Add } else { Store::Set });
+        let (x, out) = (Mat::new(x, rows, self.inputs)?, MatMut::new(out, rows, self.outputs)?);
+        matmul_packed_half(x, packed, out, store)
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {
@@ -121,11 +127,13 @@ pub struct Linear<W> {
 }
 
 impl<W: Matrix> Linear<W> {
-    /// `out` ← xW + b, of x \[inputs\] and `out` \[outputs\].
+    /// `out` ← xW + b, of x \[rows, inputs\] and `out` \[rows, outputs\].
     pub(crate) fn forward(&self, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
         if let Some(bias) = self.bias {
-            for (out, bias) in out.iter_mut().zip(bias) {
-                *out = *bias;
+            for out in out.chunks_exact_mut(bias.len().max(1)) {
+                for (out, bias) in out.iter_mut().zip(bias) {
+                    *out = *bias;
+                }
             }
         }
         self.weight.multiply(x, out, self.bias.is_some())

@@ -60,49 +60,61 @@ proptest! {
         prop_assert_eq!(requantize(x, mantissa, exponent), gemmlowp(x, mantissa, exponent));
     }
 
-    /// Inputs with and without whole words and parts, outputs with and without whole blocks.
+    /// Inputs with and without whole words and parts, outputs with and without whole blocks, rows with and without whole groups.
     #[test]
     fn linear_layers_are_exact(
-        (inputs, outputs) in (0_usize..300, 0_usize..70),
+        (rows, inputs, outputs) in (1_usize..8, 0_usize..300, 0_usize..40),
         biased in any::<bool>(),
         exponent in -12..3_i32,
         seed in any::<u32>(),
     ) {
         let mut random = numbers(seed);
-        let x: Vec<i8> = (0..inputs).map(|_| random() as i8).collect();
+        let x: Vec<i8> = (0..rows * inputs).map(|_| random() as i8).collect();
         let weight: Vec<i8> = (0..inputs * outputs).map(|_| random() as i8).collect();
         let bias: Vec<i32> = (0..if biased { outputs } else { 0 }).map(|_| random() >> 12).collect();
         let mantissas: Vec<i32> = (0..outputs).map(|_| random()).collect();
-        let mut out = vec![7; outputs];
+        let mut out = vec![7; rows * outputs];
         let layer = Linear { weight: &weight, bias: &bias, mantissas: &mantissas, exponent };
         layer.forward(&x, &mut out).unwrap();
-        for (i, out) in out.iter().enumerate() {
-            let row = &weight[i * inputs..(i + 1) * inputs];
-            let products: i32 = x.iter().zip(row).map(|(x, w)| i32::from(*x) * i32::from(*w)).sum();
+        for (place, out) in out.iter().enumerate() {
+            let (row, i) = (place / outputs, place % outputs);
+            let (x, w) = (&x[row * inputs..][..inputs], &weight[i * inputs..][..inputs]);
+            let products: i32 = x.iter().zip(w).map(|(x, w)| i32::from(*x) * i32::from(*w)).sum();
             let sum = products + bias.get(i).unwrap_or(&0);
-            prop_assert_eq!(*out, gemmlowp(sum, mantissas[i], exponent), "output {}", i);
+            prop_assert_eq!(*out, gemmlowp(sum, mantissas[i], exponent), "row {}, output {}", row, i);
         }
     }
 
+    /// RMS norms and layer norms, of two rows.
     #[test]
-    fn norms_are_close(width in 1_usize..80, seed in any::<u32>()) {
+    fn norms_are_close(width in 1_usize..80, centers in any::<bool>(), seed in any::<u32>()) {
         let mut random = numbers(seed);
-        let x: Vec<i32> = (0..width).map(|_| random() >> 8).collect();
+        let x: Vec<i32> = (0..2 * width).map(|_| random() >> 8).collect();
         let mantissas: Vec<i32> = (0..width).map(|_| random() >> 1).collect();
-        let mut out = vec![0; width];
+        let beta: Vec<i32> = (0..if centers { width } else { 0 }).map(|_| random() >> 18).collect();
+        let mut out = vec![0; x.len()];
         // γ / scale is up to 32.
-        Norm { mantissas: &mantissas, exponent: -11, epsilon: 9 }.apply(&x, &mut out).unwrap();
-        let mean = x.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / width as f64;
-        let root = (mean + 9.0).sqrt();
-        for ((x, mantissa), out) in x.iter().zip(&mantissas).zip(out) {
-            let factor = f64::from(*mantissa) * 2_f64.powi(-31 - 11 + 16);
-            let normed = f64::from(*x) / root;
-            let exact = (normed * factor).clamp(-128.0, 127.0);
-            // The mean is rounded down by less than 1 and the root by less than 1, the reciprocal by a unit of 2⁻⁴⁶; the
-            // quotient by half a unit of 2⁻¹⁶, and the result twice by ½.
-            let relative = 1.0 / (root - 1.0).max(1.0) + 0.5 / mean.max(1.0) + root * 2_f64.powi(-46);
-            let bound = (normed * factor).abs() * relative + factor.abs() * 2_f64.powi(-17) + 1.0;
-            prop_assert!((f64::from(out) - exact).abs() <= bound, "{} instead of {}", out, exact);
+        let exponent = if centers { -3 } else { -11 };
+        let norm = Norm { mantissas: &mantissas, exponent, epsilon: 9, beta: &beta };
+        norm.apply(&x, &mut out).unwrap();
+        for (x, out) in x.chunks(width).zip(out.chunks(width)) {
+            let center = if centers { x.iter().map(|x| f64::from(*x)).sum::<f64>() / width as f64 } else { 0.0 };
+            let mean = x.iter().map(|x| (f64::from(*x) - center).powi(2)).sum::<f64>() / width as f64;
+            let root = (mean + 9.0).sqrt();
+            for (i, (x, out)) in x.iter().zip(out).enumerate() {
+                let factor = f64::from(mantissas[i]) * 2_f64.powi(-31 - 11 + 16);
+                let normed = (f64::from(*x) - center) / root;
+                let beta = beta.get(i).map_or(0.0, |beta| f64::from(*beta) / 256.0);
+                let exact = (normed * factor + beta).clamp(-128.0, 127.0);
+                // The mean of x is rounded by less than 1, that of squares down by less than 1 and the root by less than 1, the
+                // reciprocal by a unit of 2⁻⁴⁶; the quotient by half a unit of 2⁻¹⁶, and the result twice by ½.
+                let (center, squares) = if centers { (1.0 / root, 1.0) } else { (0.0, 0.5) };
+                let relative =
+                    1.0 / (root - 1.0).max(1.0) + squares / mean.max(1.0) + root * 2_f64.powi(-46);
+                let bound =
+                    (normed * factor).abs() * relative + factor.abs() * (center + 2_f64.powi(-17)) + 1.0;
+                prop_assert!((f64::from(*out) - exact).abs() <= bound, "{} instead of {}", out, exact);
+            }
         }
     }
 }
@@ -142,13 +154,15 @@ fn shapes_that_do_not_fit_are_refused() {
     let layer = Linear { weight: &[1; 6], bias: &[], mantissas: &[1 << 30; 2], exponent: 0 };
     let error = layer.forward(&[1; 4], &mut out).unwrap_err();
     assert_eq!(error, Error::Length { tensor: "the weight", found: 6, expected: 8 });
+    let error = layer.forward(&[1; 3], &mut [9; 3]).unwrap_err();
+    assert_eq!(error, Error::Length { tensor: "the linear layer's output", found: 3, expected: 2 });
     let error = Linear { bias: &[1], ..layer }.forward(&[1; 3], &mut out).unwrap_err();
     assert_eq!(error, Error::Length { tensor: "the bias", found: 1, expected: 2 });
     let table = Embedding { rows: &[1; 6], mantissas: &[1 << 30; 2], exponent: 0 };
     let error = table.row(0, &mut out).unwrap_err();
     assert_eq!(error, Error::Length { tensor: "the table of tokens", found: 6, expected: 4 });
     assert_eq!(out, [9; 2], "what fails writes nothing");
-    let norm = Norm { mantissas: &[1; 2049], exponent: 0, epsilon: 0 };
+    let norm = Norm { mantissas: &[1; 2049], exponent: 0, epsilon: 0, beta: &[] };
     let error = norm.apply(&[1; 2049], &mut [0; 2049]).unwrap_err();
     assert_eq!(error.to_string(), "the number of features is 2049, but must be at most 2048");
 }

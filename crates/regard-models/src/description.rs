@@ -125,7 +125,7 @@ impl LearnedPositions {
     }
 }
 
-/// An image as square patches, row by row, after a class token.
+/// An image as patches, row by row, after a class token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Patches {
@@ -135,8 +135,10 @@ pub struct Patches {
     pub height: usize,
     /// The image's width in pixels.
     pub width: usize,
-    /// The side of a patch in pixels.
-    pub side: usize,
+    /// The height of a patch in pixels.
+    pub patch_height: usize,
+    /// The width of a patch in pixels.
+    pub patch_width: usize,
 }
 
 /// Layers of the same kind.
@@ -404,21 +406,26 @@ impl RotarySettings {
 impl Patches {
     /// The class token and the patches.
     pub fn tokens(&self) -> usize {
-        1 + (self.height / self.side) * (self.width / self.side)
+        let [rows, columns] = self.grid();
+        1 + rows * columns
     }
 
-    /// The patches \[patches, channels · side · side\] of an image \[channels, height, width\].
+    /// The rows and columns of patches.
+    pub fn grid(&self) -> [usize; 2] {
+        [self.height / self.patch_height, self.width / self.patch_width]
+    }
+
+    /// The patches \[patches, channels · patch height · patch width\] of an image \[channels, height, width\].
     pub(crate) fn cut(&self, pixels: &[f32]) -> Vec<f32> {
-        let Self { channels, height, width, side } = *self;
+        let Self { channels, height, width, patch_height: high, patch_width: wide } = *self;
+        let [rows, columns] = self.grid();
         let mut patches = Vec::with_capacity(pixels.len());
-        for (top, left) in
-            (0..height / side).flat_map(|i| (0..width / side).map(move |j| (i * side, j * side)))
-        {
+        for (top, left) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i * high, j * wide))) {
             for (channel, row) in
-                (0..channels).flat_map(|channel| (top..top + side).map(move |row| (channel, row)))
+                (0..channels).flat_map(|channel| (top..top + high).map(move |row| (channel, row)))
             {
                 patches
-                    .extend_from_slice(&pixels[(channel * height + row) * width + left..][..side]);
+                    .extend_from_slice(&pixels[(channel * height + row) * width + left..][..wide]);
             }
         }
         patches
@@ -426,6 +433,6 @@ impl Patches {
 
     /// The numbers of one patch.
     pub(crate) fn numbers(&self) -> usize {
-        self.channels * self.side * self.side
+        self.channels * self.patch_height * self.patch_width
     }
 }

@@ -31,9 +31,8 @@ pub struct ImageProcessor {
     /// Height and width after resizing; `None` leaves an image as large as it is.
     size: Option<[usize; 2]>,
     filter: Filter,
-    factor: f32,
-    mean: [f32; 3],
-    deviation: [f32; 3],
+    /// Factor, mean and deviation of each channel.
+    channels: Vec<[f32; 3]>,
 }
 
 /// The weights of neighbouring pixels, as Pillow numbers them.
@@ -80,30 +79,47 @@ impl ImageProcessor {
             Some(3) => Filter::Bicubic,
             Some(_) => return Err(wrong("resample")),
         };
-        let channels = |key: &str| match &config[key] {
-            Value::Null => Ok([0.5; 3]),
-            Value::Array(numbers) if numbers.len() == 3 => {
-                let numbers = [0, 1, 2].map(|i| numbers[i].as_f64().map_or(f32::NAN, |x| x as f32));
-                if numbers.iter().all(|x| x.is_finite()) { Ok(numbers) } else { Err(wrong(key)) }
-            }
-            number => number.as_f64().map(|x| [x as f32; 3]).ok_or_else(|| wrong(key)),
+        let of_channel = |key: &str, channel: usize| {
+            let number = match &config[key] {
+                Value::Null => Some(0.5),
+                Value::Array(numbers) if numbers.len() == patches.channels => {
+                    numbers[channel].as_f64()
+                }
+                number => number.as_f64(),
+            };
+            number.map(|x| x as f32).filter(|x| x.is_finite()).ok_or_else(|| wrong(key))
         };
+        if patches.channels > usize::from(u16::MAX) {
+            return Err(Error::Range(format!("an image has no {} channels", patches.channels)));
+        }
         let normalize = flag("do_normalize");
         let factor = config["rescale_factor"].as_f64().unwrap_or(1.0 / 255.0);
-        Ok(Self {
-            size: flag("do_resize").then_some(size),
-            filter,
-            factor: if flag("do_rescale") { factor as f32 } else { 1.0 },
-            mean: if normalize { channels("image_mean")? } else { [0.0; 3] },
-            deviation: if normalize { channels("image_std")? } else { [1.0; 3] },
-        })
+        let factor = if flag("do_rescale") { factor as f32 } else { 1.0 };
+        let channel = |channel| {
+            let normal = |key| of_channel(key, channel);
+            Ok(if normalize {
+                [factor, normal("image_mean")?, normal("image_std")?]
+            } else {
+                [factor, 0.0, 1.0]
+            })
+        };
+        let channels = (0..patches.channels).map(channel).collect::<Result<_, Error>>()?;
+        Ok(Self { size: flag("do_resize").then_some(size), filter, channels })
     }
 
-    /// The numbers \[3, height, width\] of an image whose pixels are red, green and blue bytes, row by row.
+    /// What turns an 8-bit sample of each channel into a number of the model: factor, mean and deviation of
+    /// (sample · factor − mean) / deviation.
+    pub fn channels(&self) -> &[[f32; 3]] {
+        &self.channels
+    }
+
+    /// The numbers \[channels, height, width\] of an image whose pixels are red, green and blue bytes, row by row. A model of one
+    /// channel reads the luma that Pillow's `convert("L")` gives.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there are not 3 bytes for each of height × width pixels, or no pixel; [`Error::Range`] if the resized
-    /// image or its resized rows have more than 2,097,152 pixels and more than the image has.
+    /// [`Error::Unsupported`] if the model has neither one channel nor three; [`Error::Shape`] if there are not 3 bytes for each of
+    /// height × width pixels, or no pixel; [`Error::Range`] if the resized image or its resized rows have more than 2,097,152 pixels
+    /// and more than the image has.
     pub fn read(&self, pixels: &[u8], [height, width]: [usize; 2]) -> Result<Input, Error> {
         if pixels.is_empty()
             || height.checked_mul(width).and_then(|n| n.checked_mul(3)) != Some(pixels.len())
@@ -113,6 +129,19 @@ impl ImageProcessor {
                 "{bytes} bytes are no image of {height} × {width} pixels"
             )));
         }
+        let grey: Vec<u8>;
+        let pixels = match self.channels.len() {
+            1 => {
+                grey = pixels.chunks_exact(3).flat_map(|pixel| [luma(pixel); 3]).collect();
+                &grey
+            }
+            3 => pixels,
+            channels => {
+                return Err(Error::Unsupported(format!(
+                    "the model reads {channels} channels, and an image has red, green and blue"
+                )));
+            }
+        };
         let [new_height, new_width] = self.size.unwrap_or([height, width]);
         let most = MOST.max(height * width);
         if new_width.saturating_mul(height.max(new_height)) > most {
@@ -129,12 +158,19 @@ impl ImageProcessor {
             let columns = self.filter.along_rows(&columns, [new_width, height], new_height);
             transposed(&columns, [new_width, new_height])
         };
-        let channel = |c: usize| {
+        let channel = |(c, [factor, mean, deviation]): (usize, &[f32; 3])| {
+            let (factor, mean, deviation) = (*factor, *mean, *deviation);
             let pixels = resized.iter().skip(c).step_by(3);
-            pixels.map(move |x| (f32::from(*x) * self.factor - self.mean[c]) / self.deviation[c])
+            pixels.map(move |x| (f32::from(*x) * factor - mean) / deviation).collect::<Vec<f32>>()
         };
-        Ok(Input::image((0..3).flat_map(channel).collect::<Vec<_>>()))
+        Ok(Input::image(self.channels.iter().enumerate().flat_map(channel).collect::<Vec<f32>>()))
     }
+}
+
+/// The brightness of a pixel: ITU-R 601-2, in 16 bits after the point.
+fn luma(pixel: &[u8]) -> u8 {
+    let weighted = pixel.iter().zip([19_595, 38_470, 7_471]).map(|(x, w)| u32::from(*x) * w);
+    ((weighted.sum::<u32>() + 0x8000) >> 16) as u8
 }
 
 /// The pixels \[width, height\] of an image \[height, width\].

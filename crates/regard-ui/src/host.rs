@@ -98,8 +98,7 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// What is wrong with its files. The reason names the file.
     fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
-        let opened =
-            if name == model::STORY { model::story() } else { Checkpoint::open(Path::new(name)) };
+        let opened = model::bundled(name).unwrap_or_else(|| Checkpoint::open(Path::new(name)));
         opened.map_err(|e| e.to_string())
     }
 

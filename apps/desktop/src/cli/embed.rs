@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
+use regard_models::ImageProcessor;
 use regard_models::embed::{Options, Part, Stored, WRITTEN};
 
 use super::failure::{BadInput as _, Failure};
@@ -17,8 +18,8 @@ use crate::{opened, whole_file};
 ///
 /// The crate is `no_std` and calls no allocator: the weights are constants in flash, and `next(&mut State, token)` gives the
 /// logits of the next token. They have the bits of the desktop, unless weights are rounded. It runs decoders whose norms stand
-/// before their sublayers, as those of GPT-2, Llama and Qwen 2 do. The crate of a decoder that classifies texts has
-/// `classify(&mut State, text)`, if its tokenizer makes a token of each word.
+/// before their sublayers, as those of GPT-2, Llama and Qwen 2 do. The crate of a model that classifies images, as vit does, has
+/// `classify(&mut State, image)`, and `classify_samples` for samples of 8 bits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: regard embed story --to story --flash 1M --ram 256K --context 96")]
 pub(crate) struct Args {
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "weights")]
     int8: bool,
 
-    /// The most tokens of a text
+    /// The most tokens of a text. A model of images reads as many as an image has
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_count)]
     context: usize,
 
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = to.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| anyhow!("{} does not end with a crate's name", to.display()));
     let weights = if args.int8 { Some(Weights::Int8) } else { args.weights };
-    let options = Options {
+    let mut options = Options {
         name: name.bad_input()?.to_owned(),
         stored: weights.map(|weights| match weights {
             Weights::F32 => Stored::F32,
@@ -75,6 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Weights::Int8 => Stored::Int8,
         }),
         context: args.context,
+        samples: None,
         part: Part { flash: args.flash, ram: args.ram },
     };
     check(to).bad_input()?;
@@ -83,6 +85,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         && let Some(fault) = checkpoint.not_finite().bad_input()?
     {
         return Err(fault).context("no integer stands for it").bad_input();
+    }
+    if model.description().embedding.patches.is_some() {
+        options.samples = Some(ImageProcessor::of(&checkpoint, model.description()).bad_input()?);
     }
     let embedded = working("embedding", || model.embed(&options))
         .with_context(|| args.model.name())
@@ -101,13 +106,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         whole_file::write(&path, bytes).with_context(writing)?;
     }
     let (flash, ram) = (embedded.flash, embedded.ram);
-    let (to, stored, context) = (to.display(), embedded.stored, args.context);
+    let (to, stored, context) = (to.display(), embedded.stored, embedded.context);
     tell(format_args!(
         "wrote {to}: {flash} bytes of weights in flash ({stored}); {ram} bytes of RAM for {context} tokens"
     ));
-    if let Some(why) = embedded.no_text {
-        tell(format_args!("note: the crate reads tokens, not texts: {why}"));
-    }
     Ok(())
 }
 

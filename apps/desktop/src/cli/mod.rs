@@ -149,7 +149,7 @@ fn model_to_show(name: &Path) -> Result<String, Failure> {
     let checkpoint = models::open::checkpoint(name, false)?;
     regard_models::Description::of(&checkpoint).bad_input()?;
     let path = std::path::absolute(name).unwrap_or_default();
-    let is_path = name != Path::new(crate::bundled::NAME) && path.exists();
+    let is_path = !crate::bundled::is_name(name) && path.exists();
     Ok(if is_path { path.display().to_string() } else { name.display().to_string() })
 }
 
@@ -229,7 +229,8 @@ fn meant(path: &Path) -> String {
     let commands =
         command.get_subcommands().map(|command| format!("{NAME} {}", command.get_name()));
     let examples = Example::ALL.map(|example| format!("{NAME} --example {}", example.name()));
-    let known = commands.chain(examples).chain([format!("{NAME} {}", crate::bundled::NAME)]);
+    let models = crate::bundled::NAMES.map(|model| format!("{NAME} {model}"));
+    let known = commands.chain(examples).chain(models);
     let last_word = |line: &String| line.rsplit(' ').next().map(str::to_owned);
     let (lines, words): (Vec<String>, Vec<String>) =
         known.filter_map(|line| last_word(&line).map(|word| (line, word))).unzip();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use indicatif::DecimalBytes;
-use regard_models::{Checkpoint, Description, Head, Placement, Stack, Tokenizer};
+use regard_models::{Checkpoint, Description, Head, Patches, Placement, Stack, Tokenizer};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -132,8 +132,11 @@ fn text(name: &str, summary: &Summary<'_>) -> String {
     line("block", block(&description.stack));
     line("positions", positions(description));
     if let Some(patches) = &description.embedding.patches {
-        let (height, width, side) = (patches.height, patches.width, patches.side);
-        line("image", format!("{height} × {width} pixels in patches of {side} × {side}"));
+        let Patches { height, width, patch_height, patch_width, .. } = patches;
+        line(
+            "image",
+            format!("{height} × {width} pixels in patches of {patch_height} × {patch_width}"),
+        );
     }
     line("head", head(description));
     line(

@@ -235,7 +235,9 @@ mod tests {
     /// A trace of long texts keeps and announces what is asked for, and not the attention of every head.
     #[test]
     fn a_trace_takes_what_it_keeps() {
-        let description = Description::of(&crate::bundled::checkpoint().unwrap()).unwrap();
+        let description =
+            Description::of(&crate::bundled::checkpoint("story".as_ref()).unwrap().unwrap())
+                .unwrap();
         let (heads, layers) =
             (description.stack.block.heads as u64, description.stack.layers() as u64);
         let lengths = [4000, 0];

@@ -1,7 +1,7 @@
-//! The image that classifies texts by a model in flash. It prints a line for each text, with a hash of the logits, and then the
-//! costs of the longest text.
+//! The image that reads the digits that training held back by a model in flash. It prints a line for each, with a hash of the logits,
+//! and then the share that is right and the costs of an image.
 //!
-//! `REGARD_EMBED` is the folder of a classifier that `regard embed` has written, when the image is built.
+//! `REGARD_EMBED` is the folder of `digits` that `regard embed` has written, when the image is built.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -10,7 +10,6 @@
 #[expect(dead_code, reason = "not all of the crate is asked for")]
 mod model {
     include!(concat!(env!("REGARD_EMBED"), "/src/model.rs"));
-    include!(concat!(env!("REGARD_EMBED"), "/src/text.rs"));
 }
 
 #[cfg(all(classifies, target_os = "none"))]
@@ -18,11 +17,12 @@ mod image {
     use core::cell::RefCell;
 
     use critical_section::Mutex;
+    use regard_digits::held_back;
     use regard_embed::largest;
     use regard_firmware::image::{Counter, println};
-    use regard_firmware::{COMMANDS, hash, stack};
+    use regard_firmware::{hash, stack};
 
-    use crate::model::{FLASH, LABELS, RAM, State, classify};
+    use crate::model::{FLASH, LABELS, RAM, State, classify_samples};
 
     regard_firmware::image!(run);
 
@@ -32,20 +32,26 @@ mod image {
         let Some(mut counter) = Counter::take() else { return 1 };
         critical_section::with(|section| {
             let state = &mut *STATE.borrow_ref_mut(section);
-            let (mut stack, mut tokens, mut instructions) = (0, 0, 0);
-            for text in COMMANDS {
+            let (mut stack, mut right, mut instructions) = (0, 0, 0);
+            for digit in held_back() {
                 let mut found = None;
-                let mut sort = || found = classify(state, text).ok().map(|x| (largest(x), hash(x)));
-                stack = stack.max(stack::peak(&mut sort));
-                let count = counter.count(&mut sort);
-                let Some((class, hash)) = found else { return 1 };
-                if state.len() > tokens {
-                    (tokens, instructions) = (state.len(), count);
+                let mut read = || {
+                    let logits = classify_samples(state, digit.pixels).ok();
+                    found = logits.map(|x| (largest(x), hash(x)));
+                };
+                // Every image uses the stack of the first, and takes as many instructions but for a few.
+                if stack == 0 {
+                    stack = stack::peak(&mut read);
+                } else {
+                    instructions = counter.count(&mut read).max(instructions);
                 }
-                println!("{}; {hash:016x}; {text}", LABELS.get(class).copied().unwrap_or_default());
+                let Some((class, hash)) = found else { return 1 };
+                right += usize::from(class == usize::from(digit.label));
+                println!("{} {hash:016x}", LABELS.get(class).copied().unwrap_or_default());
             }
+            let all = held_back().len();
             println!(
-                "{instructions} instructions for {tokens} tokens; {stack} bytes of stack; {RAM} of RAM; {FLASH} of flash"
+                "{right} right of {all}; {instructions} instructions; {stack} bytes of stack; {RAM} of RAM; {FLASH} of flash"
             );
             0
         })
@@ -58,34 +64,34 @@ mod image {
 
     fn run() -> i32 {
         regard_firmware::image::println!(
-            "set REGARD_EMBED to the folder of a classifier that `regard embed` has written"
+            "set REGARD_EMBED to the folder of `digits` that `regard embed` has written"
         );
         1
     }
 }
 
-/// Prints the same lines on this machine, for each line of the input. With the argument `tokens`, texts end with a 0 instead of a
-/// newline, and their tokens are printed.
+/// Prints the same lines on this machine.
 #[cfg(all(classifies, not(target_os = "none")))]
 fn main() -> std::io::Result<()> {
-    use std::io::{Read as _, Write as _};
+    use std::io::Write as _;
 
-    let (mut text, mut out) = (String::new(), std::io::stdout().lock());
-    std::io::stdin().read_to_string(&mut text)?;
-    if std::env::args().any(|argument| argument == "tokens") {
-        for text in text.split_terminator('\0') {
-            let tokens: Vec<String> = model::tokens(text).map(|token| token.to_string()).collect();
-            writeln!(out, "{}", tokens.join(" "))?;
-        }
-        return Ok(());
-    }
+    use regard_embed::largest;
+
+    let mut out = std::io::stdout().lock();
     let mut state = Box::new(model::State::new());
-    for text in text.lines() {
-        let logits = model::classify(&mut state, text).map_err(std::io::Error::other)?;
-        let (class, hash) = (regard_embed::largest(logits), regard_firmware::hash(logits));
-        writeln!(out, "{}; {hash:016x}; {text}", model::LABELS[class])?;
+    let mut right = 0;
+    for digit in regard_digits::held_back() {
+        let logits =
+            model::classify_samples(&mut state, digit.pixels).map_err(std::io::Error::other)?;
+        let (class, hash) = (largest(logits), regard_firmware::hash(logits));
+        let numbers = digit.pixels.map(|sample| (f32::from(sample) * (1.0 / 255.0) - 0.5) / 0.5);
+        let again = model::classify(&mut state, &numbers).map_err(std::io::Error::other)?;
+        assert_eq!(regard_firmware::hash(again), hash, "samples are these numbers");
+        right += usize::from(class == usize::from(digit.label));
+        writeln!(out, "{} {hash:016x}", model::LABELS[class])?;
     }
-    writeln!(out, "{} bytes of RAM; {} of flash", model::RAM, model::FLASH)
+    let all = regard_digits::held_back().len();
+    writeln!(out, "{right} right of {all}; {} bytes of RAM; {} of flash", model::RAM, model::FLASH)
 }
 
 #[cfg(all(not(classifies), not(target_os = "none")))]

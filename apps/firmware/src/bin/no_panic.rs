@@ -55,21 +55,19 @@ mod image {
         exit(i32::from(!done.iter().all(|done| *done)))
     }
 
-    #[cfg(embedded)]
+    #[cfg(any(embedded, classifies))]
     #[expect(dead_code, reason = "not all of the crate is asked for")]
     mod model {
         include!(concat!(env!("REGARD_EMBED"), "/src/model.rs"));
-        #[cfg(classifies)]
-        include!(concat!(env!("REGARD_EMBED"), "/src/text.rs"));
     }
 
-    /// Classifies a text of bytes that the compiler does not know, by the classifier that `REGARD_EMBED` names.
+    /// Classifies an image, whose length the compiler does not know, by the model that `REGARD_EMBED` names.
     #[cfg(classifies)]
     fn classifies() -> Result<(), Error> {
-        let (mut state, bytes) =
-            (black_box(model::State::new()), black_box(*b"[UNK] ... \xc3\xa9"));
-        let text = core::str::from_utf8(some(&bytes)).unwrap_or_default();
-        let _ = black_box(model::classify(&mut state, text));
+        let mut state = black_box(model::State::new());
+        let (numbers, samples) = black_box(([1.0; model::INPUTS], [1; model::INPUTS]));
+        let _ = black_box(model::classify(&mut state, some(&numbers)));
+        let _ = black_box(model::classify_samples(&mut state, some(&samples)));
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The same decoder in integers alone: weights and activations of 8 bits, sums of 32.
+//! The same layers in integers alone: weights and activations of 8 bits, sums of 32.
 //!
 //! ```text
 //! x, the residual stream              32 bits, one unit for the model
@@ -16,9 +16,9 @@
 mod activation;
 mod numbers;
 
-pub use self::activation::{relu, silu};
+pub use self::activation::{gelu, relu, silu};
 pub use self::numbers::{Activation, Integers, Rotary};
 pub use regard_kernels::int8::{
     Attention, Embedding, Linear, Norm, Scales, attention_scratch_len, divide_by_power, narrow,
-    requantize,
+    quantize, requantize,
 };

@@ -1,10 +1,10 @@
-//! The decoder in integers.
+//! Layers in integers.
 
 use regard_kernels::{Error, Mat, MatMut};
 
-use super::{Attention, Embedding, Linear, Norm, divide_by_power, narrow, requantize};
-use crate::decoder::{first, split};
-use crate::{Layer, Numbers, Turn};
+use super::{Attention, Embedding, Linear, Norm, divide_by_power, narrow, quantize, requantize};
+use crate::numbers::{Layer, Numbers, Turn};
+use crate::state::{first, split};
 
 /// Queries and keys have so many more bits before they turn.
 const FINER: u32 = 8;
@@ -21,7 +21,7 @@ pub struct Integers;
 /// The function of hidden features.
 #[derive(Clone, Copy, Debug)]
 pub struct Activation {
-    /// [`silu`](super::silu) or [`relu`](super::relu), of numbers with 12 bits after the point.
+    /// [`silu`](super::silu), [`gelu`](super::gelu) or [`relu`](super::relu), of numbers with 12 bits after the point.
     pub function: fn(i32) -> i32,
     /// The factor from hidden features with 12 bits after the point to 8-bit ones: mantissa and exponent.
     pub hidden: (i32, i32),
@@ -76,6 +76,13 @@ impl Numbers for Integers {
         tokens.row(token, x)
     }
 
+    fn narrow(x: f32, scale: f32) -> i8 {
+        let mut out = [0];
+        // A scale that is not positive makes 0 of all numbers.
+        let _ = quantize(&[x], scale, &mut out);
+        out[0]
+    }
+
     fn norm(norm: &Norm<'_>, x: &[i32], out: &mut [i8]) -> Result<(), Error> {
         norm.apply(x, out)
     }
@@ -104,8 +111,11 @@ impl Numbers for Integers {
             Turn::None => 0,
             Turn::By { rotary, head_size, position } => {
                 if let Some(rotary) = rotary {
-                    let heads = wide.chunks_exact_mut(head_size.max(1));
-                    heads.for_each(|head| rotary.turn(head, position));
+                    let tokens = wide.chunks_exact_mut(linear.mantissas.len().max(1));
+                    for (token, position) in tokens.zip(position..) {
+                        let heads = token.chunks_exact_mut(head_size.max(1));
+                        heads.for_each(|head| rotary.turn(head, position));
+                    }
                 }
                 FINER
             }

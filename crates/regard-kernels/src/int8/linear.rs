@@ -1,27 +1,26 @@
 //! A linear layer with weights of 8 bits.
 //!
 //! ```text
-//! for each part of 128 inputs
-//!     widen x to 16 bits                      on cores with SMLAD
-//!     sums ← sums + x · the weight's rows     as the scores of a query with keys
-//! outputs ← requantize(sums)                  a mantissa an output, one exponent
+//! for each group of 4 rows of x, and for each row that is left
+//!     for each part of the inputs
+//!         widen x to 16 bits                      on cores with SMLAD
+//!         sums ← sums + x · the weight's rows     as the scores of queries with keys
+//! outputs ← requantize(sums)                      a mantissa an output, one exponent
 //! ```
 
 use super::requantize;
-use crate::Mat;
-use crate::arch::int8::{Queries, query_words};
+use crate::arch::int8::{GROUP, Queries, query_words};
 use crate::arch::{Kernel, Simd, dispatch};
 use crate::error::{Error, check_len, check_most};
+use crate::{Mat, MatMut};
 
-/// Inputs that are widened at once, on the stack.
-const PART: usize = 128;
-/// Outputs whose sums over a part are on the stack.
-const OUTPUTS: usize = 32;
+/// 16-bit numbers that the rows of a group are widened to at once, on the stack.
+const WIDENED: usize = 256;
 
 /// The most inputs: the sum of their products is then within ±2²⁹.
 const MOST_INPUTS: usize = 1 << 15;
 
-/// A linear layer y = Wx + b \[inputs\] → \[outputs\] whose weight has a scale for each output.
+/// A linear layer y = Wx + b of rows \[inputs\] → \[outputs\] whose weight has a scale for each output.
 ///
 /// x is of 8 bits with one scale, and so is each row of W. Their products have the product of both scales as their unit; the bias
 /// is in that unit, and mantissa · 2^(exponent − 31) is that unit / the unit of the output ([`requantize`]).
@@ -53,59 +52,96 @@ pub struct Linear<'a> {
 }
 
 impl Linear<'_> {
-    /// `out` ← Wx + b, of x \[inputs\] and `out` \[outputs\].
+    /// `out` ← Wx + b for each row, of x \[rows, inputs\] and `out` \[rows, outputs\].
     ///
     /// Sums of integers are exact: the outputs have the same bits on every target. A sum with its bias that leaves 32 bits wraps
     /// around.
     ///
     /// # Errors
-    /// [`Error::Length`] if the weight is not inputs × outputs, or the bias or the mantissas are not as long as `out`;
+    /// [`Error::Length`] if `out` is not rows as long as the mantissas and the bias, or the weight is not inputs × outputs;
     /// [`Error::Range`] for more than 32768 inputs. `out` is then unchanged.
     pub fn forward(&self, x: &[i8], out: &mut [i32]) -> Result<(), Error> {
-        let (inputs, outputs) = (x.len(), out.len());
+        let outputs = self.mantissas.len();
+        let rows = out.len().checked_div(outputs).unwrap_or(0);
+        check_len("the linear layer's output", out.len(), rows.saturating_mul(outputs))?;
+        if rows == 0 {
+            return Ok(());
+        }
+        let inputs = x.len().checked_div(rows).unwrap_or(0);
+        check_len("the linear layer's input", x.len(), rows.saturating_mul(inputs))?;
         check_len("the weight", self.weight.len(), inputs.saturating_mul(outputs))?;
-        check_len("the mantissas", self.mantissas.len(), outputs)?;
         check_most("the number of inputs", inputs, MOST_INPUTS, "at most 32768")?;
-        if self.bias.is_empty() {
-            out.fill(0);
-        } else {
+        if !self.bias.is_empty() {
             check_len("the bias", self.bias.len(), outputs)?;
-            for (out, bias) in out.iter_mut().zip(self.bias) {
-                *out = *bias;
+        }
+        let bias = self.bias.iter().copied().chain(core::iter::repeat(0));
+        for out in out.chunks_exact_mut(outputs.max(1)) {
+            for (out, bias) in out.iter_mut().zip(bias.clone()) {
+                *out = bias;
             }
         }
-        let weight = Mat::new(self.weight, outputs, inputs)?;
-        dispatch(AddProducts { x, weight, sums: &mut *out });
-        for (out, mantissa) in out.iter_mut().zip(self.mantissas) {
-            *out = requantize(*out, *mantissa, self.exponent);
+        let (x, weight) = (Mat::new(x, rows, inputs)?, Mat::new(self.weight, outputs, inputs)?);
+        dispatch(AddProducts { x, weight, sums: MatMut::new(out, rows, outputs)? });
+        for out in out.chunks_exact_mut(outputs.max(1)) {
+            for (out, mantissa) in out.iter_mut().zip(self.mantissas) {
+                *out = requantize(*out, *mantissa, self.exponent);
+            }
         }
         Ok(())
     }
 }
 
-/// `sums` \[outputs\] += Wx.
+/// `sums` \[rows, outputs\] += Wx of each row of x \[rows, inputs\].
 struct AddProducts<'a> {
-    x: &'a [i8],
+    x: Mat<'a, i8>,
     weight: Mat<'a, i8>,
-    sums: &'a mut [i32],
+    sums: MatMut<'a, i32>,
 }
 
 impl Kernel for AddProducts<'_> {
     type Output = ();
 
     #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        let whole = self.x.rows() - self.x.rows() % GROUP;
+        for row in (0..whole).step_by(GROUP) {
+            simd.call(OfRows::<GROUP> { of: &mut self, row });
+        }
+        for row in whole..self.x.rows() {
+            simd.call(OfRows::<1> { of: &mut self, row });
+        }
+    }
+}
+
+/// `R` rows of the products, from number `row` on.
+struct OfRows<'p, 'a, const R: usize> {
+    of: &'p mut AddProducts<'a>,
+    row: usize,
+}
+
+impl<const R: usize> Kernel for OfRows<'_, '_, R> {
+    type Output = ();
+
+    #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        for (part, x) in self.x.chunks(PART).enumerate() {
-            let mut words = [0; query_words(1, PART)];
-            let query = Queries::new([x], &mut words);
-            for (block, sums) in self.sums.chunks_mut(OUTPUTS).enumerate() {
-                let rows = self.weight.block(block * OUTPUTS, OUTPUTS, part * PART, PART);
-                let mut products = [[0]; OUTPUTS];
-                let products =
-                    products.get_mut(..sums.len().next_multiple_of(4)).unwrap_or_default();
-                query.dots(rows, 0, products);
-                for (sum, [product]) in sums.iter_mut().zip(products) {
-                    *sum = sum.wrapping_add(*product);
+        /// Outputs whose sums over a part are on the stack.
+        const OUTPUTS: usize = 16;
+        let Self { of: AddProducts { x, weight, sums }, row } = self;
+        let part = WIDENED / R;
+        let mut words = [0; query_words(1, WIDENED)];
+        for start in (0..x.cols()).step_by(part) {
+            let rows = x.block(row, R, start, part);
+            let queries = Queries::new(core::array::from_fn(|r| rows.row(r)), &mut words);
+            for first in (0..weight.rows()).step_by(OUTPUTS) {
+                let keys = weight.block(first, OUTPUTS, start, part);
+                let mut products = [[0; R]; OUTPUTS];
+                let room = keys.rows().next_multiple_of(4);
+                queries.dots(keys, 0, products.get_mut(..room).unwrap_or_default());
+                for r in 0..R {
+                    let sums = sums.row_mut(row + r).get_mut(first..).unwrap_or_default();
+                    for (sum, products) in sums.iter_mut().zip(&products) {
+                        *sum = sum.wrapping_add(products[r]);
+                    }
                 }
             }
         }

@@ -1,6 +1,6 @@
-//! RMS norm of 32-bit integers, into 8 bits.
+//! RMS norm and layer norm of 32-bit integers, into 8 bits.
 
-use super::{narrow, requantize};
+use super::{divide_by_power, narrow, requantize};
 use crate::error::{Error, check_len, check_most};
 
 /// Numbers beyond ±2²⁶ count as that: squares of 2¹¹ of them then have a sum below 2⁶³.
@@ -8,17 +8,27 @@ const MOST: i32 = 1 << 26;
 /// The most features, for the same reason.
 const MOST_FEATURES: usize = 1 << 11;
 
-/// RMS norm x / √(mean of x² + ε) · γ (Zhang and Sennrich 2019, arXiv 1910.07467) of 32-bit integers, into 8 bits.
+/// Outputs of a layer norm have so many more bits until β is added.
+const FINER: u32 = 8;
+
+/// RMS norm x / √(mean of x² + ε) · γ (Zhang and Sennrich 2019, arXiv 1910.07467) of 32-bit integers, into 8 bits; or layer norm
+/// (x − mean) / √(variance + ε) · γ + β.
 ///
-/// γ and the scale of the output are in the mantissas: mantissa · 2^(exponent − 31) is γ / 65536 / scale.
+/// γ and the scale of the output are in the mantissas: mantissa · 2^(exponent − 31) is γ / 65536 / scale for an RMS norm, and 256
+/// times as much for a layer norm.
 ///
 /// ```
 /// use regard_kernels::int8::Norm;
 /// // γ = 1 and a scale of 1/64: 64 / 65536 = 2²⁹ · 2^(−8 − 31).
-/// let norm = Norm { mantissas: &[1 << 29; 2], exponent: -8, epsilon: 0 };
+/// let norm = Norm { mantissas: &[1 << 29; 2], exponent: -8, epsilon: 0, beta: &[] };
 /// let mut out = [0; 2];
 /// norm.apply(&[3000, -4000], &mut out)?; // the root of the mean is 3535.5
 /// assert_eq!(out, [54, -72]); // 3000 / 3535.5 · 64 = 54.3
+///
+/// // A layer norm with β = 1 in the first feature.
+/// let norm = Norm { exponent: 0, beta: &[64 * 256, 0], ..norm };
+/// norm.apply(&[3000, -4000], &mut out)?; // the mean is −500, and the deviation 3500
+/// assert_eq!(out, [127, -64]); // 64 + 64 leaves 8 bits
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -29,29 +39,55 @@ pub struct Norm<'a> {
     pub exponent: i32,
     /// ε in squared units of x.
     pub epsilon: u64,
+    /// \[width\]: β of a layer norm, in 256ths of the output's unit. Empty for an RMS norm.
+    pub beta: &'a [i32],
 }
 
 impl Norm<'_> {
-    /// Writes the norm of x \[width\] to `out` \[width\]. Numbers beyond ±2²⁶ count as that.
+    /// Writes the norm of each row of x \[rows, width\] to `out` \[rows, width\]. Numbers beyond ±2²⁶ count as that.
     ///
-    /// The root is rounded down, so it is off by less than one unit of x. Its reciprocal is off by a unit of 2⁻⁴⁶.
+    /// The root is rounded down, so it is off by less than one unit of x. Its reciprocal is off by a unit of 2⁻⁴⁶. The mean of a
+    /// layer norm is rounded towards 0.
     ///
     /// # Errors
-    /// [`Error::Length`] if the mantissas or `out` are not as long as x, [`Error::Range`] for more than 2048 features. `out` is then
-    /// unchanged.
+    /// [`Error::Length`] if x is not rows as long as the mantissas, or `out` not as long as x, or β neither empty nor as long as the
+    /// mantissas; [`Error::Range`] for more than 2048 features. `out` is then unchanged.
     pub fn apply(&self, x: &[i32], out: &mut [i8]) -> Result<(), Error> {
-        check_len("the mantissas", self.mantissas.len(), x.len())?;
+        let width = self.mantissas.len();
+        let rows = x.len().checked_div(width).unwrap_or(0);
+        check_len("the norm's input", x.len(), rows.saturating_mul(width))?;
         check_len("the norm", out.len(), x.len())?;
-        check_most("the number of features", x.len(), MOST_FEATURES, "at most 2048")?;
-        let clamped = |x: &i32| i64::from((*x).clamp(-MOST, MOST));
-        let squares: u64 = x.iter().map(clamped).fold(0, |sum, x| sum.wrapping_add((x * x) as u64));
-        let mean = squares.checked_div(x.len() as u64).unwrap_or(0).saturating_add(self.epsilon);
-        let reciprocal = (1_u64 << 46) / mean.isqrt().max(1);
-        for ((out, x), mantissa) in out.iter_mut().zip(x).zip(self.mantissas) {
-            // |x| is at most √width times the root, so that the quotient has 22 bits for a width of 2¹¹.
-            let quotient = (clamped(x) * reciprocal as i64 + (1 << 29)) >> 30;
-            *out = narrow(requantize(quotient as i32, *mantissa, self.exponent));
+        check_most("the number of features", width, MOST_FEATURES, "at most 2048")?;
+        if !self.beta.is_empty() {
+            check_len("β", self.beta.len(), width)?;
+        }
+        for (x, out) in x.chunks_exact(width.max(1)).zip(out.chunks_exact_mut(width.max(1))) {
+            self.row(x, out);
         }
         Ok(())
+    }
+
+    fn row(&self, x: &[i32], out: &mut [i8]) {
+        let clamped = |x: &i32| i64::from((*x).clamp(-MOST, MOST));
+        let mean = if self.beta.is_empty() {
+            0
+        } else {
+            x.iter().map(clamped).fold(0_i64, i64::wrapping_add) / x.len().max(1) as i64
+        };
+        let centered = |x: &i32| clamped(x) - mean;
+        let squares = x.iter().map(centered).fold(0_u64, |sum, x| sum.wrapping_add((x * x) as u64));
+        let mean_square = squares.checked_div(x.len() as u64).unwrap_or(0);
+        let root = mean_square.saturating_add(self.epsilon).isqrt();
+        let reciprocal = ((1_u64 << 46) / root.max(1)) as i64;
+        let mut beta = self.beta.iter();
+        for ((out, x), mantissa) in out.iter_mut().zip(x).zip(self.mantissas) {
+            // |x| is at most √width times the root, so that the quotient has 22 bits for a width of 2¹¹.
+            let quotient = (centered(x) * reciprocal + (1 << 29)) >> 30;
+            let output = requantize(quotient as i32, *mantissa, self.exponent);
+            *out = narrow(match beta.next() {
+                None => output,
+                Some(beta) => divide_by_power(output.saturating_add(*beta), FINER),
+            });
+        }
     }
 }

@@ -505,19 +505,20 @@ impl<'a> Config<'a> {
                 _ => self.size(key).map(|x| (x, x)),
             }
         };
-        let ((height, image_width), (side, other)) = (pair("image_size")?, pair("patch_size")?);
-        if side == 0
-            || side != other
-            || !height.is_multiple_of(side)
-            || !image_width.is_multiple_of(side)
+        let ((height, image_width), (high, wide)) = (pair("image_size")?, pair("patch_size")?);
+        if high == 0
+            || wide == 0
+            || !height.is_multiple_of(high)
+            || !image_width.is_multiple_of(wide)
         {
             let what = format!(
-                "images of {height} × {image_width} pixels are not made of patches of {side} × {other}"
+                "images of {height} × {image_width} pixels are not made of patches of {high} × {wide}"
             );
             return Err(self.wrong(what));
         }
         let channels = self.size("num_channels")?;
-        let patches = Patches { channels, height, width: image_width, side };
+        let patches =
+            Patches { channels, height, width: image_width, patch_height: high, patch_width: wide };
         description.embedding.positions =
             Some(LearnedPositions { count: patches.tokens(), first: 0, pad: None });
         description.embedding.patches = Some(patches);

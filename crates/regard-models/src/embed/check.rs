@@ -1,6 +1,6 @@
 //! Which models the runtime computes.
 
-use crate::{Activation, Error, Frequencies, Head, Model, Placement};
+use crate::{Activation, ClassPosition, Error, Frequencies, Head, Model, Placement};
 
 /// Names that no crate of this kind can have, and what has them.
 const TAKEN: [(&str, &str); 5] = [
@@ -45,12 +45,15 @@ pub(super) fn name(name: &str) -> Result<(), Error> {
 pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
     let description = model.description();
     let (embedding, stack) = (&description.embedding, &description.stack);
+    let reads_images = embedding.patches.is_some();
     let block = &stack.block;
     let plain_head = matches!(
         description.head,
         Head::Tokens { transform: None, scale: 1.0, softcap: None }
             | Head::Classes { pooler: None, .. }
     );
+    let of_class_token =
+        matches!(description.head, Head::Classes { position: ClassPosition::First, .. });
     let scaled = block.rotary.as_ref().map(|rotary| &rotary.scaling);
     let by_length = match scaled {
         Some(Frequencies::Dynamic { original, .. } | Frequencies::LongRope { original, .. }) => {
@@ -65,10 +68,10 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
     let narrow = |window: &Option<usize>| window.is_some_and(|window| window < context);
     let parts = [
         (description.encoder.is_some() || stack.cross, "an encoder"),
-        (embedding.patches.is_some(), "patches of images"),
-        (!stack.causal, "attention to later tokens"),
+        (!stack.causal && !reads_images, "attention to later tokens"),
+        (reads_images && !of_class_token, "no classes of images"),
         (!plain_head, "a head other than one product"),
-        (embedding.types > 0, "types of tokens"),
+        (embedding.types > 0 && !reads_images, "types of tokens"),
         (embedding.norm.is_some(), "a norm of the embeddings"),
         (embedding.scale != 1.0, "scaled embeddings"),
         (block.placement != Placement::Before, "norms after its sublayers"),

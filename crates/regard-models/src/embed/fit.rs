@@ -28,6 +28,7 @@ pub(super) fn shape(model: &Model, context: usize) -> Shape {
     Shape {
         layers: stack.layers(),
         context,
+        patch: description.embedding.patches.map_or(0, |patches| patches.numbers()),
         width: description.width,
         heads: block.heads,
         kv_heads: block.kv_heads,
@@ -41,21 +42,23 @@ pub(super) fn shape(model: &Model, context: usize) -> Shape {
 pub(super) fn state_bytes(model: &Model, stored: Stored, context: usize) -> usize {
     let shape = shape(model, context);
     let d = shape.head_size;
+    let queries = shape.block();
     let (narrow, scratch) = if stored == Stored::Int8 {
-        // Cores with the DSP extension widen the query.
-        (1, regard_kernels::int8::attention_scratch_len(1, context, d, d) + d.div_ceil(4) * 2)
+        let here = regard_kernels::int8::attention_scratch_len(queries, context, d, d);
+        // Cores with the DSP extension widen the queries.
+        (1, here + queries.min(4) * d.div_ceil(4) * 2)
     } else {
-        (4, attention_scratch_len(1, context, d, d))
+        (4, attention_scratch_len(queries, context, d, d))
     };
     let bytes = size_of::<usize>() + 4 * shape.wide(scratch) + narrow * shape.narrow();
     bytes.next_multiple_of(align_of::<usize>())
 }
 
-/// `Ok` if the weights and the tokenizer's `words` (in bytes) fit the part's flash, and the state its RAM.
+/// `Ok` if the weights fit the part's flash, and the state its RAM.
 pub(super) fn check(
     model: &Model,
+    context: usize,
     tensors: &Tensors,
-    words: usize,
     stored: Stored,
     options: &Options,
 ) -> Result<(), Error> {
@@ -67,12 +70,11 @@ pub(super) fn check(
     }
     if let Some(flash) = options.part.flash {
         let needed = |stored| {
-            CODE + words
-                + match stored {
-                    Stored::F32 => tensors.bytes(Floats::F32),
-                    Stored::Bf16 => tensors.bytes(Floats::Bf16),
-                    Stored::Int8 => int8::bytes(model, options.context),
-                }
+            CODE + match stored {
+                Stored::F32 => tensors.bytes(Floats::F32),
+                Stored::Bf16 => tensors.bytes(Floats::Bf16),
+                Stored::Int8 => int8::bytes(model, context),
+            }
         };
         if needed(stored) > flash {
             let (all, code, has) = (kib(needed(stored)), kib(CODE), kib(flash));
@@ -90,16 +92,16 @@ pub(super) fn check(
     }
     if let Some(ram) = options.part.ram {
         let needed = |context| state_bytes(model, stored, context) + STACK;
-        if needed(options.context) > ram {
-            let (all, stack, has) = (kib(needed(options.context)), kib(STACK), kib(ram));
-            let longest = (1..options.context).rev().find(|context| needed(*context) <= ram);
-            let would = longest.map_or_else(
-                || format!("a context of 1 token takes {} KiB", kib(needed(1))),
-                |context| format!("--context {context} fits"),
-            );
-            let context = options.context;
+        if needed(context) > ram {
+            let (all, stack, has) = (kib(needed(context)), kib(STACK), kib(ram));
+            let longest = (1..context).rev().find(|context| needed(*context) <= ram);
+            let would = match longest {
+                _ if model.description().embedding.patches.is_some() => String::new(),
+                Some(context) => format!("; --context {context} fits"),
+                None => format!("; a context of 1 token takes {} KiB", kib(needed(1))),
+            };
             return refuse(format!(
-                "{context} tokens take {all} KiB of RAM ({stack} KiB of them are left for the stack), and the part has {has} KiB; {would}"
+                "{context} tokens take {all} KiB of RAM ({stack} KiB of them are left for the stack), and the part has {has} KiB{would}"
             ));
         }
     }

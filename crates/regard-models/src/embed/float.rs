@@ -6,7 +6,7 @@ use regard::{Embedding, Linear, Pairing, Rotary};
 use super::Floats;
 use super::source::{self, Content, Parts, Table};
 use crate::weights::{Layer, Tokens};
-use crate::{Activation, Error, Model};
+use crate::{Activation, Error, ImageProcessor, Model, Tensor};
 
 /// Columns of a panel.
 const LANES: usize = 16;
@@ -23,28 +23,27 @@ pub(super) struct Tensors {
 
 impl Tensors {
     /// The tensors of a model that [`check`](super::check::model) accepts.
-    pub(super) fn of(model: &Model, context: usize) -> Result<Self, Error> {
+    pub(super) fn of(
+        model: &Model,
+        context: usize,
+        samples: Option<&ImageProcessor>,
+    ) -> Result<Self, Error> {
         let (weights, description) = (model.weights(), model.description());
         let (width, block) = (description.width, &description.stack.block);
         let mut all = Self::default();
         let none = || Error::Unsupported("the model has no head".into());
         let head_layer = weights.head.as_ref().ok_or_else(none)?;
         let head = all.linear(head_layer)?;
+        let positions = positions(model, context);
         let tokens = match &weights.tokens {
             Tokens::Rows(table) => all.matrix(&table.to_f32(), width, description.vocabulary),
             // The head has the same matrix, and is the first.
-            Tokens::Tied(_) | Tokens::Patches(_) => {
+            Tokens::Tied(_) => {
                 format!("matrix(0, {}, {})", head_layer.inputs(), head_layer.outputs())
             }
+            Tokens::Patches(projection) => all.linear(projection)?,
         };
-        let positions = match (&weights.positions, description.embedding.positions) {
-            (Some(table), Some(learned)) => {
-                let mut rows = vec![0.0; context * width];
-                table.widen(learned.first, &mut rows);
-                all.vector(&rows)
-            }
-            _ => "&[]".to_owned(),
-        };
+        let positions = if positions.is_empty() { "&[]".into() } else { all.vector(&positions) };
         let mut layers = String::new();
         for (index, layer) in weights.stack.layers.iter().enumerate() {
             layers += &all.layer(layer, block.scale_in(index), block.activation)?;
@@ -52,8 +51,14 @@ impl Tensors {
         let norm = weights.stack.norm.as_ref();
         let norm = norm.map_or_else(|| "Norm::Identity".into(), |norm| all.norm(norm));
         let rotary = rotary(model, context, "regard_embed::Rotary", |angles| all.vector(angles))?;
-        let tokens = format!("Embedding {{ tokens: {tokens}, positions: {positions} }}");
-        all.parts = Parts { tokens, layers, norm, head, rotary };
+        let input = match &description.embedding.patches {
+            Some(patches) => source::input_of_image(patches, 1.0, &tokens, &positions, samples),
+            None => source::input_of_tokens(
+                &format!("regard_embed::Embedding {{ tokens: {tokens}, positions: {positions} }}"),
+                &rotary,
+            ),
+        };
+        all.parts = Parts { input, layers, norm, head };
         Ok(all)
     }
 
@@ -164,11 +169,11 @@ const fn vector(start: usize, len: usize) -> &'static [f32] {{
         );
         let (imports, numbers) = match stored {
             Floats::F32 => (
-                "Aligned, Decoder, Embedding, Error, F32, Floats, Layer, Linear, Model, Norm, Shape, part",
+                "Aligned, Error, F32, Floats, Layer, Linear, Model, Norm, Shape, Weights, part",
                 "Floats<F32>",
             ),
             Floats::Bf16 => (
-                "Aligned, Bf16, Decoder, Embedding, Error, Floats, Layer, Linear, Model, Norm, Shape, part",
+                "Aligned, Bf16, Error, Floats, Layer, Linear, Model, Norm, Shape, Weights, part",
                 "Floats<Bf16>",
             ),
         };
@@ -186,6 +191,23 @@ pub(super) fn rows(layer: &Linear) -> Result<Vec<f32>, Error> {
     // Each output is a token of the embedding that shares the layer's weight.
     let outputs: Vec<u32> = (0..u32::try_from(layer.outputs()).unwrap_or(u32::MAX)).collect();
     Ok(Embedding::tied_to(layer).forward(&outputs)?.into_vec())
+}
+
+/// What is added at each position \[context, width\], if something is. The class token of an image is added to the first.
+pub(super) fn positions(model: &Model, context: usize) -> Vec<f32> {
+    let (weights, description) = (model.weights(), model.description());
+    let (Some(table), Some(learned)) = (&weights.positions, description.embedding.positions) else {
+        return Vec::new();
+    };
+    let mut rows = vec![0.0; context * description.width];
+    table.widen(learned.first, &mut rows);
+    if let Tokens::Patches(_) = weights.tokens {
+        let class = weights.types.as_ref().map(Tensor::to_f32).unwrap_or_default();
+        for (x, class) in rows.iter_mut().zip(class) {
+            *x += class;
+        }
+    }
+    rows
 }
 
 /// The rotary positions of a model, if it has them. `table` adds the cosines, and then the sines, \[context, features / 2\].

@@ -1,7 +1,8 @@
 //! A model in 8-bit integers: weights with a scale a row, and activations with a scale that is measured.
 //!
 //! ```text
-//! texts    ← what the model writes at the temperature 1, from several seeds; of a model that classifies texts, random words
+//! texts    ← what the model writes at the temperature 1, from several seeds; of a model that classifies texts, random words;
+//!            of a model of images, random images
 //! scale    ← the largest magnitude at each place of these texts / 127
 //! row      ← round(weights of an output / (their largest magnitude / 127))
 //! mantissa ← input's scale · row's scale / unit of the output, in fixed point
@@ -12,16 +13,16 @@ use std::collections::BTreeMap;
 use rand_mt::Mt;
 use regard::Linear;
 
-use super::float::{rotary, rows};
+use super::float::{positions, rotary, rows};
 use super::source::{self, Content, Parts, Table};
 use crate::weights::{Layer, Tokens};
-use crate::{Activation, Error, Input, Model, NormKind, Sampler};
+use crate::{Activation, Error, ImageProcessor, Input, Model, Patches, Sampler};
 
 /// The bits after the point of gates and of what they multiply.
 const HIDDEN_BITS: i32 = 12;
 /// The bits after the point of logits.
 const LOGIT_BITS: i32 = 16;
-/// Queries and keys have so many more bits before they turn.
+/// Queries and keys have so many more bits before they turn, and outputs of a layer norm before β is added.
 const FINER: f64 = 256.0;
 /// The largest magnitude of the residual stream that the runtime's norm reads, in units of the stream.
 const MOST: f64 = 67_108_864.0;
@@ -39,12 +40,12 @@ struct Constants {
 /// `Ok` for a model that the integer runtime computes, among those that the other one does.
 pub(super) fn check(model: &Model) -> Result<(), Error> {
     let description = model.description();
-    let block = &description.stack.block;
     let parts = [
-        (description.embedding.positions.is_some(), "learned positions"),
-        (block.norm.kind == NormKind::Layer, "layer norm"),
+        (
+            description.embedding.positions.is_some() && description.embedding.patches.is_none(),
+            "learned positions of tokens",
+        ),
         (description.stack.final_norm.is_none(), "no norm before its head"),
-        (!matches!(block.activation, Activation::Silu | Activation::Relu), "GELU"),
         (description.width > 2048, "more than 2048 features"),
     ];
     match parts.iter().find(|(has, _)| *has) {
@@ -69,18 +70,26 @@ pub(super) fn bytes(model: &Model, context: usize) -> usize {
         + linear(q, width)
         + gates * linear(width, block.hidden)
         + linear(block.hidden, width)
-        + 8 * width;
+        + 16 * width;
     // A tied head has the rows of the table.
     let rows = if description.tied { 0 } else { description.vocabulary * width };
     let head = linear(width, model.outputs());
-    let table = rows + head + 4 * description.vocabulary + 4 * width;
+    let image = description
+        .embedding
+        .patches
+        .map_or(0, |patches| linear(patches.numbers(), width) + 4 * patches.tokens() * width);
+    let table = rows + image + head + 4 * description.vocabulary + 8 * width;
     let angles = block.rotary.as_ref().map_or(0, |r| 2 * context * r.features);
     stack.layers() * layer + table + angles
 }
 
 /// The source and the constants of the crate.
-pub(super) fn content(model: &Model, context: usize) -> Result<Content, Error> {
-    let found = Measured::of(model, context)?;
+pub(super) fn content(
+    model: &Model,
+    context: usize,
+    samples: Option<&ImageProcessor>,
+) -> Result<Content, Error> {
+    let found = Measured::of(model, context, samples)?;
     let (description, weights) = (model.description(), model.weights());
     let (block, width) = (&description.stack.block, description.width);
     let unit = found.unit();
@@ -90,12 +99,15 @@ pub(super) fn content(model: &Model, context: usize) -> Result<Content, Error> {
     let head = weights.head.as_ref().ok_or_else(none)?;
     let last = found.scale("ln_final.hook_out");
     let head_text = all.linear(head, last, 2_f64.powi(-LOGIT_BITS))?;
-    let table = match &weights.tokens {
-        Tokens::Rows(table) => table.to_f32(),
-        Tokens::Tied(_) | Tokens::Patches(_) => rows(head)?,
-    };
     let start = if description.tied { Some(0) } else { None };
-    let tokens = all.table(&table, width, unit, start);
+    let tokens = match &weights.tokens {
+        Tokens::Rows(table) => all.table(&table.to_f32(), width, unit, start),
+        Tokens::Tied(_) => all.table(&rows(head)?, width, unit, start),
+        Tokens::Patches(projection) => all.linear(projection, found.scale(IMAGE), unit)?,
+    };
+    let positions: Vec<i32> =
+        positions(model, context).iter().map(|x| (f64::from(*x) / unit).round() as i32).collect();
+    let positions = all.words(&positions);
 
     let mut layers = String::new();
     for (index, layer) in weights.stack.layers.iter().enumerate() {
@@ -108,6 +120,12 @@ pub(super) fn content(model: &Model, context: usize) -> Result<Content, Error> {
         all.angles.extend(angles.iter().map(|x| (x * 16384.0).round() as i16));
         format!("part(&ANGLES, {start}, {})", angles.len())
     })?;
+    let input = match &description.embedding.patches {
+        Some(patches) => {
+            source::input_of_image(patches, found.scale(IMAGE) as f32, &tokens, &positions, samples)
+        }
+        None => source::input_of_tokens(&tokens, &rotary),
+    };
     let bytes = all.bytes.iter().flat_map(|x| x.to_le_bytes()).collect();
     let words = all.words.iter().flat_map(|x| x.to_le_bytes()).collect();
     let angles = all.angles.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -129,7 +147,7 @@ const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) ->
 }
 ";
     Ok(Content {
-        imports: "Aligned, Decoder, Error, Layer, Model, Shape, Temperature, int8::{Attention, Embedding, Integers, Linear, Norm, Scales}, part",
+        imports: "Aligned, Error, Layer, Model, Shape, Temperature, Weights, int8::{Attention, Integers, Linear, Norm, Scales}, part",
         numbers: ("Integers", "regard_embed::int8"),
         logit: ("i32", "1.0 / 65536.0"),
         tables: vec![
@@ -138,7 +156,7 @@ const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) ->
             Table::new("ANGLES", "src/angles.bin", "i16", false, angles),
         ],
         functions: functions.to_owned(),
-        parts: Parts { tokens, layers, norm, head: head_text, rotary },
+        parts: Parts { input, layers, norm, head: head_text },
     })
 }
 
@@ -146,8 +164,8 @@ const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) ->
 struct Measured(BTreeMap<String, f32>);
 
 impl Measured {
-    fn of(model: &Model, context: usize) -> Result<Self, Error> {
-        /// The texts.
+    fn of(model: &Model, context: usize, samples: Option<&ImageProcessor>) -> Result<Self, Error> {
+        /// The texts or images.
         const TEXTS: u32 = 48;
         let description = model.description();
         let vocabulary = description.vocabulary as u32;
@@ -168,8 +186,13 @@ impl Measured {
         let patterns: Vec<&str> = patterns.copied().collect();
         let mut largest = BTreeMap::new();
         for seed in 0..TEXTS {
-            let text = if description.classifies() {
-                random(model, context, seed)?
+            let input = if let Some(patches) = &description.embedding.patches {
+                let input = image(patches, samples, seed);
+                let most = largest.entry(IMAGE.to_owned()).or_insert(0.0_f32);
+                *most = input.pixels.iter().fold(*most, |most, x| most.max(x.abs()));
+                input
+            } else if description.classifies() {
+                Input::tokens(random(model, context, seed)?)
             } else {
                 // A text begins as one does after its end, or else anywhere.
                 let start = description.ends.first().copied().unwrap_or(seed * vocabulary / TEXTS);
@@ -177,9 +200,9 @@ impl Measured {
                 let count = context.min(256).saturating_sub(1);
                 let more = model.write(&start, count, &[], Sampler::new(1.0, seed)?)?;
                 let more = more.collect::<Result<Vec<u32>, Error>>()?;
-                [start.ids, more].concat()
+                Input::tokens([start.ids, more].concat())
             };
-            let trace = model.pass().keep(patterns.clone()).run(&Input::tokens(text))?;
+            let trace = model.pass().keep(patterns.clone()).run(&input)?;
             for place in trace.places() {
                 let most = largest.entry(place.to_owned()).or_insert(0.0_f32);
                 let numbers = trace.get(place).map_or(&[][..], |values| values.data.as_slice());
@@ -210,6 +233,29 @@ impl Measured {
         let most = streams.fold(1e-3, |most: f64, (_, x)| most.max(f64::from(*x)));
         2_f64.powf((ROOM * most / MOST).log2().ceil())
     }
+}
+
+/// What [`Measured`] calls the numbers of images.
+const IMAGE: &str = "image";
+
+/// An image of random samples, each of which is seen in a square of one to four pixels a side: noise and patches of one brightness.
+fn image(patches: &Patches, samples: Option<&ImageProcessor>, seed: u32) -> Input {
+    let Patches { channels, height, width, .. } = *patches;
+    let (mut samples_of, side) = (Mt::new(seed), 1 + seed as usize % 4);
+    let mut pixels = Vec::with_capacity(channels * height * width);
+    for channel in 0..channels {
+        let of_channel = samples.and_then(|samples| samples.channels().get(channel));
+        let [factor, mean, deviation] = *of_channel.unwrap_or(&[1.0 / 255.0, 0.5, 0.5]);
+        let (rows, columns) = (height.div_ceil(side), width.div_ceil(side));
+        let squares: Vec<u8> =
+            (0..rows * columns).map(|_| (samples_of.next_u32() >> 24) as u8).collect();
+        let pixel = |place: usize| {
+            let sample = squares[place / width / side * columns + place % width / side];
+            (f32::from(sample) * factor - mean) / deviation
+        };
+        pixels.extend((0..height * width).map(pixel));
+    }
+    Input::image(pixels)
 }
 
 /// A text of random words, after what the tokenizer puts before every text.
@@ -246,7 +292,11 @@ impl Constants {
         let (normed, normed_2, hidden) =
             (at("ln1.hook_out"), at("ln2.hook_out"), at("mlp.hook_post"));
         let attention = &layer.attention;
-        let function = if activation == Activation::Silu { "silu" } else { "relu" };
+        let function = match activation {
+            Activation::Silu => "silu",
+            Activation::Gelu | Activation::GeluTanh => "gelu",
+            _ => "relu",
+        };
         let (mantissas, exponent) = fixed(&[hidden_unit / hidden]);
         let hidden_scale = format!("({}, {exponent})", mantissas[0]);
         let scales = [query, key, value, output].map(|x| format!("{:?}", x as f32)).join(", ");
@@ -307,17 +357,23 @@ impl Constants {
         let (mantissas, exponent) = fixed(&factors);
         let (mantissas, len) = (self.words(&mantissas), rows.len());
         format!(
-            "Embedding {{ rows: bytes({start}, {len}), mantissas: {mantissas}, exponent: {exponent} }}"
+            "regard_embed::int8::Embedding {{ rows: bytes({start}, {len}), mantissas: {mantissas}, exponent: {exponent} }}"
         )
     }
 
     fn norm(&mut self, norm: &regard::Norm, scale: f64, unit: f64) -> String {
-        let factors: Vec<f64> =
-            norm.gamma().iter().map(|x| f64::from(*x) / 65536.0 / scale).collect();
+        // Outputs of a layer norm are finer until β is added.
+        let finer = if norm.beta().is_some() { FINER } else { 1.0 };
+        let fixed_point = |x: &f32| f64::from(*x) * finer / scale;
+        let factors: Vec<f64> = norm.gamma().iter().map(|x| fixed_point(x) / 65536.0).collect();
+        let beta = norm.beta().unwrap_or_default().iter();
+        let beta: Vec<i32> = beta.map(|x| fixed_point(x).round() as i32).collect();
         let (mantissas, exponent) = fixed(&factors);
-        let (mantissas, epsilon) =
-            (self.words(&mantissas), (f64::from(norm.epsilon()) / (unit * unit)).round() as u64);
-        format!("Norm {{ mantissas: {mantissas}, exponent: {exponent}, epsilon: {epsilon} }}")
+        let epsilon = (f64::from(norm.epsilon()) / (unit * unit)).round() as u64;
+        let (mantissas, beta) = (self.words(&mantissas), self.words(&beta));
+        format!(
+            "Norm {{ mantissas: {mantissas}, exponent: {exponent}, epsilon: {epsilon}, beta: {beta} }}"
+        )
     }
 
     /// Adds rows of 8-bit integers, and gives the scale of each.

@@ -9,14 +9,13 @@ mod fit;
 mod float;
 mod int8;
 mod source;
-mod words;
 
 use core::fmt;
 
 pub use self::fit::Part;
 pub use self::source::WRITTEN;
 
-use crate::{Error, Model};
+use crate::{Error, ImageProcessor, Model};
 
 /// The numbers of weights in flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +53,10 @@ pub struct Options {
     pub name: String,
     /// The numbers of weights; without it as [`Stored::Bf16`] if that changes none, else as [`Stored::F32`].
     pub stored: Option<Stored>,
-    /// The most tokens of a text.
+    /// The most tokens of a text. A model of images reads as many as an image has.
     pub context: usize,
+    /// How the samples of a model of images become numbers. Without it, its crate reads numbers alone.
+    pub samples: Option<ImageProcessor>,
     /// The part that the crate is for.
     pub part: Part,
 }
@@ -68,17 +69,17 @@ pub struct Embedded {
     pub files: Vec<(&'static str, Vec<u8>)>,
     /// The numbers of the weights.
     pub stored: Stored,
-    /// The bytes of weights, tables and words in flash.
+    /// The most tokens of a text, or those of an image.
+    pub context: usize,
+    /// The bytes of weights and tables in flash.
     pub flash: usize,
     /// The bytes of the state in RAM.
     pub ram: usize,
-    /// The reason why the crate reads tokens alone, if it does not read texts.
-    pub no_text: Option<String>,
 }
 
 impl Model {
-    /// The files of a `no_std` crate that runs the model a token at a time, without an allocator. Where a board can have the
-    /// tokenizer, the crate has `tokens(text)`, and that of a model which classifies texts also `classify(&mut State, text)`.
+    /// The files of a `no_std` crate that runs the model without an allocator: a decoder a token at a time, by
+    /// `next(&mut State, token)`; a model that classifies images by `classify(&mut State, image)`.
     ///
     /// The crate's logits have the bits of [`Model::pass`] on machines with fused multiply-add, unless weights are rounded. In
     /// integers, they have the same bits on every machine.
@@ -92,31 +93,29 @@ impl Model {
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let (name, part) = ("tiny".to_owned(), embed::Part { flash: Some(256 << 10), ram: None });
-    /// let embedded = model.embed(&embed::Options { name, stored: None, context: 16, part })?;
+    /// let embedded = model.embed(&embed::Options { name, stored: None, context: 16, samples: None, part })?;
     /// assert!(embedded.files.iter().any(|(path, _)| *path == "src/lib.rs"));
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn embed(&self, options: &Options) -> Result<Embedded, Error> {
+        let patches = self.description().embedding.patches;
+        let context = patches.map_or(options.context, |patches| patches.tokens());
         check::name(&options.name)?;
-        check::model(self, options.context)?;
-        let tensors = float::Tensors::of(self, options.context)?;
+        check::model(self, context)?;
+        let samples = options.samples.as_ref();
+        let tensors = float::Tensors::of(self, context, samples)?;
         let stored = options
             .stored
             .unwrap_or_else(|| if tensors.are_bf16() { Stored::Bf16 } else { Stored::F32 });
-        let (text, no_text) = match words::source(self) {
-            Ok(text) => (Some(text), None),
-            Err(why) => (None, Some(why)),
-        };
-        let words = text.as_ref().map_or(0, |(_, bytes)| *bytes);
-        fit::check(self, &tensors, words, stored, options)?;
+        fit::check(self, context, &tensors, stored, options)?;
         let content = match stored {
             Stored::F32 => tensors.content(Floats::F32),
             Stored::Bf16 => tensors.content(Floats::Bf16),
-            Stored::Int8 => int8::content(self, options.context)?,
+            Stored::Int8 => int8::content(self, context, samples)?,
         };
-        let flash = words + content.tables.iter().map(|table| table.bytes.len()).sum::<usize>();
-        let ram = fit::state_bytes(self, stored, options.context);
-        let files = source::files(self, content, text, options, [flash, ram]);
-        Ok(Embedded { files, stored, flash, ram, no_text })
+        let flash = content.tables.iter().map(|table| table.bytes.len()).sum::<usize>();
+        let ram = fit::state_bytes(self, stored, context);
+        let files = source::files(self, content, options, context, [flash, ram]);
+        Ok(Embedded { files, stored, context, flash, ram })
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use super::{Options, fit};
-use crate::Model;
+use crate::{ImageProcessor, Model, Patches};
 
 /// What distinguishes the crate of one kind of numbers from that of another.
 #[derive(Debug)]
@@ -68,11 +68,38 @@ impl Table {
 /// The fields of the model, as expressions.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    pub(super) tokens: String,
+    /// The way from tokens or patches to the residual stream.
+    pub(super) input: String,
     pub(super) layers: String,
     pub(super) norm: String,
     pub(super) head: String,
-    pub(super) rotary: String,
+}
+
+/// The input of a decoder.
+pub(super) fn input_of_tokens(embedding: &str, rotary: &str) -> String {
+    format!("regard_embed::Tokens {{ embedding: {embedding}, rotary: {rotary} }}")
+}
+
+/// The input of a model of images. `samples` say how 8-bit samples become numbers.
+pub(super) fn input_of_image(
+    patches: &Patches,
+    scale: f32,
+    projection: &str,
+    positions: &str,
+    samples: Option<&ImageProcessor>,
+) -> String {
+    let Patches { channels, height, width, patch_height, patch_width } = patches;
+    let samples = samples.map(ImageProcessor::channels).unwrap_or_default();
+    format!(
+        "regard_embed::Image {{
+        size: [{channels}, {height}, {width}],
+        patch: [{patch_height}, {patch_width}],
+        scale: {scale:?},
+        projection: {projection},
+        positions: {positions},
+        samples: &{samples:?},
+    }}"
+    )
 }
 
 /// A layer with these fields.
@@ -90,24 +117,17 @@ pub(super) fn option(value: Option<String>) -> String {
 pub(super) fn files(
     model: &Model,
     content: Content,
-    text: Option<(String, usize)>,
     options: &Options,
+    context: usize,
     [flash, ram]: [usize; 2],
 ) -> Vec<(&'static str, Vec<u8>)> {
     let name = &options.name;
-    let words = text.as_ref().map_or(0, |(_, bytes)| *bytes);
     let mut files = vec![
         ("Cargo.toml", manifest(name).into_bytes()),
-        ("src/lib.rs", library(model, name, text.is_some(), [flash, ram]).into_bytes()),
-        ("src/model.rs", source(model, &content, words, options.context, flash).into_bytes()),
+        ("src/lib.rs", library(model, name, [flash, ram]).into_bytes()),
+        ("src/model.rs", source(model, &content, options, context, flash).into_bytes()),
     ];
     files.extend(tokens(model).map(|text| ("src/tokens.rs", text.into_bytes())));
-    if let Some((mut text, _)) = text {
-        if model.description().classifies() {
-            text += &classify(content.logit.0);
-        }
-        files.push(("src/text.rs", text.into_bytes()));
-    }
     files.extend(content.tables.into_iter().map(|table| (table.file, table.bytes)));
     files
 }
@@ -127,18 +147,17 @@ fn manifest(name: &str) -> String {
     )
 }
 
-fn library(model: &Model, name: &str, reads_text: bool, [flash, ram]: [usize; 2]) -> String {
+fn library(model: &Model, name: &str, [flash, ram]: [usize; 2]) -> String {
     let description = model.description();
     let (stack, block) = (&description.stack, &description.stack.block);
     let (family, layers, heads) = (&description.family, stack.layers(), block.heads);
     let tokens = if model.tokenizer().is_some() { "include!(\"tokens.rs\");\n" } else { "" };
-    let text = if reads_text { "include!(\"text.rs\");\n" } else { "" };
     format!(
         "//! The model `{name}` ({family}, {layers} layers of {heads} heads) as constants: {flash} bytes of flash, and at most {ram} bytes of RAM\n\
          //! for the state. {WRITTEN}; another run replaces it.\n\
          #![no_std]\n\
          #![forbid(unsafe_code)]\n\n\
-         include!(\"model.rs\");\n{tokens}{text}"
+         include!(\"model.rs\");\n{tokens}"
     )
 }
 
@@ -154,16 +173,50 @@ fn tokens(model: &Model) -> Option<String> {
     Some(text)
 }
 
-/// The function that classifies a text.
-fn classify(logit: &str) -> String {
-    format!(
-        "
-/// Reads a text, and gives the logits of the classes that [`LABELS`] names.
+/// The functions that classify an image.
+fn classify(patches: &Patches, logit: &str, has_samples: bool) -> String {
+    let Patches { channels, height, width, .. } = patches;
+    let inputs = channels * height * width;
+    let function = |name: &str, number: &str, what: &str| {
+        format!(
+            "
+/// Reads an image [{channels}, {height}, {width}] of {what}, and gives the logits of the classes that [`LABELS`] names.
 ///
 /// # Errors
-/// [`Error::Context`] if the text has more than [`CONTEXT`] tokens, [`Error::Empty`] if it has none.
-pub fn classify<'s>(state: &'s mut State, text: &str) -> Result<&'s [{logit}; CLASSES], Error> {{
-    state.read(tokens(text))
+/// [`Error::Shape`] if there are not [`INPUTS`] of them.
+pub fn {name}<'s>(state: &'s mut State, image: &[{number}]) -> Result<&'s [{logit}; CLASSES], Error> {{
+    state.{name}(image)
+}}
+"
+        )
+    };
+    let samples = if has_samples {
+        function("classify_samples", "u8", "8-bit samples")
+    } else {
+        String::new()
+    };
+    format!(
+        "\
+/// The numbers of an image.
+pub const INPUTS: usize = {inputs};
+{}{samples}",
+        function("classify", "f32", "numbers as the model was trained on")
+    )
+}
+
+/// The function that reads a token of a decoder.
+fn next(vocabulary: usize, logit: &str, outputs: &str, of: &str) -> String {
+    format!(
+        "\
+/// The number of tokens.
+pub const VOCABULARY: usize = {vocabulary};
+
+/// Reads a token, and gives the logits of {of}.
+///
+/// # Errors
+/// [`Error::Token`] if the token is not in the vocabulary, [`Error::Context`] if the state is full.
+pub fn next(state: &mut State, token: usize) -> Result<&[{logit}; {outputs}], Error> {{
+    state.next(token)
 }}
 "
     )
@@ -192,40 +245,49 @@ pub static LABELS: [&str; CLASSES] = [
     (constants, "CLASSES", "the classes of the text so far")
 }
 
-fn source(model: &Model, content: &Content, words: usize, context: usize, flash: usize) -> String {
-    let (shape, vocabulary) = (fit::shape(model, context), model.description().vocabulary);
+fn source(
+    model: &Model,
+    content: &Content,
+    options: &Options,
+    context: usize,
+    flash: usize,
+) -> String {
+    let (shape, description) = (fit::shape(model, context), model.description());
     let Content {
         imports,
         numbers: (numbers, module),
         logit: (logit, unit),
         tables,
         functions,
-        parts: Parts { tokens, layers, norm, head, rotary },
+        parts: Parts { input, layers, norm, head },
     } = content;
+    let patches = description.embedding.patches;
+    let kind = if patches.is_some() { "Image" } else { "Tokens" };
     let sizes = tables.iter().map(Table::size).collect::<Vec<_>>().join(" + ");
     let tables: String = tables.iter().map(Table::source).collect();
     let (classes, outputs, of) = outputs(model);
-    let words = if words > 0 { format!(" + {words}") } else { String::new() };
+    let functions_of_state = match patches {
+        Some(patches) => classify(&patches, logit, options.samples.is_some()),
+        None => next(description.vocabulary, logit, outputs, of),
+    };
     format!(
         "\
 use regard_embed::{{{imports}}};
 
 /// The sizes of the model.
 pub const SHAPE: Shape = {shape:#?};
-/// The most tokens of a text.
+/// The most tokens of a text, or the tokens of an image.
 pub const CONTEXT: usize = SHAPE.context;
-/// The number of tokens.
-pub const VOCABULARY: usize = {vocabulary};
 {classes}/// One unit of a logit.
 pub const UNIT: f32 = {unit};
-/// The bytes of weights, tables and words in flash.
-pub const FLASH: usize = {sizes}{words};
+/// The bytes of weights and tables in flash.
+pub const FLASH: usize = {sizes};
 /// The bytes of a [`State`] in RAM.
 pub const RAM: usize = size_of::<State>();
 
 const _: () = assert!(FLASH == {flash});
 
-/// What a text has left, and memory for the next token.
+/// The memory of the model.
 pub type State = regard_embed::State<Constants, {{ SHAPE.narrow() }}, {{ SHAPE.wide(SCRATCH) }}>;
 
 /// The constants of the model.
@@ -234,32 +296,25 @@ pub struct Constants;
 
 impl Model for Constants {{
     type Numbers = {numbers};
+    type Input = regard_embed::{kind}<{numbers}>;
     const SHAPE: Shape = SHAPE;
 
-    fn decoder() -> &'static Decoder<{numbers}> {{
+    fn weights() -> &'static Weights<{numbers}, Self::Input> {{
         &MODEL
     }}
 }}
 
-const SCRATCH: usize = {module}::attention_scratch_len(1, CONTEXT, SHAPE.head_size, SHAPE.head_size);
+const SCRATCH: usize = {module}::attention_scratch_len(SHAPE.block(), CONTEXT, SHAPE.head_size, SHAPE.head_size);
 
-/// Reads a token, and gives the logits of {of}.
-///
-/// # Errors
-/// [`Error::Token`] if the token is not in the vocabulary, [`Error::Context`] if the state is full.
-pub fn next(state: &mut State, token: usize) -> Result<&[{logit}; {outputs}], Error> {{
-    state.next(token)
-}}
-
+{functions_of_state}
 {tables}
 {functions}
-static MODEL: Decoder<{numbers}> = Decoder {{
-    tokens: {tokens},
+static MODEL: Weights<{numbers}, regard_embed::{kind}<{numbers}>> = Weights {{
+    input: {input},
     layers: &[
 {layers}    ],
     norm: {norm},
     head: {head},
-    rotary: {rotary},
 }};
 "
     )

@@ -182,11 +182,6 @@ impl Tokenizer {
         self.tokenizer.token_to_id(token)
     }
 
-    /// The tokenizer of the crate `tokenizers`.
-    pub(crate) fn hugging_face(&self) -> &tokenizers::Tokenizer {
-        &self.tokenizer
-    }
-
     /// The number of tokens that the tokenizer knows.
     pub fn len(&self) -> usize {
         self.tokenizer.get_vocab_size(true)

@@ -128,7 +128,7 @@ impl Loader<'_> {
         let (width, names) = (*width, &self.names);
         let (tokens, types) = if let Some(patches) = &embedding.patches {
             let name = self.full(&names.tokens);
-            let shape = [width, patches.channels, patches.side, patches.side];
+            let shape = [width, patches.channels, patches.patch_height, patches.patch_width];
             let weight = self.table(&name, &shape)?.reshaped(vec![width, patches.numbers()]);
             let bias = self.bias(&name, width)?;
             let class = self.plain_table(&self.full(&names.types), &[1, 1, width])?;

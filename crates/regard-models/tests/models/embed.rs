@@ -7,7 +7,7 @@ use crate::common::{bundled, open};
 
 fn options(stored: Option<Stored>, context: usize, flash: usize, ram: usize) -> Options {
     let part = Part { flash: Some(flash << 10), ram: Some(ram << 10) };
-    Options { name: "story".into(), stored, context, part }
+    Options { name: "story".into(), stored, context, samples: None, part }
 }
 
 #[test]
@@ -50,17 +50,4 @@ fn a_model_that_the_runtime_does_not_compute_is_refused_by_its_part() {
     let said = open("tiny-gpt2").embed(&options(Some(Stored::Int8), 4, 512, 256));
     assert!(said.unwrap_err().to_string().contains("learned positions"));
     assert!(open("tiny-gpt2").embed(&options(None, 4, 512, 256)).is_ok());
-}
-
-#[test]
-fn the_words_of_a_tokenizer_take_flash() {
-    let command = Model::open(bundled("command")).unwrap();
-    let embedded = command.embed(&options(None, 32, 128, 32)).unwrap();
-    let constants =
-        embedded.files.iter().filter(|(path, _)| path.split('.').next_back() == Some("bin"));
-    let constants: usize = constants.map(|(_, bytes)| bytes.len()).sum();
-    let words = embedded.flash - constants;
-    // A place, a length and a token each, and letters.
-    assert!(words > 12 * command.description().vocabulary, "{words}");
-    assert!(command.embed(&options(None, 32, 32 + constants.div_ceil(1 << 10), 32)).is_err());
 }

@@ -14,7 +14,8 @@ use super::room::outcome;
 use super::run::Outcome;
 use super::state::View;
 use super::{
-    ModelRoom, State, Version, attribution, changes, compare, lens, note, patch, patches, strip,
+    ModelRoom, State, Version, attribution, changes, compare, lens, note, pad, patch, patches,
+    strip,
 };
 use crate::choice::{self, Choice};
 use crate::colors::Look;
@@ -65,7 +66,7 @@ impl ModelRoom {
         let reads = Reads::of(description);
         let mut asked = None;
         match reads {
-            Reads::Image => asked = image(ui, state),
+            Reads::Image => asked = image(ui, state, pad::size_for(description)),
             Reads::Text => text(ui, &mut state.text, "Type a text for the model to read.", "Text"),
             Reads::TextAndDecoder => {
                 text(ui, &mut state.text, "Type a text for the encoder to read.", "Text");
@@ -75,7 +76,7 @@ impl ModelRoom {
         }
         if let Some(message) = self.latest.error() {
             let is_empty = match reads {
-                Reads::Image => state.image.is_none(),
+                Reads::Image => state.image.is_none() && state.drawing.is_none(),
                 Reads::Text | Reads::TextAndDecoder => state.text.trim().is_empty(),
             };
             let color =
@@ -97,12 +98,13 @@ impl ModelRoom {
                 self.writer.show(ui, state, outcome, description);
                 ui.separator();
             }
-            compare::switch(ui, state, reads, &mut self.cached, &self.background.host)
+            let draws = pad::size_for(description).is_some();
+            compare::switch(ui, state, reads, draws, &mut self.cached, &self.background.host)
         });
         asked = asked.or(switched.inner);
         self.model_b.messages(ui, state, Some(outcome));
         compare::field(ui, state, outcome);
-        if reads == Reads::Text {
+        if reads != Reads::TextAndDecoder {
             patch::show(ui, state, outcome, description);
         }
         told(ui, outcome, self.dropped.as_deref());
@@ -351,8 +353,22 @@ pub(super) fn text(ui: &mut Ui, text: &mut String, hint: &str, name: &str) {
 }
 
 /// Shows the choice of the image.
-fn image(ui: &mut Ui, state: &State) -> Option<Asked> {
+fn image(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) -> Option<Asked> {
     let open = Command::OpenImage;
+    if let Some(size) = drawn {
+        let before = state.drawing.clone();
+        ui.horizontal(|ui| {
+            pad::show(ui, &mut state.drawing, size, "Drawing pad");
+            if let Some(mut second) = state.second_drawing.clone().map(Some) {
+                ui.separator();
+                pad::show(ui, &mut second, size, "Second drawing pad");
+                state.second_drawing = Some(second.unwrap_or_else(|| pad::blank(size)));
+            }
+        });
+        if state.drawing != before {
+            state.image = None;
+        }
+    }
     let row = ui.horizontal(|ui| {
         let asked = ui.button(open.name()).on_hover_text(open.tooltip()).clicked();
         if let Some(path) = &state.image {

@@ -21,6 +21,10 @@ const SECOND: &str = "\
     Patching puts what the model computes for a token of the second text into the run of the first: drag the token up to the same \
     place of the first text, or click it. What changes then depends on what was put in.";
 
+const SECOND_DRAWING: &str = "\
+    A second drawing, which is read without the changes. Its weights and its classes stand beside those of the first.\n\
+    Patching puts what the model computes for a patch of the second drawing into the run of the first: click the patch.";
+
 const MODEL_B: &str = "\
     A second model of the same family, which reads the text without the changes: another quantization, another step of the training, \
     a fine-tuned copy. Its weights and its next tokens stand beside those of model A, with their difference. Both need the same \
@@ -113,6 +117,7 @@ pub(super) fn switch(
     ui: &mut Ui,
     state: &mut State,
     reads: Reads,
+    draws: bool,
     cached: &mut CachedModels,
     host: &Arc<dyn Host>,
 ) -> Option<Asked> {
@@ -125,6 +130,14 @@ pub(super) fn switch(
             state.follow_second();
         }
         explain(ui, "Second text", SECOND);
+    } else if draws {
+        let mut on = state.second_drawing.is_some();
+        let hint = "Draw a second image, to compare it with the first and to patch from it.";
+        if ui.checkbox(&mut on, "Second drawing").on_hover_text(hint).changed() {
+            state.second_drawing = state.drawing.clone().filter(|_| on);
+            state.follow_second();
+        }
+        explain(ui, "Second drawing", SECOND_DRAWING);
     }
     let mut asked = None;
     let name = state
@@ -175,7 +188,8 @@ impl State {
 
     /// Adapts the shown runs after run B has appeared or disappeared.
     fn follow_second(&mut self) {
-        let is_there = self.second.is_some() || self.second_model.is_some();
+        let is_there =
+            self.second.is_some() || self.second_drawing.is_some() || self.second_model.is_some();
         let is_of_second = matches!(
             self.version,
             Version::Second | Version::FirstMinusSecond | Version::SideBySide

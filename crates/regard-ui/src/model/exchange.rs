@@ -18,7 +18,7 @@ use super::state::View;
 use super::sweep::Sweep;
 use super::unfold::Unfold;
 use super::weighted::Weigh;
-use super::{ModelRoom, Record, State, Version, hash, note};
+use super::{DIGITS, ModelRoom, Record, State, Version, hash, note};
 use crate::heads::{self, AttentionSource, Effect, OpenAttention, Shown, Surveyed};
 use crate::work::{Background, Held, Latest, Once, PATIENCE, Shared};
 
@@ -91,7 +91,7 @@ impl ModelRoom {
                     text: core::mem::take(&mut state.text),
                     version,
                     second_model,
-                    image: state.image.take(),
+                    image: state.image.take_if(|_| name != DIGITS),
                     ..State::of(name)
                 };
             }

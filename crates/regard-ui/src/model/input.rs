@@ -12,6 +12,7 @@ use regard_heads::readable;
 use regard_models::{Description, Input, Tokenizer};
 
 use super::open::Loaded;
+use super::pad::{self, Drawing};
 use super::reads::Reads;
 use super::request::Request;
 use crate::Host;
@@ -35,17 +36,18 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Prepares the input that `opened` reads for a request. `text` is the first text, or the second one. `ids` are its tokens,
-    /// if they differ from the tokenizer's.
+    /// if they differ from the tokenizer's. `reader` tells the first image from the second.
     pub(crate) fn new(
         host: &dyn Host,
         opened: &Loaded,
         request: &Request,
+        reader: usize,
         text: &str,
         ids: Option<&[u32]>,
     ) -> Result<Self, String> {
         let description = opened.model.description();
         match Reads::of(description) {
-            Reads::Image => Self::of_image(host, opened, request),
+            Reads::Image => Self::of_image(host, opened, request, reader),
             Reads::Text => Self::of_text(opened, text, ids),
             Reads::TextAndDecoder => {
                 let mut read = Self::of_text(opened, text, ids)?;
@@ -84,12 +86,28 @@ impl Prepared {
         Ok(Self { input, tokens, decoder_tokens: Vec::new(), unknown, picture: None })
     }
 
-    fn of_image(host: &dyn Host, opened: &Loaded, request: &Request) -> Result<Self, String> {
-        let path = request.image.as_deref();
-        let path = path.ok_or("Open an image (PNG or JPEG), or drop one onto the window.")?;
+    fn of_image(
+        host: &dyn Host,
+        opened: &Loaded,
+        request: &Request,
+        reader: usize,
+    ) -> Result<Self, String> {
         let processor =
             opened.processor.as_ref().ok_or("the model does not say how it reads an image")?;
-        let pixels = decoded(host, path)?;
+        let [first, second] = &request.drawings;
+        let pixels = match (second.as_ref().filter(|_| reader == 1), &request.image, first) {
+            (Some(drawing), ..) | (None, None, Some(drawing)) => drawn(drawing)?,
+            (None, Some(path), _) => decoded(host, path)?,
+            (None, None, None) => {
+                let draws = pad::size_for(opened.model.description()).is_some();
+                return Err(if draws {
+                    "Draw an image, or open one (PNG or JPEG)."
+                } else {
+                    "Open an image (PNG or JPEG), or drop one onto the window."
+                }
+                .to_owned());
+            }
+        };
         let (width, height) = (pixels.width() as usize, pixels.height() as usize);
         let input = processor.read(pixels.as_raw(), [height, width]).map_err(|e| e.to_string())?;
         let small = if pixels.width().max(pixels.height()) > SIDE {
@@ -103,6 +121,16 @@ impl Prepared {
         let tokens = patches(opened.model.description());
         Ok(Self { input, tokens, decoder_tokens: Vec::new(), unknown: Vec::new(), picture })
     }
+}
+
+/// The pixels of a drawing.
+fn drawn(drawing: &Drawing) -> Result<image::RgbImage, String> {
+    let wrong = "the drawing has another number of pixels than its sides say";
+    let [height, width] = drawing.size().ok_or(wrong)?.map(u32::try_from);
+    let sides = height.ok().zip(width.ok());
+    let image =
+        sides.and_then(|(height, width)| image::RgbImage::from_raw(width, height, drawing.rgb()));
+    image.ok_or_else(|| wrong.to_owned())
 }
 
 /// The red, green and blue bytes of a PNG or JPEG file.
@@ -179,8 +207,7 @@ fn patches(description: &Description) -> Vec<Label> {
 
 /// The rows and columns of an image's patches.
 pub(super) fn grid(description: &Description) -> [usize; 2] {
-    let patches = description.embedding.patches;
-    patches.map_or([0, 0], |p| [p.height / p.side.max(1), p.width / p.side.max(1)])
+    description.embedding.patches.map_or([0, 0], |patches| patches.grid())
 }
 
 #[cfg(test)]

@@ -11,15 +11,24 @@ use regard_models::{
 use serde::{Deserialize, Serialize};
 
 use super::reads::Reads;
-use super::{STORY, hash};
+use super::{DIGITS, STORY, hash};
 use crate::work::{Background, Held, Once, Question, Steps, at_once};
 
-/// The bundled model.
+/// The bundled model that reads a text.
 ///
 /// # Errors
 /// None in practice, because its files are part of the program.
 pub fn story() -> Result<Checkpoint, Error> {
     Checkpoint::from_files(STORY, regard_story::FILES)
+}
+
+/// The bundled model of this name, if there is one.
+pub fn bundled(name: &str) -> Option<Result<Checkpoint, Error>> {
+    match name {
+        STORY => Some(story()),
+        DIGITS => Some(Checkpoint::from_files(DIGITS, regard_digits::FILES)),
+        _ => None,
+    }
 }
 
 /// What the window knows of a model that has been opened.

@@ -135,7 +135,9 @@ impl Overlay {
         {
             return texture.id();
         }
-        let options = TextureOptions::LINEAR;
+        // The pixels of a small image are seen as such.
+        let is_small = picture.size.iter().all(|side| *side <= 32);
+        let options = if is_small { TextureOptions::NEAREST } else { TextureOptions::LINEAR };
         let texture = ui.ctx().load_texture("image", Arc::clone(picture), options);
         let id = texture.id();
         self.0 = Some((Arc::clone(picture), texture));

@@ -54,7 +54,7 @@ fn refusal(outcome: &Outcome, second: &Unchanged) -> Option<String> {
     let [first, second] = [outcome.tokens().len(), second.tokens.len()];
     (first != second).then(|| {
         format!(
-            "A patch needs two texts with equally many tokens: the first has {first}, and the second {second}."
+            "A patch needs two inputs with equally many tokens: the first has {first}, and the second {second}."
         )
     })
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use regard_models::Change;
 use serde::{Deserialize, Serialize};
 
-use super::State;
 use super::open::short;
+use super::{Drawing, State};
 
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub struct Request {
     pub(crate) decoder_ids: Option<Vec<u32>>,
     /// The image, for a model of images.
     pub(crate) image: Option<PathBuf>,
+    /// The images that are drawn: the first, if there is no other image, and the second, which run B reads.
+    pub(crate) drawings: [Option<Drawing>; 2],
 }
 
 impl Request {
@@ -41,7 +43,13 @@ impl Request {
             decoder: state.decoder.clone(),
             decoder_ids: state.decoder_ids().map(<[u32]>::to_vec),
             image: state.image.clone(),
+            drawings: [&state.drawing, &state.second_drawing].map(Option::clone),
         }
+    }
+
+    /// Whether run B reads something else than run A.
+    pub(super) fn has_second(&self) -> bool {
+        self.second.is_some() || self.drawings[1].is_some()
     }
 
     /// The names of the runs A and B, if there is a run B besides the unchanged one.
@@ -51,6 +59,7 @@ impl Request {
             (Some(other), Some(_)) => {
                 [format!("{}, first text", short(model)), format!("{}, second text", short(other))]
             }
+            _ if self.drawings[1].is_some() => ["first image", "second image"].map(str::to_owned),
             _ => ["first text", "second text"].map(str::to_owned),
         }
     }

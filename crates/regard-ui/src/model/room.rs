@@ -28,7 +28,7 @@ use super::sweep::{self, Sweep};
 use super::unfold::{self, Unfold};
 use super::weighted::Weigh;
 use super::write::{self, Writer};
-use super::{Next, STORY, State, Version, changes, compare, list, next};
+use super::{BUNDLED, Next, State, Version, changes, compare, list, next};
 use crate::colors::Look;
 use crate::explain::heading;
 use crate::heads::{self, AttentionSource, Effects, Selected, Surveyed, order};
@@ -40,8 +40,11 @@ use crate::{Command, Host, side};
 const WIDE: f32 = 1080.0;
 /// The width of that panel: the least, the share of a wide window, and the most.
 const NEXT: [f32; 3] = [320.0, 0.17, 600.0];
+/// What the bundled models read.
+const HINTS: [&str; 2] =
+    ["A model that writes stories.", "A model that reads a digit, which you draw."];
 const MODEL: &str = "\
-    A model that reads your text or your image: story, which comes with the program, or one of your own. Open a folder of Hugging Face \
+    A model that reads your text or your image: story and digits, which come with the program, or one of your own. Open a folder of Hugging Face \
     (config.json, model.safetensors, tokenizer.json), a .gguf file, or a name in the local Hugging Face cache such as \
     openai-community/gpt2. You can also drop a folder or a .gguf file onto the window.\n\
     A model with an encoder and a decoder (t5) reads two texts. A model of images (vit) reads a PNG or JPEG file.\n\
@@ -332,10 +335,11 @@ impl ModelRoom {
             if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
                 asked = Some(Asked::Command(open));
             }
-            let hint = "Open the model that comes with the program.";
-            let is_story = state.file.is_none() && state.model == STORY;
-            if !is_story && ui.button("Open story").on_hover_text(hint).clicked() {
-                asked = Some(Asked::Open(STORY.to_owned()));
+            for (name, hint) in BUNDLED.into_iter().zip(HINTS) {
+                let is_open = state.file.is_none() && state.model == name;
+                if !is_open && ui.button(format!("Open {name}")).on_hover_text(hint).clicked() {
+                    asked = Some(Asked::Open(name.to_owned()));
+                }
             }
             let open = Command::OpenAttention;
             if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {

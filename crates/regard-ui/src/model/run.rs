@@ -175,7 +175,7 @@ impl Outcome {
         let unchanged = Unchanged::of(host, opened, 0, &request, (&request.text, ids), first)?;
         let changed = (!request.changes.is_empty())
             .then(|| Changed::new(opened, &unchanged, &request.changes));
-        let second = (request.second.is_some() || model_b.is_some()).then(|| {
+        let second = (request.has_second() || model_b.is_some()).then(|| {
             if let Some(model_b) = model_b {
                 opened.fits(model_b)?;
             }
@@ -183,7 +183,7 @@ impl Outcome {
             let (text, ids) = request.second.as_ref().map_or((&request.text, ids), |t| (t, None));
             let run =
                 Unchanged::of(host, model_b.unwrap_or(opened), 1, &request, (text, ids), second)?;
-            if request.second.is_none() {
+            if !request.has_second() {
                 same_tokens(&unchanged.tokens, &run.tokens)?;
             }
             let first = match &changed {
@@ -424,10 +424,11 @@ impl Unchanged {
         if let Some(known) = &known
             && known.image.is_some()
             && known.image == request.image
+            && (reader == 0 || request.drawings[1].is_none())
         {
             return Ok(known.clone());
         }
-        let prepared = Prepared::new(host, opened, request, text, ids)?;
+        let prepared = Prepared::new(host, opened, request, reader, text, ids)?;
         match known.filter(|known| known.input == prepared.input) {
             Some(known) => Ok(known),
             None => Ok(Shared(Arc::new(Self::new(opened, reader, request, prepared)?))),

@@ -6,11 +6,17 @@ use regard_heads::HeadId;
 use regard_models::{Ablation, Change, HeadAddress, Which};
 use serde::{Deserialize, Serialize};
 
-use super::Record;
+use super::{Drawing, Record};
 use crate::heads::{self, AttentionSource};
 
-/// The name of the bundled model.
+/// The bundled model that reads a text.
 pub const STORY: &str = "story";
+/// The bundled model that reads a digit, which is drawn.
+pub const DIGITS: &str = "digits";
+/// The names of the bundled models.
+pub const BUNDLED: [&str; 2] = [STORY, DIGITS];
+/// The number of the image that `digits` begins with, a 3.
+const FIRST: usize = 9;
 
 /// The run whose weights are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +127,10 @@ pub struct State {
     pub(crate) written_decoder: Option<Written>,
     /// The image that a model of images reads.
     pub image: Option<PathBuf>,
+    /// The image that is drawn for it, if there is no other.
+    pub drawing: Option<Drawing>,
+    /// The second image that is drawn, which run B reads. `None`: the first one.
+    pub second_drawing: Option<Drawing>,
     /// The kind of attention that is shown.
     pub attention: Which,
     /// The view in the middle of the room.
@@ -146,8 +156,12 @@ impl Default for State {
 impl State {
     /// The state for a model that has just been opened.
     pub fn of(model: impl Into<String>) -> Self {
+        let model = model.into();
+        let drawing = if model == DIGITS { Drawing::of_digit(FIRST) } else { None };
         Self {
-            model: model.into(),
+            model,
+            drawing,
+            second_drawing: None,
             file: None,
             text: regard_story::TEXT.to_owned(),
             changes: Vec::new(),

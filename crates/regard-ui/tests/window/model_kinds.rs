@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::heads::Side;
-use crate::model::State;
+use crate::model::{DIGITS, State};
 use crate::{App, Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
@@ -13,8 +13,8 @@ use regard_models::{
 use safetensors::SafeTensors;
 
 use super::driver::{
-    Window, app, buttons, cells, choices, click, click_on, open, says, session, session_of, settle,
-    with_file,
+    Window, app, button, buttons, cells, choices, click, click_on, open, says, session, session_of,
+    settle, with_file,
 };
 use super::model::{self, MODELS, numbers, open_head, run, state, type_text};
 
@@ -266,4 +266,69 @@ fn an_image_is_dropped_and_a_wrong_one_is_named() {
     let mut window = model::window();
     drop(&mut window, &path);
     assert!(says(&window, "the model of this room reads text"));
+}
+
+/// The classes of an image that training held back, as `digits` computes them while a head is ablated.
+fn classes(number: usize, changes: &[Change]) -> Vec<f32> {
+    let checkpoint = crate::model::bundled(DIGITS).unwrap().unwrap();
+    let model = Model::load(&checkpoint).unwrap();
+    let processor = ImageProcessor::of(&checkpoint, model.description()).unwrap();
+    let digit = regard_digits::held_back().nth(number).unwrap();
+    let rgb: Vec<u8> = digit.pixels.iter().flat_map(|ink| [*ink; 3]).collect();
+    let input = processor.read(&rgb, [8, 8]).unwrap();
+    let pass = changes.iter().cloned().fold(model.pass(), regard_models::Pass::change);
+    let trace = pass.run(&input).unwrap();
+    probabilities(trace.logits().unwrap().last()).into_iter().map(|p| p as f32).collect()
+}
+
+#[test]
+fn a_digit_is_drawn_and_read_with_every_stroke() {
+    let begun = Session { model: State::of(DIGITS), ..session_of(Room::Model) };
+    let mut window = open(begun, [1400.0, 1000.0]);
+    let first = |window: &Window| app(window).model().next()[0].token.clone();
+    assert_eq!(
+        (first(&window).as_str(), cells(&window).len(), patches(&window).len()),
+        ("3", 8, 16)
+    );
+    assert_eq!(run(&window).next(), classes(9, &[]));
+
+    // A digit to begin with, and the next one of its kind.
+    for _ in 0..2 {
+        let before = state(&window).drawing.clone();
+        click(&mut window, "digit 8");
+        assert_eq!(first(&window), "8");
+        assert_ne!(state(&window).drawing, before);
+    }
+
+    // One stroke down the middle is a 1, which grows.
+    click(&mut window, "Clear");
+    assert!(says(&window, "Draw an image, or open one (PNG or JPEG)."));
+    let pad = window.get_by_role_and_label(Role::Canvas, "Drawing pad").rect();
+    let at = |y: f32| pad.left_top() + pad.size() * egui::vec2(0.5, y);
+    window.hover_at(at(0.12));
+    window.drag_at(at(0.12));
+    settle(&mut window);
+    let dot = run(&window).next().to_vec();
+    for y in [0.5, 0.88] {
+        window.hover_at(at(y));
+        settle(&mut window);
+    }
+    window.drop_at(at(0.88));
+    settle(&mut window);
+    assert_ne!(run(&window).next(), dot, "the classes follow the stroke");
+    assert_eq!(first(&window), "1");
+
+    // A second drawing is compared, and its patches go into the first.
+    click(&mut window, "Second drawing");
+    let of_second = app(&window).model().side_by_side()[1].map(|head| head.numbers.len());
+    assert_eq!(of_second, None, "no head is chosen yet");
+    let patch = button(&window, "patch token 5 ");
+    click(&mut window, &patch);
+    assert!(matches!(state(&window).changes[0].change, Change::Patch { position: 5, .. }));
+    assert_eq!(app(&window).model().error(), None);
+
+    // The session keeps what is drawn.
+    let json = serde_json::to_string(session(&window)).unwrap();
+    let again = open(serde_json::from_str(&json).unwrap(), [900.0, 800.0]);
+    assert_eq!(run(&again).next(), run(&window).next());
 }

@@ -227,7 +227,7 @@ fn every_panel_explains_itself() {
         ("Benchmark", "floating-point operations"),
     ];
     let of_model = [
-        ("Model", "which comes with the program"),
+        ("Model", "which come with the program"),
         ("Next token", "softmax over a score"),
         ("Change a head", "Change one head"),
         ("Changes", "Each can be switched off and on"),

@@ -185,7 +185,7 @@ pub(crate) fn name(id: u32, model: &Model) -> String {
 /// The class token, and the patches by their row and column.
 fn patches(description: &Description) -> Vec<String> {
     let Some(patches) = &description.embedding.patches else { return Vec::new() };
-    let (rows, cols) = (patches.height / patches.side, patches.width / patches.side);
+    let [rows, cols] = patches.grid();
     let patches = (0..rows).flat_map(|i| (0..cols).map(move |j| format!("patch {i},{j}")));
     core::iter::once("[CLS]".to_owned()).chain(patches).collect()
 }

@@ -16,7 +16,7 @@ const LARGE: u64 = 1 << 30;
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// A Hugging Face folder, a .gguf file, `story` (the model that comes with the program), or a name such as
+    /// A Hugging Face folder, a .gguf file, `story` or `digits` (the models that come with the program), or a name such as
     /// openai-community/gpt2, which is looked for in the local Hugging Face cache (HF_HOME)
     #[arg(value_name = "MODEL")]
     model: PathBuf,
@@ -61,8 +61,8 @@ pub(crate) fn checkpoint(path: &Path, download: bool) -> Result<Checkpoint, Fail
 }
 
 fn find(path: &Path, download: bool) -> Result<Checkpoint, Failure> {
-    if path == Path::new(crate::bundled::NAME) {
-        return crate::bundled::checkpoint().bad_input();
+    if let Some(bundled) = crate::bundled::checkpoint(path) {
+        return bundled.bad_input();
     }
     if path.exists() {
         return Checkpoint::open(path).bad_input();
@@ -104,7 +104,7 @@ pub(crate) fn is_model(path: &Path) -> bool {
     // A name with an organisation is meant as such where there is no folder of that name.
     let is_in_no_folder =
         path.parent().is_some_and(|parent| !parent.as_os_str().is_empty() && !parent.exists());
-    path == Path::new(crate::bundled::NAME) || is_cached || is_in_no_folder
+    crate::bundled::is_name(path) || is_cached || is_in_no_folder
 }
 
 /// Tells what a large model or a long text takes, and refuses what memory has no room for.

@@ -1,0 +1,110 @@
+//! An encoder, which reads an image in patches, all of them at once. A window of samples is an image of one row.
+
+use core::fmt::Debug;
+
+use regard_kernels::Error as KernelError;
+
+use crate::Error;
+use crate::numbers::Numbers;
+use crate::state::{Model, State, Wide, first};
+
+/// The way from an image to the residual stream of an encoder: a class token, and the patches row by row.
+#[derive(Clone, Copy, Debug)]
+pub struct Image<N: Numbers> {
+    /// The image's channels, height and width.
+    pub size: [usize; 3],
+    /// The height and width of a patch.
+    pub patch: [usize; 2],
+    /// The unit of an integer that stands for a number of the image.
+    pub scale: f32,
+    /// \[numbers of a patch, width\]
+    pub projection: N::Linear,
+    /// \[1 + patches, width\]: what is added at each position. The class token is this alone.
+    pub positions: &'static [N::Wide],
+    /// What turns 8-bit samples into numbers, for each channel: factor, mean and deviation of (sample · factor − mean) / deviation.
+    pub samples: &'static [[f32; 3]],
+}
+
+impl<N: Numbers, M: Model<Numbers = N, Input = Image<N>>, const NARROW: usize, const WIDE: usize>
+    State<M, NARROW, WIDE>
+{
+    /// Reads an image \[channels, height, width\], and gives the logits of the classes.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the image, the weights or the memory of the state have other shapes than the model.
+    pub fn classify<const OUTPUTS: usize>(
+        &mut self,
+        image: &[f32],
+    ) -> Result<&[Wide<M>; OUTPUTS], Error> {
+        self.encode(image.len(), |_, place| image.get(place).copied().unwrap_or_default())
+    }
+
+    /// [`classify`](Self::classify) of samples of 8 bits.
+    ///
+    /// # Errors
+    /// Those of [`classify`](Self::classify).
+    pub fn classify_samples<const OUTPUTS: usize>(
+        &mut self,
+        image: &[u8],
+    ) -> Result<&[Wide<M>; OUTPUTS], Error> {
+        let channels = M::weights().input.samples;
+        self.encode(image.len(), |channel, place| {
+            let sample = image.get(place).copied().unwrap_or_default();
+            let [factor, mean, deviation] =
+                channels.get(channel).copied().unwrap_or([1.0, 0.0, 1.0]);
+            (f32::from(sample) * factor - mean) / deviation
+        })
+    }
+
+    /// The logits of an image whose numbers are known by their channel and place.
+    fn encode<const OUTPUTS: usize>(
+        &mut self,
+        len: usize,
+        number: impl Fn(usize, usize) -> f32,
+    ) -> Result<&[Wide<M>; OUTPUTS], Error> {
+        let weights = M::weights();
+        let image = &weights.input;
+        let [channels, height, width] = image.size;
+        if len != channels * height * width {
+            let (tensor, expected) = ("the image", channels * height * width);
+            return Err(Error::Shape(KernelError::Length { tensor, found: len, expected }));
+        }
+        let mut step = self.step();
+        for (x, position) in step.x.iter_mut().zip(image.positions) {
+            *x = *position;
+        }
+        let (features, per_patch) = (M::SHAPE.width, M::SHAPE.patch);
+        let patches = M::SHAPE.context.saturating_sub(1);
+        for start in (0..patches).step_by(M::SHAPE.block()) {
+            let count = M::SHAPE.block().min(patches - start);
+            let numbers = first(step.narrow, count * per_patch);
+            for (i, out) in numbers.chunks_exact_mut(per_patch.max(1)).enumerate() {
+                for (x, (channel, place)) in out.iter_mut().zip(image.places(start + i)) {
+                    *x = M::Numbers::narrow(number(channel, place), image.scale);
+                }
+            }
+            let added = first(step.added, count * features);
+            M::Numbers::multiply(&image.projection, numbers, added)?;
+            let x = step.x.get_mut((1 + start) * features..).unwrap_or_default();
+            M::Numbers::add(first(x, count * features), added)?;
+        }
+        step.run(weights, None)?;
+        self.logits()
+    }
+}
+
+impl<N: Numbers> Image<N> {
+    /// The channel and the place of each number of a patch.
+    fn places(&self, patch: usize) -> impl Iterator<Item = (usize, usize)> {
+        let ([channels, height, width], [high, wide]) = (self.size, self.patch);
+        let in_row = width.checked_div(wide).unwrap_or(0);
+        let (row, column) =
+            (patch.checked_div(in_row).unwrap_or(0), patch.checked_rem(in_row).unwrap_or(0));
+        (0..channels).flat_map(move |channel| {
+            (row * high..(row + 1) * high).flat_map(move |y| {
+                let start = (channel * height + y) * width + column * wide;
+                (start..start + wide).map(move |place| (channel, place))
+            })
+        })
+    }
+}

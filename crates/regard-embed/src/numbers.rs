@@ -1,0 +1,134 @@
+//! What a model asks of its numbers, and the layers that consist of them.
+
+use core::fmt::Debug;
+
+use regard_kernels::{Error as KernelError, Mat, MatMut};
+
+/// The numbers that a model computes with: [`Floats`](crate::Floats) or [`Integers`](crate::int8::Integers). A function that reads
+/// tokens reads one or more of them, one after another.
+///
+/// # Errors
+/// All functions: [`KernelError`] if a part has another shape.
+#[expect(clippy::missing_errors_doc, reason = "the trait says it for all functions")]
+pub trait Numbers: Copy + Debug + 'static {
+    /// The residual stream, sums of products and logits.
+    type Wide: Copy + Debug;
+    /// Inputs of products, keys and values.
+    type Narrow: Copy + Debug;
+    /// The vectors of the tokens.
+    type Embedding: Copy + Debug;
+    /// A norm of the width's features.
+    type Norm: Copy + Debug;
+    /// A linear layer.
+    type Linear: Copy + Debug;
+    /// The attention of a head.
+    type Attention: Copy + Debug;
+    /// The function of hidden features.
+    type Activation: Copy + Debug;
+    /// The rotary positions of queries and keys.
+    type Rotary: Copy + Debug;
+    /// 0.
+    const NARROW: Self::Narrow;
+    /// 0.
+    const WIDE: Self::Wide;
+
+    /// The size of the vocabulary.
+    fn vocabulary(tokens: &Self::Embedding) -> usize;
+
+    /// `x` ← the vector of a token at a position.
+    fn embed(
+        tokens: &Self::Embedding,
+        token: usize,
+        position: usize,
+        x: &mut [Self::Wide],
+    ) -> Result<(), KernelError>;
+
+    /// What an encoder reads, as a narrow number whose unit is `scale`.
+    fn narrow(x: f32, scale: f32) -> Self::Narrow;
+
+    /// `out` ← norm(x).
+    fn norm(
+        norm: &Self::Norm,
+        x: &[Self::Wide],
+        out: &mut [Self::Narrow],
+    ) -> Result<(), KernelError>;
+
+    /// `out` ← xW + b.
+    fn multiply(
+        linear: &Self::Linear,
+        x: &[Self::Narrow],
+        out: &mut [Self::Wide],
+    ) -> Result<(), KernelError>;
+
+    /// x ← x + y.
+    fn add(x: &mut [Self::Wide], y: &[Self::Wide]) -> Result<(), KernelError>;
+
+    /// `out` ← xW + b, which `rotary` turns by the position where it is given, with the memory of `wide`. Queries and keys are
+    /// `finer` than narrow numbers until they are turned, where these are integers.
+    fn project(
+        linear: &Self::Linear,
+        turn: Turn<'_, Self>,
+        x: &[Self::Narrow],
+        wide: &mut [Self::Wide],
+        out: &mut [Self::Narrow],
+    ) -> Result<(), KernelError>;
+
+    /// `out` ← the attention of queries that see all keys.
+    fn attend(
+        attention: &Self::Attention,
+        qkv: [Mat<'_, Self::Narrow>; 3],
+        out: MatMut<'_, Self::Narrow>,
+        scratch: &mut [Self::Wide],
+    ) -> Result<(), KernelError>;
+
+    /// `out` ← f(gate(x)) · up(x), or f(up(x)) without a gate, with the memory of `wide`.
+    fn hide(
+        layer: &Layer<Self>,
+        x: &[Self::Narrow],
+        wide: &mut [Self::Wide],
+        out: &mut [Self::Narrow],
+    ) -> Result<(), KernelError>;
+}
+
+/// The way on for a projection.
+#[derive(Clone, Copy, Debug)]
+pub enum Turn<'a, N: Numbers> {
+    /// Values stay.
+    None,
+    /// Queries and keys turn by their position.
+    By {
+        /// The angles, where the model has rotary positions.
+        rotary: Option<&'a N::Rotary>,
+        /// The features of a head.
+        head_size: usize,
+        /// The position of the token.
+        position: usize,
+    },
+}
+
+/// A layer: attention and feed-forward layer, each with a norm before it, and each added to the residual stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Layer<N: Numbers> {
+    /// The norm before the attention.
+    pub attention_norm: N::Norm,
+    /// \[width, heads · head size\]
+    pub query: N::Linear,
+    /// \[width, key/value heads · head size\]
+    pub key: N::Linear,
+    /// \[width, key/value heads · head size\]
+    pub value: N::Linear,
+    /// The attention of a head.
+    pub attention: N::Attention,
+    /// \[heads · head size, width\]
+    pub output: N::Linear,
+    /// The norm before the feed-forward layer.
+    pub feed_forward_norm: N::Norm,
+    /// \[width, hidden\]: what goes through the activation, where there is a gate.
+    pub gate: Option<N::Linear>,
+    /// \[width, hidden\]: what the gate multiplies, or what goes through the activation.
+    pub up: N::Linear,
+    /// The function of hidden features.
+    pub activation: N::Activation,
+    /// \[hidden, width\]
+    pub down: N::Linear,
+}

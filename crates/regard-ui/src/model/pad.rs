@@ -1,0 +1,174 @@
+//! A pad on which an image of a few grey pixels is drawn, for a model that reads such images.
+
+use egui::accesskit::Role;
+use egui::{
+    Align2, Button, Color32, Mesh, Pos2, Rect, Response, Sense, Stroke, StrokeKind, TextStyle, Ui,
+    Vec2, WidgetInfo, pos2, vec2,
+};
+use regard_models::Description;
+use serde::{Deserialize, Serialize};
+
+/// The largest side of an image that is drawn, in pixels.
+const LARGEST: usize = 32;
+/// The side of the pad and that of a sample, in points.
+const PAD: f32 = 144.0;
+const SAMPLE: f32 = 34.0;
+/// The width of the pen as a share of the image: that of the digits of `digits`.
+const PEN: f32 = 0.15;
+
+/// An image of grey pixels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drawing {
+    /// Its height and width.
+    size: [usize; 2],
+    /// The ink of each pixel, row by row: 0 is none.
+    ink: Vec<u8>,
+}
+
+/// The height and width of the images that are drawn for a model: few pixels of one channel.
+pub(super) fn size_for(description: &Description) -> Option<[usize; 2]> {
+    let patches = description.embedding.patches.filter(|patches| patches.channels == 1)?;
+    let size = [patches.height, patches.width];
+    size.iter().all(|side| *side <= LARGEST).then_some(size)
+}
+
+/// An image without ink.
+pub(super) fn blank(size: [usize; 2]) -> Drawing {
+    Drawing { size, ink: vec![0; size[0] * size[1]] }
+}
+
+impl Drawing {
+    /// The image that training held back, by its number.
+    pub fn of_digit(number: usize) -> Option<Self> {
+        let digit = regard_digits::held_back().nth(number)?;
+        Some(Self { size: [regard_digits::SIDE; 2], ink: digit.pixels.to_vec() })
+    }
+
+    /// The next image of a digit that training held back, after this one.
+    fn next_of(&self, label: u8) -> Option<Self> {
+        let all =
+            || regard_digits::held_back().enumerate().filter(|(_, digit)| digit.label == label);
+        let here = all().find(|(_, digit)| digit.pixels[..] == self.ink).map(|(number, _)| number);
+        let next = all().find(|(number, _)| here.is_some_and(|here| *number > here));
+        next.or_else(|| all().next()).and_then(|(number, _)| Self::of_digit(number))
+    }
+
+    /// Its height and width, if it has as many pixels.
+    pub(super) fn size(&self) -> Option<[usize; 2]> {
+        (self.size[0].checked_mul(self.size[1]) == Some(self.ink.len())).then_some(self.size)
+    }
+
+    /// The red, green and blue bytes of its pixels.
+    pub(super) fn rgb(&self) -> Vec<u8> {
+        self.ink.iter().flat_map(|ink| [*ink; 3]).collect()
+    }
+
+    /// Draws a line with the pen, or takes its ink away. The places are in pixels.
+    fn stroke(&mut self, [from, to]: [Pos2; 2], erases: bool) {
+        let [height, width] = self.size;
+        let radius = 0.5 * PEN * height.max(width) as f32;
+        let along = to - from;
+        for (place, ink) in self.ink.iter_mut().enumerate() {
+            let pixel = pos2((place % width) as f32 + 0.5, (place / width) as f32 + 0.5);
+            let share = (pixel - from).dot(along) / along.length_sq().max(f32::MIN_POSITIVE);
+            let distance = pixel.distance(from + along * share.clamp(0.0, 1.0));
+            // The share of a pixel that the line covers, if the line is long and straight.
+            let covered = (255.0 * (radius + 0.5 - distance).clamp(0.0, 1.0)) as u8;
+            *ink = if erases { (*ink).min(255 - covered) } else { (*ink).max(covered) };
+        }
+    }
+
+    /// Paints its pixels.
+    fn paint(&self, ui: &Ui, rect: Rect) {
+        let [height, width] = self.size.map(|side| side.max(1));
+        let cell = vec2(rect.width() / width as f32, rect.height() / height as f32);
+        let mut mesh = Mesh::default();
+        for (place, ink) in self.ink.iter().enumerate() {
+            let at = vec2((place % width) as f32, (place / width) as f32);
+            let pixel = Rect::from_min_size(rect.min + cell * at, cell);
+            mesh.add_colored_rect(pixel, Color32::from_gray(*ink));
+        }
+        ui.painter().add(mesh);
+    }
+}
+
+/// Shows the pad, and beside it digits to begin with if the model reads as many pixels. `name` tells the pad from another.
+pub(super) fn show(ui: &mut Ui, drawing: &mut Option<Drawing>, size: [usize; 2], name: &str) {
+    // A session may have an image of another size.
+    drawing.take_if(|drawing| drawing.size() != Some(size));
+    ui.horizontal_wrapped(|ui| {
+        pad(ui, drawing, size, name);
+        ui.vertical(|ui| {
+            if size == [regard_digits::SIDE; 2] {
+                for row in [0..5, 5..10] {
+                    ui.horizontal(|ui| row.for_each(|label| sample(ui, drawing, label)));
+                }
+            }
+            let clear = Button::new("Clear");
+            if ui
+                .add_enabled(drawing.is_some(), clear)
+                .on_hover_text("Take all ink away.")
+                .clicked()
+            {
+                *drawing = None;
+            }
+        });
+    });
+}
+
+fn pad(ui: &mut Ui, drawing: &mut Option<Drawing>, size: [usize; 2], name: &str) -> Response {
+    let [height, width] = size.map(|side| side as f32);
+    let scale = PAD / height.max(width);
+    let (rect, response) = ui.allocate_exact_size(vec2(width, height) * scale, Sense::drag());
+    response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, name));
+    if response.is_pointer_button_down_on()
+        && let Some(to) = response.interact_pointer_pos()
+    {
+        let (moved, erases) = ui.input(|input| {
+            let began = input.pointer.any_pressed();
+            let moved = if began { Vec2::ZERO } else { input.pointer.delta() };
+            (moved, input.pointer.secondary_down() || input.modifiers.shift)
+        });
+        let pixel = |at: Pos2| ((at - rect.min) / scale).to_pos2();
+        let drawing = drawing.get_or_insert_with(|| blank(size));
+        drawing.stroke([to - moved, to].map(pixel), erases);
+    }
+    let painter = ui.painter();
+    painter.rect_filled(rect, 0, Color32::BLACK);
+    match drawing {
+        Some(drawing) => drawing.paint(ui, rect),
+        None => {
+            let (font, color) = (TextStyle::Small.resolve(ui.style()), Color32::from_gray(150));
+            painter.text(rect.center(), Align2::CENTER_CENTER, "Draw here", font, color);
+        }
+    }
+    let stroke = ui.style().interact(&response).bg_stroke;
+    painter.rect_stroke(rect, 0, Stroke::new(1.0, stroke.color), StrokeKind::Outside);
+    response.on_hover_text(
+        "Draw with the pointer or a finger; the second button, or Shift, takes ink away.",
+    )
+}
+
+/// Shows an image of a digit. A click begins with it, and another click with the next one.
+fn sample(ui: &mut Ui, drawing: &mut Option<Drawing>, label: u8) {
+    let shown = drawing.as_ref().filter(|drawing| drawing.is_of(label)).cloned();
+    let empty = || blank([regard_digits::SIDE; 2]);
+    let Some(sample) = shown.or_else(|| empty().next_of(label)) else { return };
+    let (rect, response) = ui.allocate_exact_size(Vec2::splat(SAMPLE), Sense::click());
+    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("digit {label}")));
+    sample.paint(ui, rect);
+    let stroke = ui.style().interact(&response).bg_stroke;
+    ui.painter().rect_stroke(rect, 0, stroke, StrokeKind::Inside);
+    let response =
+        response.on_hover_text(format!("A {label} that training held back; again for another."));
+    if response.clicked() {
+        *drawing = drawing.take().unwrap_or_else(empty).next_of(label);
+    }
+}
+
+impl Drawing {
+    /// Whether it is an image of this digit that training held back.
+    fn is_of(&self, label: u8) -> bool {
+        regard_digits::held_back().any(|digit| digit.label == label && digit.pixels[..] == self.ink)
+    }
+}
