@@ -98,21 +98,16 @@ impl Attention<'_> {
         log_sum_exp: Option<&mut [f32]>,
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
-        let plan = Plan::with_values(self, q, k, v)?;
+        let plan = Plan::with_values(self, q, k, v, None)?;
         let ([_, _, _, d_k], [_, _, _, d_v]) = (k.shape(), v.shape());
         if plan.is_worth_splitting() {
             return plan.run_split((q, k, v), out, log_sum_exp, workspace);
         }
         let widened = widened::<Q, T>(d_k, d_v);
-        let output = Output { out, cols: d_v, log_sum_exp, widened, d_v };
+        let output = Output { out, cols: d_v, of_rows: log_sum_exp, widened, d_v };
         plan.run(output, workspace, |kernel, job, scratch| {
-            let kv_head = plan.kv_head(job.head);
-            let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
-            let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
-            let (q, scratch) = Q::widened(q, 0..job.rows, scratch)?;
-            let (k, scratch) = T::widened(k, job.keys.clone(), scratch)?;
-            let (v, scratch) = T::widened(v, job.keys, scratch)?;
-            match job.log_sum_exp {
+            let ([q, k, v], scratch) = job.tensors(&plan, (q, k, v), scratch)?;
+            match job.of_rows {
                 Some(sums) => kernel.forward_with_log_sum_exp(q, k, v, job.out, sums, scratch)?,
                 None => kernel.forward(q, k, v, job.out, scratch)?,
             }
@@ -142,12 +137,11 @@ impl Attention<'_> {
         q: Heads<'_, Q>,
         k: Heads<'_, T>,
     ) -> Result<Tensor<4>, Error> {
-        let plan = Plan::new(self, q, k)?;
+        let plan = Plan::new(self, q, k, None)?;
         let ([batch, heads, n_q, d_k], [_, _, n_k, _]) = (q.shape(), k.shape());
         let mut out = Tensor::zeros("the scores", [batch, heads, n_q, n_k])?;
         let widened = widened::<Q, T>(d_k, 0);
-        let output =
-            Output { out: out.as_mut_slice(), cols: n_k, log_sum_exp: None, widened, d_v: 0 };
+        let output = Output { out: out.as_mut_slice(), cols: n_k, of_rows: None, widened, d_v: 0 };
         plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
             let (q, scratch) = Q::widened(q, 0..job.rows, scratch)?;
@@ -167,6 +161,6 @@ fn output_shape([batch, heads, n_q, _]: [usize; 4], [_, _, _, d_v]: [usize; 4]) 
 }
 
 /// Elements of `f32` memory that a job needs for each query, and for each key and its value, to widen them.
-fn widened<Q: Element, T: Element>(d_k: usize, d_v: usize) -> [usize; 2] {
+pub(crate) fn widened<Q: Element, T: Element>(d_k: usize, d_v: usize) -> [usize; 2] {
     [d_k.saturating_mul(Q::MEMORY), d_k.saturating_add(d_v).saturating_mul(T::MEMORY)]
 }

@@ -111,7 +111,7 @@ impl Attention<'_> {
         out: &[f32],
         d_out: &[f32],
     ) -> Result<Gradients, Error> {
-        let plan = Plan::with_values(self, q, k, v)?;
+        let plan = Plan::with_values(self, q, k, v, None)?;
         let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
         check_elements("the output", out.len(), &[batch, heads, n_q, d_v])?;
         check_elements("the gradient of the output", d_out.len(), &[batch, heads, n_q, d_v])?;
@@ -163,8 +163,13 @@ impl Attention<'_> {
                         let rows = BLOCK.min(n_q - first);
                         let mut short = ShortRows::default();
                         let of_block = [first..first + rows, 0..n_k];
-                        let mask =
-                            plan.mask.of_block((entry, head), of_block, [n_q, n_k], &mut short)?;
+                        let mask = plan.mask.of_block(
+                            (entry, head),
+                            first,
+                            of_block,
+                            [n_q, n_k],
+                            &mut short,
+                        )?;
                         let seen = mask.seen(rows, n_k);
                         let of_block = |x| {
                             let rows_of_block = (token + first) * d_v..(token + first + rows) * d_v;

@@ -17,6 +17,7 @@ mod multi_head;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod norm;
+mod partial;
 mod plan;
 mod position;
 mod quantized;
@@ -31,7 +32,8 @@ mod weight;
 
 pub use half;
 pub use regard_kernels::{
-    Error as KernelError, Pairing, Position, Quantization, Stage, Temperature, UnknownWord, Window,
+    CHUNK_KEYS, Error as KernelError, Pairing, Position, Quantization, Stage, Temperature,
+    UnknownWord, Window,
 };
 
 pub use self::activation::Activation;
@@ -46,6 +48,7 @@ pub use self::linear::Linear;
 pub use self::mask::{Mask, MaskElement, MaskTensor};
 pub use self::multi_head::{MultiHeadAttention, Projections};
 pub use self::norm::Norm;
+pub use self::partial::Partial;
 pub use self::plan::Workspace;
 pub use self::position::PositionTable;
 pub use self::rotary::{Rotary, RotaryFrequencies, RotaryScaling};

@@ -1,5 +1,6 @@
 //! Masks for all heads of a batch: causal, windows, key lengths, linear biases, and tensors that are broadcast.
 
+use core::fmt;
 use core::ops::Range;
 
 use regard_kernels::{Mask as HeadMask, Mat, Position, Window};
@@ -183,6 +184,11 @@ impl<'a> Mask<'a> {
         })
     }
 
+    /// Whether it has a tensor.
+    pub(crate) fn has_tensor(&self) -> bool {
+        self.allowed.is_some() || self.bias.is_some()
+    }
+
     /// `Ok` if every part that goes by positions places the first of the `n` newest tokens where it stands: after the
     /// `cached` ones.
     ///
@@ -217,7 +223,7 @@ pub(crate) struct ResolvedMask<'a> {
 
 impl ResolvedMask<'_> {
     /// The mask of one head of a batch entry without its tensors.
-    fn of_places(&self, entry: usize, head: usize) -> HeadMask<'_> {
+    pub(crate) fn of_places(&self, entry: usize, head: usize) -> HeadMask<'_> {
         let mut mask = HeadMask::NONE;
         if let Some((position, slopes)) = self.mask.alibi
             && let Some(slope) = slopes.get(head)
@@ -236,17 +242,19 @@ impl ResolvedMask<'_> {
         mask
     }
 
-    /// The mask of some of `n_q` queries and of some of `n_k` keys of one head of a batch entry.
+    /// The mask of some of `n_q` queries and of some of `n_k` keys of one head of a batch entry. The first query stands at `place`
+    /// among all; `queries` are the rows that tensors have for them.
     pub(crate) fn of_block<'m>(
         &'m self,
         (entry, head): (usize, usize),
+        place: usize,
         [queries, keys]: [Range<usize>; 2],
         [n_q, n_k]: [usize; 2],
         memory: &'m mut ShortRows,
     ) -> Result<HeadMask<'m>, Error> {
         let mut mask = self.of_places(entry, head);
-        if queries != (0..n_q) {
-            mask = mask.rows(queries.start, queries.len(), n_q, n_k);
+        if (place, queries.len()) != (0, n_q) {
+            mask = mask.rows(place, queries.len(), n_q, n_k);
         }
         if keys != (0..n_k) {
             mask = mask.columns(keys.start, keys.len(), queries.len(), n_k);
@@ -266,11 +274,6 @@ impl ResolvedMask<'_> {
     pub(crate) fn has_short_rows(&self) -> bool {
         self.allowed.as_ref().is_some_and(Broadcast::is_short)
             || self.bias.as_ref().is_some_and(Broadcast::is_short)
-    }
-
-    /// Whether it reads a matrix for each head.
-    pub(crate) fn has_tensor(&self) -> bool {
-        self.allowed.is_some() || self.bias.is_some()
     }
 }
 
@@ -322,10 +325,17 @@ impl sealed::MaskElement for f32 {
 /// assert_eq!(weights(Mask::NONE.bias(bias))?, [0.5, 0.5, 0.5, 0.5, 1.0, 0.0, 1.0, 0.0]);
 /// # Ok::<(), regard::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct MaskTensor<'a, T = f32> {
     values: &'a [T],
     shape: [usize; 4],
+}
+
+/// Neither the numbers, which may be millions, nor the shape: machines that share an attention differ in the rows that they hold.
+impl<T: MaskElement> fmt::Debug for MaskTensor<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::NAME)
+    }
 }
 
 impl<'a, T: MaskElement> MaskTensor<'a, T> {

@@ -32,12 +32,12 @@ use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use regard_kernels::{Attention as Kernel, MatMut, TILE_KEYS, attention_scratch_len};
+use regard_kernels::{Attention as Kernel, Mat, MatMut, TILE_KEYS, attention_scratch_len};
 
 use crate::error::{Error, check_shape};
 use crate::mask::{ResolvedMask, ShortRows};
 use crate::view::saturating_product;
-use crate::{Attention, Element, Heads, Threads};
+use crate::{Attention, Element, Heads, Threads, slices};
 
 /// Memory that one call leaves to the next, so that calls of the same shape allocate nothing: see
 /// [`Attention::forward_into`](crate::Attention::forward_into).
@@ -54,6 +54,16 @@ impl Workspace {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// The first number of each row, of two numbers a row that lie block by block: the first of all rows, then the second.
+    pub(crate) fn first_of_rows<'n>(&self, numbers: &'n [f32]) -> impl Iterator<Item = &'n f32> {
+        let mut rest = numbers;
+        self.blocks.iter().flat_map(move |block| {
+            let (of_block, others) = rest.split_at_checked(2 * block.rows).unwrap_or_default();
+            rest = others;
+            slices::part(of_block, 0..block.rows)
+        })
+    }
 }
 
 /// An attention that fits its tensors.
@@ -66,6 +76,18 @@ pub(crate) struct Plan<'a> {
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) d_k: usize,
+    part: Option<Part<'a>>,
+}
+
+/// Some of the queries and keys of an attention, computed apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    /// The places of the queries among all.
+    pub(crate) queries: &'a [Range<usize>],
+    /// The place of the first key among all.
+    pub(crate) first_key: usize,
+    /// Queries and keys in all.
+    pub(crate) all: [usize; 2],
 }
 
 /// Consecutive queries of one head.
@@ -74,6 +96,8 @@ struct QueryBlock {
     entry: usize,
     head: usize,
     first: usize,
+    /// The place of the first query among all.
+    place: usize,
     rows: usize,
 }
 
@@ -86,7 +110,25 @@ pub(crate) struct Job<'o> {
     /// The keys that its queries may see by their places, in whole tiles of the kernel.
     pub(crate) keys: Range<usize>,
     pub(crate) out: MatMut<'o>,
-    pub(crate) log_sum_exp: Option<&'o mut [f32]>,
+    pub(crate) of_rows: Option<&'o mut [f32]>,
+}
+
+impl Job<'_> {
+    /// Its queries, keys and values in `f32`, and what is left of the scratch memory.
+    pub(crate) fn tensors<'s, Q: Element, T: Element>(
+        &self,
+        plan: &Plan<'_>,
+        (q, k, v): (Heads<'s, Q>, Heads<'s, T>, Heads<'s, T>),
+        scratch: &'s mut [f32],
+    ) -> Result<([Mat<'s>; 3], &'s mut [f32]), Error> {
+        let kv_head = plan.kv_head(self.head);
+        let q = q.head(self.entry, self.head)?.rows_from(self.first, self.rows);
+        let (k, v) = (k.head(self.entry, kv_head)?, v.head(self.entry, kv_head)?);
+        let (q, scratch) = Q::widened(q, 0..self.rows, scratch)?;
+        let (k, scratch) = T::widened(k, self.keys.clone(), scratch)?;
+        let (v, scratch) = T::widened(v, self.keys.clone(), scratch)?;
+        Ok(([q, k, v], scratch))
+    }
 }
 
 /// The memory for a result, and what a job needs to compute its part.
@@ -94,8 +136,8 @@ pub(crate) struct Output<'o> {
     /// \[batch, heads, n_q, cols\].
     pub(crate) out: &'o mut [f32],
     pub(crate) cols: usize,
-    /// \[batch, heads, n_q\], where it is wanted.
-    pub(crate) log_sum_exp: Option<&'o mut [f32]>,
+    /// Numbers of each row, where they are wanted: the log-sum-exp \[batch, heads, n_q\], or the two of a partial result.
+    pub(crate) of_rows: Option<&'o mut [f32]>,
     /// Elements that a job needs for each query and for each key, besides the kernel's scratch memory.
     pub(crate) widened: [usize; 2],
     /// Columns of the values; 0 where only scores are computed.
@@ -108,14 +150,16 @@ impl<'a> Plan<'a> {
         attention: &'a Attention<'a>,
         q: Heads<'_, Q>,
         k: Heads<'_, T>,
+        part: Option<Part<'a>>,
     ) -> Result<Self, Error> {
         let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, _]) = (q.shape(), k.shape());
         let expected = [batch, kv_heads, n_k, d_k];
         check_shape("key", &k.shape(), &expected, "the batch and head_dim of query")?;
         check_heads(heads, kv_heads)?;
         attention.check(heads)?;
-        let mask = attention.mask.resolve([batch, heads, n_q, n_k])?;
-        Ok(Self { attention, mask, batch, n_q, n_k, heads, kv_heads, d_k })
+        let [_, all_keys] = part.map_or([n_q, n_k], |part| part.all);
+        let mask = attention.mask.resolve([batch, heads, n_q, all_keys])?;
+        Ok(Self { attention, mask, batch, n_q, n_k, heads, kv_heads, d_k, part })
     }
 
     /// As [`new`](Self::new), with values.
@@ -124,8 +168,9 @@ impl<'a> Plan<'a> {
         q: Heads<'_, Q>,
         k: Heads<'_, T>,
         v: Heads<'_, T>,
+        part: Option<Part<'a>>,
     ) -> Result<Self, Error> {
-        let plan = Self::new(attention, q, k)?;
+        let plan = Self::new(attention, q, k, part)?;
         let ([batch, kv_heads, n_k, _], [_, _, _, d_v]) = (k.shape(), v.shape());
         let expected = [batch, kv_heads, n_k, d_v];
         check_shape("value", &v.shape(), &expected, "the batch, heads and tokens of key")?;
@@ -143,15 +188,18 @@ impl<'a> Plan<'a> {
         workspace: &mut Workspace,
         each: impl Fn(&Kernel<'_>, Job<'_>, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        let Output { out, cols, log_sum_exp, widened: [of_query, of_key], d_v } = output;
-        if out.is_empty() && log_sum_exp.as_ref().is_none_or(|l| l.is_empty()) {
+        let Output { out, cols, of_rows, widened: [of_query, of_key], d_v } = output;
+        if out.is_empty() && of_rows.as_ref().is_none_or(|x| x.is_empty()) {
             return Ok(()); // a result without numbers may have any number of rows
         }
         let (n_q, n_k) = (self.n_q, self.n_k);
         let (pairs, d) = (pairs(n_q, n_k), self.d_k.saturating_add(d_v));
         let multiply_adds = saturating_product(&[self.batch, pairs, self.heads, d]);
         let threads = Threads::current();
-        let block = self.block(threads.helpers(multiply_adds));
+        let block = match self.part {
+            None => self.block(threads.helpers(multiply_adds)),
+            Some(_) => PART_BLOCK,
+        };
         self.divide(block, &mut workspace.blocks);
 
         let rows = workspace.blocks.iter().map(|block| block.rows).max().unwrap_or(0);
@@ -159,17 +207,26 @@ impl<'a> Plan<'a> {
             .saturating_add(rows.saturating_mul(of_query))
             .saturating_add(n_k.saturating_mul(of_key));
         let (done, all) = (AtomicUsize::new(0), workspace.blocks.len());
-        let jobs = Jobs { blocks: workspace.blocks.iter(), out, cols, log_sum_exp };
-        threads.for_each(jobs, multiply_adds, scratch, |scratch, (block, out, log_sum_exp)| {
-            let QueryBlock { entry, head, first, rows } = block;
-            let (mut short, queries) = (ShortRows::default(), first..first + rows);
-            let mask =
-                self.mask.of_block((entry, head), [queries, 0..n_k], [n_q, n_k], &mut short)?;
+        let width =
+            of_rows.as_ref().map_or(0, |x| x.len() / (self.batch * self.heads * n_q).max(1));
+        let (first_key, full) =
+            self.part.map_or((0, [n_q, n_k]), |part| (part.first_key, part.all));
+        let jobs = Jobs { blocks: workspace.blocks.iter(), out, cols, of_rows, width };
+        threads.for_each(jobs, multiply_adds, scratch, |scratch, (block, out, of_rows)| {
+            let QueryBlock { entry, head, first, place, rows } = block;
+            let (mut short, ranges) =
+                (ShortRows::default(), [first..first + rows, first_key..first_key + n_k]);
+            let mask = self.mask.of_block((entry, head), place, ranges, full, &mut short)?;
             let keys = whole_tiles(mask.seen(rows, n_k), n_k);
             let out = MatMut::new(out, rows, cols)?;
-            let job = Job { entry, head, first, rows, keys, out, log_sum_exp };
+            let job = Job { entry, head, first, rows, keys, out, of_rows };
             each(&self.attention.describe(mask, head), job, scratch)?;
-            self.attention.report(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            match self.part {
+                None => self.attention.report(done, all),
+                Some(_) if n_k == 0 => {}
+                Some(part) => self.attention.report(first_key + n_k * done / all, part.all[1]),
+            }
             Ok(())
         })
     }
@@ -182,7 +239,7 @@ impl<'a> Plan<'a> {
             return SMALLEST; // they are written out for each block
         }
         if helpers == 0 {
-            return if self.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX };
+            return if self.attention.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX };
         }
         let heads = saturating_product(&[self.batch, self.heads]);
         let blocks_of_each = (8 * (helpers + 1)).div_ceil(heads.max(1));
@@ -192,16 +249,29 @@ impl<'a> Plan<'a> {
     /// All blocks, in the order of the result.
     fn divide(&self, block: usize, blocks: &mut Vec<QueryBlock>) {
         blocks.clear();
+        let whole = 0..self.n_q;
+        let ranges = match &self.part {
+            None => slice::from_ref(&whole),
+            Some(part) => part.queries,
+        };
         for entry in 0..self.batch {
             for head in 0..self.heads {
-                for first in (0..self.n_q).step_by(block) {
-                    let rows = block.min(self.n_q - first);
-                    blocks.push(QueryBlock { entry, head, first, rows });
+                let mut first = 0;
+                for range in ranges {
+                    for place in range.clone().step_by(block) {
+                        let rows = block.min(range.end - place);
+                        blocks.push(QueryBlock { entry, head, first, place, rows });
+                        first += rows;
+                    }
                 }
             }
         }
     }
 }
+
+/// The most queries of a block of a [`Part`], whose division is the same for any number of threads. What such a block transposes
+/// costs a twentieth of its products. It is a multiple of the queries that the kernel computes with together, 36.
+const PART_BLOCK: usize = 504;
 
 /// The pairs of a query and a key that take as long where many queries share a key. One query alone waits for its keys and
 /// values to come from memory: 524,288 multiply-adds take 52 µs then, and 11 µs among many (Xeon, AVX-512).
@@ -233,7 +303,9 @@ struct Jobs<'w, 'o> {
     blocks: slice::Iter<'w, QueryBlock>,
     out: &'o mut [f32],
     cols: usize,
-    log_sum_exp: Option<&'o mut [f32]>,
+    of_rows: Option<&'o mut [f32]>,
+    /// Numbers of each row.
+    width: usize,
 }
 
 impl<'o> Iterator for Jobs<'_, 'o> {
@@ -249,16 +321,16 @@ impl<'o> Iterator for Jobs<'_, 'o> {
         let (rest, out) =
             out.split_at_mut_checked(out.len().saturating_sub(block.rows * self.cols))?;
         self.out = rest;
-        let log_sum_exp = match self.log_sum_exp.take() {
+        let of_rows = match self.of_rows.take() {
             None => None,
-            Some(sums) => {
-                let (rest, sums) =
-                    sums.split_at_mut_checked(sums.len().saturating_sub(block.rows))?;
-                self.log_sum_exp = Some(rest);
-                Some(sums)
+            Some(all) => {
+                let before = all.len().saturating_sub(block.rows * self.width);
+                let (rest, of_rows) = all.split_at_mut_checked(before)?;
+                self.of_rows = Some(rest);
+                Some(of_rows)
             }
         };
-        Some((block, out, log_sum_exp))
+        Some((block, out, of_rows))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -57,7 +57,7 @@ impl Plan<'_> {
             let kv_head = self.kv_head(head);
             let keys = CHUNK_KEYS.min(n_k - first);
             let (mut short, block) = (ShortRows::default(), [0..n_q, first..first + keys]);
-            let mask = self.mask.of_block((entry, head), block, [n_q, n_k], &mut short)?;
+            let mask = self.mask.of_block((entry, head), 0, block, [n_q, n_k], &mut short)?;
             let seen = whole_tiles(mask.seen(n_q, keys), keys);
             let kernel = self.attention.describe(mask, head);
             let (out, state) = slices::split(memory, n_q * d_v);
@@ -78,7 +78,7 @@ impl Plan<'_> {
             let head = row % heads;
             // No key is left to see, but the unit of the sums depends on the parts of the mask.
             let (mut short, block) = (ShortRows::default(), [0..n_q, 0..0]);
-            let mask = self.mask.of_block((row / heads, head), block, [n_q, n_k], &mut short)?;
+            let mask = self.mask.of_block((row / heads, head), 0, block, [n_q, n_k], &mut short)?;
             let kernel = self.attention.describe(mask, head);
             let (sums, state) = slices::split(first, n_q * d_v);
             let mut whole = kernel.partial(d_k, MatMut::new(sums, n_q, d_v)?, state)?;

@@ -203,6 +203,21 @@ impl<'a, T: Element> Heads<'a, T> {
         self.shape
     }
 
+    /// The numbers of one token, if the shape has its \[batch entry, head, token\].
+    ///
+    /// ```
+    /// use regard::Heads;
+    /// let x = Heads::new("x", &[1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2])?;
+    /// assert_eq!((x.token([0, 0, 1]), x.token([0, 1, 0])), (Some(&[3.0, 4.0][..]), None));
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn token(&self, place: [usize; 3]) -> Option<&'a [T]> {
+        let [_, _, _, d] = self.shape;
+        let inside = place.iter().zip(self.shape).all(|(at, n)| *at < n);
+        let start = inside.then(|| place.iter().zip(self.strides).map(|(at, by)| at * by).sum())?;
+        self.data.get(start..)?.get(..d)
+    }
+
     /// The matrix \[tokens, head_dim\] of one head.
     pub(crate) fn head(&self, entry: usize, head: usize) -> Result<Mat<'a, T>, Error> {
         let [_, _, n, d] = self.shape;

@@ -1,0 +1,229 @@
+//! An attention whose keys come a chunk at a time: from a file, or from other machines.
+//!
+//! ```text
+//! P ← no key seen              for each query: output, largest score, sum of weights
+//! for each chunk of keys, in order:
+//!     for each batch entry, head and block of queries      in parallel
+//!         C ← kernel(Q, keys, values)                      in scratch memory
+//!         P ← P merged with C
+//! output ← P / sums
+//! ```
+//!
+//! [`Attention::forward`] takes the same steps on keys that are all there, so that the bits are the same.
+
+use core::ops::Range;
+
+use regard_kernels::{Attention as Kernel, MatMut};
+
+use crate::error::{Error, check_shape};
+use crate::forward::widened;
+use crate::plan::{Job, Output, Part, Plan};
+use crate::view::{check_elements, zeros};
+use crate::{Attention, Element, Heads, Tensor, Workspace, slices};
+
+/// [`regard_kernels::Partial`] for all heads of a batch: the result for some queries over the keys so far.
+///
+/// With keys and values of [`CHUNK_KEYS`](crate::CHUNK_KEYS) tokens in each call, in order, the output has the bits of
+/// [`Attention::forward`]. Chunks that no query [sees](Self::sees) may be left out.
+///
+/// ```
+/// use regard::{Attention, CHUNK_KEYS, Heads, Mask};
+/// let (n, first) = (CHUNK_KEYS + 2, CHUNK_KEYS);
+/// let x: Vec<f32> = (0..n).map(|i| (i as f32).sin()).collect();
+/// let tokens = |range: core::ops::Range<usize>| Heads::new("x", &x[range.clone()], [1, 1, range.len(), 1]);
+/// let attention = Attention::new().mask(Mask::CAUSAL);
+///
+/// // The last three of n queries, and n keys in two chunks:
+/// let queries = [n - 3..n];
+/// let mut partial = attention.partial(tokens(n - 3..n)?, &queries, [n, n], 1)?;
+/// partial.add(0, tokens(0..first)?, tokens(0..first)?)?;
+/// partial.add(first, tokens(first..n)?, tokens(first..n)?)?;
+/// let (out, _log_sum_exp) = partial.finish()?;
+///
+/// let all = tokens(0..n)?;
+/// assert_eq!(out.as_slice(), &attention.forward(all, all, all)?.as_slice()[n - 3..]);
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Partial<'a, Q = f32> {
+    attention: &'a Attention<'a>,
+    q: Heads<'a, Q>,
+    queries: &'a [Range<usize>],
+    all: [usize; 2],
+    /// Sums of weights times values, not yet divided: \[batch, heads, queries, d_v\].
+    out: Tensor<4>,
+    /// Two numbers a query, block by block.
+    state: Vec<f32>,
+    workspace: Workspace,
+}
+
+impl Attention<'_> {
+    /// An attention of `q` \[batch, heads, n, d_k\], to which keys and values of `d_v` numbers are added. `queries` are the
+    /// places of these n queries among all, in order; `all` are the numbers of queries and keys in all.
+    ///
+    /// What the mask says by places goes by those; a mask tensor has rows for the n queries and columns for all keys.
+    ///
+    /// # Errors
+    /// Names what does not fit, or has no room in memory.
+    pub fn partial<'p, Q: Element>(
+        &'p self,
+        q: Heads<'p, Q>,
+        queries: &'p [Range<usize>],
+        all: [usize; 2],
+        d_v: usize,
+    ) -> Result<Partial<'p, Q>, Error> {
+        let [batch, heads, n, _] = q.shape();
+        let found = queries.iter().fold(0_usize, |sum, range| sum.saturating_add(range.len()));
+        check_shape("the places of the queries", &[found], &[n], "one a query")?;
+        let end = queries.iter().map(|range| range.end).max().unwrap_or(0);
+        let [n_q, _] = all;
+        check_shape("all queries", &[n_q], &[n_q.max(end)], "the last place of a query")?;
+        let out = Tensor::zeros("the output", [batch, heads, n, d_v])?;
+        let state = zeros("the state of the output", &[batch, heads, n, 2])?;
+        let workspace = Workspace::new();
+        let mut partial = Partial { attention: self, q, queries, all, out, state, workspace };
+        let (k, v) = partial.no_keys();
+        partial.run(0, k, v, |plan, kernel, job, scratch| {
+            let ([q, k, v], scratch) = job.tensors(plan, (q, k, v), scratch)?;
+            let mut own = kernel.partial(plan.d_k, job.out, job.of_rows.unwrap_or_default())?;
+            Ok(kernel.forward_partial(q, k, v, &mut own, scratch)?)
+        })?;
+        Ok(partial)
+    }
+}
+
+impl<Q: Element> Partial<'_, Q> {
+    /// Whether some query sees one of the `keys`, by their places among all. What a mask tensor hides counts as seen.
+    ///
+    /// # Errors
+    /// Names the part of the mask that does not fit.
+    pub fn sees(&self, keys: Range<usize>) -> Result<bool, Error> {
+        let ([batch, heads, n, _], [n_q, n_k]) = (self.q.shape(), self.all);
+        let mask = self.attention.mask.resolve([batch, heads, n, n_k])?;
+        Ok((0..batch).any(|entry| {
+            let mask = mask.of_places(entry, 0);
+            self.queries.iter().any(|range| {
+                let (first, rows) = (range.start, range.len());
+                let of_rows = mask.rows(first, rows, n_q, n_k);
+                let of_keys = of_rows.columns(keys.start, keys.len(), rows, n_k);
+                !of_keys.seen(rows, keys.len()).is_empty()
+            })
+        }))
+    }
+
+    /// Whether the mask goes by places alone: without a mask tensor, which has rows for these queries only.
+    pub fn is_by_places(&self) -> bool {
+        !self.attention.mask.has_tensor()
+    }
+
+    /// Adds the keys `k` \[batch, kv_heads, n, d_k\] and values `v` \[batch, kv_heads, n, d_v\]: those from place `first` on
+    /// among all.
+    ///
+    /// # Errors
+    /// Names the tensor that does not fit the others. The result is then as it was.
+    pub fn add<T: Element>(
+        &mut self,
+        first: usize,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+    ) -> Result<(), Error> {
+        let ([_, _, keys, _], [_, n_k]) = (k.shape(), self.all);
+        let end = first.saturating_add(keys);
+        check_shape("all keys", &[n_k], &[n_k.max(end)], "the last place of a key")?;
+        let ([_, _, _, d_v], [batch, kv_heads, n, _]) = (self.out.shape(), v.shape());
+        check_shape("value", &v.shape(), &[batch, kv_heads, n, d_v], "as the output")?;
+        let q = self.q;
+        self.run(first, k, v, |plan, kernel, job, scratch| {
+            let (other, scratch) = slices::split(scratch, job.rows * (d_v + 2));
+            let ([q, k, v], scratch) = job.tensors(plan, (q, k, v), scratch)?;
+            let (out, state) = slices::split(other, job.rows * d_v);
+            let out = MatMut::new(out, job.rows, d_v)?;
+            let mut other = kernel.partial(plan.d_k, out, state)?;
+            kernel.forward_partial(q, k, v, &mut other, scratch)?;
+            let mut own = kernel.partial(plan.d_k, job.out, job.of_rows.unwrap_or_default())?;
+            Ok(own.merge(&other)?)
+        })
+    }
+
+    /// The numbers of the result, for [`merge`](Self::merge) elsewhere: sums \[batch, heads, queries, d_v\] that are not yet
+    /// divided, and the two numbers a query that they need.
+    pub fn numbers(&self) -> [&[f32]; 2] {
+        [self.out.as_slice(), &self.state]
+    }
+
+    /// Adds the [`numbers`](Self::numbers) of a result of the same queries over the keys that come next.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] if these are not as many numbers as this result has.
+    pub fn merge(&mut self, [out, state]: [&[f32]; 2]) -> Result<(), Error> {
+        let [batch, heads, n, d_v] = self.out.shape();
+        check_elements("the output of the other part", out.len(), &[batch, heads, n, d_v])?;
+        check_elements("the state of the other part", state.len(), &[batch, heads, n, 2])?;
+        let (k, v) = self.no_keys();
+        self.run(0, k, v, |plan, kernel, job, scratch| {
+            let row = (job.entry * heads + job.head) * n + job.first;
+            let of_job = |width: usize| row * width..(row + job.rows) * width;
+            let (other, _) = slices::split(scratch, job.rows * (d_v + 2));
+            let (other, other_state) = slices::split(other, job.rows * d_v);
+            other.copy_from_slice(slices::part(out, of_job(d_v)));
+            other_state.copy_from_slice(slices::part(state, of_job(2)));
+            let other = MatMut::new(other, job.rows, d_v)?;
+            let other = kernel.partial(plan.d_k, other, other_state)?;
+            let mut own = kernel.partial(plan.d_k, job.out, job.of_rows.unwrap_or_default())?;
+            Ok(own.merge(&other)?)
+        })
+    }
+
+    /// The output \[batch, heads, n, d_v\] over all keys that were added, and the log-sum-exp \[batch, heads, n\]: see
+    /// [`Attention::forward_with_log_sum_exp`].
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the log-sum-exp has no room.
+    pub fn finish(mut self) -> Result<(Tensor<4>, Tensor<3>), Error> {
+        let [batch, heads, n, _] = self.out.shape();
+        let (k, v) = self.no_keys();
+        self.run(0, k, v, |plan, kernel, job, scratch| {
+            let (sums, _) = slices::split(scratch, job.rows);
+            let state = job.of_rows.unwrap_or_default();
+            kernel.partial(plan.d_k, job.out, state)?.finish(Some(&mut *sums))?;
+            slices::part_mut(state, 0..job.rows).copy_from_slice(sums);
+            Ok(())
+        })?;
+        self.attention.report(self.all[1], self.all[1]);
+        let mut log_sum_exp = Tensor::zeros("the log-sum-exp", [batch, heads, n])?;
+        for (to, from) in
+            log_sum_exp.as_mut_slice().iter_mut().zip(self.workspace.first_of_rows(&self.state))
+        {
+            *to = *from;
+        }
+        Ok((self.out, log_sum_exp))
+    }
+
+    /// Keys and values of no token.
+    fn no_keys(&self) -> (Heads<'static>, Heads<'static>) {
+        let ([batch, heads, _, d_k], [_, _, _, d_v]) = (self.q.shape(), self.out.shape());
+        (Heads::dense(&[], [batch, heads, 0, d_k]), Heads::dense(&[], [batch, heads, 0, d_v]))
+    }
+
+    /// Calls `each` for all blocks of queries, in parallel, with keys from place `first` on. Its scratch memory has room for the
+    /// tensors and the result of a block.
+    fn run<T: Element>(
+        &mut self,
+        first_key: usize,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+        each: impl Fn(&Plan<'_>, &Kernel<'_>, Job<'_>, &mut [f32]) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let Self { attention, q, queries, all, .. } = *self;
+        let part = Part { queries, first_key, all };
+        let plan = Plan::with_values(attention, q, k, v, Some(part))?;
+        let ([_, _, _, d_k], [_, _, _, d_v]) = (q.shape(), v.shape());
+        let [of_query, of_key] = widened::<Q, T>(d_k, d_v);
+        let widened = [of_query.saturating_add(d_v).saturating_add(2), of_key];
+        let (out, of_rows) = (self.out.as_mut_slice(), Some(&mut self.state[..]));
+        let output = Output { out, cols: d_v, of_rows, widened, d_v };
+        plan.run(output, &mut self.workspace, |kernel, job, scratch| {
+            each(&plan, kernel, job, scratch)
+        })
+    }
+}
