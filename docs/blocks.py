@@ -17,7 +17,7 @@ What cannot run everywhere has one of the words of NOT_RUN after its language (`
 Relative links must lead to files. docs/install.md says whether Regard is published; until then no page may name what does not exist:
 a package in a registry, its documentation, the page's address.
 
-It needs the program: target/debug/regard, or $REGARD. $REGARD_WHEEL is a wheel to install for blocks of Python in place of ./python.
+It needs the programs: target/debug/regard or $REGARD, and regard-mpi in target/cluster/debug. $REGARD_WHEEL is a wheel to install for blocks of Python in place of ./python.
 """
 
 import json
@@ -102,6 +102,7 @@ class Reader:
             self.crate_lines = "".join(code for _, language, marks, code in install if "until-published" in marks)
         venv.create(folder / "venv", with_pip=True)
         (folder / "venv" / "bin" / "regard").symlink_to(REGARD)
+        (folder / "venv" / "bin" / "regard-mpi").symlink_to(ROOT / "target" / "cluster" / "debug" / "regard-mpi")
         with open(ROOT / "Cargo.toml", "rb") as file:
             repository = tomllib.load(file)["workspace"]["package"]["repository"]
         hidden = {"DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"}  # the window would wait for somebody
@@ -111,6 +112,10 @@ class Reader:
             "EXAMPLES": str(ROOT / "target" / "debug" / "examples"),
             "MATURIN_PEP517_ARGS": "--profile dev",  # a release build takes minutes
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            # More ranks than cores, in a container as in CI.
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1",
             # Git, and Cargo by it, finds the repository in this clone.
             "CARGO_NET_GIT_FETCH_WITH_CLI": "true",
             "GIT_CONFIG_COUNT": "1",
