@@ -139,7 +139,7 @@ MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55-cpu", "bf16"), ("m4f", "int8"),
 
 
 # The same of `digits`.
-CLASSIFIERS = [("m4f", "f32"), ("m4f", "bf16"), ("m55-cpu", "f32"), ("m4f", "int8"), ("rv32imac", "int8")]
+CLASSIFIERS = [("m4f", "f32"), ("m4f", "int8")]
 
 
 def models(model, name, image, context, runs):
