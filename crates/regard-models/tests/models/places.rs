@@ -1,6 +1,7 @@
 //! Places that hooks read and change, and paths between them, in every family.
 
 use core::iter::once;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -81,15 +82,15 @@ fn a_hook_that_changes_nothing_changes_nothing() {
         let input = input(&model);
         let plain = model.pass().keep([end(&model)]).run(&input).unwrap();
         for place in model.description().places() {
-            let called = Mutex::new(0);
+            let called = AtomicUsize::new(0);
             let hook = |at: &str, shape: &[usize], data: &mut Vec<f32>| {
                 assert_eq!((at, shape.iter().product::<usize>()), (place.as_str(), data.len()));
-                *called.lock().unwrap() += 1;
+                called.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             };
             let pass = model.pass().keep([end(&model)]).hook(place.as_str(), hook);
             let hooked = pass.run(&input).unwrap();
-            assert_eq!(*called.lock().unwrap(), 1, "{name}: {place}");
+            assert_eq!(called.load(Ordering::Relaxed), 1, "{name}: {place}");
             let [expected, found] = [&plain, &hooked].map(|trace| trace.get(&end(&model)).unwrap());
             assert_near(found, expected, &format!("{name}: {place}"));
             let another_way = [
@@ -239,7 +240,8 @@ fn all_paths_from_a_head_are_the_head_patched() {
 
 #[test]
 fn a_path_that_leads_nowhere_is_refused() {
-    let cases: [(&str, &str, &str, Option<usize>, &[&str]); 6] = [
+    type Case<'a> = (&'a str, &'a str, &'a str, Option<usize>, &'a [&'a str]);
+    let cases: [Case<'_>; 6] = [
         ("tiny-gpt2", "1.0", "blocks.0.attn.hook_q_input", None, &["not after head 1.0"]),
         ("tiny-gpt2", "0.0", "blocks.0.attn.hook_q_input", None, &["not after head 0.0"]),
         ("tiny-gpt2", "0.0", "blocks.1.attn.hook_q", None, &["residual stream is read"]),

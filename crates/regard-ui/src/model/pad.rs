@@ -50,7 +50,8 @@ impl Drawing {
             || regard_digits::held_back().enumerate().filter(|(_, digit)| digit.label == label);
         let here = all().find(|(_, digit)| digit.pixels[..] == self.ink).map(|(number, _)| number);
         let next = all().find(|(number, _)| here.is_some_and(|here| *number > here));
-        next.or_else(|| all().next()).and_then(|(number, _)| Self::of_digit(number))
+        let (number, _) = next.or_else(|| all().next())?;
+        Self::of_digit(number)
     }
 
     /// Its height and width, if it has as many pixels.
@@ -135,12 +136,11 @@ fn pad(ui: &mut Ui, drawing: &mut Option<Drawing>, size: [usize; 2], name: &str)
     }
     let painter = ui.painter();
     painter.rect_filled(rect, 0, Color32::BLACK);
-    match drawing {
-        Some(drawing) => drawing.paint(ui, rect),
-        None => {
-            let (font, color) = (TextStyle::Small.resolve(ui.style()), Color32::from_gray(150));
-            painter.text(rect.center(), Align2::CENTER_CENTER, "Draw here", font, color);
-        }
+    if let Some(drawing) = drawing {
+        drawing.paint(ui, rect);
+    } else {
+        let (font, color) = (TextStyle::Small.resolve(ui.style()), Color32::from_gray(150));
+        painter.text(rect.center(), Align2::CENTER_CENTER, "Draw here", font, color);
     }
     let stroke = ui.style().interact(&response).bg_stroke;
     painter.rect_stroke(rect, 0, Stroke::new(1.0, stroke.color), StrokeKind::Outside);
