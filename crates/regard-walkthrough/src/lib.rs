@@ -63,7 +63,7 @@ pub use self::input::{Edit, Sizes};
 pub use self::inputs::Inputs;
 pub use self::key::{Quantity, Section, StepKey, UnknownKey};
 pub use self::matrix::Matrix;
-pub use self::question::Question;
+pub use self::question::{Options, Question};
 pub use self::select::{Marks, Selection};
 pub use self::settings::{Settings, Without};
 pub use self::step::{Kind, Rows, Step};

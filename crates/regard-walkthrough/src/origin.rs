@@ -49,6 +49,14 @@ impl fmt::Debug for Origin {
 }
 
 impl Origin {
+    /// The expression of the cell (row, col), which holds `value`, if there is one.
+    pub fn expr(&self, row: usize, col: usize, value: f32) -> Option<Expr> {
+        match (self.how)(row, col, value) {
+            How::Told(_) => None,
+            How::Computed(expr) | How::Both(expr, _) => Some(expr),
+        }
+    }
+
     /// The arithmetic of the cell (row, col), which holds `value`.
     pub fn arithmetic(&self, row: usize, col: usize, value: f32) -> Arithmetic {
         let (expr, text) = (self.how)(row, col, value).told(value);

@@ -4,12 +4,54 @@ use crate::number::number;
 use crate::{Kind, Matrix, Quantity, Rows, Step, StepKey, Walkthrough};
 
 /// A question about a step, and its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// The question.
     pub ask: String,
     /// The answer, with the numbers of the example.
     pub answer: String,
+    /// What can be answered, and what is right.
+    pub options: Options,
+}
+
+/// What can be answered to a [`Question`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Options {
+    /// One of these, of which `right` are right.
+    Choice {
+        /// The choices.
+        of: Vec<String>,
+        /// The places of the right ones.
+        right: Vec<usize>,
+    },
+    /// This number.
+    Number(f64),
+}
+
+impl Options {
+    /// Whether an answer is right: a choice in its words, or a number that differs by at most 2 %, so that two digits are enough.
+    /// `None` if it is no answer.
+    ///
+    /// ```
+    /// use regard_walkthrough::Options;
+    /// let number = Options::Number(-0.533);
+    /// assert_eq!(["−0.53", "-0,53", "0.53", "much"].map(|said| number.accepts(said)), [Some(true), Some(true), Some(false), None]);
+    /// let choice = Options::Choice { of: vec!["I".into(), "love".into()], right: vec![1] };
+    /// assert_eq!(["love", "I", "robotics"].map(|said| choice.accepts(said)), [Some(true), Some(false), None]);
+    /// ```
+    pub fn accepts(&self, said: &str) -> Option<bool> {
+        match self {
+            Self::Choice { of, right } => {
+                let mut places = (0..of.len()).filter(|i| of[*i] == said).peekable();
+                places.peek()?;
+                Some(places.any(|i| right.contains(&i)))
+            }
+            Self::Number(value) => {
+                let said: f64 = said.trim().replace('−', "-").replace(',', ".").parse().ok()?;
+                Some(said == *value || (said - value).abs() <= 0.02 * value.abs())
+            }
+        }
+    }
 }
 
 impl Walkthrough {
@@ -19,8 +61,9 @@ impl Walkthrough {
     /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
     /// let walk = Walkthrough::run(Example::ILoveRobotics, &Settings::default())?;
     /// let question = walk.question(Quantity::Weights).expect("there are weights");
-    /// assert_eq!(question.ask, "Which key gets the largest weight of “I”? Is it more than half?");
+    /// assert_eq!(question.ask, "Which key gets the largest weight of “I”?");
     /// assert_eq!(question.answer, "“I” gets 0.533, which is more than half.");
+    /// assert_eq!([question.options.accepts("I"), question.options.accepts("love")], [Some(true), Some(false)]);
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
     pub fn question(&self, step: impl Into<StepKey>) -> Option<Question> {
@@ -60,7 +103,9 @@ impl Walkthrough {
         } else {
             format!("Yes: rounding makes {names} the largest, with {value}.")
         };
-        Some(Question { ask, answer })
+        let of = ["Yes", "No"].map(str::to_owned).to_vec();
+        let right = vec![usize::from(before == after)];
+        Some(Question { ask, answer, options: Options::Choice { of, right } })
     }
 
     /// Asks which value an output is closest to.
@@ -95,7 +140,8 @@ impl Walkthrough {
             number(distance(nearest).into()),
             number(weights.matrix.get(row, nearest).into()),
         );
-        Some(Question { ask, answer })
+        let options = Options::Choice { of: values.row_labels.clone(), right: vec![nearest] };
+        Some(Question { ask, answer, options })
     }
 }
 
@@ -107,15 +153,13 @@ fn of_weights(step: &Step) -> Question {
     let half = if weight > 0.5 { "more than half" } else { "not more than half" };
     let each = if most.len() == 1 { "" } else { " each" };
     Question {
-        ask: format!(
-            "Which key gets the largest weight of “{}”? Is it more than half?",
-            label(&step.row_labels, row)
-        ),
+        ask: format!("Which key gets the largest weight of “{}”?", label(&step.row_labels, row)),
         answer: format!(
             "{} {gets} {}{each}, which is {half}.",
             names(&step.col_labels, &most),
             number(weight.into())
         ),
+        options: Options::Choice { of: step.col_labels.clone(), right: most },
     }
 }
 
@@ -129,6 +173,7 @@ fn of_scores(step: &Step) -> Question {
             label(&step.row_labels, row)
         ),
         answer: format!("{}: {arithmetic}", names(&step.col_labels, &most)),
+        options: Options::Choice { of: step.col_labels.clone(), right: most },
     }
 }
 
@@ -141,6 +186,7 @@ fn of_masked(step: &Step) -> Question {
             "{seen} of {}: itself and the tokens before it. The other scores are −∞.",
             step.matrix.cols()
         ),
+        options: Options::Number(seen as f64),
     }
 }
 
@@ -152,11 +198,13 @@ fn of_given(step: &Step) -> Question {
         return Question {
             ask,
             answer: format!("{cols}: the matrix has {rows} rows and {cols} columns."),
+            options: Options::Number(cols as f64),
         };
     }
     Question {
         ask: "How many numbers describe one token?".to_owned(),
         answer: format!("{cols}: there are {rows} rows of {cols} numbers."),
+        options: Options::Number(cols as f64),
     }
 }
 
@@ -170,6 +218,7 @@ fn of_cell(step: &Step) -> Question {
             label(&step.col_labels, col)
         ),
         answer: step.explain(row, col).unwrap_or_default(),
+        options: Options::Number(step.matrix.get(row, col).into()),
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::check::scale;
-use crate::expr::Arithmetic;
+use crate::expr::{Arithmetic, Expr};
 use crate::origin::Origin;
 use crate::pair::Name;
 use crate::{FormulaPart, Matrix, StepKey, formula_parts, ulp, ulps};
@@ -91,6 +91,14 @@ impl Step {
             return None;
         }
         Some(self.origin.arithmetic(row, col, self.matrix.get(row, col)))
+    }
+
+    /// The expression of the cell (row, col), without the words of [`arithmetic`](Self::arithmetic), which take longer. `None` outside
+    /// the matrix, and for a number that was not computed.
+    pub fn expr(&self, row: usize, col: usize) -> Option<Expr> {
+        let (rows, cols) = self.matrix.shape();
+        let is_inside = row < rows && col < cols;
+        is_inside.then(|| self.origin.expr(row, col, self.matrix.get(row, col)))?
     }
 
     /// The shape, and for a product also the shapes of its factors: "\[4, 8\]·\[8, 8\] → \[4, 8\]".
