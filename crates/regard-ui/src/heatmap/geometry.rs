@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use egui::{Pos2, Rect, TextStyle, Ui, Vec2, WidgetText, vec2};
 
-use super::{Cell, Heatmap, View};
+use super::{Cell, Heatmap, Inset, View};
 use crate::{numbers, style};
 
 /// With at most this many cells, the cells are sized for their numbers.
@@ -48,6 +48,7 @@ pub(crate) struct Geometry {
     top: f32,
     /// The width of the colour bar at the right of the cells.
     right: f32,
+    inset: Inset,
 }
 
 impl Geometry {
@@ -60,10 +61,12 @@ impl Geometry {
         let right = if has_bar { GAP + BAR + GAP + bar_labels_width(map, ui) } else { 0.0 };
 
         let wanted = (map.numbers.len() <= MAX_ANNOTATED).then(|| numbers::decimals(map.numbers));
-        let row_label = widest(map.row_labels, ui).min(0.35 * max_width);
+        let row_label = widest(map.row_labels, ui).min(0.35 * max_width).max(map.inset.label);
         let col_label = widest(map.col_labels, ui);
         let left = captions + row_label + GAP;
-        let room = (max_width - left - right).max(1.0) / cols.max(1) as f32;
+        let inset = map.inset;
+        let room = (max_width - left - right - inset.gap.x).max(1.0)
+            / (cols + inset.cells[0]).max(1) as f32;
 
         // If not all decimals fit, two are better than no number.
         let annotated = wanted.and_then(|wanted| {
@@ -98,27 +101,36 @@ impl Geometry {
             left,
             top,
             right,
+            inset,
         }
+    }
+
+    /// The room between the cells and their labels.
+    pub(crate) fn inset(&self) -> Vec2 {
+        let [cols, rows] = self.inset.cells.map(|n| n as f32);
+        self.inset.gap + self.cell * vec2(cols, rows)
     }
 
     /// Makes the cells larger than their numbers need: square, if there is room, and at most `large` for all together. Cells that
     /// are much larger than their numbers would look empty.
     pub(crate) fn fill(&mut self, max_width: f32, large: f32) {
-        let cols = self.cols.max(1) as f32;
-        let room = ((max_width - self.left - self.right) / cols).floor();
+        let Inset { cells: [left, above], gap, .. } = self.inset;
+        let [cols, rows] = [self.cols + left, self.rows + above].map(|n| n.max(1) as f32);
+        let room = ((max_width - self.left - self.right - gap.x) / cols).floor();
         let most = MOST_EMPTY * self.cell.y;
-        let side = ((large - self.top) / self.rows.max(1) as f32).floor().min(most);
+        let side = ((large - self.top - gap.y) / rows).floor().min(most);
         self.cell.x = self.cell.x.max(side.min(room));
         self.cell.y = self.cell.y.max(side.min(self.cell.x));
     }
 
     pub(crate) fn size(&self) -> Vec2 {
         let below = if self.note { self.line + 2.0 } else { 0.0 };
-        vec2(self.left + self.right, self.top + below) + self.cells_size()
+        vec2(self.left + self.right, self.top + below) + self.inset() + self.cells_size()
     }
 
     pub(crate) fn cells(&self, min: Pos2) -> Rect {
-        Rect::from_min_size(min + vec2(self.left, self.top), self.cells_size())
+        let corner = vec2(self.left, self.top) + self.inset();
+        Rect::from_min_size(min + corner, self.cells_size())
     }
 
     fn cells_size(&self) -> Vec2 {

@@ -10,7 +10,7 @@ mod picture;
 mod speak;
 mod view;
 
-use egui::{Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
+use egui::{Id, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
 use regard_walkthrough::Marks;
 
 use self::geometry::{Geometry, Seen};
@@ -62,6 +62,21 @@ pub struct Heatmap<'a> {
     pub large: f32,
     /// Whether dragging paints, which the caller handles. Otherwise it moves the visible part.
     pub paints: bool,
+    /// The room between the cells and their labels.
+    pub(crate) inset: Inset,
+    /// Whether the keys are the caller's, although the cells have the focus. A click does not give it to them then.
+    pub(crate) is_passive: bool,
+}
+
+/// Room between the cells and their labels, which the caller fills: so many cells at the left and above, and the gap to them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Inset {
+    pub(crate) cells: [usize; 2],
+    pub(crate) gap: Vec2,
+    /// The least width of the labels at the left.
+    pub(crate) label: f32,
+    /// Whether anything is drawn there or over the cells.
+    pub(crate) is_staged: bool,
 }
 
 /// The user's input.
@@ -83,7 +98,12 @@ impl Pointing {
 
     /// The visible part of a cell.
     pub(crate) fn rect(&self, cell: Cell) -> Rect {
-        self.seen.rect(cell).intersect(self.seen.frame)
+        self.whole(cell).intersect(self.seen.frame)
+    }
+
+    /// A cell, visible or not.
+    pub(crate) fn whole(&self, cell: Cell) -> Rect {
+        self.seen.rect(cell)
     }
 }
 
@@ -109,6 +129,8 @@ impl<'a> Heatmap<'a> {
             edited: &[],
             large: Self::LARGE,
             paints: false,
+            inset: Inset::default(),
+            is_passive: false,
         }
     }
 
@@ -128,6 +150,16 @@ impl<'a> Heatmap<'a> {
     /// The size within `max_width`.
     pub(crate) fn size(&self, ui: &Ui, max_width: f32) -> Vec2 {
         Geometry::new(self, ui, max_width).size()
+    }
+
+    /// Whether each cell has room for its number within `max_width`.
+    pub(crate) fn shows_numbers(&self, ui: &Ui, max_width: f32) -> bool {
+        Geometry::new(self, ui, max_width).has_numbers
+    }
+
+    /// Whether it is drawn with what it is computed from.
+    pub(crate) fn is_staged(&self) -> bool {
+        self.inset.is_staged
     }
 
     /// Draws the matrix as [`show`](Self::show) does. If there is room, its numbers are larger than usual, and its cells are larger
@@ -169,12 +201,20 @@ impl<'a> Heatmap<'a> {
         let sense =
             if view.is_whole() && !self.paints { Sense::click() } else { Sense::click_and_drag() };
         let response = ui.interact(cells, ui.scope_id().with((self.name, "cells")), sense);
-        if response.clicked() {
+        if response.clicked() && !self.is_passive {
             response.request_focus();
         }
         let reached = navigate::navigate(self, ui, &response, geometry, cells, view);
         let seen = geometry.seen(cells, view);
-        let hovered = pointer(ui, &response).and_then(|at| seen.cell_at(at));
+        // From a press of an arrow on, the cursor of the keyboard counts, until the pointer moves again.
+        let resting = Id::unique("resting pointer");
+        if reached.is_some() {
+            let at = ui.input(|input| input.pointer.hover_pos());
+            ui.data_mut(|data| data.insert_temp(resting, at));
+        }
+        let at = pointer(ui, &response);
+        let at = at.filter(|at| ui.data(|data| data.get_temp(resting)) != Some(Some(*at)));
+        let hovered = at.and_then(|at| seen.cell_at(at));
         let clicked = response.interact_pointer_pos().filter(|_| response.clicked());
         let clicked = clicked.and_then(|at| seen.cell_at(at));
         if let Some(cell) = clicked.filter(|_| ui.input(|input| input.modifiers.shift)) {

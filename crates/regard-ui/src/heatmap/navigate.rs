@@ -40,6 +40,9 @@ pub(crate) fn navigate(
     let filter =
         EventFilter { horizontal_arrows: true, vertical_arrows: true, ..EventFilter::default() };
     ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
+    if map.is_passive {
+        return None;
+    }
     let page = ((map.rows() as f32 / view.zoom()) as usize).clamp(1, 10);
     let mut reached: Option<Cell> = None;
     for event in ui.input(|input| input.events.clone()) {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use egui::{ScrollArea, Ui};
 use regard_figure::{Label, Matrix};
 use regard_heads::packed;
-use regard_walkthrough::Marks;
 use serde::{Deserialize, Serialize};
 
 use crate::colors::{Look, Palette, largest};
@@ -66,19 +65,10 @@ impl SignedMap {
         self.picture.set_palette(Palette::signed(largest(&self.numbers), look));
         let [rows, cols] = &self.labels;
         let map = Heatmap {
-            name,
-            numbers: &self.numbers,
-            masked: f32::NEG_INFINITY,
-            row_labels: rows,
-            col_labels: cols,
-            picture: &self.picture,
-            captions: None,
             terms,
             pointed,
-            marks: Marks::default(),
-            edited: &[],
             large,
-            paints: false,
+            ..Heatmap::new(name, &self.numbers, [rows, cols], &self.picture)
         };
         let width = ui.available_width();
         map.show_enlarged(ui, width, &mut self.view)

@@ -72,6 +72,30 @@ fn click(window: &mut Window, at: Pos2) {
     window.run_steps(2);
 }
 
+#[test]
+fn the_arrows_win_over_a_resting_pointer_until_it_moves() {
+    let mut window = open(6, |_, _| 0.5);
+    click_and_rest(&mut window, (1, 1));
+    for _ in 0..3 {
+        window.key_press(Key::ArrowRight);
+        window.run_steps(3);
+    }
+    assert_eq!((window.state().chosen, window.state().hovered), (Some((1, 4)), None));
+    window.hover_at(at(&window, (3, 3)));
+    window.run_steps(3);
+    assert_eq!(window.state().hovered, Some((3, 3)));
+}
+
+/// Clicks a cell, and leaves the pointer there.
+fn click_and_rest(window: &mut Window, cell: Cell) {
+    let place = at(window, cell);
+    window.hover_at(place);
+    window.drag_at(place);
+    window.run_steps(1);
+    window.event(pointer_button(place, false, Modifiers::NONE));
+    window.run_steps(2);
+}
+
 fn cells(window: &Window) -> Rect {
     window.get_by_label("Heatmap of weights").rect()
 }

@@ -28,9 +28,13 @@ pub(crate) fn labels(
     cols: &Range<usize>,
     crossed: Option<Cell>,
 ) {
-    let left = seen.frame.left() - GAP;
-    let top = (seen.frame.top() - 2.0).max(ui.clip_rect().top() + at.line + 2.0);
-    let scrolled = top > seen.frame.top();
+    let inset = at.inset();
+    let left = seen.frame.left() - inset.x - GAP;
+    let top = seen.frame.top() - inset.y - 2.0;
+    // What stands between the labels and the cells scrolls with both.
+    let top = if inset.y > 0.0 { top } else { top.max(ui.clip_rect().top() + at.line + 2.0) };
+    // Half a point is rounding.
+    let scrolled = top > seen.frame.top() + 0.5;
     let edge = if scrolled {
         covered(top + 2.0, seen.frame.top(), seen.cell.y, at.line).min(seen.frame.bottom())
     } else {
