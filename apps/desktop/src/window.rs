@@ -22,8 +22,32 @@ pub fn run(start: Start) -> Result<(), eframe::Error> {
     eframe::run_native(
         "Regard",
         options,
-        Box::new(move |cc| Ok(Box::new(Shell(start.app(&cc.egui_ctx, Arc::new(Native)))))),
+        Box::new(move |cc| {
+            let ctx = cc.egui_ctx.clone();
+            // The question may take longer than the window needs to open.
+            std::thread::spawn(move || {
+                if is_still() {
+                    ctx.all_styles_mut(|style| style.animation_time = 0.0);
+                }
+            });
+            Ok(Box::new(Shell(start.app(&cc.egui_ctx, Arc::new(Native)))))
+        }),
     )
+}
+
+/// Whether the user has asked the system for less motion.
+fn is_still() -> bool {
+    const ASK: (&str, &[&str], &str) = if cfg!(target_os = "macos") {
+        ("defaults", &["read", "com.apple.universalaccess", "reduceMotion"], "1")
+    } else if cfg!(windows) {
+        let key = r"HKCU\Control Panel\Desktop\WindowMetrics";
+        ("reg", &["query", key, "/v", "MinAnimate"], "0")
+    } else {
+        ("gsettings", &["get", "org.gnome.desktop.interface", "enable-animations"], "false")
+    };
+    let (program, args, yes) = ASK;
+    let told = std::process::Command::new(program).args(args).output();
+    told.is_ok_and(|told| told.stdout.trim_ascii_end().ends_with(yes.as_bytes()))
 }
 
 /// The window's contents, as eframe calls them.

@@ -130,9 +130,7 @@ impl App {
     /// Whether a thread works for a room or on a file.
     pub fn is_busy(&self) -> bool {
         // A hidden page does not take the results of its threads.
-        let first = &self.session.walkthrough;
-        let shows_head = self.session.room == Room::Walkthrough && first.page == Page::RealHead;
-        shows_head && self.walkthrough.is_busy()
+        self.shows_real_head() && self.walkthrough.is_busy()
             || self.laboratory.is_computing()
             || self.model.is_busy()
             || self.pictures.is_busy()
@@ -181,6 +179,11 @@ impl App {
         }
     }
 
+    /// Whether the first page is shown. It has no side panel.
+    pub(super) fn shows_real_head(&self) -> bool {
+        self.session.room == Room::Walkthrough && self.session.walkthrough.page == Page::RealHead
+    }
+
     /// Whether a command has an effect now.
     fn is_possible(&self, command: Command) -> bool {
         match command {
@@ -192,6 +195,7 @@ impl App {
             Command::CopyMatrix => self.has_matrix(),
             Command::ExportSweep => self.sweep().is_some(),
             Command::ExportPlot(plot) => self.plot(plot).is_some(),
+            Command::SidePanel => !self.shows_real_head(),
             _ => true,
         }
     }

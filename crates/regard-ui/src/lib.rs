@@ -29,6 +29,7 @@ mod side;
 mod style;
 mod temperature;
 pub mod walkthrough;
+mod widgets;
 mod work;
 
 // The tests of the window read what no application needs, so they are a part of the crate. `tests/snapshots.rs` and the

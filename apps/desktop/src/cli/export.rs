@@ -266,7 +266,7 @@ fn of_session(args: &Args) -> Result<Matrix> {
     let look = Look { logarithmic: session.look.logarithmic || args.log, ..session.look };
     match session.room {
         Room::Walkthrough if session.walkthrough.page == Page::RealHead => {
-            walkthrough::real_head(&Native, session.walkthrough.real, look)
+            walkthrough::real_head(&Native, &session.walkthrough.real, look)
         }
         Room::Walkthrough => {
             let state = &session.walkthrough;

@@ -57,8 +57,9 @@ impl App {
                 ui.spacing_mut().button_padding.x = 5.0;
             }
             let command = Command::SidePanel;
+            let panel = Button::new(RichText::new("◧").monospace());
             if ui
-                .button(RichText::new("◧").monospace())
+                .add_enabled(self.is_possible(command), panel)
                 .accessible_name(command.name())
                 .on_hover_text(hint(ui, command))
                 .clicked()

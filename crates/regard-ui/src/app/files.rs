@@ -11,7 +11,6 @@ use super::App;
 use crate::colors::{self, Look};
 use crate::plots::PlotName;
 use crate::session::Room;
-use crate::walkthrough::Page;
 use crate::{Command, Session, heads, model, style};
 
 /// The largest matrix that is copied. As text, it takes some 3 MB.
@@ -22,7 +21,7 @@ impl App {
     pub(crate) fn matrix(&self) -> Option<Matrix> {
         let look = self.session.look;
         match self.session.room {
-            Room::Walkthrough if self.session.walkthrough.page == Page::RealHead => {
+            Room::Walkthrough if self.shows_real_head() => {
                 self.walkthrough.real_head().matrix(look)
             }
             Room::Walkthrough => {
@@ -152,7 +151,7 @@ impl App {
 
     pub(super) fn has_matrix(&self) -> bool {
         match self.session.room {
-            Room::Walkthrough if self.session.walkthrough.page == Page::RealHead => {
+            Room::Walkthrough if self.shows_real_head() => {
                 self.walkthrough.real_head().has_matrix()
             }
             Room::Walkthrough => self.walkthrough.walkthrough().is_ok(),

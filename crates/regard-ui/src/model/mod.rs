@@ -53,7 +53,7 @@ pub(crate) use self::lens::Predict;
 pub(crate) use self::next::{Next, percent};
 pub(crate) use self::open::Open;
 pub(crate) use self::patches::PatchEach;
-pub(crate) use self::run::{Run, heads_of};
+pub(crate) use self::run::Run;
 pub(crate) use self::sweep::Sweep;
 pub(crate) use self::unfold::Unfold;
 pub(crate) use self::weighted::Weigh;

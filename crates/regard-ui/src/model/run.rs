@@ -379,7 +379,7 @@ pub fn grid(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Figure
 }
 
 /// Runs the model of a session, or reads its file, and returns what `ask` finds in the heads that the session shows.
-pub(crate) fn heads_of<T>(
+fn heads_of<T>(
     host: &dyn Host,
     state: &State,
     ask: impl FnOnce(&Surveyed) -> T,

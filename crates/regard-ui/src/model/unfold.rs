@@ -88,7 +88,9 @@ fn lines(score: &Score) -> Vec<String> {
         (format!(" / {t}"), score.temperature)
     };
     let power = ((f64::from(own) - f64::from(maximum)) / f64::from(unit)).exp() as f32;
-    lines.push(format!("e^(({} − {}){divided}) = {}", spoken(own), spoken(maximum), spoken(power)));
+    let difference = format!("{} − {}", spoken(own), spoken(maximum));
+    let exponent = if unit == 1.0 { difference } else { format!("({difference}){divided}") };
+    lines.push(format!("e^({exponent}) = {}", spoken(power)));
     lines.push(format!("÷ {} (sum) = {}", spoken(score.sum as f32), spoken(score.weight.value)));
     let error = numbers::error(score.weight.error.abs());
     lines.push(format!("in f64: {:.9}, error {error}", score.weight.reference));

@@ -1,12 +1,18 @@
-//! The first page: one head of the bundled model over a short sentence, the word that the model expects next, and three
-//! invitations to change the head.
+//! The first page: one head of the bundled model, which moves the word that the model expects next.
 //!
-//! The model room runs the model and draws its parts. This page chooses the sentence, the head and the changes.
+//! The head is an induction head: the last word looks back at what came after the same word before. The sentence is the picture,
+//! with a ribbon to each word that is attended to. The visitor spreads the attention, hides a word, and opens another sentence.
+//! Then the arithmetic of the largest weight opens.
+//!
+//! The model room runs the model and draws its matrix. This page chooses the sentence, the head and the changes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use egui::accesskit::Role;
 use egui::{
-    CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, Slider, TextStyle, Ui,
+    Button, CentralPanel, Label, RichText, ScrollArea, Sense, Shape, Slider, Stroke, TextStyle, Ui,
+    Vec2, WidgetInfo, vec2,
 };
 use regard_figure::Matrix;
 use regard_heads::HeadId;
@@ -16,11 +22,11 @@ use serde::{Deserialize, Serialize};
 use super::{State, sidebar};
 use crate::colors::Look;
 use crate::explain::label;
-use crate::heads::{Shown, Surveyed};
 use crate::heatmap::Cell;
-use crate::model::{self, ModelRoom, STORY, percent};
+use crate::model::{self, ModelRoom, Next, STORY, percent};
 use crate::style::{self, panel};
-use crate::{Host, side};
+use crate::widgets::{Bar, Bars, Ribbons};
+use crate::{GREETING, Host, temperature};
 
 /// The title in the list.
 pub(crate) const TITLE: &str = "A real head";
@@ -28,106 +34,98 @@ pub(crate) const TITLE: &str = "A real head";
 pub(crate) const SUMMARY: &str =
     "One attention head of a small trained model: change it, and see what the model then expects.";
 
-/// The model continues this sentence with near certainty: Lily gets the ball.
-const SENTENCE: &str = "Lily and Max went to the park. Max had a red ball. Max gave the ball to";
+/// The sentences. The last word of each stands in it before, and the head looks at the word after it.
+const SENTENCES: [&str; 2] = [
+    "Mia saw the yellow bag. Mia found the yellow",
+    "Tom saw the yellow lamp. Tom found the yellow",
+];
+/// The position of the last word. The first token begins the story.
+const LAST: usize = 10;
+/// The induction head of story.
+const HEAD: HeadId = HeadId { layer: 1, head: 0 };
 
-/// From this width on, the next words have their own panel.
+/// From this width on, the next words and the matrix stand beside the sentence, which takes this share.
 const WIDE: f32 = 720.0;
+const SHARE: f32 = 0.62;
 /// A page of this width has text of the usual size. On a wider one, the text grows with the width, up to a limit.
 pub(crate) const USUAL: f32 = 960.0;
 pub(crate) const MOST_ENLARGED: f32 = 2.0;
-/// The maximum number of words in the list of next words.
+/// The same for this page, which grows only as far as it fits the window.
+const FITTING: Vec2 = vec2(860.0, 510.0);
+/// The number of words in the list of next words.
 const MOST: usize = 5;
 
-const TEMPERATURE: &str = "\
+const DRAG: &str = "\
     The head divides its scores by T before softmax. Below 1, the largest weight grows; above 1, the weights become equal.";
-
 const HIDE: &str = "\
-    No later word may attend to a hidden word, in any head of any layer: its scores are set to −∞, as a mask does.";
-
-const ARITHMETIC: &str = "\
-    A weight is a dot product of a query and a key, scaled, and compared with those of all other keys by softmax. Click any cell of \
-    the picture to open its arithmetic.";
+    In this head, the last word does not see a hidden word: the score is set to −∞, as a mask does. Click the word again to show it.";
+const OPEN: &str = "The head does the same in a sentence with other words.";
+const NEXT: &str = "\
+    The words that the model expects after the sentence, with their probabilities. They add up to 1 over all words that it knows.";
 
 /// The changes of the real head.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RealHead {
+    /// The place of the sentence in the list.
+    pub sentence: usize,
     /// The temperature of the head.
     pub temperature: f32,
-    /// The position of the word that is hidden.
-    pub hidden: Option<usize>,
+    /// The positions of the words that the last word does not see.
+    pub hidden: BTreeSet<usize>,
     /// The weight whose arithmetic is open, by query and key.
     pub weight: Option<Cell>,
 }
 
 impl Default for RealHead {
     fn default() -> Self {
-        Self { temperature: 1.0, hidden: None, weight: None }
+        Self { sentence: 0, temperature: 1.0, hidden: BTreeSet::new(), weight: None }
     }
 }
 
 impl RealHead {
-    /// The changes of the model.
-    fn changes(self, head: HeadId, heads: &Surveyed) -> Vec<Change> {
-        let address =
-            |id: HeadId| HeadAddress { attention: Which::Only, layer: id.layer, head: id.head };
-        let mut changes = Vec::new();
-        if self.temperature != 1.0 {
-            let temperature = self.temperature;
-            changes.push(Change::Temperature { head: address(head), temperature });
-        }
-        if let Some(key) = self.hidden {
-            let shape = heads.maps.shape();
-            let later = key + 1..shape.queries;
-            changes.extend(shape.ids().flat_map(|id| {
-                later.clone().map(move |query| Change::Cut { head: address(id), query, key })
-            }));
-        }
-        changes
+    /// The state of the model room: story reads the sentence, and the head is shown.
+    fn asked(&self) -> model::State {
+        let mut state = model::State::of(STORY);
+        SENTENCES[self.sentence % SENTENCES.len()].clone_into(&mut state.text);
+        state.heads.show(HEAD);
+        let HeadId { layer, head } = HEAD;
+        let head = HeadAddress { attention: Which::Only, layer, head };
+        let temperature = self.temperature;
+        let divided = (temperature != 1.0).then_some(Change::Temperature { head, temperature });
+        let hidden = self.hidden.iter().filter(|key| **key < LAST);
+        let cut = hidden.map(|key| Change::Cut { head, query: LAST, key: *key });
+        let changes = divided.into_iter().chain(cut);
+        state.changes = changes.map(|change| model::Listed { change, on: true }).collect();
+        state
     }
-}
-
-/// The initial state of the model room: story reads the sentence, and one head is shown.
-fn beginning() -> model::State {
-    let mut state = model::State::of(STORY);
-    SENTENCE.clone_into(&mut state.text);
-    state.heads.shown = Shown::Head;
-    state
-}
-
-fn listed(changes: Vec<Change>) -> Vec<model::Listed> {
-    changes.into_iter().map(|change| model::Listed { change, on: true }).collect()
 }
 
 /// The weights of the head with the changes of a session, to export them.
 ///
 /// # Errors
 /// If story cannot be run.
-pub fn matrix(host: &dyn Host, real: RealHead, look: Look) -> anyhow::Result<Matrix> {
-    let mut state = beginning();
-    let chosen = |heads: &Surveyed| {
-        let head = of_names(heads);
-        (head, real.changes(head, heads))
-    };
-    let (head, changes) = model::heads_of(host, &state, chosen)?;
-    state.heads.show(head);
-    state.changes = listed(changes);
-    model::matrix(host, &state, look)
+pub fn matrix(host: &dyn Host, real: &RealHead, look: Look) -> anyhow::Result<Matrix> {
+    model::matrix(host, &real.asked(), look)
 }
 
 /// The view of a [`RealHead`].
 pub(crate) struct RealHeadPage {
     model: ModelRoom,
     state: model::State,
-    /// The head that is shown, once the model has read the sentence.
-    head: Option<HeadId>,
+    ribbons: Ribbons,
+    bars: Bars,
 }
 
 impl RealHeadPage {
     /// A page that has opened nothing.
     pub(crate) fn new(host: Arc<dyn Host>) -> Self {
-        Self { model: ModelRoom::new(host), state: beginning(), head: None }
+        Self {
+            model: ModelRoom::new(host),
+            state: RealHead::default().asked(),
+            ribbons: Ribbons::default(),
+            bars: Bars::default(),
+        }
     }
 
     /// Whether a thread is at work.
@@ -145,203 +143,281 @@ impl RealHeadPage {
         self.model.selected().is_some()
     }
 
-    /// The likeliest next word, with its probability without and with the changes.
-    pub(crate) fn next(&self) -> Option<&model::Next> {
-        self.model.likeliest()
-    }
-
     /// Draws the page and handles the user's input.
-    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look, side: bool) {
-        self.follow(ui, &mut state.real);
-        let before = self.state.heads.chosen;
-        if side {
-            side::show(ui, "real head", |ui| {
-                sidebar::choose(ui, state);
-                ui.separator();
-                self.invitations(ui, &mut state.real);
-            });
-        }
-        let is_wide = ui.available_width() >= WIDE;
-        if is_wide {
-            let right = Panel::right("real next").resizable(false).exact_size(288.0);
-            right.frame(panel(ui, 16, 12)).show(ui, |ui| {
-                ScrollArea::vertical().auto_shrink(false).show(ui, |ui| self.consequences(ui));
-            });
-        }
-        CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
-            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-                Frame::new().inner_margin(Margin::same(16)).show(ui, |ui| {
-                    self.central(ui, look);
-                    // A click on a cell opens its arithmetic.
-                    if self.state.heads.chosen != before {
-                        state.real.weight = self.state.heads.chosen;
-                    }
-                    if !side {
-                        ui.separator();
-                        self.invitations(ui, &mut state.real);
-                    }
-                    if !is_wide {
-                        ui.separator();
-                        self.consequences(ui);
-                    }
-                });
-            });
-        });
-    }
-
-    /// Chooses the head and its changes, and runs the model.
-    fn follow(&mut self, ui: &Ui, real: &mut RealHead) {
-        if let Some(heads) = self.model.unchanged() {
-            let head = *self.head.get_or_insert_with(|| of_names(heads));
-            self.state.heads.show(head);
-            let tokens = heads.maps.shape().queries;
-            real.hidden = real.hidden.filter(|hidden| *hidden < tokens);
-            self.state.changes = listed(real.changes(head, heads));
-        }
-        self.state.heads.chosen = real.weight;
+    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        let asked = state.real.asked();
+        (self.state.text, self.state.changes) = (asked.text, asked.changes);
+        self.state.heads.chosen = state.real.weight;
         self.model.follow(ui.ctx(), &mut self.state);
+        CentralPanel::default().frame(panel(ui, 16, 12)).show(ui, |ui| {
+            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| self.page(ui, state, look));
+        });
     }
 
-    /// The three invitations.
-    fn invitations(&self, ui: &mut Ui, real: &mut RealHead) {
-        label(ui, "1  Drag the temperature", TEMPERATURE);
+    fn page(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        let room = ui.available_size();
+        let is_wide = room.x >= WIDE;
+        if is_wide {
+            let fits = (room / FITTING).min_elem();
+            style::enlarge(ui, fits.clamp(1.0, MOST_ENLARGED));
+        }
         ui.horizontal(|ui| {
-            ui.spacing_mut().slider_width = (ui.available_width() - 72.0).max(80.0);
-            let slider = Slider::new(&mut real.temperature, 0.1..=10.0);
-            ui.add(slider.logarithmic(true).max_decimals(2))
-                .accessible_name("Temperature of the head");
-        });
-        ui.separator();
-        label(ui, "2  Hide a word", HIDE);
-        let tokens = self.tokens();
-        ui.horizontal_wrapped(|ui| {
-            ui.spacing_mut().item_spacing = egui::vec2(4.0, 4.0);
-            for (i, token) in tokens.iter().enumerate().filter(|(_, token)| is_word(token)) {
-                let is_hidden = real.hidden == Some(i);
-                let button = ui.selectable_label(is_hidden, token);
-                button.widget_info(|| {
-                    let name = format!("Hide {token} at {i}");
-                    egui::WidgetInfo::selected(egui::Role::Button, true, is_hidden, name)
-                });
-                if button.clicked() {
-                    real.hidden = (!is_hidden).then_some(i);
-                }
+            let width = (280.0 * style::enlarged(ui)).min(ui.available_width());
+            ui.scope(|ui| {
+                ui.set_max_width(width);
+                sidebar::choose(ui, state);
+            });
+            let is_changed = state.real != RealHead::default();
+            if is_changed && is_wide && ui.button("Undo all changes").clicked() {
+                state.real = RealHead::default();
             }
         });
-        ui.separator();
-        label(ui, "3  Open the arithmetic", ARITHMETIC);
-        if let Some(cell) = self.largest() {
-            let token = |i: usize| tokens.get(i).map_or("", String::as_str);
-            let name = format!("Weight of {} → {}", token(cell.0), token(cell.1));
-            let is_open = real.weight == Some(cell);
-            if ui.selectable_label(is_open, name).clicked() {
-                real.weight = (!is_open).then_some(cell);
-            }
-        }
-        ui.separator();
-        if *real != RealHead::default() && ui.button("Undo all changes").clicked() {
-            *real = RealHead::default();
-        }
-    }
-
-    fn tokens(&self) -> Vec<String> {
-        self.model.unchanged().map(|heads| heads.labels()[0].clone()).unwrap_or_default()
-    }
-
-    /// The cell of the largest weight of the last word.
-    fn largest(&self) -> Option<Cell> {
-        let heads = self.model.unchanged()?;
-        let row = last_row(heads, self.head?)?;
-        let largest = (0..row.len()).max_by(|a, b| row[*a].total_cmp(&row[*b]))?;
-        Some((heads.maps.shape().queries.checked_sub(1)?, largest))
-    }
-
-    fn central(&mut self, ui: &mut Ui, look: Look) {
-        style::enlarge(ui, (ui.available_width() / USUAL).clamp(1.0, MOST_ENLARGED));
-        ui.heading(TITLE);
         if let Some(error) = self.model.error() {
             ui.colored_label(ui.visuals().error_fg_color, error);
             return;
         }
-        let (Some(head), Some(cell)) = (self.head, self.largest()) else {
+        let Some(shown) = Reading::of(&self.model) else {
             ui.label("Opening the model.");
             return;
         };
-        let tokens = self.tokens();
-        let token = |i: usize| tokens.get(i).map_or("", String::as_str);
-        let text = format!(
-            "A small trained model reads the sentence below, word by word, and predicts the next one. In {head}, \
-             the last word, “{}”, attends most to “{}”. The darker a word, the larger its weight: point at a word to see what it \
-             attends to.",
-            token(cell.0),
-            token(cell.1),
-        );
-        ui.add(Label::new(text).wrap());
-        self.model.show_tokens(ui, &mut self.state, look);
-        if let Some(sentence) = self.sentence() {
-            ui.add(Label::new(RichText::new(sentence).text_style(style::subheading())).wrap());
+        shown.sentences(ui, is_wide);
+        if !is_wide {
+            self.sentence(ui, &shown, state, 0.4 * room.x);
+            self.consequences(ui, &shown, state, look);
+            return;
         }
-        self.model.show_weights(ui, &mut self.state, look);
+        let (width, gap) = ((SHARE * room.x).floor(), 24.0);
+        ui.horizontal_top(|ui| {
+            ui.spacing_mut().item_spacing.x = gap;
+            let spacing = ui.spacing().item_spacing.y;
+            ui.vertical(|ui| {
+                ui.spacing_mut().item_spacing.x = spacing;
+                ui.set_width(width);
+                let rows = 4.5 * row(ui);
+                let height = (ui.available_height() - rows).clamp(110.0, 0.5 * width);
+                self.sentence(ui, &shown, state, height);
+            });
+            ui.vertical(|ui| {
+                ui.spacing_mut().item_spacing.x = spacing;
+                ui.set_width(room.x - width - gap);
+                self.consequences(ui, &shown, state, look);
+            });
+        });
     }
 
-    /// Describes the model's expectation and the effect of the changes.
-    fn sentence(&self) -> Option<String> {
-        let next = self.next()?;
-        let (word, before, after) = (&next.token, percent(next.before), percent(next.after));
-        Some(if self.state.changes.is_empty() {
-            format!("The model expects “{word}” next, with a probability of {before}.")
-        } else if before == after {
-            format!(
-                "With this change, the model still expects “{word}”, with a probability of {after}: other heads do the same work."
-            )
-        } else {
-            let verb = if next.after < next.before { "falls" } else { "rises" };
-            format!(
-                "With this change, the probability of “{word}” {verb} from {before} to {after}."
-            )
-        })
+    /// The sentence with its ribbons, and what the visitor can do.
+    fn sentence(&mut self, ui: &mut Ui, shown: &Reading, state: &mut State, height: f32) {
+        let size = vec2(ui.available_width(), height);
+        let real = &mut state.real;
+        let clicked = self.ribbons.show(ui, size, &shown.words, &shown.weights, &real.hidden);
+        if let Some(word) = clicked {
+            if !real.hidden.remove(&word) {
+                real.hidden.insert(word);
+            }
+            state.tried[1] = true;
+        }
+        let width = ui.available_width();
+        let line =
+            |ui: &mut Ui, done: bool, text: &str, why: &str, add: &mut dyn FnMut(&mut Ui)| {
+                ui.horizontal(|ui| {
+                    ui.set_height(row(ui));
+                    ui.set_max_width(width);
+                    tick(ui, done, text, why);
+                    add(ui);
+                });
+            };
+        line(ui, state.tried[0], "Drag the temperature", DRAG, &mut |ui| {
+            let number = 64.0 * style::enlarged(ui);
+            ui.spacing_mut().slider_width = (ui.available_width() - number).max(60.0);
+            let slider = Slider::new(&mut real.temperature, 0.1..=10.0);
+            let slider = slider.logarithmic(true).max_decimals(2);
+            if ui.add(slider).accessible_name("Temperature of the head").changed() {
+                state.tried[0] = true;
+            }
+        });
+        line(ui, state.tried[1], "Click a word to hide it", HIDE, &mut |_| ());
+        line(ui, state.tried[2], "See another sentence", OPEN, &mut |ui| {
+            if ui.button("Open another sentence").clicked() {
+                real.sentence = (real.sentence + 1) % SENTENCES.len();
+                state.tried[2] = true;
+            }
+        });
+        let mut text = RichText::new("See how these numbers are computed");
+        let mut button = Button::new(text.clone());
+        if state.tried == [true; 3] {
+            text = text.color(ui.visuals().selection.stroke.color);
+            button = Button::new(text).fill(ui.visuals().selection.bg_fill);
+        }
+        if ui.add(button).clicked() {
+            real.weight = Some((LAST, shown.target()));
+        }
     }
 
-    /// The next words, and the arithmetic of a weight.
-    fn consequences(&self, ui: &mut Ui) {
-        self.model.show_next(ui, MOST);
+    /// The next words, and the matrix or the arithmetic of a weight.
+    fn consequences(&mut self, ui: &mut Ui, shown: &Reading, state: &mut State, look: Look) {
+        label(ui, "Next word", NEXT);
+        let bars = shown.next.iter().map(|next| Bar {
+            id: next.id,
+            name: &next.token,
+            share: next.after,
+            text: percent(next.after),
+        });
+        let bars: Vec<Bar<'_>> = bars.collect();
+        self.bars.show(ui, ui.available_width(), &bars, MOST);
+        if state.real.weight.is_none() {
+            self.model.show_weights(ui, &mut self.state, look);
+            // A click on a cell opens its arithmetic.
+            state.real.weight = self.state.heads.chosen;
+            return;
+        }
         self.model.show_arithmetic(ui);
-        if self.state.heads.chosen.is_none() {
-            ui.separator();
-            let text = "Click a cell to see how its weight is computed, or go on to the worked examples with ›.";
-            let text = RichText::new(text).text_style(TextStyle::Small).weak();
+        ui.horizontal_wrapped(|ui| {
+            if ui.button("Show all weights").clicked() {
+                state.real.weight = None;
+            }
+            let hint = "The worked examples compute every step with numbers that fit in your head.";
+            if ui.button("Go on to small numbers").on_hover_text(hint).clicked() {
+                state.open(GREETING);
+            }
+        });
+    }
+}
+
+/// What the model has read.
+struct Reading {
+    words: Vec<String>,
+    /// The weights of the last word in the head.
+    weights: Vec<f32>,
+    /// The likeliest next words. With the changes, the first comes first.
+    next: Vec<Next>,
+    /// The temperature and the hidden words of the run.
+    temperature: f32,
+    hidden: Vec<usize>,
+}
+
+impl Reading {
+    fn of(model: &ModelRoom) -> Option<Self> {
+        let (heads, changes) = model.changed()?;
+        let words = heads.labels()[0].clone();
+        let weights = heads.maps.head(HEAD);
+        let weights = weights.get(LAST * words.len()..)?.to_vec();
+        let mut next = model.next().to_vec();
+        next.sort_by(|a, b| b.after.total_cmp(&a.after));
+        // The word that was expected before the changes stays in the list.
+        let expected =
+            (0..next.len()).max_by(|a, b| next[*a].before.total_cmp(&next[*b].before))?;
+        if expected >= MOST {
+            let expected = next.remove(expected);
+            next.insert(MOST - 1, expected);
+        }
+        let (mut temperature, mut hidden) = (1.0, Vec::new());
+        for change in changes {
+            match change {
+                Change::Temperature { temperature: t, .. } => temperature = *t,
+                Change::Cut { key, .. } => hidden.push(*key),
+                _ => {}
+            }
+        }
+        Some(Self { words, weights, next, temperature, hidden })
+    }
+
+    /// The word that gets the largest weight.
+    fn target(&self) -> usize {
+        let larger = |a: &usize, b: &usize| self.weights[*a].total_cmp(&self.weights[*b]);
+        (0..self.weights.len()).max_by(larger).unwrap_or_default()
+    }
+
+    fn word(&self, i: usize) -> &str {
+        self.words.get(i).map_or("", String::as_str)
+    }
+
+    /// What the head does.
+    fn attention(&self) -> String {
+        let (target, last) = (self.target(), self.word(LAST));
+        let word = self.word(target);
+        if self.hidden.is_empty() && self.temperature == 1.0 {
+            let comes_after = target > 0 && self.word(target - 1) == last;
+            return if comes_after {
+                format!(
+                    "The last word, “{last}”, looks back at what came after “{last}” last time: “{word}”."
+                )
+            } else {
+                format!("The last word, “{last}”, looks back at “{word}”.")
+            };
+        }
+        let hidden: Vec<String> =
+            self.hidden.iter().map(|i| format!("“{}”", self.word(*i))).collect();
+        let without = (!hidden.is_empty()).then(|| format!("without {}", hidden.join(", ")));
+        let at = (self.temperature != 1.0)
+            .then(|| format!("at T = {}", temperature::text(f64::from(self.temperature))));
+        let cause: Vec<String> = at.into_iter().chain(without).collect();
+        let cause = cause.join(" and ");
+        let (first, rest) = cause.split_at(1);
+        let share = self.weights.get(target).copied().unwrap_or_default();
+        let most = if share > 0.9 { "" } else { " most" };
+        format!(
+            "{}{rest}, “{last}” looks{most} at “{word}”, with {} of its attention.",
+            first.to_uppercase(),
+            percent(share)
+        )
+    }
+
+    /// What the model expects.
+    fn expectation(&self) -> String {
+        let Some(winner) = self.next.first() else { return String::new() };
+        let (word, after) = (&winner.token, percent(winner.after));
+        let before = self.next.iter().max_by(|a, b| a.before.total_cmp(&b.before));
+        match before {
+            Some(before) if before.id != winner.id => format!(
+                "The model expects “{word}” next: {after}. “{}” goes from {} to {}.",
+                before.token,
+                percent(before.before),
+                percent(before.after)
+            ),
+            Some(before) if percent(before.before) != after => {
+                let was = percent(before.before);
+                format!("The model still expects “{word}” next: {after}, after {was}.")
+            }
+            _ => format!("The model expects “{word}” next: {after}."),
+        }
+    }
+
+    /// Shows both sentences in the same height, so that a change moves nothing.
+    fn sentences(&self, ui: &mut Ui, is_wide: bool) {
+        let texts = [self.attention(), self.expectation()];
+        let lines = if is_wide { 1.0 } else { 2.0 };
+        for (text, is_strong) in texts.into_iter().zip([false, true]) {
+            let text = RichText::new(text).text_style(style::subheading());
+            let text = if is_strong { text.strong() } else { text };
+            let height = lines * ui.text_style_height(&style::subheading());
+            let least = ui.cursor().top() + height;
             ui.add(Label::new(text).wrap());
+            ui.add_space((least - ui.min_rect().bottom()).max(0.0));
         }
     }
 }
 
-/// Whether a token is a word, not punctuation.
-fn is_word(token: &str) -> bool {
-    token.chars().all(char::is_alphabetic)
+/// The height of a line with a control.
+fn row(ui: &Ui) -> f32 {
+    1.9 * TextStyle::Body.resolve(ui.style()).size
 }
 
-/// Whether a token is a name.
-fn is_name(token: &str) -> bool {
-    is_word(token) && token.chars().next().is_some_and(char::is_uppercase)
-}
-
-/// The head whose last word attends most to names.
-fn of_names(heads: &Surveyed) -> HeadId {
-    let tokens = &heads.labels()[0];
-    let on_names = |id: HeadId| -> f32 {
-        let row = last_row(heads, id).unwrap_or_default();
-        let both = row.iter().zip(tokens.iter());
-        both.filter(|(_, token)| is_name(token)).map(|(weight, _)| weight).sum()
-    };
-    let all = heads.maps.shape().ids();
-    let best = all.max_by(|a, b| on_names(*a).total_cmp(&on_names(*b)));
-    best.unwrap_or(HeadId { layer: 0, head: 0 })
-}
-
-/// The weights of the last word.
-fn last_row(heads: &Surveyed, id: HeadId) -> Option<Vec<f32>> {
-    let shape = heads.maps.shape();
-    let weights = heads.maps.head(id);
-    let first = shape.queries.checked_sub(1)? * shape.keys;
-    weights.get(first..).map(<[f32]>::to_vec)
+/// Something to try, with a mark once it has been done.
+fn tick(ui: &mut Ui, done: bool, text: &str, why: &str) {
+    let size = TextStyle::Body.resolve(ui.style()).size;
+    let (rect, response) = ui.allocate_exact_size(Vec2::splat(1.2 * size), Sense::hover());
+    let words = if done { format!("{text}: done") } else { format!("{text}: not done yet") };
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
+    let (center, radius) = (rect.center(), 0.5 * size);
+    if done {
+        ui.painter().circle_filled(center, radius, style::QUERY);
+        let points = [(-0.45, 0.0), (-0.1, 0.38), (0.5, -0.4)];
+        let points = points.map(|(x, y)| center + radius * vec2(x, y)).to_vec();
+        let stroke = Stroke::new(0.14 * size, egui::Color32::WHITE);
+        ui.painter().add(Shape::line(points, stroke));
+    } else {
+        let stroke = Stroke::new(1.5, ui.visuals().weak_text_color());
+        ui.painter().circle_stroke(center, radius, stroke);
+    }
+    ui.label(text).on_hover_text(why);
 }

@@ -40,6 +40,8 @@ pub struct State {
     pub page: Page,
     /// The changes of the real head.
     pub real: RealHead,
+    /// Whether its temperature was dragged, a word hidden, and another sentence opened. Undo leaves this alone.
+    pub tried: [bool; 3],
     /// The worked example, and the numbers that were typed over.
     pub inputs: Inputs,
     /// The temperature, the mask, and the step that is left out.
@@ -59,6 +61,12 @@ pub struct State {
     pub at: usize,
     /// Whether the guided path shows the numbers of this row.
     pub revealed: bool,
+    /// The answer to the question of this row, and whether it is right, once it is given.
+    #[serde(skip)]
+    pub(crate) said: (String, Option<bool>),
+    /// Whether the arrow keys move in the matrix of a presented step, not from step to step.
+    #[serde(skip)]
+    pub(crate) entered: bool,
 }
 
 /// An item to follow through all steps.
@@ -101,6 +109,7 @@ impl State {
         Self {
             page: Page::Example,
             real: RealHead::default(),
+            tried: [false; 3],
             inputs,
             settings,
             hovered: None,
@@ -110,12 +119,21 @@ impl State {
             reading: Reading::Page,
             at: 0,
             revealed: false,
+            said: (String::new(), None),
+            entered: false,
         }
     }
 
     /// Reads the example in another way, from its first step.
     pub fn read(&mut self, reading: Reading) {
-        (self.reading, self.at, self.revealed) = (reading, 0, false);
+        self.reading = reading;
+        self.go_to(0, false);
+    }
+
+    /// Goes to a row of steps.
+    pub(crate) fn go_to(&mut self, row: usize, revealed: bool) {
+        (self.at, self.revealed) = (row, revealed);
+        (self.said, self.entered) = ((String::new(), None), false);
     }
 
     /// Goes to the example, and reads it in another way.
@@ -141,8 +159,8 @@ impl State {
 
     /// Goes to other inputs.
     pub(crate) fn begin_with(&mut self, inputs: Inputs) {
-        let (real, reading) = (self.real, self.reading);
-        *self = Self { real, reading, ..Self::of(inputs, self.settings) };
+        let (real, tried, reading) = (self.real.clone(), self.tried, self.reading);
+        *self = Self { real, tried, reading, ..Self::of(inputs, self.settings) };
     }
 
     /// Goes `by` pages forward in the list, which wraps around: the real head, then the examples.
@@ -193,7 +211,8 @@ impl State {
 
     /// The choices, which undo and redo change. Zoom, pins, folds and the pointer are not included.
     pub(crate) fn choices(&self) -> Self {
-        Self { page: self.page, real: self.real, ..Self::of(self.inputs.clone(), self.settings) }
+        let (page, real) = (self.page, self.real.clone());
+        Self { page, real, ..Self::of(self.inputs.clone(), self.settings) }
     }
 
     /// Takes the choices of another state. Zoom, pins and folds stay.
@@ -203,6 +222,6 @@ impl State {
         }
         self.inputs = choices.inputs.clone();
         self.settings = choices.settings;
-        (self.page, self.real) = (choices.page, choices.real);
+        (self.page, self.real) = (choices.page, choices.real.clone());
     }
 }

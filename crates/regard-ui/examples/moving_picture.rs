@@ -1,0 +1,150 @@
+//! Writes the moving picture of the first screen as an animated PNG: the temperature is dragged, a word is hidden, and another
+//! sentence is opened.
+//!
+//! `cargo run -p regard-ui --features snapshots --example moving_picture docs/screenshots/landing.png`
+#![expect(clippy::unwrap_used, reason = "a program of the developers")]
+
+#[path = "../tests/window/host.rs"]
+mod host;
+
+use core::time::Duration;
+use std::fs::File;
+use std::io::BufWriter;
+use std::sync::Arc;
+
+use egui::{Pos2, Rect, ThemePreference};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+use image::{RgbImage, buffer::ConvertBuffer as _, imageops};
+use png::{BitDepth, BlendOp, ColorType, Compression, Encoder};
+use regard_ui::{App, Command};
+
+const SIZE: [f32; 2] = [900.0, 600.0];
+/// The time from one frame to the next, in milliseconds.
+const STEP: u16 = 40;
+
+/// The window, and the frames so far: each with the number of steps for which it is shown.
+struct Film {
+    window: Harness<'static, Option<App>>,
+    pointer: Pos2,
+    frames: Vec<(RgbImage, u16)>,
+}
+
+impl Film {
+    /// Lets the time pass, and draws.
+    fn steps(&mut self, count: u16) {
+        for _ in 0..count {
+            // The model has answered when the next frame is drawn.
+            std::thread::sleep(Duration::from_millis(60));
+            self.window.run_steps(1);
+            let frame: RgbImage = self.window.render().unwrap().convert();
+            match self.frames.last_mut() {
+                Some((last, steps)) if *last == frame => *steps += 1,
+                _ => self.frames.push((frame, 1)),
+            }
+        }
+    }
+
+    /// Moves the pointer there.
+    fn go(&mut self, to: Pos2, count: u16) {
+        let from = self.pointer;
+        for i in 1..=count {
+            let t = f32::from(i) / f32::from(count);
+            self.pointer = from.lerp(to, t * t * (3.0 - 2.0 * t));
+            self.window.hover_at(self.pointer);
+            self.steps(1);
+        }
+    }
+
+    fn place(&self, name: &str) -> Rect {
+        self.window.get_by_label(name).rect()
+    }
+
+    fn click(&mut self, name: &str) {
+        self.go(self.place(name).center(), 12);
+        self.window.drag_at(self.pointer);
+        self.window.run_steps(1);
+        self.window.drop_at(self.pointer);
+        self.window.hover_at(self.pointer);
+        self.steps(30);
+    }
+}
+
+fn main() {
+    let path = std::env::args_os().nth(1).expect("which file is to be written?");
+    let builder = Harness::builder().with_size(SIZE).with_step_dt(f32::from(STEP) / 1000.0);
+    let begin = |ctx: &egui::Context| {
+        let host = Arc::new(host::TestHost::DEFAULT);
+        let mut app = App::with_session(ctx, host, regard_ui::greeting());
+        app.perform(ctx, Command::Theme(ThemePreference::Dark));
+        // The harness asks for less motion.
+        ctx.all_styles_mut(|style| style.animation_time = egui::Style::default().animation_time);
+        app
+    };
+    let mut window = builder.wgpu().build_ui_state(
+        move |ui, app: &mut Option<App>| match app {
+            Some(app) => app.ui(ui),
+            None => *app = Some(begin(ui.ctx())),
+        },
+        None,
+    );
+    window.set_render_cursor(true);
+    for _ in 0..50 {
+        std::thread::sleep(Duration::from_millis(40));
+        window.run_steps(2);
+    }
+    let pointer = Pos2::new(450.0, 560.0);
+    window.hover_at(pointer);
+    let mut film = Film { window, pointer, frames: Vec::new() };
+    film.steps(25);
+
+    // The handle of a logarithmic slider from 0.1 to 10 is in the middle at 1.
+    let slider = film.place("Temperature of the head");
+    film.go(slider.center(), 12);
+    film.window.drag_at(film.pointer);
+    film.go(slider.right_center(), 30);
+    film.steps(40);
+    film.go(slider.center(), 15);
+    film.window.drop_at(film.pointer);
+    film.window.hover_at(film.pointer);
+    film.steps(15);
+    film.click("Hide bag at 5");
+    film.click("Hide bag at 5");
+    film.click("Open another sentence");
+    film.click("Open another sentence");
+
+    write(&path, &film.frames);
+}
+
+/// Writes the frames. Each after the first holds only the rectangle that differs from the one before.
+fn write(path: &std::ffi::OsStr, frames: &[(RgbImage, u16)]) {
+    let (width, height) = frames[0].0.dimensions();
+    let mut encoder = Encoder::new(BufWriter::new(File::create(path).unwrap()), width, height);
+    encoder.set_color(ColorType::Rgb);
+    encoder.set_depth(BitDepth::Eight);
+    encoder.set_compression(Compression::High);
+    encoder.set_animated(u32::try_from(frames.len()).unwrap(), 0).unwrap();
+    encoder.set_blend_op(BlendOp::Source).unwrap();
+    let mut writer = encoder.write_header().unwrap();
+    for (i, (frame, steps)) in frames.iter().enumerate() {
+        let part = if i == 0 { [0, 0, width, height] } else { changed(&frames[i - 1].0, frame) };
+        let [left, top, width, height] = part;
+        writer.reset_frame_position().unwrap();
+        writer.set_frame_dimension(width, height).unwrap();
+        writer.set_frame_position(left, top).unwrap();
+        writer.set_frame_delay(steps * STEP, 1000).unwrap();
+        let part = imageops::crop_imm(frame, left, top, width, height).to_image();
+        writer.write_image_data(part.as_raw()).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// The rectangle of the pixels that differ: left, top, width and height.
+fn changed(before: &RgbImage, after: &RgbImage) -> [u32; 4] {
+    let mut differ = before.enumerate_pixels().zip(after.pixels()).filter(|(a, b)| a.2 != *b);
+    let Some(((x, y, _), _)) = differ.next() else { return [0, 0, 1, 1] };
+    let [left, top, right, bottom] = differ.fold([x, y, x, y], |[l, t, r, b], ((x, y, _), _)| {
+        [l.min(x), t.min(y), r.max(x), b.max(y)]
+    });
+    [left, top, right - left + 1, bottom - top + 1]
+}
