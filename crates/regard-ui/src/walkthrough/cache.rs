@@ -7,6 +7,7 @@ use regard_walkthrough::{
 };
 
 use super::State;
+use super::stage::Stage;
 use crate::colors::{self, Look};
 use crate::heatmap::{Cell, Picture};
 
@@ -16,6 +17,7 @@ pub(crate) struct Cache {
     from: (Inputs, Settings),
     walkthrough: Result<Walkthrough, Error>,
     pictures: HashMap<StepKey, Picture>,
+    stages: HashMap<StepKey, Option<Stage>>,
     /// The cells that were typed over, by the key of the step.
     edited: HashMap<StepKey, Vec<Cell>>,
     /// The walkthrough before the last edit.
@@ -35,6 +37,7 @@ impl Cache {
             from: (state.inputs.clone(), state.settings),
             walkthrough: Walkthrough::compute(&state.inputs, &state.settings),
             pictures: HashMap::new(),
+            stages: HashMap::new(),
             edited: edited(&state.inputs),
             before: None,
             changed: HashMap::new(),
@@ -89,9 +92,19 @@ impl Cache {
         self.walkthrough.as_ref()
     }
 
+    /// The settings of the walkthrough.
+    pub(crate) fn settings(&self) -> Settings {
+        self.from.1
+    }
+
     /// The picture of a step.
     pub(crate) fn picture(&self, step: &Step) -> Option<&Picture> {
         self.pictures.get(&step.key)
+    }
+
+    /// What a step is computed from, if that is drawn.
+    pub(crate) fn stage(&self, step: &Step) -> Option<&Stage> {
+        self.stages.get(&step.key)?.as_ref()
     }
 
     /// The cells of a step that were typed over.
@@ -119,6 +132,7 @@ impl Cache {
     fn repaint(&mut self, before: Option<&Walkthrough>) {
         let Ok(walkthrough) = &self.walkthrough else { return };
         self.pictures.retain(|key, _| walkthrough.step(*key).is_some());
+        self.stages = walkthrough.steps.iter().map(|step| (step.key, Stage::of(step))).collect();
         for step in &walkthrough.steps {
             let old = before.and_then(|before| before.step(step.key));
             let is_old = old.is_some_and(|old| old.kind == step.kind && old.matrix == step.matrix);

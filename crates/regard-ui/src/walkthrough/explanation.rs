@@ -13,7 +13,8 @@ const LISTED: usize = 12;
 /// Shows the panel. Returns the operand that was clicked.
 pub(crate) fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
     ui.spacing_mut().item_spacing.y = 4.0;
-    let at = state.pointed().cloned();
+    // The guided path asks before it shows a number.
+    let at = state.pointed().filter(|_| state.is_revealed()).cloned();
     let Some((step, at)) = at.and_then(|at| Some((walkthrough.step(at.step)?, at))) else {
         hint(ui, state, walkthrough);
         return None;

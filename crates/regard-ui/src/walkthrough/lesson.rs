@@ -1,8 +1,8 @@
 //! One step at a time: as a guided path, which asks a question before it shows the numbers, or as a presentation, in which a
 //! step fills the window.
 
-use egui::{Button, Key, Label, Modifiers, RichText, TextStyle, Ui, vec2};
-use regard_walkthrough::{StepKey, Walkthrough};
+use egui::{Button, Key, Label, Modifiers, RichText, TextEdit, TextStyle, Ui, vec2};
+use regard_walkthrough::{Options, StepKey, Walkthrough};
 
 use super::state::{At, Reading, State};
 use super::steps::Steps;
@@ -13,6 +13,11 @@ use crate::{Command, style};
 const PRESENTED: f32 = 1.6;
 /// The height of a window in which a presentation has text of that size.
 const USUAL: f32 = 800.0;
+
+/// The factor by which the text of a presentation is larger.
+pub(crate) fn enlarged(ui: &Ui) -> f32 {
+    PRESENTED * (ui.ctx().content_rect().height() / USUAL).clamp(0.6, 3.0)
+}
 
 /// Buttons that lead from the page to the guided path and to the presentation.
 pub(crate) fn begin(ui: &mut Ui, state: &mut State) {
@@ -37,7 +42,7 @@ pub(crate) fn show(
     keys(ui, state, last);
     let is_presented = state.reading == Reading::Presented;
     if is_presented {
-        style::enlarge(ui, PRESENTED * (ui.available_height() / USUAL).clamp(0.6, 3.0));
+        style::enlarge(ui, enlarged(ui));
     }
     ui.horizontal_wrapped(|ui| {
         let place = format!("{} · step {} of {}", state.example().title(), state.at + 1, last + 1);
@@ -71,23 +76,81 @@ fn question(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough, step: Ste
         let size = TextStyle::Body.resolve(ui.style()).size;
         formula::show(ui, &question.ask, size, ui.visuals().text_color());
         if state.revealed {
+            verdict(ui, state);
             ui.add(Label::new(RichText::new(&question.answer).strong()).wrap());
-        } else {
-            let button = Button::new("Show the numbers").min_size(vec2(0.0, 28.0));
-            if ui.add(button).on_hover_text("Or press the right arrow.").clicked() {
-                state.revealed = true;
-            }
+            return;
+        }
+        ui.horizontal_wrapped(|ui| answer(ui, state, &question.options));
+        let button = Button::new("Show the numbers").min_size(vec2(0.0, 28.0));
+        if ui.add(button).on_hover_text("Or press the right arrow.").clicked() {
+            state.revealed = true;
         }
     });
 }
 
+/// Takes the answer. Once it is given, the numbers are shown.
+fn answer(ui: &mut Ui, state: &mut State, options: &Options) {
+    let (said, right) = &mut state.said;
+    match options {
+        Options::Choice { of, .. } => {
+            // Equal tokens are one choice.
+            let is_first = |i: &usize| !of[..*i].contains(&of[*i]);
+            for choice in (0..of.len()).filter(is_first).map(|i| &of[i]) {
+                let button = ui.button(choice).accessible_name(format!("Answer {choice}"));
+                if button.clicked() {
+                    (*said, *right) = (choice.clone(), options.accepts(choice));
+                }
+            }
+        }
+        Options::Number(_) => {
+            let field = TextEdit::singleline(said).desired_width(96.0).hint_text("a number");
+            let field = ui.add(field).accessible_name("Your answer");
+            let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+            let is_number = options.accepts(said).is_some();
+            if ui.add_enabled(is_number, Button::new("Check")).clicked() || entered {
+                *right = options.accepts(said);
+            }
+        }
+    }
+    state.revealed = right.is_some();
+}
+
+/// Says whether the answer is right.
+fn verdict(ui: &mut Ui, state: &State) {
+    let (said, right) = &state.said;
+    let (text, color) = match right {
+        Some(true) => (format!("“{said}” is right."), style::readable(style::QUERY, ui.visuals())),
+        Some(false) => (format!("“{said}” is not right."), ui.visuals().warn_fg_color),
+        None => return,
+    };
+    ui.label(RichText::new(text).strong().color(color));
+}
+
+/// Moves by Page Up and Page Down, which clickers send, and by the arrows. In a presentation, Enter gives the arrows to the matrix,
+/// and Escape takes them back.
 fn keys(ui: &Ui, state: &mut State, last: usize) {
-    // A heatmap or a field with the focus uses the arrows itself.
-    if ui.memory(|memory| memory.focused()).is_some() {
+    let pressed = |key| ui.input_mut(|input| input.consume_key(Modifiers::NONE, key));
+    let is_focused = ui.memory(|memory| memory.focused()).is_some();
+    let is_presented = state.reading == Reading::Presented;
+    if pressed(Key::PageDown) {
+        next(state, last);
+    }
+    if pressed(Key::PageUp) {
+        back(state);
+    }
+    if state.entered {
+        // Without the focus, nothing takes the arrows.
+        state.entered = is_focused && !pressed(Key::Escape);
         return;
     }
-    let pressed = |key| ui.input_mut(|input| input.consume_key(Modifiers::NONE, key));
-    if pressed(Key::ArrowRight) || pressed(Key::ArrowDown) || pressed(Key::Space) {
+    // A heatmap or a field with the focus uses the arrows itself.
+    if is_focused && !is_presented {
+        return;
+    }
+    if is_presented && !is_focused && pressed(Key::Enter) {
+        state.entered = true;
+    }
+    if pressed(Key::ArrowRight) || pressed(Key::ArrowDown) || (!is_focused && pressed(Key::Space)) {
         next(state, last);
     }
     if pressed(Key::ArrowLeft) || pressed(Key::ArrowUp) {
@@ -103,13 +166,13 @@ fn next(state: &mut State, last: usize) {
     if !state.is_revealed() {
         state.revealed = true;
     } else if state.at < last {
-        (state.at, state.revealed) = (state.at + 1, false);
+        state.go_to(state.at + 1, false);
     }
 }
 
 /// Goes to the previous step, whose numbers have already been shown.
 fn back(state: &mut State) {
     if state.at > 0 {
-        (state.at, state.revealed) = (state.at - 1, true);
+        state.go_to(state.at - 1, true);
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod real_head;
 mod room;
 mod rows;
 mod sidebar;
+mod stage;
 mod state;
 mod steps;
 mod top;

@@ -1,6 +1,6 @@
 //! The user's own tokens and sizes, with numbers drawn from a seed.
 
-use egui::{DragValue, TextEdit, Ui};
+use egui::{DragValue, RichText, TextEdit, TextStyle, Ui};
 use regard_walkthrough::{Error, Example, Inputs, Sizes};
 
 use super::State;
@@ -11,6 +11,8 @@ pub(crate) struct OwnTokens {
     /// `None` unless the user is typing. Then the field shows the present tokens.
     typed: Option<String>,
     problem: Option<String>,
+    /// Whether the field is to get the focus.
+    begins: bool,
 }
 
 impl OwnTokens {
@@ -36,6 +38,7 @@ impl OwnTokens {
                 // The example has no tokens.
                 Err(_) => state.open(Example::Seeded),
             }
+            self.begins = true;
         }
     }
 
@@ -45,6 +48,11 @@ impl OwnTokens {
         let width = ui.available_width();
         let field = ui.add(field.desired_width(width)).accessible_name("Your tokens");
         let field = field.on_hover_text("Enter 1–64 words, separated by spaces.");
+        if core::mem::take(&mut self.begins) {
+            field.request_focus();
+        }
+        let random = RichText::new("Their numbers are random, drawn from the seed.");
+        ui.label(random.text_style(TextStyle::Small).weak());
         if field.lost_focus() && !ui.input(|input| input.key_pressed(egui::Key::Escape)) {
             let tokens = text.split_whitespace().map(str::to_owned).collect();
             self.problem = Self::draw(state, tokens, sizes).err().map(|error| error.to_string());

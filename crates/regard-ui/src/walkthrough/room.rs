@@ -44,6 +44,14 @@ pub(crate) struct WalkthroughRoom {
     chosen: Option<StepKey>,
     /// Whether the pointer has been down since the last change.
     in_gesture: bool,
+    /// The cell whose computation is shown, and when it and its step were reached.
+    moved: (Option<At>, [f64; 2]),
+    /// Whether all that follows from leaving out a step is told.
+    is_banner_open: bool,
+    /// The steps from the one at the top of the page on, each with its place on the screen.
+    tops: Vec<(StepKey, f32)>,
+    /// The step that the next frame moves to its earlier place.
+    keep: Option<(StepKey, f32)>,
 }
 
 impl WalkthroughRoom {
@@ -59,6 +67,10 @@ impl WalkthroughRoom {
             here: None,
             chosen: None,
             in_gesture: false,
+            moved: (None, [f64::NEG_INFINITY; 2]),
+            is_banner_open: false,
+            tops: Vec::new(),
+            keep: None,
         }
     }
 
@@ -86,7 +98,7 @@ impl WalkthroughRoom {
         side: bool,
     ) -> Option<Command> {
         if state.page == Page::RealHead {
-            self.real.ui(ui, state, look, side);
+            self.real.ui(ui, state, look);
             return None;
         }
         let command = if side && state.reading != Reading::Presented {
@@ -97,16 +109,24 @@ impl WalkthroughRoom {
         };
         let is_presented = state.reading == Reading::Presented;
         let is_down = ui.input(|input| input.pointer.any_down());
+        let before = self.cache.settings();
         if self.cache.update(state, look, self.in_gesture) {
             self.edit.keep_up(self.cache.walkthrough().ok());
+            if state.settings.causal != before.causal {
+                self.moved.1[1] = ui.input(|input| input.time);
+            }
+            if state.settings.without != before.without {
+                let walkthrough = self.cache.walkthrough().ok();
+                let is_there = |(key, _): &&(StepKey, f32)| {
+                    walkthrough.is_some_and(|w| w.step(*key).is_some())
+                };
+                self.keep = self.tops.iter().find(is_there).copied();
+            }
             self.in_gesture = is_down;
         }
         self.in_gesture &= is_down;
-        if is_presented {
-            let center = CentralPanel::default().frame(panel(ui, 0, 0));
-            return center.show(ui, |ui| self.central(ui, state)).inner;
-        }
-        let is_wide = ui.available_width() >= BESIDE;
+        self.movement(ui, state);
+        let is_wide = ui.available_width() >= BESIDE && !is_presented;
         if is_wide {
             let width = (0.23 * ui.available_width()).clamp(216.0, 720.0);
             let beside = Panel::right("outline").resizable(false).exact_size(width);
@@ -115,7 +135,11 @@ impl WalkthroughRoom {
             self.go_to(state, chosen.inner);
         }
         let Self { cache, reveal, .. } = self;
-        let scale = (ui.available_width() / USUAL).clamp(1.0, MOST_ENLARGED);
+        let scale = if is_presented {
+            lesson::enlarged(ui)
+        } else {
+            (ui.available_width() / USUAL).clamp(1.0, MOST_ENLARGED)
+        };
         let room = ui.available_height();
         let height = (0.18 * room).min(160.0 * scale).max(LEAST.min(0.25 * room));
         let bottom = Panel::bottom("explanation")
@@ -130,6 +154,10 @@ impl WalkthroughRoom {
         if let Some(at) = clicked.inner {
             *reveal = Some(at.step);
             state.picked = Some(Picked::Cell(at));
+        }
+        if is_presented {
+            let center = CentralPanel::default().frame(panel(ui, 0, 0));
+            return center.show(ui, |ui| self.central(ui, state)).inner;
         }
         let line = Panel::top("tokens").resizable(false).frame(panel(ui, 16, 6));
         let chosen = line.show(ui, |ui| {
@@ -177,7 +205,7 @@ impl WalkthroughRoom {
             {
                 let rows = rows::of_page(&walkthrough.steps);
                 let row = rows.iter().position(|row| row.iter().any(|s| s.key == step));
-                (state.at, state.revealed) = (row.unwrap_or(state.at), false);
+                state.go_to(row.unwrap_or(state.at), false);
             }
             (self.reveal, self.chosen) = (Some(step), Some(step));
         }
@@ -187,7 +215,7 @@ impl WalkthroughRoom {
         let broken =
             self.cache.walkthrough().ok().and_then(|walkthrough| walkthrough.broken.clone());
         if let Some(broken) = broken {
-            banner(ui, &broken);
+            banner(ui, &broken, &mut self.is_banner_open);
         }
         let (mut hovered, mut command) = (None, None);
         if ui.input(|input| input.smooth_scroll_delta.y != 0.0) {
@@ -210,10 +238,24 @@ impl WalkthroughRoom {
         command
     }
 
+    /// Notes when the cell whose computation is shown was reached. A click or a key ends its movement.
+    fn movement(&mut self, ui: &Ui, state: &State) {
+        let (now, is_skipped) = ui.input(|input| (input.time, input.pointer.any_pressed()));
+        let (at, [since, of_step]) = &mut self.moved;
+        if state.pointed() != at.as_ref() {
+            if state.pointed().map(|at| at.step) != at.as_ref().map(|at| at.step) {
+                *of_step = now;
+            }
+            (*at, *since) = (state.pointed().cloned(), now);
+        } else if is_skipped {
+            *since = f64::NEG_INFINITY;
+        }
+    }
+
     /// Shows one step of the example. Returns the cell under the pointer.
     fn one_step(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
         let walkthrough = self.cache.walkthrough().ok()?;
-        let mut steps = Steps::new(&self.cache, &mut self.edit, None);
+        let mut steps = Steps::new(&self.cache, &mut self.edit, None, self.moved.1);
         let hovered = lesson::show(ui, state, walkthrough, &mut steps);
         (self.here, self.chosen) = (steps.here, None);
         hovered
@@ -251,8 +293,10 @@ impl WalkthroughRoom {
             command = why_scale::show(ui, rows);
             ui.add_space(16.0);
         }
-        let mut steps = Steps::new(&self.cache, &mut self.edit, self.reveal.take());
+        let mut steps = Steps::new(&self.cache, &mut self.edit, self.reveal.take(), self.moved.1);
+        steps.keep = self.keep.take();
         let hovered = steps.show(ui, state, walkthrough);
+        self.tops = core::mem::take(&mut steps.tops);
         if self.here != steps.here {
             self.here = steps.here;
             ui.ctx().request_repaint();
@@ -267,14 +311,24 @@ impl WalkthroughRoom {
     }
 }
 
-/// Shows the effect of leaving out a step.
-fn banner(ui: &mut Ui, text: &str) {
+/// Shows the effect of leaving out a step: one sentence, and the others after a click.
+fn banner(ui: &mut Ui, text: &str, is_open: &mut bool) {
     let color = ui.visuals().warn_fg_color;
     Frame::new()
         .fill(style::tinted(ui.visuals(), color))
         .inner_margin(Margin::symmetric(16, 8))
         .show(ui, |ui| {
             ui.set_width(ui.available_width());
-            ui.add(Label::new(text).wrap());
+            let first = text.find(". ").map_or(text.len(), |end| end + 1);
+            let shown = if *is_open { text } else { &text[..first] };
+            ui.horizontal_wrapped(|ui| {
+                ui.label(shown);
+                if first < text.len() {
+                    let name = if *is_open { "Less" } else { "What else changes" };
+                    if ui.link(name).clicked() {
+                        *is_open = !*is_open;
+                    }
+                }
+            });
         });
 }

@@ -1,11 +1,15 @@
 //! The steps in the order of computation, each with its formula, its meaning and its matrix.
 
 use egui::accesskit::Role;
-use egui::{Align, Label, Layout, RichText, Sense, TextStyle, Ui, UiBuilder, WidgetInfo, vec2};
+use egui::style::ScrollAnimation;
+use egui::{
+    Align, InputState, Key, Label, Layout, Modifiers, RichText, Sense, TextStyle, Ui, UiBuilder,
+    WidgetInfo, vec2,
+};
 use regard_walkthrough::{Kind, Rows, Selection, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
-use super::state::{At, Picked, State};
+use super::state::{At, Picked, Reading, State};
 use super::{Cache, formula, rows};
 use crate::heatmap::{Cell, Heatmap, Picture, View};
 use crate::{numbers, style};
@@ -24,6 +28,8 @@ const MOST_LEFT: f32 = 96.0;
 const LARGEST: f32 = 2.4;
 /// The maximum factor by which the cells of a single matrix grow.
 const MOST_ALONE: f32 = 4.0;
+/// The least factor, where a single matrix stands with what it is computed from.
+const SMALLEST: f32 = 0.5;
 /// The least width that a head needs beside another.
 const NARROWEST: f32 = 180.0;
 
@@ -43,13 +49,36 @@ pub(crate) struct Steps<'a> {
     pub(crate) height: Option<f32>,
     /// Whether the matrices stand beside the texts.
     pub(crate) is_wide: bool,
+    /// When the movement of the cell under the pointer began, and that of its step.
+    pub(crate) since: [f64; 2],
+    /// The step to scroll to a place on the screen.
+    pub(crate) keep: Option<(StepKey, f32)>,
+    /// The steps from the one at the top of the page on, each with its place on the screen.
+    pub(crate) tops: Vec<(StepKey, f32)>,
 }
 
 impl<'a> Steps<'a> {
     /// The page, which scrolls to `reveal`.
-    pub(crate) fn new(cache: &'a Cache, edit: &'a mut Edit, reveal: Option<StepKey>) -> Self {
+    pub(crate) fn new(
+        cache: &'a Cache,
+        edit: &'a mut Edit,
+        reveal: Option<StepKey>,
+        since: [f64; 2],
+    ) -> Self {
         let (left, scale, height) = (0.0, 1.0, None);
-        Self { cache, edit, reveal, here: None, left, scale, height, is_wide: false }
+        Self {
+            cache,
+            edit,
+            reveal,
+            here: None,
+            left,
+            scale,
+            height,
+            is_wide: false,
+            since,
+            keep: None,
+            tops: Vec::new(),
+        }
     }
 }
 
@@ -86,6 +115,13 @@ impl Steps<'_> {
             if self.here.is_none() && response.rect.bottom() > line {
                 self.here = Some(first.key);
             }
+            if self.here.is_some() {
+                self.tops.push((first.key, response.rect.top()));
+            }
+            if let Some((_, top)) = self.keep.filter(|(key, _)| *key == first.key) {
+                let by = vec2(0.0, top - response.rect.top());
+                ui.scroll_with_delta_animation(by, ScrollAnimation::none());
+            }
             if row.iter().any(|step| self.reveal == Some(step.key)) {
                 response.scroll_to_me(Some(Align::Min));
             }
@@ -112,18 +148,21 @@ impl Steps<'_> {
             let size = heatmap(step, self.cache.picture(step)?).size(ui, f32::INFINITY);
             Some(size.x <= beside / row.len() as f32)
         };
-        let is_wide = room >= WIDE && row.iter().filter_map(fits).all(|fits| fits);
+        let is_wide = room >= WIDE
+            && row.iter().filter_map(fits).all(|fits| fits)
+            && !self.needs_room(ui, row, beside, room);
         let bottom = ui.clip_rect().bottom() - 16.0;
+        let is_revealed = state.is_revealed();
         let mut show = |ui: &mut Ui, width: f32| {
             ui.set_width(width);
-            if !state.is_revealed() {
+            if !is_revealed {
                 return None;
             }
             // The captions of several heads need some height.
             let above = if row.len() > 1 { 64.0 * style::enlarged(ui) } else { 0.0 };
             let height = (bottom - ui.cursor().top() - above).max(0.0);
             let of = |step: &&Step| {
-                let size = heatmap(step, self.cache.picture(step)?).size(ui, width);
+                let size = staged(self.cache, ui, step, width)?.size(ui, width);
                 Some((width / row.len() as f32 / size.x).min(height / size.y))
             };
             self.scale = row.iter().filter_map(of).fold(MOST_ALONE, f32::min).max(1.0);
@@ -131,7 +170,7 @@ impl Steps<'_> {
             self.matrices(ui, width, row, state, &selection)
         };
         if !is_wide {
-            text(ui, row);
+            text(ui, row, is_revealed);
             return show(ui, room);
         }
         let width = text_width(ui);
@@ -139,12 +178,19 @@ impl Steps<'_> {
             ui.spacing_mut().item_spacing.x = BETWEEN;
             ui.vertical(|ui| {
                 ui.set_width(width);
-                text(ui, row);
+                text(ui, row, is_revealed);
             });
             let width = ui.available_width();
             ui.vertical(|ui| show(ui, width)).inner
         })
         .inner
+    }
+
+    /// Whether what a row is computed from fits below its text but not beside it.
+    fn needs_room(&self, ui: &Ui, row: &[&Step], beside: f32, below: f32) -> bool {
+        let [step] = row else { return false };
+        let fits = |width| staged(self.cache, ui, step, width).is_some_and(|map| map.is_staged());
+        fits(below) && !fits(beside)
     }
 
     /// Whether the numbers of all matrices fit beside the texts, except for those that do not fit below them either.
@@ -175,8 +221,10 @@ impl Steps<'_> {
         state: &mut State,
         selection: &Selection,
     ) -> Option<At> {
-        let is_wide = self.is_wide;
         let gutter = gutter(ui);
+        let room = ui.available_width() - gutter;
+        let beside = room - text_width(ui) - BETWEEN;
+        let is_wide = self.is_wide && !self.needs_room(ui, row, beside, room);
         ui.horizontal_top(|ui| {
             ui.spacing_mut().item_spacing.x = 0.0;
             let size = vec2(gutter, ui.spacing().interact_size.y);
@@ -199,7 +247,7 @@ impl Steps<'_> {
                 column(ui, width, &mut |ui| heading(ui, row));
             } else if is_wide {
                 let width = text_width(ui);
-                column(ui, width, &mut |ui| text(ui, row));
+                column(ui, width, &mut |ui| text(ui, row, true));
                 ui.add_space(BETWEEN);
                 let width = ui.available_width();
                 column(ui, width, &mut |ui| {
@@ -208,7 +256,7 @@ impl Steps<'_> {
             } else {
                 let width = ui.available_width();
                 column(ui, width, &mut |ui| {
-                    text(ui, row);
+                    text(ui, row, true);
                     ui.add_space(4.0);
                     hovered = self.matrices(ui, width, row, state, selection);
                 });
@@ -279,13 +327,28 @@ impl Steps<'_> {
         [left, scale]: [f32; 2],
     ) -> Option<At> {
         let pointed = state.pointed().filter(|at| at.step == step.key).map(|at| at.cell);
+        let (mut left, mut scale) = (left, scale);
+        let staged = staged(self.cache, ui, step, width)?;
+        let stage = self.cache.stage(step).filter(|_| staged.is_staged());
+        if stage.is_some() {
+            let most = 0.6 * ui.ctx().content_rect().height();
+            let size = staged.size(ui, width);
+            let fits = (width / size.x).min(self.height.unwrap_or(most) / size.y);
+            // A step that is shown alone needs no scrolling.
+            let least = if self.height.is_some() { SMALLEST.min(scale) } else { 1.0 };
+            (left, scale) = (0.0, fits.clamp(least, scale));
+        }
+        let mut large = ui.new_child(UiBuilder::new());
+        style::enlarge_numbers(&mut large, scale);
         let heatmap = Heatmap {
             pointed,
+            inset: stage.map(|stage| stage.inset(&large)).unwrap_or_default(),
+            is_passive: state.reading == Reading::Presented && !state.entered,
             marks: step.marks(selection),
             edited: if step.is_editable() { self.cache.edited(step.key) } else { &[] },
             paints: self.edit.takes_drags(ui, step),
             large: (0.7 * ui.ctx().content_rect().height()).clamp(Heatmap::LARGE, 1200.0),
-            ..heatmap(step, self.cache.picture(step)?)
+            ..staged
         };
         let salt = UiBuilder::new().id_salt(step.key).layout(Layout::left_to_right(Align::Min));
         ui.scope_builder(salt, |ui| {
@@ -320,6 +383,21 @@ impl Steps<'_> {
         if view != View::default() {
             state.views.insert(step.key, view);
         }
+        if let Some(stage) = self.cache.stage(step).filter(|_| heatmap.is_staged()) {
+            let colors = |key: StepKey| {
+                let step = self.cache.walkthrough().ok()?.step(key)?;
+                Some((self.cache.picture(step)?.palette(), step.matrix.as_slice()))
+            };
+            let cell = pointing.hovered.or(heatmap.pointed);
+            stage.draw(ui, step, &pointing, cell, self.since, &colors);
+        }
+        if state.entered && ui.memory(|memory| memory.focused()).is_none() {
+            pointing.response.request_focus();
+        }
+        if heatmap.is_passive && pointing.response.has_focus() {
+            let enter = |input: &mut InputState| input.consume_key(Modifiers::NONE, Key::Enter);
+            state.entered = ui.input_mut(enter);
+        }
         let at = |cell: Cell| At { step: step.key, cell };
         if let Some(cell) = pointing.chosen {
             state.picked = Some(Picked::Cell(at(cell)));
@@ -342,6 +420,17 @@ fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
             picture,
         )
     }
+}
+
+/// A step's matrix with room for what it is computed from, if both fit.
+fn staged<'a>(cache: &'a Cache, ui: &Ui, step: &'a Step, width: f32) -> Option<Heatmap<'a>> {
+    let plain = heatmap(step, cache.picture(step)?);
+    let Some(stage) = cache.stage(step) else { return Some(plain) };
+    let staged = Heatmap { inset: stage.inset(ui), captions: None, ..plain };
+    if staged.shows_numbers(ui, width) {
+        return Some(staged);
+    }
+    Some(heatmap(step, cache.picture(step)?))
 }
 
 /// The width of the fold and the number at the left of a step.
@@ -419,17 +508,20 @@ fn heading(ui: &mut Ui, row: &[&Step]) {
     }
 }
 
-/// The name, the formula, the meaning, and the call that computes the step.
-fn text(ui: &mut Ui, row: &[&Step]) {
+/// The name, the formula and the meaning. What may answer a question about the step, its shape and the call that computes it, is left
+/// out until it is revealed.
+fn text(ui: &mut Ui, row: &[&Step], is_revealed: bool) {
     heading(ui, row);
     let Some(step) = row.first() else { return };
-    let shapes = RichText::new(step.shapes()).text_style(TextStyle::Monospace).weak();
-    ui.label(shapes).on_hover_text(
-        "The shape: [rows, columns]. For a product, the shapes of its factors come first.",
-    );
+    if is_revealed {
+        let shapes = RichText::new(step.shapes()).text_style(TextStyle::Monospace).weak();
+        ui.label(shapes).on_hover_text(
+            "The shape: [rows, columns]. For a product, the shapes of its factors come first.",
+        );
+    }
     let size = TextStyle::Body.resolve(ui.style()).size;
     formula::show(ui, &step.meaning, size, ui.visuals().text_color());
-    if !step.code.is_empty() {
+    if is_revealed && !step.code.is_empty() {
         let code = RichText::new(step.code).text_style(TextStyle::Monospace).weak();
         ui.add(Label::new(code).wrap()).on_hover_text("The Rust call that computes it.");
     }

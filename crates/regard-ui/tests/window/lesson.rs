@@ -39,6 +39,85 @@ fn the_guided_path_asks_before_it_shows_the_numbers() {
 }
 
 #[test]
+fn the_guided_path_takes_an_answer_and_says_whether_it_is_right() {
+    let mut window = open(Example::MathOfAttention);
+    click(&mut window, "Guide me");
+    assert!(!says(&window, "[4, 8]"), "the shape would tell the answer");
+    let answer = |window: &mut Window, number: &str| {
+        window.get_by_label("Your answer").set_text_value_accesskit(number);
+        window.run_steps(3);
+        click(window, "Check");
+    };
+    answer(&mut window, "7");
+    assert!(says(&window, "“7” is not right.") && says(&window, "8: there are 4 rows of 8"));
+    assert!(says(&window, "[4, 8]"));
+    click(&mut window, "Next");
+    assert!(!says(&window, "is not right."), "the next question has its own answer");
+    answer(&mut window, "8");
+    assert!(says(&window, "“8” is right."));
+    click(&mut window, "Step 10: Attention weights A");
+    click(&mut window, "Answer t1");
+    assert!(says(&window, "“t1” is not right.") && says(&window, "Heatmap of Attention weights A"));
+}
+
+#[test]
+fn page_keys_and_arrows_turn_the_slides_until_enter_enters_a_matrix() {
+    let mut window = open(Example::ILoveRobotics);
+    choices(&mut window).walkthrough.read(Reading::Presented);
+    window.run_steps(3);
+    for (pressed, at) in [
+        (Key::PageDown, 1),
+        (Key::ArrowRight, 2),
+        (Key::ArrowDown, 3),
+        (Key::PageUp, 2),
+        (Key::ArrowLeft, 1),
+    ] {
+        key(&mut window, pressed);
+        assert_eq!(state(&window).at, at, "{pressed:?}");
+    }
+    let cells = window.get_by_label("Heatmap of Projection matrix W_Q").rect();
+    super::driver::click_at(&mut window, cells.center());
+    key(&mut window, Key::ArrowRight);
+    assert_eq!(state(&window).at, 2, "a click chooses a cell and leaves the arrows to the slides");
+    assert!(says(&window, "Projection matrix W_Q"), "its arithmetic stays below");
+    for pressed in [Key::Enter, Key::ArrowRight, Key::ArrowDown] {
+        key(&mut window, pressed);
+    }
+    assert_eq!(state(&window).at, 2, "the arrows move in the matrix");
+    let picked = state(&window).pointed().cloned().unwrap();
+    assert_eq!((picked.step, picked.cell), (Quantity::WK.into(), (1, 1)));
+    key(&mut window, Key::Escape);
+    key(&mut window, Key::ArrowRight);
+    assert_eq!((state(&window).at, state(&window).reading), (3, Reading::Presented));
+}
+
+#[test]
+fn the_products_of_a_cell_move_for_less_than_half_a_second() {
+    let mut window = open(Example::ILoveRobotics);
+    window.ctx.all_styles_mut(|style| style.animation_time = 0.1);
+    choices(&mut window).walkthrough.read(Reading::Presented);
+    let scores =
+        walkthrough(&window).steps.iter().position(|s| s.key == Quantity::RawScores.into());
+    choices(&mut window).walkthrough.go_to(scores.unwrap(), false);
+    window.run_steps(5);
+    let name = format!("Heatmap of {}", walkthrough(&window).steps[scores.unwrap()].name);
+    let cells = window.get_by_label(&name).rect();
+    window.hover_at(cells.center());
+    let waits = |window: &mut Window| {
+        window.run_steps(1);
+        !window.output().viewport_output[&egui::ViewportId::ROOT].repaint_delay.is_zero()
+    };
+    let moving = (0..120).take_while(|_| !waits(&mut window)).count();
+    assert!((20..=30).contains(&moving), "{moving} frames of a sixtieth of a second");
+    assert!(waits(&mut window), "nothing is drawn at rest");
+    window.hover_at(cells.left_top() + egui::vec2(5.0, 5.0));
+    window.run_steps(3);
+    window.drag_at(cells.left_top() + egui::vec2(5.0, 5.0));
+    let moving = (0..120).take_while(|_| !waits(&mut window)).count();
+    assert!(moving < 6, "a click ends it: {moving}");
+}
+
+#[test]
 fn arrow_keys_move_and_escape_leaves() {
     let mut window = open(Example::ILoveRobotics);
     choices(&mut window).walkthrough.read(Reading::Guided);

@@ -141,8 +141,7 @@ fn a_step_can_be_left_out() {
     for without in Without::ALL {
         click(&mut window, without.name());
         assert_eq!(session(&window).walkthrough.settings.without, Some(without));
-        let broken = walkthrough(&window).broken.clone().unwrap();
-        assert!(shows(&window, &broken));
+        assert!(walkthrough(&window).broken.is_some());
     }
     assert_eq!(step(&window, "weights").kind, Kind::Signed);
     click(&mut window, "nothing");

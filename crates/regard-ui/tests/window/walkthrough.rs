@@ -13,8 +13,8 @@ use regard_walkthrough::{
 
 use super::TestHost;
 use super::driver::{
-    Window, choices, click, click_at, key, open_smooth, pointer_button, press, says, session, step,
-    walkthrough,
+    Window, choices, click, click_at, key, open_smooth, pointer_button, press, says, session,
+    shows, step, walkthrough,
 };
 
 fn open(example: Example) -> Window {
@@ -385,6 +385,7 @@ fn the_users_own_tokens_and_sizes() {
     click(&mut window, "Use your own tokens");
     assert_eq!(state(&window).example(), Example::Seeded);
     assert_eq!(state(&window).inputs.tokens(), ["The", "cat", "sat"]);
+    assert!(window.get_by_label("Your tokens").is_focused() && says(&window, "are random"));
     let retype = |window: &mut Window, text: &str| {
         window.get_by_label("Your tokens").click();
         window.run_steps(2);
@@ -434,10 +435,27 @@ fn each_step_says_its_error_and_what_leaving_it_out_broke() {
     for without in Without::ALL {
         click(&mut window, without.name());
         let broken = walkthrough(&window).broken.clone().unwrap();
+        if shows(&window, "What else changes") {
+            let (first, _) = broken.split_once(". ").unwrap();
+            assert!(shows(&window, &format!("{first}.")), "{}", without.name());
+            click(&mut window, "What else changes");
+        }
         assert!(says(&window, &broken), "{}", without.name());
     }
     click(&mut window, "nothing");
     assert!(walkthrough(&window).broken.is_none());
+}
+
+#[test]
+fn leaving_out_a_step_keeps_the_place_on_the_page() {
+    let mut window = open_smooth(crate::example(Example::MathOfAttention), [1280.0, 800.0]);
+    click(&mut window, "Step 10: Attention weights A");
+    let top = |window: &Window| window.get_by_label("Attention weights A").rect().top();
+    let before = top(&window);
+    for without in ["scaling", "nothing"] {
+        click(&mut window, without);
+        assert!((top(&window) - before).abs() < 2.0, "{without}: {before} {}", top(&window));
+    }
 }
 
 #[test]
