@@ -63,20 +63,22 @@ pub struct Heatmap<'a> {
     /// Whether dragging paints, which the caller handles. Otherwise it moves the visible part.
     pub paints: bool,
     /// The room between the cells and their labels.
-    pub(crate) inset: Inset,
+    pub inset: Inset,
     /// Whether the keys are the caller's, although the cells have the focus. A click does not give it to them then.
-    pub(crate) is_passive: bool,
+    pub is_passive: bool,
 }
 
 /// Room between the cells and their labels, which the caller fills: so many cells at the left and above, and the gap to them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Inset {
-    pub(crate) cells: [usize; 2],
-    pub(crate) gap: Vec2,
+pub struct Inset {
+    /// The cells at the left and above.
+    pub cells: [usize; 2],
+    /// The gap between them and the cells of the matrix.
+    pub gap: Vec2,
     /// The least width of the labels at the left.
-    pub(crate) label: f32,
+    pub label: f32,
     /// Whether anything is drawn there or over the cells.
-    pub(crate) is_staged: bool,
+    pub is_staged: bool,
 }
 
 /// The user's input.
