@@ -88,7 +88,7 @@ fn the_first_screen_fits_without_scrolling() {
             "Hide Mia at 1",
             "Open another sentence",
             "See how these numbers are computed",
-            "Heatmap of Layer 1, head 0",
+            "Heatmap of Head 1.0",
         ];
         for name in names {
             let rect = window.get_by_label(name).rect();
@@ -133,7 +133,7 @@ fn ribbons_and_bars_move_for_a_moment_and_then_nothing_is_drawn() {
 #[test]
 fn a_click_on_a_cell_opens_its_arithmetic() {
     let mut window = open([1280.0, 800.0]);
-    let cells = window.get_by_label("Heatmap of Layer 1, head 0").rect();
+    let cells = window.get_by_label("Heatmap of Head 1.0").rect();
     window.hover_at(cells.center());
     super::driver::click_at(&mut window, cells.center());
     settle(&mut window);
