@@ -104,29 +104,32 @@ def sizes(target, board):
     return {op: tuple(a - b for a, b in zip(built(op, "yes"), built(op, "no"))) for op in OPERATIONS}
 
 
-def table(costs):
-    """A row for each operation: the instructions, with ratios to the kernels', then the kernels' memory."""
-    ways = list(dict.fromkeys(by for ways in costs.values() for by in ways))
+def tables(costs):
+    """Two tables with a row for each operation: the instructions, with ratios to the kernels', and the kernels' memory."""
+    by_way = list(dict.fromkeys(by for ways in costs.values() for by in ways))
     titles = {"kernel": "kernels", "int8": "int8", "naive": "naive loops", "cmsis": "CMSIS-DSP"}
-    ways = [by for by in titles if by in ways] + [by for by in ways if by not in titles]
-    own = [by for by in ways if by not in ("naive", "cmsis")]
-    head = ["operation", "shape", *(titles.get(by, by) for by in ways)]
-    head += [f"{titles.get(by, by)}: {what}" for by in own for what in ("scratch", "stack", "memory")]
-    rows = []
+    by_way = [by for by in titles if by in by_way] + [by for by in by_way if by not in titles]
+    own = [by for by in by_way if by not in ("naive", "cmsis")]
+    instructions, memory = [], []
     for (name, shape), found in costs.items():
         (reference, *_) = found.get("kernel", (None,))
-        row = [name, shape.replace("x", " × ")]
-        for by in ways:
+        case = [name, shape.replace("x", " × ")]
+        row = []
+        for by in by_way:
             n = found[by][0] if by in found else None
             factor = f" ({n / reference:.2f} ×)" if n and reference and by != "kernel" else ""
             row.append(f"{n:,}{factor}" if n else "")
+        instructions.append(case + row)
+        row = []
         for by in own:
-            _, stack, scratch, memory = found.get(by, (None,) * 4)
+            _, stack, scratch, total = found.get(by, (None,) * 4)
             cell = lambda n: f"{n:,}" if n is not None else ""
             # The painter's own frames hide a smaller stack.
-            row += [cell(scratch), "≤ 256" if stack == 256 else cell(stack), cell(memory)]
-        rows.append(row)
-    return markdown(head, rows, 2)
+            row += [cell(scratch), "≤ 256" if stack == 256 else cell(stack), cell(total)]
+        memory.append(case + row)
+    head = ["operation", "shape", *(titles.get(by, by) for by in by_way)]
+    bytes_of = [f"{titles.get(by, by)}: {what}" for by in own for what in ("scratch", "stack", "memory")]
+    return markdown(head, instructions, 2) + "\nBytes:\n\n" + markdown(head[:2] + bytes_of, memory, 2)
 
 
 def markdown(head, rows, left):
@@ -160,11 +163,16 @@ def models(model, name, image, context, runs):
     return markdown(["core", "weights", "instructions", "stack", "RAM", "flash"], rows, 2)
 
 
-MODEL = """
+INTRODUCTION = """\
+# Costs
+
+Written by [costs.py](costs.py): each image measures itself under QEMU. Instructions are not cycles: on an M4F, a multiply-add takes
+3 cycles, a load 1 or 2. [The firmware's page](README.md#parts) says which cycles to expect on named parts.
+
 ## A model
 
 A token of `story` (4 layers of width 64, 207,552 weights, 96 tokens of context) from flash, by the crate that `regard embed` writes:
-the last token of the text, which sees the most keys. *RAM* is the state, *flash* the weights.
+the last token of the text, which sees the most keys. The memory is in bytes: *RAM* is the state, *flash* the weights.
 
 """
 
@@ -173,13 +181,13 @@ An image of `digits` (2 layers of width 32, 18,218 weights, 17 tokens) by the sa
 
 """
 
-INTRODUCTION = """\
-# Costs
+CALLS = """
+## An operation
 
-Written by [costs.py](costs.py); each image measures itself under QEMU. The first columns count the instructions of a call;
-those of *int8*, the naive loops and CMSIS-DSP are followed by their ratio to the kernels'. The other columns are bytes: *scratch*
-is the scratch memory that the caller provides, *stack* the peak of the stack, and *memory* all memory that the caller provides
-(inputs, output and scratch). Operations that do not fit in a board's memory are left out.
+[Flash](#flash) has the code's size. For each core, the first table counts the instructions of a call; those of *int8*, the naive
+loops and CMSIS-DSP are followed by their ratio to the kernels'. The second table is in bytes: *scratch* is the scratch memory that
+the caller provides, *stack* the peak of the stack, and *memory* all memory that the caller provides (inputs, output and scratch).
+Operations that do not fit in a board's memory are left out.
 
 - *attention* n × d: n queries, n keys, n values of d columns each. *causal*: query i sees keys 0 to i.
 - *matmul* n × d: the product of an n × n and an n × d matrix. *softmax*, *exp*: a row of n numbers. *decode step* n × d: one query
@@ -190,7 +198,6 @@ is the scratch memory that the caller provides, *stack* the peak of the stack, a
   CMSIS-DSP is. The kernels are built for size (`opt-level = "s"`).
 - *CMSIS-DSP*: [composition.c](cmsis/composition.c), `arm-none-eabi-gcc -O3`. Scores are computed by `arm_dot_prod_f32` or by
   `arm_mat_mult_f32`, whichever is faster, the softmax with newlib's `expf`, the output by `arm_mat_mult_f32`.
-- Instructions are not cycles: on an M4F, a multiply-add takes 3 cycles, a load 1 or 2.
 """
 
 
@@ -225,8 +232,13 @@ def main():
         found = dict(zip(targets, pool.map(lambda target: of_target(target, sources), targets)))
     columns = {}
     for alias, (board, target, _) in CORES.items():
-        columns.setdefault(table(found[target][0][alias]), []).append(NAMES.get(alias, facts(board)["core"]))
-    text = INTRODUCTION
+        columns.setdefault(tables(found[target][0][alias]), []).append(NAMES.get(alias, facts(board)["core"]))
+
+    print("models", file=sys.stderr)
+    text = INTRODUCTION + models("story", "story", "story", 96, MODELS)
+    text += CLASSIFIER + models("digits", "digits", "classify", 96, CLASSIFIERS)
+
+    text += CALLS
     for body, names in columns.items():
         text += f"\n## {', '.join(names)}\n\n{body}"
 
@@ -237,10 +249,6 @@ def main():
     text += "Inputs, output and scratch memory are not counted. "
     ram = max(ram for of in of_targets.values() for _, ram in of.values())
     text += f"Static RAM: {ram or 'none'}.\n\n" + markdown(["operation", *(f"`{t}`" for t in targets)], rows, 1)
-
-    print("models", file=sys.stderr)
-    text += MODEL + models("story", "story", "story", 96, MODELS)
-    text += CLASSIFIER + models("digits", "digits", "classify", 96, CLASSIFIERS)
 
     path = HERE / "COSTS.md"
     if "--check" in sys.argv and path.read_text() != text:
