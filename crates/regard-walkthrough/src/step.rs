@@ -66,7 +66,7 @@ pub struct Step {
     pub max_error: f64,
     /// The same in units of the last place: see [`ulps`].
     pub max_ulp: f64,
-    /// A wrong number of the notebook, and the right one.
+    /// A wrong number of a notebook, which it names, and the right one.
     pub correction: Option<String>,
     /// The numbers before any change, if the cells can be typed over.
     pub(crate) given: Option<Arc<Matrix<f64>>>,

@@ -33,7 +33,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     Head::of_all(&tokens).attend(trace, &q, &k, None)?;
     trace.correct(
         Quantity::Weights,
-        "The notebook prints [0.576, 0.212, 0.212] and [0.212, 0.576, 0.212] for the first two rows. \
+        "The notebook \"Calculating attention scores\" prints [0.576, 0.212, 0.212] and [0.212, 0.576, 0.212] for the first two rows. \
          softmax([1, 0, 0.5]) is [0.506, 0.186, 0.307], and the second row is [0.186, 0.506, 0.307].",
     );
     Ok(())

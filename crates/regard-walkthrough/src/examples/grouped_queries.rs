@@ -9,7 +9,7 @@ use crate::{Error, Matrix, Quantity, Rows};
 pub(super) const ENTRY: Entry = Entry {
     title: "Grouped queries",
     summary: "Four query heads share two key/value heads: heads 1 and 2 read the same keys and values, heads 3 and 4 read others. They ask different questions of them, and the cache is half as large.",
-    group: Group::Attention,
+    group: Group::Around,
     tokens: "the cat sat",
     start: Start::Given(inputs),
     heads: HEADS,

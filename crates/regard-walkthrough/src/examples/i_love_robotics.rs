@@ -39,7 +39,8 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         for section in [LOVE, Section::Main] {
             trace.correct(
                 StepKey::new(section, Quantity::Output),
-                "The notebook prints [1.332, 0.666, 0.666] for \"love\", because it rounds 1/3 to 0.333 before it adds. \
+                "The notebook \"Full walkthrough\" prints [1.332, 0.666, 0.666] for \"love\", because it rounds 1/3 to 0.333 before it \
+                 adds. \
                  The row is [4/3, 2/3, 2/3], or [1.333, 0.667, 0.667].",
             );
         }

@@ -71,14 +71,14 @@ pub enum Example {
     WhyScale,
     /// Two heads: one follows the preceding word, the other the noun and its verb.
     TwoHeads,
-    /// Four query heads share two key/value heads.
-    GroupedQueries,
     /// Attention ignores the order of tokens; sines and cosines encode it.
     Positions,
     /// Rotary positions rotate queries and keys, so that scores depend on distances.
     Rotary,
     /// Keys and values of earlier tokens are kept, and each new token needs one query.
     KvCache,
+    /// Four query heads share two key/value heads.
+    GroupedQueries,
     /// Each token's features are normalized to mean 0 and variance 1.
     LayerNorm,
     /// Two linear layers with a ReLU between them, applied to each token separately.
@@ -201,9 +201,9 @@ impl Example {
             Self::AttentionScores => &attention_scores::ENTRY,
             Self::WhyScale => &why_scale::ENTRY,
             Self::TwoHeads => &two_heads::ENTRY,
-            Self::GroupedQueries => &grouped_queries::ENTRY,
             Self::Rotary => &rotary::ENTRY,
             Self::KvCache => &kv_cache::ENTRY,
+            Self::GroupedQueries => &grouped_queries::ENTRY,
             Self::Positions => &positions::ENTRY,
             Self::LayerNorm => &layer_norm::ENTRY,
             Self::FeedForward => &feed_forward::ENTRY,

@@ -286,8 +286,8 @@ fn names_read_back_and_unknown_ones_list_the_known() {
     assert_eq!(
         error,
         "there is no example called \"x\"; choose one of foundations, i-love-robotics, attention-scores, \
-         math-of-attention, the-cat-sat, why-scale, two-heads, grouped-queries, positions, rotary, kv-cache, layer-norm, feed-forward, block, cross-attention, gradients, \
-         seeded"
+         math-of-attention, the-cat-sat, why-scale, two-heads, positions, rotary, kv-cache, grouped-queries, layer-norm, feed-forward, \
+         block, cross-attention, gradients, seeded"
     );
 }
 

@@ -53,4 +53,8 @@ fn foundations_and_whole_numbers_come_first_and_gradients_last() {
     assert_eq!(Example::ALL[Example::ALL.len() - 2], Example::Gradients);
     assert!(place(Example::MathOfAttention) < place(Example::Block));
     assert!(place(Example::AttentionScores) < place(Example::TheCatSat));
+    assert!(
+        place(Example::KvCache) < place(Example::GroupedQueries),
+        "the cache is what they halve"
+    );
 }
