@@ -1,5 +1,4 @@
-#![doc = include_str!("guide.md")]
-//!
+// The first definition of a link holds: these lead to the items, and those at the end of the file to their sources.
 //! [`Attention::forward`]: crate::Attention::forward
 //! [`Error`]: crate::Error
 //! [`Mask::rows`]: crate::Mask::rows
@@ -11,6 +10,8 @@
 //! [`int8`]: crate::int8
 //! [`microcontroller`]: crate::microcontroller
 //! [`naive`]: crate::naive
+//!
+#![doc = include_str!("guide.md")]
 
 use crate::microcontroller;
 
