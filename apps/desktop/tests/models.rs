@@ -696,6 +696,27 @@ fn the_bundled_model_runs_by_its_name() {
     assert!(printed(&["generate", "story", "--text", text, "--tokens", "8"]).contains("Mary"));
 }
 
+#[test]
+fn a_model_that_classifies_names_its_classes() {
+    let folder = Folder::new();
+    let digit = regard_digits::held_back().find(|digit| digit.label == 7).unwrap();
+    let file = folder.path("seven.png");
+    let side = regard_digits::SIDE as u32;
+    image::GrayImage::from_raw(side, side, digit.pixels.to_vec()).unwrap().save(&file).unwrap();
+    let read = ["digits", "--image", file.to_str().unwrap()];
+    let predicted = json(&[&["predict"], &read[..]].concat());
+    assert_eq!(predicted["next"][0]["token"], "7");
+    let table = printed(&[&["predict"], &read[..], &["--top", "1"]].concat());
+    assert!(table.starts_with("class ") && table.contains("\n7 "), "{table}");
+
+    let sweep = [&["sweep"], &read[..], &["--ablate-each-head", "--logit"]].concat();
+    let swept = json(&[&sweep[..], &["7"]].concat());
+    assert_eq!(swept["logit"][0]["token"], "7");
+    let number = |x: &Value| x.as_f64().unwrap() as f32;
+    assert_eq!(number(&swept["unchanged"]), number(&predicted["next"][0]["logit"]));
+    assert_refused(&[&sweep[..], &["10"]].concat(), &["the model has 10 classes, and none is 10"]);
+}
+
 /// The name of the first key in a table.
 fn first_token(csv: &str) -> &str {
     csv.split(',').nth(1).unwrap()

@@ -9,6 +9,7 @@ use regard_models::Which;
 
 use super::compare::Asked;
 use super::input::grid;
+use super::pane::Pane;
 use super::reads::Reads;
 use super::room::outcome;
 use super::run::Outcome;
@@ -50,6 +51,8 @@ const VERSIONS: f32 = 240.0;
 const ROWS: f32 = 3.0;
 /// From this width on, all heads are shown beside the chosen one.
 const BESIDE: f32 = 560.0;
+/// From this height on, an image and a head, or all heads and one of them, fit below each other.
+const BOTH: f32 = 320.0;
 /// From this width on, a sentence in large letters fits in a line.
 const WIDE: f32 = 620.0;
 
@@ -66,7 +69,7 @@ impl ModelRoom {
         let reads = Reads::of(description);
         let mut asked = None;
         match reads {
-            Reads::Image => asked = image(ui, state, pad::size_for(description)),
+            Reads::Image => draw(ui, state, pad::size_for(description)),
             Reads::Text => text(ui, &mut state.text, "Type a text for the model to read.", "Text"),
             Reads::TextAndDecoder => {
                 text(ui, &mut state.text, "Type a text for the encoder to read.", "Text");
@@ -83,7 +86,12 @@ impl ModelRoom {
                 if is_empty { ui.visuals().weak_text_color() } else { ui.visuals().error_fg_color };
             ui.add(Label::new(RichText::new(message).color(color)).wrap());
         }
-        let Some(outcome) = outcome(&self.latest) else { return asked };
+        let Some(outcome) = outcome(&self.latest) else {
+            if reads == Reads::Image {
+                asked = ui.horizontal_wrapped(|ui| image(ui, state)).inner;
+            }
+            return asked;
+        };
         let large = Some(&self.panes[0].large).filter(|_| state.version != Version::Second);
         if reads != Reads::Image {
             let which = state.attention;
@@ -94,12 +102,17 @@ impl ModelRoom {
             }
         }
         let switched = ui.horizontal_wrapped(|ui| {
-            if reads != Reads::Image {
+            let opens = if reads == Reads::Image {
+                image(ui, state)
+            } else {
                 self.writer.show(ui, state, outcome, description);
                 ui.separator();
-            }
+                None
+            };
             let draws = pad::size_for(description).is_some();
-            compare::switch(ui, state, reads, draws, &mut self.cached, &self.background.host)
+            let (cached, host) = (&mut self.cached, &self.background.host);
+            let asked = compare::switch(ui, state, reads, draws, cached, host);
+            opens.or(asked)
         });
         asked = asked.or(switched.inner);
         self.model_b.messages(ui, state, Some(outcome));
@@ -124,6 +137,9 @@ impl ModelRoom {
                 if reads == Reads::TextAndDecoder {
                     choice::show(ui, "Attention of", &mut state.attention, &KINDS, VERSIONS);
                     explain(ui, "Encoder, decoder and cross-attention", OF_KINDS);
+                }
+                if reads != Reads::Image {
+                    ui.separator();
                 }
                 compare::versions(ui, state, outcome);
             }
@@ -195,7 +211,7 @@ impl ModelRoom {
         state: &mut State,
         look: Look,
     ) -> bool {
-        let picture = self.outcome().and_then(|outcome| outcome.unchanged.picture.clone());
+        let picture = self.outcome().and_then(|outcome| outcome.picture(state.version).cloned());
         let (Some(picture), Some(opened)) = (picture, self.models.opened()) else { return false };
         let patches = grid(&opened.description);
         let width = 0.5 * ui.available_width();
@@ -205,17 +221,24 @@ impl ModelRoom {
             |ui| {
                 // The title and the choice of [CLS] stand above, and a line may stand below.
                 let room = vec2(ui.available_width(), (ui.available_height() - 84.0).max(120.0));
-                let large = &self.panes[0].large;
-                self.overlay.show(ui, &picture, patches, large, &mut state.heads, look, room);
+                let Pane { large, overlay, .. } = &mut self.panes[0];
+                overlay.show(ui, &picture, patches, large, &mut state.heads, look, room);
             },
         );
         let margin = Margin { left: 8, ..Margin::ZERO };
         CentralPanel::default().frame(Frame::new().inner_margin(margin)).show(ui, |ui| {
             if state.heads.part().is_none() {
                 self.grid(ui, 0, heads, state, look);
-            } else {
-                self.head(ui, 0, state, look);
+                return;
             }
+            if ui.available_height() >= BOTH {
+                let half = 0.5 * ui.available_height();
+                let above = Panel::top("all heads of the image").resizable(false).exact_size(half);
+                above.frame(Frame::NONE).show(ui, |ui| self.grid(ui, 0, heads, state, look));
+            }
+            CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
+                self.head(ui, 0, state, look);
+            });
         });
         true
     }
@@ -231,10 +254,15 @@ impl ModelRoom {
         let heads = [Some(a), Some(b), difference.map(|heads| &**heads)]
             .map(Option::<&Arc<Surveyed>>::cloned);
         let shows_grid = state.heads.part().is_none();
-        let picture = self.outcome().and_then(|outcome| outcome.unchanged.picture.clone());
+        // The difference stands over the first image.
+        let pictures = [Version::Changed, Version::Second, Version::FirstMinusSecond];
+        let picture = |version| self.outcome()?.picture(version).cloned();
+        let pictures = pictures.map(|version| picture(version).filter(|_| !shows_grid));
         let patches = self.models.opened().map(|opened| grid(&opened.description));
-        let picture = picture.zip(patches).filter(|_| !shows_grid);
-        let room = vec2(f32::INFINITY, 0.4 * ui.available_height());
+        let is_low = ui.available_height() < BOTH;
+        // The name and the choice of [CLS] stand above.
+        let height = ui.available_height();
+        let room = vec2(f32::INFINITY, if is_low { height - 70.0 } else { 0.4 * height });
         ui.columns_const(|columns: &mut [Ui; 3]| {
             for (i, (ui, (name, heads))) in
                 columns.iter_mut().zip(names.iter().zip(&heads)).enumerate()
@@ -247,13 +275,16 @@ impl ModelRoom {
                         self.grid(ui, i, heads, state, look);
                         return;
                     }
-                    self.panes[i].large.is_named = picture.is_some();
-                    if let Some((picture, patches)) = &picture {
+                    let picture = pictures[i].as_ref().zip(patches);
+                    let Pane { large, overlay, .. } = &mut self.panes[i];
+                    large.is_named = picture.is_some();
+                    if let Some((picture, patches)) = picture {
                         bar::title(ui, name);
                         let room = room.min(ui.available_size());
-                        let large = &self.panes[i].large;
-                        let heads = &mut state.heads;
-                        self.overlay.show(ui, picture, *patches, large, heads, look, room);
+                        overlay.show(ui, picture, patches, large, &mut state.heads, look, room);
+                        if is_low {
+                            return;
+                        }
                     }
                     self.head(ui, i, state, look);
                 });
@@ -352,31 +383,35 @@ pub(super) fn text(ui: &mut Ui, text: &mut String, hint: &str, name: &str) {
     });
 }
 
-/// Shows the choice of the image.
-fn image(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) -> Option<Asked> {
-    let open = Command::OpenImage;
-    if let Some(size) = drawn {
-        let before = state.drawing.clone();
-        ui.horizontal(|ui| {
-            pad::show(ui, &mut state.drawing, size, "Drawing pad");
-            if let Some(mut second) = state.second_drawing.clone().map(Some) {
-                ui.separator();
-                pad::show(ui, &mut second, size, "Second drawing pad");
-                state.second_drawing = Some(second.unwrap_or_else(|| pad::blank(size)));
-            }
-        });
-        if state.drawing != before {
-            state.image = None;
+/// Shows the pads on which images are drawn.
+fn draw(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) {
+    let Some(size) = drawn else { return };
+    let before = state.drawing.clone();
+    let side = pad::side(ui.available_height());
+    ui.horizontal_top(|ui| {
+        pad::show(ui, &mut state.drawing, size, side, "Drawing pad");
+        if let Some(mut second) = state.second_drawing.clone().map(Some) {
+            ui.add_space(16.0);
+            pad::show(ui, &mut second, size, side, "Second drawing pad");
+            state.second_drawing = Some(second.unwrap_or_else(|| pad::blank(size)));
+        } else {
+            let text = "Draw on the black square with the pointer or a finger. The second button, or Shift, takes ink away.";
+            ui.vertical(|ui| ui.add(Label::new(RichText::new(text).weak()).wrap()));
         }
-    }
-    let row = ui.horizontal(|ui| {
-        let asked = ui.button(open.name()).on_hover_text(open.tooltip()).clicked();
-        if let Some(path) = &state.image {
-            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-            let path = path.display().to_string();
-            ui.add(Label::new(RichText::new(name).strong()).truncate()).on_hover_text(path);
-        }
-        asked
     });
-    row.inner.then_some(Asked::Command(open))
+    if state.drawing != before {
+        state.image = None;
+    }
+}
+
+/// Shows the choice of the file of an image.
+fn image(ui: &mut Ui, state: &State) -> Option<Asked> {
+    let open = Command::OpenImage;
+    let asked = ui.button(open.name()).on_hover_text(open.tooltip()).clicked();
+    if let Some(path) = &state.image {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let path = path.display().to_string();
+        ui.add(Label::new(RichText::new(name).strong()).truncate()).on_hover_text(path);
+    }
+    asked.then_some(Asked::Command(open))
 }

@@ -221,6 +221,8 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     let of_models = outcome.request.second_model.is_some();
     let [first, other, minus] = if of_models {
         ["Model A", "Model B", "A − B"]
+    } else if outcome.reads() == Reads::Image {
+        ["First image", "Second", "First − second"]
     } else {
         ["First text", "Second", "First − second"]
     };
@@ -250,7 +252,6 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     if changed || second.is_some() {
         choices.push((Version::SideBySide, "Side by side", Ok("Show A, B and A − B at once.")));
     }
-    ui.separator();
     choice::show(ui, "Weights of", &mut state.version, &choices, 24.0);
     explain(ui, "Runs", RUNS);
 }

@@ -62,7 +62,7 @@ impl Against {
     fn names(self) -> ([&'static str; 3], &'static str) {
         match self {
             Self::Unchanged => (["points", "after", "before"], "without the changes"),
-            Self::Second => (["points", "second", "first"], "after the second text"),
+            Self::Second => (["points", "second", "first"], "after the second input"),
             Self::ModelB => (["points", "B", "A"], "by model B"),
         }
     }
@@ -213,8 +213,13 @@ pub(super) fn show(
         columns(ui, against);
     }
     let mut clicked = None;
-    for (i, next) in list.iter().enumerate() {
-        if row(ui, next, against, appends) {
+    let mut order: Vec<usize> = (0..list.len()).collect();
+    // All classes keep their places, so that no row moves while an image is drawn.
+    if predicts == Predicts::Class && list.len() == outcome.next().len() {
+        order.sort_by_key(|i| list[*i].id);
+    }
+    for i in order {
+        if row(ui, &list[i], against, appends) {
             clicked = Some(i);
         }
     }

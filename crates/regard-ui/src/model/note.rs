@@ -24,11 +24,11 @@ pub(super) fn change(change: &Change, tokens: &[String], words: &BTreeMap<u32, S
         }
         Change::Patch { place, position, from } => {
             let (place, from) = (capital(&self::place(place)), name(words, from, *position));
-            format!("{place} at {}: from “{from}”", token(*position))
+            format!("{place} at {}: from {from}", token(*position))
         }
         Change::PatchHead { head, position: Some(position), from } => {
             let from = name(words, from, *position);
-            format!("Head {head} at {}: from “{from}”", token(*position))
+            format!("Head {head} at {}: from {from}", token(*position))
         }
         Change::Add { place, .. } => format!("A vector is added to {place}"),
         _ => "Another change".to_owned(),
@@ -70,10 +70,15 @@ pub(super) fn patched(change: &Change) -> Option<u32> {
     }
 }
 
-/// The token of an input at a position.
+/// The token of an input at a position: "“Tom”".
 fn name(words: &BTreeMap<u32, String>, input: &Input, position: usize) -> String {
-    let Some(id) = input.ids.get(position) else { return position.to_string() };
-    words.get(id).map_or_else(|| id.to_string(), |text| text.trim().to_owned())
+    let Some(id) = input.ids.get(position) else { return other(input).to_owned() };
+    format!("“{}”", words.get(id).map_or_else(|| id.to_string(), |text| text.trim().to_owned()))
+}
+
+/// What a patch is taken from.
+fn other(input: &Input) -> &'static str {
+    if input.pixels.is_empty() { "the other text" } else { "the other image" }
 }
 
 fn capital(text: &str) -> String {
@@ -95,11 +100,11 @@ fn with(changes: &[Change], tokens: &[String]) -> String {
         [Change::Cut { head, query, key }] => {
             format!("When {} does not see {} in head {head}", token(*query), token(*key))
         }
-        [Change::Patch { place, position, .. }] => {
-            format!("With {} at {} from the other text", self::place(place), token(*position))
+        [Change::Patch { place, position, from }] => {
+            format!("With {} at {} from {}", self::place(place), token(*position), other(from))
         }
-        [Change::PatchHead { head, position: Some(position), .. }] => {
-            format!("With head {head} at {} from the other text", token(*position))
+        [Change::PatchHead { head, position: Some(position), from }] => {
+            format!("With head {head} at {} from {}", token(*position), other(from))
         }
         changes if all_cuts(changes) => format!("Without {} edges", changes.len()),
         changes => format!("With {} changes", changes.len()),

@@ -129,6 +129,12 @@ impl Overlay {
         }
     }
 
+    /// The image that was shown last.
+    #[cfg(test)]
+    pub(crate) fn picture(&self) -> Option<&ColorImage> {
+        self.0.as_ref().map(|(picture, _)| &**picture)
+    }
+
     fn texture(&mut self, ui: &Ui, picture: &Arc<ColorImage>) -> egui::TextureId {
         if let Some((shown, texture)) = &self.0
             && Arc::ptr_eq(shown, picture)

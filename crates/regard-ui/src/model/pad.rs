@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 /// The largest side of an image that is drawn, in pixels.
 const LARGEST: usize = 32;
-/// The side of the pad and that of a sample, in points.
-const PAD: f32 = 144.0;
-const SAMPLE: f32 = 34.0;
+/// The least and the largest side of the pad, in points, and the space between the samples.
+const PAD: [f32; 2] = [104.0, 144.0];
+const GAP: f32 = 4.0;
+/// The samples as the keys of a telephone. The last key takes all ink away.
+const KEYS: [&[u8]; 4] = [&[1, 2, 3], &[4, 5, 6], &[7, 8, 9], &[0]];
 /// The width of the pen as a share of the image: that of the digits of `digits`.
 const PEN: f32 = 0.15;
 
@@ -93,33 +95,63 @@ impl Drawing {
     }
 }
 
-/// Shows the pad, and beside it digits to begin with if the model reads as many pixels. `name` tells the pad from another.
-pub(super) fn show(ui: &mut Ui, drawing: &mut Option<Drawing>, size: [usize; 2], name: &str) {
+/// The side of the pad in a room of this height.
+pub(super) fn side(height: f32) -> f32 {
+    let [least, most] = PAD;
+    (0.22 * height).clamp(least, most).floor()
+}
+
+/// Shows the pad, and beside it digits to begin with if the model reads as many pixels. `side` is its longer side in points, and
+/// `name` tells it from another.
+pub(super) fn show(
+    ui: &mut Ui,
+    drawing: &mut Option<Drawing>,
+    size: [usize; 2],
+    side: f32,
+    name: &str,
+) {
     // A session may have an image of another size.
     drawing.take_if(|drawing| drawing.size() != Some(size));
-    ui.horizontal_wrapped(|ui| {
-        pad(ui, drawing, size, name);
-        ui.vertical(|ui| {
-            if size == [regard_digits::SIDE; 2] {
-                for row in [0..5, 5..10] {
-                    ui.horizontal(|ui| row.for_each(|label| sample(ui, drawing, label)));
+    pad(ui, drawing, size, side, name);
+    let key = (side - 3.0 * GAP) / 4.0;
+    ui.vertical(|ui| {
+        ui.spacing_mut().item_spacing = Vec2::splat(GAP);
+        if size != [regard_digits::SIDE; 2] {
+            clear(ui, drawing, key, name);
+            return;
+        }
+        for labels in KEYS {
+            ui.horizontal(|ui| {
+                for label in labels {
+                    sample(ui, drawing, *label, key, name);
                 }
-            }
-            let clear = Button::new("Clear");
-            if ui
-                .add_enabled(drawing.is_some(), clear)
-                .on_hover_text("Take all ink away.")
-                .clicked()
-            {
-                *drawing = None;
-            }
-        });
+                if labels.len() == 1 {
+                    clear(ui, drawing, key, name);
+                }
+            });
+        }
     });
 }
 
-fn pad(ui: &mut Ui, drawing: &mut Option<Drawing>, size: [usize; 2], name: &str) -> Response {
+/// Shows the button that takes all ink away, as wide as two keys.
+fn clear(ui: &mut Ui, drawing: &mut Option<Drawing>, key: f32, name: &str) {
+    ui.spacing_mut().button_padding.x = GAP;
+    let button = Button::new("Clear").min_size(vec2(2.0 * key + GAP, key));
+    let button = ui.add_enabled(drawing.is_some(), button).on_hover_text("Take all ink away.");
+    if button.accessible_name(format!("{name}: Clear")).clicked() {
+        *drawing = None;
+    }
+}
+
+fn pad(
+    ui: &mut Ui,
+    drawing: &mut Option<Drawing>,
+    size: [usize; 2],
+    side: f32,
+    name: &str,
+) -> Response {
     let [height, width] = size.map(|side| side as f32);
-    let scale = PAD / height.max(width);
+    let scale = side / height.max(width);
     let (rect, response) = ui.allocate_exact_size(vec2(width, height) * scale, Sense::drag());
     response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, name));
     if response.is_pointer_button_down_on()
@@ -150,12 +182,12 @@ fn pad(ui: &mut Ui, drawing: &mut Option<Drawing>, size: [usize; 2], name: &str)
 }
 
 /// Shows an image of a digit. A click begins with it, and another click with the next one.
-fn sample(ui: &mut Ui, drawing: &mut Option<Drawing>, label: u8) {
+fn sample(ui: &mut Ui, drawing: &mut Option<Drawing>, label: u8, side: f32, name: &str) {
     let shown = drawing.as_ref().filter(|drawing| drawing.is_of(label)).cloned();
     let empty = || blank([regard_digits::SIDE; 2]);
     let Some(sample) = shown.or_else(|| empty().next_of(label)) else { return };
-    let (rect, response) = ui.allocate_exact_size(Vec2::splat(SAMPLE), Sense::click());
-    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("digit {label}")));
+    let (rect, response) = ui.allocate_exact_size(Vec2::splat(side), Sense::click());
+    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}: {label}")));
     sample.paint(ui, rect);
     let stroke = ui.style().interact(&response).bg_stroke;
     ui.painter().rect_stroke(rect, 0, stroke, StrokeKind::Inside);

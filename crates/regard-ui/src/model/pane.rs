@@ -6,6 +6,7 @@ use egui::{Context, Ui};
 use regard_heads::{HeadId, Part};
 
 use super::State;
+use super::overlay::Overlay;
 use crate::colors::Look;
 use crate::heads::{Contents, Effects, Large, Surveyed, Thumbnails};
 use crate::work::Background;
@@ -14,6 +15,7 @@ use crate::work::Background;
 #[derive(Default)]
 pub(super) struct Pane {
     pub(crate) large: Large,
+    pub(crate) overlay: Overlay,
     grid: Thumbnails,
     /// The attention that the grid shows.
     in_grid: Option<Arc<Surveyed>>,

@@ -3,6 +3,7 @@
 use egui::{ComboBox, DragValue, Label, LayerId, Order, RichText, Sense, Stroke, TextStyle, Ui};
 use regard_models::{Change, Description, HeadAddress, Input, Placement};
 
+use super::reads::Reads;
 use super::run::{Outcome, Unchanged};
 use super::state::Part;
 use super::{State, strip};
@@ -64,6 +65,13 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
     let Some(second) = outcome.second_text() else { return };
     let run = &second.run;
     let refusal = refusal(outcome, run);
+    let of_image = outcome.reads() == Reads::Image;
+    // The patches of the first image are no places to drag to.
+    let [first, how] = if of_image {
+        ["first image", "Click a patch."]
+    } else {
+        ["first text", "Drag a token up, or click it."]
+    };
     let part = part_name(state);
     let mut made = None;
     strip::words(ui, "second text", run.tokens.len(), |ui, i, sense| {
@@ -93,12 +101,10 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
             let at = at + egui::vec2(12.0, -8.0);
             painter.text(at, egui::Align2::LEFT_BOTTOM, &token.text, font, style::QUERY);
         }
-        response.on_hover_text(format!(
-            "Put its part into the first text: {part} at token {i}. Drag it up, or click it."
-        ))
+        response.on_hover_text(format!("Put its part into the {first}: {part} at token {i}. {how}"))
     });
     ui.horizontal_wrapped(|ui| {
-        ui.label("Patch").on_hover_text("What a patch takes from the second text.");
+        ui.label("Patch").on_hover_text("What is taken from the second run.");
         let name = state.part.name();
         let menu = ComboBox::from_id_salt("patched part").selected_text(name).width(220.0);
         let menu = menu.show_ui(ui, |ui| {
@@ -115,7 +121,7 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
             let heads = DragValue::new(&mut state.heads.head).range(0..=stack.block.heads - 1);
             ui.add(heads.speed(0.1)).accessible_name("Head of the patch");
         }
-        let text = refusal.clone().unwrap_or_else(|| "Drag a token up, or click it.".to_owned());
+        let text = refusal.clone().unwrap_or_else(|| how.to_owned());
         let color = if refusal.is_some() {
             ui.visuals().warn_fg_color
         } else {

@@ -18,7 +18,6 @@ use super::lens::{Predict, Predictions};
 use super::next::Predicts;
 use super::open::{self, Opened, short};
 use super::opener::Opener;
-use super::overlay::Overlay;
 use super::pane::Pane;
 use super::patches::{self, PatchEach};
 use super::reads::Reads;
@@ -62,7 +61,6 @@ pub struct ModelRoom {
     /// What is shown: one run, or the runs A and B and their difference.
     pub(super) panes: [Pane; 3],
     pub(super) model_b: ModelB,
-    pub(super) overlay: Overlay,
     pub(super) writer: Writer,
     /// Why a token that was dropped makes no patch.
     pub(super) dropped: Option<String>,
@@ -87,7 +85,6 @@ impl ModelRoom {
             latest: LatestRun::default(),
             panes: Default::default(),
             model_b: ModelB::default(),
-            overlay: Overlay::default(),
             writer: Writer::default(),
             dropped: None,
             differs: None,
@@ -207,8 +204,14 @@ impl ModelRoom {
         let is_wide = ui.available_width() >= WIDE;
         let asked = if side {
             side::show(ui, "model", |ui| {
+                // The classes of a drawing are seen while it is drawn.
+                let classes_first = runs && !is_wide && self.predicts() == Predicts::Class;
+                if classes_first {
+                    self.next_tokens(ui, state);
+                    ui.separator();
+                }
                 let asked = self.opened(ui, state);
-                if runs && !is_wide {
+                if runs && !is_wide && !classes_first {
                     ui.separator();
                     self.next_tokens(ui, state);
                 }
@@ -316,7 +319,12 @@ impl ModelRoom {
             ui.add(Label::new(RichText::new(short(&opened.name)).strong()).truncate())
                 .on_hover_text(&opened.name);
             let (family, stack) = (&description.family, &description.stack);
-            let megabytes = opened.bytes as f64 / 1e6;
+            let bytes = opened.bytes as f64;
+            let size = if bytes < 1e6 {
+                format!("{:.0} KB", bytes / 1e3)
+            } else {
+                format!("{:.1} MB", bytes / 1e6)
+            };
             let layers = match &description.encoder {
                 Some(encoder) => format!("{} + {}", encoder.layers(), stack.layers()),
                 None => stack.layers().to_string(),
@@ -326,8 +334,7 @@ impl ModelRoom {
                 None => format!("{} tokens", description.vocabulary),
             };
             let heads = stack.block.heads;
-            let text =
-                format!("{family}, {layers} layers of {heads} heads, {reads}, {megabytes:.1} MB");
+            let text = format!("{family}, {layers} layers of {heads} heads, {reads}, {size}");
             ui.add(Label::new(RichText::new(text).weak()).wrap());
         }
         ui.horizontal_wrapped(|ui| {
@@ -430,6 +437,11 @@ impl ModelRoom {
     /// The matrices that are shown: that of one run, or those of A, of B and of A − B.
     pub(crate) fn side_by_side(&self) -> [Option<&Selected>; 3] {
         self.panes.each_ref().map(|pane| pane.large.selected())
+    }
+
+    /// The images that are shown: that of one run, or those of A, of B and of A − B.
+    pub(crate) fn pictures(&self) -> [Option<&egui::ColorImage>; 3] {
+        self.panes.each_ref().map(|pane| pane.overlay.picture())
     }
 
     /// The likeliest token after each layer and position, if the logit lens is shown: the embedding, then the layers.

@@ -309,6 +309,12 @@ impl Outcome {
         })
     }
 
+    /// The image of the run whose weights are shown, if the model reads one.
+    pub(crate) fn picture(&self, version: Version) -> Option<&Arc<ColorImage>> {
+        let second = self.second().filter(|_| version == Version::Second);
+        second.map_or(&self.unchanged, |second| &second.run).picture.as_ref()
+    }
+
     pub(super) fn second(&self) -> Option<&Second> {
         self.second.as_ref()?.as_ref().ok()
     }

@@ -7,7 +7,7 @@ use regard_models::{Ablation, Change, HeadAddress, Which};
 use serde::{Deserialize, Serialize};
 
 use super::{Drawing, Record};
-use crate::heads::{self, AttentionSource};
+use crate::heads::{self, AttentionSource, Shown};
 
 /// The bundled model that reads a text.
 pub const STORY: &str = "story";
@@ -114,7 +114,7 @@ pub struct State {
     /// The changes, in the order in which they were made.
     pub changes: Vec<Listed>,
     /// The run whose weights are shown.
-    pub(crate) version: Version,
+    pub version: Version,
     /// The text as the model wrote it. It counts while `text` is the same.
     pub(crate) written: Option<Written>,
     /// The second text, which run B reads. `None`: the first one.
@@ -158,6 +158,11 @@ impl State {
     pub fn of(model: impl Into<String>) -> Self {
         let model = model.into();
         let drawing = if model == DIGITS { Drawing::of_digit(FIRST) } else { None };
+        let mut heads = heads::State::default();
+        if model == DIGITS {
+            // What the class token attends to lies over the image at once.
+            heads.shown = Shown::Head;
+        }
         Self {
             model,
             drawing,
@@ -176,7 +181,7 @@ impl State {
             view: View::default(),
             attributed: [None; 2],
             part: Part::default(),
-            heads: heads::State::default(),
+            heads,
             record: None,
             brush: None,
         }

@@ -57,7 +57,7 @@ fn two_texts_stand_side_by_side() {
     let mut window = two_texts();
     let second = traced(SECOND, &[], 1, 2);
     near(run(&window).next_second().unwrap(), &second.1);
-    assert!(says(&window, ", after the second text "), "a prediction is heard of both");
+    assert!(says(&window, ", after the second input "), "a prediction is heard of both");
     open_head(&mut window, 1, 2);
     let first = traced(FIRST, &[], 1, 2);
     assert_eq!(numbers(&window), first.0);
@@ -153,7 +153,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
 
     // Texts of different lengths do not fit.
     second_text(&mut window, "Mia");
-    assert!(says(&window, "A patch needs two texts with equally many tokens: "));
+    assert!(says(&window, "A patch needs two inputs with equally many tokens: "));
 }
 
 #[test]

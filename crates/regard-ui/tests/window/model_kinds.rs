@@ -6,15 +6,15 @@ use crate::heads::Side;
 use crate::model::{DIGITS, State};
 use crate::{App, Command, Room, Session};
 use egui::accesskit::Role;
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{
     Ablation, Change, Checkpoint, ImageProcessor, Input, Model, Which, probabilities,
 };
 use safetensors::SafeTensors;
 
 use super::driver::{
-    Window, app, button, buttons, cells, choices, click, click_on, open, says, session, session_of,
-    settle, with_file,
+    Window, app, button, buttons, cells, choices, click, click_on, open, press, says, session,
+    session_of, settle, with_file,
 };
 use super::model::{self, MODELS, numbers, open_head, run, state, type_text};
 
@@ -268,47 +268,69 @@ fn an_image_is_dropped_and_a_wrong_one_is_named() {
     assert!(says(&window, "the model of this room reads text"));
 }
 
-/// The classes of an image that training held back, as `digits` computes them while a head is ablated.
-fn classes(number: usize, changes: &[Change]) -> Vec<f32> {
+/// The number of the first image of a digit that training held back.
+fn first(label: u8) -> usize {
+    regard_digits::held_back().position(|digit| digit.label == label).unwrap()
+}
+
+/// `digits`, and an image that training held back as it reads it.
+fn read(number: usize) -> (Model, Input) {
     let checkpoint = crate::model::bundled(DIGITS).unwrap().unwrap();
     let model = Model::load(&checkpoint).unwrap();
     let processor = ImageProcessor::of(&checkpoint, model.description()).unwrap();
     let digit = regard_digits::held_back().nth(number).unwrap();
     let rgb: Vec<u8> = digit.pixels.iter().flat_map(|ink| [*ink; 3]).collect();
     let input = processor.read(&rgb, [8, 8]).unwrap();
-    let pass = changes.iter().cloned().fold(model.pass(), regard_models::Pass::change);
-    let trace = pass.run(&input).unwrap();
-    probabilities(trace.logits().unwrap().last()).into_iter().map(|p| p as f32).collect()
+    (model, input)
+}
+
+/// The classes of such an image with a change.
+fn classes(number: usize, change: Option<Change>) -> Vec<f32> {
+    let (model, input) = read(number);
+    let trace = change.into_iter().fold(model.pass(), regard_models::Pass::change).run(&input);
+    probabilities(trace.unwrap().logits().unwrap().last()).into_iter().map(|p| p as f32).collect()
 }
 
 #[test]
-fn a_digit_is_drawn_and_read_with_every_stroke() {
+fn a_digit_is_drawn_changed_and_patched() {
     let begun = Session { model: State::of(DIGITS), ..session_of(Room::Model) };
     let mut window = open(begun, [1400.0, 1000.0]);
-    let first = |window: &Window| app(window).model().next()[0].token.clone();
-    assert_eq!(
-        (first(&window).as_str(), cells(&window).len(), patches(&window).len()),
-        ("3", 8, 16)
-    );
-    assert_eq!(run(&window).next(), classes(9, &[]));
+    let likeliest = |window: &Window| app(window).model().next()[0].token.clone();
+    let shown = (cells(&window).len(), patches(&window).len());
+    assert_eq!((likeliest(&window).as_str(), shown), ("3", (8, 16)), "all heads, and one of them");
+    assert_eq!(run(&window).next(), classes(9, None));
+    assert_eq!(numbers(&window).len(), 17 * 17);
+
+    // The classes keep their places, whichever is the likeliest.
+    let rows = window.query_all_by_label_contains(" %");
+    let rows = rows.filter_map(|row| row.accesskit_node().value());
+    let names: Vec<String> = rows.filter_map(|row| Some(row.split_once(": ")?.0.into())).collect();
+    assert_eq!(names, (0..10).map(|digit| digit.to_string()).collect::<Vec<_>>());
+
+    // A head without output changes the classes.
+    click(&mut window, "Zero");
+    let ablation = Change::Ablate { head: "0.0".parse().unwrap(), to: Ablation::Zero };
+    assert_eq!(run(&window).next_changed().unwrap(), classes(9, Some(ablation)));
+    assert!(says(&window, "Without head 0.0, “3” "));
+    click(&mut window, "As is");
 
     // A digit to begin with, and the next one of its kind.
     for _ in 0..2 {
         let before = state(&window).drawing.clone();
-        click(&mut window, "digit 8");
-        assert_eq!(first(&window), "8");
+        click(&mut window, "Drawing pad: 8");
+        assert_eq!(likeliest(&window), "8");
         assert_ne!(state(&window).drawing, before);
     }
 
     // One stroke down the middle is a 1, which grows.
-    click(&mut window, "Clear");
+    click(&mut window, "Drawing pad: Clear");
     assert!(says(&window, "Draw an image, or open one (PNG or JPEG)."));
     let pad = window.get_by_role_and_label(Role::Canvas, "Drawing pad").rect();
     let at = |y: f32| pad.left_top() + pad.size() * egui::vec2(0.5, y);
     window.hover_at(at(0.12));
     window.drag_at(at(0.12));
     settle(&mut window);
-    let dot = run(&window).next().to_vec();
+    let (dot, weights) = (run(&window).next().to_vec(), numbers(&window));
     for y in [0.5, 0.88] {
         window.hover_at(at(y));
         settle(&mut window);
@@ -316,19 +338,39 @@ fn a_digit_is_drawn_and_read_with_every_stroke() {
     window.drop_at(at(0.88));
     settle(&mut window);
     assert_ne!(run(&window).next(), dot, "the classes follow the stroke");
-    assert_eq!(first(&window), "1");
+    assert_ne!(numbers(&window)[..17], weights[..17], "so does what the class token attends to");
+    assert_eq!(likeliest(&window), "1");
+    press(&mut window, Command::Undo);
+    assert_eq!(state(&window).drawing, None, "a stroke is undone at once");
+    press(&mut window, Command::Redo);
 
-    // A second drawing is compared, and its patches go into the first.
+    // A second drawing begins as the first. Each has its own picture.
     click(&mut window, "Second drawing");
-    let of_second = app(&window).model().side_by_side()[1].map(|head| head.numbers.len());
-    assert_eq!(of_second, None, "no head is chosen yet");
+    let same = |window: &Window| {
+        let [first, second, _] = app(window).model().pictures();
+        first.unwrap().pixels == second.unwrap().pixels
+    };
+    assert!(same(&window));
+    click(&mut window, "Drawing pad: 4");
+    click(&mut window, "Second drawing pad: 9");
+    assert!(!same(&window));
+    assert_eq!(run(&window).next(), classes(first(4), None));
+    assert_eq!(run(&window).next_second().unwrap(), classes(first(9), None));
+
+    // A patch of the second goes into the first.
     let patch = button(&window, "patch token 5 ");
     click(&mut window, &patch);
-    assert!(matches!(state(&window).changes[0].change, Change::Patch { position: 5, .. }));
-    assert_eq!(app(&window).model().error(), None);
+    let place = "blocks.0.hook_resid_post".to_owned();
+    let change = Change::Patch { place, position: 5, from: read(first(9)).1 };
+    assert_eq!(state(&window).active(), core::slice::from_ref(&change));
+    let patched = classes(first(4), Some(change));
+    assert_ne!(patched, classes(first(4), None));
+    assert_eq!(run(&window).next_changed().unwrap(), patched);
+    assert!(says(&window, "With the stream after layer 0 at “1,0” from the other image, “4” "));
 
     // The session keeps what is drawn.
     let json = serde_json::to_string(session(&window)).unwrap();
     let again = open(serde_json::from_str(&json).unwrap(), [900.0, 800.0]);
     assert_eq!(run(&again).next(), run(&window).next());
+    assert_eq!(run(&again).next_changed(), run(&window).next_changed());
 }

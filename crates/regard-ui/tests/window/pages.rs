@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 
 use regard_models::Which;
 use regard_ui::heads::{AttentionSource, Shown};
-use regard_ui::model::{State, View};
+use regard_ui::model::{DIGITS, Drawing, State, Version, View};
 use regard_ui::{Room, Session};
 
 const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
 const FIRST: &str = "Mia and Tom went to the park. Tom gave the ball to";
 const SECOND: &str = "Mia and Max went to the park. Max gave the ball to";
+
+/// The number of an image of an 8 that training held back.
+const EIGHT: usize = 8;
 
 /// The model room with story.
 fn page(change: impl FnOnce(&mut State)) -> Session {
@@ -27,8 +30,8 @@ fn tiny(model: &str, change: impl FnOnce(&mut State)) -> Session {
     })
 }
 
-/// The patches from a second text, the attribution of a logit, two models side by side, an encoder with a decoder, and a model of
-/// images.
+/// The patches from a second text, the attribution of a logit, two models side by side, an encoder with a decoder, a model of
+/// images, and one that is drawn for, alone and with a second drawing.
 pub fn all(folder: &Path) -> Vec<(&'static str, Session)> {
     let (picture, rounded) = (picture(folder), rounded(folder));
     vec![
@@ -62,6 +65,15 @@ pub fn all(folder: &Path) -> Vec<(&'static str, Session)> {
             "vit",
             tiny("tiny-vit", |state| {
                 (state.image, state.heads.shown) = (Some(picture), Shown::Head);
+            }),
+        ),
+        ("digits", page(|state| *state = State::of(DIGITS))),
+        (
+            "digits-compare",
+            page(|state| {
+                *state = State::of(DIGITS);
+                state.second_drawing = Drawing::of_digit(EIGHT);
+                state.version = Version::SideBySide;
             }),
         ),
     ]
