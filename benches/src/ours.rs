@@ -120,7 +120,10 @@ fn attention(shape: Shape) -> Result<Vec<Subject>> {
         });
         return Ok(subjects);
     }
-    let threads = Threads::new(shape.threads)?;
+    let threads = match shape.threads {
+        0 => Threads::each_core()?,
+        count => Threads::new(count)?,
+    };
     if threads.count() > 1 {
         subjects.push(multi_head(tensors.clone(), Threads::ONE));
     }
