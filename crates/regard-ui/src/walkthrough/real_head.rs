@@ -242,12 +242,13 @@ impl RealHeadPage {
                 state.tried[2] = true;
             }
         });
-        let mut text = RichText::new("See how these numbers are computed");
-        let mut button = Button::new(text.clone());
-        if state.tried == [true; 3] {
-            text = text.color(ui.visuals().selection.stroke.color);
-            button = Button::new(text).fill(ui.visuals().selection.bg_fill);
-        }
+        let text = RichText::new("See how these numbers are computed");
+        let button = if state.tried == [true; 3] {
+            let selection = &ui.visuals().selection;
+            Button::new(text.color(selection.stroke.color)).fill(selection.bg_fill)
+        } else {
+            Button::new(text)
+        };
         if ui.add(button).clicked() {
             real.weight = Some((LAST, shown.target()));
         }

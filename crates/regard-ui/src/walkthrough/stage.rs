@@ -288,7 +288,8 @@ impl<'a> Place<'a> {
         let marks = [style::QUERY, style::KEY].map(|mark| style::readable(mark, self.ui.visuals()));
         for (side, (factor, corner)) in factors.iter().zip([left, top]).enumerate() {
             let found = factor.of.and_then(colors);
-            let palette = found.map_or(Palette::plain(Default::default()), |(palette, _)| palette);
+            let palette =
+                found.map_or_else(|| Palette::plain(Default::default()), |(palette, _)| palette);
             let decimals = numbers::decimals(&factor.numbers).min(2);
             for (place, x) in factor.numbers.iter().enumerate() {
                 let (row, col) = (place / factor.cols, place % factor.cols);
@@ -412,7 +413,7 @@ impl<'a> Place<'a> {
         let [_, top, _] = self.corners();
         let cols = self.step.matrix.cols();
         // The first token does not turn.
-        let row = row.unwrap_or(1.min(self.step.matrix.rows() - 1));
+        let row = row.unwrap_or_else(|| 1.min(self.step.matrix.rows() - 1));
         let (old, new) = (&before[row * cols..][..cols], self.step.matrix.row(row));
         let length = |pair: usize| old[2 * pair].hypot(old[2 * pair + 1]);
         let longest = (0..cols / 2).map(length).fold(f32::MIN_POSITIVE, f32::max);
@@ -455,7 +456,7 @@ impl<'a> Place<'a> {
         }
         let Some((palette, scores)) = colors(from) else { return };
         let (rows, cols) = self.step.matrix.shape();
-        let decimals = numbers::decimals(&scores).min(2);
+        let decimals = numbers::decimals(scores).min(2);
         let edge = egui::lerp(self.frame.right()..=self.frame.left(), moved);
         for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
             let rect = self.pointing.whole((i, j));

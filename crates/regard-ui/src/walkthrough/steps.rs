@@ -324,10 +324,9 @@ impl Steps<'_> {
         step: &Step,
         state: &mut State,
         selection: &Selection,
-        [left, scale]: [f32; 2],
+        [mut left, mut scale]: [f32; 2],
     ) -> Option<At> {
         let pointed = state.pointed().filter(|at| at.step == step.key).map(|at| at.cell);
-        let (mut left, mut scale) = (left, scale);
         let staged = staged(self.cache, ui, step, width)?;
         let stage = self.cache.stage(step).filter(|_| staged.is_staged());
         if stage.is_some() {

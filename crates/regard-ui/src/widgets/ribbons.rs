@@ -4,8 +4,8 @@
 //! outside, so that none crosses another. A ribbon is half an ellipse between the two words. It lies above the line of words, and
 //! no text is above that line.
 
+use core::f32::consts::PI;
 use std::collections::BTreeSet;
-use std::f32::consts::PI;
 
 use egui::accesskit::Role;
 use egui::{
