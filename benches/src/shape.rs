@@ -91,7 +91,7 @@ pub struct Shape {
     pub causal: bool,
     /// Whether the compiler knows the sizes.
     pub fixed: bool,
-    /// Threads to use; 0 means one for each core.
+    /// Threads to use, at least one.
     pub threads: usize,
 }
 

@@ -138,14 +138,21 @@ struct Marked {
     format: Option<IgnoredAny>,
     room: Option<String>,
     /// Earlier files have a room for files of attention. What it shows is now the model room's.
-    heads: Option<FileRoom>,
+    heads: FileRoom,
 }
 
+/// The file of the earlier room. Its other keys are those of [`HeadsOfFile`]: flattened into one struct, serde would keep a copy of
+/// every value.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct FileRoom {
     source: AttentionSource,
-    #[serde(flatten)]
+}
+
+/// The choices of the earlier room.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeadsOfFile {
     heads: heads::State,
 }
 
@@ -203,8 +210,9 @@ impl Session {
         let mut session: Self =
             serde_json::from_slice(text).context("it is not a session file of this version")?;
         if marked.room.as_deref() == Some("heads") {
-            let FileRoom { source, heads } = marked.heads.unwrap_or_default();
-            session.model = model::State { heads, ..model::State::of_file(source) };
+            let HeadsOfFile { heads } =
+                serde_json::from_slice(text).context("it is not a session file of this version")?;
+            session.model = model::State { heads, ..model::State::of_file(marked.heads.source) };
         }
         session.laboratory.limit();
         let zoom = session.appearance.zoom;

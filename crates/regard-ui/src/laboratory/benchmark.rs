@@ -1,6 +1,8 @@
 //! The benchmark panel: naive loops, the kernel, and the multi-head layer on one thread and on all.
 
+use core::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
 
 use egui::{Context, Label, ProgressBar, RichText, Ui};
 use regard_benches::{Line, Measuring, Operation, Progress, Shape, duration, ours};
@@ -104,7 +106,7 @@ fn shape(inputs: &LaboratoryInputs) -> Shape {
         dim,
         causal,
         fixed: false,
-        threads: 0,
+        threads: available_parallelism().map_or(1, NonZero::get),
     }
 }
 
