@@ -335,7 +335,7 @@ fn a_session_exports_the_curves_and_the_grid_of_its_room() {
     assert!(error.contains("for a session of the laboratory"), "{error}");
     // The first page is a head of story over its sentence.
     let first = text(&regard_ui::greeting(), "matrix", "first.csv");
-    assert!(first.contains("Lily") && first.contains("[STORY]"), "{first}");
+    assert!(first.contains("yellow") && first.contains("[STORY]"), "{first}");
 }
 
 /// The file has the numbers that the command prints as JSON.
