@@ -120,10 +120,7 @@ fn attention(shape: Shape) -> Result<Vec<Subject>> {
         });
         return Ok(subjects);
     }
-    let threads = match shape.threads {
-        0 => Threads::each_core()?,
-        count => Threads::new(count)?,
-    };
+    let threads = Threads::new(shape.threads)?;
     if threads.count() > 1 {
         subjects.push(multi_head(tensors.clone(), Threads::ONE));
     }
