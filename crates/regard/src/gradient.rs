@@ -55,7 +55,7 @@ use crate::{Attention, Heads, Tensor, Threads};
 /// use regard::{Attention, Heads};
 /// let (x, v) = (Heads::new("x", &[0.0], [1, 1, 1, 1])?, Heads::new("value", &[6.0], [1, 1, 1, 1])?);
 /// let attention = Attention::new().sinks(&[0.0]); // the sink has half the weight, and the output is 3
-/// let gradients = attention.backward(x, x, v, &attention.forward(x, x, v)?, &[1.0])?;
+/// let gradients = attention.backward(x, x, v, attention.forward(x, x, v)?.as_slice(), &[1.0])?;
 /// assert_eq!(gradients.value, [0.5]);
 /// assert_eq!(gradients.sinks, Some(vec![-1.5])); // P·(0 − out)
 /// # Ok::<(), regard::Error>(())
@@ -98,7 +98,7 @@ impl Attention<'_> {
     /// let q = Heads::new("query", &q, [1, 1, 1, 1])?;
     /// let [k, v] = [Heads::new("key", &k, [1, 1, 2, 1])?, Heads::new("value", &v, [1, 1, 2, 1])?];
     /// let attention = Attention::new();
-    /// let gradients = attention.backward(q, k, v, &attention.forward(q, k, v)?, &[1.0])?;
+    /// let gradients = attention.backward(q, k, v, attention.forward(q, k, v)?.as_slice(), &[1.0])?;
     /// assert_eq!(gradients.value, [0.5, 0.5]);
     /// assert_eq!(gradients.key, [-0.5, 0.5]); // P·(v − out)
     /// # Ok::<(), regard::Error>(())

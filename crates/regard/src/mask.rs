@@ -20,7 +20,7 @@ use crate::view::{check_elements, len_of};
 /// let near = Window { left: Some(1), right: None };
 /// let mask = Mask::NONE.causal(Position::TopLeft).window(Position::TopLeft, near);
 /// let weights = Attention::new().mask(mask).scores(Stage::Weights, x, x)?;
-/// assert_eq!(weights[12..], [0.0, 0.0, 0.5, 0.5]); // the last token sees itself and the one before it
+/// assert_eq!(weights.as_slice()[12..], [0.0, 0.0, 0.5, 0.5]); // the last token sees itself and the one before it
 /// # Ok::<(), regard::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,7 +100,7 @@ impl<'a> Mask<'a> {
     /// use regard::{Attention, Heads, Mask};
     /// let x = Heads::new("x", &[1.0, 3.0, 5.0, f32::NAN], [2, 1, 2, 1])?;
     /// let out = Attention::new().scale(0.0).mask(Mask::NONE.key_lengths(&[2, 1])).forward(x, x, x)?;
-    /// assert_eq!(out[..3], [2.0, 2.0, 5.0]); // the second entry has one key; its second query is padding too
+    /// assert_eq!(out.as_slice()[..3], [2.0, 2.0, 5.0]); // the second entry has one key; its second query is padding too
     /// # Ok::<(), regard::Error>(())
     /// ```
     #[must_use]

@@ -71,7 +71,7 @@ impl<'a> Sequences<'a> {
     /// let x = array![[[1.0, 2.0], [3.0, 4.0]]];
     /// let sum = Linear::from_conv1d([1.0, 1.0], [2, 1])?;
     /// let y = sum.forward(Sequences::from_ndarray("x", &x)?)?;
-    /// assert_eq!(Array3::from_shape_vec([1, 2, 1], y.to_vec())?, array![[[3.0], [7.0]]]);
+    /// assert_eq!(Array3::from_shape_vec([1, 2, 1], y.into_vec())?, array![[[3.0], [7.0]]]);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn from_ndarray(
