@@ -155,7 +155,10 @@ fn run(world: &SimpleCommunicator, options: &Options) -> Result<(), (Error, u8)>
             q,
             k,
             inputs.v.heads("value")?,
-            Threads::new(options.threads)?,
+            match options.threads {
+                0 => Threads::each_core()?,
+                count => Threads::new(count)?,
+            },
         ))
     };
     let (attention, q, k, v, threads) = agree(world, prepared()).map_err(bad_input)?;

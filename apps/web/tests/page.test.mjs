@@ -96,7 +96,7 @@ test("the page loads without a complaint, and shows a heatmap", async (t) => {
 });
 
 for (const [room, controls] of [
-    ["Walkthrough", [["combobox", "Example"], ["slider", "Temperature of the head"], ["img", "Heatmap of Head 3.3"]]],
+    ["Walkthrough", [["combobox", "Example"], ["slider", "Temperature of the head"], ["img", "Heatmap of Head 1.0"]]],
     ["Laboratory", [["slider", "Tokens"], ["slider", "Dimensions"], ["checkbox", "Causal"], ["img", "Heatmap of Weights"]]],
     ["Model", [["textbox", "Text"], ["button", "Open model"], ["checkbox", "Second text"], ["button", /^Mary: 98/], ["combobox", "Sort heads by"], ["button", /^head 1\.2, entropy/]]],
 ]) {
@@ -159,7 +159,7 @@ test("a browser without simd128 loads the other build, which computes the same",
     };
     const page = await open(t, "", { script });
     assert.equal(await page.evaluate(() => document.documentElement.dataset.build), "plain");
-    await page.getByRole("img", { name: "Heatmap of Head 3.3" }).waitFor({ state: "attached" });
+    await page.getByRole("img", { name: "Heatmap of Head 1.0" }).waitFor({ state: "attached" });
     await picture(page, "plain");
     const other = await open(t, `?model=story&text=${encodeURIComponent(TEXT)}`, { script });
     assert.ok((await exported(other)).equals(traced(t, "portable")), "the bits of the page are those of SSE2");
@@ -388,7 +388,7 @@ test("a phone's narrow screen shows the rooms, and fingers reach what a pointer 
     // With a larger scale factor, the emulation says that the canvas has fewer pixels than it shows.
     const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 1, colorScheme: "dark" };
     const page = await open(t, "", phone);
-    const map = page.getByRole("img", { name: "Heatmap of Head 3.3" });
+    const map = page.getByRole("img", { name: "Heatmap of Head 1.0" });
     await map.waitFor({ state: "attached" });
     const head = await map.boundingBox();
     assert.ok(head.x >= 0 && head.x + head.width <= 390, JSON.stringify(head));
@@ -535,7 +535,7 @@ async function color(page, x, y) {
 
 test("a screen with more pixels shows the same, and motion can be switched off", async (t) => {
     const cells = async (page) => {
-        const map = page.getByRole("img", { name: "Heatmap of Head 3.3" });
+        const map = page.getByRole("img", { name: "Heatmap of Head 1.0" });
         await map.waitFor({ state: "attached" });
         await page.waitForTimeout(300);
         const { x, y, width, height } = await map.boundingBox();
@@ -572,7 +572,7 @@ test("the page works without a network after the first load", async (t) => {
     await page.waitForFunction(() => navigator.serviceWorker.controller);
     await page.context().setOffline(true);
     await page.reload();
-    await page.getByRole("img", { name: "Heatmap of Head 3.3" }).waitFor({ state: "attached" });
+    await page.getByRole("img", { name: "Heatmap of Head 1.0" }).waitFor({ state: "attached" });
     await press(page.getByRole("button", { name: "Model", exact: true }));
     await page.getByRole("button", { name: /^Mary: 98/ }).waitFor({ state: "attached" });
     assert.deepEqual(own(page.complaints), []);
