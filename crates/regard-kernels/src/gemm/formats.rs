@@ -119,7 +119,10 @@ pub(crate) fn decode<S: Simd, F: Decode<BYTES>, const BYTES: usize>(
     /// The bytes of a cache line, and those by which reading runs ahead of decoding.
     const LINE: usize = 64;
     const AHEAD: usize = 6144;
-    for (row, out) in row.chunks(MOST * BYTES).zip(out.chunks_mut(MOST * LANES)) {
+    // A zip of both would divide by the length of a chunk, and a build for size does not see that it is not 0.
+    let mut outs = out.chunks_mut(MOST * LANES);
+    for row in row.chunks(MOST * BYTES) {
+        let Some(out) = outs.next() else { break };
         let (groups, rest) = row.as_chunks();
         let (places, rest_of_places) = out.as_chunks_mut();
         // All factors are computed before the first of them is used: the compiler then takes each one from memory, which is

@@ -200,7 +200,7 @@ impl Kernel for Multiply<'_> {
                 for start in (0..parts.max(1)).step_by(STEPS) {
                     let steps = start..parts.min(start + STEPS);
                     for (strip, r) in strip.iter_mut().zip(rows.clone()) {
-                        let bytes = |step: usize| step * LANES / numbers * size;
+                        let bytes = |step: usize| step * LANES / numbers.max(1) * size;
                         let blocks = w.row(r).get(bytes(steps.start)..bytes(steps.end));
                         let strip = strip.get_mut(..steps.len()).unwrap_or_default();
                         decode_blocks(simd, w.format, blocks.unwrap_or_default(), strip);
