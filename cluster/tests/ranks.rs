@@ -61,6 +61,14 @@ fn mpirun(ranks: usize) -> Command {
     command
 }
 
+/// The program, which reads one file and writes the other.
+fn attend_files(ranks: usize, input: &Path, output: &Path) -> Command {
+    let mut command = mpirun(ranks);
+    command.arg(env!("CARGO_BIN_EXE_regard-mpi")).arg("attend");
+    command.arg("--input").arg(input).arg("--output").arg(output);
+    command
+}
+
 fn succeeds(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
@@ -309,15 +317,7 @@ fn program(folder: &Path) {
     let [input, one, many] =
         ["in", "one", "many"].map(|name| folder.join(name).with_extension("safetensors"));
     let run = |ranks: usize, to: &Path, options: &[&str]| {
-        let mut command = mpirun(ranks);
-        command
-            .arg(env!("CARGO_BIN_EXE_regard-mpi"))
-            .arg("attend")
-            .arg("--input")
-            .arg(&input)
-            .arg("--output")
-            .arg(to);
-        command.args(options).output().unwrap()
+        attend_files(ranks, &input, to).args(options).output().unwrap()
     };
     let past: &[_] = &[
         ("q", Dtype::F16, &[2, 4, 700, 8][..]),
@@ -373,15 +373,13 @@ fn killed(folder: &Path) {
     let [input, output] =
         ["long", "absent"].map(|name| folder.join(name).with_extension("safetensors"));
     save(&input, &["q", "k", "v"].map(|name| (name, Dtype::F32, &[100_000, 16][..])));
-    let mut command = mpirun(2);
-    command
-        .arg(env!("CARGO_BIN_EXE_regard-mpi"))
-        .arg("attend")
-        .arg("--input")
-        .arg(&input)
-        .arg("--output")
-        .arg(&output);
-    let run = command.stderr(Stdio::piped()).spawn().unwrap();
+    let run = attend_files(2, &input, &output).stderr(Stdio::piped()).spawn().unwrap();
+    let part = fs::metadata(&input).unwrap().len() / 2;
+    // The bytes that a process has read.
+    let read = |process: &Path| {
+        let io = fs::read_to_string(process.join("io")).ok()?;
+        io.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse::<u64>().ok()
+    };
     let rank_1 = || {
         fs::read_dir("/proc").unwrap().flatten().find_map(|process| {
             let environment = fs::read(process.path().join("environ")).ok()?;
@@ -389,10 +387,11 @@ fn killed(folder: &Path) {
                 |text: &str| environment.split(|b| *b == 0).any(|line| line == text.as_bytes());
             let arguments = fs::read(process.path().join("cmdline")).ok()?;
             let ours = arguments.windows(4).any(|text| text == b"long");
-            (ours && has("OMPI_COMM_WORLD_RANK=1")).then(|| process.path())
+            (ours && has("OMPI_COMM_WORLD_RANK=1") && read(&process.path())? >= part)
+                .then(|| process.path())
         })
     };
-    // It is at work when it has opened the file and closed it again: the file's own descriptor is gone, and threads compute.
+    // It is at work when it has read its part of the file: Open MPI's mpirun can wait forever for a rank that dies before MPI_Init.
     let process = loop {
         match rank_1() {
             Some(process) => break process,
