@@ -584,18 +584,17 @@ fn receivers(
         return Err(Error::Unsupported(what.into()));
     }
     let name = place.rsplit('.').next().unwrap_or_default();
-    let count = match name {
-        "hook_q_input" => stack.block.heads,
-        "hook_k_input" | "hook_v_input" => stack.block.kv_heads,
+    let reads_one_stream = matches!(
+        name,
         "hook_mlp_in"
-        | "hook_resid_pre"
-        | "hook_resid_mid"
-        | "hook_resid_mid_cross"
-        | "hook_resid_post" => 1,
-        _ => {
-            let what = format!("a path ends where the residual stream is read, not at {place}");
-            return refuse(what);
-        }
+            | "hook_resid_pre"
+            | "hook_resid_mid"
+            | "hook_resid_mid_cross"
+            | "hook_resid_post"
+    );
+    let Some(count) = stack.block.readers(name).or_else(|| reads_one_stream.then_some(1)) else {
+        let what = format!("a path ends where the residual stream is read, not at {place}");
+        return refuse(what);
     };
     let places = description.places();
     let at = |wanted: &str| places.iter().position(|place| place == wanted);

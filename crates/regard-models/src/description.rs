@@ -222,6 +222,15 @@ impl Block {
     pub(crate) fn scale_in(&self, layer: usize) -> f32 {
         if self.scale_by_layer { self.scale / (layer + 1) as f32 } else { self.scale }
     }
+
+    /// The heads that have streams of their own at a place of an attention's inputs, such as `hook_q_input`.
+    pub(crate) fn readers(&self, place: &str) -> Option<usize> {
+        match place {
+            "hook_q_input" => Some(self.heads),
+            "hook_k_input" | "hook_v_input" => Some(self.kv_heads),
+            _ => None,
+        }
+    }
 }
 
 /// A norm of each token's features, without its weight.

@@ -126,14 +126,10 @@ impl Model {
         from: &Input,
     ) -> Result<Vec<(HeadAddress, Change)>, Error> {
         let stack = head.check(self.description())?;
-        let heads = match read {
-            "hook_q_input" => stack.block.heads,
-            "hook_k_input" | "hook_v_input" => stack.block.kv_heads,
-            _ => {
-                let what =
-                    format!("a head reads hook_q_input, hook_k_input or hook_v_input, not {read}");
-                return Err(Error::Missing(what));
-            }
+        let Some(heads) = stack.block.readers(read) else {
+            let what =
+                format!("a head reads hook_q_input, hook_k_input or hook_v_input, not {read}");
+            return Err(Error::Missing(what));
         };
         // A decoder's attention to the encoder sends to the attention over its own tokens.
         let attention =
