@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "L.H", requires = "patches")]
     path: Option<HeadAddress>,
 
-    /// What of each later head reads it: its queries, its keys or its values
+    /// The part of each later head that reads this output: its queries, its keys or its values
     #[arg(long, value_enum, default_value_t = Into::Q, requires = "path")]
     into: Into,
 
