@@ -148,6 +148,12 @@ pub struct Stack {
     /// For each layer, how many keys a query sees at most, itself included; `None` is without limit. There are as many
     /// layers as entries.
     pub windows: Vec<Option<usize>>,
+    /// The rotary position embeddings of the layers: none, one, or several that differ (Gemma 3's local and global layers).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rotary: Vec<RotarySettings>,
+    /// For each layer, which of `rotary` turns its queries and keys; none turns those of a layer that has no entry, or `None`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Option<usize>>,
     /// Whether a query sees no key to the right of where it stands.
     pub causal: bool,
     /// Whether each layer attends to the encoder's output too.
@@ -164,6 +170,25 @@ impl Stack {
     /// The number of layers.
     pub fn layers(&self) -> usize {
         self.windows.len()
+    }
+
+    /// The rotary position embedding of a layer, if its queries and keys turn.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let llama = Description::of(&Checkpoint::open(format!("{models}/tiny-llama"))?)?;
+    /// assert_eq!(llama.stack.rotary_of(0).unwrap().base, 10000.0);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn rotary_of(&self, layer: usize) -> Option<&RotarySettings> {
+        self.rotary.get((*self.turns.get(layer)?)?)
+    }
+
+    /// Gives all layers the same rotary position embedding.
+    pub(crate) fn turn_all(&mut self, rotary: RotarySettings) {
+        self.turns = vec![Some(0); self.layers()];
+        self.rotary = vec![rotary];
     }
 }
 
@@ -193,8 +218,6 @@ pub struct Block {
     pub scale_by_layer: bool,
     /// The soft cap c of the scores: c · tanh(score / c).
     pub softcap: Option<f32>,
-    /// Rotary position embedding.
-    pub rotary: Option<RotarySettings>,
     /// A learned bias by the distance of query and key (T5).
     pub relative: Option<RelativeBias>,
     /// The activation of the feed-forward layer.

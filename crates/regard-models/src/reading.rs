@@ -251,7 +251,7 @@ impl Model {
     fn reads_on(&self) -> bool {
         let description = self.description();
         let stack = &description.stack;
-        let by_length = stack.block.rotary.as_ref().is_some_and(|rotary| {
+        let by_length = stack.rotary.iter().any(|rotary| {
             matches!(rotary.scaling, Frequencies::Dynamic { .. } | Frequencies::LongRope { .. })
         });
         let counted = description.embedding.counts_tokens();

@@ -150,7 +150,7 @@ impl Pass<'_> {
             )));
         }
 
-        let turned = block.rotary.is_some() && !cross;
+        let turned = stack.rotary_of(head.layer).is_some() && !cross;
         let place = |name: &str| format!("{}.{name}", head.places());
         let mut keep = vec!["hook_q", "hook_k"];
         if turned {

@@ -196,13 +196,23 @@ fn block(stack: &Stack) -> String {
 }
 
 fn positions(description: &Description) -> String {
-    let block = &description.stack.block;
-    match (&description.embedding.positions, &block.rotary, &block.relative) {
+    let stack = &description.stack;
+    let block = &stack.block;
+    match (&description.embedding.positions, stack.rotary.first(), &block.relative) {
         (Some(learned), _, _) => {
             format!("learned, at most {}", learned.count.saturating_sub(learned.first))
         }
         (None, Some(rotary), _) => {
-            format!("rotary over {} of {} features", rotary.features, block.head_size)
+            let (layers, turning) = (stack.layers(), stack.turns.iter().flatten().count());
+            let some = if turning == layers {
+                String::new()
+            } else {
+                format!(", in {turning} of the layers")
+            };
+            let bases: Vec<_> = stack.rotary.iter().map(|rotary| rotary.base.to_string()).collect();
+            let bases = bases.join(" and ");
+            let (features, of) = (rotary.features, block.head_size);
+            format!("rotary over {features} of {of} features, base {bases}{some}")
         }
         (None, None, Some(relative)) => {
             format!("a bias by distance, in {} buckets", relative.buckets)

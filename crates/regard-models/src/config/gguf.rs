@@ -86,9 +86,7 @@ impl Config<'_> {
         block.softcap = cap("attn_logit_softcapping")?;
         block.activation = activation;
         block.gated = !gpt;
-        if family != "gpt2" {
-            block.rotary = Some(self.rotary(family, block.head_size)?);
-        }
+        let head_size = block.head_size;
         if gemma {
             block.placement = Placement::Both;
             description.embedding.scale = (width as f32).sqrt();
@@ -100,6 +98,9 @@ impl Config<'_> {
             let window = self.optional(&key("attention.sliding_window")).or(usual);
             let window = window.filter(|window| *window > 0);
             description.stack.windows = windows(layers, window, |layer| !gemma || layer % 2 == 0);
+        }
+        if family != "gpt2" {
+            description.stack.turn_all(self.rotary(family, head_size)?);
         }
         let count = size("context_length")?;
         let positions = LearnedPositions { count, first: 0, pad: None };

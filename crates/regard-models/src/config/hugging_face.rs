@@ -349,9 +349,10 @@ impl<'a> Config<'a> {
         let block = &mut description.stack.block;
         block.activation = self.activation("hidden_act")?;
         block.parallel = self.flag("use_parallel_residual")?;
-        // Only the rotary positions read a size of heads.
-        block.rotary = Some(self.rotary(self.optional("head_dim")?.unwrap_or(block.head_size))?);
         block.biases = Biases { qkv: bias, out: bias, hidden: true };
+        // Only the rotary positions read a size of heads.
+        let head_size = self.optional("head_dim")?.unwrap_or(block.head_size);
+        self.turn(&mut description.stack, head_size)?;
         Ok(description)
     }
 
@@ -368,7 +369,7 @@ impl<'a> Config<'a> {
             self.activation(if gemma { "hidden_activation" } else { "hidden_act" })?;
         block.gated = true;
         block.qk_norm = self.family == "qwen3";
-        block.rotary = Some(self.rotary(block.head_size)?);
+        let head_size = block.head_size;
         block.biases = match self.family {
             "llama" | "qwen3" | "gemma2" => {
                 let attention = self.flag("attention_bias")?;
@@ -386,6 +387,7 @@ impl<'a> Config<'a> {
             description.embedding.scale = (description.width as f32).sqrt();
         }
         description.stack.windows = self.windows(description.stack.layers())?;
+        self.turn(&mut description.stack, head_size)?;
         Ok(description)
     }
 

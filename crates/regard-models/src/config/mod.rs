@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::read::Settings;
 use crate::{
     Activation, Biases, Block, Checkpoint, Description, Embedding, Error, Head, NormSettings,
-    Placement, Stack,
+    Placement, RotarySettings, Stack,
 };
 
 /// The values that transformers' config classes have for the keys that a file leaves out, by key and family. defaults.py writes
@@ -56,9 +56,10 @@ fn check(stack: &Stack, width: usize) -> Result<(), String> {
     if heads == 0 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
         return Err(format!("{heads} query heads cannot share {kv_heads} key/value heads evenly"));
     }
-    if let Some(rotary) = &block.rotary
-        && (rotary.features > block.head_size || !rotary.features.is_multiple_of(2))
-    {
+    let fits = |rotary: &&RotarySettings| {
+        rotary.features <= block.head_size && rotary.features.is_multiple_of(2)
+    };
+    if let Some(rotary) = stack.rotary.iter().find(|rotary| !fits(rotary)) {
         let (found, most) = (rotary.features, block.head_size);
         return Err(format!("{found} features of a head cannot turn in pairs: a head has {most}"));
     }
@@ -91,7 +92,6 @@ fn plain(
         scale: (head_size as f32).sqrt().recip(),
         scale_by_layer: false,
         softcap: None,
-        rotary: None,
         relative: None,
         activation: Activation::Gelu,
         gated: false,
@@ -99,6 +99,8 @@ fn plain(
     };
     let stack = Stack {
         windows: vec![None; layers],
+        rotary: Vec::new(),
+        turns: Vec::new(),
         causal: true,
         cross: false,
         final_norm: Some(norm),

@@ -3,33 +3,67 @@
 use serde_json::Value;
 
 use super::hugging_face::Config;
-use crate::{Error, Frequencies, RotaryScaling, RotarySettings};
+use crate::{Error, Frequencies, RotaryScaling, RotarySettings, Stack};
 
 impl Config<'_> {
-    /// The rotary embedding of heads of `head_size`.
+    /// Gives each layer of a stack, whose windows are known, its rotary embedding of heads of `head_size`.
     ///
-    /// Transformers 5 writes one object `rope_parameters`. Transformers 4 writes `rope_theta` (GPT-NeoX: `rotary_emb_base`)
-    /// and `partial_rotary_factor` (GPT-NeoX: `rotary_pct`) beside an object `rope_scaling`, which counts alone where both are
-    /// there, and which may be null.
-    pub(super) fn rotary(&self, head_size: usize) -> Result<RotarySettings, Error> {
-        let positions = self.size("max_position_embeddings")?;
-        let full = |value: &&Value| value.as_object().is_none_or(|object| !object.is_empty());
-        let object = |key: &str| self.own(key).filter(|x| !x.is_null()).filter(full);
-        let nothing = Value::Null;
-        let parameters =
-            object("rope_scaling").or_else(|| object("rope_parameters")).unwrap_or(&nothing);
-        let by_layer = ["full_attention", "sliding_attention"];
-        if by_layer.iter().any(|kind| parameters.get(kind).is_some()) {
-            return Err(self.wrong("rope_parameters by kinds of layers are not known"));
+    /// Transformers 5 writes one object `rope_parameters`, which has an object for each kind of layers in families whose full
+    /// and sliding layers differ. Transformers 4 writes the bases (`rope_theta`, in GPT-NeoX `rotary_emb_base`) and
+    /// `partial_rotary_factor` (GPT-NeoX: `rotary_pct`) beside an object `rope_scaling`, which may be null.
+    pub(super) fn turn(&self, stack: &mut Stack, head_size: usize) -> Result<(), Error> {
+        let object = |key: &str| self.own(key).and_then(Value::as_object).filter(|x| !x.is_empty());
+        let (scaling, parameters) = (object("rope_scaling"), object("rope_parameters"));
+        let kinds = ["full_attention", "sliding_attention"];
+        // The keys of both bases, and their values without them.
+        let bases = match self.family {
+            "modernbert" => [("global_rope_theta", 160_000.0), ("local_rope_theta", 10_000.0)],
+            family => {
+                // The scaling counts alone where both are there.
+                let parameters = scaling.or(parameters).cloned().unwrap_or_default();
+                if kinds.iter().any(|kind| parameters.contains_key(*kind)) {
+                    return Err(self.wrong("rope_parameters by kinds of layers are not known"));
+                }
+                let key = if family == "gpt_neox" { "rotary_emb_base" } else { "rope_theta" };
+                stack.turn_all(self.rotary(&parameters.into(), head_size, key, 10_000.0)?);
+                return Ok(());
+            }
+        };
+        stack.rotary.clear();
+        let mut places = [None; 2];
+        for (i, (key, base)) in bases.into_iter().enumerate() {
+            if !stack.windows.iter().any(|window| usize::from(window.is_some()) == i) {
+                continue;
+            }
+            let own = parameters.and_then(|kinds_of| kinds_of.get(kinds[i])?.as_object());
+            let mut own = own.cloned().unwrap_or_default();
+            if i == 0 || self.family == "modernbert" {
+                own.extend(scaling.cloned().into_iter().flatten());
+            }
+            places[i] = Some(stack.rotary.len());
+            stack.rotary.push(self.rotary(&own.into(), head_size, key, base)?);
         }
+        let windows = stack.windows.iter();
+        stack.turns = windows.map(|window| places[usize::from(window.is_some())]).collect();
+        Ok(())
+    }
+
+    /// A rotary embedding. `key` is where transformers 4 writes its base, and `usual` the base of a file without it.
+    fn rotary(
+        &self,
+        parameters: &Value,
+        head_size: usize,
+        key: &str,
+        usual: f64,
+    ) -> Result<RotarySettings, Error> {
+        let positions = self.size("max_position_embeddings")?;
         let neox = self.family == "gpt_neox";
         let number = |key: &str, own: &str, default: f64| {
             let number = |value: &Value| value.as_f64();
             let known = parameters.get(key).and_then(number);
             known.or_else(|| self.own(own).and_then(number)).unwrap_or(default)
         };
-        let base =
-            number("rope_theta", if neox { "rotary_emb_base" } else { "rope_theta" }, 10_000.0);
+        let base = number("rope_theta", key, usual);
         if !(base > 0.0 && base.is_finite()) {
             return Err(self.wrong(format!("rope_theta is {base}")));
         }

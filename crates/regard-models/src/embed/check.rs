@@ -54,13 +54,12 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
     );
     let of_class_token =
         matches!(description.head, Head::Classes { position: ClassPosition::First, .. });
-    let scaled = block.rotary.as_ref().map(|rotary| &rotary.scaling);
-    let by_length = match scaled {
-        Some(Frequencies::Dynamic { original, .. } | Frequencies::LongRope { original, .. }) => {
-            context > *original
+    let by_length = stack.rotary.iter().any(|rotary| match rotary.scaling {
+        Frequencies::Dynamic { original, .. } | Frequencies::LongRope { original, .. } => {
+            context > original
         }
         _ => false,
-    };
+    });
     let activation = !matches!(
         block.activation,
         Activation::Relu | Activation::Gelu | Activation::GeluTanh | Activation::Silu
@@ -81,6 +80,7 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
         (block.softcap.is_some(), "a soft cap of its scores"),
         (block.relative.is_some(), "a bias by distance"),
         (stack.windows.iter().any(narrow), "a window that is shorter than the context"),
+        (stack.turns.iter().any(|turns| *turns != stack.turns[0]), "layers that turn differently"),
         (by_length, "rotary frequencies that depend on the length of the text"),
     ];
     let family = &description.family;

@@ -217,7 +217,7 @@ pub(super) fn rotary(
     name: &str,
     mut table: impl FnMut(&[f32]) -> String,
 ) -> Result<String, Error> {
-    let Some(rotary) = &model.description().stack.block.rotary else { return Ok("None".into()) };
+    let Some(rotary) = model.description().stack.rotary_of(0) else { return Ok("None".into()) };
     let frequencies = rotary.frequencies(context, model.weights().divisors.as_deref())?;
     let angles = Rotary::with_frequencies(&frequencies, context, Pairing::HalfSplit)?;
     let (features, pairs) = (rotary.features, rotary.features / 2);

@@ -79,7 +79,7 @@ pub(super) fn bytes(model: &Model, context: usize) -> usize {
         .patches
         .map_or(0, |patches| linear(patches.numbers(), width) + 4 * patches.tokens() * width);
     let table = rows + image + head + 4 * description.vocabulary + 8 * width;
-    let angles = block.rotary.as_ref().map_or(0, |r| 2 * context * r.features);
+    let angles = stack.rotary_of(0).map_or(0, |r| 2 * context * r.features);
     stack.layers() * layer + table + angles
 }
 

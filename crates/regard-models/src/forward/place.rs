@@ -70,9 +70,10 @@ pub(crate) fn norm_2(stack: &Stack) -> &'static str {
 }
 
 /// The places of a layer, in the order of computation, without the layer's prefix. `ln1` alone stands for the places of this norm.
-fn of_layer(stack: &Stack) -> impl Iterator<Item = String> {
+fn of_layer(stack: &Stack, layer: usize) -> impl Iterator<Item = String> {
     let (block, cross) = (&stack.block, stack.cross);
-    let (turns, after) = (block.rotary.is_some(), block.placement == Placement::After);
+    let turns = stack.rotary_of(layer).is_some();
+    let after = block.placement == Placement::After;
     let both = block.placement == Placement::Both;
     let places = [
         ("hook_resid_pre", true),
@@ -175,7 +176,7 @@ impl Description {
         }
         for (name, stack) in self.stacks() {
             for layer in 0..stack.layers() {
-                places.extend(of_layer(stack).map(|place| name.place(layer, &place)));
+                places.extend(of_layer(stack, layer).map(|place| name.place(layer, &place)));
             }
             places.extend(stack.final_norm.iter().flat_map(|_| of_norm(name.final_norm())));
         }

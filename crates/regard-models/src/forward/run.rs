@@ -54,8 +54,8 @@ impl Caches {
 
     /// The tokens that are cached and may stay so in a text of `tokens`: all of them or none, where keys turn by the text's length.
     pub(crate) fn keep(&mut self, description: &Description, tokens: usize) -> usize {
-        let rotary = description.stack.block.rotary.as_ref();
-        if rotary.is_some_and(|rotary| !rotary.turns_alike([self.len(), tokens])) {
+        let lengths = [self.len(), tokens];
+        if description.stack.rotary.iter().any(|rotary| !rotary.turns_alike(lengths)) {
             self.truncate(0);
         }
         self.len()
@@ -327,11 +327,11 @@ impl<'r> Runner<'r> {
         let (block, first) = (&stack.block, self.first);
         let positions = first..first + x.tokens;
         let divisors = self.model.weights().divisors.as_deref();
-        let angles = block.rotary.as_ref().map(|rotary| {
+        let angles = stack.rotary.iter().map(|rotary| {
             let frequencies = rotary.frequencies(positions.end, divisors)?;
             Rotary::between(&frequencies, positions.clone(), Pairing::HalfSplit)
         });
-        let angles = angles.transpose()?;
+        let angles = angles.collect::<Result<Vec<_>, _>>()?;
         let bias =
             block.relative.as_ref().zip(weights.relative.as_ref()).map(|(relative, table)| {
                 let edges = [x.tokens, positions.end];
@@ -348,7 +348,7 @@ impl<'r> Runner<'r> {
                 name,
                 stack,
                 layer,
-                angles: angles.as_ref(),
+                angles: stack.turns.get(layer).and_then(|turns| angles.get((*turns)?)),
                 bias: bias.as_deref(),
                 last_query: layer + 1 == stack.layers() && self.needs_last_query(name, stack),
             };

@@ -246,7 +246,8 @@ impl Loader<'_> {
     }
 
     fn divisors(&self) -> Result<Option<Vec<f32>>, Error> {
-        let Some(rotary) = &self.description.stack.block.rotary else { return Ok(None) };
+        // Files with tensors for this have one rotary embedding.
+        let Some(rotary) = self.description.stack.rotary.first() else { return Ok(None) };
         match rotary.scaling {
             Frequencies::Stored => {
                 let divisors = self.table("rope_freqs", &[rotary.features / 2])?;

@@ -25,7 +25,7 @@ fn converted_models_give_the_numbers_of_transformers() {
 #[test]
 fn scaled_frequencies_are_read_from_metadata_and_tensors() {
     let [yarn, long_rope] = ["qwen3-yarn", "phi3-longrope"]
-        .map(|name| check(name).description().stack.block.rotary.clone().unwrap().scaling);
+        .map(|name| check(name).description().stack.rotary[0].scaling.clone());
     assert!(matches!(yarn, Frequencies::Scaled(RotaryScaling::Yarn { .. })), "{yarn:?}");
     assert!(matches!(long_rope, Frequencies::LongRope { .. }), "{long_rope:?}");
     let json = serde_json::to_value(&yarn).unwrap();

@@ -26,8 +26,7 @@ fn models() -> Vec<(String, Model)> {
 /// Whether a text does not change what was read before it.
 fn reads_on(model: &Model) -> bool {
     let stack = &model.description().stack;
-    let rotary = stack.block.rotary.as_ref();
-    stack.causal && rotary.is_none_or(|rotary| rotary.scaling == Frequencies::Plain)
+    stack.causal && stack.rotary.iter().all(|rotary| rotary.scaling == Frequencies::Plain)
 }
 
 /// Checks a reading against a run of the whole input.
