@@ -1,8 +1,8 @@
-//! Says which targets are cores without vectors (`cfg(scalar)`), and which of these have fused multiply-add (`cfg(fused)`), the
-//! DSP extension of Cortex-M (`cfg(dsp)`, and `cfg(dsp_by_cpu)` where only the named CPU tells) or Helium
-//! (`cfg(helium)`): on stable Rust no `cfg` of their own tells.
+//! Sets a `cfg` for cores without vectors (`scalar`), and for those of them that have fused multiply-add (`fused`), the DSP
+//! extension of Cortex-M (`dsp`, with `dsp_by_cpu` if only the CPU's name tells) or Helium (`helium`). Stable Rust has no `cfg`
+//! of its own for these.
 //!
-//! Refuses position-independent code for Cortex-M, which would link and call wrong addresses.
+//! The build fails for position-independent code on Cortex-M, because that code would call wrong addresses.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 fn main() -> io::Result<()> {
     let scalar =
         matches!(env::var("CARGO_CFG_TARGET_ARCH").as_deref(), Ok("arm" | "riscv32" | "riscv64"));
-    // The target's name is where extensions are spelled out.
+    // The target's name tells the extensions.
     let target = env::var("TARGET").unwrap_or_default();
     let architecture = target.split('-').next().unwrap_or_default();
     let fused = match architecture
@@ -18,10 +18,10 @@ fn main() -> io::Result<()> {
         .or_else(|| architecture.strip_prefix("riscv64"))
     {
         Some(extensions) => extensions.contains(['f', 'g']),
-        // FPv4-SP and FPv5, which the hard-float ABI promises. (Cortex-R and -A with it may have VFPv3, which lacks VFMA.)
+        // The hard-float ABI promises FPv4-SP or FPv5. (Cortex-R and -A with that ABI may have VFPv3, which lacks VFMA.)
         None => matches!(architecture, "thumbv7em" | "thumbv8m.main") && target.ends_with("eabihf"),
     };
-    // ARMv7E-M is ARMv7-M with the extension; in ARMv8-M it is each core's choice, which `-C target-cpu` tells.
+    // ARMv7E-M is ARMv7-M with the extension. In ARMv8-M each core may have the extension or not, and `-C target-cpu` tells.
     let v8 = architecture == "thumbv8m.main";
     let dsp_by_cpu = v8 && names_a_core(&WITH_DSP, &["-dsp"]);
     let helium = v8 && fused && names_a_core(&WITH_HELIUM, &["-mve", "-mve.fp", "-lob"]);
@@ -41,8 +41,8 @@ fn main() -> io::Result<()> {
     }
     let model = codegen_options("relocation-model").pop().unwrap_or_default();
     if matches!(model.as_str(), "ropi" | "rwpi" | "ropi-rwpi") {
-        // ROPI: the pointers to functions in `linked.rs` are constants, which hold the addresses that the linker gave. RWPI: an
-        // interrupt finds r9 in use by the naked functions of `arch`.
+        // ROPI: the pointers to functions in `linked.rs` are constants, and hold the addresses that the linker gave them. RWPI:
+        // an interrupt could find r9 overwritten by the naked functions of `arch`.
         writeln!(
             cargo,
             "cargo::error=relocation-model={model} is not supported: constants hold absolute addresses of functions, which \
@@ -53,7 +53,7 @@ fn main() -> io::Result<()> {
     writeln!(cargo, "cargo::rerun-if-changed=build.rs")
 }
 
-/// The values that the compiler's flags give a codegen option, in their order.
+/// The values that the compiler's flags give to a codegen option, in the order of the flags.
 fn codegen_options(name: &str) -> Vec<String> {
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     let values = flags.split('\x1f').filter_map(|flag| {
@@ -66,11 +66,12 @@ fn codegen_options(name: &str) -> Vec<String> {
     values.map(str::to_owned).collect()
 }
 
-/// Cores of ARMv8-M with the DSP extension, and with Helium, the vector extension: its floats come with the FPU.
+/// Cores of ARMv8-M with the DSP extension, and cores with Helium, the vector extension. The FPU decides whether Helium
+/// computes floats.
 const WITH_DSP: [&str; 5] = ["cortex-m33", "cortex-m35p", "cortex-m52", "cortex-m55", "cortex-m85"];
 const WITH_HELIUM: [&str; 3] = ["cortex-m52", "cortex-m55", "cortex-m85"];
 
-/// Whether the compiler's flags name one of the `cores`, and take from it no feature that an extension needs.
+/// Whether the compiler's flags name one of the `cores`, and disable no feature that the extension needs.
 fn names_a_core(cores: &[&str], without: &[&str]) -> bool {
     codegen_options("target-cpu").last().is_some_and(|cpu| cores.contains(&cpu.as_str()))
         && !codegen_options("target-feature")

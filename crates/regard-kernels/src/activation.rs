@@ -1,4 +1,4 @@
-//! Activation functions, in place, element by element: an element's bits depend on nothing but itself.
+//! Activation functions, in place, element by element. The bits of a result depend on its element alone.
 
 use crate::arch::{Kernel, Lanes, Map, Simd, dispatch, exp_to_zero};
 
@@ -15,9 +15,9 @@ pub fn relu(x: &mut [f32]) {
 
 /// GELU (Hendrycks and Gimpel 2016), in place: x·Φ(x), with Φ the normal distribution, ½·(1 + erf(x/√2)).
 ///
-/// Within 7 ULP of the exact value (over all floats 6.4 with fused multiply-add), in the negative tail too, and −0 where
-/// e^(−x²/2) is below 2⁻¹²⁶ (x < −13.2). Without fused multiply-add the tail is off by up to x²·2⁻²⁴ more, relatively.
-/// −∞ gives −0, ∞ gives ∞, NaN gives NaN.
+/// The result is within 7 ULP of the exact value, in the negative tail too (over all floats 6.4 ULP with fused multiply-add),
+/// and −0 where e^(−x²/2) is below 2⁻¹²⁶ (x < −13.2). Without fused multiply-add the relative error of the tail is up to
+/// x²·2⁻²⁴ more. −∞ gives −0, ∞ gives ∞, NaN gives NaN.
 ///
 /// ```
 /// let mut x = [1.0, -1.0, 0.0];
@@ -44,7 +44,7 @@ pub fn gelu_tanh(x: &mut [f32]) {
 
 /// SiLU or swish (Elfwing et al. 2017), in place: x·σ(x) = x / (1 + e⁻ˣ).
 ///
-/// Within 4 ULP, and −0 where eˣ is below 2⁻¹²⁶ (x < −87.3). −∞ gives −0, ∞ gives ∞, NaN gives NaN.
+/// The result is within 4 ULP, and −0 where eˣ is below 2⁻¹²⁶ (x < −87.3). −∞ gives −0, ∞ gives ∞, NaN gives NaN.
 ///
 /// ```
 /// let mut x = [1.0, -1.0, 0.0];
@@ -57,7 +57,7 @@ pub fn silu(x: &mut [f32]) {
 
 /// The hyperbolic tangent, in place.
 ///
-/// Within 2 ULP. ±∞ gives ±1, −0 gives −0, NaN gives NaN.
+/// The result is within 2 ULP. ±∞ gives ±1, −0 gives −0, NaN gives NaN.
 ///
 /// ```
 /// let mut x = [1.0, -1.0, 0.0];
@@ -87,7 +87,7 @@ struct Relu;
 impl Map for Relu {
     #[inline(always)]
     fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
-        lanes.max(lanes.splat(0.0), x) // NaN passes: `max` gives its second operand
+        lanes.max(lanes.splat(0.0), x) // NaN passes: `max` returns its second operand
     }
 }
 
@@ -99,7 +99,8 @@ impl Map for Gelu {
         let x = finite_below(lanes, x);
         let (power, factor) = normal_tail(lanes, x);
         let share = lanes.sub(lanes.splat(1.0), lanes.mul(power, factor));
-        // In this order, because the far tail is below the normal numbers where its product with x is not.
+        // The factors are multiplied in this order, because in the far tail their own product is subnormal, and the product
+        // with x is not.
         let tail = lanes.mul(lanes.mul(x, power), factor);
         lanes.select(lanes.gt(x, lanes.splat(0.0)), lanes.mul(x, share), tail)
     }
@@ -110,7 +111,7 @@ struct GeluTanh;
 impl Map for GeluTanh {
     #[inline(always)]
     fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
-        // ½·(1 + tanh(y/2)) = σ(y); twice √(2/π), and that times 0.044715.
+        // ½·(1 + tanh(y/2)) = σ(y). LINEAR is twice √(2/π), and CUBIC is LINEAR times 0.044715.
         const LINEAR: f32 = 1.595_769_2;
         const CUBIC: f32 = 0.071_354_814;
         let x = finite_below(lanes, x);
@@ -134,7 +135,8 @@ struct Tanh;
 impl Map for Tanh {
     #[inline(always)]
     fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
-        /// Below, tanh x is x and an odd polynomial (Moshier, Cephes 2.2, `tanhf.c`); above, 1 − e^(−2x) loses no digits.
+        /// Below this bound tanh x is x plus an odd polynomial (Moshier, Cephes 2.2, `tanhf.c`). Above it 1 − e^(−2x) loses no
+        /// digits.
         const SMALL: f32 = 0.625;
         const POLYNOMIAL: [f32; 4] = [2.063_909e-2, -5.373_971_6e-2, 0.133_314_42, -0.333_332_83];
         let magnitude = minus_magnitude(lanes, x);
@@ -166,7 +168,7 @@ impl Map for Capped {
     }
 }
 
-/// x, but a number where x is −∞: its share is 0, and 0·(−∞) would be NaN.
+/// x, with the least finite number in place of −∞. Its share is 0, and 0·(−∞) would be NaN.
 #[inline(always)]
 fn finite_below<L: Lanes>(lanes: L, x: L::V) -> L::V {
     lanes.max(lanes.splat(f32::MIN), x) // NaN passes
@@ -179,7 +181,7 @@ fn minus_magnitude<L: Lanes>(lanes: L, x: L::V) -> L::V {
     lanes.select(lanes.gt(x, negated), negated, x)
 }
 
-/// σ(x) = 1 / (1 + e⁻ˣ), by the exponential of −|x|, which cannot overflow.
+/// σ(x) = 1 / (1 + e⁻ˣ), computed from the exponential of −|x|, which cannot overflow.
 #[inline(always)]
 fn sigmoid<L: Lanes>(lanes: L, x: L::V) -> L::V {
     let power = exp_to_zero(lanes, minus_magnitude(lanes, x));
@@ -190,15 +192,16 @@ fn sigmoid<L: Lanes>(lanes: L, x: L::V) -> L::V {
 
 /// Φ(−|x|) = ½·erfc(|x|/√2), the part of the normal distribution beyond |x|, as two factors: e^(−x²/2) and the rest.
 ///
-/// With t = |x| that is P(u)/(t + 4), P a polynomial of degree 9 in u = (t − 4)/(t + 4), after Shepherd and Laframboise
-/// (1981). P is close to constant, so nothing cancels; with its coefficients rounded it is off by 1.8e-8, 0.3 of half an ULP.
+/// With t = |x| the rest is P(u)/(t + 4), where P is a polynomial of degree 9 in u = (t − 4)/(t + 4), after Shepherd and
+/// Laframboise (1981). P is close to constant, so nothing cancels. With rounded coefficients its error is 1.8e-8, 0.3 of half
+/// an ULP.
 #[inline(always)]
 fn normal_tail<L: Lanes>(lanes: L, x: L::V) -> (L::V, L::V) {
     const CENTRE: f32 = 4.0;
-    /// Beyond it the exponential is below 2⁻¹²⁶, and counts as 0.
+    /// Below this x the exponential is below 2⁻¹²⁶, and counts as 0.
     const LOWEST: f32 = -13.5;
-    /// The coefficients of the odd powers and of the even ones, from the highest down: two chains that need not wait for each
-    /// other.
+    /// The coefficients of the odd powers and of the even powers, from the highest down. Two chains of multiply-adds do not
+    /// wait for each other.
     const ODD: [f32; 5] =
         [-1.054_607_06e-4, 1.566_103_4e-3, -7.528_789_3e-3, -0.186_522_65, -0.607_896_6];
     const EVEN: [f32; 4] = [-3.541_538_7e-3, 0.060_410_466, 0.387_136_37, 0.755_285_14];
@@ -214,7 +217,7 @@ fn normal_tail<L: Lanes>(lanes: L, x: L::V) -> (L::V, L::V) {
     }
     let factor = lanes.polynomial(&ODD, square_of_u, u, even);
     let factor = lanes.mul(factor, reciprocal);
-    // x² = square + rest: what rounding the square lost would be 40 ULP of the result in the far tail.
+    // x² = square + rest. Without the rest, the rounding of the square would cost 40 ULP of the result in the far tail.
     let square = lanes.mul(x, x);
     let rest = lanes.mul_add(x, x, lanes.sub(lanes.splat(0.0), square));
     let power = exp_to_zero(lanes, lanes.mul(square, lanes.splat(-0.5)));

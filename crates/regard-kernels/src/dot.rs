@@ -3,7 +3,7 @@ use crate::error::{Error, check_len};
 
 /// The dot product a·b = Σ aᵢbᵢ.
 ///
-/// Element i goes to lane i mod 64, the 64 sums are folded as a tree: a fixed order, the same on every tier.
+/// Element i goes to lane i mod 64, and the 64 sums are folded as a tree. This order is the same on every tier.
 ///
 /// # Errors
 /// [`Error::Length`] if the lengths differ.
@@ -57,17 +57,17 @@ pub(crate) fn cosine_equal(a: &[f32], b: &[f32]) -> f32 {
     cosine.clamp(-1.0, 1.0)
 }
 
-/// Squares in this range lost no term to underflow that could show, and none to overflow.
+/// Whether no square lost a significant term to underflow, and none overflowed.
 fn in_safe_range(square: f32) -> bool {
     (1e-20..1e38).contains(&square)
 }
 
-/// For squares that leave the range of `f32`: rare, so plain.
+/// For squares outside the range of `f32`. They are rare, so the loop is a plain one.
 fn dot_f64(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
 
-/// The dot product of two slices of one length (of the shorter one's length, should they differ).
+/// The dot product of two slices of the same length. If the lengths differ, the shorter one counts.
 pub(crate) fn dot_equal(a: &[f32], b: &[f32]) -> f32 {
     struct Dot<'a>(&'a [f32], &'a [f32]);
     impl Kernel for Dot<'_> {

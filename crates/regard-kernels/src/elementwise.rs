@@ -21,7 +21,7 @@ pub fn add(x: &mut [f32], y: &[f32]) -> Result<(), Error> {
     Ok(())
 }
 
-/// x ← x · y, element by element: what a gate lets through.
+/// x ← x · y, element by element: a gate.
 ///
 /// # Errors
 /// [`Error::Length`] if the lengths differ; `x` is then unchanged.
@@ -102,7 +102,7 @@ pub(crate) trait Zip<const N: usize> {
     fn of<S: Simd>(&self, simd: S, x: S::V, others: [S::V; N]) -> S::V;
 }
 
-/// x ← f(x, others) for all elements; where the others are shorter, their elements are 0.
+/// x ← f(x, others) for all elements. Elements past the end of the others are 0.
 #[inline(always)]
 pub(crate) fn zip<S: Simd, const N: usize>(
     simd: S,
@@ -129,7 +129,7 @@ pub(crate) fn zip<S: Simd, const N: usize>(
     }
 }
 
-/// The 16 elements from `start` on, if there are so many.
+/// The 16 elements from `start` on, or zeros if there are fewer.
 #[inline(always)]
 fn at<S: Simd>(simd: S, x: &[f32], start: usize) -> S::V {
     match x.get(start..).and_then(|x| x.first_chunk()) {

@@ -1,4 +1,4 @@
-/// Why a kernel refused its input. Every variant names the tensor at fault; nothing is written before a check fails.
+/// Why a kernel refused its input. Every variant names the tensor at fault. Nothing is written before all checks have passed.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -7,9 +7,9 @@ pub enum Error {
         "a {rows} × {cols} matrix with a row stride of {stride} does not fit in a slice of {len} elements"
     )]
     Slice {
-        /// Rows asked for.
+        /// The rows of the matrix.
         rows: usize,
-        /// Columns asked for.
+        /// The columns of the matrix.
         cols: usize,
         /// Elements from the start of one row to the start of the next.
         stride: usize,
@@ -22,11 +22,11 @@ pub enum Error {
     Shape {
         /// The tensor's name in the formula, such as `key`.
         tensor: &'static str,
-        /// (rows, columns) as given.
+        /// (rows, columns) that were given.
         found: (usize, usize),
-        /// (rows, columns) as needed.
+        /// (rows, columns) that are needed.
         expected: (usize, usize),
-        /// Where the need comes from.
+        /// The reason for the expected shape.
         why: &'static str,
     },
 
@@ -35,18 +35,18 @@ pub enum Error {
     Length {
         /// The vector's name.
         tensor: &'static str,
-        /// Elements as given.
+        /// The number of elements that was given.
         found: usize,
-        /// Elements as needed.
+        /// The number of elements that is needed.
         expected: usize,
     },
 
     /// The scratch memory is too small.
     #[error("the scratch memory has {found} elements, but {needed} are needed")]
     Scratch {
-        /// Elements as given.
+        /// The number of elements that was given.
         found: usize,
-        /// Elements as needed.
+        /// The number of elements that is needed.
         needed: usize,
     },
 
@@ -55,18 +55,18 @@ pub enum Error {
     Range {
         /// The parameter's name.
         name: &'static str,
-        /// The value as given.
+        /// The value that was given.
         value: f32,
         /// The values that are allowed, in words.
         range: &'static str,
     },
 
-    /// What was asked for is not computed on this kind of number.
+    /// The request is not available for this kind of numbers.
     #[error("{what} is not computed on {numbers}")]
     Unsupported {
-        /// What was asked for.
+        /// The request.
         what: &'static str,
-        /// The kind of number.
+        /// The kind of numbers.
         numbers: &'static str,
     },
 }
@@ -86,7 +86,7 @@ pub(crate) fn check_len(tensor: &'static str, found: usize, expected: usize) -> 
     if found == expected { Ok(()) } else { Err(Error::Length { tensor, found, expected }) }
 }
 
-/// `Ok` if `found` is at most `most`, which `range` tells in words, else an error that has the `name` of the number.
+/// `Ok` if `found` is at most `most`, else an error with the `name` of the number and the `range` in words.
 pub(crate) fn check_most(
     name: &'static str,
     found: usize,

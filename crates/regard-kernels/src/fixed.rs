@@ -1,4 +1,4 @@
-//! The door for people who know their shapes: the same loops, over plain arrays whose shapes the compiler checks.
+//! The kernels for plain arrays. The compiler checks their shapes, and the loops are those of the other functions.
 //!
 //! ```
 //! use regard_kernels::fixed;
@@ -7,7 +7,7 @@
 //! assert_eq!(scores, [[2.0, 1.0, 3.0]]);
 //! ```
 //!
-//! Another number of columns does not compile:
+//! A wrong number of columns does not compile:
 //! ```compile_fail
 //! # use regard_kernels::fixed;
 //! let scores = fixed::matmul_transposed(&[[2.0, 1.0]], &[[1.0, 0.0, 0.0]]);
@@ -125,7 +125,7 @@ pub fn rms_norm<const N: usize, const D: usize>(
     debug_assert!(done.is_ok(), "the compiler checked the shapes: {done:?}");
 }
 
-/// Stops the compiler where a scratch is too small.
+/// Stops the compilation if a scratch is too small.
 const fn assert_scratch(len: usize, n_q: usize, n_k: usize, d_k: usize, d_v: usize) {
     assert!(
         len >= attention_scratch_len(n_q, n_k, d_k, d_v),
@@ -138,8 +138,8 @@ const fn assert_scratch(len: usize, n_q: usize, n_k: usize, d_k: usize, d_v: usi
 /// A scratch that is too small does not compile. Size it with [`attention_scratch_len`].
 ///
 /// # Errors
-/// Only for what the compiler cannot see: a mask's matrix of another shape, or a soft cap or scale that is no number to
-/// compute with. `out` is then unchanged.
+/// Only for conditions that the compiler does not check: a mask's matrix has another shape, or a soft cap, scale or sink is not a
+/// usable number. `out` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{Attention, attention_scratch_len, fixed};
@@ -168,7 +168,7 @@ pub fn attention<
     attention.forward_known(q, k, v, out, scratch)
 }
 
-/// As [`attention`], with the log-sum-exp of each row's scores, as [`Attention::forward_with_log_sum_exp`].
+/// As [`attention`], and writes the log-sum-exp of each row's scores, as [`Attention::forward_with_log_sum_exp`].
 ///
 /// # Errors
 /// As [`attention`].
@@ -242,8 +242,8 @@ pub fn attention_weights<
 /// A scratch that is too small does not compile. Size it with [`int8::attention_scratch_len`].
 ///
 /// # Errors
-/// Only for what the compiler cannot see: a boolean mask of another shape, or an additive one; and for more than 2¹⁵ columns
-/// or 2¹⁷ keys. `out` is then unchanged.
+/// Only for conditions that the compiler does not check: a boolean mask has another shape, the mask is additive, or there are more
+/// than 2¹⁵ columns or 2¹⁷ keys. `out` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{Temperature, fixed, int8};

@@ -1,4 +1,5 @@
-// The first definition of a link holds: these lead to the items, and those at the end of the file to their sources.
+// If a link is defined twice, the first definition counts. These definitions lead to the items; those at the end of the file
+// lead to the source files.
 //! [`Attention::forward`]: crate::Attention::forward
 //! [`Error`]: crate::Error
 //! [`Mask::rows`]: crate::Mask::rows
@@ -15,8 +16,8 @@
 
 use crate::microcontroller;
 
-/// The tables of the guide: KiB of RAM, columns, then the most tokens in `f32` and in `i8`, and the most keys. The compiler
-/// checks on every target that so many fit, and 8 more do not.
+/// The tables of the guide: KiB of RAM, the number of columns, then the most tokens in `f32` and in `i8`, and the most keys.
+/// The compiler checks on every target that this many fit, and that 8 more do not.
 const _: () = {
     const TABLE: [(usize, usize, [usize; 4]); 12] = [
         (20, 8, [96, 336, 232, 816]),

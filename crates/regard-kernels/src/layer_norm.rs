@@ -8,10 +8,11 @@ use crate::error::{Error, check_len};
 /// Layer normalization (Ba, Kiros and Hinton 2016) of each row of `x` \[n, d\], in place:
 /// y = (x − mean)/√(variance + ε) · γ + β, with γ and β \[d\].
 ///
-/// The variance is Σ(x − mean)²/d, in a second pass over the row, and what rounding left of Σ(x − mean) is taken from mean and
-/// variance (Chan, Golub and LeVeque 1983): numbers far from 0 cost no accuracy. A row's bits depend on no other row.
+/// The variance is Σ(x − mean)²/d, computed in a second pass over the row. The rounding error of the mean, which Σ(x − mean)
+/// shows, is subtracted from mean and variance (Chan, Golub and LeVeque 1983), so numbers far from 0 lose no accuracy. A row's
+/// bits depend on no other row.
 ///
-/// A row of one number repeated gives β; with ε = 0, NaN. Squares that overflow (|x| > 10¹⁹) give β.
+/// A row in which all numbers are equal gives β, or NaN if ε = 0. Squares that overflow (|x| > 10¹⁹) give β.
 ///
 /// # Errors
 /// [`Error::Length`] if γ or β has another length than the rows; `x` is then unchanged.
@@ -33,7 +34,7 @@ pub fn layer_norm(x: MatMut<'_>, gamma: &[f32], beta: &[f32], epsilon: f32) -> R
 /// Root-mean-square normalization (Zhang and Sennrich 2019) of each row of `x` \[n, d\], in place:
 /// y = x/√(Σx²/d + ε) · γ, with γ \[d\].
 ///
-/// A row's bits depend on no other row. A row of zeros stays, or is NaN where ε = 0.
+/// A row's bits depend on no other row. A row of zeros stays zero, or is NaN if ε = 0.
 ///
 /// # Errors
 /// [`Error::Length`] if γ has another length than the rows; `x` is then unchanged.
@@ -54,7 +55,7 @@ pub fn rms_norm(x: MatMut<'_>, gamma: &[f32], epsilon: f32) -> Result<(), Error>
 struct Normalize<'a> {
     x: MatMut<'a>,
     gamma: &'a [f32],
-    /// Layer norm has β, RMS norm does not.
+    /// β of a layer norm; `None` for an RMS norm.
     beta: Option<&'a [f32]>,
     epsilon: f32,
 }
@@ -82,7 +83,7 @@ impl Kernel for Normalize<'_> {
     }
 }
 
-/// Σ(x − mean) and Σ(x − mean)²: element i goes to lane i mod 16, the lanes are folded as a tree.
+/// Σ(x − mean) and Σ(x − mean)²: element i goes to lane i mod 16, and the lanes are folded as a tree.
 #[inline(always)]
 fn sums<S: Simd>(simd: S, row: &[f32], mean: f32) -> (f32, f32) {
     let mean_lanes = simd.splat(mean);
@@ -104,7 +105,7 @@ fn sums<S: Simd>(simd: S, row: &[f32], mean: f32) -> (f32, f32) {
 /// (x − mean − rest)·factor·γ + β.
 struct Standard {
     mean: f32,
-    /// What rounding left of the mean.
+    /// The rounding error of the mean.
     rest: f32,
     factor: f32,
 }

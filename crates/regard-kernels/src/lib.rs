@@ -47,7 +47,7 @@ pub use self::temperature::Temperature;
 pub use self::view::{Mat, MatMut};
 pub use self::words::UnknownWord;
 
-/// For the benches, tests and firmware of this repository: no part of the API, and free to change with every version.
+/// For the benches, tests and firmware of this repository. These items are no part of the API, and may change in every version.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::arch::f32_from_f16;

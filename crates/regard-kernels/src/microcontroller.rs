@@ -1,9 +1,9 @@
-//! The memory of an attention on a microcontroller, on whatever machine it is asked: an assertion holds in the firmware and in
-//! its tests on the desktop.
+//! The memory that an attention takes on a microcontroller. The functions give the same numbers on every machine, so an
+//! assertion holds in the firmware and in its tests on the desktop.
 //!
-//! [`attention_bytes`](crate::attention_bytes) and [`attention_scratch_len`](crate::attention_scratch_len) are sizes of the
-//! target that is compiled for: a desktop takes more scratch memory. Size a scratch with these, and assert limits of a part with
-//! the functions of this module.
+//! [`attention_bytes`](crate::attention_bytes) and [`attention_scratch_len`](crate::attention_scratch_len) give the sizes for
+//! the target of the compilation: a desktop takes more scratch memory. Declare scratch memory with these, and assert the limits
+//! of a part with the functions of this module.
 //!
 //! ```
 //! use regard_kernels::{attention_scratch_len, microcontroller};
@@ -15,7 +15,8 @@
 use crate::attention::{scalar_scratch_len, tensor_elements};
 use crate::int8;
 
-/// Bytes of RAM of one attention in `f32` on Cortex-M and RISC-V: there exactly [`attention_bytes`](crate::attention_bytes).
+/// Bytes of RAM of one attention in `f32` on Cortex-M and RISC-V. On these targets it equals
+/// [`attention_bytes`](crate::attention_bytes).
 #[must_use]
 pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     tensor_elements(n_q, n_k, d_k, d_v)
@@ -25,8 +26,8 @@ pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> 
 
 /// Bytes of RAM of one attention on 8-bit integers on Cortex-M and RISC-V.
 ///
-/// They are [`int8::attention_bytes`] of the cores that take most: those with the DSP extension
-/// (Cortex-M4, M7). Other cores take less.
+/// They are [`int8::attention_bytes`] of the cores that take most, those with the DSP extension (Cortex-M4, M7). Other cores
+/// take less.
 ///
 /// ```
 /// const _: () = assert!(regard_kernels::microcontroller::int8_attention_bytes(64, 64, 32, 32) <= 12 * 1024);

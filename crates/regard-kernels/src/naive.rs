@@ -1,7 +1,7 @@
-//! Textbook loops, one scalar at a time: what to measure the kernels against, and to read first.
+//! Textbook loops, one scalar at a time. Read them first, and compare the kernels' speed with them.
 //!
-//! They compute the same things in the plainest way, with the same arguments. Unlike the kernels they keep a whole row of
-//! scores, know no mask but the causal one, and are free to panic on wrong shapes.
+//! They take the same arguments as the kernels and compute the same results. Unlike the kernels, they keep a whole row of
+//! scores, know no mask but the causal one, and may panic on wrong shapes.
 
 use crate::{Mat, MatMut};
 
@@ -46,7 +46,7 @@ pub fn matmul(a: Mat<'_>, b: Mat<'_>, mut out: MatMut<'_>) {
     }
 }
 
-/// Softmax in place, the maximum subtracted first.
+/// Softmax in place. The maximum is subtracted first.
 ///
 /// ```
 /// let mut x = [1.0, 1.0];

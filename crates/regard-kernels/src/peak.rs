@@ -1,8 +1,8 @@
-//! What a benchmark divides by: the most that this CPU can compute, and read.
+//! The most that this CPU can compute and read, by which a benchmark divides its results.
 
 use crate::arch::{Kernel, LANES, Simd, Tier, dispatch_to};
 
-/// Multiplies and adds in registers for so many rounds: the most that this CPU can do, what a benchmark divides by for a
+/// Multiplies and adds in registers for a number of rounds: the most that this CPU can compute. A benchmark divides by it for a
 /// share of the peak.
 ///
 /// It runs on the [fastest](Tier::fastest) tier of this CPU, whichever is active. Returns the number of multiply-adds, and a
@@ -20,7 +20,7 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
         type Output = (u64, f32);
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) -> (u64, f32) {
-            // Enough chains to hide the latency of a fused multiply-add on two pipes (2 × 4 or 2 × 5 cycles), few enough to
+            // Enough chains to hide the latency of a fused multiply-add on two pipes (2 × 4 or 2 × 5 cycles), and few enough to
             // stay in registers.
             if const { S::SHAPE.panels == 1 } {
                 chains::<S, 6>(simd, self.0)
@@ -33,8 +33,8 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
     fn chains<S: Simd, const N: usize>(simd: S, rounds: u32) -> (u64, f32) {
         let factor = simd.splat(0.999_999);
         let term = simd.splat(1e-6);
-        // Numbers that only the run knows, another in each lane: a chain whose value the compiler could foresee would be
-        // left out.
+        // The numbers are known only at run time, and differ from lane to lane. The compiler would leave out a chain whose
+        // value it could compute.
         let mut start = [rounds as f32; LANES];
         let mut chains = [term; N];
         for chain in &mut chains {
@@ -57,11 +57,11 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
     dispatch_to(Tier::fastest(), Rounds(rounds))
 }
 
-/// Reads all `numbers` from memory, as fast as one thread can: what a benchmark divides by for a share of the bandwidth.
+/// Reads all `numbers` from memory, as fast as one thread can. A benchmark divides by it for a share of the bandwidth.
 ///
-/// Four streams, each from a quarter of the numbers on, keep more cache lines on their way than a processor asks for ahead of
-/// one stream. It runs on the [fastest](Tier::fastest) tier of this CPU, whichever is active. Returns the sum of the numbers,
-/// in no order that would be promised.
+/// It reads four streams, one for each quarter of the numbers, which keep more cache lines on their way than the prefetcher
+/// does for one stream. It runs on the [fastest](Tier::fastest) tier of this CPU, whichever is active. Returns the sum of the
+/// numbers, in an order that may change.
 ///
 /// ```
 /// assert_eq!(regard_kernels::internal::read_all(&[1.0; 1000]), 1000.0);
@@ -69,7 +69,7 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
 #[must_use]
 pub fn read_all(numbers: &[f32]) -> f32 {
     const STREAMS: usize = 4;
-    /// Blocks of a stream at a time: a sum for each hides the latency of an addition.
+    /// Blocks of a stream that are read at a time. Each has a sum of its own, which hides the latency of an addition.
     const BLOCKS: usize = 2;
     struct Read<'a>(&'a [f32]);
     impl Kernel for Read<'_> {

@@ -4,7 +4,7 @@ use crate::arch::{Kernel, LANES, Simd, dispatch, one_by_one};
 use crate::error::{Error, check_shape};
 use crate::{Mat, MatMut};
 
-/// Which two elements of a query or key rotary position embedding turns together.
+/// The two elements of a query or key that rotary position embedding rotates together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pairing {
     /// Neighbours, 2i and 2i + 1: as in the paper (Su et al. 2021), GPT-J, and Llama's own code.
@@ -13,10 +13,10 @@ pub enum Pairing {
     HalfSplit,
 }
 
-/// Turns each row of `x` \[n, d\] by its position, in place: rotary position embedding (Su et al. 2021, equation 34).
+/// Rotates each row of `x` \[n, d\] by its position, in place: rotary position embedding (Su et al. 2021, equation 34).
 ///
-/// Pair i of row t, (a, b), becomes (a·cos − b·sin, b·cos + a·sin) with `cos` and `sin` \[n, d/2\] at \[t, i\]. Each is
-/// rounded the same way on every tier, fused multiply-add or not.
+/// Pair i of row t, (a, b), becomes (a·cos − b·sin, b·cos + a·sin), with the elements \[t, i\] of `cos` and `sin` \[n, d/2\].
+/// The result is rounded the same way on every tier, with or without fused multiply-add.
 ///
 /// # Errors
 /// [`Error::Shape`] if d is odd, or if `cos` or `sin` has another shape; `x` is then unchanged.
@@ -53,7 +53,7 @@ impl Kernel for Rotate<'_> {
         for t in 0..self.x.filled_rows() {
             let (x, cos, sin) = (self.x.row_mut(t), self.cos.row(t), self.sin.row(t));
             match self.pairing {
-                // Plain numbers: the compiler finds the shuffles that each tier has for pairs.
+                // The loop is plain: the compiler finds the shuffles of each tier for pairs.
                 Pairing::Interleaved => {
                     for (([a, b], cos), sin) in x.as_chunks_mut().0.iter_mut().zip(cos).zip(sin) {
                         one_by_one(a);
@@ -77,7 +77,7 @@ impl Kernel for Rotate<'_> {
     }
 }
 
-/// Up to 16 pairs.
+/// Rotates up to 16 pairs.
 #[inline(always)]
 fn turn<S: Simd>(simd: S, a: &mut [f32], b: &mut [f32], cos: &[f32], sin: &[f32]) {
     let (cos, sin) = (simd.load_or(cos, 0.0), simd.load_or(sin, 0.0));

@@ -40,8 +40,8 @@ pub fn softmax_with_log_sum_exp(x: &mut [f32], temperature: Temperature) -> f32 
     log_sum_exp(max, sum, temperature.factor(), temperature)
 }
 
-/// [`softmax`] of each row of a matrix, with the same bits. Short rows take half of the time: a row waits for its maximum and
-/// for its sum, and meanwhile the next rows are computed.
+/// [`softmax`] of each row of a matrix, with the same bits. Short rows take half of the time of single calls: while a row waits
+/// for its maximum and for its sum, the next rows are computed.
 ///
 /// ```
 /// use regard_kernels::{MatMut, Temperature, softmax_rows};
@@ -61,7 +61,7 @@ impl Kernel for SoftmaxRows<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        /// Rows of at most so many numbers are computed side by side. A longer one keeps the processor busy alone.
+        /// Rows of at most this many numbers are computed side by side. A longer row keeps the processor busy alone.
         const SHORT: usize = 256;
         const SIDE_BY_SIDE: usize = 4;
         let Self(mut x, temperature) = self;
@@ -89,7 +89,7 @@ impl Kernel for SoftmaxRow<'_> {
     }
 }
 
-/// [`softmax`] within a kernel. Returns the largest score and the sum that the weights were divided by.
+/// [`softmax`] inside a kernel. Returns the largest score and the sum by which the weights were divided.
 #[inline(always)]
 pub(crate) fn softmax_row<S: Simd>(
     simd: S,
@@ -115,7 +115,8 @@ fn softmax_narrow<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -
     (max, sum)
 }
 
-/// [`softmax_row`] of `R` rows of the same length, at most four, side by side.
+/// [`softmax_row`] of `R` rows of the same length, at most four, side by side. This is the loop of a tier with vectors: the
+/// maximum of each row, then the weights and their sum ([`weigh_each`]), then the division ([`divide`]).
 #[inline(always)]
 fn softmax_each<S: Simd, const R: usize>(
     simd: S,
@@ -152,8 +153,8 @@ fn softmax_each<S: Simd, const R: usize>(
     results
 }
 
-/// Scores ← weights, `f` of their distances, for `R` rows of as many blocks, side by side. Returns the sums of the weights,
-/// lane by lane.
+/// Scores ← weights, for `R` rows of equally many blocks, side by side. `f` computes a weight from a distance. Returns the sums
+/// of the weights, lane by lane.
 #[inline(always)]
 pub(crate) fn weigh_each<S: Simd, F: Map, const R: usize>(
     simd: S,
@@ -201,7 +202,7 @@ pub(crate) fn reduce_add_each<S: Simd, const R: usize>(simd: S, lanes: [S::V; R]
     first_of_four(simd.reduce_add_each(padded_to_four(lanes)))
 }
 
-/// At most four blocks, and the first one in the place of those that are missing.
+/// At most four blocks, padded to four with copies of the first one.
 #[inline(always)]
 fn padded_to_four<V: Copy, const R: usize>(lanes: [V; R]) -> [V; 4] {
     let mut padded = [lanes[0]; 4];
@@ -221,11 +222,11 @@ fn first_of_four<const R: usize>(four: [f32; 4]) -> [f32; R] {
     first
 }
 
-/// How the scores of one row become weights that are not yet divided.
+/// Turns the scores of a row into weights, which are not yet divided by their sum.
 #[derive(Clone, Copy)]
 pub(crate) struct Weigher {
     distance: Distance,
-    /// Only the largest score counts, because T = 0 or because it is ∞.
+    /// Only the largest score counts, because T = 0 or because that score is ∞.
     limit: bool,
 }
 
@@ -233,13 +234,13 @@ impl Weigher {
     /// Weights by the distance from `max`, times `factor`.
     #[inline(always)]
     pub(crate) fn new(max: f32, factor: f32, temperature: Temperature) -> Self {
-        // While no key is seen, −∞ − (−∞) would be NaN; any finite number serves.
+        // While no key is seen, −∞ − (−∞) would be NaN. Any finite number serves.
         let finite = if max == f32::NEG_INFINITY { 0.0 } else { max };
         let limit = finite == max && (temperature.is_zero() || max == f32::INFINITY);
         Self { distance: Distance { max: finite, factor }, limit }
     }
 
-    /// [`new`](Self::new) for each of some rows.
+    /// [`new`](Self::new) for each of `R` rows.
     #[inline(always)]
     pub(crate) fn each<const R: usize>(
         max: [f32; R],
@@ -305,7 +306,7 @@ pub(crate) fn exp2_one<S: Simd>(
 }
 
 shared! { inline(always),
-/// Scores ← 2^((score − max)·factor). On bare metal a function of its own, because the code of each call would add up.
+/// Scores ← 2^((score − max)·factor). On bare metal this is a function of its own, because the code of each call would add up.
 pub(crate) fn exp2_row<S: Simd>(
     simd: S,
     row: &mut [f32],
@@ -317,8 +318,8 @@ pub(crate) fn exp2_row<S: Simd>(
 }
 }
 
-/// The share of all weight that the keys have beside an attention sink with the score `sink`. `sum` is
-/// the sum of the keys' weights e^((score − max)/T).
+/// The share of all weight that the keys have if there is an attention sink with the score `sink`. `sum` is the sum of the
+/// keys' weights e^((score − max)/T).
 #[inline(always)]
 pub(crate) fn share_beside_sink<S: Simd>(
     simd: S,
@@ -336,7 +337,7 @@ pub(crate) fn share_beside_sink<S: Simd>(
     if keys == 0.0 { 0.0 } else { keys / (keys + weight(score)) }
 }
 
-/// The limit: 1 for the largest score, 0 for the others. NaN is unequal to itself, and stays NaN.
+/// The limit: the largest score has weight 1, and the others 0. NaN is unequal to itself, and stays NaN.
 struct Limit(f32);
 
 impl Map for Limit {
@@ -367,14 +368,14 @@ pub(crate) fn divide<S: Simd>(simd: S, row: &mut [f32], sum: f32) {
     simd.map(row, &Divide::by(sum));
 }
 
-/// Whether a sum of weights is still −0: no key was seen, not even one whose weight is 0.
+/// Whether a sum of weights is still −0. No key was seen then, not even one whose weight is 0.
 #[inline(always)]
 pub(crate) fn nothing_seen(sum: f32) -> bool {
     sum.to_bits() == (-0.0_f32).to_bits()
 }
 
-/// x / sum. Zeros where [`nothing_seen`], whatever `x` holds. Where all weights are 0, `x` holds zeros, or NaN in the columns
-/// in which a value is not finite, and stays as it is.
+/// x / sum. The result is 0 if [`nothing_seen`], whatever `x` holds. If all weights are 0, `x` stays as it is: it holds zeros,
+/// or NaN in the columns in which a value is not finite.
 pub(crate) struct Divide {
     reciprocal: f32,
     none: bool,
@@ -391,7 +392,7 @@ impl Map for Divide {
     #[inline(always)]
     fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
         let zero = lanes.splat(0.0);
-        // + 0 turns −0 into 0: whether a tile without weight was skipped or added must not show.
+        // + 0 turns −0 into 0. A tile without weight gives the same bits whether it is skipped or added.
         if self.none { zero } else { lanes.add(lanes.mul(x, lanes.splat(self.reciprocal)), zero) }
     }
 

@@ -4,8 +4,9 @@ use crate::attention::{Linked, RowStep};
 
 /// The temperature that divides the scores before softmax: `softmax(s / T)`.
 ///
-/// Low is sharp, high is flat. Both ends are limits, and computed as such: at [`ZERO`](Self::ZERO) all weight goes to the
-/// largest score, shared evenly by ties; at [`INFINITE`](Self::INFINITE) the weights are uniform over what may be seen.
+/// A low temperature gives sharp weights, a high one flat weights. Both ends are computed as limits: at [`ZERO`](Self::ZERO)
+/// all weight goes to the largest score, shared evenly by ties; at [`INFINITE`](Self::INFINITE) the weights are uniform over
+/// the keys that may be seen.
 ///
 /// A subnormal temperature (below 1.18e-38) counts as zero, because its reciprocal is no finite `f32`.
 ///
@@ -21,7 +22,7 @@ pub struct Temperature(f32);
 impl Temperature {
     /// The limit T → 0: arg max.
     pub const ZERO: Self = Self(0.0);
-    /// Scores as they are.
+    /// T = 1: the scores stay as they are.
     pub const ONE: Self = Self(1.0);
     /// The limit T → ∞: uniform.
     pub const INFINITE: Self = Self(f32::INFINITY);
@@ -45,7 +46,7 @@ impl Temperature {
         self.0
     }
 
-    /// Whether it counts as zero: subnormal temperatures do.
+    /// Whether this temperature counts as zero. Subnormal temperatures do.
     ///
     /// ```
     /// use regard_kernels::Temperature;
@@ -54,23 +55,24 @@ impl Temperature {
     /// ```
     #[must_use]
     pub const fn is_zero(self) -> bool {
-        // None is negative, so their bits are in their order: no call without an FPU.
+        // Temperatures are not negative, so the order of their bits is their own. The comparison of bits needs no call on a
+        // core without an FPU.
         self.0.to_bits() < f32::MIN_POSITIVE.to_bits()
     }
 
-    /// Whether it is ∞.
+    /// Whether this temperature is ∞.
     #[must_use]
     pub const fn is_infinite(self) -> bool {
         self.0 == f32::INFINITY
     }
 
-    /// Whether scores are divided by it, and differences of scores may be instead.
+    /// Whether it makes no difference if scores are divided by the temperature, or their differences.
     pub(crate) fn is_moderate(self) -> bool {
         !self.is_zero() && self.0 <= HIGH
     }
 
-    /// What a score difference is multiplied by, once the scores are [prepared](Self::prepare): 1/T, and 1 where the
-    /// scores themselves have been changed.
+    /// The factor for differences of [prepared](Self::prepare) scores. It is 1/T, or 1 if preparing has divided the scores
+    /// already.
     pub(crate) fn factor(self) -> f32 {
         if self.is_zero() || self.is_infinite() {
             1.0
@@ -81,15 +83,14 @@ impl Temperature {
         }
     }
 
-    /// [`prepare`](Self::prepare) as a step, if it does anything at this temperature.
+    /// [`prepare`](Self::prepare) as a step, or `None` if it changes nothing at this temperature.
     pub(crate) fn preparation(self) -> Option<Linked<Self>> {
         (self.0 > HIGH).then(|| Linked::new(self))
     }
 
-    /// Prepares a row of scores for a temperature so high that dividing their differences is not
-    /// enough. At T = ∞ every score that may be seen becomes 0; −∞ and NaN stay. Below, the scores are
-    /// reduced first, because two of them may be further apart than the largest finite `f32`, and yet
-    /// both count.
+    /// Prepares a row of scores for a temperature so high that dividing their differences is not enough. At T = ∞ every score
+    /// of a visible key becomes 0; −∞ and NaN stay. Below ∞ the scores are reduced first, because two scores that are further
+    /// apart than the largest finite `f32` may both have weight.
     #[inline(always)]
     pub(crate) fn prepare(self, scores: &mut [f32]) {
         if self.is_infinite() {
@@ -112,8 +113,8 @@ impl RowStep for Temperature {
     }
 }
 
-/// At this temperature or below, scores that differ by more than any finite `f32` differ by more than 128·T, and the
-/// lower one has no weight.
+/// Up to this temperature, scores whose difference is not a finite `f32` differ by more than 128·T, and the lower one has no
+/// weight.
 const HIGH: f32 = f32::MAX / 128.0;
 /// A power of two, so that nothing is rounded.
 const REDUCTION: f32 = 1.0 / 256.0;
@@ -124,8 +125,8 @@ impl Default for Temperature {
     }
 }
 
-/// Saved as a number, and ∞ as `null`, because JSON has no ∞. Text such as `"0.5"` or `"inf"` is read too:
-/// sessions of earlier versions have it.
+/// The temperature is saved as a number, and ∞ as `null`, because JSON has no ∞. Text such as `"0.5"` or `"inf"`, which
+/// sessions of earlier versions contain, is read too.
 #[cfg(feature = "serde")]
 mod saved {
     use core::fmt;

@@ -1,11 +1,11 @@
-//! Borrowed, strided, row-major matrices. Nothing here can panic: a part that does not exist is empty.
+//! Borrowed, strided, row-major matrices. Nothing here can panic: a row or block that does not exist is empty.
 
 use crate::Error;
 use crate::arch::shared;
 
 /// A borrowed row-major matrix: row `i` is `data[i·stride ..][..cols]`.
 ///
-/// `f32` for numbers, `i8` for quantized ones, `bool` for visibility masks. A plain array is a matrix too:
+/// Its elements are `f32` for numbers, `i8` for quantized numbers and `bool` for masks. A plain array is a matrix too:
 ///
 /// ```
 /// use regard_kernels::Mat;
@@ -34,7 +34,7 @@ impl<T> Clone for Mat<'_, T> {
 
 impl<T> Copy for Mat<'_, T> {}
 
-/// Whether `rows` × `cols` at `stride` fit in `len` elements: the invariant of every view.
+/// Whether a matrix of `rows` × `cols` with this `stride` fits in `len` elements. This is the invariant of every view.
 const fn fits(rows: usize, cols: usize, stride: usize, len: usize) -> bool {
     if rows == 0 || cols == 0 {
         return true;
@@ -98,7 +98,7 @@ impl<'a, T> Mat<'a, T> {
         self.stride
     }
 
-    /// A slice as a matrix of one row.
+    /// A matrix of one row.
     pub(crate) const fn of_row(data: &'a [T]) -> Self {
         Self { data, rows: 1, cols: data.len(), stride: data.len() }
     }
@@ -114,14 +114,14 @@ impl<'a, T> Mat<'a, T> {
         row_of(*self, i)
     }
 
-    /// Up to `rows` rows from `row` on and up to `cols` columns from `col` on: what of that block exists.
+    /// The elements that exist of the block of `rows` rows from `row` on and `cols` columns from `col` on.
     #[must_use]
     #[inline]
     pub fn block(&self, row: usize, rows: usize, col: usize, cols: usize) -> Self {
         block_of(*self, row, rows, col, cols)
     }
 
-    /// Up to `rows` rows from `row` on.
+    /// The rows from `row` on, at most `rows` of them.
     #[must_use]
     pub fn rows_from(&self, row: usize, rows: usize) -> Self {
         self.block(row, rows, 0, self.cols)
@@ -129,8 +129,8 @@ impl<'a, T> Mat<'a, T> {
 }
 
 shared! { inline,
-/// [`Mat::row`]. On bare metal a function of its own, as the code of each call would add up; and by value, so that views whose
-/// address nobody takes can stay in registers, and what the compiler knows of them is not forgotten.
+/// [`Mat::row`]. On bare metal it is a function of its own, because the code of each call would add up. It takes the view by
+/// value, so that the view can stay in registers and the compiler keeps what it knows of it.
 fn row_of<T>(m: Mat<'_, T>, i: usize) -> &[T] {
     if i >= m.rows || m.cols == 0 {
         return &[];
@@ -140,12 +140,12 @@ fn row_of<T>(m: Mat<'_, T>, i: usize) -> &[T] {
 }
 
 shared! { inline,
-/// [`Mat::block`], as [`row_of`].
+/// [`Mat::block`], a function of its own like [`row_of`].
 fn block_of<T>(m: Mat<'_, T>, row: usize, rows: usize, col: usize, cols: usize) -> Mat<'_, T> {
     let rows = rows.min(m.rows.saturating_sub(row));
     let cols = cols.min(m.cols.saturating_sub(col));
     if rows == 0 || cols == 0 {
-        // A stride of 0, because that of a matrix without columns may be anything.
+        // The stride is 0, because a matrix without columns may have any stride.
         return Mat { data: &[], rows, cols, stride: 0 };
     }
     let data = m.data.get(row * m.stride + col..).unwrap_or_default();
@@ -203,7 +203,7 @@ impl<'a, T> MatMut<'a, T> {
         }
     }
 
-    /// A slice as a matrix of one row.
+    /// A matrix of one row.
     pub(crate) const fn of_row(data: &'a mut [T]) -> Self {
         let cols = data.len();
         Self { data, rows: 1, cols, stride: cols }
@@ -227,13 +227,13 @@ impl<'a, T> MatMut<'a, T> {
         self.cols
     }
 
-    /// The number of rows that have columns: what a loop over rows has to do.
+    /// The number of rows that have columns, over which a loop must run.
     pub(crate) const fn filled_rows(&self) -> usize {
         if self.cols == 0 { 0 } else { self.rows }
     }
 
-    /// The same matrix, borrowed for a shorter time: for a call that takes it by value, when it is
-    /// needed afterwards.
+    /// The same matrix, borrowed for a shorter time. It serves for a call that takes the matrix by value, if the caller needs
+    /// the matrix afterwards.
     ///
     /// ```
     /// use regard_kernels::{Mat, MatMut, add_row, matmul};
@@ -249,7 +249,7 @@ impl<'a, T> MatMut<'a, T> {
         MatMut { data: self.data, rows: self.rows, cols: self.cols, stride: self.stride }
     }
 
-    /// The same matrix, to be read.
+    /// The same matrix, for reading.
     pub(crate) const fn view(&self) -> Mat<'_, T> {
         Mat { data: self.data, rows: self.rows, cols: self.cols, stride: self.stride }
     }
@@ -290,7 +290,7 @@ impl<'a, T> MatMut<'a, T> {
 }
 
 shared! { inline,
-/// [`MatMut::row_mut`], as [`row_of`].
+/// [`MatMut::row_mut`], a function of its own like [`row_of`].
 fn row_of_mut<T>(
     data: &mut [T],
     (rows, cols): (usize, usize),
@@ -305,7 +305,7 @@ fn row_of_mut<T>(
 }
 
 shared! { inline,
-/// The data of [`MatMut::rows_from`], as [`row_of`].
+/// The data of [`MatMut::rows_from`], a function of its own like [`row_of`].
 fn data_from<T>(
     data: &mut [T],
     (rows, cols): (usize, usize),

@@ -1,4 +1,4 @@
-//! The words for positions, windows and stages: on the command line, in Python, in messages.
+//! The words for positions, windows and stages, as the command line, Python and messages use them.
 
 use core::fmt;
 use core::str::FromStr;
@@ -15,7 +15,7 @@ use crate::{Position, Stage, Window};
 #[error("expected {expected}")]
 #[non_exhaustive]
 pub struct UnknownWord {
-    /// The words that are known.
+    /// The words that exist.
     pub expected: &'static str,
 }
 
@@ -88,7 +88,7 @@ impl Stage {
     /// All stages, in the order of computation.
     pub const ALL: &'static [Self] = &[Self::Raw, Self::Softcapped, Self::Masked, Self::Weights];
 
-    /// Its word.
+    /// The word for the stage.
     ///
     /// ```
     /// use regard_kernels::Stage;

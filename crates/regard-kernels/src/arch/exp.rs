@@ -2,13 +2,13 @@
 
 use super::{Lanes, Map};
 
-/// eˣ, as [`exp`].
+/// eˣ, by [`exp`].
 pub(crate) struct Exp;
 
-/// e to a distance, as [`exp_to_zero`].
+/// e to the power of a distance, by [`exp_to_zero`].
 pub(crate) struct ExpToZero(pub(crate) Distance);
 
-/// 2 to a distance, as [`exp2_to_zero`].
+/// 2 to the power of a distance, by [`exp2_to_zero`].
 pub(crate) struct Exp2ToZero(pub(crate) Distance);
 
 /// The distance of a score from `max`, times `factor`.
@@ -19,7 +19,8 @@ pub(crate) struct Distance {
 }
 
 impl Distance {
-    /// Subtracted first, so that the largest score's weight is exactly 1, and a query with one key to see gets its value.
+    /// The subtraction comes first, so that the largest score's weight is exactly 1, and a query that sees one key gets exactly
+    /// its value.
     #[inline(always)]
     fn of<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
         let distance = lanes.sub(score, lanes.splat(self.max));
@@ -60,16 +61,16 @@ impl Map for Exp2ToZero {
     }
 }
 
-/// 1.5·2²³ rounds to an integer when it is added; 127 more leaves n + 127, the exponent field of 2ⁿ, in the low bits of the sum.
-/// The sum is even where n is odd: ties go to odd n.
+/// Adding 1.5·2²³ rounds to an integer. Adding 127 more leaves n + 127, the exponent field of 2ⁿ, in the low bits of the sum.
+/// The sum is even where n is odd, so ties round to odd n.
 pub(super) const ROUND: f32 = 12_582_912.0 + 127.0;
-/// Where 0 in the exponent field stands for the factor 0.
+/// The power at which the exponent field is 0, which stands for the factor 0.
 const LOWEST_POWER: f32 = -127.0;
 
-/// Beyond these eˣ is 0 or ∞ in `f32`; within them n stays in the range of `scale_exp2`.
+/// Beyond these bounds eˣ is 0 or ∞ in `f32`. Within them, n stays in the range of `scale_exp2`.
 const LOWEST: f32 = -104.0;
 const HIGHEST: f32 = 89.0;
-/// The same for powers of e.
+/// The same bound for powers of e.
 const LOWEST_OF_E: f32 = LOWEST_POWER * core::f32::consts::LN_2;
 
 /// eˣ within 1 ULP for every `x`, subnormal results included. NaN gives NaN, −∞ gives 0, ∞ gives ∞.
@@ -77,11 +78,11 @@ const LOWEST_OF_E: f32 = LOWEST_POWER * core::f32::consts::LN_2;
 /// Over all floats the largest error is 0.875 ULP with fused multiply-add, 0.894 without.
 #[inline(always)]
 pub(crate) fn exp<S: Lanes>(simd: S, x: S::V) -> S::V {
-    let x = simd.max(simd.splat(LOWEST), x); // NaN passes: `max` gives its second operand
+    let x = simd.max(simd.splat(LOWEST), x); // NaN passes: `max` returns its second operand
     let highest = simd.splat(HIGHEST);
     let x = simd.select(simd.gt(x, highest), highest, x);
     let Reduced { biased, high, low, r } = reduce(simd, x);
-    // r was rounded to 2⁻²⁶, high and low were not: adding them apart is what keeps the error below 0.9 ULP.
+    // r is rounded to 2⁻²⁶, but high and low are exact. Adding these separately keeps the error below 0.9 ULP.
     let tail = simd.polynomial(&[C6, C5, C4, C3, C2], r, simd.mul(r, r), low);
     let power = simd.add(simd.add(high, tail), simd.splat(1.0));
     simd.scale_exp2(power, simd.sub(biased, simd.splat(ROUND)))
@@ -104,7 +105,7 @@ const C4: f32 = 0.041_668_39;
 const C5: f32 = 0.008_368_745;
 const C6: f32 = 0.001_381_453_9;
 
-/// ln 2 in two parts, the first of nine bits.
+/// ln 2 in two parts, of which the first has nine bits.
 const LN2_HI: f32 = 355.0 / 512.0;
 const LN2_LO: f32 = -2.121_944_4e-4;
 
@@ -112,13 +113,13 @@ const LN2_LO: f32 = -2.121_944_4e-4;
 struct Reduced<V> {
     /// n, with [`ROUND`] added.
     biased: V,
-    /// r = high + low, rounded.
+    /// r is high + low, rounded.
     high: V,
     low: V,
     r: V,
 }
 
-/// By Cody and Waite's two-part reduction: n·`LN2_HI` is exact without fused multiply-add too.
+/// Cody and Waite's two-part reduction. n·`LN2_HI` is exact even without fused multiply-add.
 #[inline(always)]
 fn reduce<S: Lanes>(simd: S, x: S::V) -> Reduced<S::V> {
     let log2_e = simd.splat(core::f32::consts::LOG2_E);
@@ -131,10 +132,9 @@ fn reduce<S: Lanes>(simd: S, x: S::V) -> Reduced<S::V> {
 }
 
 /// 2ᵗ for t ≤ 126, lane by lane, for weights: exactly 1 at 0, and 0 below 2⁻¹²⁶·⁵ (so at −∞). NaN gives NaN.
-///
-/// t = n + f with |f| ≤ ½, 2ᶠ by a minimax polynomial of degree 6 (largest relative error 2.6e-9), times 2ⁿ by its
-/// exponent's bits. A multiply-subtract in base 2 stands for the two steps of Cody and Waite's reduction: the error of
-/// the weight e^x is that of rounding x·log₂e, |t|·2⁻²⁴ of it, which no sum of weights up to 1 can tell.
+/// t = n + f with |f| ≤ ½. A minimax polynomial of degree 6 gives 2ᶠ (largest relative error 2.6e-9), and the exponent's bits
+/// give 2ⁿ. In base 2 a multiply-subtract replaces the two steps of Cody and Waite's reduction. The error of the weight e^x is
+/// then that of rounding x·log₂e, |t|·2⁻²⁴ of the weight, which a sum of weights up to 1 does not show.
 #[inline(always)]
 pub(crate) fn exp2_to_zero<S: Lanes>(simd: S, t: S::V) -> S::V {
     let t = simd.max(simd.splat(LOWEST_POWER), t); // NaN passes
@@ -147,7 +147,8 @@ pub(crate) fn exp2_to_zero<S: Lanes>(simd: S, t: S::V) -> S::V {
 const POWERS_OF_2: [f32; 6] =
     [1.559_467_8e-4, 0.001_340_664_3, 0.009_617_693, 0.055_503_104, 0.240_226_52, 0.693_147_24];
 
-/// What the loops in assembly load once, and then in each round, in the order in which they use it.
+/// The constants of the loops in assembly: those that are loaded once, and those that are loaded in each round, in the order of
+/// their use.
 #[cfg(all(fused, target_arch = "arm"))]
 pub(super) mod tables {
     use super::{
@@ -155,7 +156,7 @@ pub(super) mod tables {
     };
     use core::f32::consts::LOG2_E;
 
-    /// What is left of [`ROUND`] when n + 127 is taken away.
+    /// [`ROUND`] without the 127.
     const UNBIASED: f32 = ROUND - 127.0;
 
     pub(in super::super) static EXP_TO_ZERO: [f32; 13] =

@@ -54,24 +54,24 @@ pub(crate) const LANES: usize = 16;
 pub(crate) struct Target {
     /// Every tier reads matrices [in place](Shape::in_place), so that no memory for panels is needed.
     pub(crate) in_place: bool,
-    /// A program links the parts of an attention that it uses, and no others: `attention/mask/linked.rs`.
+    /// A program links only the parts of an attention that it uses (`attention/mask/linked.rs`).
     pub(crate) links_parts: bool,
     /// Shapes that the compiler knows have code of their own.
     pub(crate) knows_shapes: bool,
-    /// The most queries of a block, on any tier: they meet a panel of keys, then one of values, while it is in the first-level
-    /// cache. Where there is no cache, a block is one group, because only its memory counts.
+    /// The most queries of a block, on any tier. A block's queries are multiplied by a panel of keys, then by one of values,
+    /// while it is in the first-level cache. Without a cache only the memory for a block counts, so a block is one group.
     pub(crate) queries: usize,
-    /// The number of queries from which on it pays to pack the values of a tile. A row of V may be a page away from the next, and
-    /// then few of its columns find room in the first-level cache. Without a cache it never pays.
+    /// The number of queries from which on packing the values of a tile saves time. Two rows of V may be a page apart, and then
+    /// few of its columns fit in the first-level cache. Without a cache packing never saves time.
     pub(crate) packs_values_from: usize,
-    /// Rows of panels that a product packs at a time on the stack: a small, a medium and a large product. Without a cache, only the
-    /// stack counts.
+    /// Rows of panels that a small, a medium and a large product pack on the stack at a time. Without a cache, only the size of
+    /// the stack counts.
     pub(crate) panel_rows: [usize; 3],
-    /// A packed block of B has at least so many panels beside each other, which lie together in a row of B.
+    /// The least number of panels that a packed block of B has side by side. They lie together in a row of B.
     pub(crate) panels_side_by_side: usize,
 }
 
-/// This target.
+/// The decisions for this target.
 pub(crate) const TARGET: Target = {
     let in_place = cfg!(scalar);
     if cfg!(target_os = "none") {
@@ -97,7 +97,7 @@ pub(crate) const TARGET: Target = {
     }
 };
 
-/// Makes of a function one that all callers share where code is counted, as the code of each call would add up there; elsewhere it is
+/// On bare metal, where each byte of code counts, makes a function one that all callers share. Elsewhere the function is
 /// inlined as the first argument says.
 macro_rules! shared {
     ($inline:meta, $($function:tt)+) => {
@@ -108,8 +108,8 @@ macro_rules! shared {
 }
 pub(crate) use shared;
 
-/// In a loop over floats that writes `x`: keeps the compiler from computing several of them together. Helium's vectors would count
-/// subnormal numbers as zero; elsewhere this is nothing.
+/// Keeps the compiler from vectorizing a loop over floats that writes `x`. Helium's vectors would treat subnormal numbers as
+/// zero. On other targets this does nothing.
 #[inline(always)]
 #[cfg_attr(
     not(helium),
@@ -119,7 +119,8 @@ pub(crate) use shared;
     )
 )]
 pub(crate) fn one_by_one<T>(x: &mut T) {
-    // SAFETY: no instruction. The compiler must assume that `x` is read and written here, and makes no vector across this place.
+    // SAFETY: there is no instruction. The compiler must assume that `x` is read and written here, so it vectorizes no loop
+    // around this place.
     #[cfg(helium)]
     unsafe {
         core::arch::asm!("/* {} */", in(reg) x, options(nostack, preserves_flags));
@@ -128,21 +129,21 @@ pub(crate) fn one_by_one<T>(x: &mut T) {
     let _ = x;
 }
 
-/// A computation that is generic over the vectors it runs on. Mark `run`, and all it calls, `#[inline(always)]`:
-/// only what is inlined is compiled with the tier's instructions. For the same reason no closure may hold vector code:
-/// `array::map` and its like are compiled apart, without them.
+/// A computation that is generic over the vectors it runs on. Mark `run` and all that it calls `#[inline(always)]`: only
+/// inlined code is compiled with the tier's instructions. For the same reason no closure may hold vector code: `array::map` and
+/// similar functions are compiled without these instructions.
 pub(crate) trait Kernel {
     type Output;
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// Runs `kernel` on the [active](Tier::active) tier. Ask once for a whole head or matrix, never for a row.
+/// Runs `kernel` on the [active](Tier::active) tier. Call it once for a whole head or matrix, never for a row.
 #[inline(always)]
 pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     dispatch_to(Tier::active(), kernel)
 }
 
-/// Runs `kernel` on `tier`, or where the CPU lacks it, on the next that it has.
+/// Runs `kernel` on `tier`. If the CPU lacks that tier, it runs on the next slower one that the CPU has.
 #[inline(always)]
 pub(crate) fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
@@ -166,16 +167,16 @@ pub(crate) fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
     }
 }
 
-/// Whether all numbers are finite, in little code.
+/// Whether all numbers are finite, computed in little code.
 #[inline(always)]
 pub(crate) fn all_finite(row: &[f32]) -> bool {
     #[cfg(helium)]
     return bare::all_finite(row);
     #[cfg(not(helium))]
-    row.iter().all(|x| x.to_bits() << 1 < f32::INFINITY.to_bits() << 1) // without the sign; NaN is larger
+    row.iter().all(|x| x.to_bits() << 1 < f32::INFINITY.to_bits() << 1) // without the sign, the bits of NaN are above those of ∞
 }
 
-/// The largest element that is no NaN; −∞ if there is none. For narrow tiers, which look at one element after another.
+/// The largest element that is not NaN; −∞ if there is none. For narrow tiers, which read one element after another.
 #[inline(always)]
 pub(crate) fn largest(row: &[f32]) -> f32 {
     #[cfg(helium)]
@@ -194,7 +195,7 @@ pub(crate) fn sqrt(x: f32) -> f32 {
     libm::sqrtf(x)
 }
 
-/// row ← row · factor + 0, on a tier that takes numbers one at a time.
+/// row ← row · factor + 0, on a tier that computes one number at a time.
 pub(crate) fn scale_plus_zero<L: Lanes<V = f32>>(lane: L, row: &mut [f32], factor: f32) {
     #[cfg(helium)]
     {

@@ -2,7 +2,7 @@ use wide::{f32x8, f32x16, i32x16, u32x16};
 
 use super::{Kernel, LANES, Lanes, Panel, Shape, Simd};
 
-/// The vectors that were fixed at compile time, through `wide`.
+/// The vectors that the target was compiled for, through `wide`.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
@@ -62,7 +62,8 @@ impl Lanes for Portable {
 
     #[inline(always)]
     fn scale_exp2(self, v: f32x16, n: f32x16) -> f32x16 {
-        // In two halves, so that neither factor leaves the range of normal numbers and only the last product rounds.
+        // n is divided into two halves, so that neither factor leaves the range of normal numbers and only the last product
+        // rounds.
         let n = n.fast_trunc_int();
         let half: i32x16 = n >> 1_i32;
         let power = |n: i32x16| {

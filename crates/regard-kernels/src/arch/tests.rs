@@ -1,4 +1,5 @@
-//! Every tier does what the trait says, lane by lane, against scalar `f32`; and `exp` is as exact as it claims.
+//! Tests that every tier does what the trait says, lane by lane, against scalar `f32`, and that `exp` is as exact as
+//! documented.
 
 use core::cell::LazyCell;
 use core::ops::Range;
@@ -15,7 +16,7 @@ use crate::{Mat, MatMut};
 
 type Block = [f32; LANES];
 
-/// Whether the portable tier rounds a multiply-add once: what `wide` was compiled for.
+/// Whether a multiply-add of the portable tier rounds once: this depends on what `wide` was compiled for.
 const PORTABLE_IS_FUSED: bool =
     cfg!(any(target_feature = "fma", all(target_arch = "aarch64", target_feature = "neon")));
 
@@ -72,8 +73,8 @@ impl RunTier for OnAvx512 {
     }
 }
 
-/// Applies an operation to blocks on a tier, `on!(T, |s, a, b| s.add(a, b))`: a name is that of a block outside the kernel, and
-/// of its vector inside.
+/// Applies an operation to blocks on a tier: `on!(T, |s, a, b| s.add(a, b))`. Outside the kernel a name is that of a block, and
+/// inside it that of the block's vector.
 macro_rules! on {
     ($tier:ty, |$simd:ident, $($v:ident),+| $op:expr) => {{
         struct Op<'a>([&'a Block; on!(@count $($v)+)]);
@@ -94,7 +95,7 @@ macro_rules! on {
     (@count $($v:ident)+) => { <[&str]>::len(&[$(stringify!($v)),+]) };
 }
 
-/// The numbers at which lanes go wrong, if they do.
+/// Numbers for which an operation is likely to be wrong.
 const SPECIAL: [f32; 22] = [
     0.0,
     -0.0,
@@ -120,7 +121,7 @@ const SPECIAL: [f32; 22] = [
     -1e-30,
 ];
 
-/// Blocks in which every pair of special numbers meets, in every lane or nearly so, and then numbers of all magnitudes.
+/// Blocks in which each pair of special numbers occurs in nearly every lane, followed by blocks of numbers of all magnitudes.
 fn triples() -> impl Iterator<Item = (Block, Block, Block)> {
     let n = SPECIAL.len();
     let rounds = if cfg!(miri) { 1 } else { LANES };
@@ -153,7 +154,7 @@ impl Bits {
     }
 }
 
-/// The same bits, where all NaN count as one: which payload comes out is no part of the contract.
+/// Whether two numbers have the same bits. All NaN count as the same, because the contract does not say which payload results.
 fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
 }
@@ -182,7 +183,7 @@ fn arithmetic<T: RunTier>() {
         let mul_add =
             |l: usize| if T::FUSED { a[l].mul_add(b[l], c[l]) } else { a[l] * b[l] + c[l] };
         assert_lanes(on!(T, |s, a, b, c| s.mul_add(a, b, c)), "mul_add", mul_add);
-        // Written out, because `f32::max` is free about signed zeros and drops NaN.
+        // Written out, because `f32::max` may return either signed zero and drops NaN.
         let max = |l: usize| if a[l] > b[l] { a[l] } else { b[l] };
         assert_lanes(on!(T, |s, a, b| s.max(a, b)), "max", max);
         let gt = |l: usize| if a[l] > b[l] { c[l] } else { b[l] };
@@ -246,7 +247,7 @@ fn powers_of_two<T: RunTier>() {
     for n in (-252_i32..=254).step_by(step) {
         let mut mantissas = Bits(n.unsigned_abs() + 1);
         for round in 0..if cfg!(miri) { 1 } else { 20 } {
-            // From ½ to 2 of either sign; then what must pass unchanged.
+            // Numbers from ½ to 2 of either sign, and then numbers that must stay unchanged.
             let mut v: Block = core::array::from_fn(|_| {
                 let sign_and_mantissa = mantissas.next() & 0x807f_ffff;
                 f32::from_bits(
@@ -266,7 +267,7 @@ fn powers_of_two<T: RunTier>() {
                 ]);
             }
             let (v, n) = (&v, &[n as f32; LANES]);
-            // Exact in `f64`, so rounded once.
+            // The product is exact in `f64`, so it is rounded once.
             let expected = |l: usize| (f64::from(v[l]) * 2_f64.powi(n[l] as i32)) as f32;
             assert_lanes(on!(T, |s, v, n| s.scale_exp2(v, n)), "scale_exp2", expected);
         }
@@ -359,7 +360,7 @@ fn transposition<T: RunTier>() {
 
 fn exponents<T: RunTier>() {
     for n in (0..=254_u32).step_by(LANES) {
-        // What stands above the low eight bits does not matter.
+        // The bits above the low eight do not matter.
         let x: Block = core::array::from_fn(|l| f32::from_bits(0x4B40_0000 + n + l as u32));
         let x = &x;
         let expected = |l: usize| f32::from_bits((n + l as u32) << 23);
@@ -386,25 +387,25 @@ fn exp_error(x: f32, exact: f64, found: f32) -> f64 {
     if found.is_nan() || found.is_sign_negative() {
         return f64::INFINITY;
     }
-    // ∞ stands where 2¹²⁸ would, if there were one.
+    // ∞ counts as 2¹²⁸, the next power that `f32` cannot hold.
     let found = if found == f32::INFINITY { limit } else { f64::from(found) };
     let exponent = ((exact.to_bits() >> 52) as i32 - 1023).clamp(-126, 127);
     let ulp = f64::from_bits(((exponent - 23 + 1023) as u64) << 52);
     (found - exact).abs() / ulp
 }
 
-/// As [`exp_error`], for the exponential that is made for x ≤ 0 and may give 0 for what is below the normal numbers.
+/// As [`exp_error`], for the exponential of x ≤ 0, which may return 0 instead of a subnormal number.
 fn exp_to_zero_error(x: f32, exact: f64, found: f32) -> f64 {
     let flushed = found == 0.0 && exact < f64::from(f32::MIN_POSITIVE);
     if x > 0.0 || flushed { 0.0 } else { exp_error(x, exact, found) }
 }
 
-/// An exponential of one tier: of a block, if this CPU has the tier.
+/// An exponential of a tier. It returns `None` if this CPU lacks the tier.
 struct Exp {
     name: &'static str,
     of: fn(&Block) -> Option<Block>,
     error: fn(f32, f64, f32) -> f64,
-    /// In ULP.
+    /// The largest error allowed, in ULP.
     limit: f64,
 }
 
@@ -428,15 +429,15 @@ const EXPS: &[[Exp; 2]] = &[
     exponentials::<OnAvx512>("AVX-512"),
 ];
 
-/// An error in ULP, and where it is.
+/// An error in ULP, and the number at which it occurs.
 type ErrorAt = (f64, f32);
 
 fn larger(a: ErrorAt, b: ErrorAt) -> ErrorAt {
     if b.0 > a.0 { b } else { a }
 }
 
-/// The float nearest to e^x, where it is the same for all of a block: e^−104 lies below half of the least float, e^89 above the
-/// largest, and e^±2⁻²⁶ within a quarter of an ULP of 1.
+/// The float nearest to e^x, if it is the same for all numbers of a block: e^−104 is less than half of the least float, e^89 is
+/// above the largest float, and e^±2⁻²⁶ is within a quarter of an ULP of 1.
 fn shared_exp(x: &Block) -> Option<f32> {
     let all = |holds: fn(f32) -> bool| x.iter().all(|x| holds(*x));
     [
@@ -448,7 +449,8 @@ fn shared_exp(x: &Block) -> Option<f32> {
     .find_map(|(exp, shared)| shared.then_some(exp))
 }
 
-/// The largest error of each of [`EXPS`] over blocks of numbers. A block of exact results adds nothing: most floats have one.
+/// The largest error of each of [`EXPS`] over blocks of numbers. Most blocks have the results that [`shared_exp`] gives, and are
+/// skipped.
 fn largest_exp_errors(blocks: impl Iterator<Item = Block>) -> Vec<ErrorAt> {
     let mut largest = vec![(0.0, 0.0); EXPS.as_flattened().len()];
     for x in blocks {
@@ -467,7 +469,7 @@ fn largest_exp_errors(blocks: impl Iterator<Item = Block>) -> Vec<ErrorAt> {
     largest
 }
 
-/// The floats whose bits are multiples of `stride`, from those in `bits`; the last block repeats the last one.
+/// The floats whose bits are multiples of `stride`, in the range `bits`. The last block is filled up with its last number.
 fn floats(bits: Range<u64>, stride: u64) -> impl Iterator<Item = Block> {
     bits.step_by(LANES * stride as usize).map(move |bits| {
         core::array::from_fn(|l| {
@@ -488,7 +490,8 @@ fn assert_within_limits(largest: &[ErrorAt]) {
 fn exp_is_within_one_ulp_on_a_sample() {
     let (stride, steps) = if cfg!(miri) { (39_999_999, 16) } else { (997, 4096) };
     assert_within_limits(&largest_exp_errors(floats(0..1 << 32, stride)));
-    // Around the ends: the last subnormal result, the last finite one; and where a rounded remainder once cost 1.0095 ULP.
+    // Numbers around the ends of the range, which give the last subnormal result and the last finite one, and a number at which
+    // rounding the remainder once caused an error of 1.0095 ULP.
     let centres =
         [-59.921_88, -104.0_f32, -103.972_08, -103.278_93, -87.336_55, 0.0, 88.722_84, 89.0];
     let around = centres.into_iter().flat_map(|centre| {
@@ -501,7 +504,7 @@ fn exp_is_within_one_ulp_on_a_sample() {
 #[test]
 #[ignore = "all 2³² floats: a minute or two in release"]
 fn exp_is_within_one_ulp_everywhere() {
-    // Many parts, because not all take equally long: each thread fetches the next when it has done one.
+    // There are many parts, because some take longer than others. Each thread takes the next part when it has finished one.
     const PARTS: u64 = 1 << 12;
     let next = AtomicU64::new(0);
     let work = || {
@@ -566,7 +569,7 @@ fn exp_of_special_values<T: RunTier>() {
     assert_lanes(exp_of::<T>(&x), "exp of special values", |l| expected[l]);
 }
 
-/// All that the trait promises of a tier.
+/// Tests all that the trait promises of a tier.
 fn keeps_its_promises<T: RunTier>() {
     arithmetic::<T>();
     splat_load_store::<T>();
@@ -602,7 +605,7 @@ fn tiers_with_fused_multiply_add_agree_on_exp_to_the_last_bit() {
     let mut tiers: Vec<(&str, Exp)> =
         vec![("AVX2", exp_of::<OnAvx2>), ("AVX-512", exp_of::<OnAvx512>)];
     if PORTABLE_IS_FUSED {
-        tiers.push(("portable", exp_of::<OnPortable>)); // else it has its own last bits
+        tiers.push(("portable", exp_of::<OnPortable>)); // without FMA its last bits are its own
     }
     let mut bits = Bits(7);
     for _ in 0..if cfg!(miri) { 50 } else { 100_000 } {
@@ -616,7 +619,7 @@ fn tiers_with_fused_multiply_add_agree_on_exp_to_the_last_bit() {
     }
 }
 
-/// In release builds too: a narrow tier's tiles read B through pointers.
+/// Also in release builds: the tiles of a narrow tier read B through pointers.
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "2 rows of 3 columns"))]
 fn a_narrow_tier_refuses_columns_that_lie_outside_of_the_data() {

@@ -14,8 +14,8 @@ use super::{Avx2, Avx512};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Tier {
-    /// What was fixed at compile time: SSE2, NEON, wasm simd128, or more with `-C target-cpu=native`, through the `wide`
-    /// crate; on Cortex-M and RISC-V, which have no vectors, a number at a time.
+    /// The vectors that the target was compiled for, through the `wide` crate: SSE2, NEON, wasm simd128, or more with `-C
+    /// target-cpu=native`. Cortex-M and RISC-V have no vectors, and compute one number at a time.
     Portable,
     /// x86-64 with AVX2 and FMA, found at run time.
     Avx2,
@@ -23,21 +23,21 @@ pub enum Tier {
     Avx512,
 }
 
-/// The place of the active tier in [`Tier::ALL`], or [`UNKNOWN`] until somebody asks.
+/// The index of the active tier in [`Tier::ALL`], or [`UNKNOWN`] before the first use.
 #[cfg(target_arch = "x86_64")]
 static ACTIVE: AtomicU8 = AtomicU8::new(UNKNOWN);
 #[cfg(target_arch = "x86_64")]
 const UNKNOWN: u8 = u8::MAX;
 
 impl Tier {
-    /// All tiers, the slowest first.
+    /// All tiers, from the slowest to the fastest.
     pub const ALL: &'static [Self] = &[Self::Portable, Self::Avx2, Self::Avx512];
 
     /// The tier that every kernel of this process uses.
     ///
-    /// It is the fastest that this CPU has, until [`choose`](Self::choose) says otherwise. With the feature `std`, the
-    /// environment variable `REGARD_TIER` (`portable`, `avx2` or `avx512`) decides at the first use; a tier that the CPU
-    /// lacks, or an unknown word, is passed over.
+    /// It is the fastest that this CPU has, unless [`choose`](Self::choose) has set another. With the feature `std`, the
+    /// environment variable `REGARD_TIER` (`portable`, `avx2` or `avx512`) sets it at the first use. An unknown word, or a tier
+    /// that the CPU lacks, is ignored.
     #[must_use]
     #[inline]
     pub fn active() -> Self {
@@ -82,8 +82,8 @@ impl Tier {
         }
     }
 
-    /// Makes this the tier of every kernel that begins from now on, in all threads: for tests and benchmarks. Returns
-    /// whether it is [available](Self::is_available); if it is not, nothing changes.
+    /// Makes this the tier of every kernel that begins from now on, in all threads. It serves tests and benchmarks. Returns
+    /// whether the tier is [available](Self::is_available); if it is not, nothing changes.
     ///
     /// ```
     /// use regard_kernels::Tier;
@@ -110,7 +110,7 @@ impl Tier {
         }
     }
 
-    /// The tier of which `REGARD_TIER` may hold the `word`: `portable`, `avx2` or `avx512`.
+    /// The tier for a word that `REGARD_TIER` may hold: `portable`, `avx2` or `avx512`.
     ///
     /// ```
     /// assert_eq!(regard_kernels::Tier::from_word("avx2"), Some(regard_kernels::Tier::Avx2));

@@ -1,16 +1,16 @@
-//! What a kernel may ask of the vectors of a tier.
+//! The operations on vectors that a tier has, as two traits.
 //!
-//! [`Lanes`] and the first methods of [`Simd`] are what a tier must have. The other methods have plain code, which a tier replaces where
-//! its compiler finds no better instructions for it; either gives the same bits.
+//! A tier must implement [`Lanes`] and the methods of [`Simd`] that have no body. The other methods have plain code. A tier
+//! replaces it where the compiler finds no better instructions for it; the bits are the same.
 
 use super::widen::{f32_from_bf16, f32_from_f16};
 use super::{Kernel, LANES, MR, Panel, Tiles, one_by_one};
 use crate::{Half, Mat};
 
-/// What is computed lane by lane, for any number of lanes.
+/// Operations that compute each lane on its own, for any number of lanes.
 pub(crate) trait Lanes: Copy {
     type V: Copy;
-    /// The outcome of a comparison, lane by lane.
+    /// The result of a comparison, lane by lane.
     type M: Copy;
 
     fn splat(self, x: f32) -> Self::V;
@@ -36,22 +36,22 @@ pub(crate) trait Lanes: Copy {
         }
         self.mul_add(sum, factor, term)
     }
-    /// a where a > b, else b; so b where either is NaN.
+    /// a where a > b, else b. If either is NaN, the result is b.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     fn gt(self, a: Self::V, b: Self::V) -> Self::M;
     fn eq(self, a: Self::V, b: Self::V) -> Self::M;
     fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V;
-    /// v·2ⁿ for integral −252 ≤ n ≤ 254, rounded once where ½ ≤ |v| ≤ 2. NaN in `v` stays NaN, whatever `n`.
+    /// v·2ⁿ for an integral n with −252 ≤ n ≤ 254, rounded once if ½ ≤ |v| ≤ 2. NaN in `v` stays NaN for any `n`.
     fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V;
-    /// 2ⁿ where the low eight bits of a lane's bits hold n + 127, the exponent field of a float; the rest is shifted out.
+    /// 2ⁿ, where the low eight bits of a lane hold n + 127, the exponent field of a float. The other bits are shifted out.
     fn exponent(self, v: Self::V) -> Self::V;
 }
 
-/// A function of a number, for as many lanes at once as the tier has registers for.
+/// A function of a number, applied to as many lanes at once as the tier has registers for.
 pub(crate) trait Map {
     fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V;
 
-    /// x ← f(x) for all elements, on a tier that takes them one at a time.
+    /// x ← f(x) for all elements, on a tier that computes one element at a time.
     #[cfg_attr(target_os = "none", inline(never))]
     #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for cores without vectors"))]
     fn each<L: Lanes<V = f32>>(&self, lane: L, row: &mut [f32]) {
@@ -62,23 +62,24 @@ pub(crate) trait Map {
     }
 }
 
-/// How a tier's registers lay out the loops around them.
+/// The sizes that a tier's registers give to the loops.
 pub(crate) struct Shape {
-    /// The tier is narrow: a block of lanes is more than the registers hold. It has tiles of its own, for any number of rows and for all columns
-    /// at once, which read B where it lies, by rows or by columns; rows of scores become weights one after another.
+    /// The tier is narrow: its registers hold less than a block of lanes. It has tiles of its own, for any number of rows and
+    /// for all columns at once, which read B where it lies, by rows or by columns. Rows of scores become weights one after
+    /// another.
     pub(crate) in_place: bool,
-    /// MR, the most rows of A in a tile, and the panels of B in it (NR / 16): as many sums as the registers hold.
+    /// MR, the most rows of A in a tile, and the number of panels of B in it (NR / 16): as many sums as the registers hold.
     pub(crate) rows: usize,
     pub(crate) panels: usize,
-    /// Queries that meet a panel of keys, then one of values, while it is in the first-level cache; at most
-    /// MC (see `attention/scores.rs`).
+    /// Queries of a block. They are multiplied by a panel of keys, then by one of values, while it is in the first-level cache.
+    /// At most MC (see `attention/scores.rs`).
     pub(crate) queries: usize,
-    /// So many chains of multiply-adds, a block each, keep the multipliers busy.
+    /// The number of chains of multiply-adds, each of one block, that keep the multipliers busy.
     pub(crate) chains: usize,
-    /// Rows of scores that become weights side by side, at most 4: as many as there are registers for. A row alone waits for
-    /// its maximum and for its sum.
+    /// Rows of scores that become weights side by side, at most 4, as the registers allow. A single row would wait for its
+    /// maximum and for its sum.
     pub(crate) side_by_side: usize,
-    /// To pick an element of a table is faster than to compute it.
+    /// Whether looking up an element of a table is faster than computing it.
     pub(crate) picks: bool,
 }
 
@@ -95,22 +96,23 @@ impl Shape {
     };
 }
 
-/// What a kernel may ask of a vector: 16 lanes of `f32`. A value that implements it proves that the CPU can do it.
+/// Operations on a block of 16 lanes of `f32`. A value that implements this trait proves that the CPU has the tier's
+/// instructions.
 pub(crate) trait Simd: Lanes {
-    /// How the loops around it are laid out.
+    /// The sizes of the loops on this tier.
     const SHAPE: Shape;
 
-    /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
+    /// Runs `kernel` as a function of its own, whose loops can use all registers.
     fn call<K: Kernel>(self, kernel: K) -> K::Output;
 
-    /// Asks for the cache line of `address`, which need not exist, before it is needed.
+    /// Prefetches the cache line of `address`, which need not exist.
     #[inline(always)]
     fn prefetch(self, address: *const f32) {
         let _ = address;
     }
 
-    /// Asks for the cache line of `address`, which need not exist, into the second-level cache, on a tier whose tiles have so many
-    /// multiply-adds that they hide the instruction.
+    /// Prefetches the cache line of `address`, which need not exist, into the second-level cache. Only tiers do this whose
+    /// tiles have enough multiply-adds to hide the instruction.
     #[inline(always)]
     fn prefetch_later(self, address: *const f32) {
         let _ = address;
@@ -118,14 +120,15 @@ pub(crate) trait Simd: Lanes {
 
     fn load(self, x: &[f32; LANES]) -> Self::V;
     fn store(self, v: Self::V, out: &mut [f32; LANES]);
-    /// Column `i` of the eight rows goes to row `i` of the panel: to its first half, or to the `second`.
+    /// Writes column `i` of the eight rows to row `i` of the panel: to its first half, or to its `second`.
     fn transpose(
         self,
         rows: [&[f32; LANES / 2]; LANES / 2],
         panel: &mut [Panel; LANES / 2],
         second: bool,
     );
-    /// Column t of the 16 `rows` goes to row t of the panel, for the first columns: as many as are returned, which may be none.
+    /// Writes column t of the 16 `rows` to row t of the panel, for the first columns. Returns the number of columns that it has
+    /// written, which may be 0.
     #[inline(always)]
     fn transpose_rows(self, rows: Mat<'_>, panel: &mut [Panel]) -> usize {
         let _ = (rows, panel);
@@ -143,7 +146,7 @@ pub(crate) trait Simd: Lanes {
         }
         sums
     }
-    /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).
+    /// The largest lane that is not NaN. If some lanes are NaN, the result may be any lane.
     fn reduce_max(self, v: Self::V) -> f32;
     /// [`reduce_max`](Self::reduce_max) of four blocks.
     #[inline(always)]
@@ -155,7 +158,7 @@ pub(crate) trait Simd: Lanes {
         largest
     }
 
-    /// The sum of all elements, none of which is −0: lane by lane, then folded.
+    /// The sum of all elements, none of which is −0: first lane by lane, then across the lanes.
     #[inline(always)]
     fn sum(self, row: &[f32]) -> f32 {
         let (blocks, rest) = row.as_chunks();
@@ -181,13 +184,13 @@ pub(crate) trait Simd: Lanes {
         }
     }
 
-    /// The tiles of a product.
+    /// Computes the tiles of a product.
     #[inline(always)]
     fn microkernel<const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, R, P>) {
         tiles.microkernel(self);
     }
 
-    /// The first 16 elements of `x`, and `fill` in the lanes after its end.
+    /// The first 16 elements of `x`. If there are fewer, the other lanes are `fill`.
     #[inline(always)]
     fn load_or(self, x: &[f32], fill: f32) -> Self::V {
         if let Some(full) = x.first_chunk() {
@@ -199,7 +202,7 @@ pub(crate) trait Simd: Lanes {
         }
     }
 
-    /// The first lanes into `out`, as many as it has, at most 16.
+    /// Writes the first lanes to `out`, as many as it has room for, at most 16.
     #[inline(always)]
     fn store_first(self, v: Self::V, out: &mut [f32]) {
         if let Some(full) = out.first_chunk_mut() {
@@ -211,7 +214,7 @@ pub(crate) trait Simd: Lanes {
         }
     }
 
-    /// The bits of bfloat16: the upper half of an `f32`.
+    /// Widens bfloat16, whose bits are the upper half of an `f32`.
     #[inline(always)]
     fn widen_bf16(self, x: &[u16; LANES]) -> Self::V {
         let mut lanes = [0.0; LANES];
@@ -221,15 +224,15 @@ pub(crate) trait Simd: Lanes {
         self.load(&lanes)
     }
 
-    /// Σₜ x\[t\]·panel\[t\] of as many rows as both have: a chain of multiply-adds for each lane, in ascending order. `None` on
-    /// a tier that has no better loop for one row and one panel than one that widens row by row.
+    /// Σₜ x\[t\]·panel\[t\] over as many rows as both have: one chain of multiply-adds in ascending order for each lane. `None`
+    /// on a tier whose best loop for one row and one panel is to widen row by row.
     #[inline(always)]
     fn row_times_panel(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
         let _ = (half, x, panel);
         None
     }
 
-    /// The bits of IEEE 754 binary16.
+    /// Widens IEEE 754 binary16.
     #[inline(always)]
     fn widen_f16(self, x: &[u16; LANES]) -> Self::V {
         let mut lanes = [0.0; LANES];
@@ -239,7 +242,7 @@ pub(crate) trait Simd: Lanes {
         self.load(&lanes)
     }
 
-    /// Whole numbers.
+    /// Widens 8-bit integers.
     #[inline(always)]
     fn widen_i8(self, x: &[i8; LANES]) -> Self::V {
         let mut lanes = [0.0; LANES];
@@ -249,7 +252,7 @@ pub(crate) trait Simd: Lanes {
         self.load(&lanes)
     }
 
-    /// For each byte, the lane of `values` whose number is its low four bits, or its `high` ones.
+    /// For each byte, the lane of `values` whose index is the low four bits of the byte, or its `high` four.
     #[inline(always)]
     fn pick(self, values: Self::V, bytes: &[u8; LANES], high: bool) -> Self::V {
         let (mut table, mut lanes) = ([0.0; LANES], [0.0; LANES]);
@@ -261,7 +264,7 @@ pub(crate) trait Simd: Lanes {
         self.load(&lanes)
     }
 
-    /// For each number below 32, the lane of the two `values` of that number.
+    /// For each number below 32, the lane with that index of both `values` together.
     #[inline(always)]
     fn pick_of_two(self, values: [Self::V; 2], numbers: &[u8; LANES]) -> Self::V {
         let (mut table, mut lanes) = ([[0.0; LANES]; 2], [0.0; LANES]);
@@ -274,12 +277,13 @@ pub(crate) trait Simd: Lanes {
         self.load(&lanes)
     }
 
-    /// A byte for each of 32 bits, from the lowest on: 16 where the bit is set, and 0 elsewhere.
+    /// One byte for each of 32 bits, from the lowest bit on: 16 if the bit is set, else 0.
     #[inline(always)]
     fn fifth_bits(self, bits: u32) -> [u8; 2 * LANES] {
         let mut bytes = [0; 2 * LANES];
         for (bytes, byte) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(bits.to_le_bytes()) {
-            // The byte in each of 8 bytes, of which byte i keeps bit i. Adding 127 carries any bit into the highest one.
+            // Copies the byte into each of 8 bytes, and keeps bit i of byte i. Adding 127 carries a bit that is set into the
+            // highest bit of its byte.
             let bits = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
             let bits = ((bits + 0x7f7f_7f7f_7f7f_7f7f) >> 3) & 0x1010_1010_1010_1010;
             *bytes = bits.to_le_bytes();
@@ -288,7 +292,7 @@ pub(crate) trait Simd: Lanes {
     }
 }
 
-/// x ← f(x) for all elements, and f(x) is added to `sum`, lane by lane.
+/// x ← f(x) for all elements, and `sum` + f(x), lane by lane.
 #[inline(always)]
 pub(crate) fn map_add<S: Simd>(simd: S, row: &mut [Panel], f: &impl Map, mut sum: S::V) -> S::V {
     for lanes in row {
@@ -299,10 +303,10 @@ pub(crate) fn map_add<S: Simd>(simd: S, row: &mut [Panel], f: &impl Map, mut sum
     sum
 }
 
-/// The largest element of each lane that is no NaN; −∞ if there is none.
+/// For each lane, the largest element that is not NaN; −∞ if there is none.
 #[inline(always)]
 pub(crate) fn max_lanes<S: Simd>(simd: S, row: &[Panel]) -> S::V {
-    // Four chains hide the latency of the comparison. In which order the largest is found does not show.
+    // Four chains hide the latency of the comparison. The order of the comparisons does not change the result.
     let mut max = [simd.splat(f32::NEG_INFINITY); 4];
     let (fours, rest) = row.as_chunks::<4>();
     for four in fours {
@@ -317,7 +321,7 @@ pub(crate) fn max_lanes<S: Simd>(simd: S, row: &[Panel]) -> S::V {
     simd.max(simd.max(a, b), simd.max(c, d))
 }
 
-/// As many elements as both have, below 16, in moves whose size is known: a loop over them would become a call.
+/// Copies as many elements as both have, fewer than 16, in moves whose size is known. A loop would become a call.
 #[inline(always)]
 fn copy_first(from: &[f32], to: &mut [f32]) {
     let (from, to) = copy_chunk::<8>(from, to);

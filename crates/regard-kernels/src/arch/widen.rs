@@ -2,10 +2,10 @@
 
 use super::one_by_one;
 
-/// The number whose bits as IEEE 754 binary16 are `x`, without a branch, so that a compiler can take several together.
+/// The number whose bits as IEEE 754 binary16 are `x`. There is no branch, so a compiler can vectorize it.
 ///
-/// The bits of the exponent and of the fraction move to where `f32` has them, which is 2¹¹² times too small; the product with
-/// 2¹¹² is exact, of subnormal numbers too.
+/// The bits of the exponent and of the fraction move to their places in `f32`. The result is 2¹¹² times too small. The product
+/// with 2¹¹² is exact, also for subnormal numbers.
 ///
 /// ```
 /// assert_eq!(regard_kernels::internal::f32_from_f16(0xc000), -2.0);

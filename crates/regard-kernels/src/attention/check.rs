@@ -9,13 +9,13 @@ use crate::arch::sqrt;
 use crate::error::{Error, check_len, check_shape};
 use crate::{Mat, Temperature};
 
-/// An attention for the tensors of one call: checked, with all that follows from the description.
+/// An attention on the tensors of one call, which fit each other, with the values that follow from its description.
 pub(super) struct Call<'c> {
     pub(super) q: Mat<'c>,
     pub(super) k: Mat<'c>,
     pub(super) v: Mat<'c>,
-    /// What is done to the dot products before the mask: nothing where the softmax multiplies by the
-    /// scale.
+    /// The steps between the dot products and the mask: scale and soft cap. `None` if the softmax multiplies by the scale
+    /// itself.
     pub(super) steps: Option<Linked<Steps>>,
     pub(super) weighting: Weighting,
     pub(super) visible: &'c Visible<'c>,
@@ -23,7 +23,7 @@ pub(super) struct Call<'c> {
 }
 
 impl Call<'_> {
-    /// The same call with its scratch memory borrowed, without the parts for state and chunks.
+    /// The same call with its scratch memory borrowed, without the parts for the state and for chunks.
     pub(super) fn reborrow(&mut self) -> Call<'_> {
         let Self { q, k, v, steps, weighting, visible, ref mut scratch } = *self;
         Call { q, k, v, steps, weighting, visible, scratch: scratch.reborrow() }
@@ -31,8 +31,8 @@ impl Call<'_> {
 }
 
 impl Attention<'_> {
-    /// Checks the tensors and the scratch memory, then runs the call. (Not a function that returns the
-    /// call, because moving that would be the only thing for which firmware links memcpy.)
+    /// Checks the tensors and the scratch memory, then runs the call. (A function that returned the call would move it, and for
+    /// that move alone firmware would link memcpy.)
     #[inline(always)]
     pub(super) fn resolve<T>(
         &self,
@@ -56,14 +56,14 @@ impl Attention<'_> {
         Ok(run(Call { q, k, v, steps, weighting, visible, scratch }))
     }
 
-    /// Whether query and key fit each other and the mask, and the description is one to compute with.
+    /// Whether query and key fit each other and the mask, and the description has usable numbers.
     pub(super) fn check_scores(&self, q: Mat<'_>, k: Mat<'_>) -> Result<(), Error> {
         check_shape("key", k.shape(), (k.rows(), q.cols()), "as many columns as query")?;
         self.mask.check(q.rows(), k.rows())?;
         self.check()
     }
 
-    /// What is done to dot products of `d_k` elements, and how they become weights.
+    /// The steps between dot products of `d_k` elements and the mask, and how scores become weights.
     pub(super) fn weighting(&self, d_k: usize) -> (Option<Linked<Steps>>, Weighting) {
         let (steps, factor) = match self.folded(d_k) {
             Some(factor) => (None, factor),
@@ -72,14 +72,14 @@ impl Attention<'_> {
         (steps, Weighting::new(self.temperature, factor))
     }
 
-    /// Scale and soft cap, one after the other.
+    /// Scale and soft cap, in this order.
     pub(super) fn steps(&self, d_k: usize) -> Linked<Steps> {
         Linked::new(Steps { scale: self.scale_for(d_k), softcap: self.softcap })
     }
 
-    /// The factor by which the softmax multiplies differences of dot products instead of differences of
-    /// scores. It multiplies anyway, so that scale and temperature cost nothing; but only where nothing
-    /// stands between them.
+    /// The factor by which the softmax multiplies differences of dot products instead of differences of scores. The softmax
+    /// multiplies in any case, so the scale and the temperature take no time in it. `None` if something stands between the
+    /// scale and the softmax.
     #[inline]
     fn folded(&self, d_k: usize) -> Option<f32> {
         let factor = self.scale_for(d_k) * self.temperature.factor();
@@ -87,7 +87,7 @@ impl Attention<'_> {
             && self.sink.is_none()
             && !self.mask.has_bias()
             && self.temperature.is_moderate()
-            // 1/√d_k is always in the range. Saying so lets the compiler decide this at compile time.
+            // 1/√d_k is always in the range. The first of these conditions lets the compiler decide this at compile time.
             && (self.scale.is_none() && self.temperature == Temperature::ONE
                 || FOLDED.contains(&factor));
         folds.then_some(factor)
@@ -99,9 +99,9 @@ impl Attention<'_> {
     }
 }
 
-/// The factors that fold, 2⁻⁶⁴ to 2⁶⁴. They are positive, so that the largest dot product has the
-/// largest score (even of two that would overflow only when multiplied); and of two dot products that
-/// are further apart than the largest finite `f32`, one has no weight.
+/// The factors that the softmax can apply, 2⁻⁶⁴ to 2⁶⁴. They are positive, so the largest dot product has the largest score,
+/// even if two scores would overflow only when multiplied. If two dot products are further apart than the largest finite `f32`,
+/// the lower one has no weight.
 const FOLDED: Range<f32> = 1.0 / 18_446_744_073_709_551_616.0..18_446_744_073_709_551_616.0;
 
 /// 1/√d_k; 1 for vectors without elements, whose dot products are all 0.

@@ -12,16 +12,16 @@ use crate::{Mask, Temperature};
 /// 4. divided by the [temperature](Temperature);
 /// 5. softmax over each row, then weights · V.
 ///
-/// A row that may see nothing has zero weights, a zero output and a log-sum-exp of −∞. NaN at a hidden
-/// place does not leak. A value at a visible place takes part even if its weight is 0, as where its score is −∞: NaN shows in
-/// its column of that row's output, and so does ±∞, because 0·∞ is NaN. This holds for any division of the keys into parts.
+/// A row that may see no key has zero weights, a zero output and a log-sum-exp of −∞. NaN at a hidden place does not reach the
+/// output. A value at a visible place takes part even if its weight is 0, as it is for a score of −∞: NaN shows in its column
+/// of that row's output, and so does ±∞, because 0·∞ is NaN. This holds for any division of the keys into parts.
 ///
-/// Values whose magnitudes are at most 2¹²³ / n_k have a finite output. The sum of weights times values is divided only at its
-/// end, and its weights are at most 2⁴: larger values can overflow to ±∞ where their mean is finite.
+/// The output is finite if all values have magnitudes of at most 2¹²³ / n_k. The sum of weights times values is divided only at
+/// the end, and its weights are at most 2⁴, so larger values can overflow to ±∞ although their mean is finite.
 ///
-/// [`forward`](Self::forward) is fused: it never holds more than 36 × 256 scores (the online softmax of Milakov and
-/// Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022). An output row's bits depend on that query, the keys, the
-/// values and its mask alone: not on the rows beside it.
+/// [`forward`](Self::forward) is fused: it never holds more than 36 × 256 scores (the online softmax of Milakov and Gimelshein
+/// 2018, tiled as in FlashAttention, Dao et al. 2022). An output row's bits depend only on its query, the keys, the values and
+/// its mask, and not on other rows.
 ///
 /// ```
 /// use regard_kernels::{Attention, Mask, Mat, MatMut, Position, attention_scratch_len};
@@ -118,10 +118,10 @@ impl<'a> Attention<'a> {
         self
     }
 
-    /// Whether scale, soft cap and sink can be computed with. Every call checks this along with the shapes.
+    /// Whether scale, soft cap and sink are usable numbers. Every call checks this along with the shapes.
     ///
     /// # Errors
-    /// [`Error::Range`] names the one that is not.
+    /// [`Error::Range`] names the number that is not.
     pub fn check(&self) -> Result<(), Error> {
         if let Some(scale) = self.scale
             && !scale.is_finite()

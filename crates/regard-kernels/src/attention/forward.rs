@@ -17,12 +17,11 @@ use crate::{Mat, MatMut, Temperature};
 
 impl Attention<'_> {
     /// Computes the attention's output \[n_q, d_v\] into `out`. `scratch` holds at least
-    /// [`attention_scratch_len`](crate::attention_scratch_len) elements; what is in it does not matter.
+    /// [`attention_scratch_len`](crate::attention_scratch_len) elements, of any values.
     ///
     /// # Errors
-    /// [`Error::Shape`] and [`Error::Length`] name the tensor that does not fit, [`Error::Scratch`] says
-    /// how much scratch memory is needed, and [`Error::Range`] names a scale, soft cap or sink that
-    /// cannot be computed with. `out` is then unchanged.
+    /// [`Error::Shape`] and [`Error::Length`] name the tensor that does not fit, [`Error::Scratch`] says how much scratch memory is
+    /// needed, and [`Error::Range`] names a scale, soft cap or sink that is not a usable number. `out` is then unchanged.
     pub fn forward(
         &self,
         q: Mat<'_>,
@@ -34,9 +33,9 @@ impl Attention<'_> {
         self.run(q, k, v, out, scratch, None)
     }
 
-    /// [`forward`](Self::forward), and writes the log-sum-exp of each row's scores (after temperature)
-    /// to `log_sum_exp` \[n_q\]. [`merge_finished`](crate::merge_finished) combines results over disjoint keys by it, where
-    /// it is finite (at T = 0 it is the limit, mostly ±∞).
+    /// As [`forward`](Self::forward), and writes the log-sum-exp of each row's scores (after temperature) to `log_sum_exp`
+    /// \[n_q\]. If it is finite, [`merge_finished`](crate::merge_finished) can combine results over disjoint keys. At T = 0 it
+    /// is the limit, mostly ±∞.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`Error::Length`] if `log_sum_exp` is not n_q long.
@@ -69,7 +68,7 @@ impl Attention<'_> {
     ) -> Result<(), Error> {
         let (q, k, v, out) = (q.into(), k.into(), v.into(), out.into());
         if N_K <= CHUNK_KEYS && self.sink.is_none() {
-            // The compiler knows that it is not by chunks, and does not link them.
+            // The compiler knows that the keys are not divided into chunks, and does not link the code for chunks.
             return self.whole(q, k, v, out, scratch, None);
         }
         self.run(q, k, v, out, scratch, None)
@@ -91,7 +90,7 @@ impl Attention<'_> {
         }
     }
 
-    /// All keys at once: there are at most [`CHUNK_KEYS`], and no sink.
+    /// Computes the attention over all keys at once: there are at most [`CHUNK_KEYS`], and there is no sink.
     fn whole(
         &self,
         q: Mat<'_>,
@@ -113,7 +112,7 @@ impl Attention<'_> {
         })
     }
 
-    /// [`CHUNK_KEYS`] keys at a time, then the sink, which is no key of any chunk.
+    /// Computes the attention over [`CHUNK_KEYS`] keys at a time, and then adds the sink, which is in no chunk.
     #[inline(never)]
     fn by_chunks(
         &self,
@@ -134,9 +133,9 @@ impl Attention<'_> {
         })?
     }
 
-    /// A [`Partial`] for queries of `d_k` elements, with its output \[n_q, d_v\] in `out` and two numbers
-    /// a query in `state` \[2·n_q\]: one that [`forward_partial`](Self::forward_partial) is to compute, or
-    /// one that it has left there.
+    /// A [`Partial`] for queries of `d_k` elements: its output \[n_q, d_v\] is in `out`, and its state, two numbers for each
+    /// query, in `state` \[2·n_q\]. The memory is either for [`forward_partial`](Self::forward_partial) to fill, or it holds
+    /// what that function has written.
     ///
     /// # Errors
     /// [`Error::Length`] if `state` has another length.
@@ -152,8 +151,8 @@ impl Attention<'_> {
         Ok(Partial { out, softmax, sink: self.sink })
     }
 
-    /// [`forward`](Self::forward) over the keys that the mask shows, without the division by the sums of
-    /// weights. What `part` held before does not matter.
+    /// As [`forward`](Self::forward), over the keys that the mask shows, without the division by the sums of weights. The
+    /// result replaces what `part` holds.
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
@@ -172,8 +171,7 @@ impl Attention<'_> {
         })
     }
 
-    /// Computes the scores \[n_q, n_k\] at a `stage` into `out`. The fused computation never holds them
-    /// whole.
+    /// Computes the scores \[n_q, n_k\] at a `stage` into `out`. (The fused computation never holds all of them.)
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
@@ -230,8 +228,8 @@ impl<'c> Call<'c> {
         Small { q, k, v, out, factor, temperature, panel: scratch.panels, log_sum_exp }
     }
 
-    /// Computes the attention over the keys that the mask shows; over the `whole` of them, with the
-    /// division by the sums of weights.
+    /// Computes the attention over the keys that the mask shows. If these are the `whole` of the keys, it also divides by the
+    /// sums of weights.
     #[inline(always)]
     fn fuse(
         self,
@@ -259,7 +257,7 @@ impl<'c> Call<'c> {
         call.fuse(partial.out.reborrow(), partial.softmax.reborrow(), false, None);
     }
 
-    /// All keys that the mask shows, chunk by chunk, merged in their order.
+    /// Computes the attention over all keys that the mask shows, chunk by chunk, and merges the chunks in order.
     fn chunks(&mut self, partial: &mut Partial<'_>) {
         let (n_q, n_k, d_v) = (self.q.rows(), self.k.rows(), self.v.cols());
         self.chunk(0, partial);
@@ -299,7 +297,7 @@ impl Kernel for WriteScores<'_> {
     fn run<S: Simd>(mut self, simd: S) {
         let rows = self.out.rows();
         for i in 0..rows {
-            self.out.row_mut(i).fill(f32::NEG_INFINITY); // a tile that is skipped is hidden
+            self.out.row_mut(i).fill(f32::NEG_INFINITY); // the scores of a tile that is skipped are hidden
         }
         let seen = self.scores.seen();
         let mut groups = Groups::default();

@@ -1,16 +1,17 @@
-//! Scaled dot-product attention. [`Attention`] is what a user composes ([`describe`], with its [`mask`]).
+//! Scaled dot-product attention. A user composes an [`Attention`] ([`describe`]) with a [`mask`].
 //!
-//! The way of a call, from [`Attention::forward`] to the output, each step in the file of its name:
+//! The way of a call from [`Attention::forward`] to the output has seven steps. All but the third have a file here, of the same
+//! name:
 //!
-//! 1. [`forward`]: the doors, and the choice: all keys at once; more than 4096 of them in chunks, which [`partial`] merges in
-//!    their order; or so few that they fit in registers ([`small`]).
-//! 2. [`check`]: whether the tensors fit, and what follows from the description for them, worked out once: the factor of the
-//!    softmax, what each query sees, the parts of the [`scratch`] memory.
+//! 1. [`forward`] has the public methods. It takes all keys at once, or more than 4096 keys in chunks that [`partial`] merges
+//!    in order. An attention whose keys and values are few enough for the registers goes to [`small`].
+//! 2. [`check`] checks that the tensors fit each other. It computes once what follows from the description: the factor of the
+//!    softmax, the keys that each query sees, and the parts of the [`scratch`] memory.
 //! 3. `dispatch` (`crate::arch`) picks the tier, the instructions of this CPU.
-//! 4. [`tiles`]: the loop over tiles of keys and blocks of queries, which takes the next three steps for each.
-//! 5. [`scores`]: the products of queries and keys, scaled, capped and masked.
-//! 6. [`weights`]: the online softmax makes weights of them.
-//! 7. [`values`]: the weights multiply the values, and the products are added to the output.
+//! 4. [`tiles`] is the loop over tiles of keys and blocks of queries. Each of them takes the next three steps.
+//! 5. [`scores`] multiplies queries and keys, and scales, caps and masks the products.
+//! 6. [`weights`] turns the scores into weights by the online softmax.
+//! 7. [`values`] multiplies the weights and the values, and adds the products to the output.
 //!
 //! The innermost loop of steps 5 and 7 is `Tiles::microkernel` (`arch/generic/tile.rs`), and for one query `gemv`
 //! (`arch/generic/gemv.rs`).

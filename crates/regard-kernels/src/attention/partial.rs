@@ -6,10 +6,9 @@ use crate::{Mat, MatMut, Temperature};
 
 /// The result of an attention over some of the keys, not yet divided by the sum of its weights.
 ///
-/// It serves to divide the keys among threads or machines, or to compute with keys that do not all fit in
-/// memory. A part may have any number of keys. [`Attention::forward`](crate::Attention::forward) computes
-/// parts of [`CHUNK_KEYS`] keys and merges them in order: the same parts in the same order give the same
-/// bits.
+/// With it the keys can be divided among threads or machines, and need not all fit in memory at once. A part may have any
+/// number of keys. [`Attention::forward`](crate::Attention::forward) computes parts of [`CHUNK_KEYS`] keys and merges them in
+/// order. The same parts in the same order give the same bits.
 ///
 /// ```
 /// use regard_kernels::{Attention, Mask, Mat, MatMut, attention_scratch_len};
@@ -37,19 +36,19 @@ use crate::{Mat, MatMut, Temperature};
 pub struct Partial<'a> {
     pub(crate) out: MatMut<'a>,
     pub(crate) softmax: OnlineSoftmax<'a>,
-    /// The score of the attention sink, which is no key of any part.
+    /// The score of the attention sink, which belongs to no part.
     pub(crate) sink: Option<f32>,
 }
 
 /// Keys that [`Attention::forward`](crate::Attention::forward) computes as one [`Partial`].
 pub const CHUNK_KEYS: usize = 4096;
 
-/// Keys that are computed together, in a fixed grid. The keys and values of a tile in which no key is
+/// Keys of a tile. Tiles begin at multiples of this number. The keys and values of a tile in which no key is
 /// [seen](crate::Mask::seen) are not read.
 pub const TILE_KEYS: usize = 256;
 
 impl Partial<'_> {
-    /// Adds the keys of `other`, which has the same queries and none of these keys.
+    /// Adds the result of `other`, which has the same queries and different keys.
     ///
     /// # Errors
     /// [`Error::Shape`] if their outputs differ in shape.
@@ -64,7 +63,7 @@ impl Partial<'_> {
         Ok(())
     }
 
-    /// [`merge`](Self::merge) of parts that fit.
+    /// [`merge`](Self::merge) of parts whose shapes fit.
     pub(crate) fn add(&mut self, other: &Partial<'_>) {
         dispatch(Merge(self, other));
     }
@@ -86,10 +85,10 @@ impl Partial<'_> {
 /// Merges the finished results of two attentions of the same queries over disjoint keys.
 ///
 /// `out` \[n_q, d_v\] becomes their sum, weighted by e^(log-sum-exp), and `log_sum_exp` \[n_q\] that of all keys (Dao et al.
-/// 2023, FlashAttention-2; Flash-Decoding). A result without weight, whose log-sum-exp is −∞,
-/// changes no bit, unless it is NaN. Where both
-/// are +∞ (at T = 0, or with scores that are) each counts one half; and where they are so large that their last digit is worth
-/// more than the logarithm of the number of keys, that number is lost in them. [`Partial`] is exact there too.
+/// 2023, FlashAttention-2; Flash-Decoding). A result without weight, whose log-sum-exp is −∞, changes no bit, unless it is NaN.
+/// If both log-sum-exps are +∞ (at T = 0, or with infinite scores), each result counts one half. If they are so large that
+/// their last digit is worth more than the logarithm of the number of keys, that number is lost. [`Partial`] is exact in these
+/// cases too.
 ///
 /// # Errors
 /// [`Error::Shape`] and [`Error::Length`] if the results are not of one shape.
@@ -129,7 +128,7 @@ impl Kernel for Merge<'_, '_, '_> {
     }
 }
 
-/// Row i of a part, and of another its output, reference and sum.
+/// Merges into row i of a part the same row of another part: its output, reference and sum.
 #[inline(always)]
 fn merge_row<S: Simd>(
     simd: S,
@@ -138,8 +137,8 @@ fn merge_row<S: Simd>(
 ) {
     let OnlineSoftmax { weighting, max, sum } = softmax;
     let (Some(max), Some(sum)) = (max.get_mut(i), sum.get_mut(i)) else { return };
-    // What the output holds is no result then, and no bit of it may take part. A part that has seen keys, all without weight,
-    // takes part: it holds zeros, or NaN.
+    // If the other part has seen no key, its output holds no result, and no bit of it may take part. A part that has seen keys,
+    // all without weight, takes part: it holds zeros, or NaN.
     if nothing_seen(other_sum) {
         return;
     }
@@ -170,7 +169,7 @@ impl Kernel for Normalize<'_, '_> {
     fn run<S: Simd>(self, simd: S) {
         let Self(Partial { mut out, softmax, sink }, log_sum_exp) = self;
         if let Some(sink) = sink {
-            // One more key, whose value is 0.
+            // The sink counts as one more key, whose value is 0.
             let score = softmax.weighting.prepared(sink);
             for (i, (max, sum)) in softmax.max.iter_mut().zip(softmax.sum.iter_mut()).enumerate() {
                 let largest = if score > *max { score } else { *max };
@@ -212,7 +211,7 @@ impl Kernel for MergeFinished<'_> {
         let seen = |log_sum_exp: f32| if log_sum_exp == f32::NEG_INFINITY { 0.0 } else { 1.0 };
         for (i, (l, other_l)) in log_sum_exp.iter_mut().zip(other_log_sum_exp).enumerate() {
             if seen(*other_l) == 0.0 {
-                // Zeros, or NaN where a value behind a score of −∞ is not finite.
+                // The other part holds zeros, or NaN where the value of a key with a score of −∞ is not finite.
                 for (x, y) in
                     out.row_mut(i).iter_mut().zip(other.row(i)).filter(|(_, y)| y.is_nan())
                 {
@@ -220,7 +219,7 @@ impl Kernel for MergeFinished<'_> {
                 }
                 continue;
             }
-            // A result that is divided already: its log-sum-exp is the reference, its sum of weights 1.
+            // The result is divided already: its reference is its log-sum-exp, and its sum of weights is 1.
             let (mut max, mut sum) = ([*l], [seen(*l)]);
             let weighting = Weighting::new(Temperature::ONE, 1.0);
             let mut softmax = OnlineSoftmax { weighting, max: &mut max, sum: &mut sum };

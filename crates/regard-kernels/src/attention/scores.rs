@@ -1,7 +1,8 @@
-//! The scores of attention, tile by tile: what [`Attention`](crate::Attention) calls steps 1 to 3.
+//! The scores of attention, tile by tile: steps 1 to 3 in the description of [`Attention`](crate::Attention).
 //!
-//! A tile is [`NC`] keys, a block is [`MC`] queries; FlashAttention (Dao et al. 2022) calls them B_c
-//! and B_r. The scores of one block and one tile exist at a time: [`tiles`](super::tiles) turns them into weights and adds up
+//! A tile is [`NC`] keys, and a block is [`MC`] queries; FlashAttention (Dao et al. 2022) calls them B_c and B_r. Only the
+//! scores of one block and one tile exist at a time. [`tiles`](super::tiles) turns them into weights and multiplies these by
+//! the values; [`Attention::scores`](crate::Attention::scores) copies them to its output.
 //! the values, [`Attention::scores`](crate::Attention::scores) copies them out.
 //!
 //! ```text
@@ -17,20 +18,18 @@
 //! ```
 //!
 //! In the terms of BLIS (Van Zee & van de Geijn 2015) the product is Q·Kᵀ with NC = 256, KC = d_k, and
-//! on AVX2 MR = 6, NR = 16 and MC = 24 (on AVX-512 12, 32 and 36). d_k is never divided, so a score is
-//! one chain of multiply-adds, and its bits do not depend on the tile, the block or the group that it is
-//! computed in. The loop over tiles is the outermost one: so K is transposed once, and the scratch
-//! memory does not grow with n_k.
+//! on AVX2 MR = 6, NR = 16 and MC = 24 (on AVX-512 12, 32 and 36). d_k is never divided, so a score is one chain of
+//! multiply-adds, and its bits do not depend on the tile, the block or the group that it is computed in. The loop over tiles is
+//! the outermost one. Therefore K is transposed once, and the scratch memory does not grow with n_k.
 //!
-//! What a mask hides by position (causal, window, key length) is a range of keys for each query, and
-//! neither end of the range falls from one query to the next. So the keys that a group may see are
-//! again a range, and a tile or panel outside of it is skipped. Only a group of which
-//! [`may_hide`](Visible::may_hide) is true is masked score by score.
+//! The keys that a causal mask, a window or a key length shows to a query are a range, and neither end of the range falls from
+//! one query to the next. So the keys that a group may see are a range too, and a tile or panel outside of it is skipped. Only
+//! a group for which [`may_hide`](Visible::may_hide) is true is masked score by score.
 //!
-//! Two cases differ. One or two queries use tiles of 1 × 64 or 2 × 32 (on AVX-512 1 × 128 or 2 × 64),
-//! because the MR × NR sums of few rows are too few chains to hide the latency of a multiply-add. A
-//! single query's keys are transposed in registers, since nothing else would use the panels. On a narrow
-//! tier, which has no vectors, the keys are read where they lie, and a block is one group.
+//! Two cases differ. One or two queries use tiles of 1 × 64 or 2 × 32 (on AVX-512 1 × 128 or 2 × 64), because the MR × NR sums
+//! of few rows are too few chains to hide the latency of a multiply-add. The keys of a single query are transposed in
+//! registers, because it would read each panel only once. On a narrow tier, which has no vectors, the keys are read where they
+//! lie, and a block is one group.
 
 use core::ops::Range;
 
@@ -43,10 +42,10 @@ use crate::arch::{
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut, TILE_KEYS};
 
-/// Keys a tile. The maximum and the sum of a row are updated once a tile: with 64 keys the kernels
-/// reached 73 % of the FMA peak, with 256 they reach 81 %.
+/// The keys of a tile. The maximum and the sum of a row are updated once a tile: with 64 keys the kernels reach 73 % of the FMA
+/// peak, with 256 they reach 81 %.
 pub(super) const NC: usize = TILE_KEYS;
-/// The most queries a block, on any tier.
+/// The most queries of a block, on any tier.
 pub(super) const MC: usize = TARGET.queries;
 
 /// Computes the scores tile by tile.
@@ -55,11 +54,11 @@ pub(super) struct Scores<'a> {
     pub(super) q: Mat<'a>,
     /// \[n_k, d_k\].
     pub(super) k: Mat<'a>,
-    /// What is done to the dot products before the mask, if anything.
+    /// The steps between the dot products and the mask, if there are any.
     pub(super) steps: Option<Linked<Steps>>,
     pub(super) visible: &'a Visible<'a>,
-    /// Whether the scores become weights at once. A narrow tier then leaves out the keys that a query does not see by its
-    /// position, whose scores may be any numbers.
+    /// Whether the scores become weights at once. A narrow tier then skips the keys that a query does not see by its position;
+    /// their scores may be any numbers.
     pub(super) fused: bool,
     /// Whether each query is a block of its own, whose keys are exactly those that it sees by its position.
     pub(super) row_by_row: bool,
@@ -69,7 +68,7 @@ pub(super) struct Scores<'a> {
     pub(super) tile: MatMut<'a>,
 }
 
-/// Scale and soft cap, where the softmax does not multiply by the scale itself.
+/// Scale and soft cap, for an attention whose softmax does not multiply by the scale itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
     pub(super) scale: f32,
@@ -113,8 +112,8 @@ pub(super) struct Group {
     pub(super) begins: bool,
 }
 
-/// Calls `$body` for each run of neighbouring groups that have the same size and the same `$key`, with
-/// the first group of the run and the number of groups.
+/// Calls `$body` for each run of neighbouring groups that have the same size and the same `$key`. It passes the first group of
+/// the run and the number of groups.
 macro_rules! for_runs {
     ($groups:expr, |$group:ident| $key:expr, |$first:ident, $count:ident| $body:expr) => {{
         let mut rest: &[Group] = $groups;
@@ -147,7 +146,8 @@ impl Scores<'_> {
         if n_q == 0 { 0..0 } else { self.visible.range_of_rows(0, n_q).0 }
     }
 
-    /// Begins the tile from key `start` on: transposes its keys where several queries share them. Returns the tile's keys.
+    /// Begins the tile of keys from `start` on: transposes its keys if several queries share them. Returns the range of the
+    /// tile's keys.
     #[inline(always)]
     pub(super) fn begin<S: Simd>(
         &mut self,
@@ -168,7 +168,7 @@ impl Scores<'_> {
         if self.row_by_row { 1 } else { MC.min(S::SHAPE.queries) }
     }
 
-    /// Transposes those panels of the tile that some query sees.
+    /// Transposes the panels of the tile that some query sees.
     #[inline(always)]
     fn pack<S: Simd>(&mut self, simd: S, start: usize, seen: &Range<usize>) {
         let first = (seen.start - start) / LANES;
@@ -179,9 +179,9 @@ impl Scores<'_> {
         pack_transposed(simd, keys, memory);
     }
 
-    /// The scores of the block of queries from `row` on for the tile of `keys`, in [`tile`](Self::tile), and the block's groups;
-    /// `None` if no query of the block sees a key of the tile. In the panels that a group sees, the score of a key that is hidden
-    /// from a query of the group is −∞.
+    /// Computes the scores of the block of queries from `row` on and the tile of `keys`, into [`tile`](Self::tile), and returns
+    /// the block's groups. Returns `None` if no query of the block sees a key of the tile. In the panels that a group sees, the
+    /// score of a key that is hidden from a query of the group is −∞.
     #[inline(always)]
     pub(super) fn block<'g, S: Simd>(
         &mut self,
@@ -190,7 +190,7 @@ impl Scores<'_> {
         keys: &Range<usize>,
         groups: &'g mut Groups,
     ) -> Option<&'g [Group]> {
-        // Divide the block into groups, and find out what each of them sees of the tile.
+        // Divide the block into groups, and find the keys of the tile that each group sees.
         *groups = [Group::default(); MC / MR];
         let rows = self.block_rows::<S>().min(self.q.rows() - row);
         let mut seen = 0..0; // by the whole block
@@ -251,8 +251,7 @@ impl Scores<'_> {
         Some(groups)
     }
 
-    /// The dot products of the only query. Its whole panels of keys are transposed in registers, the
-    /// last keys into memory.
+    /// The dot products of a single query. The keys of whole panels are transposed in registers, and the last keys in memory.
     #[inline(always)]
     fn multiply_one<S: Simd>(&mut self, simd: S, start: usize, group: &Group) {
         let lanes = group.lanes();
@@ -268,7 +267,7 @@ impl Scores<'_> {
         }
     }
 
-    /// The dot products of a group's queries with the keys that they see, read where they lie.
+    /// The dot products of a group's queries with the keys that they see. The keys are read where they lie.
     #[inline(always)]
     fn multiply_in_place<S: Simd>(&mut self, simd: S, block: usize, start: usize, group: &Group) {
         let q = self.q.rows_from(group.row, group.rows);
@@ -278,8 +277,7 @@ impl Scores<'_> {
         gebp(simd, q, keys, &mut scores, seen.start, 1, 1, Epilogue::Set);
     }
 
-    /// The dot products of the queries of `count` groups, of which `first` is the first, with the keys
-    /// `lanes` of the tile.
+    /// The dot products of the queries of `count` groups, beginning with `first`, with the keys `lanes` of the tile.
     #[inline(always)]
     fn multiply<S: Simd>(
         &mut self,
@@ -296,7 +294,8 @@ impl Scores<'_> {
         gebp(simd, q, panels, scores, lanes.start, first.rows, count, Epilogue::Set);
     }
 
-    /// Scale, soft cap and biases, and −∞ for the keys that are hidden from a query of the group.
+    /// Applies the scale, the soft cap and the biases, and sets the scores of keys that are hidden from a query of the group to
+    /// −∞.
     #[inline(always)]
     fn mask<S: Simd>(&mut self, simd: S, block: usize, start: usize, group: &Group) {
         let lanes = group.lanes();

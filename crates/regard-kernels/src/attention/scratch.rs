@@ -11,13 +11,12 @@ use crate::error::Error;
 /// With t = min(n_k, 256) keys a tile, b queries a block and ⌈ ⌉₁₆ for rounding up to a multiple of 16:
 /// - (⌈t⌉₁₆ + 16) × min(n_q, b) for the scores of a tile,
 /// - ⌈t⌉₁₆ × d_k for its keys, transposed (for one query 16 × d_k are enough),
-/// - t × ⌈d_v⌉₁₆ for a copy of its values from b′ queries on; below, t × 16 if d_v is no multiple of 16, else nothing,
+/// - t × ⌈d_v⌉₁₆ for a copy of its values for b′ or more queries; for fewer, t × 16 if d_v is no multiple of 16, else nothing,
 /// - 2·n_q, and 15 to start at a multiple of 64 bytes,
 /// - n_q × (d_v + 2) for the result of the next chunk, where there are more than [`CHUNK_KEYS`] keys.
 ///
-/// Where there is an operating system there are caches, and b = 36 and b′ = 12. On bare metal b = 6, and
-/// whole panels of values are never copied. Cortex-M and RISC-V (b = 6) read keys and values where they
-/// lie and need none of the memory for them.
+/// Where there is an operating system, there are caches, and b = 36 and b′ = 12. On bare metal b = 6, and whole panels of
+/// values are never copied. Cortex-M and RISC-V (b = 6) read keys and values where they lie, and need no memory for them.
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let [scores, keys, values] = scratch_parts(n_q, n_k, d_k, d_v);
@@ -44,7 +43,7 @@ pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> 
     tensor_elements(n_q, n_k, d_k, d_v).saturating_add(scratch).saturating_mul(size_of::<f32>())
 }
 
-/// [`attention_scratch_len`] on a core without vectors.
+/// [`attention_scratch_len`] of a core without vectors.
 pub(crate) const fn scalar_scratch_len(n_q: usize, n_k: usize, d_v: usize) -> usize {
     score_len(if n_q < MR { n_q } else { MR }, n_k)
         .saturating_add(n_q.saturating_mul(2))
@@ -55,7 +54,7 @@ pub(crate) const fn scalar_scratch_len(n_q: usize, n_k: usize, d_v: usize) -> us
 /// Elements for the scores of a tile of `n_k` keys for `block` queries.
 const fn score_len(block: usize, n_k: usize) -> usize {
     let tile = if n_k < NC { n_k } else { NC };
-    // Rows that are a power of two apart would compete for the same sets of a cache.
+    // Rows whose distance is a power of two would compete for the same sets of a cache.
     block * (tile.next_multiple_of(LANES) + LANES)
 }
 
@@ -92,9 +91,9 @@ pub(super) struct Scratch<'t> {
     pub(super) tile: MatMut<'t>,
     pub(super) panels: &'t mut [Panel],
     pub(super) values: &'t mut [Panel],
-    /// Two numbers a query.
+    /// Two numbers for each query.
     pub(super) state: &'t mut [f32],
-    /// Where there is more than one chunk of keys: two numbers a query, and an output.
+    /// The result of a chunk of keys, if there is more than one: two numbers for each query, and an output.
     pub(super) chunk: &'t mut [f32],
 }
 
@@ -108,7 +107,7 @@ impl<'t> Scratch<'t> {
         let needed = attention_scratch_len(n_q, n_k, d_k, d_v);
         let found = scratch.len();
         let scratch = scratch.get_mut(..needed).ok_or(Error::Scratch { found, needed })?;
-        // Where the address is unknown, as in Miri, the memory begins at its start.
+        // If the alignment of the address is unknown, as in Miri, the parts begin at the start of the memory.
         let offset = scratch.as_ptr().align_offset(ALIGNMENT * size_of::<f32>()).min(ALIGNMENT - 1);
         let aligned = scratch.get_mut(offset..).unwrap_or_default();
         let [tile, panels, values] = scratch_parts(n_q, n_k, d_k, d_v);
@@ -128,7 +127,7 @@ impl<'t> Scratch<'t> {
         })
     }
 
-    /// The same memory, borrowed, without the parts for state and chunks.
+    /// The same memory, borrowed, without the parts for the state and for chunks.
     pub(super) fn reborrow(&mut self) -> Scratch<'_> {
         let Self { tile, panels, values, .. } = self;
         Scratch { tile: tile.reborrow(), panels, values, state: &mut [], chunk: &mut [] }

@@ -1,5 +1,5 @@
-//! Attention over at most 16 keys, of at most 16 columns of values, nothing hidden: a query's scores, weights and output
-//! are one block of lanes each, and nothing is kept but the transposed keys. The bits are those of [`tiles`](super::tiles).
+//! Attention over at most 16 keys, with values of at most 16 columns, and no hidden key. A query's scores, weights and output
+//! are one block of lanes each, and only the transposed keys are kept in memory. The bits are those of [`tiles`](super::tiles).
 
 use crate::arch::{Exp2ToZero, Kernel, LANES, Map as _, Panel, Simd, TARGET, pack_transposed_here};
 use crate::softmax::{Divide, Weigher, log_sum_exp};
@@ -10,10 +10,10 @@ pub(super) struct Small<'a> {
     pub(super) k: Mat<'a>,
     pub(super) v: Mat<'a>,
     pub(super) out: MatMut<'a>,
-    /// What score differences are multiplied by, scale included.
+    /// The factor for differences of scores, which includes the scale.
     pub(super) factor: f32,
     pub(super) temperature: Temperature,
-    /// For the transposed keys.
+    /// Memory for the transposed keys.
     pub(super) panel: &'a mut [Panel],
     pub(super) log_sum_exp: Option<&'a mut [f32]>,
 }
@@ -65,7 +65,7 @@ impl Small<'_> {
                 *scores = simd.mul_add(simd.splat(*q), simd.load(k), *scores);
             }
         }
-        // One step for all queries, then the next: a query's own chain of steps would leave the processor waiting.
+        // Each step is computed for all queries before the next step, because the steps of a single query wait for each other.
         let (mut weights, mut largest, mut sums) = ([[0.0; LANES]; R], [0.0; R], [0.0; R]);
         for (scores, largest) in scores.iter_mut().zip(&mut largest) {
             *scores = simd.select(is_key, *scores, simd.splat(f32::NEG_INFINITY));

@@ -1,6 +1,5 @@
-//! The fused attention: the scores of a tile become weights and meet the values before the next tile is
-//! computed, as in FlashAttention (Dao et al. 2022, arXiv 2205.14135), so that the n_q × n_k weights
-//! never exist together.
+//! The fused attention, as in FlashAttention (Dao et al. 2022, arXiv 2205.14135). The scores of a tile become weights and are
+//! multiplied by the values before the next tile is computed, so the n_q × n_k weights never exist together.
 //!
 //! ```text
 //! for each tile of NC = 256 keys that some query sees, in ascending order:
@@ -30,11 +29,11 @@ pub(super) struct Fused<'a> {
     /// \[n_q, d_v\].
     pub(super) out: MatMut<'a>,
     pub(super) softmax: OnlineSoftmax<'a>,
-    /// Whether these are all keys, so that the output is divided by the sums of weights.
+    /// Whether these are all keys. The output is then divided by the sums of weights.
     pub(super) whole: bool,
 }
 
-/// By reference, because moving it would call memcpy.
+/// Implemented for a reference, because moving the struct would call memcpy.
 impl Kernel for &mut Fused<'_> {
     type Output = ();
 

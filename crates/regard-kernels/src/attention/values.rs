@@ -14,14 +14,13 @@
 //! in registers, and `out` is read and written once a tile. An element of the output is thus a sum of
 //! chains of 256 keys in ascending order, whatever the other queries are.
 //!
-//! V is packed only from [`packs_values_from`](crate::arch::Target::packs_values_from) queries on. Below, its rows are read where they lie, apart from a
-//! last panel of less than 16 columns, and so is a V that fits in the cache. One or two queries use
-//! wider tiles, as the scores do.
+//! V is packed only for [`packs_values_from`](crate::arch::Target::packs_values_from) or more queries, and only if it does not
+//! fit in the cache. Otherwise its rows are read where they lie, apart from a last panel of less than 16 columns. One or two
+//! queries use wider tiles, as the scores do.
 //!
-//! A hidden key's weight is +0, and adding 0 · v changes nothing, unless v is not finite. Where a group
-//! is masked within a tile and some value of the tile is not finite, the keys that a query sees are
-//! therefore added one by one. (On a narrow tier each query then is a group of its own, and only the keys
-//! that a tensor hides are left out one by one.)
+//! A hidden key's weight is +0, and adding 0 · v changes nothing, unless v is not finite. If a group is masked within a tile
+//! and some value of the tile is not finite, the keys that a query sees are therefore added one by one. (On a narrow tier each
+//! query is then a group of its own, and only the keys that a tensor hides are left out one by one.)
 
 use core::ops::Range;
 use core::ptr;
@@ -34,7 +33,7 @@ use crate::arch::{
 };
 use crate::{Mat, MatMut};
 
-/// Panels of values that are packed: all of them, or only the last one if it is not whole.
+/// The number of panels of values that are packed: all of them, or only the last one if it has less than 16 columns.
 pub(super) const fn packed_values(n_q: usize, d_v: usize) -> usize {
     if TARGET.in_place {
         0
@@ -52,8 +51,8 @@ pub(super) struct AddValues<'b, 'a> {
     /// The block's first query.
     pub(super) row: usize,
     pub(super) visible: &'b Visible<'b>,
-    /// On narrow tiers: whether a value is not finite that some query does not see. Then each query is a group of its own, whose
-    /// keys are exactly those that it sees by its position.
+    /// On narrow tiers: whether a value is not finite that some query does not see. Each query is then a group of its own,
+    /// whose keys are exactly those that it sees by its position.
     pub(super) row_by_row: bool,
     pub(super) values: &'b mut Values<'a>,
     pub(super) out: &'b mut MatMut<'a>,
@@ -80,7 +79,7 @@ impl<'a> AddValues<'_, 'a> {
                         groups,
                         |group| (group.first, group.end, group.hides, group.begins),
                         |first, count| {
-                            // A group that sees nothing of the tile has nothing to add.
+                            // A group that sees no key of the tile adds nothing.
                             if first.first < first.end {
                                 self.add(simd, count, first, panel * LANES, panels);
                             }
@@ -93,7 +92,7 @@ impl<'a> AddValues<'_, 'a> {
         }
     }
 
-    /// out += weights · V for `count` groups of which `group` is the first, in tiles of the group's rows, and for the columns of
+    /// out += weights · V for `count` groups, beginning with `group`, in tiles of the group's rows, and for the columns of
     /// `panels` panels from `col` on. (A narrow tier computes all columns at once.)
     #[inline(always)]
     fn add<S: Simd>(&mut self, simd: S, count: usize, group: &Group, col: usize, panels: usize) {
@@ -119,7 +118,7 @@ impl<'a> AddValues<'_, 'a> {
         gebp(simd, weights, values, &mut out, col, group.rows, panels, epilogue);
     }
 
-    /// The same sum on a narrow tier, over the keys that each query sees.
+    /// The sum of [`add`](Self::add) on a narrow tier, over the keys that each query sees.
     #[inline(always)]
     fn seen_sum<'s>(&'s mut self, weights: Mat<'s>, group: &Group) -> SeenSum<'s, 'a> {
         let Values { v, keys, .. } = &*self.values;
@@ -134,8 +133,8 @@ impl<'a> AddValues<'_, 'a> {
         }
     }
 
-    /// As [`add`](Self::add), key by key, over the keys that each query sees: 0 · NaN is NaN, so a hidden
-    /// value must not take part at all.
+    /// As [`add`](Self::add), key by key, over the keys that each query sees. 0 · NaN is NaN, so a hidden value must take no
+    /// part in the sum.
     #[inline(always)]
     fn add_seen<S: Simd>(&mut self, simd: S, weights: Mat<'_>, group: &Group, col: usize) {
         let mut out = self.out.rows_from(group.row);
@@ -157,24 +156,23 @@ impl<'a> AddValues<'_, 'a> {
     }
 }
 
-/// The values of the keys, and the present tile of them.
+/// The values, and the tile of them that is being added.
 pub(super) struct Values<'a> {
     /// \[n_k, d_v\].
     pub(super) v: Mat<'a>,
-    /// The packed panels of the present tile: of all columns, or of the last ones if they are no whole
-    /// panel.
+    /// The packed panels of the tile: all of them, or only the last one if it has less than 16 columns.
     packed: &'a mut [Panel],
-    /// The keys of the present tile.
+    /// The keys of the tile.
     keys: Range<usize>,
-    /// Whether all values of the tile are finite, once that is known.
+    /// Whether all values of the tile are finite; `None` until this is known.
     finite: Option<bool>,
     /// The address after the keys, where the next head often has its keys.
     next_keys: *const f32,
 }
 
 impl<'a> Values<'a> {
-    /// With memory for [`packed_values`] panels of a tile. Values that fit in the first-level cache as
-    /// they lie are not packed.
+    /// Takes memory for [`packed_values`] panels of a tile. Values that fit in the first-level cache where they lie are not
+    /// packed.
     #[inline(always)]
     pub(super) fn new(k: &Mat<'_>, v: Mat<'a>, memory: &'a mut [Panel]) -> Self {
         const IN_CACHE: usize = 32 * 1024 / size_of::<f32>();
@@ -191,7 +189,7 @@ impl<'a> Values<'a> {
 }
 
 impl Values<'_> {
-    /// A tile begins: packs its values.
+    /// Begins a tile: packs its values.
     #[inline(always)]
     pub(super) fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
         if !S::SHAPE.in_place && !self.packed.is_empty() {
@@ -203,8 +201,8 @@ impl Values<'_> {
         self.finite = None;
     }
 
-    /// What is read soon after the weights of these groups: the values, if the groups are the first, and the next head's keys,
-    /// if they are the last of `n_q` queries.
+    /// The memory that is read soon after the weights of these groups are computed: the values, if the groups are the first,
+    /// and the next head's keys, if the groups are the last of `n_q` queries.
     #[inline(always)]
     pub(super) fn next(&self, groups: &[Group], n_q: usize) -> Next {
         match groups {
@@ -228,7 +226,7 @@ impl Values<'_> {
         self.v.cols().div_ceil(LANES) - self.packed.len() / self.depth()
     }
 
-    /// The panels from column `col` on, `keys` rows of them from key `first` of the tile on.
+    /// The panels from column `col` on, with `keys` rows from key `first` of the tile on.
     #[inline(always)]
     fn panels(&self, col: usize, first: usize, keys: usize) -> Panels<'_> {
         let (in_place, depth) =

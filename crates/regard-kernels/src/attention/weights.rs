@@ -1,5 +1,4 @@
-//! The online softmax (Milakov & Gimelshein 2018, arXiv 1805.02867): the softmax of a row whose scores
-//! come a tile at a time.
+//! The online softmax (Milakov & Gimelshein 2018, arXiv 1805.02867): the softmax of a row whose scores arrive a tile at a time.
 //!
 //! ```text
 //! m ← −∞, l ← 0, o ← 0                           for each query: reference, sum of weights, output
@@ -12,8 +11,8 @@
 //! o ← o / l
 //! ```
 //!
-//! The factor is scale · log₂(e) / T. With [`SLACK`] the reference m may be less than the row's maximum,
-//! as in FlashAttention-4: the output is hardly ever rescaled.
+//! The factor is scale · log₂(e) / T. [`SLACK`] lets the reference m be less than the row's maximum, as in FlashAttention-4, so
+//! the output is rescaled only rarely.
 
 use core::f32::consts::LOG2_E;
 use core::hint::black_box;
@@ -28,17 +27,17 @@ use crate::softmax::{
 };
 use crate::{MatMut, Temperature};
 
-/// The reference of a row stays as it is until a weight would exceed 2 to this power. Values from 2¹²⁴
-/// on may overflow for it, where weights of at most 1 would not.
+/// A row's reference stays the same until a weight would exceed 2 to this power. Values from 2¹²⁴ on may therefore overflow,
+/// although with weights of at most 1 they would not.
 const SLACK: f32 = 4.0;
 
 /// How scores become weights.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weighting {
     pub(crate) temperature: Temperature,
-    /// Differences of scores are multiplied by it before e is raised to them.
+    /// The factor for differences of scores, before e is raised to them.
     pub(crate) factor: f32,
-    /// What a very high temperature does to the scores first.
+    /// The step that prepares the scores for a very high temperature.
     pub(crate) preparation: Option<Linked<Temperature>>,
 }
 
@@ -47,7 +46,7 @@ impl Weighting {
         Self { temperature, factor, preparation: temperature.preparation() }
     }
 
-    /// `score` as the weights see it.
+    /// `score`, prepared for the temperature.
     #[inline(always)]
     pub(crate) fn prepared(self, score: f32) -> f32 {
         let mut score = [score];
@@ -67,15 +66,15 @@ impl Weighting {
 #[derive(Debug)]
 pub(crate) struct OnlineSoftmax<'a> {
     pub(crate) weighting: Weighting,
-    /// m: the query's largest score so far, or less by up to [`SLACK`].
+    /// m: the query's largest score so far, or a number that is lower by up to [`SLACK`].
     pub(crate) max: &'a mut [f32],
-    /// l: the query's sum of weights so far. It is −0 until the query's group sees a key, and the output holds nothing
-    /// until then: see [`nothing_seen`](crate::softmax::nothing_seen).
+    /// l: the query's sum of weights so far. It is −0 until the query's group sees a key. Until then the output holds no
+    /// result: see [`nothing_seen`](crate::softmax::nothing_seen).
     pub(crate) sum: &'a mut [f32],
 }
 
 impl<'a> OnlineSoftmax<'a> {
-    /// With a state of two numbers for each of `n_q` queries.
+    /// Uses `state` as the state of `n_q` queries, two numbers for each.
     pub(crate) fn new(weighting: Weighting, state: &'a mut [f32], n_q: usize) -> Self {
         let (max, sum) = state.split_at_mut_checked(n_q).unwrap_or_default();
         Self { weighting, max, sum }
@@ -86,11 +85,12 @@ impl<'a> OnlineSoftmax<'a> {
         OnlineSoftmax { weighting: self.weighting, max: self.max, sum: self.sum }
     }
 
-    /// Before the first tile.
+    /// Prepares the state for the first tile.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.max.fill(f32::NEG_INFINITY);
-        // Adding +0 to −0 gives +0. Besides, the compiler makes no call of memset of it.
+        // Adding +0 to −0 gives +0, which shows that a key was seen. Besides, the compiler does not turn this into a call of
+        // memset.
         self.sum.fill(-0.0);
     }
 
@@ -103,23 +103,24 @@ impl<'a> OnlineSoftmax<'a> {
     }
 }
 
-/// Memory that is read soon. A block asks for it while it computes weights, because it then reads nothing else that is far.
+/// Memory that is read soon. A block prefetches it while it computes weights, because it then reads nothing else from far away.
 #[derive(Clone, Copy)]
 pub(crate) struct Next {
-    /// This address need not exist.
+    /// The address need not exist.
     start: *const f32,
-    /// Cache lines.
+    /// The number of cache lines.
     lines: usize,
 }
 
 impl Next {
-    /// `elements` from `start` on.
+    /// The memory of `elements` numbers from `start` on.
     #[inline(always)]
     pub(crate) fn new(start: *const f32, elements: usize) -> Self {
         Self { start, lines: elements.div_ceil(LANES) }
     }
 
-    /// The lines that each of `rows` rows asks for; 0 if they are too many, because few lines can be on their way at a time.
+    /// The number of lines that each of `rows` rows prefetches. It is 0 if the lines are too many, because few lines can be on
+    /// their way at a time.
     #[inline(always)]
     fn lines_a_row(&self, rows: usize) -> usize {
         const MOST: usize = 8;
@@ -127,7 +128,7 @@ impl Next {
         if lines <= MOST { lines } else { 0 }
     }
 
-    /// Asks for the next `lines` lines.
+    /// Prefetches the next `lines` lines.
     #[inline(always)]
     fn prefetch<S: Simd>(&mut self, simd: S, lines: usize) {
         for _ in 0..lines {
@@ -137,8 +138,8 @@ impl Next {
     }
 }
 
-/// One step of the online softmax for the queries of a block: their scores become weights, and where a
-/// reference rises, the sum and the output are rescaled.
+/// One step of the online softmax for the queries of a block: their scores become weights. If a query's reference rises, its
+/// sum and its output are rescaled.
 pub(crate) struct Weigh<'w, 's, 'a> {
     pub(crate) groups: &'w [Group],
     pub(crate) visible: &'w Visible<'w>,
@@ -149,18 +150,19 @@ pub(crate) struct Weigh<'w, 's, 'a> {
     pub(crate) scores: &'w mut MatMut<'s>,
     pub(crate) softmax: &'w mut OnlineSoftmax<'a>,
     pub(crate) out: &'w mut MatMut<'a>,
-    /// What is read after this step.
+    /// The memory that is read after this step.
     pub(crate) next: Next,
 }
 
 impl Kernel for Weigh<'_, '_, '_> {
     type Output = ();
 
-    /// In two passes, because a row's weights wait for its maximum: the maxima of many rows are computed
-    /// side by side, and so are the weights of [`Shape::side_by_side`]. In one pass, row by row, where code is counted.
+    /// Works in two passes, because a row's weights wait for its maximum. The first computes the maxima of many rows side by
+    /// side; the second computes the weights of [`Shape::side_by_side`] rows side by side. On bare metal, where each byte of
+    /// code counts, one pass goes row by row.
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        // A group that sees nothing of the tile leaves the sums of its rows as they are: at −0, if it has seen no key.
+        // A group that sees no key of the tile leaves the sums of its rows as they are: they are −0 if it has seen no key yet.
         let groups = self.groups;
         let groups = || groups.iter().filter(|group| group.first < group.end);
         if S::SHAPE.in_place {
@@ -186,8 +188,8 @@ impl Kernel for Weigh<'_, '_, '_> {
     }
 }
 
-/// Calls `$each` for the queries of a group, `$count` of them from number `$row` on at a time: as many as
-/// the tier `$simd` takes side by side.
+/// Calls `$each` for the queries of a group. Each call takes `$count` of them, from number `$row` on: as many as the tier
+/// `$simd` computes side by side.
 macro_rules! for_rows {
     ($simd:ident, $group:expr, |$row:ident, $count:ident| $each:expr) => {{
         let mut $row = $group.row;
@@ -207,7 +209,7 @@ macro_rules! for_rows {
 use for_rows;
 
 impl Weigh<'_, '_, '_> {
-    /// The scores of `R` queries of the group from `row` on, in whole panels, prepared for the temperature if they are not
+    /// The scores of `R` queries of the group from `row` on, in whole panels. Prepares them for the temperature if they are not
     /// `prepared` yet.
     #[inline(always)]
     fn scores<S: Simd, const R: usize>(
@@ -233,7 +235,7 @@ impl Weigh<'_, '_, '_> {
         scores
     }
 
-    /// Raises the references of `R` queries of the group to the maxima of their scores, where they must rise.
+    /// Raises the references of `R` queries of the group to the maxima of their scores, if they must rise.
     #[inline(always)]
     fn update_references<S: Simd, const R: usize>(&mut self, simd: S, group: &Group, row: usize) {
         let mut lanes = [simd.splat(f32::NEG_INFINITY); R];
@@ -248,7 +250,7 @@ impl Weigh<'_, '_, '_> {
         }
     }
 
-    /// Turns the scores of `R` queries of the group into weights, and adds these to their sums.
+    /// Turns the scores of `R` queries of the group into weights, and adds the weights to the queries' sums.
     #[inline(always)]
     fn weigh_rows<S: Simd, const R: usize>(&mut self, simd: S, group: &Group, row: usize) {
         let Weighting { temperature, factor, .. } = self.softmax.weighting;
@@ -263,7 +265,7 @@ impl Weigh<'_, '_, '_> {
         }
     }
 
-    /// The keys of the group that one of its queries sees by its position, counted from the first of the group's panels.
+    /// The keys of the group that one of its queries sees by its position, counted from the first key of the group's panels.
     #[inline(always)]
     fn seen(&self, group: &Group, row: usize) -> Range<usize> {
         let first = group.lanes().start;
@@ -276,7 +278,7 @@ impl Weigh<'_, '_, '_> {
         start - first..end - first
     }
 
-    /// Turns the scores that a query sees into weights, and adds these to its sum, on narrow tiers. Other weights are 0.
+    /// Turns the scores that a query sees into weights, and adds these to its sum, on narrow tiers. The other weights become 0.
     #[inline(always)]
     fn weigh<S: Simd>(&mut self, simd: S, group: &Group, row: usize, seen: Range<usize>) {
         let Weighting { temperature, factor, preparation } = self.softmax.weighting;
@@ -296,10 +298,10 @@ impl Weigh<'_, '_, '_> {
             return;
         };
         raise(simd, *weighting, reference, sum, max, || self.out.row_mut(row));
-        let zero = black_box(0.0); // of loops that write a 0 that the compiler knows it would make calls of memset
+        let zero = black_box(0.0); // if the compiler knew the 0, it would turn the loops that write it into calls of memset
         before.iter_mut().chain(after).for_each(|weight| *weight = zero);
         exp2_row(simd, shown, *reference, factor * LOG2_E, temperature);
-        // In both arms the compiler knows that no panel is filled in part otherwise, and leaves out the code for that.
+        // In both arms the compiler knows that no other panel is filled in part, and leaves out the code for such panels.
         *sum += match scores.as_chunks::<LANES>() {
             ([], half) => half.first_chunk::<{ LANES / 2 }>().map_or(0.0, |half| simd.sum(half)),
             (panels, _) => simd.sum(panels.as_flattened()),
@@ -307,7 +309,8 @@ impl Weigh<'_, '_, '_> {
     }
 }
 
-/// Raises the reference of a query to `max`, the maximum of its scores, if it must, and rescales its sum and `out`, its output.
+/// Raises the reference of a query to `max`, the maximum of its scores, if it must rise. Rescales the query's sum and `out`,
+/// its output.
 #[inline(always)]
 fn raise<'o, S: Simd>(
     simd: S,
@@ -330,7 +333,7 @@ fn raise<'o, S: Simd>(
     }
 }
 
-/// The scores of a query of the group, in whole panels, of all of its scores.
+/// The scores of a query of the group, in whole panels. `scores` are all of its scores.
 #[inline(always)]
 fn blocks<'s>(scores: &'s mut [f32], group: &Group) -> &'s mut [[f32; LANES]] {
     scores.get_mut(group.lanes()).unwrap_or_default().as_chunks_mut().0

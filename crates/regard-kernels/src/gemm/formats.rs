@@ -1,16 +1,16 @@
-//! The formats of quantized weights: blocks of whole numbers with scales and offsets, as ggml lays them out (`block_q8_0`,
+//! The formats of quantized weights: blocks of integers with scales and offsets, in the layout of ggml (`block_q8_0`,
 //! `block_q4_K` and so on).
 //!
-//! An element is n·s + o, with its own whole number n, and a scale s and an offset o that 16 neighbours, a part, share. A block
-//! holds 32 numbers: its scale as f16, its offset as f16 if it has one, and then the whole numbers, 4 bits of two of them in a
-//! byte, and a fifth bit elsewhere. A super-block holds 256 numbers, whose parts have scales and offsets of 6 or 8 bits, which
-//! the super-block's f16 numbers d and d_min multiply.
+//! An element is n·s + o. n is an integer of its own; the scale s and the offset o are shared by a part, which is 16
+//! neighbours. A block holds 32 elements: its scale as f16, its offset as f16 if it has one, and then the integers, the low 4
+//! bits of two of them in each byte. A fifth bit is stored elsewhere. A super-block holds 256 elements. Its parts have scales
+//! and offsets of 6 or 8 bits, which are multiplied by the super-block's f16 numbers d and d_min.
 //!
-//! A kernel decodes two parts at a time, a pair, which have a scale and an offset in common, or a scale for each of the two and
-//! no offset. A group of 256 numbers, which is eight blocks or one super-block, has eight pairs, whose 16 factors fill one
+//! A kernel decodes a pair of parts at a time. Either both parts share a scale and an offset, or each has a scale and there is
+//! no offset. A group of 256 elements, which is eight blocks or one super-block, has eight pairs, whose 16 factors fill one
 //! vector.
 //!
-//! The product n·s is exact in `f32` in the formats with offsets: s has at most 17 significant bits, and n has at most 5. So an
+//! In the formats with offsets the product n·s is exact in `f32`: s has at most 17 significant bits, and n has at most 5. So an
 //! element is rounded once, and has the same bits with or without fused multiply-add.
 
 use core::fmt;
@@ -26,21 +26,21 @@ use crate::arch::{LANES, Panel, Simd, f32_from_f16};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Quantization {
-    /// 8 bits a number, a scale for each 32.
+    /// 8 bits for each number; a scale for each 32 numbers.
     Q8_0,
-    /// 4 bits a number, a scale for each 32.
+    /// 4 bits for each number; a scale for each 32 numbers.
     Q4_0,
-    /// 4 bits a number, a scale and an offset for each 32.
+    /// 4 bits for each number; a scale and an offset for each 32 numbers.
     Q4_1,
-    /// 5 bits a number, a scale for each 32.
+    /// 5 bits for each number; a scale for each 32 numbers.
     Q5_0,
-    /// 5 bits a number, a scale and an offset for each 32.
+    /// 5 bits for each number; a scale and an offset for each 32 numbers.
     Q5_1,
-    /// 4 bits a number, a scale and an offset of 6 bits for each 32, in blocks of 256.
+    /// 4 bits for each number, in blocks of 256; a scale and an offset of 6 bits for each 32 numbers.
     Q4K,
-    /// 5 bits a number, a scale and an offset of 6 bits for each 32, in blocks of 256.
+    /// 5 bits for each number, in blocks of 256; a scale and an offset of 6 bits for each 32 numbers.
     Q5K,
-    /// 6 bits a number, a scale of 8 bits for each 16, in blocks of 256.
+    /// 6 bits for each number, in blocks of 256; a scale of 8 bits for each 16 numbers.
     Q6K,
 }
 
@@ -57,7 +57,7 @@ impl Quantization {
         Self::Q6K,
     ];
 
-    /// The numbers of a block, and its bytes.
+    /// The numbers in a block, and the bytes that it takes.
     #[must_use]
     pub const fn block(self) -> (usize, usize) {
         match self {
@@ -94,8 +94,8 @@ const PAIRS: usize = LANES / 2;
 /// The numbers of a pair.
 const PAIR: usize = 2 * LANES;
 
-/// The factors of a pair: its scale and its offset, or the scales of its parts. Formats that need one scale leave the other
-/// number undefined.
+/// The factors of a pair: its scale and its offset, or the scales of its two parts. A format with a single scale for the pair
+/// and no offset leaves the second factor undefined.
 type Factors = [f32; 2];
 
 /// How a group of `BYTES` bytes is decoded.
@@ -107,26 +107,26 @@ pub(crate) trait Decode<const BYTES: usize> {
     fn pair<S: Simd>(simd: S, group: &[u8; BYTES], pair: usize, factors: &Factors) -> [S::V; 2];
 }
 
-/// Decodes a row of blocks. Its 16 elements from 16t on go to `out[t]`.
+/// Decodes a row of blocks. The elements 16t to 16t + 15 go to `out[t]`.
 #[inline(always)]
 pub(crate) fn decode<S: Simd, F: Decode<BYTES>, const BYTES: usize>(
     simd: S,
     row: &[u8],
     out: &mut [Panel],
 ) {
-    /// Groups at a time.
+    /// Groups that are decoded at a time.
     const MOST: usize = 3;
-    /// The bytes of a cache line, and those by which reading runs ahead of decoding.
+    /// The bytes of a cache line, and the distance in bytes of a prefetch from the bytes that are being decoded.
     const LINE: usize = 64;
     const AHEAD: usize = 6144;
-    // A zip of both would divide by the length of a chunk, and a build for size does not see that it is not 0.
+    // A zip of chunks of both slices would divide by the length of a chunk, and a build for size would check that it is not 0.
     let mut outs = out.chunks_mut(MOST * LANES);
     for row in row.chunks(MOST * BYTES) {
         let Some(out) = outs.next() else { break };
         let (groups, rest) = row.as_chunks();
         let (places, rest_of_places) = out.as_chunks_mut();
-        // All factors are computed before the first of them is used: the compiler then takes each one from memory, which is
-        // faster than to take it out of a register.
+        // All factors are computed before the first one is used. The compiler then loads each factor from memory, which is
+        // faster than to extract it from a register.
         let mut factors = [[[0.0; 2]; PAIRS]; MOST];
         for (factors, group) in factors.iter_mut().zip(groups) {
             for byte in (0..BYTES).step_by(LINE) {
@@ -140,7 +140,7 @@ pub(crate) fn decode<S: Simd, F: Decode<BYTES>, const BYTES: usize>(
         }
         let first = PAIRS.saturating_sub(rest_of_places.len() / 2);
         if let (false, Some(group)) = (rest.is_empty(), row.last_chunk()) {
-            // It overlaps the group before it, whose pairs are left out.
+            // This group overlaps the one before, and the pairs that both have are skipped.
             let factors = F::factors(simd, group);
             let factors = factors.get(first..).unwrap_or_default();
             decode_pairs::<S, F, BYTES>(simd, group, first, factors, rest_of_places);
@@ -153,7 +153,7 @@ pub(crate) fn decode<S: Simd, F: Decode<BYTES>, const BYTES: usize>(
     }
 }
 
-/// Decodes the pairs of a group from number `first` on, as many as have factors and places.
+/// Decodes the pairs of a group from number `first` on, as long as there are factors and places for them.
 #[inline(always)]
 fn decode_pairs<S: Simd, F: Decode<BYTES>, const BYTES: usize>(
     simd: S,
@@ -179,7 +179,7 @@ pub(crate) struct Q4K;
 pub(crate) struct Q5K;
 pub(crate) struct Q6K;
 
-/// The `N` bytes from number `at` on.
+/// `N` bytes, of which number `at` is the first.
 #[inline(always)]
 fn bytes_at<const N: usize>(block: &[u8], at: usize) -> [u8; N] {
     block.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
@@ -191,19 +191,19 @@ fn halves(bytes: [u8; PAIR]) -> [[u8; LANES]; 2] {
     [bytes_at(&bytes, 0), bytes_at(&bytes, LANES)]
 }
 
-/// The f16 at this byte.
+/// The f16 number at byte `at`.
 #[inline(always)]
 fn f16_at(block: &[u8], at: usize) -> f32 {
     f32_from_f16(u16::from_le_bytes(bytes_at(block, at)))
 }
 
-/// The four bytes from number `at` on, the first the lowest.
+/// The four bytes from number `at` on as a little-endian word.
 #[inline(always)]
 fn word_at(block: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes_at(block, at))
 }
 
-/// The two f16 at the beginning of each of eight blocks.
+/// The two f16 numbers at the beginning of each of eight blocks.
 #[inline(always)]
 fn of_blocks<S: Simd>(simd: S, group: &[u8]) -> [Factors; PAIRS] {
     let mut bits = [0; LANES];
@@ -223,8 +223,9 @@ fn in_pairs<S: Simd>(simd: S, factors: S::V) -> [Factors; PAIRS] {
     pairs
 }
 
-/// The factors of the 8 pairs of a super-block, whose scales and minima have 6 bits each in 12 bytes: the first four scales and
-/// minima have their bits together. The last four have 4 bits in the last bytes, and 2 above those of the first.
+/// The factors of the 8 pairs of a super-block. Its scales and minima have 6 bits each, in 12 bytes. The first four scales and
+/// the first four minima have their six bits together. The others have 4 bits in the last bytes, and 2 bits above those of the
+/// first.
 #[inline(always)]
 fn of_super_block<S: Simd>(simd: S, block: &[u8]) -> [Factors; PAIRS] {
     let (a, b, c) = (word_at(block, 4), word_at(block, 8), word_at(block, 12));
@@ -245,7 +246,7 @@ fn of_super_block<S: Simd>(simd: S, block: &[u8]) -> [Factors; PAIRS] {
     in_pairs(simd, simd.mul(simd.widen_i8(&numbers), simd.load(&d)))
 }
 
-/// The four bits of each byte: the low ones, or the `high` ones.
+/// Four bits of each byte: the low ones, or the `high` ones.
 #[inline(always)]
 fn nibbles<const N: usize>(mut bytes: [u8; N], high: bool) -> [u8; N] {
     for byte in &mut bytes {
@@ -254,7 +255,7 @@ fn nibbles<const N: usize>(mut bytes: [u8; N], high: bool) -> [u8; N] {
     bytes
 }
 
-/// The four bits of 16 bytes: the low ones, and then the high ones.
+/// The low four bits of 16 bytes, and then their high four bits.
 #[inline(always)]
 fn both_nibbles(bytes: [u8; LANES]) -> [u8; PAIR] {
     let mut numbers = [0; PAIR];
@@ -264,7 +265,7 @@ fn both_nibbles(bytes: [u8; LANES]) -> [u8; PAIR] {
     numbers
 }
 
-/// The numbers with higher bits added to each.
+/// Adds the higher bits to each number.
 #[inline(always)]
 fn with_bits(mut numbers: [u8; PAIR], bits: [u8; PAIR]) -> [u8; PAIR] {
     for (number, bits) in numbers.iter_mut().zip(bits) {
@@ -273,7 +274,7 @@ fn with_bits(mut numbers: [u8; PAIR], bits: [u8; PAIR]) -> [u8; PAIR] {
     numbers
 }
 
-/// As whole numbers, each less by `BY` than it is stored.
+/// The numbers as signed integers, each reduced by `BY`.
 #[inline(always)]
 fn less<const BY: u8>(bytes: [u8; LANES]) -> [i8; LANES] {
     let mut numbers = [0; LANES];
@@ -283,7 +284,7 @@ fn less<const BY: u8>(bytes: [u8; LANES]) -> [i8; LANES] {
     numbers
 }
 
-/// (n − `BY`)·s for the numbers n of both parts, which have a scale each.
+/// (n − `BY`)·s for the numbers n of both parts. Each part has its own scale s.
 #[inline(always)]
 fn scaled<S: Simd, const BY: u8>(simd: S, numbers: [u8; PAIR], scales: &Factors) -> [S::V; 2] {
     let [first, second] = halves(numbers);
@@ -304,7 +305,7 @@ fn shifted<S: Simd>(simd: S, numbers: [u8; PAIR], [scale, offset]: &Factors) -> 
     ]
 }
 
-/// The elements that 16 numbers from `first` on would have.
+/// The elements of the 16 consecutive numbers from `first` on.
 #[inline(always)]
 fn values<S: Simd>(simd: S, first: i8, scale: f32, offset: Option<f32>) -> S::V {
     let mut numbers = [0.0; LANES];
@@ -318,7 +319,7 @@ fn values<S: Simd>(simd: S, first: i8, scale: f32, offset: Option<f32>) -> S::V 
     }
 }
 
-/// The elements of a block of 4-bit numbers, whose bytes have a number of each part.
+/// The elements of a block of 4-bit numbers. Each byte has one number of each part.
 #[inline(always)]
 fn of_nibbles<S: Simd>(simd: S, bytes: [u8; LANES], values: S::V) -> [S::V; 2] {
     [simd.pick(values, &bytes, false), simd.pick(values, &bytes, true)]
@@ -422,7 +423,8 @@ fn five_bits_shifted<S: Simd>(simd: S, numbers: [u8; PAIR], factors: &Factors) -
     shifted(simd, numbers, factors)
 }
 
-/// The first byte of a pair's low bits among those of a super-block: 32 bytes hold the low and high halves of two pairs.
+/// The first byte of a pair's low bits within those of a super-block, and whether they are the high halves. 32 bytes hold two
+/// pairs, one in their low and one in their high halves.
 #[inline(always)]
 fn low_bits(pair: usize) -> (usize, bool) {
     (pair / 2 * PAIR, pair % 2 == 1)
@@ -453,7 +455,7 @@ impl Decode<176> for Q5K {
         of_super_block(simd, block)
     }
 
-    /// The fifth bits of a pair are one bit of each of 32 bytes.
+    /// The fifth bits of a pair are the same bit of each of 32 bytes.
     #[inline(always)]
     fn pair<S: Simd>(simd: S, block: &[u8; 176], pair: usize, factors: &Factors) -> [S::V; 2] {
         let (at, high) = low_bits(pair);
@@ -473,8 +475,8 @@ impl Decode<210> for Q6K {
         in_pairs(simd, simd.mul(scales, simd.splat(f16_at(block, 208))))
     }
 
-    /// The four pairs of half a super-block have their low bits in 64 bytes, as low and high halves, and two more bits each in
-    /// 32 bytes.
+    /// The four pairs of half a super-block have their low bits in the low and high halves of 64 bytes, and two more bits each
+    /// in 32 bytes.
     #[inline(always)]
     fn pair<S: Simd>(simd: S, block: &[u8; 210], pair: usize, scales: &Factors) -> [S::V; 2] {
         let (half, pair) = (pair / 4, pair % 4);

@@ -1,9 +1,9 @@
-//! Few rows times a packed matrix of 16-bit floating-point numbers: each number is read from memory once, and widened in
+//! Few rows times a packed matrix of 16-bit floating-point numbers. Each number is read from memory once, and widened in
 //! registers.
 //!
-//! A row that continues a text is multiplied by every weight of a model once, so its time is that of reading the weights.
-//! The loop is that of `arch::generic::tile`, with a wider load. It is written again, because tiles that widen halves took up to
-//! 46 % longer on AVX-512 for two to sixteen rows. The sums, their order and their bits are the same as those of
+//! A model that continues a text multiplies one row by every weight, so this product takes as long as reading the weights. The
+//! loop is that of `arch::generic::tile` with a wider load. It is a loop of its own, because tiles that widen the numbers take
+//! up to 46 % longer on AVX-512 for two to sixteen rows. The sums, their order and their bits are those of
 //! [`matmul_packed`](crate::matmul_packed) with the same numbers in `f32`.
 
 use core::ops::Range;
@@ -24,8 +24,8 @@ pub enum Half {
 
 /// A matrix \[rows, columns\] of 16-bit floating-point numbers, which are given by their bits.
 ///
-/// The layout is that of [`Packed`](crate::Packed): panels of 16 columns, one row after another, and zeros in columns past the
-/// last.
+/// The layout is that of [`Packed`](crate::Packed): panels of 16 columns, one row after another. Columns past the last one are
+/// 0.
 ///
 /// ```
 /// use regard_kernels::{Half, Mat, MatMut, PackedHalf, Store, matmul_packed_half};
@@ -59,8 +59,8 @@ impl<'a> PackedHalf<'a> {
 /// The product A·B into `out`, or added to it.
 ///
 /// The bits are those of [`matmul_packed`](crate::matmul_packed) and [`matmul_packed_add`](crate::matmul_packed_add). B is
-/// widened anew for every four rows of A (on microcontrollers for every row), so many rows are faster with a B that is
-/// widened before. On Cortex-M with an FPU bfloat16 is fastest where the bits begin at a multiple of 4 bytes.
+/// widened again for every four rows of A (on microcontrollers for every row), so for many rows it is faster to widen B first
+/// and pack it. On Cortex-M with an FPU, bfloat16 is fastest if the bits begin at a multiple of 4 bytes.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
@@ -87,7 +87,7 @@ impl Kernel for Product<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        // A branch in the innermost loop would cost as much as the widening.
+        // A branch in the innermost loop would take as long as the widening.
         match self.b.kind {
             Half::F16 => simd.call(Widened::<false>(self)),
             Half::Bf16 => simd.call(Widened::<true>(self)),
@@ -95,7 +95,7 @@ impl Kernel for Product<'_> {
     }
 }
 
-/// A product whose B is of bfloat16, or of binary16.
+/// A product whose B is bfloat16 if `BF16`, else binary16.
 struct Widened<'a, const BF16: bool>(Product<'a>);
 
 impl<const BF16: bool> Kernel for Widened<'_, BF16> {
@@ -106,7 +106,7 @@ impl<const BF16: bool> Kernel for Widened<'_, BF16> {
         let rows = self.0.out.filled_rows();
         let mut row = 0;
         while row < rows {
-            // A core without vectors has registers for one row and one panel.
+            // A core without vectors has registers for one row of A and one panel.
             let count = if S::SHAPE.in_place { 1 } else { (rows - row).min(4) };
             match count {
                 _ if const { S::SHAPE.in_place } => self.columns::<S, 1, 1>(simd, row),
@@ -121,7 +121,7 @@ impl<const BF16: bool> Kernel for Widened<'_, BF16> {
 }
 
 impl<const BF16: bool> Widened<'_, BF16> {
-    /// `R` rows of the product: `P` panels at a time, and then the others.
+    /// Computes `R` rows of the product: `P` panels at a time, and then the panels that are left.
     #[inline(always)]
     fn columns<S: Simd, const R: usize, const P: usize>(&mut self, simd: S, row: usize) {
         let panels = self.0.b.cols.div_ceil(LANES);
@@ -134,7 +134,7 @@ impl<const BF16: bool> Widened<'_, BF16> {
         }
     }
 
-    /// `R` rows of the product times `P` panels from number `p` on.
+    /// Multiplies `R` rows by `P` panels from number `p` on.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const P: usize>(&mut self, simd: S, row: usize, p: usize) {
         let Product { a, b, out, add } = &mut self.0;
@@ -175,7 +175,7 @@ impl<const BF16: bool> Widened<'_, BF16> {
     }
 }
 
-/// Chains of multiply-adds over these steps, in ascending order.
+/// Extends chains of multiply-adds over these steps, in ascending order.
 #[inline(always)]
 fn chains<S: Simd, const BF16: bool, const R: usize, const P: usize>(
     simd: S,
@@ -184,7 +184,7 @@ fn chains<S: Simd, const BF16: bool, const R: usize, const P: usize>(
     steps: Range<usize>,
 ) -> [[S::V; P]; R] {
     let mut sums = [[simd.splat(0.0); P]; R];
-    // Parts of equal length, so that the loop needs no checks.
+    // The slices have equal lengths, so that the loop needs no checks.
     let count = steps.len();
     let mut rows = [[].as_slice(); R];
     for (row, x) in rows.iter_mut().zip(x) {
@@ -206,7 +206,7 @@ fn chains<S: Simd, const BF16: bool, const R: usize, const P: usize>(
     for t in 0..count {
         for (p, column) in columns.iter().enumerate() {
             let Some(bits) = column.get(t) else { continue };
-            // Several streams of a few kilobytes each are more than a processor foresees.
+            // A hardware prefetcher does not foresee several streams of a few kilobytes each.
             simd.prefetch(bits.as_ptr().wrapping_add(AHEAD).cast());
             let lanes = if BF16 { simd.widen_bf16(bits) } else { simd.widen_f16(bits) };
             for (row, sums) in rows.iter().zip(&mut sums) {
@@ -219,5 +219,5 @@ fn chains<S: Simd, const BF16: bool, const R: usize, const P: usize>(
     sums
 }
 
-/// The numbers by which reading runs ahead of computing.
+/// The distance of a prefetch from the numbers that are being multiplied.
 const AHEAD: usize = 1024;

@@ -1,5 +1,5 @@
-//! Matrix products. Those of 32-bit numbers share one nest of loops, [`multiply`], around the tiles of `arch::generic::tile`; they
-//! differ in where B comes from, which is a [`Source`].
+//! Matrix products. All products of 32-bit numbers share one nest of loops, [`multiply`], around the tiles of
+//! `arch::generic::tile`. They differ in where the numbers of B come from, which is a [`Source`].
 //!
 //! ```text
 //! for each block of NC panels of 16 columns:
@@ -9,21 +9,23 @@
 //!             gebp: the tiles of MC × NC elements        set, continued or added
 //! ```
 //!
-//! `packed` takes MC rows of A at a time, outermost: they stay in a cache while all of B passes, which is read where it lies.
+//! `packed` makes the loop over MC rows of A the outermost one: the rows stay in a cache while all of B is read, where it lies.
 //!
 //! | module | B |
 //! |---|---|
-//! | `rows` | a matrix by rows, or its transpose: read where it lies if its rows are close together, else packed on the stack |
-//! | `packed` | panels of 32-bit numbers, laid out once |
-//! | `half` | panels of 16-bit numbers, in a loop of their own that is faster |
-//! | `quantized` | blocks of integers, decoded strip by strip. An element is a fold of 16 chains, so the tile is another one |
+//! | `rows` | a matrix by rows, or its transpose. It is read where it lies if its rows are close together, else packed on the stack |
+//! | `packed` | panels of 32-bit numbers, packed once by the caller |
+//! | `half` | panels of 16-bit numbers. Its loop is its own, because that is faster |
+//! | `quantized` | blocks of integers, decoded strip by strip. An element is a fold of 16 chains, so its tile is its own |
 //! | `formats` | how the blocks of each format of GGUF are decoded |
 //!
-//! What is no source, and why:
-//! - `half` and `quantized`: the table says it.
-//! - `arch/generic/known.rs`, arrays whose shape the compiler knows: a product of 4 × 4 takes 6 ns there, and 140 in the nest.
-//! - The scores and outputs of an attention call [`gebp`] themselves. Between their blocks the softmax runs, and what a mask hides is
-//!   left out.
+//! Five products do not use [`multiply`]:
+//! - `half` and `quantized`, for the reasons in the table.
+//! - `arch/generic/known.rs`, for arrays whose shape the compiler knows: a product of 4 × 4 takes 6 ns there, and 140 ns in the
+//!   nest.
+//! - The scores and the outputs of an attention call [`gebp`] directly. Between their blocks the softmax runs, and they leave
+//!   out the keys that a mask hides.
+//! - On a core without vectors `gebp` is the whole nest (`arch/bare`). It reads B where it lies, and takes all columns at once.
 //! - On a core without vectors, `gebp` is the whole nest (`arch/bare`): it reads B where it lies, and all columns at once.
 
 mod formats;
@@ -48,15 +50,15 @@ use crate::{Mat, MatMut};
 /// What a product does with the numbers of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Store {
-    /// They become those of the product.
+    /// The product replaces them.
     Set,
-    /// Those of the product are added to them.
+    /// The product is added to them.
     Add,
 }
 
-/// Where a product finds B.
+/// The place from which a product reads B.
 trait Source {
-    /// Rows `steps` of `count` panels, of which the first is number `first`.
+    /// Rows `steps` of `count` panels, beginning with panel number `first`.
     fn panels<S: Simd>(
         &mut self,
         simd: S,
@@ -90,7 +92,8 @@ struct Blocks {
     panels: usize,
 }
 
-/// Writes A·B to the columns of `out` from the `panels`' first one on, by an epilogue for the first KC steps and one for the others.
+/// Writes A·B to `out`, from column 16·`panels.start` on. The first KC steps use the first epilogue, and the other steps the
+/// second.
 #[inline(always)]
 fn multiply<S: Simd, B: Source>(
     simd: S,
@@ -104,7 +107,7 @@ fn multiply<S: Simd, B: Source>(
     let (rows, depth) = a.shape();
     for first in panels.clone().step_by(blocks.panels) {
         let (count, col) = (blocks.panels.min(panels.end - first), first * LANES);
-        // At least once, so that a product over no column at all is written as zeros.
+        // The loop runs at least once, so that a product over 0 columns is written as zeros.
         for t in (0..depth.max(1)).step_by(blocks.steps) {
             let steps = t..depth.min(t + blocks.steps);
             let b = b.panels(simd, steps.clone(), first, count);
@@ -118,10 +121,10 @@ fn multiply<S: Simd, B: Source>(
     }
 }
 
-/// Steps of the sum at a time: as many rows of a packed panel stay in a first-level cache.
+/// Steps of the sum in a block: KC rows of a packed panel stay in a first-level cache.
 const KC: usize = 384;
 
-/// The steps of each part of a sum over `depth`: parts of as equal lengths as possible.
+/// The steps of each part of a sum over `depth` steps. The parts have as equal lengths as possible.
 const fn sum_steps(depth: usize) -> usize {
     let parts = depth.div_ceil(KC);
     let parts = if parts == 0 { 1 } else { parts };
@@ -129,7 +132,8 @@ const fn sum_steps(depth: usize) -> usize {
     if steps == 0 { 1 } else { steps }
 }
 
-/// [`gebp`] for any number of rows, in as few groups as possible, by so many panels that they stay in the nearest cache.
+/// [`gebp`] for any number of rows, divided into as few groups as possible, and for as many panels at once as stay in the
+/// nearest cache.
 #[inline(always)]
 fn gebp_rows<S: Simd>(
     simd: S,
@@ -140,13 +144,13 @@ fn gebp_rows<S: Simd>(
     col: usize,
     epilogue: Epilogue,
 ) {
-    // A narrow tier reads the columns of B by one stride, which leads from panel to panel only where B is not packed.
+    // A narrow tier reads the columns of B with one stride, which leads from panel to panel only if B is not packed.
     let at_once = if S::SHAPE.in_place {
         1
     } else {
         panels_at_once::<S>(next_groups::<S>(a.rows()).0.max(1))
     };
-    let at_once = at_once.max(1); // or `step_by` could panic
+    let at_once = at_once.max(1); // `step_by` panics for 0
     for first in (0..panels).step_by(at_once) {
         let panels = at_once.min(panels - first);
         let (b, col) = (b.from(first).first(panels), col + first * LANES);
@@ -160,7 +164,7 @@ fn gebp_rows<S: Simd>(
     }
 }
 
-/// Checks the shapes of A·B into `out`, where `b` is B's shape and `why` says what the product's is.
+/// Checks the shapes of A·B and `out`. `b` is B's shape, and `why` says where the shape of `out` comes from.
 fn check_product(a: Mat<'_>, b: (usize, usize), out: &MatMut<'_>) -> Result<(), Error> {
     check_shape("B", b, (a.cols(), b.1), "a row for each column of A")?;
     check_shape("the product", out.shape(), (a.rows(), b.1), "rows of A × columns of B")

@@ -1,4 +1,4 @@
-//! Matrix products with a matrix that is laid out once and used often: weights.
+//! Matrix products with a matrix that is packed once and used often, such as weights.
 
 use super::{Blocks, check_product, multiply, sum_steps};
 use crate::arch::{
@@ -7,7 +7,7 @@ use crate::arch::{
 use crate::error::{Error, check_len, check_shape};
 use crate::{Mat, MatMut};
 
-/// The elements that a `rows` × `cols` matrix takes as [`Packed`]: its columns are filled up to a multiple of 16.
+/// The elements that a `rows` × `cols` matrix takes as [`Packed`]. Its columns are padded to a multiple of 16.
 ///
 /// ```
 /// assert_eq!(regard_kernels::packed_len(384, 1536), 384 * 1536);
@@ -18,11 +18,11 @@ pub const fn packed_len(rows: usize, cols: usize) -> usize {
     cols.div_ceil(LANES).saturating_mul(LANES).saturating_mul(rows)
 }
 
-/// A matrix B \[k, n\] in panels of 16 columns: the layout that products want, which [`matmul`](crate::matmul) otherwise makes
-/// anew in each call.
+/// A matrix B \[k, n\] in panels of 16 columns, the layout that the loops of a product read. [`matmul`](crate::matmul) packs B
+/// again in each call.
 ///
-/// Panel p holds columns 16p to 16p + 15, one row after the other, with zeros for columns that do not exist. The memory is the
-/// caller's; products are fastest where it begins at a multiple of 64 bytes.
+/// Panel p holds the columns 16p to 16p + 15, one row after the other. Columns that do not exist are 0. The memory belongs to
+/// the caller. Products are fastest if it begins at a multiple of 64 bytes.
 ///
 /// ```
 /// use regard_kernels::{Mat, MatMut, Packed, matmul_packed, packed_len};
@@ -41,7 +41,7 @@ pub struct Packed<'a> {
 }
 
 impl<'a> Packed<'a> {
-    /// Lays `b` \[k, n\] out in `memory`, of [`packed_len`]`(k, n)` elements.
+    /// Packs `b` \[k, n\] into `memory`, which has [`packed_len`]`(k, n)` elements.
     ///
     /// # Errors
     /// [`Error::Length`] if `memory` has another length.
@@ -50,7 +50,8 @@ impl<'a> Packed<'a> {
         Self::fill(b, false, memory, rows, cols)
     }
 
-    /// Lays the transpose of `b` \[n, k\] out in `memory`, of [`packed_len`]`(k, n)` elements: for weights \[outputs, inputs\].
+    /// Packs the transpose of `b` \[n, k\] into `memory`, which has [`packed_len`]`(k, n)` elements. Weights \[outputs,
+    /// inputs\] have this form.
     ///
     /// # Errors
     /// [`Error::Length`] if `memory` has another length.
@@ -67,14 +68,14 @@ impl<'a> Packed<'a> {
         cols: usize,
     ) -> Result<Self, Error> {
         check_len("the packed matrix", memory.len(), packed_len(rows, cols))?;
-        // Rows without columns take no memory, however many there are.
+        // Rows without columns take no memory, whatever their number.
         if !memory.is_empty() {
             dispatch(Pack { b, transposed, panels: memory.as_chunks_mut().0, depth: rows });
         }
         Self::new(memory, rows, cols)
     }
 
-    /// The matrix of `rows` × `cols` that [`pack`](Self::pack) has written to `memory`.
+    /// A matrix of `rows` × `cols` that [`pack`](Self::pack) has written to `memory`.
     ///
     /// # Errors
     /// [`Error::Length`] unless `memory` has [`packed_len`]`(rows, cols)` elements.
@@ -90,7 +91,7 @@ impl<'a> Packed<'a> {
         Ok(Self { panels: memory.as_chunks().0, rows, cols })
     }
 
-    /// Lays the matrix out as it was, in `out` \[k, n\].
+    /// Writes the matrix to `out` \[k, n\], row by row.
     ///
     /// # Errors
     /// [`Error::Shape`] if `out` has another shape.
@@ -144,10 +145,10 @@ pub fn matmul_packed(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>) -> Result<(), E
     packed_matmul(a, b, out, false)
 }
 
-/// `out` ← `out` + A·B: a product on top of a bias or of a residual connection.
+/// `out` ← `out` + A·B: adds a product to a bias or to a residual connection.
 ///
-/// The sum that is added is a chain of multiply-adds for each 384 steps (for more, parts of as equal lengths as possible), in ascending
-/// order: the sum costs no pass of its own.
+/// The product is a sum of chains of multiply-adds in ascending order. A chain has at most 384 steps; for more, the chains are
+/// as equal in length as possible. Adding the product takes no separate pass over `out`.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
@@ -184,9 +185,9 @@ impl Kernel for Product<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { a, b, mut out, add } = self;
-        // A narrow tier reads B row by row, however long its columns are, and its tiles do not go on where others ended.
+        // A narrow tier reads B row by row, whatever the length of its columns, and its tiles do not continue a sum.
         let steps = if S::SHAPE.in_place && !add { a.cols().max(1) } else { sum_steps(a.cols()) };
-        let rows = if b.cols == 0 { 0 } else { a.rows() }; // however many rows of nothing there are
+        let rows = if b.cols == 0 { 0 } else { a.rows() }; // nothing to write, whatever the number of rows
         let panels = b.cols.div_ceil(LANES);
         let blocks = Blocks { rows: MC, steps, panels: panels.max(1) };
         let b = Panels::packed(b.panels, b.rows);
@@ -202,5 +203,5 @@ impl Kernel for Product<'_> {
     }
 }
 
-/// Rows of A, KC columns of them, that stay in a second-level cache while all columns of B pass.
+/// Rows of A in a block: MC rows of KC columns stay in a second-level cache while all columns of B are read.
 const MC: usize = 256;

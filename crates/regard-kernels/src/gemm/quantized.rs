@@ -1,7 +1,7 @@
 //! Products with quantized weights.
 //!
-//! A strip of W is decoded to `f32`, [`ROWS`] rows and at most [`STEPS`] · 16 columns of it, and stays in the nearest cache while
-//! all rows of x are multiplied by it:
+//! A strip of W is decoded to `f32`: [`ROWS`] rows and at most [`STEPS`] · 16 columns. It stays in the nearest cache while all
+//! rows of x are multiplied by it:
 //!
 //! ```text
 //! for each block of ≤ TOKENS rows of x:
@@ -14,7 +14,7 @@
 //!         out[r][n] ← fold(sums[r][n])                           the 16 lanes, as a tree
 //! ```
 //!
-//! An element of the product is the fold of 16 chains of multiply-adds, whatever the tile, so its bits depend on no other row or
+//! An element of the product is the fold of 16 chains of multiply-adds, in any tile. So its bits depend on no other row or
 //! column.
 
 use core::marker::PhantomData;
@@ -52,8 +52,8 @@ impl<'a> Quantized<'a> {
     /// The matrix of these blocks, one row after another.
     ///
     /// # Errors
-    /// [`Error::Length`] if the columns are no multiple of a block's numbers, or if there are not as many bytes as the blocks
-    /// have.
+    /// [`Error::Length`] if the number of columns is not a multiple of a block's numbers, or if `blocks` has another number of bytes
+    /// than the matrix needs.
     pub fn new(
         bytes: &'a [u8],
         format: Quantization,
@@ -80,8 +80,8 @@ impl<'a> Quantized<'a> {
 
     /// `out` ← xWᵀ, or `out` ← `out` + xWᵀ: \[m, columns\] · \[rows, columns\]ᵀ = \[m, rows\].
     ///
-    /// Products of elements i and i + 16k are added in lane i, in ascending order, and the 16 lanes are folded as a tree. The
-    /// order is fixed, and depends on no other row or column. `scratch` may hold anything.
+    /// The products of elements i and i + 16k are added in lane i, in ascending order, and the 16 lanes are folded as a tree.
+    /// This order depends on no other row or column. `scratch` may hold any numbers.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit, [`Error::Length`] if `scratch` has fewer elements than
@@ -97,7 +97,7 @@ impl<'a> Quantized<'a> {
         check_shape("the product", out.shape(), (x.rows(), self.rows), "rows of x × rows of W")?;
         let len = quantized_scratch_len(x.rows());
         check_len("the scratch memory", scratch.len().min(len), len)?;
-        // In whole cache lines.
+        // The memory begins at a cache line.
         let start = scratch.as_ptr().align_offset(LANES * size_of::<f32>()).min(LANES - 1);
         let panels = scratch.get_mut(start..).unwrap_or_default().as_chunks_mut().0;
         let (strip, sums) = panels.split_at_mut_checked(STEPS * ROWS).unwrap_or_default();
@@ -107,30 +107,32 @@ impl<'a> Quantized<'a> {
     }
 }
 
-/// The scratch memory of [`Quantized::multiply`] with so many rows of x, in elements.
+/// The elements of scratch memory that [`Quantized::multiply`] needs for `rows` rows of x.
 #[must_use]
 pub const fn quantized_scratch_len(rows: usize) -> usize {
     let rows = if rows < TOKENS { rows } else { TOKENS };
     (STEPS + rows) * ROWS * LANES + LANES
 }
 
-/// Rows of W in a strip, its most columns in blocks of 16, and the rows of x that meet it: 24 KiB, and as much of sums.
+/// Rows of W in a strip; the most columns of a strip, in blocks of 16; and the rows of x that are multiplied by it. A strip
+/// takes 24 KiB, and the sums take as much.
 const ROWS: usize = 8;
 const STEPS: usize = 48;
 const TOKENS: usize = 48;
 
-/// The numbers by which reading x runs ahead of multiplying it.
+/// The distance of a prefetch from the numbers of x that are being multiplied.
 const AHEAD: usize = 8 * LANES;
 
 impl Quantized<'_> {
-    /// Row `r`, or nothing where W has no such row.
+    /// Row `r`, or an empty slice if W has no such row.
     fn row(&self, r: usize) -> &[u8] {
         let size = self.bytes.len() / self.rows.max(1);
         self.bytes.get(r * size..(r + 1) * size).unwrap_or_default()
     }
 }
 
-/// Decodes blocks of a format. A function for each format: a branch in the innermost loop would cost as much as the decoding.
+/// Decodes blocks of a format. Each format has a function of its own, because a branch in the innermost loop would take as long
+/// as the decoding.
 #[inline(always)]
 fn decode_blocks<S: Simd>(simd: S, format: Quantization, blocks: &[u8], out: &mut [Panel]) {
     struct Blocks<'a, F, const BYTES: usize>(&'a [u8], &'a mut [Panel], PhantomData<F>);
@@ -154,7 +156,7 @@ fn decode_blocks<S: Simd>(simd: S, format: Quantization, blocks: &[u8], out: &mu
     formats!(Q8_0: 272, Q4_0: 144, Q4_1: 160, Q5_0: 176, Q5_1: 192, Q4K: 144, Q5K: 176, Q6K: 210);
 }
 
-/// W itself.
+/// Decodes all of W.
 struct Widen<'a> {
     w: Quantized<'a>,
     out: MatMut<'a>,
@@ -172,13 +174,13 @@ impl Kernel for Widen<'_> {
     }
 }
 
-/// A product with x.
+/// Multiplies x by W.
 struct Multiply<'a> {
     w: Quantized<'a>,
     x: Mat<'a>,
     add: bool,
     strip: &'a mut [[Panel; STEPS]],
-    /// Those of each row of x.
+    /// The sums of each row of x.
     sums: &'a mut [[Panel; ROWS]],
     out: MatMut<'a>,
 }
@@ -196,7 +198,7 @@ impl Kernel for Multiply<'_> {
             let sums = sums.get_mut(..x.rows()).unwrap_or_default();
             for row in (0..w.rows).step_by(ROWS) {
                 let rows = row..w.rows.min(row + ROWS);
-                // At least once, so that a product over no column at all is written as zeros.
+                // The loop runs at least once, so that a product over 0 columns is written as zeros.
                 for start in (0..parts.max(1)).step_by(STEPS) {
                     let steps = start..parts.min(start + STEPS);
                     for (strip, r) in strip.iter_mut().zip(rows.clone()) {
@@ -217,7 +219,7 @@ impl Kernel for Multiply<'_> {
     }
 }
 
-/// Folds the sums of a row of x, and writes those that have a place in `out`, or adds them.
+/// Folds the sums of a row of x. Writes those that have a place in `out`, or adds them to it.
 #[inline(always)]
 fn fold<S: Simd>(simd: S, sums: &[Panel; ROWS], out: &mut [f32], add: bool) {
     for (sums, out) in sums.as_chunks().0.iter().zip(out.chunks_mut(4)) {
@@ -229,9 +231,9 @@ fn fold<S: Simd>(simd: S, sums: &[Panel; ROWS], out: &mut [f32], add: bool) {
     }
 }
 
-/// Multiplies the rows of x by a strip, in tiles that the registers hold. The sums start from zero if `begins`.
+/// Multiplies the rows of x by a strip, in tiles that fit in the registers. The sums start from zero if `begins`.
 ///
-/// A chain of multiply-adds waits for its last one, and the other chains of the tile fill the time.
+/// Each chain of multiply-adds waits for its last one. Meanwhile the tile's other chains are computed.
 #[inline(always)]
 fn add_tiles<S: Simd>(
     simd: S,
@@ -241,7 +243,7 @@ fn add_tiles<S: Simd>(
     sums: &mut [[Panel; ROWS]],
     begins: bool,
 ) {
-    /// Tiles of so many rows of x and rows of the strip.
+    /// Computes tiles of this many rows of x and rows of the strip.
     macro_rules! tile {
         ($x:expr, $sums:expr, $size:expr, $(($r:literal, $n:literal))+) => {
             match $size {
@@ -253,9 +255,9 @@ fn add_tiles<S: Simd>(
     let most = if S::SHAPE.panels > 1 { 6 } else { 3 };
     let mut row = 0;
     while row < sums.len() {
-        // As few tiles as possible, of as equal sizes as possible.
+        // The tiles are as few and as equal in size as possible.
         let rows = sums.len() - row;
-        let size = rows.div_ceil(rows.div_ceil(most).max(1)); // or the division could panic
+        let size = rows.div_ceil(rows.div_ceil(most).max(1)); // never divides by 0
         let (x, sums) = (x.rows_from(row, size), sums.get_mut(row..).unwrap_or_default());
         if const { S::SHAPE.panels > 1 } {
             tile!(x, sums, size, (1, 8)(2, 4)(3, 4)(4, 4)(5, 4)(6, 4));
@@ -281,7 +283,7 @@ impl<const R: usize, const N: usize> Kernel for Tile<'_, R, N> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Some(places) = self.sums.first_chunk_mut::<R>() else { return };
-        // Parts of equal length, so that the loop needs no checks.
+        // The slices have equal lengths, so that the loop needs no checks.
         let steps = self.steps;
         let mut rows = [[].as_slice(); R];
         for (r, row) in rows.iter_mut().enumerate() {
@@ -306,7 +308,7 @@ impl<const R: usize, const N: usize> Kernel for Tile<'_, R, N> {
                 let mut x = [simd.splat(0.0); R];
                 for (x, row) in x.iter_mut().zip(&rows) {
                     let Some(lanes) = row.get(t) else { continue };
-                    // Several streams from the second-level cache are more than a processor foresees.
+                    // A hardware prefetcher does not foresee several streams from the second-level cache.
                     simd.prefetch(lanes.as_ptr().wrapping_add(AHEAD));
                     *x = simd.load(lanes);
                 }

@@ -1,4 +1,4 @@
-//! Products with a matrix by rows, or with its transpose.
+//! Products with a matrix that lies by rows, or with its transpose.
 
 use core::ops::Range;
 
@@ -31,9 +31,10 @@ pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The matrix product A·Bᵀ into `out`: \[m, k\] · \[n, k\]ᵀ = \[m, n\]. Queries times keys, as they lie in memory.
+/// The matrix product A·Bᵀ into `out`: \[m, k\] · \[n, k\]ᵀ = \[m, n\]. With queries and keys it gives the scores.
 ///
-/// The same bits as [`matmul`] with B transposed. Uses up to 256 KiB of stack (2 KiB on bare metal), as [`matmul`] does for wide B.
+/// The bits are those of [`matmul`] with B transposed. The call uses up to 256 KiB of stack (2 KiB on bare metal), as
+/// [`matmul`] does if the rows of B are far apart.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
@@ -53,13 +54,13 @@ pub fn matmul_transposed(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), 
     Ok(())
 }
 
-/// A·B of sizes that the compiler knows, without the cost of finding out at run time.
+/// A·B for sizes that the compiler knows, without a choice at run time.
 #[inline]
 pub(crate) fn matmul_known<const M: usize, const K: usize, const N: usize>(
     a: &[[f32; K]; M],
     b: &[[f32; N]; K],
 ) -> [[f32; N]; M] {
-    // The compiler knows N, and keeps one of these.
+    // The compiler knows N, and keeps one of these arms.
     match N {
         4 if TARGET.knows_shapes => matmul_by_4(a, b),
         8 if TARGET.knows_shapes => matmul_by_8(a, b),
@@ -78,16 +79,16 @@ pub(crate) fn matmul_known<const M: usize, const K: usize, const N: usize>(
     }
 }
 
-/// Rows of panels that are packed at a time. A large product takes 256 KiB. The memory is cleared in every call, so that a smaller
+/// Rows of panels that are packed at a time. A large product packs 256 KiB. The memory is cleared in every call, so a smaller
 /// product takes less.
 const SMALL: usize = TARGET.panel_rows[0];
 const MEDIUM: usize = TARGET.panel_rows[1];
 const LARGE: usize = TARGET.panel_rows[2];
-/// A product is large if it has more multiply-adds than this, in blocks of 16.
+/// A product is large if it has more multiply-adds than this, counted in blocks of 16.
 const MANY: usize = 1 << 20;
-/// A block of B has at least so many panels beside each other, which lie together in a row of B.
+/// The least number of panels that a packed block of B has side by side. They lie together in a row of B.
 const WIDTH: usize = TARGET.panels_side_by_side;
-/// The elements of A's blocks: as many as those of B's blocks.
+/// The elements of a block of A: as many as a block of B has.
 const A_BLOCK: usize = LARGE * LANES;
 /// B is read where it lies if its rows are at most this many elements apart.
 const NEAR: usize = 64;
@@ -95,9 +96,9 @@ const NEAR: usize = 64;
 struct Matmul<'a> {
     a: Mat<'a>,
     b: Mat<'a>,
-    /// The columns of the product.
+    /// The number of columns of the product.
     columns: usize,
-    /// The columns of the product are those of Bᵀ.
+    /// Whether the product is with Bᵀ.
     transposed: bool,
     out: MatMut<'a>,
 }
@@ -110,7 +111,7 @@ impl Kernel for Matmul<'_> {
         let Self { a, b, columns, transposed, mut out } = self;
         let (rows, depth) = a.shape();
         if rows == 0 {
-            return; // a product without numbers may have any number of columns
+            return; // nothing to compute, whatever the number of columns
         }
         if S::SHAPE.in_place {
             let panels = if transposed { Panels::transposed(b) } else { Panels::in_place(b) };
@@ -146,12 +147,11 @@ struct Packing<'a> {
     out: MatMut<'a>,
 }
 
-/// [`Packing`] in memory on the stack. It is a function of its own, so that products that need no such memory do not pay for it.
+/// [`Packing`] in memory on the stack. It is a function of its own, so that products that do not pack need no such memory.
 ///
-/// KC is as large as the memory allows for [`WIDTH`] panels, because C is read and written for every block of KC steps. NC is
-/// as large as the memory allows for KC steps. A block of B stays in the second-level cache, and is packed once; so does a block of A
-/// for all of its panels. This is the order of GotoBLAS with A and B exchanged: the block that stays in the second-level cache is one
-/// of B.
+/// KC is as large as the memory allows for [`WIDTH`] panels, because C is read and written once for every KC steps. NC is then
+/// as large as the memory allows. A block of B stays in the second-level cache and is packed once; a block of A stays there for
+/// all panels of it. This is the order of GotoBLAS with A and B exchanged.
 struct OnStack<'a, const ROOM: usize>(Packing<'a>);
 
 impl<const ROOM: usize> Kernel for OnStack<'_, ROOM> {
@@ -161,7 +161,7 @@ impl<const ROOM: usize> Kernel for OnStack<'_, ROOM> {
     fn run<S: Simd>(self, simd: S) {
         let Packing { a, b, transposed, panels, mut out } = self.0;
         let depth = a.cols();
-        // Blocks of as equal lengths as possible, but never of 0.
+        // The blocks have as equal lengths as possible, at least 1.
         let count = depth.div_ceil(ROOM / WIDTH.min(panels.len()).max(1)).max(1);
         let steps = depth.div_ceil(count).max(1);
         let rows = (A_BLOCK / steps).next_multiple_of(S::SHAPE.rows);
@@ -173,11 +173,11 @@ impl<const ROOM: usize> Kernel for OnStack<'_, ROOM> {
     }
 }
 
-/// In whole cache lines.
+/// Memory that begins at a cache line.
 #[repr(align(64))]
 struct PanelBuffer<const ROOM: usize>([Panel; ROOM]);
 
-/// A matrix by rows, whose blocks are packed into memory.
+/// A matrix by rows, which is packed block by block.
 struct Unpacked<'a> {
     b: Mat<'a>,
     transposed: bool,

@@ -7,7 +7,7 @@ use crate::error::{Error, check_len};
 ///
 /// ```
 /// use regard_kernels::int8::Embedding;
-/// // Two tokens of three features. A unit of the first row is ½ of the output's, a unit of the second ¼.
+/// Two tokens of three features. A unit of the first row is ½ unit of the output, and a unit of the second row is ¼.
 /// let table = Embedding { rows: &[2, 4, 6, 8, 12, 16], mantissas: &[1 << 30, 1 << 29], exponent: 0 };
 /// let mut x = [0; 3];
 /// table.row(1, &mut x)?;
@@ -18,7 +18,7 @@ use crate::error::{Error, check_len};
 pub struct Embedding<'a> {
     /// \[vocabulary, width\], row-major.
     pub rows: &'a [i8],
-    /// \[vocabulary\]: with `exponent`, what turns a row into units of the output: see [`requantize`].
+    /// \[vocabulary\]: with `exponent`, the factor from a row's unit to the unit of the output: see [`requantize`].
     pub mantissas: &'a [i32],
     /// The exponent of all mantissas.
     pub exponent: i32,

@@ -14,16 +14,17 @@ use crate::arch::{Kernel, Simd, dispatch};
 use crate::error::{Error, check_len, check_most};
 use crate::{Mat, MatMut};
 
-/// 16-bit numbers that the rows of a group are widened to at once, on the stack.
+/// The 16-bit numbers on the stack to which the rows of a group are widened at a time.
 const WIDENED: usize = 256;
 
-/// The most inputs: the sum of their products is then within ±2²⁹.
+/// The most inputs. The sum of as many products is within ±2²⁹.
 const MOST_INPUTS: usize = 1 << 15;
 
 /// A linear layer y = Wx + b of rows \[inputs\] → \[outputs\] whose weight has a scale for each output.
 ///
-/// x is of 8 bits with one scale, and so is each row of W. Their products have the product of both scales as their unit; the bias
-/// is in that unit, and mantissa · 2^(exponent − 31) is that unit / the unit of the output ([`requantize`]).
+/// x has 8 bits and one scale, and each row of W has 8 bits and a scale of its own. The unit of their products is the product
+/// of both scales. The bias has this unit too. mantissa · 2^(exponent − 31) is this unit divided by the unit of the output
+/// ([`requantize`]).
 ///
 /// ```
 /// use regard_kernels::int8::{Linear, narrow};
@@ -43,23 +44,23 @@ const MOST_INPUTS: usize = 1 << 15;
 pub struct Linear<'a> {
     /// \[outputs, inputs\], row-major.
     pub weight: &'a [i8],
-    /// \[outputs\]: the bias in units of the sums. Empty where there is none.
+    /// \[outputs\]: the bias in units of the sums. Empty if there is no bias.
     pub bias: &'a [i32],
-    /// \[outputs\]: with `exponent`, what turns sums into outputs: see [`requantize`].
+    /// \[outputs\]: with `exponent`, the factor from sums to outputs: see [`requantize`].
     pub mantissas: &'a [i32],
     /// The exponent of all mantissas.
     pub exponent: i32,
 }
 
 impl Linear<'_> {
-    /// `out` ← Wx + b for each row, of x \[rows, inputs\] and `out` \[rows, outputs\].
+    /// `out` ← Wx + b for each row. x is \[rows, inputs\], and `out` is \[rows, outputs\].
     ///
-    /// Sums of integers are exact: the outputs have the same bits on every target. A sum with its bias that leaves 32 bits wraps
-    /// around.
+    /// Sums of integers are exact, so the outputs have the same bits on every target. A sum that leaves 32 bits when the bias
+    /// is added wraps around.
     ///
     /// # Errors
-    /// [`Error::Length`] if `out` is not rows as long as the mantissas and the bias, or the weight is not inputs × outputs;
-    /// [`Error::Range`] for more than 32768 inputs. `out` is then unchanged.
+    /// [`Error::Length`] if `out` does not consist of rows as long as the mantissas and the bias, or if the weight is not inputs ×
+    /// outputs; [`Error::Range`] for more than 32768 inputs. `out` is then unchanged.
     pub fn forward(&self, x: &[i8], out: &mut [i32]) -> Result<(), Error> {
         let outputs = self.mantissas.len();
         let rows = out.len().checked_div(outputs).unwrap_or(0);
@@ -91,7 +92,7 @@ impl Linear<'_> {
     }
 }
 
-/// `sums` \[rows, outputs\] += Wx of each row of x \[rows, inputs\].
+/// `sums` \[rows, outputs\] += Wx for each row of x \[rows, inputs\].
 struct AddProducts<'a> {
     x: Mat<'a, i8>,
     weight: Mat<'a, i8>,
@@ -113,7 +114,7 @@ impl Kernel for AddProducts<'_> {
     }
 }
 
-/// `R` rows of the products, from number `row` on.
+/// Computes `R` rows of the products, from number `row` on.
 struct OfRows<'p, 'a, const R: usize> {
     of: &'p mut AddProducts<'a>,
     row: usize,

@@ -1,16 +1,18 @@
-//! Attention, linear layers, norms and embeddings on 8-bit integers: a quarter of the memory, and on many small cores less work.
+//! Attention, linear layers, norms and embeddings on 8-bit integers. They take a quarter of the memory of `f32`, and less work
+//! on many small cores.
 //!
-//! The instructions of an attention, beside those of `f32`:
-//! - On cores without an FPU it takes a sixth or less.
-//! - With SMLAD it takes two thirds to three quarters: on Cortex-M4 and M7, and on M33 and M35P where `-C target-cpu` names the core.
-//! - On RISC-V with F it takes 1.3 to 2.8 times as many: there it saves memory alone.
-//! - On an M33 without that name it takes up to three times as many, and up to twice as many on an M52, M55 or M85 with it, where
-//!   `f32` takes Helium. There it saves memory alone.
-//! - On a desktop the loops are the compiler's, and serve to check what a microcontroller computes.
+//! The instructions of an attention, compared with `f32`:
+//! - A core without an FPU takes a sixth or less.
+//! - A core with SMLAD takes two thirds to three quarters: Cortex-M4 and M7, and M33 and M35P if `-C target-cpu` names the
+//!   core.
+//! - RISC-V with F takes 1.3 to 2.8 times as many. There 8 bits only save memory.
+//! - An M33 without that name takes up to three times as many. An M52, M55 or M85 with it takes up to twice as many, because
+//!   `f32` uses Helium there. On these cores 8 bits only save memory.
+//! - On a desktop the loops are plain Rust. They serve to check the results of a microcontroller.
 //!
-//! Q, K, V and the output are symmetric `i8` with one scale a tensor: x = scale · integer. Everything between them are whole
-//! numbers, computed exactly but for stated roundings, so the result has the same bits on every target, without exception. Scales,
-//! temperature and 1/√d become whole multipliers once, in [`Attention::new`], which is a `const fn`.
+//! Q, K, V and the output are symmetric `i8` with one scale for each tensor: x = scale · integer. All numbers between them are
+//! integers, and are exact but for the roundings that are stated below. So the result has the same bits on every target.
+//! [`Attention::new`], which is a `const fn`, turns the scales, the temperature and 1/√d into integer factors once.
 //!
 //! ```
 //! use regard_kernels::int8::{self, Attention, Scales};
@@ -33,23 +35,23 @@
 //! ```
 //!
 //! # Method
-//! 1. Scores are dot products in `i32`. From the largest of its row, a score is d ≥ 0 away; y = d · (the scales' product) ·
-//!    log₂e / T in fixed point, with 28 bits after the point.
-//! 2. A weight is 2^−y, from whole part and fraction of y and a polynomial of degree 3, as a 16-bit integer of which 2¹⁴ is
-//!    1: the integer exponential of I-BERT (Kim et al. 2021, arXiv 2101.01321), in base 2. It is off by at most
-//!    4.8e-4 · 2^−y + 2⁻¹⁴, and never rises with y. From y = 16 on it is 0.
-//! 3. An output is (Σ weight · value) / Σ weight, in `i32`, times scale of value / scale of output: one division a row gives
-//!    a multiplier, which rounds each output to the nearest integer (off by at most ½ + that ratio / 4096), within
-//!    −128..=127. From 512 keys on a row's weights are halved until their sum is below 2²³.
+//! 1. Scores are dot products in `i32`. With the distance d ≥ 0 of a score from the largest of its row, y = d · (scale of query
+//!    · scale of key) · log₂e / T, in fixed point with 28 bits after the point.
+//! 2. A weight is 2^−y. It is computed from the whole part and the fraction of y by a polynomial of degree 3, as a 16-bit
+//!    integer in units of 2⁻¹⁴. This is the integer exponential of I-BERT (Kim et al. 2021, arXiv 2101.01321) in base 2. Its
+//!    error is at most 4.8e-4 · 2^−y + 2⁻¹⁴, and it never rises with y. From y = 16 on the weight is 0.
+//! 3. An output is (Σ weight · value) / Σ weight, in `i32`, times scale of value / scale of output. One division for each row
+//!    gives a factor, which rounds each output to the nearest integer within −128..=127. The error is at most ½ + that ratio of
+//!    scales / 4096. From 512 keys on a row's weights are halved until their sum is below 2²³.
 //!
-//! Sums of integers do not depend on their order: neither does the output on the order of the keys, nor a row on the rows
-//! beside it.
+//! Sums of integers do not depend on their order. So the output does not depend on the order of the keys, and a row does not
+//! depend on other rows.
 //!
 //! # The other layers
-//! [`Embedding`], [`Norm`] and [`Linear`] are the rest of a decoder: the residual stream is of 32 bits, inputs of products and
-//! weights are of 8, and [`requantize`] leads from the unit of the sums to that of the outputs. `regard_embed::int8` is the decoder
-//! that consists of them. Its perplexity on the held-back texts of `story`, the model that comes with the program, is within 2 % of
-//! that in floating point.
+//! [`Embedding`], [`Norm`] and [`Linear`] are the other layers of a decoder. The residual stream has 32 bits, and the inputs of
+//! products and the weights have 8. [`requantize`] converts from the unit of the sums to that of the outputs.
+//! `regard_embed::int8` is the decoder that consists of these layers. On the held-out texts of `story`, the model that comes
+//! with the program, its perplexity is within 2 % of the perplexity in floating point.
 //!
 #![doc = include_str!("accuracy.md")]
 
@@ -82,8 +84,8 @@ use crate::{Mask, Mat, MatMut, Temperature};
 
 /// The real number that one unit of each tensor stands for: x = scale · integer. Scales are finite and greater than 0.
 ///
-/// [`scale_for`] gives the one at which the largest number becomes 127. The output's is best taken from outputs that were
-/// seen; that of value never clips, because an output is a mean of values.
+/// [`scale_for`] gives the scale at which the largest number becomes 127. The scale of the output is best taken from outputs of
+/// real inputs. With the scale of the values the output is never clipped, because it is a mean of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scales {
     /// The scale of the queries.
@@ -99,7 +101,7 @@ pub struct Scales {
 /// The description of a scaled dot-product attention on 8-bit integers: the contract of [`crate::Attention`] without soft cap and
 /// additive mask.
 ///
-/// Make it once, at best as a `const`, and give it the [mask](Self::mask) of each call.
+/// Make it once, if possible as a `const`, and give it the [mask](Self::mask) of each call.
 #[derive(Clone, Copy, Debug)]
 pub struct Attention<'a> {
     exponent: Exponent,
@@ -109,11 +111,11 @@ pub struct Attention<'a> {
 
 impl<'a> Attention<'a> {
     /// The attention of tensors with these `scales`. Scores are multiplied by `softmax_scale`, mostly 1/√d_k (see
-    /// [`default_scale`]), and divided by `temperature`; both limits of temperature are computed as such. No mask.
+    /// [`default_scale`]), and divided by `temperature`; both limits of temperature are computed as such. There is no mask.
     ///
     /// # Errors
-    /// [`Error::Range`] names a scale that is not finite and positive (that of softmax may be 0), or says that those of
-    /// value and output are too far apart.
+    /// [`Error::Range`] names a scale that is not finite and positive (that of softmax may be 0), or says that the scales of value and
+    /// output are too far apart.
     ///
     /// ```
     /// use regard_kernels::{Temperature, int8};
@@ -150,7 +152,7 @@ impl<'a> Attention<'a> {
             Ok(ratio) => ratio,
             Err(error) => return Err(error),
         };
-        // No product of three f32 leaves the range of f64. T = 0 makes it ∞, unless it is 0 anyway.
+        // No product of three f32 leaves the range of f64. T = 0 makes the quotient ∞, unless the product is 0.
         let per_unit = query as f64 * key as f64 * softmax_scale as f64;
         let t = if temperature.is_zero() { 0.0 } else { temperature.get() as f64 };
         let exponent = Exponent::new(if per_unit == 0.0 { 0.0 } else { per_unit * LOG2_E / t });
@@ -164,13 +166,13 @@ impl<'a> Attention<'a> {
         self
     }
 
-    /// The attention's output \[n_q, d_v\] of q \[n_q, d_k\], k \[n_k, d_k\] and v \[n_k, d_v\] into `out`. `scratch` holds
-    /// at least [`attention_scratch_len`] elements; what is in it does not matter. A row that may see nothing is 0.
+    /// The attention's output \[n_q, d_v\] of q \[n_q, d_k\], k \[n_k, d_k\] and v \[n_k, d_v\] into `out`. `scratch` holds at
+    /// least [`attention_scratch_len`] elements, of any values. The output of a row that may see no key is 0.
     ///
     /// # Errors
-    /// [`Error::Shape`] and [`Error::Length`] name the tensor that does not fit, [`Error::Scratch`] says how much is needed,
-    /// [`Error::Range`] reports more than 2¹⁵ columns or 2¹⁷ keys, [`Error::Unsupported`] an additive mask.
-    /// `out` is then unchanged.
+    /// [`Error::Shape`] and [`Error::Length`] name the tensor that does not fit. [`Error::Scratch`] says how many elements are
+    /// needed. [`Error::Range`] reports more than 2¹⁵ columns or 2¹⁷ keys, and [`Error::Unsupported`] an additive mask. `out`
+    /// is then unchanged.
     pub fn forward(
         &self,
         q: Mat<'_, i8>,
@@ -184,7 +186,7 @@ impl<'a> Attention<'a> {
         check_shape("key", k.shape(), (n_k, d_k), "as many columns as query")?;
         check_shape("value", v.shape(), (n_k, d_v), "a row for each key")?;
         check_shape("the output", out.shape(), (n_q, d_v), "queries × columns of value")?;
-        // Then scores lie within ±2²⁹, and the sum of a row's weights fits in 32 bits.
+        // With these limits scores lie within ±2²⁹, and the sum of a row's weights fits in 32 bits.
         check_most("the number of columns of query", d_k, 1 << 15, "at most 32768")?;
         check_most("the number of keys", n_k, 1 << 17, "at most 131072")?;
         self.mask.check(n_q, n_k)?;
@@ -205,10 +207,10 @@ impl<'a> Attention<'a> {
 
 /// Elements of `i32` scratch memory that [`Attention::forward`] needs.
 ///
-/// With g = 4 queries a group (1 where n_q < 4) and ⌈ ⌉₄ for rounding up to a multiple of 4: g × ⌈n_k⌉₄ for the scores of a
-/// group. Cores with the DSP extension (Cortex-M4, M7, and those of
-/// ARMv8-M that `-C target-cpu` names) need g × ⌈d_k⌉₄ / 2 more for its queries, widened to 16 bits; and for
-/// 8 or more queries and up to 256 keys ⌈n_k⌉₄ / 4 × d_v for a transposed copy of the values.
+/// With g = 4 queries in a group (1 if n_q < 4) and ⌈ ⌉₄ for rounding up to a multiple of 4, this is g × ⌈n_k⌉₄ for the scores
+/// of a group. Cores with the DSP extension (Cortex-M4, M7, and those of ARMv8-M that `-C target-cpu` names) need g × ⌈d_k⌉₄ /
+/// 2 more for the group's queries, widened to 16 bits. For 8 or more queries and up to 256 keys they need ⌈n_k⌉₄ / 4 × d_v for
+/// a transposed copy of the values.
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     scratch_len(n_q, n_k, d_k, d_v)
@@ -216,8 +218,8 @@ pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usiz
 
 /// Bytes of RAM of one attention on 8-bit integers.
 ///
-/// Query \[n_q, d_k\], key \[n_k, d_k\], value \[n_k, d_v\] and output \[n_q, d_v\], a byte an element, and 4 bytes for each of
-/// the [scratch memory](attention_scratch_len).
+/// Query \[n_q, d_k\], key \[n_k, d_k\], value \[n_k, d_v\] and output \[n_q, d_v\] take a byte for each element, and the
+/// [scratch memory](attention_scratch_len) takes 4 bytes for each.
 ///
 /// ```
 /// const _: () = assert!(regard_kernels::int8::attention_bytes(64, 64, 32, 32) <= 20 * 1024);
@@ -239,7 +241,7 @@ pub const fn default_scale(d_k: usize) -> f32 {
         return 1.0;
     }
     let d_k = d_k as u64;
-    // √(d_k · 2^shift), as exact as 32 bits can be.
+    // √(d_k · 2^shift), to 32 significant bits.
     let shift = d_k.leading_zeros() & !1;
     ((1_u64 << (shift / 2)) as f64 / (d_k << shift).isqrt() as f64) as f32
 }

@@ -3,26 +3,26 @@
 use super::{divide_by_power, narrow, requantize};
 use crate::error::{Error, check_len, check_most};
 
-/// Numbers beyond ±2²⁶ count as that: squares of 2¹¹ of them then have a sum below 2⁶³.
+/// Numbers beyond ±2²⁶ count as ±2²⁶. The squares of 2¹¹ such numbers have a sum of less than 2⁶³.
 const MOST: i32 = 1 << 26;
-/// The most features, for the same reason.
+/// The most features, for the same bound.
 const MOST_FEATURES: usize = 1 << 11;
 
-/// Outputs of a layer norm have so many more bits until β is added.
+/// The number of additional bits that the outputs of a layer norm have until β is added.
 const FINER: u32 = 8;
 
 /// RMS norm x / √(mean of x² + ε) · γ (Zhang and Sennrich 2019, arXiv 1910.07467) of 32-bit integers, into 8 bits; or layer norm
 /// (x − mean) / √(variance + ε) · γ + β.
 ///
-/// γ and the scale of the output are in the mantissas: mantissa · 2^(exponent − 31) is γ / 65536 / scale for an RMS norm, and 256
-/// times as much for a layer norm.
+/// The mantissas contain γ and the scale of the output: mantissa · 2^(exponent − 31) is γ / 65536 / scale for an RMS norm, and
+/// 256 times as much for a layer norm.
 ///
 /// ```
 /// use regard_kernels::int8::Norm;
 /// // γ = 1 and a scale of 1/64: 64 / 65536 = 2²⁹ · 2^(−8 − 31).
 /// let norm = Norm { mantissas: &[1 << 29; 2], exponent: -8, epsilon: 0, beta: &[] };
 /// let mut out = [0; 2];
-/// norm.apply(&[3000, -4000], &mut out)?; // the root of the mean is 3535.5
+/// norm.apply(&[3000, -4000], &mut out)?; // the root of the mean of squares is 3535.5
 /// assert_eq!(out, [54, -72]); // 3000 / 3535.5 · 64 = 54.3
 ///
 /// // A layer norm with β = 1 in the first feature.
@@ -33,7 +33,7 @@ const FINER: u32 = 8;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Norm<'a> {
-    /// \[width\]: with `exponent`, what turns x / √(mean of x²), in units of 2⁻¹⁶, into outputs: see [`requantize`].
+    /// \[width\]: with `exponent`, the factor from x / √(mean of x²), in units of 2⁻¹⁶, to outputs: see [`requantize`].
     pub mantissas: &'a [i32],
     /// The exponent of all mantissas.
     pub exponent: i32,
@@ -44,14 +44,14 @@ pub struct Norm<'a> {
 }
 
 impl Norm<'_> {
-    /// Writes the norm of each row of x \[rows, width\] to `out` \[rows, width\]. Numbers beyond ±2²⁶ count as that.
+    /// Writes the norm of each row of x \[rows, width\] to `out` \[rows, width\]. Numbers beyond ±2²⁶ count as ±2²⁶.
     ///
-    /// The root is rounded down, so it is off by less than one unit of x. Its reciprocal is off by a unit of 2⁻⁴⁶. The mean of a
-    /// layer norm is rounded towards 0.
+    /// The root is rounded down, so its error is less than one unit of x. The error of its reciprocal is at most 2⁻⁴⁶. The mean
+    /// of a layer norm is rounded towards 0.
     ///
     /// # Errors
-    /// [`Error::Length`] if x is not rows as long as the mantissas, or `out` not as long as x, or β neither empty nor as long as the
-    /// mantissas; [`Error::Range`] for more than 2048 features. `out` is then unchanged.
+    /// [`Error::Length`] if x does not consist of rows as long as the mantissas, if `out` is not as long as x, or if β is neither empty
+    /// nor as long as the mantissas; [`Error::Range`] for more than 2048 features. `out` is then unchanged.
     pub fn apply(&self, x: &[i32], out: &mut [i8]) -> Result<(), Error> {
         let width = self.mantissas.len();
         let rows = x.len().checked_div(width).unwrap_or(0);
@@ -81,7 +81,7 @@ impl Norm<'_> {
         let reciprocal = ((1_u64 << 46) / root.max(1)) as i64;
         let mut beta = self.beta.iter();
         for ((out, x), mantissa) in out.iter_mut().zip(x).zip(self.mantissas) {
-            // |x| is at most √width times the root, so that the quotient has 22 bits for a width of 2¹¹.
+            // x| is at most √width times the root, so the quotient has at most 22 bits for a width of 2¹¹.
             let quotient = (centered(x) * reciprocal + (1 << 29)) >> 30;
             let output = requantize(quotient as i32, *mantissa, self.exponent);
             *out = narrow(match beta.next() {

@@ -1,7 +1,8 @@
 use crate::arch::one_by_one;
 use crate::error::{Error, check_len};
 
-/// The scale at which the largest magnitude of `x` becomes 127: max |x| / 127; 1 where that is 0 or nothing finite.
+/// The scale at which the largest magnitude of `x` becomes 127: max |x| / 127. It is 1 if the largest magnitude is 0 or if no
+/// number is finite.
 ///
 /// ```
 /// use regard_kernels::int8;
@@ -14,7 +15,7 @@ pub fn scale_for(x: &[f32]) -> f32 {
     if scale.is_normal() { scale } else { 1.0 }
 }
 
-/// Each x / `scale`, rounded to the nearest integer (halves to the even one), within −128..=127. NaN becomes 0.
+/// Writes each x / `scale` to `out`, rounded to the nearest integer (halves to even) within −128..=127. NaN becomes 0.
 ///
 /// # Errors
 /// [`Error::Length`] if `out` is not as long as `x`, [`Error::Range`] for a scale that is not finite and positive. `out` is
@@ -31,12 +32,12 @@ pub fn quantize(x: &[f32], scale: f32, out: &mut [i8]) -> Result<(), Error> {
     check_len("the quantized vector", out.len(), x.len())?;
     check_scale("scale", scale)?;
     for (out, x) in out.iter_mut().zip(x) {
-        *out = libm::rintf(*x / scale) as i8; // `as` keeps within the range, and makes NaN 0
+        *out = libm::rintf(*x / scale) as i8; // `as` clamps to the range and turns NaN into 0
     }
     Ok(())
 }
 
-/// Each x · `scale`.
+/// Writes each x · `scale` to `out`.
 ///
 /// # Errors
 /// [`Error::Length`] if `out` is not as long as `x`. `out` is then unchanged.

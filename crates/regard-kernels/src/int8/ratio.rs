@@ -1,13 +1,13 @@
-//! From a weighted sum of values to an output of 8 bits.
+//! The conversion of a weighted sum of values to an output of 8 bits.
 
 use core::num::NonZeroU32;
 
 use crate::Error;
 
-/// The largest sum of a row's weights: then no sum of 8-bit values, weighted, leaves 32 bits.
+/// The largest sum of a row's weights for which no weighted sum of 8-bit values leaves 32 bits.
 pub(crate) const MOST: u32 = 1 << 24;
 
-/// What one unit of the values is in units of the output: `mantissa` · 2^`exponent`, the mantissa from 2²⁹ to 2³⁰.
+/// One unit of the values in units of the output: `mantissa` · 2^`exponent`, with a mantissa from 2²⁹ to 2³⁰.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ratio {
     mantissa: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Ratio {
 
 impl Ratio {
     pub(crate) const fn new(ratio: f64) -> Result<Self, Error> {
-        // Beyond, all outputs would be 0, or all that are not 0 at the ends of their range.
+        // Beyond these bounds all outputs would be 0, or each output that is not 0 would be clipped.
         if !(ratio >= 1.0 / 256.0 && ratio < 4096.0) {
             let range = "at least 1/256 and less than 4096";
             return Err(Error::Range {
@@ -33,12 +33,13 @@ impl Ratio {
         Ok(Self { mantissa: mantissa as u32, exponent })
     }
 
-    /// What turns a weighted sum into an output, where the weights' `total` is at most [`MOST`]; 0 turns all into 0.
+    /// The factor from a weighted sum to an output, for weights whose `total` is at most [`MOST`]. A total of 0 gives the
+    /// factor 0.
     #[inline]
     pub(crate) fn divided_by(self, total: u32) -> Factor {
         let zeros = total.leading_zeros();
         let Some(divisor) = NonZeroU32::new(total << (zeros - 8)) else { return Factor::ZERO };
-        // Long division, in steps of 8 bits: many cores have no instruction for 64.
+        // Long division in steps of 8 bits, because many cores have no division of 64 bits.
         let (mut quotient, mut rest) = (0, self.mantissa);
         for _ in 0..4 {
             quotient = (quotient << 8) | (rest / divisor);
@@ -49,7 +50,7 @@ impl Ratio {
     }
 }
 
-/// A number to multiply by: `multiplier` · 2^−(32 + `shift`).
+/// A factor: `multiplier` · 2^−(32 + `shift`).
 #[derive(Clone, Copy)]
 pub(crate) struct Factor {
     pub(crate) multiplier: i32,
@@ -59,7 +60,7 @@ pub(crate) struct Factor {
 impl Factor {
     pub(crate) const ZERO: Self = Self { multiplier: 0, shift: 1 };
 
-    /// The product, rounded to the nearest integer (halves up) of 8 bits.
+    /// The product, rounded to the nearest 8-bit integer (halves up).
     #[inline(always)]
     pub(crate) fn times(self, sum: i32) -> i8 {
         let product = ((i64::from(sum) * i64::from(self.multiplier)) >> 32) as i32;

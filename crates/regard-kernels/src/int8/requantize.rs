@@ -1,4 +1,4 @@
-//! Requantization: from one scale of integers to another, by a fixed-point multiplier and with gemmlowp's rounding.
+//! Requantization: converts integers from one scale to another by a fixed-point factor, with gemmlowp's rounding.
 //!
 //! ```text
 //! x · m · 2^(e − 31),  m a 32-bit mantissa:
@@ -9,18 +9,18 @@
 //!
 //! (Jacob et al. 2018, arXiv 1712.05877, and gemmlowp's `fixedpoint.h`.)
 
-/// x · `mantissa` · 2^(`exponent` − 31): an integer in another scale, where the old scale over the new one is
-/// `mantissa` · 2^(`exponent` − 31).
+/// x · `mantissa` · 2^(`exponent` − 31): an integer in another scale. `mantissa` · 2^(`exponent` − 31) is the old scale divided
+/// by the new one.
 ///
-/// The rounding is gemmlowp's. The product with the mantissa is rounded to the nearest integer, halves up; then the quotient by
-/// a power of two, if `exponent` is negative, halves away from zero ([`divide_by_power`]). The result is less than 1 away from the
-/// real product. It stays within 32 bits.
+/// The rounding is gemmlowp's. The product with the mantissa is rounded to the nearest integer, halves up. If `exponent` is
+/// negative, the quotient by a power of two is then rounded, halves away from zero ([`divide_by_power`]). The result is less
+/// than 1 away from the real product, unless it is clipped to 32 bits.
 ///
 /// ```
 /// use regard_kernels::int8::requantize;
 /// assert_eq!(requantize(1000, 1 << 30, 0), 500); // ½
-/// assert_eq!(requantize(-5, 1 << 30, 0), -2); // halves of the first rounding go up
-/// assert_eq!(requantize(-5, i32::MAX, -1), -3); // those of the second go away from zero
+/// assert_eq!(requantize(-5, 1 << 30, 0), -2); // the first rounding rounds halves up
+/// assert_eq!(requantize(-5, i32::MAX, -1), -3); // the second rounds halves away from zero
 /// assert_eq!(requantize(3, 1 << 30, 5), 48);
 /// ```
 #[must_use]
@@ -31,7 +31,7 @@ pub fn requantize(x: i32, mantissa: i32, exponent: i32) -> i32 {
     let shifted = if shifted >> left == x { shifted } else { (x >> 31) ^ i32::MAX };
     let product = i64::from(shifted) * i64::from(mantissa);
     let high = ((product + (1 << 30)) >> 31) as i32;
-    // −2³¹ · −2³¹ is the one product that leaves 32 bits, and the one that leads here to −2³¹.
+    // −2³¹ · −2³¹ is the only product that leaves 32 bits, and the only one that gives −2³¹ here.
     let high = if high == i32::MIN { i32::MAX } else { high };
     divide_by_power(high, exponent.saturating_neg().max(0) as u32)
 }
@@ -51,7 +51,7 @@ pub fn divide_by_power(x: i32, power: u32) -> i32 {
     (x >> power) + i32::from(rest > threshold)
 }
 
-/// x, kept within 8 bits.
+/// x, clipped to 8 bits.
 ///
 /// ```
 /// assert_eq!(regard_kernels::int8::narrow(-1000), -128);

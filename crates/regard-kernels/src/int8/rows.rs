@@ -1,4 +1,4 @@
-//! The rows of an attention on 8-bit integers, in groups: scores, weights, weighted values.
+//! The rows of an attention on 8-bit integers, in groups: scores, weights, and the weighted sums of the values.
 
 use super::exponent::{Exponent, HIDDEN};
 use super::ratio::{Factor, MOST, Ratio};
@@ -8,7 +8,7 @@ use crate::arch::int8::{
 use crate::attention::Visible;
 use crate::{Mat, MatMut};
 
-/// Words for the scores of a group, for its queries and for the values.
+/// The words of scratch memory for the scores of a group, for its queries and for the values.
 const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize; 3] {
     let rows = rows_at_once(n_q);
     [score_words(rows, n_k), query_words(rows, d_k), value_words(n_q, n_k, d_v)]
@@ -22,7 +22,7 @@ const fn score_words(rows: usize, n_k: usize) -> usize {
     n_k.div_ceil(4).saturating_mul(4).saturating_mul(rows)
 }
 
-/// [`scratch_len`] of the core without vectors that needs most: one with the DSP extension.
+/// [`scratch_len`] of the core without vectors that needs most: a core with the DSP extension.
 pub(crate) const fn scalar_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let rows = rows_at_once(n_q);
     score_words(rows, n_k)
@@ -35,7 +35,7 @@ pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) 
     scores.saturating_add(queries).saturating_add(values)
 }
 
-/// All rows. The shapes fit, and `scratch` has [`scratch_len`] words.
+/// Computes all rows. The shapes fit, and `scratch` has [`scratch_len`] words.
 pub(crate) struct Rows<'a> {
     pub(crate) q: Mat<'a, i8>,
     pub(crate) k: Mat<'a, i8>,
@@ -78,17 +78,17 @@ struct Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// The `R` rows from `first` on.
+    /// Computes the `R` rows from `first` on.
     #[inline(always)]
     fn compute<const R: usize>(&mut self, first: usize) {
         let (keys, by_all) = self.visible.range_of_rows(first, R);
-        // Whole words of bytes are read where values are transposed.
+        // The transposed values are read in whole words of four bytes, so the keys begin at a multiple of four.
         let start = keys.start & !3;
         let scores = self.scores.as_chunks_mut::<R>().0;
         let scores = scores.get_mut(..(keys.end - start).next_multiple_of(4)).unwrap_or_default();
 
         let queries = Queries::new(core::array::from_fn(|r| self.q.row(first + r)), self.queries);
-        // Keys after the last one get any scores: `hide` hides them.
+        // Keys after the last one may get any scores: `hide` hides them.
         queries.dots(self.k, start, scores);
 
         let mut factors = [Factor::ZERO; R];
@@ -103,7 +103,8 @@ impl Groups<'_> {
     }
 }
 
-/// Hides what query `row` may not see of the keys from `first` on, whose scores are those numbered `r`.
+/// Hides the keys that query `row` may not see. `scores` are those of the keys from `first` on, and those of the query are
+/// numbered `r`.
 #[inline(always)]
 fn hide<const R: usize>(
     visible: &Visible<'_>,
@@ -112,7 +113,7 @@ fn hide<const R: usize>(
     scores: &mut [[i32; R]],
     r: usize,
 ) {
-    let r = r.min(R - 1); // tells the compiler that it is one of them
+    let r = r.min(R - 1); // tells the compiler that r < R
     let range = visible.range(row);
     let (before, after) = (range.start.saturating_sub(first), range.end.saturating_sub(first));
     for scores in scores.get_mut(..before).unwrap_or_default() {
@@ -130,20 +131,20 @@ fn hide<const R: usize>(
     }
 }
 
-/// How often the weights of a row must be halved for their total to be below half of [`MOST`]: then rounding up, by at most
-/// half a weight of 2¹⁷ keys, stays below [`MOST`].
+/// The number of times that the weights of a row must be halved for their total to fall below half of [`MOST`]. Rounding up
+/// adds at most half a unit for each of 2¹⁷ keys, so the total then stays below [`MOST`].
 #[inline(always)]
 fn excess(total: u32) -> u32 {
     (MOST / 2 - 1).leading_zeros().saturating_sub(total.leading_zeros())
 }
 
-/// A weight, halved so often, at least once, rounded to the nearest integer.
+/// A weight, halved `excess` times, at least once, and rounded to the nearest integer.
 #[inline(always)]
 fn halved(weight: u32, excess: u32) -> u32 {
     ((weight >> (excess - 1)) + 1) >> 1
 }
 
-/// Halves a row's weights, two in a word, as often as their `total` asks for, and returns the new one.
+/// Halves a row's weights, two in a word, as often as their `total` requires. Returns the new total.
 #[inline(always)]
 pub(crate) fn halve<'a>(total: u32, words: impl Iterator<Item = &'a mut i32>) -> u32 {
     let excess = excess(total);

@@ -1,5 +1,6 @@
-//! The innermost loops of Cortex-M with an FPU, in assembly: stable Rust has no fused multiply-add in `core`, and gives
-//! `asm!` no operands in the registers of an FPU for single precision alone. So these work from memory and core registers.
+//! The innermost loops of Cortex-M with an FPU, in assembly. Stable Rust has no fused multiply-add in `core`, and on an FPU of
+//! single precision alone `asm!` takes no operands in the FPU's registers. These functions therefore pass operands in memory
+//! and in core registers.
 
 use core::arch::asm;
 use core::mem::MaybeUninit;
@@ -11,7 +12,7 @@ use crate::arch::exp::{Distance, tables};
 #[inline(always)]
 pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
     let mut sum = c;
-    // SAFETY: `cfg(fused)` says that the core has the instruction; it works on registers that are declared, alone.
+    // SAFETY: `cfg(fused)` says that the core has the instruction. The assembly uses only the registers that it declares.
     unsafe {
         asm!(
             "vmov s0, s1, {a}, {b}",
@@ -42,8 +43,9 @@ pub(crate) fn sqrt(x: f32) -> f32 {
     root
 }
 
-/// x ← f(x) for all elements: `$constants` are loaded, then `$steps` go from s0 to s1 for each. `c` is left after the
-/// constants, where the coefficients are, which Horner's rule writes over.
+/// x ← f(x) for all elements. `$constants` load the constants from the table at `c`; for each element, `$steps` compute s1 from
+/// s0. After the constants, `c` points to the coefficients of the polynomial. `$steps` load these again for each element,
+/// because Horner's rule overwrites them.
 macro_rules! each {
     ($row:expr, $distance:expr, $table:expr, [$($constants:literal),+], [$($step:literal),+]) => {
         if !$row.is_empty() {
@@ -134,7 +136,7 @@ pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
     );
 }
 
-/// As [`Simd::sum`](crate::arch::Simd::sum): a copy of the last elements is padded to a block.
+/// As [`Simd::sum`](crate::arch::Simd::sum). A copy of the last elements is padded to a block.
 #[inline(always)]
 pub(super) fn sum(row: &[f32]) -> f32 {
     let (blocks, rest) = row.as_chunks();
@@ -213,17 +215,17 @@ fn sum_of_blocks(row: &[[f32; LANES]], tail: &[[f32; LANES]]) -> f32 {
     sum
 }
 
-/// Sums of nothing yet.
+/// Sums of 0, for [`clear`] to copy.
 static ZEROS: Sums = [[0.0; NR]; MR];
 
 /// Memory for sums.
 pub(super) type Memory = MaybeUninit<Sums>;
 pub(super) const MEMORY: Memory = MaybeUninit::uninit();
 
-/// Sums that begin, in two instructions.
+/// Sets all sums to 0, in two instructions.
 #[inline(always)]
 pub(super) fn clear(sums: &mut Memory) -> &mut Sums {
-    // SAFETY: all 24 numbers are read, and written.
+    // SAFETY: the assembly reads all 24 zeros and writes all 24 sums.
     unsafe {
         asm!(
             "vldmia {zeros}, {{s0-s23}}",
@@ -239,8 +241,9 @@ pub(super) fn clear(sums: &mut Memory) -> &mut Sums {
     }
 }
 
-/// Two loops of `$depth` rounds: each loads a row of B into s24 to s27, and for each row of A its next element, whose products
-/// are added to the sums, s0 to s23. The first is for six rows of A; the other for one, where the address of the second is 0.
+/// Two loops of `$depth` rounds. A round loads a row of B into s24 to s27; for each row of A it loads the next element, and
+/// adds its products to the sums in s0 to s23. The first loop takes six rows of A. The second takes one, and runs if the
+/// address of the second row is null.
 macro_rules! rounds {
     ($sums:expr, $depth:expr, $a:expr, [$($load:literal),+], $($operands:tt)+) => {{
         let [a0, a1, a2, a3, a4, a5] = $a;
@@ -304,8 +307,8 @@ macro_rules! row {
     };
 }
 
-/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows, or only the first where the second's
-/// address is 0.
+/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows, or for the first row alone if the address of
+/// the second is null.
 ///
 /// # Safety
 /// These elements must exist.
@@ -318,7 +321,8 @@ pub(super) unsafe fn by_rows(
     depth: usize,
 ) {
     if depth > 0 {
-        // SAFETY: the caller answers for the elements that are read; the sums are written, and registers that are declared.
+        // SAFETY: the caller guarantees that the elements exist. The assembly writes the sums, and only the registers that it
+        // declares.
         unsafe {
             rounds!(sums, depth, a, ["vldmia {b}, {{s24-s27}}", "add {b}, {b}, {step}"],
                 b = inout(reg) b => _, step = in(reg) step.wrapping_mul(size_of::<f32>()));
@@ -326,8 +330,8 @@ pub(super) unsafe fn by_rows(
     }
 }
 
-/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows, or only the first where the second's
-/// address is 0.
+/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows, or for the first row alone if the address of
+/// the second is null.
 ///
 /// # Safety
 /// These elements must exist.
@@ -348,7 +352,7 @@ pub(super) unsafe fn by_columns(
                 b0 = inout(reg) b0 => _, b1 = inout(reg) b1 => _, b2 = inout(reg) b2 => _, b3 = inout(reg) b3 => _);
         }
     } else {
-        // The last columns of a matrix, where they are fewer than a row of a tile.
+        // The last columns of a matrix, if they are fewer than the columns of a tile.
         for (a, sums) in a.iter().take_while(|a| !a.is_null()).zip(sums.iter_mut()) {
             for (b, sum) in b.iter().zip(sums) {
                 for t in 0..depth {
@@ -362,8 +366,9 @@ pub(super) unsafe fn by_columns(
 
 /// [`row_times_panel`](super::row_times_panel) of bfloat16.
 ///
-/// A word holds two numbers of bfloat16, each the upper half of an `f32`: shifted left it is the first, and without its lower
-/// half the second. LDM loads four words at once where they are aligned, LDR one word anywhere.
+/// A word holds two numbers of bfloat16, each of them the upper half of an `f32`. The word shifted left is the first number,
+/// and the word with its lower half cleared is the second. LDM loads four words at once, but only from an aligned address; LDR
+/// loads one word from any address.
 #[inline(never)]
 pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
     let depth = x.len().min(panel.len());
@@ -371,7 +376,7 @@ pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; L
     if depth == 0 {
         return sums;
     }
-    /// Both numbers of a word.
+    /// Widens both numbers of a word.
     macro_rules! widen {
         ($first:literal, $second:literal, $word:literal) => {
             concat!(
@@ -390,7 +395,7 @@ pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; L
             )
         };
     }
-    /// The products of the element of x with eight numbers.
+    /// Adds the products of the element of x with eight numbers to the sums.
     macro_rules! add {
         ($s0:literal, $s1:literal, $s2:literal, $s3:literal, $s4:literal, $s5:literal, $s6:literal, $s7:literal) => {
             concat!(
@@ -421,11 +426,11 @@ pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; L
             )
         };
     }
-    /// A loop over the rows: sums in s0 to s15, eight numbers of a row in s16 to s23, the element of x in s24.
+    /// A loop over the rows: the sums are in s0 to s15, eight numbers of a row in s16 to s23, and the element of x in s24.
     macro_rules! rows {
         ($($load:literal),+) => {
-            // SAFETY: reads `depth` elements of x and as many rows of the panel, writes the sums, and registers that are
-            // declared.
+            // SAFETY: the assembly reads `depth` elements of x and as many rows of the panel. It writes the sums, and only the
+            // registers that it declares.
             unsafe {
                 asm!(
                     "vldmia {sums}, {{s0-s15}}",

@@ -8,7 +8,7 @@ use crate::int8::exponent::HIDDEN;
 use crate::int8::{Exponent, Factor};
 use crate::{Mat, MatMut};
 
-/// Columns of values that are weighed at once.
+/// Columns of the values that are multiplied by the weights at a time.
 const COLUMNS: usize = 16;
 
 /// Words of memory that [`Queries`] need.
@@ -16,7 +16,7 @@ pub(crate) const fn query_words(rows: usize, d_k: usize) -> usize {
     dsp_query_words(rows, d_k)
 }
 
-/// Words of memory that [`Values`] need: a transposed copy, where it pays and is small.
+/// Words of memory that [`Values`] needs for a transposed copy. It makes the copy only where it saves time and is small.
 pub(crate) const fn value_words(n_q: usize, n_k: usize, d_v: usize) -> usize {
     dsp_value_words(n_q, n_k, d_v)
 }
@@ -40,7 +40,7 @@ impl<'a, const R: usize> Queries<'a, R> {
         Self(fours)
     }
 
-    /// Each query's dot products with the keys from `first` on, as many as there are and `scores` has room for.
+    /// Each query's dot products with the keys from `first` on, as many as `scores` has room for.
     #[inline(always)]
     pub(crate) fn dots(&self, k: Mat<'_, i8>, first: usize, scores: &mut [[i32; R]]) {
         let keys = scores.len().min(k.rows().saturating_sub(first));
@@ -55,11 +55,11 @@ impl<'a, const R: usize> Queries<'a, R> {
     }
 }
 
-/// Values, ready to be weighed.
+/// Values, prepared for the product with the weights.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
     v: Mat<'a, i8>,
-    /// Each column's bytes, those of four keys a word, ⌈rows⌉₄ / 4 words a column; or nothing.
+    /// Each column's bytes, four keys to a word: ⌈rows⌉₄ / 4 words for each column. Empty if the values are not transposed.
     transposed: &'a [i32],
 }
 
@@ -91,7 +91,8 @@ impl<'a> Values<'a> {
         Self { v, transposed: words }
     }
 
-    /// Into `out`, each row's Σ weight · value over the keys from `first`, a multiple of 4, on, times its factor.
+    /// Writes to `out`, for each row, Σ weight · value over the keys from `first` on, times the row's factor. `first` is a
+    /// multiple of 4.
     #[inline(always)]
     pub(crate) fn weigh<const R: usize>(
         &self,
@@ -110,7 +111,7 @@ impl<'a> Values<'a> {
             for col in (0..columns).step_by(COLUMNS) {
                 let words = self.transposed.as_ptr().wrapping_add(col * height + skipped);
                 let sums = sums.get_mut(..COLUMNS.min(columns - col)).unwrap_or_default();
-                // SAFETY: these columns have `height` words each, of which so many are skipped.
+                // SAFETY: each of these columns has `height` words, of which the first `skipped` are left out.
                 unsafe { dots(weights, words.cast(), 4 * height, sums) };
                 for (r, &factor) in (0..R).zip(factors) {
                     let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
@@ -131,7 +132,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The sums of row `r` and the four columns from `col` on.
+    /// The sums of row `r` over four columns, of which `col` is the first.
     #[inline(always)]
     fn weigh_four<const R: usize>(
         &self,
@@ -162,8 +163,8 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Adds four columns of four keys, weighed for row `r`. Written out, because loops so short stay loops where code is to be
-/// small.
+/// Adds the products of the weights of row `r` with four columns of four keys. The code is written out, because a compiler that
+/// optimises for size does not unroll so short a loop.
 #[inline(always)]
 fn with_values<const R: usize>(
     [mut first, mut second, mut third, mut fourth]: [i32; 4],
@@ -183,7 +184,7 @@ fn with_values<const R: usize>(
     [first, second, third, fourth]
 }
 
-/// The columns of four rows of four bytes.
+/// Transposes four rows of four bytes.
 #[inline(always)]
 fn transposed(a: i32, b: i32, c: i32, d: i32) -> [i32; 4] {
     const EVEN: i32 = 0x00ff_00ff;
@@ -193,13 +194,13 @@ fn transposed(a: i32, b: i32, c: i32, d: i32) -> [i32; 4] {
     [lower_halves(e, g), lower_halves(f, h), upper_halves(e, g), upper_halves(f, h)]
 }
 
-/// PKHBT: one number's lower half, and above it the other's.
+/// PKHBT: the lower halves of both numbers, that of `b` above that of `a`.
 #[inline(always)]
 fn lower_halves(a: i32, b: i32) -> i32 {
     (a & 0xffff) | (b << 16)
 }
 
-/// PKHTB.
+/// PKHTB: the upper halves of both numbers, that of `b` above that of `a`.
 #[inline(always)]
 fn upper_halves(a: i32, b: i32) -> i32 {
     (a as u32 >> 16) as i32 | (b & !0xffff)
@@ -217,13 +218,13 @@ unsafe fn dots<const R: usize>(
     out: &mut [[i32; R]],
 ) {
     let row = |n: usize| bytes.wrapping_add(n * stride);
-    // SAFETY: the caller answers for the bytes.
+    // SAFETY: the caller guarantees that the bytes exist.
     let word = |row: *const i8, i| unsafe { load(row.add(4 * i)) };
     if fours.is_empty() {
         out.fill([0; R]);
     } else if R == GROUP && !out.is_empty() {
         let (len, out) = (4 * fours.len(), out.as_mut_ptr_range());
-        // SAFETY: `R` is 4; neither `fours` nor `out` is empty; the caller answers for the bytes.
+        // SAFETY: `R` is 4, and neither `fours` nor `out` is empty. The caller guarantees that the bytes exist.
         unsafe {
             dots_of_four(
                 fours.as_ptr().cast(),
@@ -235,7 +236,7 @@ unsafe fn dots<const R: usize>(
             );
         }
     } else {
-        // Four rows of bytes at a time, and those that are left.
+        // Four rows of bytes at a time, and then those that are left.
         let (whole, rest) = out.as_chunks_mut::<4>();
         for (i, rest) in rest.iter_mut().enumerate() {
             let row = row(4 * whole.len() + i);
@@ -246,7 +247,7 @@ unsafe fn dots<const R: usize>(
         }
         if R == 1 && !whole.is_empty() {
             let (len, whole) = (4 * fours.len(), whole.as_mut_ptr_range());
-            // SAFETY: `R` is 1; neither `fours` nor `whole` is empty; the caller answers for the bytes.
+            // SAFETY: `R` is 1, and neither `fours` nor `whole` is empty. The caller guarantees that the bytes exist.
             unsafe {
                 dots_of_one(
                     fours.as_ptr().cast(),
@@ -261,7 +262,8 @@ unsafe fn dots<const R: usize>(
     }
 }
 
-/// The body of a naked function. Its assembler goes by the target's name alone, which does not tell of the extension in ARMv8-M.
+/// The body of a naked function. Its assembler knows only the target's name, and in ARMv8-M the name does not tell whether the
+/// core has the extension.
 #[cfg(not(dsp_by_cpu))]
 macro_rules! assembly {
     ($($body:tt)*) => { naked_asm!($($body)*) };
@@ -285,7 +287,7 @@ unsafe extern "C" fn dots_of_one(
     len: usize,
     stride: usize,
 ) {
-    // Four rows of bytes at once, two words of each a turn; the first turn begins at the second where words are odd in number.
+    // A round takes two words of each of four rows. If the number of words is odd, the first round begins at its second word.
     assembly!(
         "push {{r0, r2-r11, lr}}",
         // On the stack: fours, out, end, 9 registers, len, stride.
@@ -340,7 +342,8 @@ unsafe extern "C" fn dots_of_one(
     )
 }
 
-/// [`dots`] of four rows: 13 instructions for 16 multiply-adds, which the compiler's choice of registers does not reach.
+/// [`dots`] of four rows: 13 instructions for 16 multiply-adds. The compiler needs more, because of the registers that it
+/// chooses.
 ///
 /// # Safety
 /// `len` is 4 for each element of `fours`. There is at least one element in `fours`, and one from `out` to `end`. All rows of
@@ -354,8 +357,8 @@ unsafe extern "C" fn dots_of_four(
     len: usize,
     stride: usize,
 ) {
-    // Four elements a turn; the first turn begins where the rest will be done after whole turns. A load of one word may be
-    // unaligned, as bytes are; the words that LDM loads are aligned as i32.
+    // A round takes four elements. The first round begins in the middle, so that the others are whole. Bytes may lie at any
+    // address, so they are loaded one word at a time; the words that LDM loads are aligned as i32.
     assembly!(
         "push {{r0, r3-r11, lr}}",
         "sub sp, #4",
@@ -423,7 +426,7 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
         return 0;
     }
     let range = whole.as_mut_ptr_range();
-    // SAFETY: from `start` to `end` there are fours of rows, one at least, each with an element `r`.
+    // SAFETY: the rows from `start` to `end` are a multiple of four, at least four, and each has an element `r`.
     let total = unsafe {
         weigh_row::<R>(
             range.start.cast::<i32>().add(r),
@@ -434,7 +437,7 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
     halve_pairs(total, scores, r)
 }
 
-/// [`weigh`]: 25 instructions a weight, where the compiler takes 38.
+/// [`weigh`]: 25 instructions for a weight; the compiler needs 38.
 ///
 /// # Safety
 /// From `scores` on there must be elements `R` apart: a multiple of 4, and at least 4; `end` lies after the last, by
@@ -445,11 +448,11 @@ unsafe extern "C" fn weigh_row<const R: usize>(
     end: *const i32,
     exponent: &[u32; 3],
 ) -> u32 {
-    // As Exponent::weight, with two differences that do not show. Beyond the limit 16 is added to the whole part of y, which
-    // shifts all bits out. Both weights of a word are rounded at once, by the halving addition.
+    // Computes what `Exponent::weight` computes, with two differences that do not show in the result. Beyond the limit, 16 is
+    // added to the whole part of y, which shifts all bits out. The halving addition rounds both weights of a word at once.
     assembly!(
         "push {{r1, r4-r11, lr}}",
-        // The largest.
+        // The largest score.
         "mov r3, #{hidden}",
         "mov r12, r0",
         "2:",
@@ -471,7 +474,7 @@ unsafe extern "C" fn weigh_row<const R: usize>(
         "movlt r3, r7",
         "cmp r12, r1",
         "blo 2b",
-        // Where nothing is seen, any number keeps HIDDEN far away: no weight.
+        // If no key is seen, the largest score is HIDDEN. Any other number then makes every weight 0.
         "cmp r3, #{hidden}",
         "it eq",
         "moveq r3, #0",
@@ -537,17 +540,17 @@ fn add_products<const R: usize>(sums: &mut [i32; R], [evens, odds]: &Fours<R>, b
 /// There must be four bytes from `bytes` on.
 #[inline(always)]
 unsafe fn load(bytes: *const i8) -> i32 {
-    // SAFETY: the caller answers for the bytes, and the core for words that are not aligned.
+    // SAFETY: the caller guarantees that the bytes exist, and the core loads words that are not aligned.
     i32::from_le_bytes(unsafe { bytes.cast::<[u8; 4]>().read() })
 }
 
-/// The four bytes from `i` on, and 0 for bytes that do not exist.
+/// The four bytes from `i` on. A byte that does not exist is 0.
 #[inline(always)]
 fn word_at(bytes: &[i8], i: usize) -> i32 {
     word(bytes.get(i..).unwrap_or_default())
 }
 
-/// The first four bytes, and 0 for bytes that do not exist.
+/// The first four bytes. A byte that does not exist is 0.
 #[inline(always)]
 fn word(bytes: &[i8]) -> i32 {
     if let Some(whole) = bytes.first_chunk() {
@@ -557,14 +560,14 @@ fn word(bytes: &[i8]) -> i32 {
     }
 }
 
-/// Apart, so that four bytes are one load.
+/// A function of its own, so that `word` loads four bytes at once.
 #[cold]
 #[inline(never)]
 fn short_word(bytes: &[i8]) -> i32 {
     bytes.iter().take(3).rev().fold(0, |word, byte| (word << 8) | i32::from(*byte as u8))
 }
 
-/// The even bytes and the odd ones, two in a word.
+/// The even bytes and the odd bytes, each widened to 16 bits, two in a word.
 #[inline(always)]
 fn widen(word: i32) -> (i32, i32) {
     (bytes_0_and_2(word), bytes_1_and_3(word))
@@ -573,7 +576,7 @@ fn widen(word: i32) -> (i32, i32) {
 /// a.low · b.low + a.high · b.high + sum, of 16-bit halves.
 #[inline(always)]
 fn smlad(a: i32, b: i32, mut sum: i32) -> i32 {
-    // SAFETY: SMLAD works on registers alone; it would only touch a flag if the sum overflowed, which no sum here does.
+    // SAFETY: SMLAD works on registers alone. It sets a flag only if the sum overflows, and no sum here does.
     unsafe {
         asm!("smlad {sum}, {a}, {b}, {sum}", sum = inlateout(reg) sum, a = in(reg) a, b = in(reg) b,
             options(pure, nomem, nostack, preserves_flags));

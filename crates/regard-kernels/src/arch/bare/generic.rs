@@ -1,14 +1,14 @@
-//! The innermost loops as the compiler makes them: RISC-V, and cores without fused multiply-add.
+//! The innermost loops in plain Rust, for RISC-V and for cores without fused multiply-add.
 
 use super::{LANES, MR, NR, Sums};
 
-/// a·b + c, rounded once where the core has an instruction for it: stable Rust has no function for that in `core`.
+/// a·b + c, rounded once if the core has an instruction for that. Stable Rust has no function for it in `core`.
 #[inline(always)]
 pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
     #[cfg(fused)]
     {
         let sum;
-        // SAFETY: `cfg(fused)` says that the core has the instruction; it works on registers alone, and on the exception flags.
+        // SAFETY: `cfg(fused)` says that the core has the instruction. It changes registers and the exception flags only.
         unsafe {
             core::arch::asm!("fmadd.s {}, {}, {}, {}", lateout(freg) sum, in(freg) a, in(freg) b, in(freg) c,
                 options(pure, nomem, nostack));
@@ -26,14 +26,14 @@ pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn sqrt(x: f32) -> f32 {
     let root;
-    // SAFETY: `cfg(fused)` says that the core has an FPU; the instruction works on registers alone, and on the exception flags.
+    // SAFETY: `cfg(fused)` says that the core has an FPU. The instruction changes registers and the exception flags only.
     unsafe {
         core::arch::asm!("fsqrt.s {}, {}", lateout(freg) root, in(freg) x, options(pure, nomem, nostack));
     }
     root
 }
 
-/// As [`Simd::sum`](crate::arch::Simd::sum), written out: so the lanes stay in registers.
+/// As [`Simd::sum`](crate::arch::Simd::sum). The lanes are written out, so that they stay in registers.
 #[inline(never)]
 pub(super) fn sum(row: &[f32]) -> f32 {
     let (blocks, rest) = row.as_chunks::<LANES>();
@@ -59,18 +59,19 @@ pub(super) fn sum(row: &[f32]) -> f32 {
 pub(super) type Memory = Sums;
 pub(super) const MEMORY: Memory = [[0.0; NR]; MR];
 
-/// Sums that begin: [`by_rows`] and [`by_columns`] begin them in registers.
+/// Returns the sums as they are: [`by_rows`] and [`by_columns`] begin their sums in registers.
 #[inline(always)]
 pub(super) fn clear(sums: &mut Memory) -> &mut Sums {
     sums
 }
 
-/// Adds the products of the next elements of A with a row of B, written out for compilers that are told to save bytes.
+/// Adds the products of the next elements of A with a row of B. The code is written out, because a compiler that optimises for
+/// size does not unroll the loop.
 macro_rules! add_products {
     ($sums:ident, $y:ident, $($a:ident: $r:literal),+) => {
         let [y0, y1, y2, y3] = $y;
         $(
-            // SAFETY: the caller answers for the elements.
+            // SAFETY: the caller guarantees that the elements exist.
             let x = unsafe { *$a };
             $a = $a.wrapping_add(1);
             $sums[$r][0] = multiply_add(x, y0, $sums[$r][0]);
@@ -81,7 +82,7 @@ macro_rules! add_products {
     };
 }
 
-/// Writes rows of sums from registers, number by number: a copy of whole rows would be a call of memcpy.
+/// Writes rows of sums from registers, one number at a time. A copy of a whole row would become a call of memcpy.
 macro_rules! write_sums {
     ($from:ident to $to:expr, $($r:literal)+) => {
         $(
@@ -93,7 +94,7 @@ macro_rules! write_sums {
     };
 }
 
-/// A loop of `$depth` rounds, each with a row of B by `$next`, for all rows or only the first.
+/// A loop of `$depth` rounds, each with the row of B that `$next` loads, for all rows of A or for the first alone.
 macro_rules! rounds {
     ($sums:expr, $a:expr, $depth:expr, $next:expr) => {{
         let [mut a0, mut a1, mut a2, mut a3, mut a4, mut a5] = $a;
@@ -115,8 +116,8 @@ macro_rules! rounds {
     }};
 }
 
-/// `sums`\[r\]\[c\] ← Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows, or only the first where the second's
-/// address is 0.
+/// `sums`\[r\]\[c\] ← Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows, or for the first row alone if the address of the
+/// second is null.
 ///
 /// # Safety
 /// These elements must exist.
@@ -131,13 +132,13 @@ pub(super) unsafe fn by_rows(
     rounds!(sums, a, depth, {
         let row = b.cast::<[f32; NR]>();
         b = b.wrapping_add(step);
-        // SAFETY: the caller answers for the elements.
+        // SAFETY: the caller guarantees that the elements exist.
         unsafe { *row }
     });
 }
 
-/// `sums`\[r\]\[c\] ← Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows, or only the first where the second's
-/// address is 0.
+/// `sums`\[r\]\[c\] ← Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows, or for the first row alone if the address of
+/// the second is null.
 ///
 /// # Safety
 /// These elements must exist.

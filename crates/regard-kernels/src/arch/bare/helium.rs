@@ -1,17 +1,18 @@
-//! The innermost loops of cores with Helium, the M-profile vector extension with floats: Cortex-M52, M55 and M85. A vector is four
-//! lanes; a lane is an output column, a key or an element of a row, so no sum changes its order.
+//! The innermost loops of cores with Helium, the M-profile vector extension with floats: Cortex-M52, M55 and M85. A vector has
+//! four lanes. A lane is an output column, a key or an element of a row, so vectors change the order of no sum.
 //!
 //! # The same bits
-//! VFMA rounds once, as the scalar instruction. But the vector instructions count subnormal numbers as zero, among the operands
-//! and as results, and say so in two flags of FPSCR that stay set (Armv8-M Architecture Reference Manual, DDI 0553: Arm standard
-//! floating-point arithmetic). Each loop here clears them first and looks at them before it writes. Where one is set, it leaves
-//! its work to the scalar loops.
+//! VFMA rounds once, as the scalar instruction does. But the vector instructions treat subnormal operands and results as zero,
+//! and record this in two flags of FPSCR that stay set (Armv8-M Architecture Reference Manual, DDI 0553: Arm standard
+//! floating-point arithmetic). Each loop here clears the flags first, and reads them before it writes its results. If one is
+//! set, the scalar loops compute these results instead.
 //!
-//! The compiler makes vectors of its own from plain loops at `opt-level` 2 and 3, and looks at no flag.
-//! [`one_by_one`] keeps it from that: it stands in every loop over floats whose results a flushed number would change.
+//! At `opt-level` 2 and 3 the compiler vectorizes plain loops by itself, and does not look at the flags. [`one_by_one`]
+//! prevents this. It stands in every loop over floats whose results would change if a subnormal number became zero.
 //!
-//! Stable Rust has no type for these vectors, no operand of `asm!` and no name for the register of predicates, which these loops
-//! write. So each is a function in assembly with C's calling convention, which leaves q0 to q3 and the predicates free.
+//! Stable Rust has no type for these vectors, accepts none as an operand of `asm!`, and has no name for the predicate register,
+//! which these loops write. Each loop is therefore a function in assembly with C's calling convention, which lets it overwrite
+//! q0 to q3 and the predicates.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -23,7 +24,7 @@ use super::{Gebp, LANES, NR};
 use crate::arch::exp::{Distance, tables};
 use crate::arch::one_by_one;
 
-/// The body of a naked function, whose assembler goes by the target's name alone.
+/// The body of a naked function. Its assembler knows only the target's name.
 macro_rules! assembly {
     ($($body:tt)*) => { naked_asm!(".cpu cortex-m55", $($body)*) };
 }
@@ -38,12 +39,12 @@ struct Product {
     a_stride: usize,
     /// The first column of the strip.
     b: *const f32,
-    /// From a row of B to the next; where the columns lie in rows, from a column to the next.
+    /// The distance from a row of B to the next; if the columns of B lie in rows, from a column to the next.
     b_stride: usize,
-    /// From a strip to the next.
+    /// The distance from a strip to the next.
     strip: usize,
     depth: usize,
-    /// The first row's place in the strip.
+    /// The place of the first row in the strip.
     out: *mut f32,
     out_stride: usize,
     rows: usize,
@@ -51,15 +52,15 @@ struct Product {
     left: usize,
     /// Whether the sums are added to what is there.
     add: usize,
-    /// The first columns of a strip, which are not written.
+    /// Columns at the start of a strip that are not written.
     skip: usize,
-    /// Columns that are left, in whole strips.
+    /// Columns that are left, a multiple of four.
     cols: usize,
 }
 
 impl Gebp<'_, '_> {
-    /// All rows and the first `cols` columns, by vectors. Scalars compute the tiles with subnormal numbers, and all tiles where there
-    /// are fewer than four columns.
+    /// Computes all rows and the first `cols` columns with vectors. The scalar loops compute the tiles with subnormal numbers,
+    /// and all tiles if there are fewer than four columns.
     pub(super) fn by_vectors(&mut self, cols: usize) {
         let (mut memory, rows) = (MEMORY, self.a.rows());
         let (mut row, mut col) = (0, if rows > 0 { 0 } else { cols });
@@ -76,17 +77,17 @@ impl Gebp<'_, '_> {
         }
     }
 
-    /// Computes the tiles of four columns, and those beside the last whole ones, from (`row`, `col`) on. Returns the place of the
-    /// first tile that is left to the scalar loops; (0, `cols`) if there is none.
+    /// Computes tiles of four columns from (`row`, `col`) on, and then the columns after the last whole tile. Returns the place
+    /// of the first tile that the scalar loops must compute, or (0, `cols`) if there is none.
     ///
-    /// The conditions of `Gebp` hold, and there are `cols` columns, and a row.
+    /// The conditions of `Gebp` hold, and there is at least one row, and at least `cols` columns.
     fn vectors(&mut self, (mut row, mut col): (usize, usize), cols: usize) -> (usize, usize) {
         const FLOAT: usize = size_of::<f32>();
         let Self { a, b, ref mut out, col: start, add } = *self;
         let (stride, by_rows) = (out.stride(), b.col_stride == 1);
         let stores = out.data_mut().as_mut_ptr();
         while col < cols {
-            // Where fewer columns are left, the last four are computed, and only the new ones are written.
+            // If fewer than four columns are left, the last four are computed, and only the new ones are written.
             let left = cols - col;
             let (skip, whole) = if left < NR { (NR - left, NR) } else { (0, left / NR * NR) };
             let Some(first) = col.checked_sub(skip) else { break };
@@ -125,8 +126,9 @@ impl Gebp<'_, '_> {
     }
 }
 
-/// The loops of a [`Product`]: four rows of A at a time, then one, if one is left. `$prepare` from r5, the first element of B, and r6,
-/// its stride; `$first` and `$second` load four columns into q4 and q5, and go on to the next element of the sums.
+/// The loops of a [`Product`]: four rows of A at a time, then one at a time. `$prepare` sets up the address from r5, the first
+/// element of B, and r6, its stride. `$first` and `$second` load four columns into q4 and q5, and advance to the next step of
+/// the sums.
 ///
 /// Registers: r0 the product, r1 to r4 rows of A, then of `out`, r7 the depth, r8 to r11 elements of A, r12 the rows that are left;
 /// q0 to q3 sums, q7 addresses of columns.
@@ -144,13 +146,13 @@ macro_rules! product {
                 "vmrs r12, fpscr",
                 "bic r12, #{subnormal}",
                 "vmsr fpscr, r12",
-                // Of rows r7 apart: the address of the tile's first one, from r1 on.
+                // Sets r1 to the address of the tile's first row, for rows that are r7 bytes apart.
                 ".macro regard_first",
                 "ldrd r5, r12, [r0, #{rows}]",
                 "sub r5, r5, r12",
                 "mla r1, r5, r7, r1",
                 ".endm",
-                // The next three; the last one again for those that do not exist.
+                // Sets the addresses of the next three rows. A row that does not exist repeats the last one.
                 ".macro regard_next",
                 "add r2, r1, r7",
                 "cmp r12, #3",
@@ -312,8 +314,8 @@ product!(
     ["vldrw.u32 q5, [q7, #4]!"]
 );
 
-/// Computes elements in place by `vectors`, which returns how many it has computed: all, or those before the first four with
-/// subnormal numbers. `each` computes these.
+/// Computes elements in place with `vectors`, which returns how many elements it has computed: all of them, or those before the
+/// first four with subnormal numbers. `each` computes these four.
 #[inline(always)]
 fn by_vectors(
     mut row: &mut [f32],
@@ -332,17 +334,18 @@ fn by_vectors(
     }
 }
 
-/// x ← f(x) for `len` elements: `$prepare`, with the table in r2 and numbers in s0 and s1, then `$steps` from q0 to `$result`.
+/// x ← f(x) for `len` elements. `$prepare` has the address of the table in r2 and numbers in s0 and s1; `$steps` compute
+/// `$result` from q0.
 ///
 /// Registers: r0 the next element, r11 the number of elements; `$steps` may write q0 to q3.
 macro_rules! vectors {
     ($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*), [$($prepare:literal),+], [$($step:literal),+], $result:literal) => {
         $(#[$doc])*
         ///
-        /// Returns the number of elements that are done: up to the end, or up to four with subnormal numbers.
+        /// Returns the number of elements that are computed: all, or those before the first four with subnormal numbers.
         ///
         /// # Safety
-        /// So many elements must exist at `x`.
+        /// `len` elements must exist at `x`.
         #[unsafe(naked)]
         unsafe extern "C" fn $name(x: *mut f32, len: usize, $($argument: $type),*) -> usize {
             assembly!(
@@ -377,7 +380,7 @@ macro_rules! vectors {
 #[inline(always)]
 pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
     vectors!(
-        /// The vectors of [`exp2_to_zero`].
+        /// The vector loop of [`exp2_to_zero`].
         exp2_vectors(table: &([f32; 3], [f32; 6]), max: f32, factor: f32),
         [
             "ldmia r2!, {{r3-r5}}", // r3: the number that rounds
@@ -406,7 +409,7 @@ pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
         "q1"
     );
     let Distance { max, factor } = distance;
-    // SAFETY: `by_vectors` gives elements of the row.
+    // SAFETY: `by_vectors` passes elements of the row.
     let vectors = |x, len| unsafe { exp2_vectors(x, len, &tables::EXP2_TO_ZERO, max, factor) };
     by_vectors(row, vectors, |row| cortex_m::exp2_to_zero(row, distance));
 }
@@ -415,7 +418,7 @@ pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
 #[inline(never)]
 pub(crate) fn scale_plus_zero(row: &mut [f32], factor: f32) {
     vectors!(
-        /// The vectors of [`scale_plus_zero`].
+        /// The vector loop of [`scale_plus_zero`].
         scale_vectors(factor: f32),
         ["vmov r2, s0", "vmov.i32 q1, #0"],
         ["vmul.f32 q0, q0, r2", "vadd.f32 q0, q0, q1"],
@@ -433,16 +436,16 @@ pub(crate) fn scale_plus_zero(row: &mut [f32], factor: f32) {
     });
 }
 
-/// A number that a loop has found, and the flags of subnormal numbers.
+/// The result of a loop, and the flags of subnormal numbers.
 #[repr(C)]
 struct Found {
     number: f32,
-    /// Of these bits.
+    /// The flags, as the bits of a float.
     flags: f32,
 }
 
 impl Found {
-    /// The number, if there was no subnormal one.
+    /// The number, if no operand and no result was subnormal.
     #[inline(always)]
     fn exact(self) -> Option<f32> {
         (self.flags.to_bits() == 0).then_some(self.number)
@@ -517,7 +520,7 @@ unsafe extern "C" fn sum_of(row: *const f32, len: usize) -> Found {
     )
 }
 
-/// As [`largest`](crate::arch::largest), or nothing where a number is subnormal.
+/// As [`largest`](crate::arch::largest), or `None` if a number is subnormal.
 #[inline(always)]
 pub(crate) fn max_of(row: &[f32]) -> Option<f32> {
     // SAFETY: these elements exist.
@@ -562,7 +565,7 @@ pub(crate) fn all_finite(row: &[f32]) -> bool {
     largest < f32::INFINITY.to_bits() << 1
 }
 
-/// The largest bits of `len` elements, without the sign: shifted out.
+/// The largest bits of `len` elements, shifted left to remove the sign.
 ///
 /// # Safety
 /// They must exist.
@@ -589,7 +592,7 @@ unsafe extern "C" fn largest_magnitude(row: *const f32, len: usize) -> u32 {
 pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
     let mut sums = [0.0; LANES];
     let depth = x.len().min(panel.len());
-    // SAFETY: so many elements and rows exist.
+    // SAFETY: `depth` elements of x and as many rows of the panel exist.
     let exact = unsafe { vectors_of_bf16(x.as_ptr(), depth, panel.as_ptr(), &mut sums) } == 0;
     if exact { sums } else { cortex_m::row_times_panel_bf16(x, panel) }
 }

@@ -1,4 +1,5 @@
-//! Cores without vectors: Cortex-M and RISC-V. A lane is a register; a block of 16 lies in memory.
+//! Cores without vectors: Cortex-M and RISC-V. A lane is a register, and a block of 16 lanes lies in memory. A tile of a
+//! product is computed by the loops of `cortex_m`, `helium` or `generic`, and 8-bit integers by those of `dsp`.
 
 #[cfg(all(fused, target_arch = "arm"))]
 mod cortex_m;
@@ -73,7 +74,7 @@ impl Lanes for Lane {
         core_loops::multiply_add(a, b, c)
     }
 
-    /// Written out, because a compiler that is told to save bytes leaves the trait's loop as it is.
+    /// The loop is written out, because a compiler that optimises for size does not unroll it.
     #[cfg(fused)]
     #[inline(always)]
     fn polynomial<const N: usize>(self, c: &[f32; N], x: f32, factor: f32, term: f32) -> f32 {
@@ -109,7 +110,8 @@ impl Lanes for Lane {
 
     #[inline(always)]
     fn scale_exp2(self, v: f32, n: f32) -> f32 {
-        // In two halves, so that neither factor leaves the range of normal numbers and only the last product rounds.
+        // n is divided into two halves, so that neither factor leaves the range of normal numbers and only the last product
+        // rounds.
         let n = n as i32;
         let half = n >> 1;
         let power = |n: i32| f32::from_bits(((n + 127) << 23).cast_unsigned());
@@ -122,7 +124,7 @@ impl Lanes for Lane {
     }
 }
 
-/// f of two blocks, lane by lane. No indices: nothing for a compiler that saves bytes to check.
+/// f of two blocks, lane by lane. There are no indices, which a compiler that optimises for size would check.
 #[inline(always)]
 fn each(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
     let mut out = a;
@@ -234,8 +236,8 @@ impl Lanes for Scalar {
 impl Simd for Scalar {
     const SHAPE: Shape = Shape {
         in_place: true,
-        // A tile of Helium has four rows. Without an FPU each query is a block of its own, because scores that are computed in vain
-        // cost more than reading the keys again.
+        // Helium's tiles have four rows. Without an FPU each query is a block of its own: computing scores that nobody needs
+        // costs more than reading the keys again.
         queries: if cfg!(helium) {
             4
         } else if cfg!(fused) {
@@ -299,7 +301,7 @@ impl Simd for Scalar {
     #[inline(always)]
     fn sum(self, row: &[f32]) -> f32 {
         if let [a, b, c, d, e, f, g, h] = row {
-            // The other eight lanes are 0.
+            // Lanes 8 to 15 are 0.
             return ((a + e) + (c + g)) + ((b + f) + (d + h));
         }
         core_loops::sum(row)
@@ -317,7 +319,7 @@ impl Simd for Scalar {
     }
 }
 
-/// Rows and columns of a tile: its sums, a row of B and an element of A fill 29 of 32 registers.
+/// Rows and columns of a tile: its sums, a row of B and an element of A take 29 of 32 registers.
 const MR: usize = 6;
 const NR: usize = 4;
 type Sums = [[f32; NR]; MR];
@@ -328,18 +330,18 @@ struct Gebp<'t, 'o> {
     a: &'t Mat<'t>,
     b: &'t Panels<'t>,
     out: &'t mut MatMut<'o>,
-    /// The first of the columns in `out`.
+    /// The column of `out` that receives column 0 of the product.
     col: usize,
     /// Whether the sums are added to what is there.
     add: bool,
 }
 
-/// A function of its own, and not one for each number of rows.
+/// A function of its own, compiled once for all numbers of rows.
 #[inline(never)]
 fn gebp(p: &mut Gebp<'_, '_>) {
     let cols = p.b.cols.min(p.out.cols().saturating_sub(p.col));
-    // What the unsafe code below relies on: A has a column for each row of B, `out` a row for each
-    // row of A, and the columns of B lie within its data.
+    // The unsafe code below relies on this: A has a column for each row of B, `out` has a row for each row of A, and the
+    // columns of B lie within its data.
     let holds = p.a.cols() >= p.b.depth && p.out.rows() >= p.a.rows() && p.b.has_columns(cols);
     debug_assert!(
         holds,
@@ -358,7 +360,7 @@ fn gebp(p: &mut Gebp<'_, '_>) {
 }
 
 impl Gebp<'_, '_> {
-    /// All rows and the first `cols` columns, tile by tile.
+    /// Computes all rows and the first `cols` columns, tile by tile.
     #[cfg(not(helium))]
     #[inline(always)]
     fn by_scalars(&mut self, cols: usize) {
@@ -366,7 +368,8 @@ impl Gebp<'_, '_> {
         while col < cols {
             let mut row = 0;
             while row < self.a.rows() {
-                // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
+                // For four or more rows, a whole tile takes less time than single rows, even if some of its rows are not
+                // needed.
                 let left = self.a.rows() - row;
                 let rows = if left < 4 { 1 } else { left.min(MR) };
                 self.tile(&mut memory, row, rows, col, NR.min(cols - col));
@@ -376,19 +379,19 @@ impl Gebp<'_, '_> {
         }
     }
 
-    /// 1 row or from 4 to 6 rows from `row` on, and `cols` columns, up to [`NR`], from `col` on. For what a
-    /// tile has in excess, the last row or column is computed again. `memory` is for its sums.
+    /// Computes 1 row or 4 to 6 rows from `row` on, and `cols` columns, at most [`NR`], from `col` on. The rows and columns of
+    /// the tile that do not exist repeat the last one. `memory` holds the tile's sums.
     #[inline(always)]
     fn tile(&mut self, memory: &mut Memory, row: usize, rows: usize, col: usize, cols: usize) {
         let Self { a, b, ref mut out, add, .. } = *self;
         let stride = out.stride();
         let start = out.data_mut().as_mut_ptr().wrapping_add(row * stride + self.col + col);
         let sums = core_loops::clear(memory);
-        // Said one by one, so that no compiler makes loops of them.
+        // The addresses are written out one by one, so that no compiler makes a loop of them.
         let next = |pointer: *const f32, step: usize, exists: bool| {
             pointer.wrapping_add(if exists { step } else { 0 })
         };
-        let a0 = a.data().as_ptr().wrapping_add(row.wrapping_mul(a.stride())); // 0 columns may have any stride
+        let a0 = a.data().as_ptr().wrapping_add(row.wrapping_mul(a.stride())); // a matrix without columns may have any stride
         let a1 = if rows == 1 { ptr::null() } else { a0.wrapping_add(a.stride()) };
         let a2 = a1.wrapping_add(a.stride());
         let a3 = a2.wrapping_add(a.stride());
@@ -398,8 +401,8 @@ impl Gebp<'_, '_> {
         let b1 = next(b0, b.col_stride, cols > 1);
         let b2 = next(b1, b.col_stride, cols > 2);
         let columns = [b0, b1, b2, next(b2, b.col_stride, cols > 3)];
-        // SAFETY: `gebp` has checked that the rows of A have `depth` elements and that the
-        // columns of B lie within its data; a view holds all of its rows.
+        // SAFETY: `gebp` has checked that the rows of A have `depth` elements and that the columns of B lie within its data. A
+        // view holds all of its rows.
         unsafe {
             if b.col_stride == 1 && cols == NR {
                 core_loops::by_rows(sums, rows_of_a, columns[0], b.row_stride, b.depth);
@@ -411,7 +414,8 @@ impl Gebp<'_, '_> {
         for sums in sums.get(..rows).unwrap_or_default() {
             if cols == NR && !add {
                 let [s0, s1, s2, s3] = *sums;
-                // SAFETY: as above. Said one by one, because of a copy a call of memmove would be made.
+                // SAFETY: as above. The numbers are written one by one, because a copy of the row would become a call of
+                // memmove.
                 unsafe {
                     out.write(s0);
                     out.add(1).write(s1);
@@ -432,7 +436,7 @@ impl Gebp<'_, '_> {
     }
 }
 
-/// As [`Simd::row_times_panel`], of numbers that `widen` widens: four columns at a time, whose sums fit in registers.
+/// [`Simd::row_times_panel`] of numbers that `widen` widens, four columns at a time, so that their sums fit in registers.
 #[inline(always)]
 pub(super) fn row_times_panel(
     x: &[f32],
@@ -445,7 +449,7 @@ pub(super) fn row_times_panel(
         for (x, bits) in x.iter().zip(panel) {
             let Some([b0, b1, b2, b3]) = bits.get(first..).and_then(|bits| bits.first_chunk())
             else {
-                continue; // there are four columns from each first one on
+                continue; // never taken: each `first` has four columns after it
             };
             s0 = core_loops::multiply_add(*x, widen(*b0), s0);
             s1 = core_loops::multiply_add(*x, widen(*b1), s1);
@@ -457,7 +461,8 @@ pub(super) fn row_times_panel(
     all
 }
 
-/// On a microcontroller, the sizes of [`microcontroller`](crate::microcontroller) are those of the target, or those of a core that needs more.
+/// Checks that on a microcontroller the sizes of [`microcontroller`](crate::microcontroller) are those of the target; in 8 bits
+/// they may be those of a core that needs more.
 #[cfg(scalar)]
 const _: () = {
     let sizes = [0, 1, 3, 4, 6, 7, 16, 33, 256, 300, 5000];

@@ -1,11 +1,11 @@
-//! One query times keys that lie in memory by rows, without panels to keep them.
+//! One query times keys that lie in memory by rows. The keys are transposed in registers, without memory for panels.
 
 use super::pack::{SIDE, square};
 use crate::Mat;
 use crate::arch::{Kernel, LANES, Panel, Simd};
 
-/// `out`\[i\] ← `q` · row i of `k`, for rows in whole panels: what [`gebp`](crate::arch::gebp) gives for transposed
-/// panels, bit by bit, without a place to keep them. For one query the place would be used but once.
+/// `out`\[i\] ← `q` · row i of `k`, for a multiple of 16 rows, with the bits that [`gebp`](crate::arch::gebp) gives for
+/// transposed panels. Memory for the panels would not pay, because a single query reads each of them once.
 #[inline(always)]
 pub(crate) fn gemv<S: Simd>(simd: S, q: &[f32], k: Mat<'_>, out: &mut [f32]) {
     debug_assert!(
@@ -37,7 +37,7 @@ impl Kernel for Dots<'_> {
             let start = p * LANES * stride;
             let mut sum = simd.splat(0.0);
             for (t, q) in whole.iter().enumerate() {
-                let (low, prefetch) = (start + t * SIDE, t.is_multiple_of(2)); // lines are two squares wide
+                let (low, prefetch) = (start + t * SIDE, t.is_multiple_of(2)); // a cache line holds two squares side by side
                 let high = low + SIDE * stride;
                 let mut panel = [[0.0; LANES]; SIDE];
                 // SAFETY: `k` has (p + 1) · 16 rows, and as many columns as `q` has elements; the

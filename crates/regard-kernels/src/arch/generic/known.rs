@@ -1,9 +1,10 @@
-//! Products of sizes that the compiler knows, of 4, 8 or whole blocks of columns: every stride and every loop's end is
-//! part of the code.
+//! Products whose sizes the compiler knows, with 4, 8 or a multiple of 16 columns. Every stride and the end of every loop is a
+//! constant of the code.
 
 use crate::arch::{Kernel, LANES, Simd, Tier, dispatch_to};
 
-/// Calls `$body` with the number of rows as a constant in scope. The compiler knows the number, and keeps one of these.
+/// Calls `$body` with the number of rows as a constant in scope. The compiler knows the number, so it keeps only one of the
+/// cases.
 macro_rules! with_rows {
     (@ $rows:expr, $group:ident => $body:expr; $($r:literal)+) => {
         match $rows {
@@ -19,7 +20,7 @@ macro_rules! with_rows {
     };
 }
 
-/// A·B for a multiple of `L` as columns, each element one chain of multiply-adds as in every product.
+/// A·B, where the number of columns is a multiple of `L`. Each element is one chain of multiply-adds, as in every product.
 #[inline(always)]
 fn product<S: Simd, const L: usize, const M: usize, const K: usize, const N: usize>(
     simd: S,
@@ -38,7 +39,7 @@ fn product<S: Simd, const L: usize, const M: usize, const K: usize, const N: usi
     product
 }
 
-/// Whole groups of `R` rows of `a`, times the `L` columns of `b` from `col` on, to the rows of `out`.
+/// Multiplies whole groups of `R` rows of `a` by the `L` columns of `b` from `col` on, into the rows of `out`.
 #[inline(always)]
 fn multiply_rows<S: Simd, const L: usize, const R: usize, const K: usize, const N: usize>(
     simd: S,
@@ -65,10 +66,10 @@ fn multiply_rows<S: Simd, const L: usize, const R: usize, const K: usize, const 
     }
 }
 
-/// [`product`] by so many lanes as a function of its own.
+/// Defines [`product`] for a number of lanes as a function of its own.
 macro_rules! product_by {
     ($name:ident, $lanes:expr) => {
-        /// A·B for a multiple of the lanes as columns.
+        /// A·B, where the number of columns is a multiple of the lanes.
         #[inline]
         pub(crate) fn $name<const M: usize, const K: usize, const N: usize>(
             a: &[[f32; K]; M],
@@ -86,7 +87,8 @@ macro_rules! product_by {
                     product::<S, { $lanes }, M, K, N>(simd, self.a, self.b)
                 }
             }
-            // AVX-512 masks what is less than a block, and what is written under a mask cannot stay in registers.
+            // AVX-512 would mask blocks of less than 16 numbers, and numbers that are written under a mask cannot stay in
+            // registers.
             let tier = match Tier::active() {
                 Tier::Avx512 if $lanes < LANES => Tier::Avx2,
                 tier => tier,

@@ -1,4 +1,4 @@
-//! B laid out in panels for the innermost loop: transposed, or copied.
+//! Lays B out in panels for the innermost loop: transposed, or copied.
 
 use crate::Mat;
 use crate::arch::{Kernel, LANES, Panel, Simd};
@@ -9,8 +9,8 @@ pub(super) const SIDE: usize = LANES / 2;
 /// Reads 8 elements of each of 8 rows, which lie `stride` elements apart in `data`, from element
 /// `start` on.
 ///
-/// If `prefetch`, it also asks for the cache lines of the rows that the next panel reads: eight rows
-/// at a time are no pattern that a processor foresees.
+/// If `prefetch`, it also asks for the cache lines of the rows that the next panel reads. A hardware prefetcher does not
+/// foresee eight rows at a time.
 ///
 /// # Safety
 /// `data` holds these elements: `start + 7 · stride + 8` is at most its length.
@@ -29,7 +29,7 @@ pub(super) unsafe fn square<'a, S: Simd>(
         if prefetch {
             simd.prefetch(next_panel.wrapping_add(l * stride));
         }
-        // SAFETY: the caller answers for the elements. `'a` is the lifetime of `data`.
+        // SAFETY: the caller guarantees that the elements exist. `'a` is the lifetime of `data`.
         *square = unsafe { &*start.add(l * stride).cast() };
     }
     square
@@ -52,7 +52,7 @@ pub(crate) fn pack_transposed<S: Simd>(simd: S, b: Mat<'_>, panels: &mut [Panel]
     simd.call(Transpose { b, panels });
 }
 
-/// [`pack_transposed`] within the function that calls it.
+/// [`pack_transposed`], inlined into its caller.
 #[inline(always)]
 pub(crate) fn pack_transposed_here<S: Simd>(simd: S, b: Mat<'_>, panels: &mut [Panel]) {
     Transpose { b, panels }.run(simd);
@@ -82,8 +82,7 @@ impl Kernel for Transpose<'_> {
     }
 }
 
-/// Column t of up to 16 `rows` goes to row t of the panel, from column `done` on, with 0 in the lanes of rows that do not
-/// exist.
+/// Writes column t of up to 16 `rows` to row t of the panel, from column `done` on. The lanes of rows that do not exist are 0.
 #[inline(always)]
 fn transpose_by_squares<S: Simd>(simd: S, rows: Mat<'_>, panel: &mut [Panel], done: usize) {
     let depth = panel.len();
@@ -112,7 +111,7 @@ fn transpose_by_squares<S: Simd>(simd: S, rows: Mat<'_>, panel: &mut [Panel], do
     }
 }
 
-/// Copies the columns of `b` from `col` on into panels of `depth` rows, with 0 after the last column.
+/// Copies the columns of `b` from `col` on into panels of `depth` rows. Columns past the last one are 0.
 #[inline(always)]
 pub(crate) fn pack_columns<S: Simd>(
     simd: S,
@@ -139,7 +138,7 @@ impl Kernel for CopyColumns<'_> {
         let Self { b, col, panels, depth } = self;
         for t in 0..b.rows().min(depth) {
             let row = b.row(t).get(col..).unwrap_or_default();
-            // Panel p has this row at p · depth + t.
+            // This row of panel p is at p · depth + t.
             let (whole, rest) = row.as_chunks();
             let mut place = t;
             for chunk in whole {

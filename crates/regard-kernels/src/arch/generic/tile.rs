@@ -1,10 +1,10 @@
 //! The innermost loop of products of `f32`: a few rows of A times panels of 16 columns of B.
 //!
-//! Matrix products, the scores and the weighted sums of attention end here, but for a single row (`gemv.rs`), for what
-//! fits in registers (`attention/small.rs`) and for shapes that the compiler knows (`known.rs`). The names are those of
-//! GotoBLAS (Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication") and BLIS
-//! (Van Zee & van de Geijn 2015): [`gebp`] multiplies a general block of A by panels of B, and the
-//! microkernel inside it computes one tile of MR × NR elements.
+//! Matrix products, the scores and the weighted sums of attention end in this loop. The exceptions are a single row
+//! (`gemv.rs`), an attention that fits in registers (`attention/small.rs`) and shapes that the compiler knows (`known.rs`). The
+//! names are those of GotoBLAS (Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication") and BLIS (Van
+//! Zee & van de Geijn 2015): [`gebp`] multiplies a general block of A by panels of B, and the microkernel inside it computes
+//! one tile of MR × NR elements.
 //!
 //! ```text
 //! gebp:  for each group of P panels (NR = 16·P columns):     the panels stay in L1
@@ -20,12 +20,12 @@
 //!
 //! The sums stay in registers for the whole of KC. A block of 16 lanes is two registers of AVX2, so
 //! 6 × 16 sums take 12 of its 16 registers, a row of B takes 2 and an element of A one. AVX-512 has 32
-//! registers of a whole block: 12 × 32 sums take 24 of them. A step of the loop loads P blocks of B and
-//! R elements of A for R·P multiply-adds, which is why a tile is large; and the R·P chains of
-//! multiply-adds are independent, which hides their latency of 4 or 5 cycles on two pipes. Few rows
-//! have too few chains: they take more panels at once ([`panels_at_once`]).
+//! registers of a whole block: 12 × 32 sums take 24 of them. A step of the loop loads P blocks of B and R elements of A for R·P
+//! multiply-adds, so a large tile loads less for each of them. The R·P chains of multiply-adds are independent, which hides
+//! their latency of 4 or 5 cycles on two pipes. Few rows have too few chains: they take more panels at once
+//! ([`panels_at_once`]).
 //!
-//! The callers do the blocking around it: KC, MC and NC are those of `gemm` and `attention`.
+//! The callers divide the product into blocks: KC, MC and NC are those of `gemm` and `attention`.
 //! Packed panels lie one after the other, KC rows of 16 numbers each, so that B is read from
 //! the first to the last byte; a B whose rows are close together is read where it lies.
 //!
@@ -40,9 +40,8 @@ use crate::{Mat, MatMut};
 /// [`Shape::rows`](crate::arch::Shape::rows).
 pub(crate) const MR: usize = 6;
 
-/// The size of the next groups of `rows`, and how many of that size there are. There are as few groups as
-/// possible, of as equal sizes as possible, because a tile of few rows waits for its own chains of
-/// multiply-adds: 7 rows are 4 + 3, not 6 + 1.
+/// The size of the next groups of `rows`, and how many groups of that size there are. The groups are as few as possible and of
+/// as equal sizes as possible: 7 rows are 4 + 3, not 6 + 1. A tile of few rows would wait for its own chains of multiply-adds.
 #[inline(always)]
 pub(crate) fn next_groups<S: Simd>(rows: usize) -> (usize, usize) {
     let groups = rows.div_ceil(S::SHAPE.rows).max(1);
@@ -50,7 +49,7 @@ pub(crate) fn next_groups<S: Simd>(rows: usize) -> (usize, usize) {
     if larger == 0 { (size, groups) } else { (size + 1, larger) }
 }
 
-/// The panels that a tile of `rows` rows takes at once, if there are so many. Few rows take more of them,
+/// The number of panels that a tile of `rows` rows takes at once, if there are so many. A tile of few rows takes more of them,
 /// because the chains of multiply-adds of one panel are too few to keep the multipliers busy.
 #[inline(always)]
 pub(crate) const fn panels_at_once<S: Simd>(rows: usize) -> usize {
@@ -66,7 +65,7 @@ pub(crate) type Panel = [f32; LANES];
 
 /// B as panels of 16 columns, `depth` rows each: packed one after the other, or where they lie in a
 /// matrix. Every constructor ensures that `depth` elements of each of `cols` columns lie within the
-/// data, by the strides that tiers that read [in place](crate::arch::Shape::in_place) use.
+/// data. For tiers that read [in place](crate::arch::Shape::in_place), the strides tell where an element lies.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels<'a> {
     pub(in crate::arch) data: &'a [f32],
@@ -94,8 +93,8 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The columns of `b` where they lie. Only tiers that read [in place](crate::arch::Shape::in_place) may read a panel that is not
-    /// whole.
+    /// The columns of `b`, read where they lie. Only tiers that read [in place](crate::arch::Shape::in_place) may read a panel
+    /// of less than 16 columns.
     pub(crate) fn in_place(b: Mat<'a>) -> Self {
         let (depth, cols) = b.shape();
         Self {
@@ -108,10 +107,10 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The rows of `b` as columns, where they lie, for tiers that read [in place](crate::arch::Shape::in_place).
+    /// The rows of `b` as columns, read where they lie, for tiers that read [in place](crate::arch::Shape::in_place).
     pub(crate) fn transposed(b: Mat<'a>) -> Self {
         let (cols, depth) = b.shape();
-        // It wraps only where there is a single row, and then no second panel exists.
+        // The product wraps only if there is a single row, and then there is no second panel.
         let panel_stride = b.stride().wrapping_mul(LANES);
         Self { data: b.data(), depth, cols, row_stride: 1, col_stride: b.stride(), panel_stride }
     }
@@ -151,15 +150,15 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// What happens to the sums of a tile and to the elements of the product.
+/// What a product does with the sums of a tile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Epilogue {
-    /// The sums replace what is there.
+    /// The sums replace the elements of `out`.
     Set,
-    /// The chains of multiply-adds go on from what is there.
+    /// The chains of multiply-adds continue from the elements of `out`.
     Continue,
-    /// The sums are added to what is there. The multiply-adds do not wait for it, and a long sum is rounded less often than in one
-    /// chain.
+    /// The sums are added to the elements of `out`. The multiply-adds do not wait for these, and the rounding errors of a long
+    /// sum are smaller than those of one chain.
     Add,
 }
 
@@ -181,7 +180,7 @@ pub(crate) fn gebp<S: Simd>(
     panels: usize,
     epilogue: Epilogue,
 ) {
-    /// The widest tiles of `R` rows first, of the widths that the tier has for so many rows.
+    /// Tries tiles of `R` rows, the widest first, of the widths that the tier has for so many rows.
     macro_rules! tiles {
         ($r:literal: $($p:literal)+) => {{
             let mut done = 0;
@@ -194,7 +193,8 @@ pub(crate) fn gebp<S: Simd>(
             })+
         }};
     }
-    /// Only tiles of as many rows as the tier has registers for are compiled: the conditions are constants.
+    /// Calls the tiles for the number of rows. The conditions are constants, so only tiles for which the tier has registers are
+    /// compiled.
     macro_rules! rows {
         ($($r:literal)+) => {
             match rows {
@@ -221,12 +221,12 @@ pub(crate) struct Tiles<'t, 'o, const R: usize, const P: usize> {
     pub(in crate::arch) b: Panels<'t>,
     pub(in crate::arch) out: &'t mut MatMut<'o>,
     pub(in crate::arch) col: usize,
-    /// Known at run time only: the loops are compiled once for all of them.
+    /// A value at run time, so that the loops are compiled once for all epilogues.
     pub(in crate::arch) epilogue: Epilogue,
 }
 
 impl<'t, 'o, const R: usize, const P: usize> Tiles<'t, 'o, R, P> {
-    /// Checks what the unsafe code below relies on.
+    /// Checks the conditions that the unsafe code below relies on.
     #[inline(always)]
     fn new<S: Simd>(
         a: Mat<'t>,
@@ -236,8 +236,7 @@ impl<'t, 'o, const R: usize, const P: usize> Tiles<'t, 'o, R, P> {
         epilogue: Epilogue,
     ) -> Option<Self> {
         let holds = if S::SHAPE.in_place {
-            // A narrow tier checks the shapes itself, in code that all calls share. It has no tiles
-            // that continue a sum.
+            // A narrow tier checks the shapes itself, in code that all calls share. None of its tiles continues a sum.
             epilogue != Epilogue::Continue
         } else {
             a.rows().is_multiple_of(R) && a.cols() >= b.depth && b.has(P) && out.rows() >= a.rows()
@@ -263,7 +262,7 @@ impl<const R: usize, const P: usize> Kernel for Tiles<'_, '_, R, P> {
 }
 
 impl<const R: usize, const P: usize> Tiles<'_, '_, R, P> {
-    /// The tiles of the tiers that have registers for them.
+    /// The loop of all tiers that have vectors.
     #[inline(always)]
     pub(in crate::arch) fn microkernel<S: Simd>(self, simd: S) {
         let Self { a, b, out, col, epilogue } = self;
@@ -276,7 +275,7 @@ impl<const R: usize, const P: usize> Tiles<'_, '_, R, P> {
                 [[simd.splat(0.0); P]; R]
             };
             if epilogue == Epilogue::Add {
-                // The elements are needed after the sums, and may not be in the cache.
+                // The elements are needed after the sums, and may not be in the cache by then.
                 let start = out.data_mut().as_ptr().wrapping_add(row * out.stride() + col);
                 for r in 0..R {
                     simd.prefetch(start.wrapping_add(r * out.stride()));
@@ -286,7 +285,8 @@ impl<const R: usize, const P: usize> Tiles<'_, '_, R, P> {
             let next = a_start.wrapping_add(R * a_stride);
             for t in 0..b.depth {
                 if t % LANES < R {
-                    // In 16 steps a cache line of each row, but only one at a time: few can be on their way.
+                    // Every 16 steps read a new cache line of each row. The rows ask for theirs one after another, because few
+                    // lines can be on their way at a time.
                     let line = t / LANES * LANES;
                     simd.prefetch_later(next.wrapping_add(t % LANES * a_stride + line));
                 }
@@ -309,8 +309,8 @@ impl<const R: usize, const P: usize> Tiles<'_, '_, R, P> {
     }
 }
 
-/// Reads `R` rows from `row` on, which exist, and `P` times 16 columns from `col` on; `whole` if so many
-/// columns exist.
+/// Loads `R` rows from `row` on, which exist, and `P` · 16 columns from `col` on. `whole` tells whether all of these columns
+/// exist.
 #[inline(always)]
 fn load<S: Simd, const R: usize, const P: usize>(
     simd: S,
@@ -340,7 +340,7 @@ fn load<S: Simd, const R: usize, const P: usize>(
     rows
 }
 
-/// Writes the sums to where [`load`] reads: in the place of what is there, or added to it.
+/// Writes the sums to the elements that [`load`] reads, or adds them to these elements.
 #[inline(always)]
 fn store<S: Simd, const R: usize, const P: usize>(
     simd: S,

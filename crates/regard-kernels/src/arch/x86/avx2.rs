@@ -6,12 +6,12 @@ use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd};
 
 cpufeatures::new!(detect, "avx2", "fma");
 
-/// Proof that this CPU has AVX2 and FMA: it can only be had from [`Avx2::new`].
+/// Proof that this CPU has AVX2 and FMA. Only [`Avx2::new`] makes one.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(());
 
 impl Avx2 {
-    /// The proof, if the CPU has both. The first call asks the CPU, later ones read the answer.
+    /// The proof, if the CPU has both. The first call asks the CPU; later calls read the stored answer.
     #[inline]
     pub(crate) fn new() -> Option<Self> {
         detect::get().then_some(Self(()))
@@ -38,7 +38,7 @@ macro_rules! halves {
     };
 }
 
-/// v·2ⁿ: as two factors, so that neither leaves the range of normal numbers and only the last product rounds.
+/// v·2ⁿ. 2ⁿ is two factors, so that neither leaves the range of normal numbers and only the last product rounds.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn scale_half(v: __m256, n: __m256) -> __m256 {
@@ -50,13 +50,13 @@ fn scale_half(v: __m256, n: __m256) -> __m256 {
     _mm256_mul_ps(_mm256_mul_ps(v, _mm256_castsi256_ps(low)), _mm256_castsi256_ps(high))
 }
 
-/// Pairs and fours of elements change places within the halves of a register, then the halves.
+/// Exchanges pairs and fours of elements within the halves of a register, and then the halves.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
     let mut fours = [_mm256_setzero_ps(); 8];
     for (fours, rows) in fours.as_chunks_mut::<4>().0.iter_mut().zip(rows.as_chunks::<4>().0) {
-        // SAFETY: each load is that of an array.
+        // SAFETY: each load reads an array of 8 numbers.
         let [a, b, c, d] = unsafe {
             let [a, b, c, d] = rows;
             [
@@ -82,7 +82,7 @@ fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
             _mm256_permute2f128_ps::<0x31>(upper, lower),
         ];
         for (half, column) in columns.into_iter().enumerate() {
-            // SAFETY: the store fills one half of a row of 16.
+            // SAFETY: the store writes one half of a row of 16.
             unsafe {
                 _mm256_storeu_ps(
                     panel[4 * half + i].as_mut_ptr().add(8 * usize::from(second)),
@@ -93,16 +93,17 @@ fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
     }
 }
 
-/// Folds each of four blocks by `$combine`, as a tree: the quarters of two blocks at a time, then the numbers of four.
+/// Folds each of four blocks with `$combine`, as a tree: first the quarters of two blocks at a time, then the numbers of all
+/// four.
 macro_rules! fold_each {
     ($v:expr, $combine:ident, $combine_quarters:ident) => {{
         let [a, b, c, d] = $v;
         let mut folded = [0.0; 4];
-        // SAFETY: a value of `Avx2` exists, so the CPU has AVX2; the store is that of the array.
+        // SAFETY: a value of `Avx2` exists, so the CPU has AVX2. The store writes to the array.
         unsafe {
             let (a, b) = ($combine(a[0], a[1]), $combine(b[0], b[1]));
             let (c, d) = ($combine(c[0], c[1]), $combine(d[0], d[1]));
-            // The quarters of a, then those of c.
+            // The quarters of a, and then those of c.
             let ac = $combine(
                 _mm256_permute2f128_ps::<0x20>(a, c),
                 _mm256_permute2f128_ps::<0x31>(a, c),
@@ -111,7 +112,7 @@ macro_rules! fold_each {
                 _mm256_permute2f128_ps::<0x20>(b, d),
                 _mm256_permute2f128_ps::<0x31>(b, d),
             );
-            // Two numbers of a and two of b, then those of c and d.
+            // Two numbers each of a and b, and then of c and d.
             let all = $combine(
                 _mm256_shuffle_ps::<0b01_00_01_00>(ac, bd),
                 _mm256_shuffle_ps::<0b11_10_11_10>(ac, bd),
@@ -164,7 +165,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn max(self, a: Self::V, b: Self::V) -> Self::V {
-        // MAXPS gives its second operand for NaN and for equal zeros: what the trait asks for.
+        // MAXPS returns its second operand for NaN and for equal zeros, as the trait asks.
         halves!(_mm256_max_ps(a, b))
     }
 
@@ -212,7 +213,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn widen_bf16(self, x: &[u16; LANES]) -> Self::V {
-        // SAFETY: `self` proves AVX2; each load is that of half of the array.
+        // SAFETY: `self` proves AVX2. Each load reads half of the array.
         core::array::from_fn(|i| unsafe {
             let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(x.as_ptr().add(8 * i).cast()));
             _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
@@ -231,9 +232,9 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn fifth_bits(self, bits: u32) -> [u8; 2 * LANES] {
         let mut bytes = [0; 2 * LANES];
-        // SAFETY: `self` proves AVX2; the store is that of the array.
+        // SAFETY: `self` proves AVX2. The store writes to the array.
         unsafe {
-            // Each byte of the bits eight times, and of each time one bit.
+            // Copies each byte of the bits eight times, and keeps one bit of each copy.
             let eights = _mm256_setr_epi64x(
                 0,
                 0x0101_0101_0101_0101,
@@ -257,7 +258,7 @@ impl Simd for Avx2 {
     #[cfg(not(miri))] // Miri does not know the instruction.
     #[inline(always)]
     fn prefetch(self, address: *const f32) {
-        // SAFETY: a prefetch does nothing where there is no memory.
+        // SAFETY: a prefetch of an address without memory does nothing.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(address.cast());
         }

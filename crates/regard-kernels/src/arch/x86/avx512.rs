@@ -12,18 +12,16 @@
 //!  6  elements of A, each broadcast to all lanes, used for 2 multiply-adds
 //! ```
 //!
-//! A step makes 24 multiply-adds of 14 loads. Two pipes multiply and add, two others load, so 12 cycles of
-//! arithmetic hide 7 of loads. A sum waits 4 cycles for its last multiply-add; 2 × 4 = 8 independent
-//! chains hide that, and 24 are there ([`chains`](Shape::chains) says how many panels a tile of few
-//! rows takes, so that it has 8, too).
+//! A step makes 24 multiply-adds for 14 loads. Two pipes multiply and add, and two others load, so 12 cycles of arithmetic hide
+//! 7 cycles of loads. A multiply-add has a latency of 4 cycles, which 2 × 4 = 8 independent chains hide; a tile has 24. A tile
+//! of few rows takes as many panels as it needs for 8 chains ([`chains`](Shape::chains)).
 //!
-//! More rows would load less of B for each row, but 14 × 2 sums leave 4 registers: the compiler then
-//! spills sums to memory in the loop, and attention falls from 45–83 % of the peak to 22–62 % (Xeon,
-//! Sapphire Rapids). Tiles of 8 × 2 reach what 12 × 2 do, and pass B once for each 8 rows; 36 queries are
-//! three whole tiles of 12.
+//! A tile of more rows would load less of B for each row. But 14 × 2 sums leave 4 registers: the compiler then spills sums to
+//! memory in the loop, and attention falls from 45–83 % of the peak to 22–62 % (Xeon, Sapphire Rapids). Tiles of 8 × 2 are as
+//! fast as 12 × 2, but read B once for each 8 rows. 36 queries are three whole tiles of 12.
 //!
-//! What has less than 16 lanes is loaded and stored under a mask, without a copy. 2ⁿ is made of shifts, as on AVX2, because the emulator that tests this
-//! tier elsewhere computes `vscalefps` wrong.
+//! A row of less than 16 numbers is loaded and stored under a mask, without a copy. 2ⁿ is computed by shifts, as on AVX2,
+//! because the emulator that tests this tier computes `vscalefps` wrong.
 
 use core::arch::x86_64::*;
 
@@ -33,13 +31,13 @@ use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd};
 
 cpufeatures::new!(detect, "avx512f", "avx512bw", "avx512dq", "avx512vl");
 
-/// Proof that this CPU has AVX-512 (F, BW, DQ and VL), AVX2 and FMA, and that the operating system saves its registers. It
-/// can only be had from [`Avx512::new`].
+/// Proof that this CPU has AVX-512 (F, BW, DQ and VL), AVX2 and FMA, and that the operating system saves their registers. Only
+/// [`Avx512::new`] makes one.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512(Avx2);
 
 impl Avx512 {
-    /// The proof, if the CPU has all of them. The first call asks the CPU, later ones read the answer.
+    /// The proof, if the CPU has all of them. The first call asks the CPU; later calls read the stored answer.
     #[inline]
     pub(crate) fn new() -> Option<Self> {
         if detect::get() { Avx2::new().map(Self) } else { None }
@@ -66,7 +64,8 @@ macro_rules! registers {
     };
 }
 
-/// Folds each of four blocks by `$combine`, as a tree: the halves of two blocks at a time, then the quarters of four.
+/// Folds each of four blocks with `$combine`, as a tree: first the halves of two blocks at a time, then the quarters of all
+/// four.
 macro_rules! fold_each {
     ($v:expr, $combine:ident) => {{
         const LOW: i32 = 0b01_00_01_00;
@@ -75,7 +74,7 @@ macro_rules! fold_each {
         const ODD: i32 = 0b11_01_11_01;
         let [a, b, c, d] = $v;
         let mut folded = [0.0; 4];
-        // SAFETY: a value of `Avx512` exists, so the CPU has AVX-512; the store is that of the array.
+        // SAFETY: a value of `Avx512` exists, so the CPU has AVX-512. The store writes to the array.
         unsafe {
             let ab = $combine(
                 _mm512_shuffle_f32x4::<LOW>(a, b),
@@ -98,14 +97,14 @@ macro_rules! fold_each {
     }};
 }
 
-/// Lanes 0 to 7, and 8 to 15.
+/// The lanes 0 to 7, and the lanes 8 to 15.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn halves(v: __m512) -> [__m256; 2] {
     [_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v)]
 }
 
-/// v·2ⁿ: as two factors, so that neither leaves the range of normal numbers and only the last product rounds.
+/// v·2ⁿ. 2ⁿ is two factors, so that neither leaves the range of normal numbers and only the last product rounds.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn scale_exp2(v: __m512, n: __m512) -> __m512 {
@@ -117,18 +116,18 @@ fn scale_exp2(v: __m512, n: __m512) -> __m512 {
     _mm512_mul_ps(_mm512_mul_ps(v, _mm512_castsi512_ps(low)), _mm512_castsi512_ps(high))
 }
 
-/// 16 rows, 4 columns at a time. A register is filled with the fours of every fourth row, so that the shuffles within its
-/// quarters leave the rows in order: 8 shuffles for 64 elements, where squares of 8 × 8 take 24.
+/// Transposes 16 rows, 4 columns at a time. A register holds four elements each of every fourth row, so that shuffles within
+/// its quarters leave the rows in order. This takes 8 shuffles for 64 elements, and squares of 8 × 8 take 24.
 ///
 /// # Safety
-/// There are 16 rows of 4 columns for each of `panel`, `stride` elements from row to row, from `start` on.
+/// From `start` on there are 16 rows, `stride` elements apart, with 4 columns for each element of `panel`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn transpose(simd: Avx2, start: *const f32, stride: usize, panel: &mut [[Panel; 4]]) {
     let quarters = [0, 4, 8, 12].map(|row| start.wrapping_add(row * stride));
     for (t, lanes) in panel.iter_mut().enumerate() {
         if t.is_multiple_of(4) {
-            // A cache line of each row of the next panel: processors do not foresee 16 rows at a time.
+            // Prefetches a cache line of each row of the next panel. A hardware prefetcher does not foresee 16 rows at a time.
             for row in LANES..2 * LANES {
                 simd.prefetch(start.wrapping_add(row * stride + 4 * t));
             }
@@ -136,7 +135,7 @@ unsafe fn transpose(simd: Avx2, start: *const f32, stride: usize, panel: &mut [[
         let mut fours = [_mm512_setzero_ps(); 4];
         for (i, fours) in fours.iter_mut().enumerate() {
             let [a, b, c, d] = quarters;
-            // SAFETY: the caller answers for the elements.
+            // SAFETY: the caller guarantees that the elements exist.
             let (a, b, c, d) = unsafe {
                 let at = i * stride + 4 * t;
                 (
@@ -160,13 +159,13 @@ unsafe fn transpose(simd: Avx2, start: *const f32, stride: usize, panel: &mut [[
             _mm512_shuffle_ps::<0b11_10_11_10>(ab_high, cd_high),
         ];
         for (lanes, column) in lanes.iter_mut().zip(columns) {
-            // SAFETY: the store fills the row of 16.
+            // SAFETY: the store writes the row of 16.
             unsafe { _mm512_storeu_ps(lanes.as_mut_ptr(), column) };
         }
     }
 }
 
-/// A bit for each of the first `count` lanes, or for all 16.
+/// A mask with a bit for each of the first `count` lanes, at most 16.
 #[inline(always)]
 fn first_lanes(count: usize) -> __mmask16 {
     if count < LANES { (1 << count) - 1 } else { __mmask16::MAX }
@@ -208,7 +207,7 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn max(self, a: __m512, b: __m512) -> __m512 {
-        // VMAXPS gives its second operand for NaN and for equal zeros: what the trait asks for.
+        // VMAXPS returns its second operand for NaN and for equal zeros, as the trait asks.
         registers!(_mm512_max_ps(a, b))
     }
 
@@ -251,7 +250,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn widen_bf16(self, x: &[u16; LANES]) -> Self::V {
-        // SAFETY: `self` proves AVX-512; the load is that of the array.
+        // SAFETY: `self` proves AVX-512. The load reads the array.
         unsafe {
             let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(x.as_ptr().cast()));
             _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
@@ -293,7 +292,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn fifth_bits(self, bits: u32) -> [u8; 2 * LANES] {
         let mut bytes = [0; 2 * LANES];
-        // SAFETY: `self` proves AVX-512; the store is that of the array.
+        // SAFETY: `self` proves AVX-512. The store writes to the array.
         unsafe {
             let numbers = _mm256_maskz_set1_epi8(bits, 16);
             _mm256_storeu_si256(bytes.as_mut_ptr().cast(), numbers);
@@ -314,7 +313,7 @@ impl Simd for Avx512 {
     #[cfg(not(miri))] // Miri does not know the instruction.
     #[inline(always)]
     fn prefetch_later(self, address: *const f32) {
-        // SAFETY: a prefetch does nothing where there is no memory.
+        // SAFETY: a prefetch of an address without memory does nothing.
         unsafe {
             _mm_prefetch::<_MM_HINT_T1>(address.cast());
         }
@@ -322,13 +321,13 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn load(self, x: &[f32; LANES]) -> __m512 {
-        // SAFETY: `self` proves AVX-512; the load is that of the array, and needs no alignment.
+        // SAFETY: `self` proves AVX-512. The load reads the array, and needs no alignment.
         unsafe { _mm512_loadu_ps(x.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, v: __m512, out: &mut [f32; LANES]) {
-        // SAFETY: `self` proves AVX-512; the store is that of the array, and needs no alignment.
+        // SAFETY: `self` proves AVX-512. The store writes to the array, and needs no alignment.
         unsafe { _mm512_storeu_ps(out.as_mut_ptr(), v) }
     }
 
@@ -356,7 +355,8 @@ impl Simd for Avx512 {
             return 0;
         }
         let fours = panel.as_chunks_mut().0.get_mut(..columns / 4).unwrap_or_default();
-        // SAFETY: `self` proves AVX-512; there are 16 rows of at least `columns` columns, and the data of a view holds them.
+        // SAFETY: `self` proves AVX-512. There are 16 rows of at least `columns` columns, and the data of a view holds all of
+        // them.
         unsafe { transpose(self.0, rows.data().as_ptr(), rows.stride(), fours) };
         columns
     }

@@ -1,4 +1,4 @@
-//! x86-64: what is found at run time.
+//! x86-64: the tiers that are found at run time.
 
 mod avx2;
 mod avx512;

@@ -7,12 +7,12 @@
 //! [`Mask::NONE`](crate::Mask::NONE) stores none. The linker drops the functions that no pointer reaches. This file holds
 //! all of these pointers, and nothing outside of it calls through one.
 //!
-//! Where the CPU has vectors ([`links_parts`](crate::arch::Target::links_parts) is false), flash is plentiful and calls are dear: the
-//! pointers are ignored, and the functions they point to are inlined.
+//! Where the CPU has vectors ([`links_parts`](crate::arch::Target::links_parts) is false), flash is plentiful and calls take
+//! long. There the pointers are ignored, and the functions that they point to are inlined.
 //!
-//! Run-time checks in place of the pointers take more flash, because the compiler does not see in every place that a check
-//! is constant. A type parameter would have to be part of the type `Attention`, which then could not be described step by
-//! step at run time; chosen by a check inside the call, it links both instances wherever the description is not a constant.
+//! Run-time checks in place of the pointers take more flash, because the compiler does not find every check to be constant. A
+//! type parameter would become part of the type `Attention`, and an attention could not be described step by step at run time.
+//! If a check inside the call chose the type, both instances would be linked wherever the description is not a constant.
 
 use core::ops::Range;
 
@@ -21,12 +21,12 @@ use crate::Mat;
 use crate::arch::{Kernel, Simd, TARGET, all_finite, dispatch};
 use crate::error::Error;
 
-/// Something done to a row of scores.
+/// A function that changes a row of scores.
 pub(crate) trait RowStep: Copy {
     fn apply<S: Simd>(self, simd: S, scores: &mut [f32]);
 }
 
-/// A step with a pointer to its code: a program that never makes one does not link the code.
+/// A step with a pointer to its code. A program that never makes one does not link the code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Linked<T> {
     pub(crate) step: T,
@@ -58,29 +58,30 @@ impl<T: RowStep> Linked<T> {
     }
 }
 
-/// The functions that begin a call with a mask of some kinds of parts. [`Mask::NONE`](crate::Mask::NONE) needs none of them.
+/// The functions that begin a call, for masks with certain kinds of parts. [`Mask::NONE`](crate::Mask::NONE) needs none of
+/// them.
 #[derive(Debug)]
 pub(crate) struct MaskCode {
     check: fn(&MaskParts<'_>, usize, usize) -> Result<(), Error>,
     visible: for<'a> fn(&MaskParts<'a>, usize, usize) -> Visible<'a>,
-    /// Code of a higher rank serves for the parts of a lower rank too.
+    /// Code of a higher rank also handles the parts of a lower rank.
     rank: u8,
 }
 
-/// The functions that are called for its rows.
+/// The functions that are called for each row.
 #[derive(Debug)]
 pub(crate) struct RowCode {
     range: fn(&Visible<'_>, usize) -> Range<usize>,
     is_finite: fn(&Mat<'_>, Range<usize>) -> bool,
-    /// Adds biases, and hides the keys that are hidden by tensors or come before the range.
+    /// Adds biases, and hides the keys that tensors hide or that come before the range.
     apply: fn(&Visible<'_>, usize, usize, &mut [f32]),
     add_seen: fn(&Visible<'_>, SeenSum<'_, '_>),
 }
 
-/// The causal mask alone.
+/// A causal mask without other parts.
 pub(crate) static CAUSAL: MaskCode = MaskCode { check: |_, _, _| Ok(()), visible: causal, rank: 0 };
 
-/// Inlined where the compiler knows the mask.
+/// This is inlined where the compiler knows the mask.
 #[inline(always)]
 fn causal<'a>(parts: &MaskParts<'a>, n_q: usize, n_k: usize) -> Visible<'a> {
     let mut visible = Visible::unbounded(n_k);
@@ -133,17 +134,17 @@ static TENSOR_ROWS: RowCode = RowCode {
     add_seen: |visible, sum| dispatch(AddSeen(visible, sum)),
 };
 
-/// Hides the keys before `range` from scores for the keys from `key` on.
+/// Sets the scores of the keys before `range` to −∞. `scores` are those of the keys from `key` on.
 #[inline(always)]
 fn hide_before(range: &Range<usize>, key: usize, scores: &mut [f32]) {
     let count = range.start.saturating_sub(key).min(scores.len());
     scores.get_mut(..count).unwrap_or_default().fill(f32::NEG_INFINITY);
 }
 
-/// Whether all numbers of the `rows` of a matrix are finite, in little code.
+/// Whether all numbers of the `rows` of a matrix are finite, computed in little code.
 fn is_finite(m: &Mat<'_>, rows: Range<usize>) -> bool {
     let (cols, stride) = (m.cols(), m.stride());
-    // Rows without gaps are one row.
+    // Rows without gaps between them count as one row.
     let (count, len) = if cols == stride { (1, rows.len() * cols) } else { (rows.len(), cols) };
     (0..count).all(|i| {
         let start = (rows.start + i) * stride;
@@ -162,13 +163,13 @@ impl Kernel for AddSeen<'_, '_, '_> {
     }
 }
 
-/// The parts that hide keys by their position.
+/// The parts of a mask that hide keys by their position.
 #[inline(always)]
 fn positions<'a>(parts: &MaskParts<'a>) -> MaskParts<'a> {
     MaskParts { allowed: None, bias: None, alibi: None, ..*parts }
 }
 
-/// The code of a mask that has parts of two kinds.
+/// The code for a mask with parts of two kinds.
 pub(crate) const fn join(link: MaskLink, code: &'static MaskCode) -> &'static MaskCode {
     match link {
         Some(link) if link.rank > code.rank => link,
@@ -190,7 +191,7 @@ macro_rules! call {
     };
 }
 
-/// The code of a mask, if it has parts.
+/// The code of a mask, or `None` for a mask without parts.
 pub(crate) type MaskLink = Option<&'static MaskCode>;
 
 /// [`MaskParts::check`].
@@ -216,7 +217,8 @@ impl<'a> Visible<'a> {
         visible
     }
 
-    /// The same for those of the keys that are in a chunk, which begins with a tile: so a causal mask hides none before them.
+    /// The same mask for the keys of a chunk. The chunk begins with a tile, so a causal mask hides no key before the chunk's
+    /// first one.
     pub(crate) fn of_chunk(mut self, chunk: Range<usize>) -> Self {
         let (start, end) = self.keys;
         self.keys = (start.max(chunk.start).min(chunk.end), end.min(chunk.end));
@@ -224,20 +226,21 @@ impl<'a> Visible<'a> {
         self
     }
 
-    /// The keys that query `i` may see by its position alone. Neither end falls as `i` grows.
+    /// The keys that query `i` may see by its position alone. Neither end of the range falls as `i` grows.
     #[inline]
     pub(crate) fn range(&self, i: usize) -> Range<usize> {
         call!(self.link, range, Self::range_by_parts, (self, i), none: 0..self.end())
     }
 
-    /// The keys that `rows` queries from `i` on may see by their positions: at least one of them, and all of them.
+    /// The keys that at least one of `rows` queries from `i` on may see by its position, and the keys that all of them may see.
     #[inline]
     pub(crate) fn range_of_rows(&self, i: usize, rows: usize) -> (Range<usize>, Range<usize>) {
         let (first, last) = (self.range(i), self.range(i + rows.saturating_sub(1)));
         (first.start..last.end.max(first.start), last.start..first.end)
     }
 
-    /// Whether one of `keys` may be hidden from queries that all see `seen` by their positions: `false` is certain, `true` is not.
+    /// Whether one of `keys` may be hidden from queries that all see `seen` by their positions. `false` is certain, `true` is
+    /// not.
     #[inline]
     pub(crate) const fn may_hide(&self, seen: &Range<usize>, keys: &Range<usize>) -> bool {
         self.has_tensors() || seen.start > keys.start || seen.end < keys.end
@@ -258,8 +261,8 @@ impl<'a> Visible<'a> {
         scores.get_mut(seen..).unwrap_or_default().fill(f32::NEG_INFINITY);
     }
 
-    /// On narrow tiers: whether one of the `values` that one of `rows` queries sees may be hidden from another, and one of them
-    /// is not finite.
+    /// On narrow tiers: whether one of `rows` queries may not see a value that another sees, and one of these values is not
+    /// finite.
     #[inline(always)]
     pub(crate) fn hides_value(&self, rows: usize, values: &Mat<'_>) -> bool {
         self.link.is_some_and(|code| {

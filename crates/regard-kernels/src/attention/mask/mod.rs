@@ -1,5 +1,5 @@
-//! Masks: [`Mask`] is what a user composes, [`Visible`](visible) what it means for given numbers of queries and keys, and
-//! [`linked`] makes a program link the code of those parts that it uses.
+//! Masks. A user composes a [`Mask`]. For given numbers of queries and keys it becomes a [`Visible`](visible). Through
+//! [`linked`] a program links only the code of the parts that it uses.
 
 mod linked;
 mod position;
@@ -34,7 +34,7 @@ impl<'a> Mask<'a> {
     /// Every query sees every key.
     pub const NONE: Self = Self { parts: MaskParts::NONE, link: None };
 
-    /// A query sees no key to the right of where it stands.
+    /// A query sees no key to the right of its position.
     #[must_use]
     pub const fn causal(mut self, position: Position) -> Self {
         self.parts.causal = Some(position);
@@ -42,7 +42,7 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// A query sees the keys within a window around where it stands.
+    /// A query sees the keys within a window around its position.
     #[must_use]
     pub const fn window(mut self, position: Position, window: Window) -> Self {
         self.parts.window = Some((position, window));
@@ -66,7 +66,7 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// \[n_q, n_k\]: added to the scores. Where it is −∞ the key may not be seen, whatever the score (NaN included).
+    /// \[n_q, n_k\]: added to the scores. Where it is −∞ the key may not be seen, whatever its score is, NaN included.
     #[must_use]
     pub const fn bias(mut self, bias: Mat<'a>) -> Self {
         self.parts.bias = Some(bias);
@@ -74,8 +74,8 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// Only keys `start..end` may be seen: a part of them, to be computed apart (see [`Partial`](crate::Partial)). Where a
-    /// query stands does not depend on it.
+    /// Only the keys `start..end` may be seen. This serves to compute a part of the keys at a time (see
+    /// [`Partial`](crate::Partial)). The positions of the queries stay the same.
     #[must_use]
     pub const fn keys(mut self, start: usize, end: usize) -> Self {
         self.parts.keys = Some((start, end));
@@ -83,7 +83,7 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// Attention with linear biases (Press et al. 2022): −`slope` · (how far the key is from where the query stands) is
+    /// Attention with linear biases (Press et al. 2022): −`slope` · (the distance of the key from the query's position) is
     /// added to a score, to the left and to the right alike.
     ///
     /// ```
@@ -108,7 +108,8 @@ impl<'a> Mask<'a> {
         self.visible(n_q, n_k).sees(query, key)
     }
 
-    /// The mask of `rows` queries from `first` on, of `n_q` queries and `n_k` keys in all: for computing them apart.
+    /// The mask of `rows` queries from `first` on, out of `n_q` queries and `n_k` keys. It serves to compute these queries
+    /// alone.
     ///
     /// ```
     /// use regard_kernels::{Mask, Position};
@@ -134,7 +135,8 @@ impl<'a> Mask<'a> {
         Self { parts, link: self.link }
     }
 
-    /// The mask of `keys` keys from `first` on, of `n_q` queries and `n_k` keys in all: for computing with these keys alone.
+    /// The mask of `keys` keys from `first` on, out of `n_q` queries and `n_k` keys. It serves to compute with these keys
+    /// alone.
     ///
     /// ```
     /// use regard_kernels::{Mask, Position};
@@ -162,7 +164,7 @@ impl<'a> Mask<'a> {
         Self { parts, link: self.link }
     }
 
-    /// The keys of `n_k` that some of `n_q` queries may see by their places: with the others nothing need be computed.
+    /// The range of the `n_k` keys that some of `n_q` queries may see by their positions. No query needs the other keys.
     ///
     /// ```
     /// use regard_kernels::{Mask, Position, Window};
@@ -174,12 +176,12 @@ impl<'a> Mask<'a> {
         if n_q == 0 { 0..0 } else { self.visible(n_q, n_k).range_of_rows(0, n_q).0 }
     }
 
-    /// Whether it adds something to the scores.
+    /// Whether the mask adds something to the scores.
     pub(crate) const fn has_bias(&self) -> bool {
         self.parts.bias.is_some() || self.parts.alibi.is_some()
     }
 
-    /// Whether it fits `n_q` queries and `n_k` keys.
+    /// Whether the mask fits `n_q` queries and `n_k` keys.
     pub(crate) fn check(&self, n_q: usize, n_k: usize) -> Result<(), Error> {
         linked::check_parts(&self.parts, self.link, n_q, n_k)
     }

@@ -1,8 +1,8 @@
-/// Where query 0 stands among the keys; query i stands i places after it. Causal and window masks and
-/// ALiBi go by it.
+/// The key at which query 0 stands; query i stands i places after it. Causal masks, window masks and ALiBi refer to this
+/// position.
 ///
-/// With as many queries as keys and no key length, `TopLeft` and `BottomRight` are the same. Otherwise
-/// they differ, and libraries differ in their default: here the caller says which one is meant.
+/// With as many queries as keys and no key length, `TopLeft` and `BottomRight` are the same. Otherwise they differ, and
+/// libraries have different defaults. Here the caller chooses one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Position {
     /// Query i stands at key i.
@@ -26,12 +26,12 @@ impl Position {
     }
 }
 
-/// A slice is never longer than `isize::MAX`, but a mask can be asked about any number of keys.
+/// A slice is never longer than `isize::MAX`, but a caller may ask a mask about any number of keys.
 fn clamp_to_isize(n: usize) -> isize {
     isize::try_from(n).unwrap_or(isize::MAX)
 }
 
-/// How far a query sees from where it stands, itself not counted. `None` means without limit.
+/// How far a query sees from its position, the position itself not counted. `None` means without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Window {
     /// Keys to the left.

@@ -1,5 +1,5 @@
-//! A mask for given numbers of queries and keys: which keys each query may see, and what is added to
-//! their scores.
+//! A mask for given numbers of queries and keys: the keys that each query may see, and the numbers that are added to their
+//! scores.
 
 use core::ops::Range;
 
@@ -15,7 +15,7 @@ pub(crate) struct MaskParts<'a> {
     pub(crate) causal: Option<Position>,
     pub(crate) window: Option<(Position, Window)>,
     pub(crate) key_len: Option<usize>,
-    /// The first key and the end of the keys.
+    /// The first of the visible keys and their end.
     pub(crate) keys: Option<(usize, usize)>,
     pub(crate) allowed: Option<Mat<'a, bool>>,
     pub(crate) bias: Option<Mat<'a>>,
@@ -58,8 +58,8 @@ impl MaskParts<'_> {
     }
 }
 
-/// Which keys each query may see: a mask whose positions are worked out for given numbers of queries and keys. [`linked`](super::linked)
-/// has the methods that a program links only where it uses them.
+/// A mask whose positions are resolved for given numbers of queries and keys: it tells which keys each query may see. The
+/// methods that a program links only where it uses them are in [`linked`](super::linked).
 #[derive(Clone, Copy)]
 pub(crate) struct Visible<'a> {
     /// Query i sees no key before `first + i`: [`isize::MIN`] hides none.
@@ -72,7 +72,7 @@ pub(crate) struct Visible<'a> {
     tensors: bool,
     allowed: Option<Mat<'a, bool>>,
     bias: Option<Mat<'a>>,
-    /// The position of query 0, and what the distance of a key is multiplied by.
+    /// The position of query 0, and the factor for the distance of a key.
     alibi: Option<(isize, f32)>,
     /// The code of its parts.
     pub(crate) link: Option<&'static RowCode>,
@@ -94,14 +94,13 @@ impl<'a> Visible<'a> {
         }
     }
 
-    /// Hides from each of `n_q` queries the keys after it, where the first query stands by `position`.
+    /// Hides from each of `n_q` queries the keys after its position. `position` is that of the first query.
     #[inline(always)]
     pub(crate) fn hide_after(&mut self, position: Position, n_q: usize) {
         self.end = position.of_first_query(n_q, self.end()).saturating_add(1);
     }
 
-    /// Every one of `n_q` queries sees those of `n_k` keys that `mask` shows. A part that the compiler knows to be missing takes
-    /// no code.
+    /// The mask's parts for `n_q` queries and `n_k` keys. A part that the compiler knows to be missing takes no code.
     #[inline(always)]
     pub(crate) fn by_parts(mask: &MaskParts<'a>, n_q: usize, n_k: usize) -> Self {
         let key_len = mask.key_len.unwrap_or(n_k).min(n_k);
@@ -141,13 +140,13 @@ impl<'a> Visible<'a> {
         self.tensors
     }
 
-    /// No query sees this key or one after it.
+    /// The end of the keys that some query sees.
     #[inline]
     pub(crate) const fn end(&self) -> usize {
         self.keys.1
     }
 
-    /// Whether keys are hidden one by one, or scores have a bias.
+    /// Whether the mask hides single keys or adds biases.
     #[inline]
     pub(crate) const fn changes_scores(&self) -> bool {
         self.link.is_some()
@@ -167,14 +166,14 @@ impl<'a> Visible<'a> {
         self.keys.0..self.clamped(self.end, i)
     }
 
-    /// The key `bound + i`, or the first or the last key that some query sees.
+    /// The key `bound + i`, kept within the range of keys that some query may see.
     #[inline(always)]
     fn clamped(&self, bound: isize, i: usize) -> usize {
         let (from, to) = self.keys;
         (bound.saturating_add_unsigned(i).max(0) as usize).max(from).min(to)
     }
 
-    /// Which keys the boolean mask shows to query `i`.
+    /// The row of the boolean mask for query `i`.
     pub(crate) fn allowed(&self, i: usize) -> Option<&'a [bool]> {
         self.allowed.as_ref().map(|m| m.row(i))
     }
@@ -185,8 +184,8 @@ impl<'a> Visible<'a> {
             && self.bias.is_none_or(|m| m.row(i).get(key).copied() != Some(f32::NEG_INFINITY))
     }
 
-    /// Asks for the memory that [`apply`](Self::apply) reads: the rows of a mask may be a page apart,
-    /// which no hardware prefetcher follows.
+    /// Prefetches the memory that [`apply`](Self::apply) reads. The rows of a mask may be a page apart, which no hardware
+    /// prefetcher follows.
     #[inline(always)]
     pub(crate) fn prefetch<S: Simd>(&self, simd: S, i: usize, key: usize, keys: usize) {
         if let Some(row) = self.allowed.and_then(|m| m.row(i).get(key..key + keys)) {
@@ -201,8 +200,9 @@ impl<'a> Visible<'a> {
         }
     }
 
-    /// Adds the biases to the scores of query `i` for the keys from `key` on, and sets those of hidden keys to −∞, with vectors.
-    /// How many keys are hidden differs from row to row, and a loop over them would end where the processor does not expect it.
+    /// Adds the biases to the scores of query `i` for the keys from `key` on, and sets those of hidden keys to −∞, with
+    /// vectors. The number of hidden keys differs from row to row, so the processor would not predict the end of a loop over
+    /// them.
     #[inline(always)]
     pub(crate) fn apply_with<S: Simd>(&self, simd: S, i: usize, key: usize, scores: &mut [f32]) {
         self.apply_tensors(i, key, scores);
@@ -218,11 +218,11 @@ impl<'a> Visible<'a> {
     }
 
     shared! { inline(always),
-    /// Adds the biases, and hides what the tensors hide.
+    /// Adds the biases, and hides the keys that the tensors hide.
     pub(crate) fn apply_tensors(&self, i: usize, key: usize, scores: &mut [f32]) {
         if let Some(bias) = self.bias {
             for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
-                // −∞ is selected, not added, because it hides a score of NaN too.
+                // −∞ replaces the score instead of being added, because it also hides NaN.
                 one_by_one(score);
                 *score =
                     if *bias == f32::NEG_INFINITY { f32::NEG_INFINITY } else { *score + *bias };
@@ -240,8 +240,8 @@ impl<'a> Visible<'a> {
             for (score, allowed) in
                 scores.iter_mut().zip(allowed.row(i).get(key..).unwrap_or_default())
             {
-                // Adding 0 makes every lane change. Otherwise the compiler makes masked stores of this
-                // loop, which are slow.
+                // Every lane changes, because 0 is added to it. Otherwise the compiler makes masked stores of this loop, which
+                // are slow.
                 one_by_one(score);
                 *score = if *allowed { *score + 0.0 } else { f32::NEG_INFINITY };
             }
@@ -251,11 +251,12 @@ impl<'a> Visible<'a> {
 }
 
 /// `out` += weights · values for a group of queries, over the keys that each of them sees, on narrow tiers. The weight of a
-/// hidden key is 0, but 0 · NaN is NaN: where a tensor hides keys and a value is not finite, each hidden key is left out.
+/// hidden key is 0, but 0 · NaN is NaN. Where a tensor hides keys and a value is not finite, the sum therefore leaves out each
+/// hidden key.
 pub(crate) struct SeenSum<'s, 'o> {
     /// \[queries of the group, keys\].
     pub(crate) weights: Mat<'s>,
-    /// V's rows of the tile of keys, of which the weights are for those from `first` on.
+    /// The rows of V of the tile. The weights are those of its keys from `first` on.
     pub(crate) values: Mat<'s>,
     pub(crate) first: usize,
     /// The tile's first key, and the group's first query.
@@ -267,7 +268,7 @@ pub(crate) struct SeenSum<'s, 'o> {
 }
 
 impl SeenSum<'_, '_> {
-    /// One element of `out` at a time, in little code. The order of the additions is that of a tile.
+    /// Computes one element of `out` at a time, in little code. It adds in the order of a tile.
     #[inline(always)]
     pub(crate) fn run<S: Simd>(&mut self, simd: S, visible: &Visible<'_>) {
         for r in 0..self.weights.rows() {

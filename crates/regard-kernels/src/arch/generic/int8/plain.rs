@@ -1,5 +1,5 @@
-//! The loops as the compiler makes them: tiles of four keys, or four keys and four columns, whose sums stay in registers. They are
-//! written out, because a compiler that is told to save bytes unrolls no loop.
+//! The loops in plain Rust: tiles of four keys, or of four keys and four columns, whose sums stay in registers. The loops are
+//! written out, because a compiler that optimises for size unrolls none.
 
 use core::cell::Cell;
 
@@ -35,13 +35,13 @@ impl<'a, const R: usize> Queries<'a, R> {
         Self(rows)
     }
 
-    /// Each query's dot products with the keys from `first` on, whole fours of them; the scores of keys after the last one are any
-    /// numbers.
+    /// Each query's dot products with the keys from `first` on, a multiple of four of them. Scores of keys that do not exist
+    /// may be any numbers.
     #[inline(always)]
     pub(crate) fn dots(&self, k: Mat<'_, i8>, first: usize, scores: &mut [[i32; R]]) {
         let mut rest = k.rows_from(first, usize::MAX).data();
         for scores in scores.as_chunks_mut().0 {
-            // In place of a key that does not exist the first is read again.
+            // A key that does not exist is replaced by the first key.
             let mut keys = [rest.get(..k.cols()).unwrap_or_default(); 4];
             for key in &mut keys {
                 *key = rest.get(..k.cols()).unwrap_or(key);
@@ -57,7 +57,7 @@ pub(crate) const fn value_words(_n_q: usize, _n_k: usize, _d_v: usize) -> usize 
     0
 }
 
-/// Values, which are weighed where they lie.
+/// Values, which are read where they lie.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a>(Mat<'a, i8>);
 
@@ -69,7 +69,7 @@ impl<'a> Values<'a> {
 }
 
 impl Values<'_> {
-    /// Into `out`, each row's Σ weight · value over the keys from `first` on, times its factor.
+    /// Writes to `out`, for each row, Σ weight · value over the keys from `first` on, times the row's factor.
     #[inline(always)]
     pub(crate) fn weigh<const R: usize>(
         &self,
@@ -137,7 +137,7 @@ fn sums_of_tile<const R: usize>(values: Mat<'_, i8>, weights: &[Fours<R>]) -> [[
     let columns = values.cols();
     for [even, odd] in weights {
         let mut next = || {
-            // A key that does not exist has weight 0, so its values may be any numbers.
+            // A key that does not exist has weight 0, so any values serve for it.
             let row = match rest.first_chunk() {
                 Some(whole) if columns == 4 => *whole,
                 _ => first_columns(rest.get(..columns).unwrap_or_default()),
@@ -166,11 +166,11 @@ fn sums_of_tile<const R: usize>(values: Mat<'_, i8>, weights: &[Fours<R>]) -> [[
     sums
 }
 
-/// A weight of 1. Weights are 16-bit numbers with a sign, because multiply-adds of pairs of those are what cores have.
+/// The weight 1. Weights are signed 16-bit numbers, because cores multiply and add pairs of such numbers.
 const ONE: u32 = 1 << 14;
 
 impl Exponent {
-    /// The weight of a key whose score is `distance` below the largest, of [`ONE`].
+    /// The weight, in units of 1 / [`ONE`], of a key whose score is `distance` below the largest.
     ///
     /// 2^−y = 2^−n · 2^−x with n whole and 0 ≤ x < 1, as in I-BERT (Kim et al. 2021, arXiv 2101.01321), in base 2 and with
     /// a polynomial of degree 3: 1 at 0, ½ at 1, within 1.1e-4 between, and never rising.
@@ -186,7 +186,8 @@ impl Exponent {
     }
 }
 
-/// The largest of the scores numbered `r`, whole fours, or 0 where none is seen: any number keeps [`HIDDEN`] far away.
+/// The largest of the scores numbered `r`, of which there is a multiple of four; 0 if no key is seen. Any number serves then,
+/// because [`HIDDEN`] is far from all of them.
 #[inline(always)]
 fn largest<const R: usize>(scores: &[[i32; R]], r: usize) -> i32 {
     let mut max = HIDDEN;
@@ -196,12 +197,13 @@ fn largest<const R: usize>(scores: &[[i32; R]], r: usize) -> i32 {
     if max == HIDDEN { 0 } else { max }
 }
 
-/// Turns the scores numbered `r` into weights, two in a word, in their first half, and returns their total.
+/// Turns the scores numbered `r` into weights, two in a word, in the first half of the scores' memory. Returns the sum of the
+/// weights.
 #[inline(always)]
 pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]], r: usize) -> u32 {
-    let r = r.min(R - 1); // tells the compiler that it is one of them
+    let r = r.min(R - 1); // tells the compiler that r < R
     let max = largest(scores, r);
-    // What is written lies before what is still to be read.
+    // A weight is written before the scores that are still to be read.
     let cells = Cell::from_mut(scores.as_flattened_mut()).as_slice_of_cells().as_chunks::<R>().0;
     let (fours, weights) = (cells.as_chunks::<4>().0, cells.as_chunks::<2>().0);
     let mut total = 0;
@@ -217,7 +219,7 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
     halve_pairs(total, scores, r)
 }
 
-/// The first columns, and 0 for columns that do not exist.
+/// The first four columns. A column that does not exist is 0.
 #[inline(always)]
 fn first_columns(row: &[i8]) -> [i8; 4] {
     let mut columns = [0; 4];
@@ -251,9 +253,9 @@ mod tests {
 
     #[test]
     fn whatever_a_unit_means_the_weight_is_near() {
-        // Beside the polynomial's 1.2e-4, which the test above finds for all fractions, three parts move y, each by what
-        // follows times ln 2: the multiplier has 16 significant bits (16 · 2⁻¹⁶ where y = 16), the bits of the distance that
-        // are shifted out are worth less than 2¹⁶ · 2⁻²⁸, and the fraction is cut to 15 bits.
+        // The polynomial is off by 1.2e-4, as the test above finds over all fractions. Three more errors change y; each counts
+        // times ln 2. The multiplier has 16 significant bits (16 · 2⁻¹⁶ at y = 16). The bits of the distance that are shifted
+        // out are worth less than 2¹⁶ · 2⁻²⁸. The fraction is cut to 15 bits.
         let bound = 1.2e-4 + core::f64::consts::LN_2 * (2.0 / 4096.0 + 1.0 / 32768.0);
         for log2 in [1e-12, 3e-9, 4.1e-6, 1e-4, 2.0_f64.powi(-12), 3e-4, 0.01, 0.7, 1.0, 3.3, 15.9]
         {
