@@ -1,6 +1,6 @@
-//! Numbers from the bytes of a file, at compile time. A file that is too short or too long does not compile.
+//! Converts the bytes of a file to numbers, at compile time. A file that is too short or too long does not compile.
 
-/// Constants that begin at a multiple of 4 bytes: cores read several narrow numbers at once there.
+/// Constants that begin at a multiple of 4 bytes, so that cores can read several narrow numbers at once.
 ///
 /// ```
 /// static BITS: regard_embed::Aligned<[u16; 1]> = regard_embed::Aligned([0x3f80]);
@@ -15,7 +15,7 @@ macro_rules! numbers {
         $(#[$doc])*
         ///
         /// # Panics
-        /// If the bytes are not those of N numbers.
+        /// If the number of bytes is not that of N numbers.
         #[must_use]
         pub const fn $name<const N: usize>(bytes: &[u8]) -> [$number; N] {
             let (numbers, rest) = bytes.as_chunks();
@@ -31,7 +31,7 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// The `f32` numbers in `bytes`, of which each has four, the lowest first.
+    /// The `f32` numbers in `bytes`. Each has four bytes, the lowest first.
     ///
     /// ```
     /// static WEIGHTS: [f32; 2] = regard_embed::f32s(&[0, 0, 0x80, 0x3f, 0, 0, 0, 0x40]);
@@ -40,7 +40,7 @@ numbers! {
     f32s, f32
 }
 numbers! {
-    /// The 16-bit numbers in `bytes`, of which each has two, the lower first: those of bfloat16.
+    /// The 16-bit numbers in `bytes`, such as the bits of bfloat16. Each has two bytes, the lower first.
     ///
     /// ```
     /// static BITS: [u16; 1] = regard_embed::u16s(&[0x80, 0x3f]);
@@ -53,11 +53,11 @@ numbers! {
     i8s, i8
 }
 numbers! {
-    /// The signed 16-bit integers in `bytes`, of which each has two, the lower first.
+    /// The signed 16-bit integers in `bytes`. Each has two bytes, the lower first.
     i16s, i16
 }
 numbers! {
-    /// The signed 32-bit integers in `bytes`, of which each has four, the lowest first.
+    /// The signed 32-bit integers in `bytes`. Each has four bytes, the lowest first.
     i32s, i32
 }
 
@@ -68,7 +68,7 @@ numbers! {
 /// ```
 ///
 /// # Panics
-/// If there are not so many elements.
+/// If `all` ends before these elements do.
 #[must_use]
 pub const fn part<T>(all: &[T], start: usize, len: usize) -> &[T] {
     all.split_at(start).1.split_at(len).0

@@ -1,43 +1,43 @@
-//! A decoder, which reads a token at a time.
+//! A decoder, which reads one token at a time.
 
 use crate::Error;
 use crate::numbers::Numbers;
 use crate::state::{Model, State, Wide};
 
-/// The way from tokens to the residual stream of a decoder.
+/// The input of a decoder: turns tokens into the residual stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<N: Numbers> {
     /// The vectors of the tokens.
     pub embedding: N::Embedding,
-    /// The angles by which queries and keys turn.
+    /// The angles of rotary positions, if the model has them.
     pub rotary: Option<N::Rotary>,
 }
 
 impl<N: Numbers, M: Model<Numbers = N, Input = Tokens<N>>, const NARROW: usize, const WIDE: usize>
     State<M, NARROW, WIDE>
 {
-    /// The number of tokens that are read.
+    /// The number of tokens of the text so far.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no token is read.
+    /// Whether the text has no token yet.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Forgets the text: the next token is the first.
+    /// Forgets the text: the next token will be the first.
     pub const fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Reads a token, and gives the logits: of the next one, or of the classes of the text so far.
+    /// Reads a token. Returns the logits of the next token, or of the classes of the text so far.
     ///
     /// # Errors
     /// [`Error::Token`] if the token is not in the vocabulary, [`Error::Context`] if the state is full. [`Error::Shape`] if the
-    /// weights or the memory of the state have other shapes than the model.
+    /// shapes of the weights or of the state's memory are not those of the model.
     pub fn next<const OUTPUTS: usize>(
         &mut self,
         token: usize,

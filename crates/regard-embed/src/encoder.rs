@@ -1,4 +1,4 @@
-//! An encoder, which reads an image in patches, all of them at once. A window of samples is an image of one row.
+//! An encoder, which reads all patches of an image at once. A window of samples is an image of one row.
 
 use core::fmt::Debug;
 
@@ -8,30 +8,32 @@ use crate::Error;
 use crate::numbers::Numbers;
 use crate::state::{Model, State, Wide, first};
 
-/// The way from an image to the residual stream of an encoder: a class token, and the patches row by row.
+/// The input of an encoder: turns an image into the residual stream. The stream has a class token, and then the patches row by
+/// row.
 #[derive(Clone, Copy, Debug)]
 pub struct Image<N: Numbers> {
     /// The image's channels, height and width.
     pub size: [usize; 3],
     /// The height and width of a patch.
     pub patch: [usize; 2],
-    /// The unit of an integer that stands for a number of the image.
+    /// The unit of the integers that stand for numbers of the image. Floats need none.
     pub scale: f32,
-    /// \[numbers of a patch, width\]
+    /// \[numbers of a patch, width\].
     pub projection: N::Linear,
-    /// \[1 + patches, width\]: what is added at each position. The class token is this alone.
+    /// \[1 + patches, width\]: the vector that is added at each position. The class token consists of the first vector alone.
     pub positions: &'static [N::Wide],
-    /// What turns 8-bit samples into numbers, for each channel: factor, mean and deviation of (sample · factor − mean) / deviation.
+    /// For each channel, the factor, mean and deviation that turn 8-bit samples into numbers: (sample · factor − mean) /
+    /// deviation.
     pub samples: &'static [[f32; 3]],
 }
 
 impl<N: Numbers, M: Model<Numbers = N, Input = Image<N>>, const NARROW: usize, const WIDE: usize>
     State<M, NARROW, WIDE>
 {
-    /// Reads an image \[channels, height, width\], and gives the logits of the classes.
+    /// Reads an image \[channels, height, width\]. Returns the logits of the classes.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the image, the weights or the memory of the state have other shapes than the model.
+    /// [`Error::Shape`] if the shapes of the image, of the weights or of the state's memory are not those of the model.
     pub fn classify<const OUTPUTS: usize>(
         &mut self,
         image: &[f32],
@@ -39,7 +41,7 @@ impl<N: Numbers, M: Model<Numbers = N, Input = Image<N>>, const NARROW: usize, c
         self.encode(image.len(), |_, place| image.get(place).copied().unwrap_or_default())
     }
 
-    /// [`classify`](Self::classify) of samples of 8 bits.
+    /// [`classify`](Self::classify) for 8-bit samples.
     ///
     /// # Errors
     /// Those of [`classify`](Self::classify).
@@ -56,7 +58,7 @@ impl<N: Numbers, M: Model<Numbers = N, Input = Image<N>>, const NARROW: usize, c
         })
     }
 
-    /// The logits of an image whose numbers are known by their channel and place.
+    /// The logits of an image. `number` returns the number at a channel and a place.
     fn encode<const OUTPUTS: usize>(
         &mut self,
         len: usize,

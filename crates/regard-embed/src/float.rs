@@ -10,7 +10,7 @@ use crate::numbers::{Layer, Numbers, Turn};
 use crate::state::first;
 use crate::{Linear, Matrix};
 
-/// `f32`, with weights in the type of `W`: [`F32`](crate::F32) or [`Bf16`](crate::Bf16).
+/// Numbers in `f32`, with weights in the type `W`: [`F32`](crate::F32) or [`Bf16`](crate::Bf16).
 #[derive(Clone, Copy, Debug)]
 pub struct Floats<W>(PhantomData<W>);
 
@@ -19,11 +19,11 @@ pub struct Floats<W>(PhantomData<W>);
 pub struct Embedding<W> {
     /// The table of tokens, transposed: \[width, vocabulary\].
     pub tokens: W,
-    /// \[context, width\]: what is added at each position. Empty where nothing is.
+    /// \[context, width\]: the vector that is added at each position. Empty if the model adds none.
     pub positions: &'static [f32],
 }
 
-/// A norm of the width's features.
+/// A norm over the features of the residual stream.
 #[derive(Clone, Copy, Debug)]
 pub enum Norm {
     /// As [`regard_kernels::rms_norm`].
@@ -42,19 +42,19 @@ pub enum Norm {
         /// ε.
         epsilon: f32,
     },
-    /// No norm: x itself.
+    /// No norm: the result is x.
     Identity,
 }
 
-/// Cosines and sines \[context, features / 2\] of rotary positions. Feature i of a head is paired with feature i + features / 2;
-/// features after those do not turn.
+/// Cosines and sines \[context, features / 2\] of rotary positions. Feature i of a head is paired with feature i + features /
+/// 2. The features after these are not rotated.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotary<T: 'static = f32> {
-    /// The features of a head that turn.
+    /// The features of a head that are rotated.
     pub features: usize,
-    /// \[context, features / 2\]
+    /// \[context, features / 2\].
     pub cos: &'static [T],
-    /// \[context, features / 2\]
+    /// \[context, features / 2\].
     pub sin: &'static [T],
 }
 
@@ -67,7 +67,7 @@ impl<T> Rotary<T> {
 }
 
 impl Rotary {
-    /// Turns the heads of a token at `position`.
+    /// Rotates the heads of a token at `position`.
     fn turn(&self, x: &mut [f32], head_size: usize, position: usize) -> Result<(), Error> {
         let (pairs, heads) = (self.features / 2, x.len() / head_size.max(1));
         let [cos, sin] = self.at(position).map(|row| Mat::strided(row, heads, pairs, 0));
@@ -82,9 +82,10 @@ impl<W: Matrix> Numbers for Floats<W> {
     type Embedding = Embedding<W>;
     type Norm = Norm;
     type Linear = Linear<W>;
-    /// The factor of the dot products of queries and keys.
+    /// The factor for the dot products of queries and keys.
     type Attention = f32;
-    /// In place: [`silu`](crate::silu), [`gelu`](crate::gelu), [`gelu_tanh`](crate::gelu_tanh) or [`relu`](crate::relu).
+    /// A function in place: [`silu`](crate::silu), [`gelu`](crate::gelu), [`gelu_tanh`](crate::gelu_tanh) or
+    /// [`relu`](crate::relu).
     type Activation = fn(&mut [f32]);
     type Rotary = Rotary;
     const NARROW: f32 = 0.0;

@@ -20,8 +20,8 @@ pub use self::numbers::{Layer, Numbers, Turn};
 pub use self::state::{Model, Shape, State, Weights};
 pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
 
-/// Tells why a token or an image cannot be read. `next` then leaves the text of the state unchanged, if `regard embed` has written
-/// the model.
+/// Why a token or an image cannot be read. If `regard embed` has written the model, `next` then leaves the text of the state
+/// unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,7 +34,7 @@ pub enum Error {
         vocabulary: usize,
     },
 
-    /// The state holds as many tokens as it has room for.
+    /// The state is full of tokens.
     #[error("the context has room for {context} tokens, and all of them are read")]
     Context {
         /// The number of tokens that the state has room for.
@@ -46,7 +46,7 @@ pub enum Error {
     Shape(#[from] regard_kernels::Error),
 }
 
-/// The place of the largest logit, the first of equal ones: the next token at the temperature 0.
+/// The index of the largest logit, or of the first of equal ones. At temperature 0 it is the next token.
 ///
 /// ```
 /// assert_eq!(regard_embed::largest(&[0.0, 3.0, 3.0]), 1);

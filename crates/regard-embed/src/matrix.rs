@@ -1,4 +1,4 @@
-//! Weights as constants, in the types that flash may hold.
+//! Weights as constants, in the types that may be stored in flash.
 
 use core::fmt::Debug;
 
@@ -12,19 +12,19 @@ const LANES: usize = 16;
 
 /// A weight \[inputs, outputs\] in panels of 16 columns, as [`Packed`] describes them.
 pub trait Matrix: Copy + Debug + 'static {
-    /// `out` ← xW, or `out` ← `out` + xW if `add`, of x \[rows, inputs\] and `out` \[rows, outputs\].
+    /// `out` ← xW, or `out` ← `out` + xW if `add`. x is \[rows, inputs\], and `out` is \[rows, outputs\].
     ///
     /// # Errors
     /// [`Error::Shape`] if x or `out` has another length.
     fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error>;
 
-    /// Writes column `column` to `out` \[inputs\]: of a table of tokens, the token's embedding.
+    /// Writes column `column` to `out` \[inputs\]. A column of a table of tokens is a token's embedding.
     fn column(&self, column: usize, out: &mut [f32]);
 
-    /// The number of columns: of a table of tokens, the size of the vocabulary.
+    /// The number of columns. For a table of tokens this is the size of the vocabulary.
     fn columns(&self) -> usize;
 
-    /// The rows of an output of this length.
+    /// The number of rows of an output of this length.
     fn rows_of(&self, out: &[f32]) -> usize {
         out.len().checked_div(self.columns()).unwrap_or(0)
     }
@@ -41,7 +41,7 @@ impl F32 {
     /// The matrix with these panels.
     ///
     /// # Panics
-    /// If there are more or fewer numbers than the shape has.
+    /// If the number of elements is not that of the shape.
     #[must_use]
     pub const fn new(panels: &'static [f32], inputs: usize, outputs: usize) -> Self {
         match Packed::new(panels, inputs, outputs) {
@@ -70,7 +70,7 @@ impl Matrix for F32 {
     }
 }
 
-/// A [`Matrix`] of bfloat16, given by their bits. They are widened in registers; the bits of a product are those of the same
+/// A [`Matrix`] of bfloat16 numbers, given by their bits. A product widens them in registers, and has the bits of the same
 /// numbers in `f32`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bf16 {
@@ -82,7 +82,7 @@ pub struct Bf16 {
 impl Bf16 {
     /// The matrix with these panels.
     ///
-    /// # Panics
+    /// If the number of elements is not that of the shape.
     /// If there are more or fewer numbers than the shape has.
     #[must_use]
     pub const fn new(panels: &'static [u16], inputs: usize, outputs: usize) -> Self {
@@ -120,14 +120,14 @@ fn of_column<T>(panels: &[T], column: usize, inputs: usize) -> impl Iterator<Ite
 /// A linear layer y = xW + b.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear<W> {
-    /// \[inputs, outputs\]
+    /// \[inputs, outputs\].
     pub weight: W,
-    /// \[outputs\]
+    /// \[outputs\].
     pub bias: Option<&'static [f32]>,
 }
 
 impl<W: Matrix> Linear<W> {
-    /// `out` ← xW + b, of x \[rows, inputs\] and `out` \[rows, outputs\].
+    /// `out` ← xW + b. x is \[rows, inputs\], and `out` is \[rows, outputs\].
     pub(crate) fn forward(&self, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
         if let Some(bias) = self.bias {
             for out in out.chunks_exact_mut(bias.len().max(1)) {

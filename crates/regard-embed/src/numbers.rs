@@ -1,14 +1,14 @@
-//! What a model asks of its numbers, and the layers that consist of them.
+//! The operations that a model needs of its numbers, and the layers that consist of such numbers.
 
 use core::fmt::Debug;
 
 use regard_kernels::{Error as KernelError, Mat, MatMut};
 
-/// The numbers that a model computes with: [`Floats`](crate::Floats) or [`Integers`](crate::int8::Integers). A function that reads
-/// tokens reads one or more of them, one after another.
+/// The numbers that a model computes with: [`Floats`](crate::Floats) or [`Integers`](crate::int8::Integers). A function that
+/// takes tokens takes one or more of them, one after another.
 ///
 /// # Errors
-/// All functions: [`KernelError`] if a part has another shape.
+/// All functions return [`KernelError`] if a part has another shape.
 #[expect(clippy::missing_errors_doc, reason = "the trait says it for all functions")]
 pub trait Numbers: Copy + Debug + 'static {
     /// The residual stream, sums of products and logits.
@@ -17,13 +17,13 @@ pub trait Numbers: Copy + Debug + 'static {
     type Narrow: Copy + Debug;
     /// The vectors of the tokens.
     type Embedding: Copy + Debug;
-    /// A norm of the width's features.
+    /// A norm over the features of the residual stream.
     type Norm: Copy + Debug;
     /// A linear layer.
     type Linear: Copy + Debug;
     /// The attention of a head.
     type Attention: Copy + Debug;
-    /// The function of hidden features.
+    /// The activation function of hidden features.
     type Activation: Copy + Debug;
     /// The rotary positions of queries and keys.
     type Rotary: Copy + Debug;
@@ -43,7 +43,7 @@ pub trait Numbers: Copy + Debug + 'static {
         x: &mut [Self::Wide],
     ) -> Result<(), KernelError>;
 
-    /// What an encoder reads, as a narrow number whose unit is `scale`.
+    /// A number that an encoder reads, as a narrow number whose unit is `scale`.
     fn narrow(x: f32, scale: f32) -> Self::Narrow;
 
     /// `out` ← norm(x).
@@ -63,8 +63,8 @@ pub trait Numbers: Copy + Debug + 'static {
     /// x ← x + y.
     fn add(x: &mut [Self::Wide], y: &[Self::Wide]) -> Result<(), KernelError>;
 
-    /// `out` ← xW + b, which `rotary` turns by the position where it is given, with the memory of `wide`. Queries and keys are
-    /// `finer` than narrow numbers until they are turned, where these are integers.
+    /// `out` ← xW + b, rotated as `turn` says. `wide` is memory for the sums. In integers, queries and keys have additional
+    /// bits until they are rotated.
     fn project(
         linear: &Self::Linear,
         turn: Turn<'_, Self>,
@@ -81,7 +81,7 @@ pub trait Numbers: Copy + Debug + 'static {
         scratch: &mut [Self::Wide],
     ) -> Result<(), KernelError>;
 
-    /// `out` ← f(gate(x)) · up(x), or f(up(x)) without a gate, with the memory of `wide`.
+    /// `out` ← f(gate(x)) · up(x), or f(up(x)) without a gate. `wide` is memory for the sums.
     fn hide(
         layer: &Layer<Self>,
         x: &[Self::Narrow],
@@ -90,14 +90,14 @@ pub trait Numbers: Copy + Debug + 'static {
     ) -> Result<(), KernelError>;
 }
 
-/// The way on for a projection.
+/// Whether a projection's outputs are rotated.
 #[derive(Clone, Copy, Debug)]
 pub enum Turn<'a, N: Numbers> {
-    /// Values stay.
+    /// Values are not rotated.
     None,
-    /// Queries and keys turn by their position.
+    /// Queries and keys are rotated by their position.
     By {
-        /// The angles, where the model has rotary positions.
+        /// The angles, if the model has rotary positions.
         rotary: Option<&'a N::Rotary>,
         /// The features of a head.
         head_size: usize,
@@ -106,29 +106,29 @@ pub enum Turn<'a, N: Numbers> {
     },
 }
 
-/// A layer: attention and feed-forward layer, each with a norm before it, and each added to the residual stream.
+/// A layer: an attention and a feed-forward layer. Each has a norm before it, and each is added to the residual stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Layer<N: Numbers> {
     /// The norm before the attention.
     pub attention_norm: N::Norm,
-    /// \[width, heads · head size\]
+    /// \[width, heads · head size\].
     pub query: N::Linear,
-    /// \[width, key/value heads · head size\]
+    /// \[width, key/value heads · head size\].
     pub key: N::Linear,
-    /// \[width, key/value heads · head size\]
+    /// \[width, key/value heads · head size\].
     pub value: N::Linear,
     /// The attention of a head.
     pub attention: N::Attention,
-    /// \[heads · head size, width\]
+    /// \[heads · head size, width\].
     pub output: N::Linear,
     /// The norm before the feed-forward layer.
     pub feed_forward_norm: N::Norm,
-    /// \[width, hidden\]: what goes through the activation, where there is a gate.
+    /// \[width, hidden\]: the input of the activation function, if the layer has a gate.
     pub gate: Option<N::Linear>,
-    /// \[width, hidden\]: what the gate multiplies, or what goes through the activation.
+    /// \[width, hidden\]: the factor of the gate, or without a gate the input of the activation function.
     pub up: N::Linear,
-    /// The function of hidden features.
+    /// The activation function of hidden features.
     pub activation: N::Activation,
-    /// \[hidden, width\]
+    /// \[hidden, width\].
     pub down: N::Linear,
 }

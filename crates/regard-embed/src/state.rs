@@ -2,18 +2,20 @@
 //!
 //! ```text
 //! x ← the token's embedding (+ its position's), or all patches of an image
+//! x ← the token's embedding (+ its position's), or all patches of an image
 //! for each layer
 //!     for each block of tokens
-//!         k, v ← norm(x) W_k, W_v;  turn k by the position;  keep k and v
+//!         k, v ← norm(x) W_k, W_v;  rotate k by the position;  keep k and v
 //!     for each block of tokens
-//!         q ← norm(x) W_q;  turn q by the position
+//!         q ← norm(x) W_q;  rotate q by the position
 //!         x ← x + [attention of each head on all keys so far] W_o
 //!         x ← x + feed-forward(norm(x))
 //! logits ← norm(x) W_head
 //! ```
 //!
-//! A decoder reads one token at a time, and keeps the keys and values of all layers. An encoder reads all tokens at once, and keeps
-//! those of one layer. The kernels are those that `regard` calls on the desktop, and each sum has the same order there.
+//! A decoder reads one token at a time, and keeps the keys and values of all layers. An encoder reads all tokens at once, and
+//! keeps the keys and values of one layer. The kernels are those that `regard` calls on the desktop, and each sum is added in
+//! the same order.
 
 use core::fmt::Debug;
 use core::ops::Range;
@@ -23,8 +25,8 @@ use regard_kernels::{Error as KernelError, Mat, MatMut};
 use crate::Error;
 use crate::numbers::{Layer, Numbers, Turn};
 
-/// The most tokens of an encoder that a product reads at once: a multiple of the rows that the kernels take at once on a
-/// microcontroller, 6 in floating point and 4 in integers.
+/// The most tokens of an encoder that one product takes. It is a multiple of the rows of a tile on a microcontroller, which are
+/// 6 in floating point and 4 in integers.
 const BLOCK: usize = 12;
 
 /// The sizes of a model. Its constants and its state share them.
@@ -41,33 +43,33 @@ const BLOCK: usize = 12;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Layers.
+    /// The number of layers.
     pub layers: usize,
-    /// The most tokens of a text, or the patches of an image and its class token.
+    /// The most tokens of a text; for an encoder, the number of patches of an image plus one for the class token.
     pub context: usize,
     /// The numbers of a patch of an encoder's image; 0 for a decoder.
     pub patch: usize,
     /// The features of the residual stream.
     pub width: usize,
-    /// Query heads.
+    /// The number of query heads.
     pub heads: usize,
-    /// Key/value heads.
+    /// The number of key/value heads.
     pub kv_heads: usize,
     /// The features of a head.
     pub head_size: usize,
     /// The hidden features of a feed-forward layer.
     pub hidden: usize,
-    /// The logits: of the tokens, or of the classes of a model that classifies.
+    /// The number of logits: one for each token of the vocabulary, or for each class of a classifier.
     pub outputs: usize,
 }
 
 impl Shape {
-    /// The tokens that are read at once.
+    /// The number of tokens that are read at once.
     pub(crate) const fn tokens(&self) -> usize {
         if self.patch == 0 { 1 } else { self.context }
     }
 
-    /// The most tokens of a product.
+    /// The most tokens that one product takes.
     #[must_use]
     pub const fn block(&self) -> usize {
         if self.tokens() < BLOCK { self.tokens() } else { BLOCK }
@@ -89,15 +91,16 @@ impl Shape {
         layers * self.context * self.of_keys()
     }
 
-    /// The narrow numbers of a [`State`]: keys, values and inputs of products.
+    /// The number of narrow numbers in a [`State`]: keys, values and inputs of products.
     #[must_use]
     pub const fn narrow(&self) -> usize {
         let in_turn = largest_of([2 * self.of_queries(), self.hidden, self.patch, 0]);
         2 * self.kept() + self.block() * (self.width + in_turn)
     }
 
-    /// The wide numbers of a [`State`]: the residual stream, what is added to it, and memory that projections, attention, the
-    /// feed-forward layer and the head use in turn. `scratch` is what the attention of a head needs.
+    /// The number of wide numbers in a [`State`]: the residual stream, the output of a sublayer, and memory that projections,
+    /// attention, the feed-forward layer and the head use in turn. `scratch` is the scratch memory that the attention of a head
+    /// needs.
     #[must_use]
     pub const fn wide(&self, scratch: usize) -> usize {
         let block = self.block();
@@ -118,37 +121,37 @@ const fn largest_of([a, b, c, d]: [usize; 4]) -> usize {
 
 /// A model whose sizes and weights are constants.
 pub trait Model: Copy + Debug + 'static {
-    /// The numbers that it computes with.
+    /// The numbers that the model computes with.
     type Numbers: Numbers;
-    /// What it reads: [`Tokens`](crate::Tokens) or [`Image`](crate::Image).
+    /// The model's input: [`Tokens`](crate::Tokens) or [`Image`](crate::Image).
     type Input: Debug + 'static;
-    /// Its sizes, which are known to the compiler wherever the model is run.
+    /// The model's sizes. The compiler knows them wherever the model runs.
     const SHAPE: Shape;
 
-    /// Its weights.
+    /// The model's weights.
     fn weights() -> &'static Weights<Self::Numbers, Self::Input>;
 }
 
 /// The weights of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights<N: Numbers, I> {
-    /// The way from what the model reads to the residual stream.
+    /// The layer that turns the input into the residual stream.
     pub input: I,
     /// The layers, from the first to the last.
     pub layers: &'static [Layer<N>],
     /// The norm after the last layer.
     pub norm: N::Norm,
-    /// \[width, outputs\]
+    /// \[width, outputs\].
     pub head: N::Linear,
 }
 
-/// The memory of a model: keys and values of the tokens that it has read, and what the layers work with. `NARROW` and `WIDE` are
-/// [`Shape::narrow`] and [`Shape::wide`].
+/// The memory of a model: the keys and values of the tokens that it has read, and working memory of the layers. `NARROW` and
+/// `WIDE` are [`Shape::narrow`] and [`Shape::wide`].
 ///
-/// All numbers are 0 at the beginning, so that a static takes no flash.
+/// All numbers are 0 at first, so a static of this type takes no flash.
 #[derive(Clone, Debug)]
 pub struct State<M: Model, const NARROW: usize, const WIDE: usize> {
-    /// The tokens of a decoder's text that are read.
+    /// The number of tokens of a decoder's text so far.
     pub(crate) len: usize,
     wide: [Wide<M>; WIDE],
     narrow: [Narrow<M>; NARROW],
@@ -158,13 +161,13 @@ pub(crate) type Wide<M> = <<M as Model>::Numbers as Numbers>::Wide;
 pub(crate) type Narrow<M> = <<M as Model>::Numbers as Numbers>::Narrow;
 
 impl<M: Model, const NARROW: usize, const WIDE: usize> State<M, NARROW, WIDE> {
-    /// The state before anything is read.
+    /// A state that has read nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self { len: 0, wide: [M::Numbers::WIDE; WIDE], narrow: [M::Numbers::NARROW; NARROW] }
     }
 
-    /// The memory as the layers use it.
+    /// The memory, divided for the layers.
     pub(crate) fn step(&mut self) -> Step<'_, M> {
         let shape = M::SHAPE;
         let (keys, narrow) = split(&mut self.narrow, shape.kept());
@@ -196,22 +199,22 @@ impl<M: Model, const NARROW: usize, const WIDE: usize> Default for State<M, NARR
 
 /// The memory of a state while it reads.
 pub(crate) struct Step<'s, M: Model> {
-    /// The position of the first token that is read.
+    /// The position of the first token that is read in this step.
     position: usize,
-    /// \[kept layers, context, key/value heads, head size\]
+    /// \[layers whose keys are kept, context, key/value heads, head size\].
     keys: &'s mut [Narrow<M>],
     values: &'s mut [Narrow<M>],
     normed: &'s mut [Narrow<M>],
     pub(crate) narrow: &'s mut [Narrow<M>],
     /// The residual stream.
     pub(crate) x: &'s mut [Wide<M>],
-    /// The output of a sublayer, which is added to the stream.
+    /// The output of a sublayer, which is added to the residual stream.
     pub(crate) added: &'s mut [Wide<M>],
     wide: &'s mut [Wide<M>],
 }
 
 impl<M: Model> Step<'_, M> {
-    /// All layers, the norm after the last one, and the head, which reads the first token that is read.
+    /// Runs all layers, the norm after the last one, and the head on the first token of this step.
     pub(crate) fn run<I>(
         &mut self,
         weights: &Weights<M::Numbers, I>,
@@ -224,7 +227,7 @@ impl<M: Model> Step<'_, M> {
             for first in (0..tokens).step_by(block) {
                 self.keep(layer, rotary, first_key, first..(first + block).min(tokens))?;
             }
-            // The head reads one token of the last layer.
+            // The head needs one token of the last layer.
             let wanted = if index + 1 == layers { 1 } else { tokens };
             for first in (0..wanted).step_by(block) {
                 let rows = first..(first + block).min(wanted);
@@ -237,7 +240,7 @@ impl<M: Model> Step<'_, M> {
         M::Numbers::multiply(&weights.head, normed, first(self.wide, outputs))
     }
 
-    /// normed ← norm(x), of these tokens.
+    /// normed ← norm(x), for these tokens.
     fn norm(
         &mut self,
         norm: &<M::Numbers as Numbers>::Norm,
@@ -250,7 +253,7 @@ impl<M: Model> Step<'_, M> {
         Ok(normed)
     }
 
-    /// x ← x + added, of these tokens.
+    /// x ← x + added, for these tokens.
     fn add(&mut self, rows: Range<usize>) -> Result<(), KernelError> {
         let width = M::SHAPE.width;
         let added = first(self.added, rows.len() * width);
@@ -260,7 +263,7 @@ impl<M: Model> Step<'_, M> {
         )
     }
 
-    /// Keeps the keys and values of tokens.
+    /// Computes and keeps the keys and values of these tokens.
     fn keep(
         &mut self,
         layer: &Layer<M::Numbers>,
@@ -287,7 +290,7 @@ impl<M: Model> Step<'_, M> {
         Ok(())
     }
 
-    /// x ← x + the attention of norm(x), of these tokens on all keys that are read.
+    /// x ← x + the attention of norm(x), for these tokens on all keys so far.
     fn attend(
         &mut self,
         layer: &Layer<M::Numbers>,
@@ -298,7 +301,7 @@ impl<M: Model> Step<'_, M> {
         let Shape { context, heads, kv_heads, head_size, width, .. } = M::SHAPE;
         let (of_queries, of_keys) = (M::SHAPE.of_queries(), M::SHAPE.of_keys());
         let count = rows.len();
-        // The norm of a decoder's token is there already.
+        // The norm of a decoder's token has been computed for its key.
         if M::SHAPE.tokens() > 1 {
             self.norm(&layer.attention_norm, &rows)?;
         }
@@ -331,7 +334,7 @@ impl<M: Model> Step<'_, M> {
         self.add(rows)
     }
 
-    /// x ← x + the feed-forward layer of norm(x), of these tokens.
+    /// x ← x + the feed-forward layer of norm(x), for these tokens.
     fn feed_forward(
         &mut self,
         layer: &Layer<M::Numbers>,
@@ -346,12 +349,12 @@ impl<M: Model> Step<'_, M> {
     }
 }
 
-/// The first `len` numbers, and the others. Numbers that a state of another shape lacks are missing in both.
+/// The first `len` numbers, and the others. Both are empty if `x` is too short.
 pub(crate) fn split<T>(x: &mut [T], len: usize) -> (&mut [T], &mut [T]) {
     x.split_at_mut_checked(len).unwrap_or_default()
 }
 
-/// The first `len` numbers.
+/// The first `len` numbers. Empty if `x` is too short.
 pub(crate) fn first<T>(x: &mut [T], len: usize) -> &mut [T] {
     x.get_mut(..len).unwrap_or_default()
 }

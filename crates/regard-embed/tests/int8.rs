@@ -14,7 +14,7 @@ fn normal(x: f64) -> f64 {
 #[test]
 fn activations_are_close_everywhere() {
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
-    // The factor σ or Φ is off between entries, and beyond the last one.
+    // The factor σ or Φ has an error between the table's entries, and beyond the last one.
     for (of, function, factor, between) in [
         ("silu", silu as fn(i32) -> i32, &sigmoid as &dyn Fn(f64) -> f64, 4.7e-5),
         ("gelu", gelu, &normal, 1.2e-4),
@@ -22,7 +22,8 @@ fn activations_are_close_everywhere() {
         for x in (-(40 << 12)..(40 << 12)).step_by(7) {
             let real = f64::from(x) / 4096.0;
             let exact = real * factor(real.clamp(-12.0, 12.0));
-            // It is also off by half a unit of 2⁻¹⁵ in an entry and in the fraction; the result by half a unit of 2⁻¹².
+            // The factor also has an error of half a unit of 2⁻¹⁵ in an entry and in the fraction, and the result one of half a
+            // unit of 2⁻¹².
             let bound = real.abs() * (between + 3.1e-5) + 1.3e-4;
             assert!((f64::from(function(x)) / 4096.0 - exact).abs() <= bound, "{of}({real})");
         }

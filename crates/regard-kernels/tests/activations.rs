@@ -8,10 +8,10 @@ use common::{Random, bits, is_fused};
 use regard_kernels::{Tier, gelu, gelu_tanh, relu, silu, tanh};
 
 const INF: f32 = f32::INFINITY;
-/// One ULP, relative, at its largest.
+/// The largest relative size of one ULP.
 const ULP: f64 = 1.192_092_895_507_812_5e-7;
 
-/// The distance in ULP of the exact value. What is below the normal numbers, or was multiplied by a share below them, may be 0.
+/// The distance in ULP from the exact value. A result that is subnormal, or whose factor is, may be 0.
 fn error(found: f32, exact: f64, share: f64) -> f64 {
     if found == 0.0 && share < f64::from(f32::MIN_POSITIVE) {
         return 0.0;
@@ -20,7 +20,7 @@ fn error(found: f32, exact: f64, share: f64) -> f64 {
     (f64::from(found) - exact).abs() / 2_f64.powi(exponent - 23)
 }
 
-/// The finite floats whose bits are multiples of a prime, and many of those that networks see.
+/// The finite floats whose bits are multiples of a prime, and many of the size that networks produce.
 fn sample() -> Vec<f32> {
     let random = &mut Random(11);
     let all =
@@ -33,7 +33,7 @@ fn check(name: &str, f: fn(&mut [f32]), share: fn(f64) -> f64, limit: impl Fn(f6
     check_at(&sample(), name, f, share, limit);
 }
 
-/// The largest error of `f`, in shares of the limit, which is in ULP.
+/// The largest error of `f`, as a share of the limit. The limit is in ULP.
 fn check_at(
     x: &[f32],
     name: &str,
@@ -73,7 +73,7 @@ fn tanh_argument(x: f64) -> f64 {
 
 fn gelu_limit() -> impl Fn(f64) -> f64 {
     let fused = is_fused();
-    // Without fused multiply-add, what rounding the square loses is lost.
+    // Without fused multiply-add the rounding error of the square is lost.
     move |x| 7.0 + if fused || x > 0.0 { 0.0 } else { x * x / 2.0 }
 }
 
@@ -85,7 +85,7 @@ fn gelu_is_within_7_ulp() {
 #[test]
 #[ignore = "3·10⁸ floats: half a minute in release"]
 fn gelu_is_within_7_ulp_everywhere() {
-    // Below, the share is ½ to the last bit but two; above, it is 0 or 1.
+    // Below this range σ is ½ to all but two bits, and above it 0 or 1.
     for start in (2_f32.powi(-14).to_bits()..16_f32.to_bits()).step_by(1 << 20) {
         let x: Vec<f32> = (start..start + (1 << 20))
             .flat_map(|bits| [bits, bits | (1 << 31)])
@@ -108,7 +108,7 @@ fn the_tanh_form_of_gelu_is_as_exact_as_its_argument() {
         |x| sigmoid(tanh_argument(x)),
         |x| 4.0 + 3.0 * tanh_argument(x).abs(),
     );
-    // And it is the formula: ½x·(1 + tanh …).
+    // The result also fits the formula ½x·(1 + tanh …).
     for i in -600..600 {
         let x = f64::from(i) / 100.0;
         let formula = 0.5 * x * (1.0 + (tanh_argument(x) / 2.0).tanh());

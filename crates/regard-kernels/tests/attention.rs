@@ -49,7 +49,7 @@ fn add_masks(case: &mut Case, random: &mut Random) {
     }
 }
 
-/// Shapes from nothing to several tiles, masks, scale, soft cap and a temperature that is no limit.
+/// Random shapes from empty ones to several tiles, with masks, scale, soft cap and a finite temperature above 0.
 fn any_case(seed: u64) -> Case {
     let random = &mut Random(seed);
     let rows = |random: &mut Random| {
@@ -60,7 +60,7 @@ fn any_case(seed: u64) -> Case {
         };
         random.below(most)
     };
-    // Some with several tiles of 256 keys.
+    // Some cases have several tiles of 256 keys.
     let n_k = if !cfg!(miri) && random.chance(25) { 200 + random.below(500) } else { rows(random) };
     let n_q = rows(random);
     let wide = if cfg!(miri) { 18 } else { 81 };
@@ -82,7 +82,7 @@ fn any_case(seed: u64) -> Case {
     case
 }
 
-/// Whole numbers and a scale of 1: every score is exact, so that ties are ties.
+/// Integers and a scale of 1. Every score is exact, so that equal scores are equal.
 fn whole_numbers(seed: u64) -> Case {
     let random = &mut Random(seed);
     let (n_q, n_k, d) = (random.below(20), random.below(400), random.below(5));
@@ -95,7 +95,7 @@ fn whole_numbers(seed: u64) -> Case {
     case
 }
 
-/// Row `i` of `outcome`, as bits.
+/// The bits of row `i` of `outcome`.
 fn row_bits(outcome: &Attended, i: usize) -> (Vec<u32>, Vec<u32>) {
     (bits(outcome.out.row(i)), bits(&outcome.log_sum_exp[i..=i]))
 }
@@ -142,8 +142,8 @@ fn scores_so_large_that_one_key_takes_all() {
             let mut keys: Vec<usize> = (0..340).collect();
             keys.sort_by(|a, b| reference.masked.at(i, *b).total_cmp(&reference.masked.at(i, *a)));
             let lead = reference.masked.at(i, keys[0]) - reference.masked.at(i, keys[1]);
-            // Each of the two scores is off by the error at most, and e⁻¹⁰⁴ is less than half of the
-            // smallest f32. The other weights are then 0, and nothing rounds.
+            // Each of the two scores may have the error. e⁻¹⁰⁴ is less than half of the smallest f32, so the other weights are
+            // 0 and nothing is rounded.
             if lead > 2.0 * reference.score_error[i] + 104.0 {
                 alone += 1;
                 assert_eq!(out.out.row(i), case.v.row(keys[0]), "scale {scale}, row {i}");
@@ -160,7 +160,7 @@ fn a_softcap_bounds_scores_that_overflowed() {
     let mut case = Case::random(4, 40, 8, 6, &mut Random(3));
     case.scale = Some(3e38);
     case.softcap = Some(2.0);
-    // Each score is ±2 by its sign, however far it went.
+    // Each score is ±2, with the sign of its dot product.
     case.assert_matches_reference();
 }
 
@@ -173,7 +173,8 @@ fn infinite_scores_follow_the_limit() {
     let v = Matrix::from_fn(100, 2, |i, c| (i + 100 * c) as f32);
     let q = Matrix { rows: 2, cols: 1, data: vec![1.0, -1.0] };
     let case = Case::new(q, k, v);
-    // +∞ twice: shared evenly. For the other query they are −∞, and the one −∞ takes all.
+    // Two scores are +∞, and share the weight evenly. For the other query they are −∞, and key 50, whose score is +∞, takes
+    // all.
     assert_eq!(
         case.run(),
         Attended {
@@ -187,7 +188,7 @@ fn infinite_scores_follow_the_limit() {
     hidden.allowed = Some(Matrix::from_fn(2, 100, |_, j| ![3, 50, 90].contains(&j)));
     hidden.assert_matches_reference();
 
-    // Where every visible score is −∞ there is nothing to see.
+    // If every visible score is −∞, the row has no weight.
     let case = Case::new(
         Matrix::filled(1, 1, -1.0),
         Matrix::filled(70, 1, INF),
@@ -221,7 +222,7 @@ fn a_row_that_sees_nothing_is_zero() {
         let window = Window { left: Some(2), right: Some(0) };
         zero(&Case { window: Some((Position::Offset(85), window)), ..case.clone() }, &[7, 8, 9]);
     }
-    // More queries than keys: bottom-right leaves the first ones without a key.
+    // There are more queries than keys: with bottom-right positions the first queries see no key.
     let mut case = Case::random(10, 6, 7, 20, random);
     case.causal = Some(Position::BottomRight);
     zero(&case, &[0, 1, 2, 3]);
@@ -236,7 +237,7 @@ fn a_query_sees_only_itself_in_a_window_of_nothing() {
 
 #[test]
 fn positions_differ_where_numbers_of_queries_and_keys_do() {
-    // V numbers the keys and all scores are equal, so an output is the mean of what is seen.
+    // V numbers the keys, and all scores are equal. So an output is the mean of the keys that are seen.
     let case = |causal| Case {
         causal: Some(causal),
         ..Case::new(
@@ -256,7 +257,7 @@ fn positions_differ_where_numbers_of_queries_and_keys_do() {
     );
 }
 
-/// One case for every kind of mask, of which `hidden` is a place that may not be seen from row 5 and is from row 9.
+/// One case for every kind of mask. Query 5 may not see the key `hidden`, and query 9 may.
 fn one_of_each_mask() -> (Vec<(&'static str, Case)>, usize) {
     let case = Case::random(12, 100, 9, 20, &mut Random(6));
     let hidden = 70;
@@ -297,7 +298,7 @@ fn nan_at_a_hidden_place_does_not_leak_and_at_a_visible_one_shows_in_that_row_on
             let clean = Case { temperature, ..case.clone() };
             let expected = clean.run();
             for bad in [f32::NAN, INF, -INF] {
-                // In a value: the columns beside it are untouched, whatever the weight.
+                // NaN in a value leaves the other columns as they are, whatever its weight.
                 let mut broken = clean.clone();
                 broken.v.set(j, 17, bad);
                 let found = broken.run();
@@ -317,7 +318,7 @@ fn nan_at_a_hidden_place_does_not_leak_and_at_a_visible_one_shows_in_that_row_on
                 }
                 assert_eq!(bits(&found.log_sum_exp), bits(&expected.log_sum_exp));
             }
-            // In a key: the whole row is NaN.
+            // NaN in a key makes the whole row NaN.
             let mut broken = clean.clone();
             broken.k.set(j, 8, f32::NAN);
             let (found, weights) = (broken.run(), broken.scores(Stage::Weights));
@@ -334,7 +335,7 @@ fn nan_at_a_hidden_place_does_not_leak_and_at_a_visible_one_shows_in_that_row_on
                     );
                 }
             }
-            // In a query: that row alone.
+            // NaN in a query changes its own row alone.
             let mut broken = clean.clone();
             broken.q.set(5, 0, f32::NAN);
             let found = broken.run();
@@ -381,14 +382,14 @@ fn nan_in_an_additive_mask_is_hidden_by_the_other_masks() {
 
 #[test]
 fn nothing_but_minus_infinity_to_see_gives_each_value_the_weight_0() {
-    // The few keys of the small path, alone, and with a query beside it that must not see one of them.
+    // A few keys, which fit in registers: alone, and with a query that must not see one of them.
     let one = |rows: usize, x: f32| Matrix::filled(rows, 1, x);
     for columns in [1, 16, 17] {
         for (rows, value) in [(1, 3.0), (2, 3.0), (1, INF), (2, INF)] {
             let v = Matrix::filled(2, columns, value);
             let mut case = Case::new(one(rows, 1.0), one(2, -INF), v);
             case.causal = (rows == 2).then_some(Position::TopLeft);
-            let expected = 0.0 * value; // NaN where the value is infinite
+            let expected = 0.0 * value; // NaN if the value is infinite
             let out = case.run().out;
             let last = out.row(rows - 1).iter().map(|x| x.to_bits());
             let is_equal = |x: u32| {
@@ -401,8 +402,8 @@ fn nothing_but_minus_infinity_to_see_gives_each_value_the_weight_0() {
 
 #[test]
 fn finite_values_have_a_finite_mean_up_to_the_stated_size() {
-    // (keys, the score of every key from the second tile on): equal weights of 1; and a second tile whose scores lie nearly 4 in
-    // units of log₂ above the reference, so that its weights are nearly 2⁴.
+    // (keys, the score of every key from the second tile on). With score 0 all weights are 1. With 2.77 the scores of the
+    // second tile are nearly 4, in units of log₂, above the reference, so its weights are nearly 2⁴.
     for (n_k, later) in [(2, 0.0), (17, 0.0), (512, 2.77), (5000, 2.77)] {
         let (q, k) = (
             Matrix::filled(3, 1, 1.0),
@@ -414,13 +415,13 @@ fn finite_values_have_a_finite_mean_up_to_the_stated_size() {
                 let mut case = Case::new(q.clone(), k.clone(), Matrix::filled(n_k, d_v, value));
                 case.scale = Some(1.0);
                 case.run().out.data.iter().for_each(|x| {
-                    // A chain of at most 256 multiply-adds, of at most 32 chains.
+                    // There are at most 32 chains of at most 256 multiply-adds.
                     assert_close(*x, f64::from(value), f64::from(largest) * gamma(300), "mean");
                 });
             }
         }
     }
-    // Beyond it the sum overflows, though 3e38 is the mean.
+    // For larger values the sum overflows, although the mean is 3e38.
     let mut case =
         Case::new(Matrix::filled(1, 1, 0.0), Matrix::filled(2, 1, 0.0), Matrix::filled(2, 1, 3e38));
     assert_eq!(case.run().out.data, [f32::INFINITY]);
@@ -430,7 +431,7 @@ fn finite_values_have_a_finite_mean_up_to_the_stated_size() {
 
 #[test]
 fn an_output_is_never_minus_zero() {
-    // A product that underflows from below leaves −0, and a hidden tile that is added or skipped must not show in it.
+    // A negative product that underflows gives −0. The result must be the same whether a hidden tile is added or skipped.
     let k = Matrix { rows: 2, cols: 1, data: vec![0.0, 20.0] };
     let v = Matrix { rows: 2, cols: 1, data: vec![-1e-45, -0.0] };
     assert_eq!(Case::new(Matrix::filled(1, 1, 1.0), k, v).run().out.bits(), [0]);
@@ -439,7 +440,7 @@ fn an_output_is_never_minus_zero() {
 #[test]
 fn the_default_scale_is_that_of_the_paper_and_temperature_scales_like_it() {
     let case = Case::random(6, 90, 16, 8, &mut Random(9));
-    // A power of two changes no mantissa, so halving the scale and the temperature is the same to the last bit.
+    // A power of two changes no mantissa, so halving the scale and the temperature leaves the result the same to the last bit.
     for (scale, temperature) in [(0.25, 1.0), (0.125, 0.5)] {
         let explicit = Case { scale: Some(scale), temperature, ..case.clone() };
         assert!(same_bits(&case.run(), &explicit.run()), "{scale}, {temperature}; 1/√16");
@@ -487,7 +488,7 @@ fn the_naive_loops_agree() {
         );
         let (found, reference) = (case.run(), case.reference());
         for i in 0..40 {
-            // Both are within the bound of `assert_outcome_matches_reference` of the same truth.
+            // Both are within the bound of `assert_outcome_matches_reference` from the same exact result.
             let tolerance = 2.0 * case.output_error(&reference, i);
             for c in 0..12 {
                 assert_close(out.at(i, c), f64::from(found.out.at(i, c)), tolerance, "output");
@@ -509,8 +510,7 @@ fn the_scratch_length_is_what_its_formula_says() {
     );
 }
 
-/// Asserts that a call with an output of such a shape, and with such lengths of the log-sum-exp and of the scratch memory, gives
-/// this error and writes nothing.
+/// Asserts that a call with these shapes and lengths returns this error and writes nothing.
 #[track_caller]
 fn check(
     attention: Attention<'_>,
@@ -524,7 +524,7 @@ fn check(
     let (q, k, v) = (q.view(), k.view(), v.view());
     let result =
         attention.forward_with_log_sum_exp(q, k, v, out.view_mut(), &mut sums, &mut scratch);
-    // Compared in words, because a range error may hold NaN.
+    // The errors are compared as text, because a range error may hold NaN.
     assert_eq!(result.expect_err("nothing was refused").to_string(), expected.to_string());
     assert!(out.data.iter().chain(&sums).all(|x| *x == 9.0), "{expected}: something was written");
 }
@@ -539,7 +539,7 @@ fn every_wrong_input_is_an_error_that_names_it_and_writes_nothing() {
     let needed = attention_scratch_len(2, 4, 3, 5);
     let good = Attention::new();
 
-    // Key, value, the shape of the output, the lengths of the log-sum-exp and of the scratch memory.
+    // Key, value, the shape of the output, and the lengths of the log-sum-exp and of the scratch memory.
     let tensors =
         |k: &Matrix, v: &Matrix, out: (usize, usize), lengths: [usize; 2], error: Error| {
             check(good, [&q, k, v], out, lengths, &error);
@@ -578,7 +578,7 @@ fn every_wrong_input_is_an_error_that_names_it_and_writes_nothing() {
     }
 
     let mut scores = Matrix::filled(2, 5, 9.0);
-    // Without values to copy.
+    // The scratch memory has no room for values.
     let mut scratch = vec![0.0; attention_scratch_len(2, 4, 3, 0)];
     for stage in [Stage::Raw, Stage::Softcapped, Stage::Masked, Stage::Weights] {
         let error =
@@ -608,7 +608,7 @@ fn the_limits_of_temperature() {
             let case = Case { temperature: t, ..whole_numbers(seed) };
             let (found, reference) = (case.run(), case.reference());
             for i in 0..case.q.rows {
-                // Weights of 1 and 0 before the division, so only the sums of values round.
+                // The weights before the division are 1 and 0, so only the sums of values are rounded.
                 let tolerance = gamma(case.k.rows + 3) * case.largest_value(i) * 1.5;
                 for c in 0..9 {
                     assert_close(
@@ -626,7 +626,7 @@ fn the_limits_of_temperature() {
             }
             let weights = case.scores(Stage::Weights);
             for (found, exact) in weights.data.iter().zip(reference.weights.data) {
-                // 1/n is rounded, its product with 1 is not.
+                // 1/n is rounded; its product with 1 is not.
                 assert_close(*found, exact, gamma(1) * exact, "weight");
             }
         }
@@ -665,7 +665,7 @@ proptest! {
                             let max = case.largest_score(&reference, i);
                             let spread = ((max - reference.masked.at(i, j)) / t).min(104.0);
                             let own = if spread.is_finite() { 4.0 * common::U * spread } else { 0.0 };
-                            // What is below the normal numbers may be 0.
+                            // A subnormal weight may become 0.
                             expected.at(i, j) * (case.weight_error(&reference, i) * 2.0 + own)
                                 + f64::from(f32::MIN_POSITIVE)
                         }
@@ -683,7 +683,7 @@ proptest! {
         let (weights, reference) = (case.scores(Stage::Weights), case.reference());
         for i in 0..case.q.rows {
             let sum: f64 = weights.row(i).iter().map(|x| f64::from(*x)).sum();
-            // A sink leaves less than all.
+            // With a sink the weights of the keys add up to less than 1.
             let expected: f64 = reference.weights.row(i).iter().sum();
             let tolerance = gamma(case.k.rows + 1)
                 + if case.sink.is_some() { 3.0 * case.weight_error(&reference, i) } else { 0.0 };
@@ -711,7 +711,7 @@ proptest! {
         }
     }
 
-    /// The same with NaN and infinities strewn in, where the kernels leave their fast path.
+    /// The same rows with NaN and infinities at random places, where the kernels leave their fast path.
     #[test]
     fn a_row_with_bad_numbers_has_the_same_bits_alone_as_among_others(seed: u64) {
         let mut case = any_case(seed);
@@ -732,7 +732,7 @@ proptest! {
                 let bad_key = (0..case.k.rows).filter(visible).any(|j| case.k.row(j).iter().any(|x| !x.is_finite()));
                 let bad_value = (0..case.k.rows).filter(visible).any(|j| !case.v.at(j, c).is_finite());
                 prop_assert!(bad_key || bad_value || whole.out.at(i, c).is_finite(), "[{}, {}] is {}", i, c, whole.out.at(i, c));
-                // A row all of whose scores are −∞ has no weight to give, not even to NaN.
+                // A row whose scores are all −∞ gives no weight to a value, not even to NaN.
                 let bad_value = (0..case.k.rows).filter(visible).any(|j| case.v.at(j, c).is_nan());
                 let none = masked.row(i).iter().all(|score| *score == -INF);
                 prop_assert!(!bad_value || none || whole.out.at(i, c).is_nan());
@@ -743,7 +743,8 @@ proptest! {
     #[test]
     fn keys_in_another_order_change_nothing_but_roundings(seed: u64) {
         let mut case = any_case(seed);
-        // Places mean nothing once the keys are shuffled: the masks become a matrix that is shuffled along.
+        // After the keys are shuffled, positions have no meaning. The masks become a matrix, whose columns are shuffled as
+        // well.
         case.allowed = Some(Matrix::from_fn(case.q.rows, case.k.rows, |i, j| case.sees(i, j)));
         (case.causal, case.window, case.key_len, case.alibi) = (None, None, None, None);
         let mut order: Vec<usize> = (0..case.k.rows).collect();
@@ -757,7 +758,7 @@ proptest! {
         };
         let (a, b, reference) = (case.run(), shuffled.run(), case.reference());
         for i in 0..case.q.rows {
-            // Both are within their own bound of the same truth.
+            // Each is within its own bound from the same exact result.
             let tolerance = 2.0 * case.output_error(&reference, i);
             for c in 0..case.v.cols {
                 assert_close(a.out.at(i, c), f64::from(b.out.at(i, c)), tolerance, "output");

@@ -1,6 +1,6 @@
-//! The same bits, whatever is computed beside a row and through whichever door; and on every machine: recorded once,
-//! compared everywhere. Tiers with fused multiply-add (AVX2, NEON, `wide`
-//! compiled for FMA) share one record, tiers without it (SSE2, wasm, scalar) the other.
+//! Tests that a row has the same bits whatever is computed with it, and through both kinds of functions. The bits are recorded,
+//! and compared on every machine. Tiers with fused multiply-add (AVX2, NEON, `wide` compiled for FMA) share one record; tiers
+//! without it (SSE2, wasm, scalar) share the other.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -27,7 +27,7 @@ fn a_multiply_add_rounds_once_where_the_tier_has_it_fused() {
     assert_eq!(is_fused(), Tier::active() != Tier::Portable || fixed, "{}", Tier::active().name());
 }
 
-/// So that no suite passes on another tier than the one it is run for.
+/// No suite may pass on another tier than the one it is run for.
 #[test]
 fn the_tier_that_the_environment_names_is_active() {
     if let Ok(word) = std::env::var("REGARD_TIER") {
@@ -112,7 +112,7 @@ fn kernels_of_a_block_have_the_recorded_bits() {
         changed(&|x| layer_norm(x.view_mut(), row.row(0), row.row(1), 1e-5).unwrap()),
         changed(&|x| rms_norm(x.view_mut(), row.row(0), 1e-5).unwrap()),
     ];
-    // As above.
+    // As above: change these only with a change of the kernels that is meant to change last bits.
     let expected = if is_fused() {
         [
             0xee5d73ce30115483,
@@ -132,7 +132,7 @@ fn kernels_of_a_block_have_the_recorded_bits() {
     };
     let tier = Tier::active().name();
     assert_eq!(found, expected, "{tier}, fused: {}; found {found:#018x?}", is_fused());
-    // Multiplied and added apart everywhere.
+    // Rotation multiplies and adds in separate roundings on every tier.
     let found = [rotated(Pairing::Interleaved), rotated(Pairing::HalfSplit)];
     assert_eq!(found, [0xdb43709d1a223735, 0xb8530124166825c6], "{tier}; found {found:#018x?}");
 }
@@ -203,7 +203,7 @@ fn an_element_of_a_large_product_is_that_of_its_row_and_column() {
     }
 }
 
-/// The door for shapes known at compile time against the one for all.
+/// Compares the function for shapes known at compile time with the one for all shapes.
 fn check_fixed_attention<
     const N_Q: usize,
     const N_K: usize,

@@ -1,5 +1,5 @@
-//! Attention on 8-bit integers: against the same definition written down once more in wide integers, bit for bit; against
-//! attention in `f64`, within a bound; and the same bits everywhere.
+//! Attention on 8-bit integers. It is compared bit for bit with the same definition in wide integers, and within a bound with
+//! attention in `f64`. Its bits are the same everywhere.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -15,7 +15,7 @@ use regard_kernels::int8::{
 };
 use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, Window, fixed};
 
-/// An attention on integers, and the same on the numbers that they stand for.
+/// An attention on integers, and the same attention on the numbers that these stand for.
 #[derive(Clone, Debug)]
 struct Quantized {
     q: Matrix<i8>,
@@ -25,11 +25,11 @@ struct Quantized {
     real: Case,
 }
 
-/// The relative error of a weight, apart from its rounding to a multiple of 2⁻¹⁴, from four parts:
-/// - 1.2e-4 of the polynomial and its three truncated products, which a test in `src/int8/exponent.rs` finds by trying all
-///   fractions;
-/// - the multiplier has 16 significant bits, so it moves y ≤ 16 by at most 16 · 2⁻¹⁶ = 2⁻¹², and 2^−y by the factor
-///   ln 2 of that;
+/// The relative error of a weight, without its rounding to a multiple of 2⁻¹⁴. It has four parts:
+/// - 1.2e-4 of the polynomial and its three truncated products, which a test in `arch/generic/int8/plain.rs` finds by trying
+///   all fractions;
+/// - the multiplier has 16 significant bits, so it moves y ≤ 16 by at most 16 · 2⁻¹⁶ = 2⁻¹², and 2^−y by the factor ln 2 of
+///   that;
 /// - the bits of the distance that are shifted out are worth less than 2¹⁶ · 2⁻²⁸ = 2⁻¹² of y;
 /// - the fraction of y is cut to 15 bits: 2⁻¹⁵.
 const WEIGHT_ERROR: f64 = 1.2e-4 + LN_2 * (2.0 / 4096.0 + 1.0 / 32768.0);
@@ -126,16 +126,17 @@ impl Quantized {
         let ratio = f64::from(self.scales.value) / f64::from(self.scales.output);
         let t = f64::from(self.real.temperature);
         let scale = f64::from(self.softmax_scale());
-        // The real numbers are products of integer and scale, each rounded to f32 by a relative ½ ULP.
+        // The real numbers are products of an integer and a scale, each rounded to f32 with a relative error of ½ ULP.
         let rounding = 2_f64.powi(-24);
         for i in 0..self.q.rows {
             let weights = real.weights.row(i);
-            // What the softmax divided by: its largest weight is 1 before.
+            // The divisor of the softmax: the largest weight is 1 before the division.
             let sum = 1.0 / weights.iter().copied().fold(0.0, f64::max);
             let off = |w: f64| WEIGHT_ERROR * w * sum + 1.0 / 16384.0 + sum / 8_388_608.0;
             let seen: Vec<usize> = (0..self.k.rows).filter(|j| self.real.sees(i, *j)).collect();
-            // So a score, divided by T, is off by at most two roundings of Σ |q·k|, and a weight by the factor e^±2 of the
-            // largest of these: one for its own score, one for the scores of the sum. In the limit T = 0 ties stay ties.
+            // So the error of a score, divided by T, is at most two roundings of Σ |q·k|. A weight changes by the factor e^±2
+            // of the largest of these errors: one for its own score, and one for the scores of the sum. In the limit T = 0
+            // equal scores stay equal.
             let size = |j: &usize| -> f64 {
                 let (q, k) = (self.real.q.row(i), self.real.k.row(*j));
                 q.iter().zip(k).map(|(q, k)| f64::from((q * k).abs())).sum()
@@ -170,7 +171,7 @@ impl Quantized {
     }
 }
 
-/// 2^−(distance · log2) of 2¹⁴, as the crate's documentation defines it.
+/// 2^−(distance · log2) in units of 2⁻¹⁴, as the crate's documentation defines it.
 fn weight(distance: i128, log2: f64) -> i128 {
     if log2 * 2_f64.powi(28) >= f64::from(u32::MAX) {
         return if distance == 0 { 1 << 14 } else { 0 };
@@ -205,7 +206,7 @@ fn rescaled(sum: i128, total: i128, ratio: f64) -> i8 {
 fn the_scratch_memory_of_astronomical_shapes_is_not_an_overflow() {
     for n_q in [1, 4, 8] {
         assert!(attention_scratch_len(n_q, usize::MAX, 1, 1) >= usize::MAX / 2);
-        // How much more depends on the tier; that it is a number does not.
+        // The scratch memory for the values depends on the tier. Whatever it is, the sum must not overflow.
         assert!(attention_scratch_len(n_q, 40, 1, usize::MAX) >= 40);
     }
 }
@@ -228,7 +229,7 @@ fn every_shape_gives_the_references_bits() {
             real: Case { scale: Some(scale), ..case.real.clone() },
             ..case.clone()
         };
-        // From all weights alike to all on one key.
+        // The scales go from equal weights to a single key with all weight.
         for scale in [0.0, 1e-30, 1e-3, 3.0, 1e6, f32::MAX] {
             let case = shift(scale);
             assert_eq!(case.run(), case.reference(), "scale {scale}, {n_q} × {n_k} × {d_k}");
@@ -251,7 +252,7 @@ fn the_farthest_numbers_do_not_overflow() {
     }
 }
 
-/// Weights whose sum is just below a power of two: each is rounded up when it is halved.
+/// The sum of the weights is just below a power of two, and each weight is rounded up when it is halved.
 #[test]
 #[cfg_attr(miri, ignore = "minutes")]
 fn as_many_keys_as_there_may_be_keep_their_sum_in_range() {
@@ -273,7 +274,7 @@ fn temperatures_at_their_limits() {
     let mut case = Quantized::random(5, 9, 4, 3, random);
     for row in 0..5 {
         let tied = case.k.row(3).to_vec();
-        tied.iter().enumerate().for_each(|(c, x)| case.k.set(row + 4, c, *x)); // four keys alike
+        tied.iter().enumerate().for_each(|(c, x)| case.k.set(row + 4, c, *x)); // four equal keys
     }
     for temperature in [0.0, 1e-40, 1e-30, 0.1, 1e30, f32::INFINITY] {
         case.real.temperature = temperature;
@@ -288,7 +289,7 @@ fn temperatures_at_their_limits() {
     }
 }
 
-/// A mask of each kind or none, by chance.
+/// A mask with or without each kind of part, at random.
 fn with_masks(mut case: Quantized, random: &mut Random) -> Quantized {
     let (n_q, n_k) = (case.q.rows, case.k.rows);
     let mut position = || match random.below(3) {
@@ -362,7 +363,7 @@ proptest! {
         let random = &mut Random(seed);
         let [n_q, n_k, d_k, d_v] = [9, 30, 20, 20].map(|n| 1 + random.below(n));
         let case = with_masks(Quantized::random(n_q, n_k, d_k, d_v, random), random);
-        // Rows with a gap of noise after each but the last, which ends with the memory.
+        // Each row but the last is followed by a gap of random numbers, and the last one ends with the memory.
         let mut strided = |m: &Matrix<i8>| -> Vec<i8> {
             let stride = m.cols + 3;
             let len = (m.rows - 1) * stride + m.cols;
@@ -479,7 +480,7 @@ fn scales_that_are_none_are_refused() {
     for scale in [-1.0, f32::NAN, f32::INFINITY] {
         assert!(new(|_| (), scale).unwrap_err().contains("softmax"), "{scale}");
     }
-    // Powers of two at either end are exact.
+    // Powers of two at both ends of the range are exact.
     let one = |value, output| {
         let scales = Scales { value, output, ..SCALES };
         let mut out = [[0; 2]];
@@ -567,7 +568,7 @@ fn normal(random: &mut Random) -> f32 {
     (radius * libm::cos(TAU * uniform(random))) as f32
 }
 
-/// One line of the table in the documentation: `trials` attentions on unit-normal numbers, in `i8` against `f32`.
+/// One line of the table in the documentation: `trials` attentions on unit-normal numbers, `i8` compared with `f32`.
 fn accuracy(n: usize, d: usize, causal: bool, trials: usize) -> String {
     let random = &mut Random(7);
     let (mut errors, mut squares, mut largest, mut changed, mut rows) = (0.0, 0.0, 0.0_f64, 0, 0);

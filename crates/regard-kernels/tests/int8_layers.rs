@@ -1,5 +1,5 @@
-//! Layers in integers: linear layers and embeddings against the same definition in wide integers, bit for bit; requantization
-//! and norms against `f64`, within a bound.
+//! Layers in integers. Linear layers and embeddings are compared bit for bit with the same definition in wide integers, and
+//! requantization and norms with `f64` within a bound.
 
 use proptest::prelude::*;
 use regard_kernels::Error;
@@ -20,7 +20,7 @@ fn gemmlowp(x: i32, mantissa: i32, exponent: i32) -> i32 {
 fn products_are_within_a_unit_of_the_real_ones() {
     let mut state = 1_u64;
     let mut random = || {
-        // Knuth's MMIX.
+        // Knuth's MMIX generator.
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 32) as i32
@@ -28,7 +28,8 @@ fn products_are_within_a_unit_of_the_real_ones() {
     for _ in 0..100_000 {
         let (x, mantissa, exponent) = (random() >> 8, random(), random() % 7);
         let exact = f64::from(x) * f64::from(mantissa) * f64::from(exponent - 31).exp2();
-        // Half a unit of the first rounding, which the second one divides by a power of two or leaves, and half of the second.
+        // The error is half a unit of the first rounding, which the second one divides by a power of two or leaves, and half a
+        // unit of the second.
         assert!((f64::from(requantize(x, mantissa, exponent)) - exact).abs() <= 1.0);
     }
 }
@@ -60,7 +61,8 @@ proptest! {
         prop_assert_eq!(requantize(x, mantissa, exponent), gemmlowp(x, mantissa, exponent));
     }
 
-    /// Inputs with and without whole words and parts, outputs with and without whole blocks, rows with and without whole groups.
+    /// Inputs with and without whole words and parts, outputs with and without whole blocks, and rows with and without whole
+    /// groups.
     #[test]
     fn linear_layers_are_exact(
         (rows, inputs, outputs) in (1_usize..8, 0_usize..300, 0_usize..40),
@@ -106,8 +108,9 @@ proptest! {
                 let normed = (f64::from(*x) - center) / root;
                 let beta = beta.get(i).map_or(0.0, |beta| f64::from(*beta) / 256.0);
                 let exact = (normed * factor + beta).clamp(-128.0, 127.0);
-                // The mean of x is rounded by less than 1, that of squares down by less than 1 and the root by less than 1, the
-                // reciprocal by a unit of 2⁻⁴⁶; the quotient by half a unit of 2⁻¹⁶, and the result twice by ½.
+                // The mean of x is rounded by less than 1; the mean of squares is rounded down by less than 1, and so is the
+                // root. The error of the reciprocal is a unit of 2⁻⁴⁶, that of the quotient half a unit of 2⁻¹⁶, and that of
+                // the result twice ½.
                 let (center, squares) = if centers { (1.0 / root, 1.0) } else { (0.0, 0.5) };
                 let relative =
                     1.0 / (root - 1.0).max(1.0) + squares / mean.max(1.0) + root * 2_f64.powi(-46);
@@ -119,7 +122,7 @@ proptest! {
     }
 }
 
-/// Knuth's MMIX.
+/// Knuth's MMIX generator.
 fn numbers(seed: u32) -> impl FnMut() -> i32 {
     let mut state = u64::from(seed);
     move || {

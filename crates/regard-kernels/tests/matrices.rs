@@ -44,7 +44,7 @@ fn check(m: usize, k: usize, n: usize, seed: u64) {
     check_packed(&a, &b, &out, random);
 }
 
-/// Products with B laid out beforehand, from either of its layouts: the same bits; and on top of what is there.
+/// Products with a packed B, from either layout, have the same bits. They can also be added to what `out` holds.
 #[track_caller]
 fn check_packed(a: &Matrix, b: &Matrix, expected: &Matrix, random: &mut Random) {
     let what = &format!("{} × {} × {}, packed", a.rows, a.cols, b.cols);
@@ -130,7 +130,7 @@ fn a_product_over_nothing_is_zero() {
 #[test]
 fn strided_views_read_and_write_their_own_columns_alone() {
     let random = &mut Random(3);
-    // Columns 3..3 + k of A, 1..1 + n of B, 2..2 + n of the product; all the rest is NaN.
+    // The matrices are columns 3..3 + k of A, 1..1 + n of B and 2..2 + n of the product. The other columns are NaN.
     for (m, k, n) in [(1, 1, 1), (5, 7, 3), (7, 33, 17), (6, 16, 16), (13, 20, 35)] {
         let (a, b) = (Matrix::random(m, k, 1.0, random), Matrix::random(k, n, 1.0, random));
         let embed = |x: &Matrix, left: usize, cols: usize| {
@@ -233,7 +233,7 @@ fn the_naive_loops_agree() {
     let mut out = Matrix::filled(5, 9, f32::NAN);
     naive::matmul(a.view(), b.view(), out.view_mut());
     let (found, columns) = (product(&a, &b), b.transposed());
-    // Each is within γ₃₀ of the sum of magnitudes of the exact one.
+    // Each is within γ₃₀ times the sum of magnitudes from the exact one.
     let tolerance = |a: &[f32], b: &[f32]| 2.0 * common::gamma(30) * common::dot(a, b).1;
     for i in 0..5 {
         for c in 0..9 {
@@ -273,7 +273,7 @@ fn a_product_over_no_column_is_zero_whatever_the_stride() {
 
 #[test]
 fn no_rows_times_any_number_of_columns_takes_no_time() {
-    const MANY: usize = usize::MAX >> 8; // a pass over 2⁵⁶ columns would not end
+    const MANY: usize = usize::MAX >> 8; // a loop over 2⁵⁶ columns would not end
     let none = Mat::new(&[], 0, 0).unwrap();
     let wide = || MatMut::new(&mut [], 0, MANY).unwrap();
     matmul(none, Mat::new(&[], 0, MANY).unwrap(), wide()).unwrap();

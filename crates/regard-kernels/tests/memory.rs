@@ -1,5 +1,5 @@
-//! Every kernel at every remainder of a tile, over views that end where their memory ends. Miri runs this, and sees any
-//! step outside. Natively the results and what lies beside them are compared, which under Miri would take most of the time.
+//! Every kernel at every remainder of a tile, on views that end where their memory ends. Miri runs this and finds any access
+//! outside. Natively the results and the memory beside them are compared, which would take too long under Miri.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -52,7 +52,7 @@ impl Strided {
 #[test]
 fn products() {
     let random = &mut Random(1);
-    // More depth than one piece of a packed matrix has, more rows than one group, more columns than one panel.
+    // Shapes with more depth than one part of a packed matrix, more rows than one group, and more columns than one panel.
     let mut shapes = vec![(0, 3, 5), (3, 0, 20), (3, 5, 0), (13, 2, 50), (6, 65, 16), (1, 40, 49)];
     let depths = if cfg!(miri) { vec![5] } else { vec![1, 2, 31, 32, 33, 100] };
     for k in depths {
@@ -90,7 +90,7 @@ fn products() {
     }
 }
 
-/// All that an attention can give, over strided views: what comes over dense ones, and that is the reference's.
+/// Compares all results of an attention on strided views with those on dense ones, and these with the reference.
 fn check_attention(case: &Case) {
     let (q, k, v) = (Strided::new(&case.q), Strided::new(&case.k), Strided::new(&case.v));
     let scratch =
@@ -171,7 +171,7 @@ fn attention_with_every_mask() {
         },
     ] {
         check_attention(&masked);
-        // Values that are not finite are kept from the rows that do not see them, off the fast path.
+        // Values that are not finite must not reach rows that do not see them. This takes the slow path.
         let mut broken = masked.clone();
         broken.v.set(n_k - 1, 4, f32::NAN);
         broken.v.set(3, 0, f32::INFINITY);
@@ -234,7 +234,7 @@ fn the_fixed_door() {
         );
         let (mut out, mut scratch) = (Box::new([[7.0; D]; N]), Box::new([f32::NAN; SCRATCH]));
         fixed::attention(&Attention::new(), &x, &x, &x, &mut out, &mut scratch).unwrap();
-        // A mean of numbers within ±1, which three roundings and the sums of weights move.
+        // The outputs are means of numbers within ±1; three roundings and the sums of weights move them.
         assert!(out.as_flattened().iter().all(|x| x.abs() <= 1.0 + gamma(2 * N + 3) as f32));
     }
     check::<1, 1, { attention_scratch_len(1, 1, 1, 1) }>();
@@ -251,7 +251,7 @@ fn the_measure_of_the_peak() {
 
 #[test]
 fn what_was_compiled_for_avx2_runs_on_it() {
-    // Miri finds no more than what is compiled for: without this it might run the portable tier twice.
+    // Under Miri the CPU has only the features of the compilation. Without this check both runs might use the portable tier.
     if cfg!(all(target_feature = "avx2", target_feature = "fma")) {
         assert_eq!(Tier::active(), Tier::Avx2);
     }

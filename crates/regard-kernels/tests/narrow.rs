@@ -1,4 +1,5 @@
-//! Products with narrow weights: bit by bit those of the same weights in `f32`, or within the bound of an `f64` reference.
+//! Products with 16-bit and quantized weights. They have the bits of the same weights in `f32`, or are within the bound of an
+//! `f64` reference.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -43,7 +44,7 @@ proptest! {
     ) {
         let len = packed_len(depth, cols);
         let kind = if bf16 { Half::Bf16 } else { Half::F16 };
-        // Exponents near that of 1, so that no number is infinite.
+        // The exponents are near that of 1, so that no number is infinite.
         let bits: Vec<u16> = (0..len)
             .map(|i| {
                 let fraction = (i as f64 * 0.7548 + seed).fract() * 65536.0;
@@ -67,8 +68,9 @@ proptest! {
         prop_assert_eq!(bits(&found), bits(&expected));
     }
 
-    /// The product of n terms errs by at most γ(n + 1) of the sum of magnitudes, where γ(n) = n·u/(1 − n·u) and u = 2⁻²⁴, for
-    /// any order of the sum, with or without fused multiply-add (Higham 2002, section 3.1). W in `f32` is what is multiplied.
+    /// The error of a product of n terms is at most γ(n + 1) times the sum of magnitudes, where γ(n) = n·u/(1 − n·u) and u =
+    /// 2⁻²⁴. This holds for any order of the sum, with or without fused multiply-add (Higham 2002, section 3.1). The reference
+    /// multiplies W in `f32`.
     #[test]
     fn products_with_quantized_rows_are_those_of_f64(
         (tokens, rows, blocks) in (0_usize..9, 0_usize..20, 0_usize..60),
@@ -104,13 +106,13 @@ proptest! {
     }
 }
 
-/// The columns of as many blocks of 32, in whole blocks of the format.
+/// The number of columns of so many blocks of 32, rounded up to whole blocks of the format.
 fn columns(format: Quantization, blocks: usize) -> usize {
     let (block, _) = format.block();
     blocks * 32 / block * block
 }
 
-/// Blocks of any numbers, whose scales and offsets are near 1.
+/// Blocks of random numbers, whose scales and offsets are near 1.
 fn blocks_of(format: Quantization, rows: usize, cols: usize, seed: f64) -> Vec<u8> {
     let (block, size) = format.block();
     let random = numbers(rows * cols / block * size, seed);
@@ -140,7 +142,7 @@ fn product(w: Quantized<'_>, x: Mat<'_>, rows: usize, add: bool) -> Vec<f32> {
 
 #[test]
 fn a_row_times_quantized_rows_is_the_same_among_any_number_of_rows() {
-    const MANY: usize = 101; // more than meet a part of W at a time
+    const MANY: usize = 101; // more rows than are multiplied by a strip of W at a time
     const ROWS: usize = 11;
     for &format in Quantization::ALL {
         for cols in [columns(format, 8), columns(format, 18), columns(format, 48)] {

@@ -31,8 +31,8 @@ fn check_layer_norm(x: &Matrix, g: &[f32], b: &[f32], epsilon: f32) {
         for c in 0..x.cols {
             let (g, b) = (f64::from(g[c]), f64::from(b[c]));
             let expected = (row[c] - mean) * factor * g + b;
-            // Every x − mean is rounded relative to the largest of them, however far from 0 the row is; the variance is a
-            // sum of d such squares.
+            // Every x − mean is rounded relative to the largest of them, wherever the row lies. The variance is a sum of d such
+            // squares.
             let tolerance = gamma(x.cols + 12) * largest * factor * g.abs() + U * expected.abs();
             assert_close(
                 found.at(i, c),
@@ -68,7 +68,7 @@ proptest! {
     fn norms_are_their_formulas(n in 0_usize..5, d in 0_usize..200, seed: u64, far in 0_usize..4) {
         let centre = [0.0, 3.0, -1e3, 1e6][far];
         let (x, g, b) = input(n, d, centre, &mut Random(seed));
-        // A row of one number has no variance: ε alone keeps it finite.
+        // All numbers of the row are equal, so its variance is 0. ε alone keeps the result finite.
         for epsilon in [1e-12, 1e-5] {
             check_layer_norm(&x, &g, &b, epsilon);
             check_rms_norm(&x, &g, epsilon);
@@ -145,7 +145,7 @@ fn sums_and_products_are_those_of_their_elements() {
         for i in 0..len {
             assert_eq!((sum[i], product[i]), (x[i] + y[i], x[i] * y[i]));
         }
-        // Rows apart from one another: what is between them stays.
+        // There are gaps between the rows, whose contents must stay.
         let mut rows = vec![7.0; 3 * (len + 2)];
         add_row(MatMut::strided(&mut rows, 3, len, len + 2).unwrap(), &y).unwrap();
         for row in rows.chunks(len + 2) {

@@ -1,4 +1,4 @@
-//! Parts of the keys, computed apart and merged; and attention sinks.
+//! Parts of the keys, computed separately and merged; and attention sinks.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -10,7 +10,7 @@ use regard_kernels::{
     attention_scratch_len, int8, merge_finished,
 };
 
-/// The outcome by parts of the keys that begin at 0 and at each of `starts`.
+/// The result of parts of the keys. A part begins at 0 and at each of `starts`.
 fn by_parts(case: &Case, starts: &[usize]) -> Attended {
     let (n_q, d_v) = (case.q.rows, case.v.cols);
     let ends: Vec<usize> = starts.iter().copied().chain([case.k.rows]).collect();
@@ -97,7 +97,7 @@ fn at_temperature_zero_ties_in_different_chunks_share() {
     let v = Matrix::from_fn(n_k, 1, |j, _| j as f32);
     let mut case = Case::new(Matrix::filled(1, 1, 1.0), k, v);
     case.temperature = 0.0;
-    // Whole numbers below 2²⁴ are added exactly: only 1/3 and its product round.
+    // Integers below 2²⁴ are added exactly; only 1/3 and the product with it are rounded.
     let exact = (5.0 + 2.0 * CHUNK_KEYS as f64 + 3.0) / 3.0;
     common::assert_close(case.run().out.data[0], exact, common::gamma(2) * exact, "output");
 }
@@ -152,13 +152,13 @@ fn a_sink_takes_weight_and_gives_no_value() {
         bits(&without.out.data),
         "one without weight changes nothing"
     );
-    // All keys hidden: all weight is the sink's.
+    // All keys are hidden, so the sink has all weight.
     case.sink = Some(0.5);
     case.allowed = Some(Matrix::from_fn(3, 20, |_, _| false));
     let alone = case.run();
     assert_eq!((alone.out.data, alone.log_sum_exp), (vec![0.0; 6], vec![0.5; 3]));
     assert_eq!(case.scores(Stage::Weights).data, [0.0; 60]);
-    // At T = 0 the larger takes all.
+    // At T = 0 the larger score takes all weight.
     (case.allowed, case.temperature) = (None, 0.0);
     case.sink = Some(1e6);
     assert_eq!(case.run().out.data, [0.0; 6]);
@@ -194,15 +194,15 @@ fn a_slope_that_is_no_number_and_a_state_of_another_length_are_refused() {
     assert!(matches!(refused, Err(Error::Unsupported { .. })));
 }
 
-/// One rule for a value that is not finite behind a score of −∞: it shows in its column of every row that sees its key,
-/// whatever the other keys are and however the keys are divided; and it shows nowhere else.
+/// If a key has a score of −∞ and a value that is not finite, the value shows in its column of every row that sees the key,
+/// whatever the other keys are and however the keys are divided. It shows nowhere else.
 #[test]
 #[cfg_attr(miri, ignore = "minutes")]
 fn a_visible_nan_shows_although_its_score_is_minus_infinity() {
     const D_V: usize = 20;
     let chunk = CHUNK_KEYS;
     for (n_k, infinite, place) in [
-        (1, 1, 0), // in registers, nothing else to see
+        (1, 1, 0), // in registers; no other key to see
         (9, 9, 4),
         (9, 5, 4),
         (300, 300, 299), // in two tiles
@@ -232,7 +232,7 @@ fn a_visible_nan_shows_although_its_score_is_minus_infinity() {
                     }
                 };
                 check(&case.run().out);
-                // The same keys in parts, which are merged before and after they are finished. Some parts see nothing at all.
+                // The same keys in parts, merged before and after they are finished. Some parts see no key.
                 for split in [0, 1, n_k / 2, infinite, n_k] {
                     check(&by_parts(&case, &[split]).out);
                     if sink.is_none() {

@@ -25,13 +25,13 @@ fn check(x: &[f32], t: f32) {
     let (found, found_lse) = run(x, t);
     let max = exact.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let n = x.len();
-    // The exponent is rounded three times (difference, reciprocal, product), relative to its size; beyond 104 there is
-    // nothing left to be wrong.
+    // The exponent is rounded three times (difference, reciprocal, product), relative to its size. Beyond 104 the weight is 0
+    // and has no error.
     let exponent =
         |x: f64| 4.0 * U * if x < max { ((max - x) / f64::from(t)).min(104.0) } else { 0.0 };
     let mean: f64 = weights.iter().zip(&exact).map(|(w, x)| w * exponent(*x)).sum();
     for ((found, weight), x) in found.iter().zip(&weights).zip(&exact) {
-        // `exp` (2u each), n sums, the quotient; and what is below the normal numbers may be 0.
+        // The errors of `exp` (2u each), of n sums and of the quotient. A subnormal weight may become 0.
         let tolerance = weight * (exponent(*x).exp_m1() + mean.exp_m1() + gamma(n + 8))
             + f64::from(f32::MIN_POSITIVE);
         assert_close(*found, *weight, tolerance, &format!("weight of {x} at T = {t}"));
@@ -53,8 +53,8 @@ fn check(x: &[f32], t: f32) {
 fn a_known_row() {
     let (x, lse) = run(&[2.0, 1.0, 0.1], 1.0);
     for (x, exact) in x.iter().zip([0.659_001_1, 0.242_432_97, 0.098_565_89]) {
-        // The bound of `check` with exponents up to 1.9, 4·1.9·u twice and γ₁₁, and half of the last
-        // digit of the expected number.
+        // The bound of `check` with exponents up to 1.9: 4·1.9·u twice and γ₁₁, and half of the last digit of the expected
+        // number.
         assert_close(*x, exact, gamma(11 + 16) * exact + 5e-8, "weight");
     }
     assert_close(lse, 2.417_03, gamma(11 + 16 + 4 * 5) + 5e-6, "log-sum-exp");
@@ -137,7 +137,7 @@ fn large_and_tiny_scores() {
 
 #[test]
 fn a_difference_that_is_no_f32_is_still_divided_by_the_temperature() {
-    // 6e38 is beyond `f32`, 6e38 / 1e38 is not.
+    // 6e38 is not a finite `f32`, but 6e38 / 1e38 is.
     check(&[3e38, -3e38], 1e38);
     check(&[3.4e38, -3.4e38, 0.0, 1e38], 3.4e38);
     check(&[f32::MAX, f32::MIN], f32::MAX);
@@ -196,20 +196,20 @@ proptest! {
         let random = &mut Random(seed);
         let x: Vec<f32> = (0..len).map(|_| random.within(size)).collect();
         let sum: f64 = run(&x, t).0.iter().map(|x| f64::from(*x)).sum();
-        // The sum that divides has γ, each quotient half an ULP.
+        // The divisor has an error of γ, and each quotient half an ULP.
         prop_assert!((sum - 1.0).abs() <= gamma(len + 1), "{}", sum - 1.0);
     }
 
     #[test]
     fn a_shift_of_all_scores_changes_nothing(len in 1_usize..100, seed: u64, shift in -1000_i32..1000) {
-        // Multiples of 2⁻¹⁰ below 2¹⁰: shifting them is exact, so the weights must be the same bits.
+        // The scores are multiples of 2⁻¹⁰ below 2¹⁰. Shifting them is exact, so the weights must have the same bits.
         let random = &mut Random(seed);
         let x: Vec<f32> = (0..len).map(|_| (random.within(8.0) * 1024.0).round() / 1024.0).collect();
         let shifted: Vec<f32> = x.iter().map(|x| x + shift as f32).collect();
         let ((a, lse), (b, shifted_lse)) = (run(&x, 0.7), run(&shifted, 0.7));
         prop_assert_eq!(common::bits(&a), common::bits(&b));
-        // ln Σ is the same too. Besides it 1/T, its product with the maximum and the sum round, each
-        // relative to its size, in both.
+        // ln Σ is the same too. 1/T, its product with the maximum, and the sum are rounded in both results, each relative to
+        // its size.
         let moved = f64::from(shift) / f64::from(0.7_f32);
         let sizes = 2.0 * 8.0 / 0.7 + moved.abs() + f64::from(lse.abs() + shifted_lse.abs());
         assert_close(shifted_lse, f64::from(lse) + moved, 4.0 * U * sizes, "log-sum-exp");
@@ -221,8 +221,8 @@ proptest! {
         let mut x: Vec<f32> = (0..len).map(|_| random.within(30.0)).collect();
         x.sort_by(f32::total_cmp);
         let (weights, _) = run(&x, t);
-        // Differences, products and quotients are monotonic. `exp` is not: it is within 1 ULP, which is
-        // 2u of each weight, and the sum is the same for both; the product here rounds once more.
+        // Differences, products and quotients are monotonic. `exp` is not: its error is within 1 ULP, which is 2u of each
+        // weight. The sum is the same for both, and the product here is rounded once more.
         let limit = 1.0 + gamma(6) as f32;
         prop_assert!(weights.windows(2).all(|w| w[0] <= w[1] * limit));
     }
@@ -231,7 +231,8 @@ proptest! {
 #[test]
 fn rows_of_a_matrix_have_the_bits_of_softmax_alone() {
     let mut random = Random(5);
-    // All remainders of rows side by side, with and without numbers after the last whole block, and rows too long for it.
+    // All remainders of rows side by side, with and without numbers after the last whole block, and rows that are too long to
+    // be computed side by side.
     for (rows, cols) in [(0, 5), (3, 0), (1, 64), (4, 64), (9, 17), (6, 100), (5, 256), (7, 257)] {
         for t in [1.0, 0.3, 0.0, INF, f32::MAX] {
             let temperature = Temperature::new(t).unwrap();

@@ -1,6 +1,6 @@
-//! The tiers with fused multiply-add that this CPU has, in one process: they give the same bits.
+//! Tests that the tiers with fused multiply-add that this CPU has give the same bits.
 //!
-//! A program of its own, with one test, because the choice of a tier is the whole process's.
+//! It is a program of its own with one test, because choosing a tier concerns the whole process.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -16,7 +16,7 @@ use regard_kernels::{
     rms_norm, rotate, silu, softmax, softmax_with_log_sum_exp, tanh,
 };
 
-/// What one tier computes: a name and the numbers, for each call.
+/// The results of one tier: a name and the numbers for each call.
 struct Results(Vec<(String, Vec<f32>)>);
 
 impl Results {
@@ -25,7 +25,7 @@ impl Results {
     }
 }
 
-/// Everything that has loops of vectors, in sizes around those of tiles, blocks and groups of queries.
+/// Calls everything that has loops of vectors, in sizes around those of tiles, blocks and groups of queries.
 fn compute() -> Results {
     let mut results = Results(Vec::new());
     products(&mut results);
@@ -58,7 +58,7 @@ fn products(results: &mut Results) {
         let cols = 1088 / numbers * numbers;
         let mut bytes = vec![0; rows * cols / numbers * size];
         for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = ((i * i * 7919) >> 3) as u8 & 0xbf; // no f16 that is infinite or no number
+            *byte = ((i * i * 7919) >> 3) as u8 & 0xbf; // no f16 that is infinite or NaN
         }
         let x = Matrix::random(tokens, cols, 1.0, random);
         let mut scratch = vec![0.0; quantized_scratch_len(tokens)];
@@ -135,7 +135,7 @@ fn attention(results: &mut Results) {
     }
 }
 
-/// What is computed a row or an element at a time, for rows with and without a rest.
+/// Calls the kernels that compute a row or an element at a time, for rows with and without a rest.
 fn rows(results: &mut Results) {
     let random = &mut Random(3);
     for n in [1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 129, 256, 300, 1000] {
@@ -183,7 +183,7 @@ fn rows(results: &mut Results) {
 
 #[test]
 fn tiers_with_fused_multiply_add_give_the_same_bits() {
-    // Not through `println!`, which a test that passes keeps to itself.
+    // `println!` would not show in a test that passes.
     let say = |text: &str| writeln!(io::stderr(), "{text}").unwrap();
     let mut first: Option<(Tier, Results)> = None;
     for &tier in Tier::ALL {

@@ -24,7 +24,7 @@ fn dot_of_whole_numbers_is_exact() {
 #[test]
 fn all_numbers_are_read_once() {
     for len in [0, 1, 15, 16, 31, 32, 33, 127, 128, 129, 300, 1000] {
-        let x: Vec<f32> = (0..len).map(|i| i as f32).collect(); // whole numbers: the sum is exact in any order
+        let x: Vec<f32> = (0..len).map(|i| i as f32).collect(); // integers: the sum is exact in any order
         assert_eq!(read_all(&x), (0..len).sum::<usize>() as f32, "{len} numbers");
     }
 }
@@ -69,7 +69,7 @@ fn cosine_of_known_angles() {
     assert_eq!(cosine_similarity(&[3.0, 4.0], &[-3.0, -4.0]).unwrap(), -1.0);
     assert_eq!(cosine_similarity(&[0.0, 0.0], &[1.0, 1.0]).unwrap(), 0.0, "no direction");
     assert_eq!(cosine_similarity(&[], &[]).unwrap(), 0.0);
-    // Roundings: 4u by the decimal numbers, 3 in the dot product, 2.5 in each norm, 3 to combine them.
+    // Roundings: 4u for the decimal numbers, 3 in the dot product, 2.5 in each norm, and 3 to combine them.
     let large = cosine_similarity(&[1e30, 2e30, 3e30], &[4e-30, 5e-30, 6e-30]).unwrap();
     assert_close(large, 32.0 / (14.0_f64 * 77.0).sqrt(), gamma(16), "cosine");
     let small = cosine_similarity(&[1e-44, 0.0], &[1e38, 1e38]).unwrap();
@@ -84,7 +84,7 @@ fn the_cosine_of_parallel_vectors_is_not_rounded_above_one() {
         let opposite: Vec<f32> = b.iter().map(|x| -x).collect();
         let (along, against) =
             (cosine_similarity(&a, &b).unwrap(), cosine_similarity(&a, &opposite).unwrap());
-        // γₙ in the dot product, as much in both norms together, and a few for products and roots.
+        // γₙ for the dot product, the same for both norms together, and a few roundings for products and roots.
         let least = 1.0 - gamma(2 * a.len() + 8) as f32;
         assert!(
             (least..=1.0).contains(&along) && (-1.0..=-least).contains(&against),
@@ -109,12 +109,12 @@ proptest! {
             assert_close(dot(&a, &b).unwrap(), exact, gamma(len + 1) * size + underflow, "dot");
         }
 
-        // Half of γ from the square root, and roundings of root and product; no underflow, whatever the size.
+        // Half of γ from the square root, and the roundings of root and product. There is no underflow, whatever the size.
         let (norm_a, norm_b) = (common::dot(&a, &a).0.sqrt(), common::dot(&b, &b).0.sqrt());
         assert_close(norm(&a), norm_a, (gamma(len + 1) + 2.0 * U) * norm_a + 1e-45, "norm");
 
         if norm_a > 0.0 && norm_b > 0.0 {
-            // Where all three sums run in f32: γ from the product, half of it from each norm, and five roundings.
+            // All three sums run in f32: γ from the product, half of it from each norm, and five roundings.
             let cosine = cosine_similarity(&a, &b).unwrap();
             let exact = exact / (norm_a * norm_b);
             assert_close(cosine, exact, 2.0 * gamma(len + 6), "cosine");
@@ -127,7 +127,7 @@ proptest! {
         let (a, b) = (vector(len, 1.0, seed), vector(len, 1.0, !seed));
         let ab = dot(&a, &b).unwrap();
         prop_assert_eq!(ab.to_bits(), dot(&b, &a).unwrap().to_bits());
-        // A power of two changes no mantissa (and nothing here comes near underflow).
+        // A power of two changes no mantissa, and nothing here is near underflow.
         let factor = 2_f32.powi(power);
         let scaled: Vec<f32> = a.iter().map(|x| x * factor).collect();
         prop_assert_eq!((ab * factor).to_bits(), dot(&scaled, &b).unwrap().to_bits());

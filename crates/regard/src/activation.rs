@@ -2,7 +2,7 @@ use regard_kernels::{gelu, gelu_tanh, relu, silu};
 
 use crate::Threads;
 
-/// What a feed-forward layer does to its hidden features, element by element.
+/// The activation function of a feed-forward layer's hidden features, applied element by element.
 ///
 /// ```
 /// use regard::Activation;
@@ -45,7 +45,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// x ← f(x) for all elements, in parallel if they are many.
+    /// x ← f(x) for all elements, in parallel if there are many.
     ///
     /// ```
     /// use regard::Activation;
@@ -54,9 +54,9 @@ impl Activation {
     /// assert!((x[0] + 0.1587).abs() < 1e-4 && x[1] == 0.0 && (x[2] - 0.8413).abs() < 1e-4);
     /// ```
     pub fn apply(self, x: &mut [f32]) {
-        /// Elements that stay in the nearest cache.
+        /// The number of elements that stay in the nearest cache.
         const PART: usize = 4096;
-        /// An element takes as long as so many multiply-adds.
+        /// The number of multiply-adds that take as long as one element.
         const WORK: usize = 16;
         let work = x.len().saturating_mul(WORK);
         let parts = x.chunks_mut(PART);

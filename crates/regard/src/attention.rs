@@ -1,4 +1,4 @@
-//! What an attention is: scale, soft cap, temperature, mask and sinks.
+//! The description of an attention: scale, soft cap, temperature, mask and sinks.
 
 use core::fmt;
 
@@ -7,13 +7,14 @@ use regard_kernels::{Attention as Kernel, Mask as HeadMask, Temperature};
 use crate::Mask;
 use crate::error::{Error, check_shape};
 
-/// Scaled dot-product attention over \[batch, heads, tokens, head_dim\], described once and run on any tensors that fit.
+/// Scaled dot-product attention over \[batch, heads, tokens, head_dim\]. It is described once, and runs on any tensors that
+/// fit.
 ///
 /// The contract of [`regard_kernels::Attention`] says what it computes, step by step. Fewer key/value heads than query heads mean
 /// grouped queries (GQA, Ainslie et al. 2023): query head h uses key/value head h / (heads / kv_heads).
 ///
-/// An output row has the same bits for any number of threads, and whatever else is computed in the same call. To choose threads, see
-/// [`Threads`](crate::Threads).
+/// An output row has the same bits for any number of threads, and does not depend on the other rows of the same call.
+/// [`Threads`](crate::Threads) chooses the number of threads.
 ///
 /// ```
 /// use regard::{Attention, Heads, Mask, Position};
@@ -56,7 +57,7 @@ impl<'a> Attention<'a> {
         Self::default()
     }
 
-    /// The number that the dot products are multiplied by, instead of 1/√head_dim.
+    /// Multiplies the dot products by `scale` instead of 1/√head_dim.
     ///
     /// ```
     /// use regard::{Attention, Heads};
@@ -85,7 +86,8 @@ impl<'a> Attention<'a> {
         self
     }
 
-    /// What the scores are divided by before softmax. 0 and ∞ are exact limits: the largest score alone, and all alike.
+    /// Divides the scores by `temperature` before the softmax. 0 and ∞ are exact limits: the largest score has all weight, or
+    /// all scores have the same.
     ///
     /// ```
     /// use regard::{Attention, Heads, Temperature};
@@ -101,7 +103,7 @@ impl<'a> Attention<'a> {
         self
     }
 
-    /// Which keys each query may see.
+    /// Hides from each query the keys that `mask` hides, and adds its biases.
     ///
     /// ```
     /// use regard::{Attention, Heads, Mask};
@@ -131,7 +133,8 @@ impl<'a> Attention<'a> {
         self
     }
 
-    /// Calls `progress` with (parts done, parts in all) from the threads at work, whenever a part is done.
+    /// Calls `progress` with (parts done, parts in all) whenever a part is done. The call comes from the thread that has
+    /// computed the part.
     ///
     /// ```
     /// use core::sync::atomic::{AtomicUsize, Ordering};
@@ -149,7 +152,7 @@ impl<'a> Attention<'a> {
         self
     }
 
-    /// The kernel's description, with a mask for its queries.
+    /// The kernel's description of one head, with a mask for its queries.
     pub(crate) fn describe<'m>(&self, mask: HeadMask<'m>, head: usize) -> Kernel<'m> {
         let mut kernel = Kernel::new().temperature(self.temperature).mask(mask);
         if let Some(scale) = self.scale {
@@ -174,19 +177,19 @@ impl<'a> Attention<'a> {
         if let Some(sinks) = self.sinks {
             check_shape("the sinks", &[sinks.len()], &[heads], "one a head of query")?;
         }
-        // The other numbers do not depend on the head, and a shape may have any number of empty heads.
+        // The other numbers do not depend on the head. A shape may have any number of empty heads.
         for head in 0..self.sinks.map_or(1, <[f32]>::len).max(1) {
             self.describe(HeadMask::NONE, head).check()?;
         }
         Ok(())
     }
 
-    /// The number that dot products of vectors of `d_k` are multiplied by.
+    /// The factor for the dot products of vectors of `d_k` numbers.
     pub(crate) fn scale_for(&self, d_k: usize) -> f32 {
         self.scale.unwrap_or_else(|| if d_k == 0 { 1.0 } else { 1.0 / (d_k as f32).sqrt() })
     }
 
-    /// Reports how many parts of all are done, if the caller wants to know.
+    /// Reports that `done` of `all` parts are done, if the caller has asked for it.
     pub(crate) fn report(&self, done: usize, all: usize) {
         if let Some(Progress(progress)) = self.progress {
             progress(done, all);
@@ -194,10 +197,10 @@ impl<'a> Attention<'a> {
     }
 }
 
-/// The slopes of ALiBi for so many heads (Press et al. 2022, and its reference code).
+/// The slopes of ALiBi for a number of heads (Press et al. 2022, and its reference code).
 ///
-/// For a power of two n they are 2^(−8h/n), h = 1 … n. For another number of heads they are those of the power of two below it,
-/// then every other slope of the power of two above it.
+/// For a power of two n they are 2^(−8h/n), h = 1 … n. For another number of heads they are those of the next lower power of
+/// two, followed by every other slope of the next higher one.
 ///
 /// ```
 /// assert_eq!(regard::alibi_slopes(2), [0.0625, 0.00390625]);

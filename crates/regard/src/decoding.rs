@@ -1,10 +1,10 @@
-//! A layer that continues a cache of keys and values: a prefill in parts, then a token at a time.
+//! A layer that continues a cache of keys and values: first a prefill in parts, and then one token at a time.
 
 use crate::error::Error;
 use crate::{Attention, KvCache, KvCacheShape, MultiHeadAttention, Sequences, Tensor, Workspace};
 
 impl MultiHeadAttention {
-    /// An empty cache for this layer's keys and values of up to `capacity` tokens of each of `batch` sequences.
+    /// An empty cache for this layer's keys and values. It has room for `capacity` tokens of each of `batch` sequences.
     ///
     /// # Errors
     /// [`Error::Memory`] if the cache does not fit in memory.
@@ -18,19 +18,18 @@ impl MultiHeadAttention {
         })
     }
 
-    /// Self-attention of tokens `x` \[batch, n, …\] that follow those in the `cache`: their keys and values are appended to it,
-    /// and each query attends to all keys in it that `attention` lets it see. Rotary positions continue after those of the
-    /// tokens in the cache.
+    /// Self-attention of tokens `x` \[batch, n, …\] that follow those in the `cache`. Their keys and values are appended to the
+    /// cache, and each query attends to all keys in it that `attention` shows to it. Rotary positions continue after those of
+    /// the tokens in the cache.
     ///
     /// The output \[batch, n, outputs\] has the bits of these tokens' rows in one [`forward`](Self::forward) of all tokens, if
-    /// `attention` hides the same keys: with [`Mask::CAUSAL`](crate::Mask::CAUSAL), for example. Whatever goes by positions
-    /// must place the first token of `x` after those in the cache, as
-    /// [`Position::BottomRight`](crate::Position::BottomRight) does.
+    /// `attention` hides the same keys, as [`Mask::CAUSAL`](crate::Mask::CAUSAL) does. A mask that refers to positions must
+    /// place the first token of `x` after those in the cache, as [`Position::BottomRight`](crate::Position::BottomRight) does.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), [`Error::CachePosition`] if a part of the mask places `x` elsewhere,
-    /// [`Error::CacheFull`] if there is no room for so many tokens, and [`Error::Positions`] if rotary positions end before
-    /// them. The cache is then as it was.
+    /// As [`forward`](Self::forward); [`Error::CachePosition`] if a part of the mask places `x` elsewhere; [`Error::CacheFull`]
+    /// if the cache has no room for these tokens; [`Error::Positions`] if rotary positions end before them. The cache is then
+    /// unchanged.
     ///
     /// ```
     /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};

@@ -6,10 +6,10 @@ use regard_kernels::{Half, Mat};
 
 use crate::{Error, slices};
 
-/// The numbers that a tensor may hold: `f32`, [`f16`](half::f16) or [`bf16`](half::bf16).
+/// The number types of a tensor: `f32`, [`f16`](half::f16) or [`bf16`](half::bf16).
 ///
-/// Half precision halves the memory that a cache of keys and values takes. Computation is in `f32`: each thread first widens the
-/// keys and values that its queries may see (by F16C where the CPU has it) into its scratch memory, which has room for one head.
+/// Half precision halves the memory of a cache of keys and values. Computation is in `f32`: each thread first widens the keys
+/// and values that its queries may see into its scratch memory, which has room for one head. It uses F16C if the CPU has it.
 /// The result has the bits of the same numbers in `f32`.
 ///
 /// ```
@@ -36,18 +36,18 @@ pub(crate) mod sealed {
     use crate::Error;
 
     pub trait Element: Sized + Default + Zeroable + Debug + Into<f32> + 'static {
-        /// Elements of `f32` memory that [`widened`](Self::widened) takes of each.
+        /// The elements of `f32` memory that [`widened`](Self::widened) takes for each element.
         const MEMORY: usize;
 
-        /// The same matrix in `f32`, and what is left of `memory`, the first part of which may be taken for it. Of other rows
-        /// than these anything may be in it.
+        /// The matrix in `f32`, and the rest of `memory`, whose first part may hold the matrix. Rows outside of `rows` may have
+        /// any contents.
         fn widened<'s>(
             m: Mat<'s, Self>,
             rows: Range<usize>,
             memory: &'s mut [f32],
         ) -> Result<(Mat<'s>, &'s mut [f32]), Error>;
 
-        /// The bits and the type of numbers of 16 bits.
+        /// The bits of 16-bit numbers, and their type. `None` for `f32`.
         fn half(x: &[Self]) -> Option<(&[u16], Half)>;
     }
 }

@@ -7,8 +7,8 @@ use crate::{Element, Linear, Tensor};
 
 /// A vector of features for each token of a vocabulary.
 ///
-/// The table is kept once, in the type in which it was given and in the layout of a [`Linear`] layer's weight: the output
-/// head of a model with tied embeddings ([`output_head`](Self::output_head)) shares it.
+/// The table is kept once, in the type in which it was given and in the layout of a [`Linear`] layer's weight. The output head
+/// of a model with tied embeddings ([`output_head`](Self::output_head)) shares it.
 ///
 /// ```
 /// use regard::Embedding;
@@ -45,7 +45,7 @@ impl Embedding {
         Ok(Self { weight, tokens, features })
     }
 
-    /// The embedding whose output head is `head`, without its bias: its tokens are the layer's outputs. It shares the layer's
+    /// The embedding whose output head is `head`, without its bias: a token is an output of the layer. It shares the layer's
     /// memory.
     ///
     /// ```
@@ -71,7 +71,7 @@ impl Embedding {
         self.features
     }
 
-    /// The embeddings \[1, tokens, features\] of the tokens of one sequence, which are given by their `ids`.
+    /// The embeddings \[1, tokens, features\] of the tokens of one sequence. `ids` are the tokens' indices in the vocabulary.
     ///
     /// # Errors
     /// [`Error::Token`] if an id is not in the vocabulary.
@@ -88,8 +88,8 @@ impl Embedding {
         Ok(out)
     }
 
-    /// The output head that is tied to this embedding: the layer without bias that gives a logit for each token of the
-    /// vocabulary, the dot product of x with the token's embedding (Press and Wolf 2017). It shares the table's memory.
+    /// The output head that is tied to this embedding: a layer without bias whose outputs are the logits of the vocabulary's
+    /// tokens, the dot products of x with their embeddings (Press and Wolf 2017). It shares the table's memory.
     #[doc(alias = "tied")]
     #[doc(alias = "unembedding")]
     #[doc(alias = "lm_head")]

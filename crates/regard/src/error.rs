@@ -13,17 +13,17 @@ use regard_kernels::Error as KernelError;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A tensor has another shape than the others ask for.
+    /// A tensor does not have the shape that the other tensors need.
     #[error("{tensor} must have the shape {expected:?} ({why}), not {found:?}")]
     #[non_exhaustive]
     Shape {
         /// The tensor's name, such as `key`.
         tensor: &'static str,
-        /// The shape as given.
+        /// The shape that was given.
         found: Vec<usize>,
-        /// The shape as needed.
+        /// The shape that is needed.
         expected: Vec<usize>,
-        /// Where the need comes from.
+        /// The reason for the expected shape.
         why: &'static str,
     },
 
@@ -33,9 +33,9 @@ pub enum Error {
     Elements {
         /// The tensor's name.
         tensor: &'static str,
-        /// Elements as given.
+        /// The number of elements that was given.
         found: usize,
-        /// The shape as given.
+        /// The shape that was given.
         shape: Vec<usize>,
     },
 
@@ -45,9 +45,9 @@ pub enum Error {
     Rank {
         /// The tensor's name.
         tensor: &'static str,
-        /// The shape as given.
+        /// The shape that was given.
         found: Vec<usize>,
-        /// The most dimensions.
+        /// The most dimensions that it may have.
         most: usize,
     },
 
@@ -58,11 +58,11 @@ pub enum Error {
     Layout {
         /// The tensor's name.
         tensor: &'static str,
-        /// The shape as given.
+        /// The shape that was given.
         shape: Vec<usize>,
-        /// Elements from each index of an axis to the next, as given.
+        /// For each axis, the elements from one index to the next, as given.
         strides: Vec<isize>,
-        /// What they must be, in words.
+        /// The layout that is needed, in words.
         needed: &'static str,
     },
 
@@ -82,9 +82,9 @@ pub enum Error {
     Heads {
         /// The number of heads.
         heads: usize,
-        /// Which heads: `query`, `key/value`.
+        /// The kind of heads: `query`, `key/value`.
         of: &'static str,
-        /// What is divided, in the plural.
+        /// The things that are divided, in the plural.
         what: &'static str,
         /// The number that is divided.
         into: usize,
@@ -94,33 +94,33 @@ pub enum Error {
     #[error("{tensor} of batch entry {entry} is {found}, but key has {keys} tokens")]
     #[non_exhaustive]
     KeyLength {
-        /// What the length is called.
+        /// The name of the length.
         tensor: &'static str,
         /// The batch entry.
         entry: usize,
-        /// The key length as given.
+        /// The key length that was given.
         found: usize,
         /// The number of keys.
         keys: usize,
     },
 
-    /// Tokens stand after the last position of a table.
+    /// Some tokens have positions after the end of a table.
     #[error("{tensor} has {table} positions, but {needed} are needed")]
     #[non_exhaustive]
     Positions {
         /// The table's name.
         tensor: &'static str,
-        /// Positions up to the last token.
+        /// The number of positions up to the last token.
         needed: usize,
-        /// Positions of the table.
+        /// The number of positions in the table.
         table: usize,
     },
 
-    /// A token that the vocabulary of an embedding does not have.
+    /// A token is not in the vocabulary of an embedding.
     #[error("token {index} has the id {id}, but the embedding has {tokens} tokens")]
     #[non_exhaustive]
     Token {
-        /// The place of the token among those given.
+        /// The index of the token among the given ones.
         index: usize,
         /// The token's id.
         id: u32,
@@ -136,15 +136,15 @@ pub enum Error {
     CacheFull {
         /// The cache's name.
         tensor: &'static str,
-        /// The tokens to append.
+        /// The number of tokens to append.
         tokens: usize,
-        /// The tokens that it holds.
+        /// The number of tokens that the cache holds.
         len: usize,
-        /// The most tokens.
+        /// The most tokens that the cache can hold.
         capacity: usize,
     },
 
-    /// A mask places the newest tokens elsewhere than after the tokens in the cache.
+    /// A mask places the new tokens elsewhere than after the tokens in the cache.
     #[error(
         "the {part} mask places the first query at key {first}, but it stands after {cached} cached keys; \
          use Mask::CAUSAL, or Position::BottomRight"
@@ -155,7 +155,7 @@ pub enum Error {
         part: &'static str,
         /// The key at which it places the first query.
         first: isize,
-        /// Tokens in the cache.
+        /// The number of tokens in the cache.
         cached: usize,
     },
 
@@ -163,7 +163,7 @@ pub enum Error {
     #[error("no pool of {count} threads: {reason}")]
     #[non_exhaustive]
     Threads {
-        /// Threads asked for.
+        /// The number of threads that was asked for.
         count: usize,
         /// The reason that the system gave.
         reason: String,
@@ -174,7 +174,7 @@ pub enum Error {
     Kernel(#[from] KernelError),
 }
 
-/// `Ok` if a table of so many positions reaches `n` tokens from `first` on.
+/// `Ok` if a table of this many positions has positions for `n` tokens from `first` on.
 pub(crate) fn check_positions(
     tensor: &'static str,
     first: usize,

@@ -6,8 +6,8 @@ use crate::{Activation, Linear, Sequences, Tensor, Threads};
 
 /// The position-wise feed-forward network of a transformer block, plain or gated.
 ///
-/// Hidden features live in the threads' scratch memory, for a block of tokens at a time: those of all tokens never exist at
-/// once.
+/// Hidden features are computed for a block of tokens at a time, in the threads' scratch memory. Those of all tokens never
+/// exist at once.
 ///
 /// ```
 /// use regard::{Activation, FeedForward, Linear, Sequences, Threads};
@@ -31,7 +31,7 @@ pub struct FeedForward {
 pub struct GatedParts {
     /// \[inputs, hidden\]: its outputs go through the activation.
     pub gate: Linear,
-    /// What is applied to the gate's outputs.
+    /// The function that is applied to the gate's outputs.
     pub activation: Activation,
     /// \[inputs, hidden\]: its outputs are multiplied by the gate.
     pub up: Linear,
@@ -43,7 +43,7 @@ impl FeedForward {
     /// down(f(up(x))): Vaswani et al. 2017, equation 2. `up` is \[inputs, hidden\], `down` \[hidden, outputs\].
     ///
     /// # Errors
-    /// [`Error::Shape`] if `down` does not take what `up` gives.
+    /// [`Error::Shape`] if the inputs of `down` are not the outputs of `up`.
     pub fn new(up: Linear, activation: Activation, down: Linear) -> Result<Self, Error> {
         check_shape(
             "the down projection's inputs",
@@ -58,7 +58,7 @@ impl FeedForward {
     /// [`Activation::Silu`] and GeGLU with [`Activation::GeluTanh`].
     ///
     /// # Errors
-    /// [`Error::Shape`] if `gate` and `up` differ in their shapes, or if `down` does not take what they give.
+    /// [`Error::Shape`] if `gate` and `up` differ in their shapes, or if the inputs of `down` are not their outputs.
     ///
     /// ```
     /// use regard::{Activation, FeedForward, GatedParts, Linear, Sequences, Threads};
@@ -113,7 +113,7 @@ impl FeedForward {
         let shape = [batch, n, self.outputs()];
         let mut out = Tensor::zeros("the output of the feed-forward layer", shape)?;
         let rows = x.rows()?;
-        /// So many hidden features stay in a second-level cache.
+        /// The number of hidden features that stay in a second-level cache.
         const HIDDEN: usize = 72 * 1024;
         let wide = self.hidden().saturating_mul(1 + usize::from(self.gate.is_some()));
         let most = (HIDDEN / wide.max(1)).clamp(24, Threads::ROWS);
@@ -133,7 +133,7 @@ impl FeedForward {
         Ok(out)
     }
 
-    /// The hidden features of rows of x, at the start of `scratch`.
+    /// Computes the hidden features of rows of x, at the start of `scratch`.
     fn hide<'s>(&self, x: Mat<'_>, scratch: &'s mut [f32]) -> Result<Mat<'s>, Error> {
         let len = saturating_product(&[x.rows(), self.hidden()]);
         let (hidden, rest) = scratch.split_at_mut(len);

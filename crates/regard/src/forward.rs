@@ -1,4 +1,5 @@
-//! What an attention computes: outputs, log-sum-exp, scores.
+//! The results of an attention: outputs, log-sum-exp and scores. The way of a call goes from [`Attention::forward`] to `plan`,
+//! which checks the shapes and divides the work, and from there to the kernel for each block of queries.
 
 use regard_kernels::Stage;
 
@@ -12,7 +13,7 @@ impl Attention<'_> {
     /// `v` \[batch, kv_heads, n_k, d_v\].
     ///
     /// # Errors
-    /// Names the tensor that does not fit the others.
+    /// An error names the tensor that does not fit the others.
     ///
     /// ```
     /// use regard::{Attention, Heads};
@@ -33,7 +34,7 @@ impl Attention<'_> {
         Ok(out)
     }
 
-    /// The output as in [`forward`](Self::forward), and the log-sum-exp \[batch, heads, n_q\] of each row's scores, which are
+    /// As [`forward`](Self::forward), and also returns the log-sum-exp \[batch, heads, n_q\] of each row's scores, which are
     /// divided by the temperature.
     ///
     /// # Errors
@@ -60,9 +61,10 @@ impl Attention<'_> {
         Ok((out, log_sum_exp))
     }
 
-    /// As [`forward`](Self::forward), into `out` \[batch, heads, n_q, d_v\]. On one thread, a call with the `workspace` of
-    /// an earlier call of the same shapes allocates nothing, unless a mask tensor repeats over the keys or ends before them. On
-    /// several threads, rayon allocates an entry of its queue for each, and a thread takes scratch memory at its first block.
+    /// As [`forward`](Self::forward), into `out` \[batch, heads, n_q, d_v\]. On one thread, a call with the `workspace` of an
+    /// earlier call of the same shapes allocates nothing, unless a mask tensor repeats over the keys or ends before them. On
+    /// several threads, rayon allocates an entry of its queue for each thread, and each thread allocates its scratch memory at
+    /// its first block.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
@@ -118,7 +120,7 @@ impl Attention<'_> {
     /// The scores \[batch, heads, n_q, n_k\] at a `stage`.
     ///
     /// # Errors
-    /// Names the tensor that does not fit the others.
+    /// An error names the tensor that does not fit the others.
     ///
     /// ```
     /// use regard::{Attention, Heads, Mask, Position, Stage};
@@ -160,7 +162,7 @@ fn output_shape([batch, heads, n_q, _]: [usize; 4], [_, _, _, d_v]: [usize; 4]) 
     [batch, heads, n_q, d_v]
 }
 
-/// Elements of `f32` memory that a job needs for each query, and for each key and its value, to widen them.
+/// The elements of `f32` memory in which a job widens its tensors: for each query, and for each key with its value.
 pub(crate) fn widened<Q: Element, T: Element>(d_k: usize, d_v: usize) -> [usize; 2] {
     [d_k.saturating_mul(Q::MEMORY), d_k.saturating_add(d_v).saturating_mul(T::MEMORY)]
 }

@@ -1,21 +1,21 @@
-//! Gradients of attention: what training needs, and asking which token mattered.
+//! Gradients of attention, for training and for asking which token mattered.
 //!
 //! With S the scores after the mask, P = softmax(S / T) the weights, O = P·V the output and dX the gradient of a loss with
 //! respect to X (Dao et al. 2022, arXiv 2205.14135, appendix B.2):
 //!
 //! ```text
 //! dV = Pᵀ·dO      dP = dO·Vᵀ      dSᵢⱼ = Pᵢⱼ·(dPᵢⱼ − Dᵢ) / T,   Dᵢ = Σⱼ Pᵢⱼ·dPᵢⱼ = dOᵢ·Oᵢ
-//! dQ = scale · dR·K      dK = scale · dRᵀ·Q      d_scale = Σᵢ Qᵢ·(dR·K)ᵢ      d_bias = dS, summed over what repeats
+//! dQ = scale · dR·K      dK = scale · dRᵀ·Q      d_scale = Σᵢ Qᵢ·(dR·K)ᵢ      d_bias = dS, summed over broadcast dimensions
 //! ```
 //!
-//! where dR = dS without a soft cap, and dS ∘ (1 − (R/c)²) with one of c, for scores R after it. A sink is a score whose value
+//! where dR = dS without a soft cap, and dS ∘ (1 − (R/c)²) with a soft cap c and capped scores R. A sink is a score whose value
 //! is 0: its gradient is −P_sink·Dᵢ / T, summed over the queries.
 //!
-//! P takes n_q × n_k numbers, so nobody keeps it. It is computed anew, block by block, as in FlashAttention-2 (Dao 2023,
-//! algorithm 2), with the loops exchanged: the outer one is over queries, because a row's softmax needs all its keys.
+//! P takes n_q × n_k numbers, so it is not kept. It is computed again, block by block, as in FlashAttention-2 (Dao 2023,
+//! algorithm 2), with the loops exchanged: the outer loop is over queries, because a row's softmax needs all its keys.
 //!
 //! ```text
-//! for each batch entry and key/value head             in parallel: nobody else adds to its dK and dV
+//! for each batch entry and key/value head             in parallel: no other job adds to its dK and dV
 //!     K, V ← copies, with 0 for numbers that are not finite
 //!     for each query head of the group, each block of 32 queries
 //!         J  ← the keys that some query of the block sees
@@ -26,12 +26,12 @@
 //!         dK ← dK + (scale · dR)ᵀ·Q,   dV ← dV + Pᵀ·dO
 //! ```
 //!
-//! So memory grows with the number of keys and not with its square. The weights come from a softmax over the row, not from
-//! e^(S − log-sum-exp): the log-sum-exp of large scores has lost the differences between them.
+//! So the memory grows with the number of keys and not with its square. The weights come from a softmax over the row, not from
+//! e^(S − log-sum-exp), because the log-sum-exp of large scores no longer has the differences between them.
 //!
-//! What is hidden must not leak: a weight of 0 has slope 0, whatever the value there, and rows of Q and dO that see nothing
-//! are 0 in the products, because 0·NaN is NaN. Heads may share an additive mask; then they run one after the other, because
-//! a sum's bits must not depend on which thread comes first.
+//! Hidden numbers must not reach a gradient. A weight of 0 has slope 0, whatever the value is. Rows of Q and dO of queries that
+//! see no key are 0 in the products, because 0·NaN is NaN. Heads may share an additive mask. They then run one after the other,
+//! because the bits of its gradient must not depend on the order of the threads.
 
 use core::mem::take;
 use core::ops::Range;
@@ -49,7 +49,7 @@ use crate::slices;
 use crate::view::{check_elements, saturating_product, zeros};
 use crate::{Attention, Heads, Tensor, Threads};
 
-/// The gradients of a loss with respect to what an attention computed from: see [`Attention::backward`].
+/// The gradients of a loss with respect to the inputs of an attention: see [`Attention::backward`].
 ///
 /// ```
 /// use regard::{Attention, Heads};
@@ -69,11 +69,12 @@ pub struct Gradients {
     pub key: Tensor<4>,
     /// \[batch, kv_heads, n_k, d_v\].
     pub value: Tensor<4>,
-    /// The gradient of the number that dot products are multiplied by.
+    /// The gradient of the scale.
     pub scale: f32,
-    /// In the shape of the additive mask, padded to four dimensions, where there is one: summed over what it was broadcast to.
+    /// The gradient of the additive mask, if there is one. It has the mask's shape, padded to four dimensions, and is summed
+    /// over the dimensions that were broadcast.
     pub bias: Option<Tensor<4>>,
-    /// \[heads\]: the gradient of the [sinks](Attention::sinks), where there are any.
+    /// \[heads\]: the gradient of the [sinks](Attention::sinks), if there are any.
     pub sinks: Option<Vec<f32>>,
 }
 
@@ -81,15 +82,16 @@ pub struct Gradients {
 const BLOCK: usize = 32;
 
 impl Attention<'_> {
-    /// The gradients of a loss, from its gradient `d_out` \[batch, heads, n_q, d_v\] with respect to the output. `out` is what
-    /// [`forward`](Self::forward) gave for the same tensors.
+    /// The gradients of a loss, from its gradient `d_out` \[batch, heads, n_q, d_v\] with respect to the output. `out` is the
+    /// output of [`forward`](Self::forward) for the same tensors.
     ///
-    /// The weights are computed anew, a few queries at a time and only for the keys that these may see (Dao 2023,
-    /// FlashAttention-2, algorithm 2): memory grows with the number of keys and not with its square. Key/value heads are
+    /// The weights are computed again, a few queries at a time and only for the keys that these may see (Dao 2023,
+    /// FlashAttention-2, algorithm 2), so the memory grows with the number of keys and not with its square. Key/value heads are
     /// computed in parallel; with an additive mask, one after the other.
     ///
     /// # Errors
-    /// Names the tensor that does not fit the others; a temperature below 2⁻¹²⁶ is refused: at 0, softmax has no slope.
+    /// An error names the tensor that does not fit the others. A temperature below 2⁻¹²⁶ is refused, because softmax has no
+    /// slope at 0.
     ///
     /// ```
     /// use regard::{Attention, Heads};
@@ -212,10 +214,10 @@ impl Attention<'_> {
     }
 }
 
-/// 1/T: what softmax's slope is multiplied by.
+/// 1/T, the factor of softmax's slope.
 ///
 /// # Errors
-/// [`KernelError::Range`] where it is not finite.
+/// [`KernelError::Range`] if it is not finite.
 pub(crate) fn inverse(temperature: Temperature) -> Result<f32, Error> {
     let t = temperature.get();
     if temperature.is_zero() {
@@ -225,12 +227,12 @@ pub(crate) fn inverse(temperature: Temperature) -> Result<f32, Error> {
     Ok(1.0 / t)
 }
 
-/// The gradients that the blocks of a job add to.
+/// The gradients to which the blocks of a job add.
 struct Sums<'a> {
     scale: &'a mut f32,
     key: &'a mut [f32],
     value: &'a mut [f32],
-    /// One for each query head that shares the key/value head.
+    /// One gradient for each query head that shares the key/value head.
     sinks: &'a mut [f32],
 }
 
@@ -248,7 +250,8 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Writes the gradient of the queries, adds to the others, and returns that of the scores after the mask, \[rows, keys seen\].
+    /// Writes the gradient of the queries, and adds to the other gradients. Returns the gradient of the scores after the mask,
+    /// \[rows, keys seen\].
     fn backward<'m>(
         &self,
         d_query: &mut [f32],
@@ -284,7 +287,7 @@ impl Block<'_> {
             if let Some(sum) = sums.sinks.get_mut(member) {
                 *sum += self.slope(of_sink, -mean);
             }
-            // A query that sees nothing takes part in nothing, even if it is NaN.
+            // A query that sees no key takes part in no gradient, even if it is NaN.
             let sees = weights.iter().any(|p| *p != 0.0);
             for (copies, given) in [(&mut *q, self.q), (&mut *d_out, self.d_out)] {
                 let copy = slices::part_mut(copies, of_row(given.cols()));
@@ -294,7 +297,7 @@ impl Block<'_> {
         let q = Mat::new(slices::part(q, 0..rows * d_k), rows, d_k)?;
         let d_out = Mat::new(slices::part(d_out, 0..rows * d_v), rows, d_v)?;
 
-        // Back through the soft cap, whose slope is 1 − (R / cap)².
+        // The gradient through the soft cap, whose slope is 1 − (R / cap)².
         d_dots.copy_from_slice(d_scores);
         if let Some(cap) = self.attention.softcap {
             self.kernel.scores(
@@ -327,7 +330,7 @@ impl Block<'_> {
         Ok(d_scores)
     }
 
-    /// Replaces a query's scores by their weights, with the memory of `row`, and returns the weight of its sink.
+    /// Replaces a query's scores by their weights. `row` is memory for it. Returns the weight of the query's sink.
     fn weigh(&self, scores: &mut [f32], row: &mut [f32]) -> f32 {
         let row = slices::part_mut(row, 0..scores.len() + 1);
         let Some((of_sink, of_keys)) = row.split_last_mut() else { return 0.0 };
@@ -339,31 +342,31 @@ impl Block<'_> {
         *of_sink
     }
 
-    /// The gradient of a score of weight p. A score without weight has none, whatever d is.
+    /// The gradient of a score with the weight p. Without weight it is 0, whatever d is.
     fn slope(&self, p: f32, d: f32) -> f32 {
         if p == 0.0 { 0.0 } else { p * d * self.inverse_temperature }
     }
 }
 
-/// The scratch memory of a job, divided among its steps.
+/// The scratch memory of a job, divided into parts.
 struct Memory<'m> {
-    /// \[BLOCK, n_k\] each.
+    /// Four matrices \[BLOCK, n_k\].
     pairs: [&'m mut [f32]; 4],
     /// The scores of a query, and of its sink.
     row: &'m mut [f32],
     /// A product \[n_k, d_k\] or \[n_k, d_v\].
     product: &'m mut [f32],
-    /// \[BLOCK, d_k\] and \[BLOCK, d_v\], with 0 for queries that see nothing.
+    /// \[BLOCK, d_k\] and \[BLOCK, d_v\]. Rows of queries that see no key are 0.
     q: &'m mut [f32],
     d_out: &'m mut [f32],
     kernel: &'m mut [f32],
-    /// Keys and values, with 0 for numbers that are not finite: a hidden NaN must not show, and 0 · NaN is NaN.
+    /// Keys and values. Numbers that are not finite are replaced by 0, because a hidden NaN must not reach a product.
     keys: &'m [f32],
     values: &'m [f32],
 }
 
 impl<'m> Memory<'m> {
-    /// Elements in all.
+    /// The number of elements of all parts.
     fn len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
         let rows = BLOCK.min(n_q);
         let width = d_k.saturating_add(d_v);
@@ -375,7 +378,7 @@ impl<'m> Memory<'m> {
             .saturating_add(n_k.saturating_mul(width))
     }
 
-    /// Divides what [`len`](Self::len) asked for.
+    /// Divides scratch memory of [`len`](Self::len) elements.
     fn of(mut scratch: &'m mut [f32], n_q: usize, k: Mat<'_>, v: Mat<'_>) -> Self {
         let mut next = |len: usize| {
             let part;
@@ -405,7 +408,7 @@ fn copy_finite<'m>(m: Mat<'_>, out: &'m mut [f32]) -> &'m [f32] {
     out
 }
 
-/// out ← xᵀ · factor, for x of `cols` columns.
+/// out ← xᵀ · factor, for x with `cols` columns.
 fn transpose(x: &[f32], cols: usize, factor: f32, out: &mut [f32]) {
     let rows = x.len().checked_div(cols).unwrap_or(0);
     for (i, row) in x.chunks_exact(cols.max(1)).enumerate() {
@@ -417,7 +420,7 @@ fn transpose(x: &[f32], cols: usize, factor: f32, out: &mut [f32]) {
     }
 }
 
-/// sum ← sum + a·b, with the memory of `product`.
+/// sum ← sum + a·b. `product` is memory for the product.
 fn add_product(a: Mat<'_>, b: Mat<'_>, product: &mut [f32], sum: &mut [f32]) -> Result<(), Error> {
     let product = slices::part_mut(product, 0..sum.len());
     matmul(a, b, MatMut::new(product, a.rows(), b.cols())?)?;

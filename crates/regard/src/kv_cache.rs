@@ -8,26 +8,26 @@ use crate::{Element, Heads};
 /// The size of a [`KvCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvCacheShape {
-    /// Sequences that are decoded side by side.
+    /// The number of sequences that are decoded side by side.
     pub batch: usize,
-    /// Key/value heads.
+    /// The number of key/value heads.
     pub kv_heads: usize,
-    /// Tokens that each sequence may have.
+    /// The most tokens of each sequence.
     pub capacity: usize,
     /// Features of a key: head_dim.
     pub key_dim: usize,
-    /// Features of a value, mostly as many.
+    /// Features of a value, mostly as many as of a key.
     pub value_dim: usize,
 }
 
-/// The keys and values of the tokens so far: what a new token attends to besides itself.
+/// The keys and values of the tokens so far, to which a new token attends.
 ///
-/// Memory for the whole capacity is taken at once. A longer text asks for more ([`reserve`](Self::reserve)), and an attention
-/// through a sliding window forgets the oldest tokens ([`keep_last`](Self::keep_last)). The numbers are stored as they come: as
-/// `f32`, `f16` or `bf16` (see [`Element`]).
+/// Memory for the whole capacity is allocated at once. A longer text needs [`reserve`](Self::reserve), and an attention with a
+/// sliding window can forget the oldest tokens by [`keep_last`](Self::keep_last). The numbers are stored in the type in which
+/// they are given: `f32`, `f16` or `bf16` (see [`Element`]).
 ///
-/// All sequences have the same number of tokens. A ragged batch has a cache for each sequence, or memory of its own that
-/// [`Heads::strided`] and [`Mask::key_lengths`](crate::Mask::key_lengths) describe.
+/// All sequences have the same number of tokens. For sequences of different lengths, take a cache for each sequence, or
+/// describe memory of your own by [`Heads::strided`] and [`Mask::key_lengths`](crate::Mask::key_lengths).
 ///
 /// ```
 /// use regard::{Attention, Heads, KvCache, KvCacheShape, Mask};
@@ -52,10 +52,10 @@ pub struct KvCache<T = f32> {
     /// \[batch, kv_heads, capacity, value_dim\].
     values: Vec<T>,
     shape: KvCacheShape,
-    /// Where the first token lies among the `capacity`.
+    /// The place of the first token among the `capacity`.
     start: usize,
     len: usize,
-    /// Tokens that [`keep_last`](Self::keep_last) has forgotten.
+    /// The number of tokens that [`keep_last`](Self::keep_last) has forgotten.
     forgotten: usize,
 }
 
@@ -75,8 +75,8 @@ impl<T: Element> KvCache<T> {
     /// sequence.
     ///
     /// # Errors
-    /// [`Error::Shape`] if they do not fit the cache or each other, [`Error::CacheFull`] if there is no room for so many. The
-    /// cache is then as it was.
+    /// [`Error::Shape`] if they do not fit the cache or each other, [`Error::CacheFull`] if the cache has no room for them. The cache
+    /// is then unchanged.
     pub fn append(&mut self, keys: Heads<'_, T>, values: Heads<'_, T>) -> Result<(), Error> {
         let KvCacheShape { batch, kv_heads, capacity, key_dim, value_dim } = self.shape;
         let ([_, _, n, _], len) = (keys.shape(), self.len);
@@ -84,7 +84,7 @@ impl<T: Element> KvCache<T> {
         let expected = [batch, kv_heads, n, value_dim];
         check_shape("value", &values.shape(), &expected, "as the cache and key")?;
         if batch == 0 {
-            return Ok(()); // however many tokens no sequence has
+            return Ok(()); // without sequences there is nothing to append
         }
         if n > capacity - len {
             let tensor = "the cache of keys and values";
@@ -101,54 +101,54 @@ impl<T: Element> KvCache<T> {
         Ok(())
     }
 
-    /// The keys that it holds, \[batch, kv_heads, len, key_dim\].
+    /// The keys in the cache, \[batch, kv_heads, len, key_dim\].
     #[must_use]
     pub fn keys(&self) -> Heads<'_, T> {
         let KvCacheShape { batch, kv_heads, capacity, key_dim, .. } = self.shape;
         Heads::part(&self.keys, [batch, kv_heads, capacity, key_dim], self.held())
     }
 
-    /// The values that it holds, \[batch, kv_heads, len, value_dim\].
+    /// The values in the cache, \[batch, kv_heads, len, value_dim\].
     #[must_use]
     pub fn values(&self) -> Heads<'_, T> {
         let KvCacheShape { batch, kv_heads, capacity, value_dim, .. } = self.shape;
         Heads::part(&self.values, [batch, kv_heads, capacity, value_dim], self.held())
     }
 
-    /// The tokens among the `capacity`.
+    /// The places of the tokens among the `capacity`.
     fn held(&self) -> Range<usize> {
         self.start..self.start + self.len
     }
 
-    /// The number of tokens of each sequence that it holds.
+    /// The number of tokens of each sequence in the cache.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds no token.
+    /// Whether the cache holds no token.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The position of the next token: the number of all tokens so far, also of those that it no longer holds.
+    /// The position of the next token: the number of all tokens so far, including those that the cache has forgotten.
     #[must_use]
     pub fn position(&self) -> usize {
         self.forgotten + self.len
     }
 
-    /// The most tokens of a sequence that it can hold.
+    /// The most tokens of a sequence that the cache can hold.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.shape.capacity
     }
 
-    /// Makes room for so many more tokens of each sequence. A cache that grows at least doubles its capacity, and copies what it
-    /// holds.
+    /// Makes room for `tokens` more tokens of each sequence. A cache that grows at least doubles its capacity, and copies its
+    /// contents.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is not enough memory. The cache is then as it was.
+    /// [`Error::Memory`] if there is not enough memory. The cache is then unchanged.
     pub fn reserve(&mut self, tokens: usize) -> Result<(), Error> {
         let needed = self.len.saturating_add(tokens);
         if needed > self.shape.capacity {
@@ -160,11 +160,11 @@ impl<T: Element> KvCache<T> {
         Ok(())
     }
 
-    /// Forgets all but the last `len` tokens of each sequence, which no window of a later query reaches. Positions go on:
-    /// see [`position`](Self::position).
+    /// Forgets all but the last `len` tokens of each sequence: those that no window of a later query reaches. Positions
+    /// continue: see [`position`](Self::position).
     ///
-    /// The room is used again. The tokens that stay are moved when the next ones reach the end of the memory: with a capacity of
-    /// twice the window, once a window.
+    /// The memory is used again. When the tokens reach the end of the memory, those that remain are moved to its start. With a
+    /// capacity of twice the window this happens once a window.
     ///
     /// ```
     /// use regard::{Heads, KvCache, KvCacheShape};
@@ -186,12 +186,12 @@ impl<T: Element> KvCache<T> {
         self.len -= forgotten;
     }
 
-    /// Forgets all tokens: the next one stands at position 0.
+    /// Forgets all tokens: the next one has position 0.
     pub fn clear(&mut self) {
         (self.start, self.len, self.forgotten) = (0, 0, 0);
     }
 
-    /// Forgets all but the first `len` tokens of each sequence that it holds: to take another turn.
+    /// Forgets all but the first `len` tokens of each sequence in the cache, to continue the text in another way.
     ///
     /// ```
     /// use regard::{Heads, KvCache, KvCacheShape};
@@ -208,14 +208,14 @@ impl<T: Element> KvCache<T> {
     }
 }
 
-/// Moves some tokens of each head to the first of its `capacity` places.
+/// Moves a range of each head's tokens to the first of its `capacity` places.
 fn move_to_start<T: Element>(memory: &mut [T], capacity: usize, d: usize, tokens: Range<usize>) {
     for head in memory.chunks_exact_mut((capacity * d).max(1)) {
         head.copy_within(tokens.start * d..tokens.end * d, 0);
     }
 }
 
-/// Copies the rows of each head to their place in `memory`, after the `len` tokens that are there.
+/// Copies the rows of each head to their places in `memory`, after the `len` tokens that are there.
 fn store_rows<T: Element>(
     from: Heads<'_, T>,
     memory: &mut [T],
@@ -224,7 +224,7 @@ fn store_rows<T: Element>(
 ) -> Result<(), Error> {
     let [batch, heads, n, d] = from.shape();
     if n == 0 || d == 0 {
-        return Ok(()); // however many heads of nothing there are
+        return Ok(()); // without heads or features there is nothing to copy
     }
     for index in 0..batch * heads {
         let m = from.head(index / heads, index % heads)?;

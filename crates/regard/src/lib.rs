@@ -57,7 +57,7 @@ pub use self::tensor::Tensor;
 pub use self::threads::Threads;
 pub use self::view::{Heads, Sequences};
 
-/// What is shared between threads, and stays so: this compiles or it does not.
+/// These types can be shared between threads. Otherwise this does not compile.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<Attention<'_>>();

@@ -10,19 +10,18 @@ use crate::{Element, Sequences, Tensor, Threads};
 
 /// A linear layer y = xW + b.
 ///
-/// A weight comes with its shape in the order of the memory, so the shape that a file states can be given as it stands:
+/// A weight comes with its shape in the order of the memory, so the shape in a file can be passed as it is:
 ///
 /// | the weight in memory | here | elsewhere |
 /// |---|---|---|
 /// | \[outputs, inputs\] | [`from_pytorch`](Self::from_pytorch), [`quantized`](Self::quantized) | PyTorch's `nn.Linear` \[out_features, in_features\], candle's `Linear` \[out_dim, in_dim\], GGUF |
 /// | \[inputs, outputs\] | [`from_conv1d`](Self::from_conv1d) | GPT-2's `Conv1D` \[nx, nf\], the `kernel` of Flax and Keras |
 ///
-/// The shape alone cannot tell the two apart. A pair that is swapped shows at the first tensor that meets the layer, whose features
-/// are then not its inputs; for a square weight nothing shows.
+/// The shape alone does not tell which of the two a weight is. If they are confused, the first tensor that is passed to the
+/// layer has the wrong number of features. For a square weight there is no error.
 ///
-/// The weight is laid out for the matrix product when the layer is made, and is kept in that layout alone, in the type in
-/// which it was given: `f32`, `f16` or `bf16`. Products are computed in `f32` (see [`Element`]). Clones of a layer share its
-/// weight.
+/// The weight is packed for the matrix product when the layer is made. It is kept in that layout alone, in the type in which it
+/// was given: `f32`, `f16` or `bf16`. Products are computed in `f32` (see [`Element`]). Clones of a layer share its weight.
 ///
 /// ```
 /// use regard::{Linear, Sequences};
@@ -84,12 +83,12 @@ impl Linear {
         Ok(Self::of(Arc::new(Panels::from_rows(weight, inputs, outputs)?), inputs, outputs))
     }
 
-    /// A layer without bias, from `blocks` of quantized numbers, which hold a weight \[outputs, inputs\] row by row. They stay as
-    /// they are in memory, and products are computed in `f32`.
+    /// A layer without bias, from `blocks` of quantized numbers, which hold a weight \[outputs, inputs\] row by row. The blocks
+    /// stay quantized in memory, and products are computed in `f32`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `inputs` is no multiple of a block's numbers, [`Error::Elements`] if there are not as many bytes as
-    /// the blocks have.
+    /// [`Error::Shape`] if `inputs` is not a multiple of a block's numbers, [`Error::Elements`] if there is another number of
+    /// bytes than the blocks need.
     pub fn quantized(
         blocks: Vec<u8>,
         format: Quantization,
@@ -99,12 +98,12 @@ impl Linear {
         Ok(Self::of(Arc::new(weight), inputs, outputs))
     }
 
-    /// A layer without bias, of a weight \[inputs, outputs\] that others may share.
+    /// A layer without bias, from a weight \[inputs, outputs\] that others may share.
     pub(crate) fn of(weight: Arc<dyn Weight>, inputs: usize, outputs: usize) -> Self {
         Self { weight, bias: None, inputs, outputs }
     }
 
-    /// The weight, shared.
+    /// The weight, which others may share.
     pub(crate) fn weight(&self) -> Arc<dyn Weight> {
         Arc::clone(&self.weight)
     }
@@ -131,20 +130,20 @@ impl Linear {
         self.outputs
     }
 
-    /// What is added to each output, \[outputs\], if the layer has a bias.
+    /// The bias \[outputs\], if the layer has one.
     #[must_use]
     pub fn bias(&self) -> Option<&[f32]> {
         self.bias.as_deref()
     }
 
-    /// The bytes of memory that the weight takes. Layers that share a weight give the same bytes.
+    /// The bytes of memory that the weight takes. Layers that share a weight each report all of its bytes.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.weight.bytes()
     }
 
-    /// y \[batch, tokens, outputs\] for x \[batch, tokens, inputs\], in parallel over blocks of tokens; few tokens are
-    /// divided by output features instead.
+    /// y \[batch, tokens, outputs\] for x \[batch, tokens, inputs\]. Threads divide blocks of tokens, or the output features if
+    /// there are few tokens.
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
@@ -154,7 +153,8 @@ impl Linear {
         Ok(out)
     }
 
-    /// [`forward`](Self::forward) into `out`. Calls `then` for each block of its rows, with the number of the block's first row.
+    /// [`forward`](Self::forward) into `out`. When a block of rows is done, it calls `then` with the number of the block's
+    /// first row and the block.
     pub(crate) fn forward_then(
         &self,
         x: Sequences<'_>,
@@ -164,7 +164,7 @@ impl Linear {
         let rows = x.rows()?;
         let work = self.multiply_adds(rows.rows());
         let threads = Threads::current();
-        // Weights come from memory, which takes longer than to multiply a few rows by them.
+        // Reading the weights from memory takes longer than multiplying a few rows by them.
         let reading = self.multiply_adds(rows.rows().max(16));
         if rows.rows() <= Threads::ROWS && threads.helpers(reading) > 0 {
             threads.for_each_columns(out, rows.rows(), reading, |columns, out| {
@@ -185,7 +185,7 @@ impl Linear {
         )
     }
 
-    /// The shape of the output for x, if x fits. `name` is what errors call x.
+    /// The shape of the output for x, if x fits. `name` is the name of x in errors.
     pub(crate) fn check(&self, name: &'static str, x: Sequences<'_>) -> Result<[usize; 3], Error> {
         let [batch, n, features] = x.shape();
         check_shape(name, &[batch, n, features], &[batch, n, self.inputs], "the layer's inputs")?;
@@ -197,7 +197,7 @@ impl Linear {
         multiply(&*self.weight, 0..self.outputs, x, self.bias.as_deref(), out)
     }
 
-    /// The multiply-adds of the product with so many rows.
+    /// The multiply-adds of a product with `rows` rows.
     pub(crate) fn multiply_adds(&self, rows: usize) -> usize {
         saturating_product(&[rows, self.inputs, self.outputs])
     }

@@ -1,4 +1,4 @@
-//! Masks for all heads of a batch: causal, windows, key lengths, linear biases, and tensors that are broadcast.
+//! Masks for all heads of a batch: causal masks, windows, key lengths, linear biases, and tensors that are broadcast.
 
 use core::fmt;
 use core::ops::Range;
@@ -11,8 +11,8 @@ use crate::view::{check_elements, len_of};
 
 /// Which keys each query may see: a value, composed from parts. A key is seen if every part allows it.
 ///
-/// This is [`regard_kernels::Mask`] for all heads of a batch, in the same words: what is one number or one matrix there is
-/// one for each batch entry, or for each head, here.
+/// It is [`regard_kernels::Mask`] for all heads of a batch, with the same words. A number or a matrix there is here one for
+/// each batch entry, or one for each head.
 ///
 /// ```
 /// use regard::{Attention, Heads, Mask, Position, Stage, Window};
@@ -46,7 +46,7 @@ impl<'a> Mask<'a> {
     };
 
     /// Causal self-attention: a token sees itself and the tokens before it. The queries are the last tokens of the keys, so
-    /// this is right with and without a cache of keys; it is `NONE.causal(Position::BottomRight)`.
+    /// this mask is right with and without a cache of keys. It is `NONE.causal(Position::BottomRight)`.
     ///
     /// ```
     /// use regard::{Attention, Heads, Mask};
@@ -60,7 +60,7 @@ impl<'a> Mask<'a> {
     #[doc(alias = "is_causal")]
     pub const CAUSAL: Self = Self::NONE.causal(Position::BottomRight);
 
-    /// A query sees no key to the right of where it stands.
+    /// A query sees no key to the right of its position.
     ///
     /// ```
     /// use regard::{Attention, Heads, Mask, Position};
@@ -77,7 +77,7 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// A query sees the keys within a window around where it stands (Beltagy et al. 2020, Longformer).
+    /// A query sees the keys within a window around its position (Beltagy et al. 2020, Longformer).
     ///
     /// ```
     /// use regard::{Attention, Heads, Mask, Position, Window};
@@ -94,7 +94,7 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// \[batch\]: the number of keys of each batch entry. The rest of its keys is padding.
+    /// \[batch\]: the number of keys of each batch entry. Its other keys are padding.
     ///
     /// ```
     /// use regard::{Attention, Heads, Mask};
@@ -110,8 +110,8 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// Attention with linear biases (Press et al. 2022): −slope · (distance of the key from where the query stands) is added
-    /// to each score, with a slope for each head, \[heads\]: see [`alibi_slopes`](crate::alibi_slopes).
+    /// Attention with linear biases (Press et al. 2022): −slope · (the distance of the key from the query's position) is added
+    /// to each score. Each head has its slope, \[heads\]: see [`alibi_slopes`](crate::alibi_slopes).
     ///
     /// ```
     /// use regard::{Attention, Heads, Mask, Position, Stage};
@@ -126,7 +126,7 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// Where `true`, the key may be seen; broadcast to \[batch, heads, queries, keys\].
+    /// A key may be seen where the tensor is `true`. It is broadcast to \[batch, heads, queries, keys\].
     ///
     /// ```
     /// use regard::{Attention, Heads, Mask, MaskTensor};
@@ -141,7 +141,8 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// Added to the scores; −∞ hides the key, whatever its score. Broadcast to \[batch, heads, queries, keys\].
+    /// A tensor that is added to the scores. −∞ hides the key, whatever its score is. It is broadcast to \[batch, heads,
+    /// queries, keys\].
     ///
     /// ```
     /// use regard::{Attention, Heads, Mask, MaskTensor, Stage};
@@ -160,7 +161,7 @@ impl<'a> Mask<'a> {
     /// The mask for these shapes, with its tensors broadcast.
     ///
     /// # Errors
-    /// Names the part that does not fit.
+    /// An error names the part that does not fit.
     pub(crate) fn resolve(&self, full: [usize; 4]) -> Result<ResolvedMask<'a>, Error> {
         let [batch, heads, _, n_k] = full;
         if let Some((_, slopes)) = self.alibi {
@@ -184,13 +185,12 @@ impl<'a> Mask<'a> {
         })
     }
 
-    /// Whether it has a tensor.
+    /// Whether the mask has a tensor.
     pub(crate) fn has_tensor(&self) -> bool {
         self.allowed.is_some() || self.bias.is_some()
     }
 
-    /// `Ok` if every part that goes by positions places the first of the `n` newest tokens where it stands: after the
-    /// `cached` ones.
+    /// `Ok` if every part that refers to positions places the first new token after the `cached` ones.
     ///
     /// # Errors
     /// [`Error::CachePosition`].
@@ -214,7 +214,7 @@ impl<'a> Mask<'a> {
     }
 }
 
-/// A mask that fits its tensors.
+/// A mask that fits the tensors of a call.
 pub(crate) struct ResolvedMask<'a> {
     mask: Mask<'a>,
     allowed: Option<Broadcast<'a, bool>>,
@@ -222,7 +222,7 @@ pub(crate) struct ResolvedMask<'a> {
 }
 
 impl ResolvedMask<'_> {
-    /// The mask of one head of a batch entry without its tensors.
+    /// The mask of one head of a batch entry, without tensors.
     pub(crate) fn of_places(&self, entry: usize, head: usize) -> HeadMask<'_> {
         let mut mask = HeadMask::NONE;
         if let Some((position, slopes)) = self.mask.alibi
@@ -242,8 +242,8 @@ impl ResolvedMask<'_> {
         mask
     }
 
-    /// The mask of some of `n_q` queries and of some of `n_k` keys of one head of a batch entry. The first query stands at `place`
-    /// among all; `queries` are the rows that tensors have for them.
+    /// The mask of a block of queries and keys of one head of a batch entry, out of `n_q` queries and `n_k` keys. `place` is
+    /// the index of the block's first query among all, and `queries` are the block's rows in the mask tensors.
     pub(crate) fn of_block<'m>(
         &'m self,
         (entry, head): (usize, usize),
@@ -270,30 +270,30 @@ impl ResolvedMask<'_> {
         Ok(mask)
     }
 
-    /// Whether rows of a tensor are written out for all keys, a block of queries at a time.
+    /// Whether a mask tensor has rows that must be extended to all keys, for each block of queries.
     pub(crate) fn has_short_rows(&self) -> bool {
         self.allowed.as_ref().is_some_and(Broadcast::is_short)
             || self.bias.as_ref().is_some_and(Broadcast::is_short)
     }
 }
 
-/// The rows of a block of queries, of mask tensors whose rows are shorter than the keys.
+/// The extended rows of a block of queries, for mask tensors whose rows are shorter than the keys.
 #[derive(Default)]
 pub(crate) struct ShortRows {
     allowed: Vec<bool>,
     bias: Vec<f32>,
 }
 
-/// What a [`MaskTensor`] holds: `bool` for [`Mask::allowed`], `f32` for [`Mask::bias`].
+/// The elements of a [`MaskTensor`]: `bool` for [`Mask::allowed`], `f32` for [`Mask::bias`].
 pub trait MaskElement: sealed::MaskElement {}
 
 impl<T: sealed::MaskElement> MaskElement for T {}
 
 mod sealed {
     pub trait MaskElement: Copy + 'static {
-        /// What errors call the tensor.
+        /// The name of the tensor in errors.
         const NAME: &'static str;
-        /// What hides a key.
+        /// The element that hides a key.
         const HIDDEN: Self;
     }
 }
@@ -308,10 +308,10 @@ impl sealed::MaskElement for f32 {
     const HIDDEN: Self = Self::NEG_INFINITY;
 }
 
-/// A mask of up to four dimensions, broadcast from the right to \[batch, heads, queries, keys\] as in NumPy.
+/// A mask of up to four dimensions. It is broadcast from the right to \[batch, heads, queries, keys\], as in NumPy.
 ///
-/// With [key lengths](Mask::key_lengths) it may end where the longest of them does, as in ONNX's `Attention`: the keys after
-/// its end are padding. Without them, a mask of fewer keys than the tensor of keys has is an error.
+/// With [key lengths](Mask::key_lengths) it may end with the longest of them, as in ONNX's `Attention`: the keys after its end
+/// are padding. Without key lengths, a mask with fewer keys than the tensor of keys is an error.
 ///
 /// ```
 /// use regard::{Attention, Heads, Mask, MaskTensor, Stage};
@@ -331,7 +331,8 @@ pub struct MaskTensor<'a, T = f32> {
     shape: [usize; 4],
 }
 
-/// Neither the numbers, which may be millions, nor the shape: machines that share an attention differ in the rows that they hold.
+/// The elements, which may be millions, and the shape are left out. The shape would differ between machines that share an
+/// attention, because these hold different rows.
 impl<T: MaskElement> fmt::Debug for MaskTensor<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(T::NAME)
@@ -353,9 +354,9 @@ impl<'a, T: MaskElement> MaskTensor<'a, T> {
         Ok(Self { values, shape: padded })
     }
 
-    /// The mask made ready for \[batch, heads, queries, keys\], where no query sees more than the first `longest` keys.
+    /// The mask for \[batch, heads, queries, keys\], if no query sees more than the first `longest` keys.
     fn broadcast(&self, full: [usize; 4], longest: usize) -> Result<Broadcast<'a, T>, Error> {
-        // A dimension fits if it is the full one, or 1 and repeats.
+        // A dimension must be the full one, or 1, which repeats.
         let mut fitting = full;
         for (fitting, n) in fitting.iter_mut().zip(self.shape) {
             *fitting = if n == 1 { 1 } else { *fitting };
@@ -371,23 +372,23 @@ impl<'a, T: MaskElement> MaskTensor<'a, T> {
     }
 }
 
-/// A mask that fits its tensors. Each of the dimensions before the keys is the full one, or 1 and repeats.
+/// A mask tensor that fits. Each of the dimensions before the keys is the full one, or 1, which repeats.
 pub(crate) struct Broadcast<'a, T> {
     shape: [usize; 4],
-    /// The last dimension as it was given: 1 if it repeats, or less than the keys.
+    /// The last dimension as it was given: 1, which repeats, or fewer than the keys.
     given_keys: usize,
     values: &'a [T],
 }
 
 impl<T: MaskElement> Broadcast<'_, T> {
-    /// Whether its rows are shorter than the keys. The rows of a view may repeat, and its columns may not: such rows are written
-    /// out, a block of queries at a time.
+    /// Whether the rows are shorter than the keys. A view can repeat a row, but not a column. Short rows are therefore
+    /// extended, for each block of queries.
     fn is_short(&self) -> bool {
         self.given_keys != self.shape[3]
     }
 
-    /// The matrix of some queries and keys of one head. Short rows are written into `memory`: a row of one value repeats it, and
-    /// one that is too short gets what hides at its end.
+    /// The matrix of some queries and keys of one head. Short rows are extended in `memory`: a row of one element repeats it,
+    /// and a row that ends too early is filled with the element that hides a key.
     fn matrix<'m>(
         &'m self,
         (entry, head): (usize, usize),
@@ -423,7 +424,7 @@ impl<T: MaskElement> Broadcast<'_, T> {
         Ok(Mat::strided(memory, queries.len(), keys.len(), stride)?)
     }
 
-    /// The number of rows before the first of a head.
+    /// The index of the first row of a head.
     fn start(&self, entry: usize, head: usize) -> usize {
         let [batch, heads, rows, _] = self.shape;
         let entry = if batch == 1 { 0 } else { entry };
@@ -433,13 +434,13 @@ impl<T: MaskElement> Broadcast<'_, T> {
 }
 
 impl Broadcast<'_, f32> {
-    /// The shape that the mask was given in, padded to four dimensions.
+    /// The shape in which the mask was given, padded to four dimensions.
     pub(crate) fn given_shape(&self) -> [usize; 4] {
         let [batch, heads, rows, _] = self.shape;
         [batch, heads, rows, self.given_keys]
     }
 
-    /// Adds the gradient \[rows, keys\] of one head's scores, from query `first` on, to that of the mask.
+    /// Adds the gradient \[rows, keys\] of one head's scores, from query `first` on, to the gradient of the mask.
     pub(crate) fn add_to_gradient(
         &self,
         sum: &mut [f32],

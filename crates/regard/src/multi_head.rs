@@ -5,13 +5,13 @@ use crate::threads::with_scratch;
 use crate::view::{check_elements, len_of, saturating_product, zeros};
 use crate::{Attention, Heads, Linear, Rotary, Sequences, Tensor, Threads, Workspace};
 
-/// Multi-head attention (Vaswani et al. 2017, section 3.2.2): project to queries, keys and values, split into heads,
-/// attend in each head, concatenate the heads, project.
+/// Multi-head attention (Vaswani et al. 2017, section 3.2.2): projects to queries, keys and values, splits them into heads,
+/// attends in each head, joins the heads, and projects the result.
 ///
-/// head_dim is the query projection's outputs / heads. A key projection with fewer outputs means fewer key/value heads:
-/// grouped queries.
+/// head_dim is the number of the query projection's outputs / heads. A key projection with fewer outputs means fewer key/value
+/// heads, which is grouped-query attention.
 ///
-/// An example is on the [crate's page](crate).
+/// The [crate's page](crate) has an example.
 #[derive(Clone, Debug)]
 #[doc(alias = "MHA")]
 #[doc(alias = "GQA")]
@@ -25,7 +25,7 @@ pub struct MultiHeadAttention {
 
 /// The projections of a [`MultiHeadAttention`] layer.
 ///
-/// An example is at [`MultiHeadAttention::new`].
+/// [`MultiHeadAttention::new`] has an example.
 #[derive(Clone, Debug)]
 pub struct Projections {
     /// \[features, heads · head_dim\].
@@ -39,11 +39,11 @@ pub struct Projections {
 }
 
 impl MultiHeadAttention {
-    /// A layer of `heads` query heads.
+    /// A layer with `heads` query heads.
     ///
     /// # Errors
-    /// [`Error::Heads`] if the heads do not divide the projections evenly, [`Error::Shape`] if the output projection does
-    /// not take what the heads give.
+    /// [`Error::Heads`] if the heads do not divide the projections evenly, [`Error::Shape`] if the inputs of the output
+    /// projection are not the outputs of the heads.
     ///
     /// ```
     /// use regard::{Linear, MultiHeadAttention, Projections};
@@ -91,10 +91,11 @@ impl MultiHeadAttention {
         Ok(Self { heads, kv_heads, projections, rotary: None })
     }
 
-    /// The same layer with rotary positions: queries and keys are turned by their positions, from 0 on, before they meet.
+    /// The same layer with rotary positions: queries and keys are rotated by their positions, from 0 on, before they are
+    /// multiplied.
     ///
     /// # Errors
-    /// [`Error::Shape`] if more features would turn than a head has.
+    /// [`Error::Shape`] if more features would be rotated than a head has.
     ///
     /// ```
     /// use regard::{Attention, Linear, MultiHeadAttention, Pairing, Projections, Rotary, Sequences};
@@ -146,12 +147,12 @@ impl MultiHeadAttention {
     }
 
     /// The output \[batch, n_q, outputs\] for `query` \[batch, n_q, …\], `key` and `value` \[batch, n_k, …\]. The same
-    /// sequences three times are self-attention; other sequences for `key` and `value` are cross-attention.
+    /// sequences for all three are self-attention; other sequences for `key` and `value` are cross-attention.
     ///
-    /// `attention` says how the heads attend: masks, scale, temperature.
+    /// `attention` describes what the heads compute: masks, scale, temperature.
     ///
     /// # Errors
-    /// Names the tensor that does not fit the layer or the others.
+    /// An error names the tensor that does not fit the layer or the others.
     ///
     /// ```
     /// use regard::{Attention, Linear, MultiHeadAttention, Projections, Sequences};
@@ -182,8 +183,8 @@ impl MultiHeadAttention {
         Ok(out)
     }
 
-    /// The output into `out` \[batch, n_q, outputs\], for the heads' outputs that `by` computes from the heads of queries, keys
-    /// and values. The first token of each entry stands at position `first`.
+    /// Writes the output to `out` \[batch, n_q, outputs\]. `by` computes the heads' outputs from the heads of queries, keys and
+    /// values. `first` is the position of the first token of each entry.
     pub(crate) fn attend(
         &self,
         [query, key, value]: [Sequences<'_>; 3],
@@ -216,7 +217,7 @@ impl MultiHeadAttention {
         })
     }
 
-    /// The output projection of the heads' outputs \[batch, heads, n_q, value head_dim\].
+    /// Applies the output projection to the heads' outputs \[batch, heads, n_q, value head_dim\].
     fn project(&self, attended: Heads<'_>, out: &mut [f32]) -> Result<(), Error> {
         let output = &self.projections.output;
         let (inputs, outputs) = (output.inputs(), output.outputs());
@@ -238,8 +239,8 @@ impl MultiHeadAttention {
         )
     }
 
-    /// The queries or the keys of x, turned where the layer has rotary positions. The first token of each entry stands at
-    /// position `first`.
+    /// The queries or the keys of x, rotated if the layer has rotary positions. `first` is the position of the first token of
+    /// each entry.
     fn turned(
         &self,
         projection: &Linear,
@@ -258,7 +259,7 @@ impl MultiHeadAttention {
         })
     }
 
-    /// The attention weights \[batch, heads, n_q, n_k\] of the same call.
+    /// The attention weights \[batch, heads, n_q, n_k\] of a [`forward`](Self::forward) with the same arguments.
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
@@ -292,7 +293,7 @@ impl MultiHeadAttention {
 
 const OUTPUT: &str = "the output";
 
-/// What `projection` made of `x` as heads, without a copy.
+/// The outputs of `projection` for `x`, split into heads without a copy.
 fn split<'a>(
     name: &'static str,
     projected: &'a [f32],

@@ -5,11 +5,11 @@ use ndarray::{ArrayView3, ArrayView4};
 use crate::{Element, Error, Heads, Sequences};
 
 impl<'a, T: Element> Heads<'a, T> {
-    /// The heads of an array \[batch, heads, tokens, head_dim\], by reference, or of a view, whose axes may have been permuted to
-    /// that. `name` is what errors call the tensor. Needs the feature `ndarray`.
+    /// The heads of an array \[batch, heads, tokens, head_dim\], by reference, or of a view with this order of axes. `name` is
+    /// the tensor's name in errors. Needs the feature `ndarray`.
     ///
-    /// The numbers are borrowed where they are: rows must be contiguous, strides positive, and there may be no gaps between the
-    /// numbers. `as_standard_layout` makes a copy that has this layout.
+    /// The numbers are borrowed. The features of a token must be contiguous, strides must be positive, and there must be no
+    /// gaps between the numbers. `as_standard_layout` makes a copy that has this layout.
     ///
     /// # Errors
     /// [`Error::Layout`] if the numbers have another layout.
@@ -37,7 +37,7 @@ impl<'a, T: Element> Heads<'a, T> {
         let mut strides = [0; 4];
         for ((stride, found), n) in strides.iter_mut().zip(view.strides()).zip(shape) {
             match usize::try_from(*found) {
-                _ if n == 1 => {} // there is no next index, so any stride is right
+                _ if n == 1 => {} // an axis of one index may have any stride
                 Ok(found @ 1..) => *stride = found,
                 _ => return Err(layout(name, &shape, view.strides(), "they must be positive")),
             }
@@ -59,8 +59,8 @@ impl<'a, T: Element> Heads<'a, T> {
 }
 
 impl<'a> Sequences<'a> {
-    /// The sequences of an array \[batch, tokens, features\] in standard layout, by reference, or of a view. `name` is what errors
-    /// call the tensor. Needs the feature `ndarray`.
+    /// The sequences of an array \[batch, tokens, features\] in standard layout, by reference, or of a view. `name` is the
+    /// tensor's name in errors. Needs the feature `ndarray`.
     ///
     /// # Errors
     /// [`Error::Layout`] if the numbers have another layout; `as_standard_layout` copies them into this one.

@@ -15,7 +15,7 @@ use crate::{Sequences, Tensor, Threads};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Norm {
     gamma: Vec<f32>,
-    /// RMS norm has none.
+    /// RMS norm has no β.
     beta: Option<Vec<f32>>,
     epsilon: f32,
 }
@@ -59,13 +59,13 @@ impl Norm {
         self.gamma.len()
     }
 
-    /// γ, by which each feature is multiplied.
+    /// γ, the factor of each feature.
     #[must_use]
     pub fn gamma(&self) -> &[f32] {
         &self.gamma
     }
 
-    /// β, which is added to each feature; RMS norm has none.
+    /// β, which is added to each feature; `None` for RMS norm.
     #[must_use]
     pub fn beta(&self) -> Option<&[f32]> {
         self.beta.as_deref()
@@ -87,7 +87,7 @@ impl Norm {
         check_shape("the input", &[batch, n, features], &expected, "the norm's features")?;
         let mut out = Tensor::zeros("the output of the norm", x.shape())?;
         out.as_mut_slice().copy_from_slice(x.data());
-        // Three passes over numbers in a cache: as long as some ten multiply-adds.
+        // Three passes over numbers in a cache take as long as about ten multiply-adds for each number.
         let work = x.data().len().saturating_mul(10);
         Threads::current().for_each_rows(
             out.as_mut_slice(),
@@ -100,7 +100,7 @@ impl Norm {
         Ok(out)
     }
 
-    /// Whole rows, in place.
+    /// Normalizes whole rows in place.
     fn rows(&self, x: &mut [f32]) -> Result<(), Error> {
         let x = MatMut::new(x, x.len().checked_div(self.features()).unwrap_or(0), self.features())?;
         match &self.beta {

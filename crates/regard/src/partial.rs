@@ -1,4 +1,4 @@
-//! An attention whose keys come a chunk at a time: from a file, or from other machines.
+//! An attention whose keys arrive a chunk at a time, from a file or from other machines.
 //!
 //! ```text
 //! P ← no key seen              for each query: output, largest score, sum of weights
@@ -9,7 +9,7 @@
 //! output ← P / sums
 //! ```
 //!
-//! [`Attention::forward`] takes the same steps on keys that are all there, so that the bits are the same.
+//! [`Attention::forward`] takes the same steps when all keys are there, so the bits are the same.
 
 use core::ops::Range;
 
@@ -23,7 +23,7 @@ use crate::{Attention, Element, Heads, Tensor, Workspace, slices};
 
 /// [`regard_kernels::Partial`] for all heads of a batch: the result for some queries over the keys so far.
 ///
-/// With keys and values of [`CHUNK_KEYS`](crate::CHUNK_KEYS) tokens in each call, in order, the output has the bits of
+/// If each call adds the keys and values of [`CHUNK_KEYS`](crate::CHUNK_KEYS) tokens, in order, the output has the bits of
 /// [`Attention::forward`]. Chunks that no query [sees](Self::sees) may be left out.
 ///
 /// ```
@@ -50,21 +50,21 @@ pub struct Partial<'a, Q = f32> {
     q: Heads<'a, Q>,
     queries: &'a [Range<usize>],
     all: [usize; 2],
-    /// Sums of weights times values, not yet divided: \[batch, heads, queries, d_v\].
+    /// Sums of weights times values, which are not yet divided: \[batch, heads, queries, d_v\].
     out: Tensor<4>,
-    /// Two numbers a query, block by block.
+    /// Two numbers for each query, block by block.
     state: Vec<f32>,
     workspace: Workspace,
 }
 
 impl Attention<'_> {
-    /// An attention of `q` \[batch, heads, n, d_k\], to which keys and values of `d_v` numbers are added. `queries` are the
-    /// places of these n queries among all, in order; `all` are the numbers of queries and keys in all.
+    /// An attention of `q` \[batch, heads, n, d_k\], to which keys and values of `d_v` numbers can be added. `queries` are the
+    /// places of these n queries among all queries, in order. `all` is the total number of queries and of keys.
     ///
-    /// What the mask says by places goes by those; a mask tensor has rows for the n queries and columns for all keys.
+    /// Positions in the mask refer to these places. A mask tensor has rows for the n queries and columns for all keys.
     ///
     /// # Errors
-    /// Names what does not fit, or has no room in memory.
+    /// An error names the part that does not fit, or for which there is no memory.
     pub fn partial<'p, Q: Element>(
         &'p self,
         q: Heads<'p, Q>,
@@ -93,10 +93,11 @@ impl Attention<'_> {
 }
 
 impl<Q: Element> Partial<'_, Q> {
-    /// Whether some query sees one of the `keys`, by their places among all. What a mask tensor hides counts as seen.
+    /// Whether some query sees one of the `keys` by its position. `keys` are places among all keys. A key that only a mask
+    /// tensor hides counts as seen.
     ///
     /// # Errors
-    /// Names the part of the mask that does not fit.
+    /// An error names the part of the mask that does not fit.
     pub fn sees(&self, keys: Range<usize>) -> Result<bool, Error> {
         let ([batch, heads, n, _], [n_q, n_k]) = (self.q.shape(), self.all);
         let mask = self.attention.mask.resolve([batch, heads, n, n_k])?;
@@ -111,16 +112,16 @@ impl<Q: Element> Partial<'_, Q> {
         }))
     }
 
-    /// Whether the mask goes by places alone: without a mask tensor, which has rows for these queries only.
+    /// Whether the mask depends on places alone. A mask tensor has rows for these queries only.
     pub fn is_by_places(&self) -> bool {
         !self.attention.mask.has_tensor()
     }
 
-    /// Adds the keys `k` \[batch, kv_heads, n, d_k\] and values `v` \[batch, kv_heads, n, d_v\]: those from place `first` on
-    /// among all.
+    /// Adds the keys `k` \[batch, kv_heads, n, d_k\] and values `v` \[batch, kv_heads, n, d_v\]. `first` is the place of the
+    /// first of them among all keys.
     ///
     /// # Errors
-    /// Names the tensor that does not fit the others. The result is then as it was.
+    /// An error names the tensor that does not fit the others. The result is then unchanged.
     pub fn add<T: Element>(
         &mut self,
         first: usize,
@@ -145,16 +146,16 @@ impl<Q: Element> Partial<'_, Q> {
         })
     }
 
-    /// The numbers of the result, for [`merge`](Self::merge) elsewhere: sums \[batch, heads, queries, d_v\] that are not yet
-    /// divided, and the two numbers a query that they need.
+    /// The numbers of the result, to [`merge`](Self::merge) elsewhere: the sums \[batch, heads, queries, d_v\], which are not
+    /// yet divided, and two numbers for each query.
     pub fn numbers(&self) -> [&[f32]; 2] {
         [self.out.as_slice(), &self.state]
     }
 
-    /// Adds the [`numbers`](Self::numbers) of a result of the same queries over the keys that come next.
+    /// Adds the [`numbers`](Self::numbers) of a result of the same queries over the keys that follow.
     ///
     /// # Errors
-    /// [`Error::Elements`] if these are not as many numbers as this result has.
+    /// [`Error::Elements`] if the number of these differs from that of this result.
     pub fn merge(&mut self, [out, state]: [&[f32]; 2]) -> Result<(), Error> {
         let [batch, heads, n, d_v] = self.out.shape();
         check_elements("the output of the other part", out.len(), &[batch, heads, n, d_v])?;
@@ -178,7 +179,7 @@ impl<Q: Element> Partial<'_, Q> {
     /// [`Attention::forward_with_log_sum_exp`].
     ///
     /// # Errors
-    /// [`Error::Memory`] if the log-sum-exp has no room.
+    /// [`Error::Memory`] if there is no memory for the log-sum-exp.
     pub fn finish(mut self) -> Result<(Tensor<4>, Tensor<3>), Error> {
         let [batch, heads, n, _] = self.out.shape();
         let (k, v) = self.no_keys();
@@ -199,14 +200,14 @@ impl<Q: Element> Partial<'_, Q> {
         Ok((self.out, log_sum_exp))
     }
 
-    /// Keys and values of no token.
+    /// Keys and values without tokens.
     fn no_keys(&self) -> (Heads<'static>, Heads<'static>) {
         let ([batch, heads, _, d_k], [_, _, _, d_v]) = (self.q.shape(), self.out.shape());
         (Heads::dense(&[], [batch, heads, 0, d_k]), Heads::dense(&[], [batch, heads, 0, d_v]))
     }
 
-    /// Calls `each` for all blocks of queries, in parallel, with keys from place `first` on. Its scratch memory has room for the
-    /// tensors and the result of a block.
+    /// Calls `each` for all blocks of queries, in parallel, with keys from place `first` on. Each call gets scratch memory for
+    /// the tensors and the result of its block.
     fn run<T: Element>(
         &mut self,
         first_key: usize,

@@ -1,6 +1,6 @@
-//! How an attention is checked, divided into blocks of queries, and run on threads.
+//! Checks an attention, divides it into blocks of queries, and runs these on threads.
 //!
-//! A [`Plan`] is an attention whose tensors fit: the shapes are compared once, and the mask is broadcast once. Then
+//! A [`Plan`] is an attention whose tensors fit: the shapes are compared once, and the mask is broadcast once. Then:
 //!
 //! ```text
 //! rows ← block size                        whole heads on one thread; see `Plan::block`
@@ -11,21 +11,21 @@
 //!     out[e, h, b] ← kernel(Q, K, V, M)    one fused attention: no scores are kept
 //! ```
 //!
-//! The division follows FlashAttention-2 (Dao 2023, arXiv 2307.08691, section 3.2): threads divide queries and heads, so
-//! that a row has the same bits for any number of threads. Where there are fewer queries than would keep the threads busy,
-//! `split` divides the keys into the chunks that one thread also computes.
+//! The division follows FlashAttention-2 (Dao 2023, arXiv 2307.08691, section 3.2): threads divide queries and heads, so a row
+//! has the same bits for any number of threads. If the queries are too few to keep the threads busy, `split` divides the keys
+//! into the chunks that one thread also computes.
 //!
-//! What bounds the block size:
-//! - Each block transposes the keys it sees into tiles, which costs as much as some 20 queries. A block has at least 96
-//!   queries where threads share a head, and all of them where they need not.
-//! - Each thread should have about eight blocks: then the last one to finish keeps the others waiting for an eighth of its
-//!   work at most. Under a causal mask the last queries see the most keys, so they are handed out first.
-//! - The rows of a mask tensor may each lie in a page of their own. A processor remembers where some 1000 pages are, so that
-//!   a block has at most 512 rows where such a mask is read. Rows that are shorter than the keys are written out for each block,
-//!   which then has 96 queries.
+//! The block size has three bounds:
+//! - Each block transposes the keys that it sees into tiles, which takes as long as about 20 queries. If threads share a head,
+//!   a block has at least 96 queries; otherwise it has all of them.
+//! - Each thread should have about eight blocks. The other threads then wait at the end for at most an eighth of a thread's
+//!   work. Under a causal mask the last queries see the most keys, so they are handed out first.
+//! - Each row of a mask tensor may lie in a page of its own. A processor caches the addresses of about 1000 pages, so with such
+//!   a mask a block has at most 512 rows. Rows that are shorter than the keys are extended for each block, which then has 96
+//!   queries.
 //!
-//! Each thread takes the next block from one list when it has done its last one, with scratch memory for the largest block:
-//! the kernel's tiles, and the block's tensors in `f32` where they are stored in half precision.
+//! Each thread takes the next block from a shared list when its last one is done. Its scratch memory has room for the largest
+//! block: for the kernel's tiles, and for the block's tensors in `f32` if they are stored in half precision.
 
 use core::mem::take;
 use core::ops::Range;
@@ -39,7 +39,7 @@ use crate::mask::{ResolvedMask, ShortRows};
 use crate::view::saturating_product;
 use crate::{Attention, Element, Heads, Threads, slices};
 
-/// Memory that one call leaves to the next, so that calls of the same shape allocate nothing: see
+/// Memory that a call leaves to the next one, so that calls of the same shape allocate nothing: see
 /// [`Attention::forward_into`](crate::Attention::forward_into).
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
@@ -49,13 +49,14 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// A workspace without memory: the first call takes it.
+    /// A workspace without memory, which the first call allocates.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The first number of each row, of two numbers a row that lie block by block: the first of all rows, then the second.
+    /// The first number of each row. `numbers` holds two numbers for each row, block by block: in a block first the first
+    /// number of all rows, and then the second.
     pub(crate) fn first_of_rows<'n>(&self, numbers: &'n [f32]) -> impl Iterator<Item = &'n f32> {
         let mut rest = numbers;
         self.blocks.iter().flat_map(move |block| {
@@ -79,14 +80,14 @@ pub(crate) struct Plan<'a> {
     part: Option<Part<'a>>,
 }
 
-/// Some of the queries and keys of an attention, computed apart.
+/// Some of the queries and keys of an attention, which are computed alone.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
-    /// The places of the queries among all.
+    /// The places of the queries among all queries.
     pub(crate) queries: &'a [Range<usize>],
-    /// The place of the first key among all.
+    /// The place of the first key among all keys.
     pub(crate) first_key: usize,
-    /// Queries and keys in all.
+    /// The total number of queries and of keys.
     pub(crate) all: [usize; 2],
 }
 
@@ -96,7 +97,7 @@ struct QueryBlock {
     entry: usize,
     head: usize,
     first: usize,
-    /// The place of the first query among all.
+    /// The place of the first query among all queries.
     place: usize,
     rows: usize,
 }
@@ -107,14 +108,14 @@ pub(crate) struct Job<'o> {
     pub(crate) head: usize,
     pub(crate) first: usize,
     pub(crate) rows: usize,
-    /// The keys that its queries may see by their places, in whole tiles of the kernel.
+    /// The keys that the block's queries may see by their positions, in whole tiles of the kernel.
     pub(crate) keys: Range<usize>,
     pub(crate) out: MatMut<'o>,
     pub(crate) of_rows: Option<&'o mut [f32]>,
 }
 
 impl Job<'_> {
-    /// Its queries, keys and values in `f32`, and what is left of the scratch memory.
+    /// The block's queries, keys and values in `f32`, and the rest of the scratch memory.
     pub(crate) fn tensors<'s, Q: Element, T: Element>(
         &self,
         plan: &Plan<'_>,
@@ -131,21 +132,21 @@ impl Job<'_> {
     }
 }
 
-/// The memory for a result, and what a job needs to compute its part.
+/// The memory for a result, and the sizes that a job needs.
 pub(crate) struct Output<'o> {
     /// \[batch, heads, n_q, cols\].
     pub(crate) out: &'o mut [f32],
     pub(crate) cols: usize,
-    /// Numbers of each row, where they are wanted: the log-sum-exp \[batch, heads, n_q\], or the two of a partial result.
+    /// Numbers for each row, if they are wanted: the log-sum-exp \[batch, heads, n_q\], or the two numbers of a partial result.
     pub(crate) of_rows: Option<&'o mut [f32]>,
-    /// Elements that a job needs for each query and for each key, besides the kernel's scratch memory.
+    /// The elements that a job needs for each query and for each key, in addition to the kernel's scratch memory.
     pub(crate) widened: [usize; 2],
-    /// Columns of the values; 0 where only scores are computed.
+    /// The columns of the values; 0 if only scores are computed.
     pub(crate) d_v: usize,
 }
 
 impl<'a> Plan<'a> {
-    /// Checks everything but the values of tensors against each other.
+    /// Checks everything but the values against each other.
     pub(crate) fn new<Q: Element, T: Element>(
         attention: &'a Attention<'a>,
         q: Heads<'_, Q>,
@@ -162,7 +163,7 @@ impl<'a> Plan<'a> {
         Ok(Self { attention, mask, batch, n_q, n_k, heads, kv_heads, d_k, part })
     }
 
-    /// As [`new`](Self::new), with values.
+    /// As [`new`](Self::new), and also checks the values.
     pub(crate) fn with_values<Q: Element, T: Element>(
         attention: &'a Attention<'a>,
         q: Heads<'_, Q>,
@@ -190,7 +191,7 @@ impl<'a> Plan<'a> {
     ) -> Result<(), Error> {
         let Output { out, cols, of_rows, widened: [of_query, of_key], d_v } = output;
         if out.is_empty() && of_rows.as_ref().is_none_or(|x| x.is_empty()) {
-            return Ok(()); // a result without numbers may have any number of rows
+            return Ok(()); // nothing to compute, whatever the number of rows
         }
         let (n_q, n_k) = (self.n_q, self.n_k);
         let (pairs, d) = (pairs(n_q, n_k), self.d_k.saturating_add(d_v));
@@ -231,12 +232,12 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The number of queries in a block: see the top of this file.
+    /// The number of queries in a block, as the top of this file describes.
     fn block(&self, helpers: usize) -> usize {
         const SMALLEST: usize = 96;
         const ROWS_OF_MASK: usize = 512;
         if self.mask.has_short_rows() {
-            return SMALLEST; // they are written out for each block
+            return SMALLEST; // short rows are extended for each block
         }
         if helpers == 0 {
             return if self.attention.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX };
@@ -269,18 +270,19 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The most queries of a block of a [`Part`], whose division is the same for any number of threads. What such a block transposes
-/// costs a twentieth of its products. It is a multiple of the queries that the kernel computes with together, 36.
+/// The most queries of a block of a [`Part`], whose blocks are the same for any number of threads. Transposing the keys takes a
+/// twentieth of the time of such a block. The number is a multiple of 36, the queries that the kernel computes together.
 const PART_BLOCK: usize = 504;
 
-/// The pairs of a query and a key that take as long where many queries share a key. One query alone waits for its keys and
-/// values to come from memory: 524,288 multiply-adds take 52 µs then, and 11 µs among many (Xeon, AVX-512).
+/// The number of pairs of a query and a key that would take as long if many queries shared the keys. A single query waits for
+/// its keys and values to arrive from memory: 524,288 multiply-adds then take 52 µs, and 11 µs if the query is one of many
+/// (Xeon, AVX-512).
 pub(crate) fn pairs(n_q: usize, n_k: usize) -> usize {
     const FEW: usize = 4;
     if n_q == 0 { 0 } else { n_q.max(FEW).saturating_mul(n_k) }
 }
 
-/// `Ok` if the query heads can be shared evenly among so many key/value heads.
+/// `Ok` if the query heads can be shared evenly among the key/value heads.
 fn check_heads(heads: usize, kv_heads: usize) -> Result<(), Error> {
     if heads != 0 && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
         let (of, what) = ("key/value", "query heads");
@@ -289,7 +291,7 @@ fn check_heads(heads: usize, kv_heads: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// `keys`, rounded to whole tiles among `n_k`: a kernel reads the tiles that hold a key it sees, and no others.
+/// `keys`, extended to whole tiles within `n_k`: the kernel reads exactly the tiles in which a key is seen.
 pub(crate) fn whole_tiles(keys: Range<usize>, n_k: usize) -> Range<usize> {
     if keys.is_empty() {
         return 0..0;
@@ -297,14 +299,14 @@ pub(crate) fn whole_tiles(keys: Range<usize>, n_k: usize) -> Range<usize> {
     keys.start / TILE_KEYS * TILE_KEYS..keys.end.next_multiple_of(TILE_KEYS).min(n_k)
 }
 
-/// Hands out the blocks and their rows of the result, from the last to the first: under a causal mask the last queries are the
-/// most work.
+/// Hands out the blocks with their rows of the result, from the last block to the first. Under a causal mask the last queries
+/// take the longest.
 struct Jobs<'w, 'o> {
     blocks: slice::Iter<'w, QueryBlock>,
     out: &'o mut [f32],
     cols: usize,
     of_rows: Option<&'o mut [f32]>,
-    /// Numbers of each row.
+    /// The number of numbers for each row.
     width: usize,
 }
 

@@ -6,7 +6,7 @@ use crate::error::{Error, check_positions, check_shape};
 use crate::slices;
 use crate::view::{check_elements, saturating_product, zeros};
 
-/// A vector for each position, which is added to the token that stands there: sinusoidal or learned.
+/// A table with a vector for each position, which is added to the token at that position. It is sinusoidal or learned.
 ///
 /// ```
 /// use regard::PositionTable;
@@ -24,7 +24,7 @@ pub struct PositionTable {
 }
 
 impl PositionTable {
-    /// A table \[positions, features\] that was learned: BERT, GPT-2.
+    /// A learned table \[positions, features\], as in BERT and GPT-2.
     ///
     /// # Errors
     /// [`Error::Elements`] if `table` has another number of elements.
@@ -33,8 +33,8 @@ impl PositionTable {
         Ok(Self { table, positions, features })
     }
 
-    /// Sines and cosines (Vaswani et al. 2017, section 3.5): feature 2i of position t is sin(t / 10000^(2i/features)), feature
-    /// 2i + 1 the cosine. Computed in `f64`.
+    /// Sines and cosines (Vaswani et al. 2017, section 3.5): feature 2i of position t is sin(t / 10000^(2i/features)), and
+    /// feature 2i + 1 is the cosine. They are computed in `f64`.
     ///
     /// # Errors
     /// [`Error::Memory`] if the table does not fit in memory.
@@ -69,12 +69,12 @@ impl PositionTable {
         self.features
     }
 
-    /// Adds to each token of `x`, of `shape` \[batch, tokens, features\], the vector of its position. The first token of each
-    /// batch entry stands at `first`: 0, or the number of tokens before it.
+    /// Adds to each token of `x`, which has the `shape` \[batch, tokens, features\], the vector of its position. `first` is the
+    /// position of the first token of each batch entry: 0, or the number of tokens before it.
     ///
     /// # Errors
-    /// [`Error::Elements`] or [`Error::Shape`] if `x` does not fit, [`Error::Positions`] if the table ends before the tokens;
-    /// `x` is then as it was.
+    /// [`Error::Elements`] or [`Error::Shape`] if `x` does not fit, [`Error::Positions`] if the table ends before the tokens
+    /// do; `x` is then unchanged.
     pub fn add(&self, x: &mut [f32], shape: [usize; 3], first: usize) -> Result<(), Error> {
         check_elements("the input", x.len(), &shape)?;
         let [batch, n, _] = shape;

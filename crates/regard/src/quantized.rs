@@ -1,6 +1,6 @@
-//! Weights in blocks of quantized numbers, as files store them.
+//! Quantized weights in blocks, as files store them.
 //!
-//! The blocks stay as they are in memory. A product decodes a few rows of them at a time into the nearest cache.
+//! The blocks stay quantized in memory. A product decodes a few rows of them at a time into the nearest cache.
 
 use core::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::threads::with_scratch;
 use crate::view::check_elements;
 use crate::weight::Weight;
 
-/// W \[inputs, outputs\], whose columns are rows of blocks.
+/// W \[inputs, outputs\]. A column of W is a row of blocks.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     bytes: Vec<u8>,
@@ -35,7 +35,7 @@ impl Blocks {
         Ok(Self { bytes, format, inputs })
     }
 
-    /// Some rows of blocks.
+    /// A range of the rows of blocks.
     fn rows(&self, rows: Range<usize>) -> Result<Quantized<'_>, Error> {
         let (numbers, size) = self.format.block();
         let row = self.inputs / numbers * size;

@@ -1,4 +1,4 @@
-//! Rotary positions: the angles of any of the usual frequency scalings, and how queries and keys turn by them.
+//! Rotary positions: the angles by the usual scalings of frequencies, and the rotation of queries and keys.
 
 use core::f64::consts::TAU;
 use core::ops::Range;
@@ -10,7 +10,7 @@ use crate::error::{Error, check_positions, check_shape};
 use crate::slices;
 use crate::view::{check_elements, saturating_product, zeros};
 
-/// How fast each pair of features turns: pair i of the token at position t turns by the angle t·fᵢ.
+/// The frequency of each pair of features: pair i of the token at position t is rotated by the angle t·fᵢ.
 ///
 /// ```
 /// use regard::{Pairing, Rotary, RotaryFrequencies, RotaryScaling};
@@ -29,15 +29,15 @@ use crate::view::{check_elements, saturating_product, zeros};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RotaryFrequencies {
-    /// 1/fᵢ, one for each pair.
+    /// 1/fᵢ for each pair.
     reciprocals: Vec<f64>,
-    /// Sines and cosines are multiplied by it.
+    /// The factor for sines and cosines.
     amplitude: f64,
 }
 
-/// How the frequencies of a model are changed, so that it reads more tokens than it was first trained on.
+/// A change of the frequencies with which a model reads more tokens than it was first trained on.
 ///
-/// The names of `config.json` in Hugging Face's format are beside each field.
+/// Each field is followed by its name in a `config.json` in Hugging Face's format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -50,9 +50,9 @@ pub enum RotaryScaling {
         /// `factor`.
         factor: f64,
     },
-    /// Llama 3.1: pairs that turn less than `low_frequency_factor` times over the original positions take fᵢ / factor. Pairs
-    /// that turn more than `high_frequency_factor` times keep fᵢ. Between them the two are interpolated, linearly in the
-    /// number of turns (Grattafiori et al. 2024, arXiv 2407.21783, and Meta's reference code).
+    /// Llama 3.1. Pairs that make fewer than `low_frequency_factor` turns over the original positions take fᵢ / factor. Pairs
+    /// that make more than `high_frequency_factor` turns keep fᵢ. Pairs between them are interpolated linearly in the number of
+    /// turns (Grattafiori et al. 2024, arXiv 2407.21783, and Meta's reference code).
     Llama3 {
         /// `factor`.
         factor: f64,
@@ -66,9 +66,9 @@ pub enum RotaryScaling {
         #[cfg_attr(feature = "serde", serde(rename = "original"))]
         original_positions: f64,
     },
-    /// YaRN (Peng et al. 2023, arXiv 2309.00071, section 3.4, and its reference code): pairs below ⌊i(beta_fast)⌋ keep fᵢ, pairs
-    /// above ⌈i(beta_slow)⌉ take fᵢ / factor, and those between are interpolated, linearly in i. Here i(r) is the pair that
-    /// turns r times over the original positions, as a real number. Sines and cosines are multiplied by `amplitude`.
+    /// YaRN (Peng et al. 2023, arXiv 2309.00071, section 3.4, and its reference code). Pairs below ⌊i(beta_fast)⌋ keep fᵢ,
+    /// pairs above ⌈i(beta_slow)⌉ take fᵢ / factor, and pairs between them are interpolated linearly in i. i(r) is the pair
+    /// that makes r turns over the original positions, as a real number. Sines and cosines are multiplied by `amplitude`.
     Yarn {
         /// `factor`.
         factor: f64,
@@ -81,7 +81,7 @@ pub enum RotaryScaling {
         /// `beta_slow`: 1 in the paper.
         #[cfg_attr(feature = "serde", serde(rename = "slow"))]
         beta_slow: f64,
-        /// `attention_factor`; `None` is the paper's 0.1·ln(factor) + 1.
+        /// `attention_factor`; `None` means the paper's 0.1·ln(factor) + 1.
         #[cfg_attr(feature = "serde", serde(rename = "attention_factor"))]
         amplitude: Option<f64>,
         /// `truncate`: whether i(beta_fast) and i(beta_slow) are rounded to whole pairs, as above.
@@ -91,7 +91,7 @@ pub enum RotaryScaling {
 }
 
 impl RotaryFrequencies {
-    /// fᵢ = base^(−2i/features): pairs of `features` (Su et al. 2021). `base` is 10000 in the paper, also called θ.
+    /// fᵢ = base^(−2i/features) for the pairs of `features` (Su et al. 2021). `base`, also called θ, is 10000 in the paper.
     ///
     /// # Errors
     /// [`Error::Shape`] if `features` is odd; [`Error::Kernel`] if `base` is not finite and greater than 0.
@@ -104,14 +104,14 @@ impl RotaryFrequencies {
         Ok(Self { reciprocals: (0..pairs).map(reciprocal).collect(), amplitude: 1.0 })
     }
 
-    /// Those of [`new`](Self::new), scaled.
+    /// The frequencies of [`new`](Self::new), changed by a scaling.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and [`Error::Kernel`] if a number of `scaling` is not finite and greater than 0, or if the number
+    /// As [`new`](Self::new), and [`Error::Kernel`] if a number of `scaling` is not finite and greater than 0, or if its number
     /// for high frequencies is not greater than that for low ones.
     pub fn scaled(features: usize, base: f64, scaling: RotaryScaling) -> Result<Self, Error> {
         let Self { mut reciprocals, mut amplitude } = Self::new(features, base)?;
-        // The fraction of f, and not of f / factor, in each pair's frequency.
+        // `own` is the share of f in a pair's frequency; the rest is f / factor.
         let blend = |r: &mut f64, factor: f64, own: f64| {
             *r = 1.0 / (own / *r + (1.0 - own) / (factor * *r));
         };
@@ -148,7 +148,7 @@ impl RotaryFrequencies {
                 check_positive("beta_slow", beta_slow)?;
                 check_above("beta_fast", beta_fast, beta_slow)?;
                 check_above("rotary base", base, 1.0)?;
-                // The pair that turns so often: original / (2π·base^(2i/features)) = turns.
+                // The pair that makes this number of turns: original / (2π·base^(2i/features)) = turns.
                 let pair = |turns: f64| {
                     let reciprocal = original_positions / (TAU * turns);
                     features as f64 * reciprocal.ln() / (2.0 * base.ln())
@@ -158,8 +158,8 @@ impl RotaryFrequencies {
                     (first, last) = (first.floor(), last.ceil());
                 }
                 let (first, last) = (first.max(0.0), last.min(features as f64 - 1.0));
-                // Where both are the same pair, the step between them is as steep as the reference code has it. Where the text of the
-                // training is shorter than a turn, the last comes before the first, and the step goes the other way.
+                // If both are the same pair, the step has the steepness of the reference code. If the original positions are
+                // fewer than a turn, `last` comes before `first`, and the step goes the other way.
                 let width = if last == first { 1e-3 } else { last - first };
                 for (i, r) in reciprocals.iter_mut().enumerate() {
                     blend(r, factor, 1.0 - ((i as f64 - first) / width).clamp(0.0, 1.0));
@@ -171,10 +171,11 @@ impl RotaryFrequencies {
         Ok(Self { reciprocals, amplitude })
     }
 
-    /// Any frequencies, in radians a position, one for each pair: for what no [`RotaryScaling`] describes, such as LongRoPE.
+    /// Any frequencies, in radians for each position, one for each pair. This serves for scalings that [`RotaryScaling`] lacks,
+    /// such as LongRoPE.
     ///
     /// # Errors
-    /// [`Error::Kernel`] if one is not finite, or is negative.
+    /// [`Error::Kernel`] if a frequency is negative or not finite.
     ///
     /// ```
     /// use regard::{Pairing, Rotary, RotaryFrequencies};
@@ -193,8 +194,8 @@ impl RotaryFrequencies {
         Ok(Self { reciprocals: frequencies.iter().map(|f| 1.0 / f).collect(), amplitude: 1.0 })
     }
 
-    /// The same frequencies with sines and cosines that are multiplied by `amplitude`, as YaRN and LongRoPE do. A score is then
-    /// multiplied by amplitude² as far as the features that turn make it.
+    /// The same frequencies, with sines and cosines multiplied by `amplitude`, as YaRN and LongRoPE do. The part of a score
+    /// that comes from rotated features is then multiplied by amplitude².
     ///
     /// # Errors
     /// [`Error::Kernel`] if it is not finite and greater than 0.
@@ -205,13 +206,13 @@ impl RotaryFrequencies {
         Ok(Self { amplitude, ..self })
     }
 
-    /// The features that turn: two for each frequency.
+    /// The number of rotated features: two for each frequency.
     #[must_use]
     pub fn features(&self) -> usize {
         2 * self.reciprocals.len()
     }
 
-    /// The frequencies, in radians a position.
+    /// The frequencies, in radians for each position.
     pub fn frequencies(&self) -> impl Iterator<Item = f64> {
         self.reciprocals.iter().map(|r| 1.0 / r)
     }
@@ -238,11 +239,11 @@ fn out_of_range(name: &'static str, value: f64, range: &'static str) -> Error {
     KernelError::Range { name, value: value as f32, range }.into()
 }
 
-/// Rotary position embedding (Su et al. 2021): pairs of features of queries and keys turn by an angle that grows with the
-/// position, so that their dot products depend on how far apart they stand.
+/// Rotary position embedding (Su et al. 2021). Pairs of features of queries and keys are rotated by an angle that grows with
+/// the position, so their dot products depend on their distance.
 ///
-/// Sines and cosines are computed once, in `f64`, into a table \[positions, features / 2\]. Clones share it: one table serves
-/// all layers of a model.
+/// Sines and cosines are computed once, in `f64`, into a table \[positions, features / 2\]. Clones share the table, so one
+/// table serves all layers of a model.
 ///
 /// ```
 /// use regard::{Pairing, Rotary};
@@ -259,15 +260,15 @@ pub struct Rotary {
     cos: Arc<[f32]>,
     sin: Arc<[f32]>,
     start: usize,
-    /// The end of the positions.
+    /// The end of the positions of the table.
     positions: usize,
     features: usize,
     pairing: Pairing,
 }
 
 impl Rotary {
-    /// Angles t / base^(2i/features) for `positions` t from 0 on and pairs i of the first `features` of each head, fewer than
-    /// head_dim for partial rotation. `base` is 10000 in the paper, also called θ.
+    /// Angles t / base^(2i/features) for `positions` t from 0 on and pairs i of the first `features` of each head. For partial
+    /// rotation these are fewer than head_dim. `base`, also called θ, is 10000 in the paper.
     ///
     /// # Errors
     /// As [`RotaryFrequencies::new`] and [`with_frequencies`](Self::with_frequencies).
@@ -280,7 +281,7 @@ impl Rotary {
         Self::with_frequencies(&RotaryFrequencies::new(features, base)?, positions, pairing)
     }
 
-    /// Angles of any frequencies, for `positions` from 0 on.
+    /// Angles for any frequencies, for `positions` from 0 on.
     ///
     /// # Errors
     /// [`Error::Memory`] if the table does not fit in memory.
@@ -292,7 +293,7 @@ impl Rotary {
         Self::between(frequencies, 0..positions, pairing)
     }
 
-    /// Angles of any frequencies, for these `positions` alone: for tokens that continue a text.
+    /// Angles for any frequencies, for these `positions` alone, such as those of tokens that continue a text.
     ///
     /// # Errors
     /// [`Error::Memory`] if there is no memory for the table.
@@ -329,25 +330,25 @@ impl Rotary {
         Ok(Self { cos: cos.into(), sin: sin.into(), start, positions, features, pairing })
     }
 
-    /// The features of each head that turn.
+    /// The number of features of each head that are rotated.
     #[must_use]
     pub fn features(&self) -> usize {
         self.features
     }
 
-    /// The end of the positions: their number, where they begin at 0.
+    /// The end of the positions. It is their number if they begin at 0.
     #[must_use]
     pub fn positions(&self) -> usize {
         self.positions
     }
 
-    /// Turns queries or keys in place: `x` of `shape` \[batch, tokens, heads, head_dim\], as projections give them. The first
-    /// token of each batch entry stands at `first`: 0, or the number of keys before it in a cache. Features after those that
-    /// turn stay as they are.
+    /// Rotates queries or keys in place. `x` has the `shape` \[batch, tokens, heads, head_dim\], as the output of a projection
+    /// has. `first` is the position of the first token of each batch entry: 0, or the number of keys before it in a cache.
+    /// Features after the rotated ones stay the same.
     ///
     /// # Errors
-    /// [`Error::Elements`] or [`Error::Shape`] if `x` does not fit, [`Error::Positions`] if the angles end before the tokens;
-    /// `x` is then as it was.
+    /// [`Error::Elements`] or [`Error::Shape`] if `x` does not fit, [`Error::Positions`] if the angles end before the tokens
+    /// do; `x` is then unchanged.
     pub fn rotate(&self, x: &mut [f32], shape: [usize; 4], first: usize) -> Result<(), Error> {
         check_elements("the input", x.len(), &shape)?;
         let [_, n, heads, head_dim] = shape;
@@ -355,10 +356,11 @@ impl Rotary {
         self.rotate_rows(x, heads, head_dim, |row| first + row % n.max(1))
     }
 
-    /// [`rotate`](Self::rotate) for a ragged batch: the first token of each batch entry stands at its own of the `firsts` \[batch\].
+    /// [`rotate`](Self::rotate) for a ragged batch: `firsts` \[batch\] are the positions of the first tokens of the batch
+    /// entries.
     ///
     /// # Errors
-    /// As [`rotate`](Self::rotate), and [`Error::Shape`] if there is not one of the `firsts` for each batch entry.
+    /// As [`rotate`](Self::rotate), and [`Error::Shape`] if the number of `firsts` is not that of the batch entries.
     ///
     /// ```
     /// use regard::{Pairing, Rotary};
@@ -402,7 +404,7 @@ impl Rotary {
         check_positions("the rotary table", first, n, self.positions)
     }
 
-    /// Turns rows \[heads · head_dim\], each by the `position` of its number.
+    /// Rotates rows \[heads · head_dim\]. `position` gives the position of a row.
     pub(crate) fn rotate_rows(
         &self,
         x: &mut [f32],
@@ -415,7 +417,7 @@ impl Rotary {
             return Ok(());
         }
         for (row, x) in x.chunks_mut(saturating_product(&[heads, head_dim]).max(1)).enumerate() {
-            // All heads of a token turn by the same angles.
+            // All heads of a token are rotated by the same angles.
             let start = (position(row) - self.start) * pairs;
             let [cos, sin] = [&self.cos, &self.sin].map(|angles| slices::from(angles, start));
             let (cos, sin) =

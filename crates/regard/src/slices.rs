@@ -1,6 +1,7 @@
-//! Parts of slices whose bounds follow from shapes that were checked.
+//! Parts of slices whose bounds follow from shapes that have been checked.
 //!
 //! A range outside the slice is a bug in this crate, so debug builds panic. Release builds return an empty slice, which the
+//! views and loops of the callers reject or skip.
 //! views and loops of the callers refuse or skip.
 
 use core::ops::Range;
@@ -12,7 +13,7 @@ pub(crate) fn part<T>(x: &[T], range: Range<usize>) -> &[T] {
     x.get(range).unwrap_or_default()
 }
 
-/// `x[range]`, to write to.
+/// `x[range]`, mutable.
 #[track_caller]
 pub(crate) fn part_mut<T>(x: &mut [T], range: Range<usize>) -> &mut [T] {
     debug_assert!(range.start <= range.end && range.end <= x.len(), "{range:?} of {}", x.len());

@@ -8,11 +8,11 @@ use crate::view::zeros;
 
 /// The gradient of a loss with respect to scores \[n\], from its gradient with respect to their softmax.
 ///
-/// With p the weights, which are the softmax of the scores at temperature t, dsᵢ = pᵢ·(dpᵢ − Σⱼ pⱼ·dpⱼ) / t: the product of dp with
-/// the [Jacobian](softmax_jacobian).
+/// With the weights p, which are the softmax of the scores at temperature t, dsᵢ = pᵢ·(dpᵢ − Σⱼ pⱼ·dpⱼ) / t. This is the
+/// product of dp with the [Jacobian](softmax_jacobian).
 ///
 /// # Errors
-/// [`Error::Shape`] if the two differ in length, and a temperature below 2⁻¹²⁶ is refused: at 0, softmax has no slope.
+/// [`Error::Shape`] if the two differ in length. A temperature below 2⁻¹²⁶ is refused, because softmax has no slope at 0.
 ///
 /// ```
 /// use regard::Temperature;
@@ -36,11 +36,11 @@ pub fn softmax_backward(
     Ok(weights.iter().zip(d_weights).map(|(p, d)| p * (d - mean) * inverse).collect())
 }
 
-/// The Jacobian \[n, n\] of softmax at temperature t, from its weights \[n\]: ∂pᵢ/∂sⱼ = pᵢ·(δᵢⱼ − pⱼ) / t. Symmetric, and
-/// each row sums to 0.
+/// The Jacobian \[n, n\] of softmax at temperature t, from its weights \[n\]: ∂pᵢ/∂sⱼ = pᵢ·(δᵢⱼ − pⱼ) / t. It is symmetric, and
+/// each row adds up to 0.
 ///
 /// # Errors
-/// [`Error::Memory`] if n² numbers do not fit; the temperature as in [`softmax_backward`].
+/// [`Error::Memory`] if n² numbers do not fit in memory. A temperature is refused as in [`softmax_backward`].
 ///
 /// ```
 /// use regard::Temperature;

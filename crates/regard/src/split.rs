@@ -1,8 +1,8 @@
-//! Few queries on many keys: the keys are divided among the threads (Flash-Decoding, Dao et al. 2023).
+//! Few queries on many keys: threads divide the keys (Flash-Decoding, Dao et al. 2023).
 //!
-//! Keys come in chunks of [`CHUNK_KEYS`]. Each chunk of each head is a job: its output, the largest score and the sum of
-//! exponentials of each query. Then the chunks of a head are merged in their order. The kernel computes the same chunks one
-//! after the other where the keys are not divided, so that the bits are the same either way.
+//! The keys are divided into chunks of [`CHUNK_KEYS`]. Each chunk of each head is a job, which computes an output, and the
+//! largest score and the sum of exponentials of each query. Then the chunks of a head are merged in order. If the keys are not
+//! divided, the kernel computes the same chunks one after the other, so the bits are the same.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,9 +16,9 @@ use crate::view::{grown, saturating_product};
 use crate::{Element, Heads, Threads};
 
 impl Plan<'_> {
-    /// Whether there are keys to divide, and fewer heads than would keep the threads busy.
+    /// Whether the keys can be divided, and the heads are too few to keep the threads busy.
     pub(crate) fn is_worth_splitting(&self) -> bool {
-        /// More queries fill blocks, which are divided instead.
+        /// More queries than this fill blocks, and the blocks are divided instead of the keys.
         const MOST_QUERIES: usize = 32;
         if self.n_k <= CHUNK_KEYS || self.n_q > MOST_QUERIES {
             return false;
@@ -37,10 +37,10 @@ impl Plan<'_> {
     ) -> Result<(), Error> {
         let ([batch, heads, n_q, d_k], [_, _, n_k, d_v]) = (q.shape(), v.shape());
         if out.is_empty() && log_sum_exp.as_ref().is_none_or(|l| l.is_empty()) {
-            return Ok(()); // a result without numbers may have any number of keys
+            return Ok(()); // nothing to compute, whatever the number of keys
         }
         let chunks = n_k.div_ceil(CHUNK_KEYS);
-        // The output of each chunk, and two numbers a query.
+        // The output of each chunk, and two numbers for each query.
         let size = n_q.saturating_mul(d_v.saturating_add(2));
         let memory = grown(&mut workspace.partial, &[batch, heads, chunks, size])?;
 
@@ -76,7 +76,7 @@ impl Plan<'_> {
             let of_row = row * chunks * size..(row + 1) * chunks * size;
             let (first, rest) = slices::split(slices::part_mut(memory, of_row), size);
             let head = row % heads;
-            // No key is left to see, but the unit of the sums depends on the parts of the mask.
+            // The merged result sees no more keys, but the unit of its sums depends on the parts of the mask.
             let (mut short, block) = (ShortRows::default(), [0..n_q, 0..0]);
             let mask = self.mask.of_block((row / heads, head), 0, block, [n_q, n_k], &mut short)?;
             let kernel = self.attention.describe(mask, head);

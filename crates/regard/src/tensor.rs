@@ -1,7 +1,7 @@
 use crate::view::zeros;
 use crate::{Error, Heads, Sequences};
 
-/// A result with its shape, dense and row-major: what a computation returns, and the next one can borrow.
+/// The result of a computation, with its shape, dense and row-major. The next computation can borrow it.
 ///
 /// ```
 /// use regard::{Attention, Heads};
@@ -20,30 +20,30 @@ pub struct Tensor<const N: usize> {
 }
 
 impl<const N: usize> Tensor<N> {
-    /// Zeros of a shape. `name` is what an error calls the tensor.
+    /// Zeros of a shape. `name` is the tensor's name in errors.
     pub(crate) fn zeros(name: &'static str, shape: [usize; N]) -> Result<Self, Error> {
         Ok(Self { data: zeros(name, &shape)?, shape })
     }
 
-    /// Its shape, the last dimension contiguous.
+    /// The shape. The elements of the last dimension are contiguous.
     #[must_use]
     pub fn shape(&self) -> [usize; N] {
         self.shape
     }
 
-    /// Its numbers.
+    /// The numbers.
     #[must_use]
     pub fn as_slice(&self) -> &[f32] {
         &self.data
     }
 
-    /// Its numbers, to be changed.
+    /// The numbers, mutable.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
         &mut self.data
     }
 
-    /// Its numbers, without the shape.
+    /// The numbers, without the shape.
     #[must_use]
     pub fn into_vec(self) -> Vec<f32> {
         self.data
@@ -51,14 +51,14 @@ impl<const N: usize> Tensor<N> {
 }
 
 impl Tensor<4> {
-    /// The tensor as \[batch, heads, tokens, head_dim\], to be attended to.
+    /// The tensor as \[batch, heads, tokens, head_dim\], the input of an attention.
     #[must_use]
     pub fn heads(&self) -> Heads<'_> {
         Heads::dense(&self.data, self.shape)
     }
 
-    /// The tensor as \[batch, tokens, heads · head_dim\]: the heads of each token side by side, as the projection after an
-    /// attention takes them. The inverse of [`Heads::split`].
+    /// The tensor as \[batch, tokens, heads · head_dim\]. The heads of each token lie side by side, as the projection after an
+    /// attention needs them. This is the inverse of [`Heads::split`].
     ///
     /// # Errors
     /// [`Error::Memory`] if there is no memory for the copy.

@@ -1,4 +1,4 @@
-//! Threads: how many, and how work is handed to them.
+//! Threads: their number, and how they share work.
 
 use core::cell::{Cell, RefCell};
 use core::hint::spin_loop;
@@ -14,14 +14,14 @@ use rayon::{Scope, ThreadPool, Yield};
 use crate::Error;
 use crate::view::grown;
 
-/// The threads that a computation may use, chosen around it: [`install`](Self::install).
+/// The threads that a computation may use. [`install`](Self::install) chooses them.
 ///
-/// Without a choice, a call uses the rayon pool that its caller is in: the global one, or the one whose
-/// `ThreadPool::install` is running. The number of threads does not change a bit of the result.
+/// Without a choice, a call uses the rayon pool of its caller: the global pool, or the one whose `ThreadPool::install` is
+/// running. The number of threads changes no bit of the result.
 ///
-/// The caller works along with the others. It returns when each of them has looked for work, so it waits for a pool that is
-/// busy with something else. A thread of the pool stays awake for some 50 µs after its work, and looks for more. Each thread keeps
-/// the scratch memory of the largest attention that it has computed.
+/// The caller computes along with the others, and returns when each of them has looked for work. So it waits for a pool that is
+/// busy with something else. A thread of the pool stays awake for about 50 µs after its work and looks for more. Each thread
+/// keeps the scratch memory of the largest attention that it has computed.
 ///
 /// ```
 /// use regard::{Attention, Heads, Threads};
@@ -50,10 +50,11 @@ thread_local! {
 }
 
 impl Threads {
-    /// The caller's own thread alone.
+    /// The caller's thread alone.
     pub const ONE: Self = Self(Kind::One);
 
-    /// `count` threads: the caller's own, and a pool of the others, which lives as long as this value and its clones.
+    /// `count` threads: the caller's thread, and a pool with the others. The pool exists as long as this value and its clones
+    /// do.
     ///
     /// # Errors
     /// [`Error::Threads`] if `count` is 0, or if the threads cannot be started.
@@ -77,8 +78,7 @@ impl Threads {
         Self::new(available_parallelism().map_or(1, NonZero::get))
     }
 
-    /// Calls `f`. Everything that `f` computes on this thread uses these threads. Calls can be nested: the innermost choice
-    /// holds.
+    /// Calls `f`. All computations of `f` on this thread use these threads. Calls can be nested: the innermost choice counts.
     ///
     /// ```
     /// use regard::Threads;
@@ -86,7 +86,7 @@ impl Threads {
     /// # Ok::<(), regard::Error>(())
     /// ```
     pub fn install<R>(&self, f: impl FnOnce() -> R) -> R {
-        /// Puts the choice before this one back, even if `f` panics.
+        /// Restores the previous choice, even if `f` panics.
         struct Restore(Threads);
         impl Drop for Restore {
             fn drop(&mut self) {
@@ -97,13 +97,13 @@ impl Threads {
         f()
     }
 
-    /// The threads that a call would use here.
+    /// The threads that a call here would use.
     #[must_use]
     pub fn current() -> Self {
         CURRENT.with_borrow(Self::clone)
     }
 
-    /// The number of threads, the caller's own included.
+    /// The number of threads, including the caller's.
     #[must_use]
     pub fn count(&self) -> usize {
         match &self.0 {
@@ -113,19 +113,20 @@ impl Threads {
         }
     }
 
-    /// The threads besides the caller's that are worth waking for so many multiply-adds.
+    /// The number of other threads that are worth waking for so many multiply-adds.
     pub(crate) fn helpers(&self, multiply_adds: usize) -> usize {
-        // To wake a thread and wait for its end takes some 10 µs, in which a core does 5·10⁵ multiply-adds. A thread that is
-        // awake takes one or two.
+        // Waking a thread and waiting for its end takes about 10 µs, in which a core computes 5·10⁵ multiply-adds. A thread
+        // that is awake takes one or two µs.
         const WORTH_WAKING: usize = 800_000;
         if multiply_adds < WORTH_WAKING { 0 } else { self.count() - 1 }
     }
 
-    /// The most rows of a block in a product: enough that weights are read from memory only a few times.
+    /// The most rows of a block in a product. With so many rows, weights are read from memory only a few times.
     pub(crate) const ROWS: usize = 96;
 
-    /// Calls `each` for blocks of at most `most` rows of `out`, `cols` columns each, with the number of the block's first row,
-    /// in parallel as [`for_each`](Self::for_each); `scratch` says how much of it a number of rows needs.
+    /// Calls `each` for blocks of at most `most` rows of `out`, which has `cols` columns, with the number of the block's first
+    /// row. The blocks run in parallel, as in [`for_each`](Self::for_each). `scratch` gives the scratch memory for a number of
+    /// rows.
     pub(crate) fn for_each_rows(
         &self,
         out: &mut [f32],
@@ -141,7 +142,7 @@ impl Threads {
             return Ok(());
         }
         let rows = out.len() / cols;
-        // As many blocks for one thread as for another.
+        // Each thread gets the same number of blocks.
         let threads = self.helpers(multiply_adds) + 1;
         let blocks = rows.div_ceil(most).next_multiple_of(threads);
         let block = rows.div_ceil(blocks).next_multiple_of(GROUP);
@@ -151,8 +152,8 @@ impl Threads {
         })
     }
 
-    /// Calls `each` for ranges of columns of `out` \[rows, columns\], which begin at multiples of 32, in parallel as
-    /// [`for_each`](Self::for_each). `each` gets \[rows, columns of the range\].
+    /// Calls `each` for ranges of columns of `out` \[rows, columns\], which begin at multiples of 32. The ranges run in
+    /// parallel, as in [`for_each`](Self::for_each). `each` gets \[rows, columns of the range\].
     pub(crate) fn for_each_columns(
         &self,
         out: &mut [f32],
@@ -160,9 +161,9 @@ impl Threads {
         multiply_adds: usize,
         each: impl Fn(Range<usize>, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        /// Columns of the smallest range.
+        /// The columns of the smallest range.
         const LEAST: usize = 32;
-        /// Ranges for each thread: one that is held up leaves some of its share to the others.
+        /// The number of ranges for each thread. If a thread is interrupted, the others take some of its ranges.
         const SHARES: usize = 4;
         if out.is_empty() {
             return Ok(());
@@ -191,10 +192,11 @@ impl Threads {
         })
     }
 
-    /// Calls `each` for every one of `jobs`, in parallel if there is more than one thread and `multiply_adds` in all are
-    /// worth waking the others. `each` gets `scratch` elements of memory, which may hold anything.
+    /// Calls `each` for every one of `jobs`. They run in parallel if there is more than one thread and the total number of
+    /// `multiply_adds` is worth waking the others. `each` gets `scratch` elements of memory with any contents.
     ///
-    /// The caller works too, and every thread takes the next job when it has done one. Threads that wake late find less to do.
+    /// The caller computes too, and every thread takes the next job when its last one is done. A thread that wakes late takes
+    /// fewer jobs.
     pub(crate) fn for_each<J: Send>(
         &self,
         jobs: impl IntoIterator<Item = J, IntoIter: ExactSizeIterator + Send>,
@@ -211,7 +213,7 @@ impl Threads {
         let failure = OnceLock::new();
         let work = || {
             let done = with_scratch(scratch, |scratch| {
-                // The lock is held only to take a job, so nothing poisons it.
+                // The lock is held only while a job is taken, so it is never poisoned.
                 while failure.get().is_none()
                     && let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next())
                 {
@@ -236,17 +238,17 @@ impl Threads {
     }
 }
 
-/// `work` on `helpers` threads of the pool and on this one.
+/// Runs `work` on `helpers` threads of the pool and on this one.
 ///
-/// The caller waits for the others awake, because they are about to end: a thread that slept would wake some 10 µs too late,
-/// and a model has hundreds of products to a token.
+/// The caller stays awake while it waits for the others, because they are about to end. A sleeping thread would wake about 10
+/// µs too late, and a model computes hundreds of products for each token.
 fn with_helpers<'s>(
     scope: &Scope<'s>,
     helpers: usize,
     running: &'s AtomicUsize,
     work: &'s (impl Fn() + Sync),
 ) {
-    /// Some 50 µs.
+    /// About 50 µs.
     const LONGEST: usize = 1000;
     /// The pool counts a thread as done shortly after `running` does.
     const AFTER: usize = 4;
@@ -266,16 +268,16 @@ fn with_helpers<'s>(
     (0..AFTER).for_each(|_| spin_loop());
 }
 
-/// Keeps this thread of a pool awake for a while, in which it looks for work: the next product is not far, and to wake a thread
-/// takes as long as half a product of a small model.
+/// Keeps this thread of a pool awake for a while to look for work. The next product comes soon, and waking a thread takes as
+/// long as half a product of a small model.
 fn stay_awake() {
-    /// Some 50 µs without work.
+    /// About 50 µs without work.
     const LONGEST: usize = 500;
     thread_local! {
         static AWAKE: Cell<bool> = const { Cell::new(false) };
     }
     if AWAKE.replace(true) {
-        return; // the task below is running, and has called what called this
+        return; // the task below is already running, and has called this function
     }
     rayon::spawn(|| {
         let mut idle = 0;
@@ -291,17 +293,17 @@ fn stay_awake() {
     });
 }
 
-/// Calls `use_it` with `len` elements, which may hold anything. The thread keeps them for the next call: to touch fresh memory
-/// would take longer than a small attention does.
+/// Calls `use_it` with `len` elements of any contents. The thread keeps the memory for its next call, because touching fresh
+/// memory would take longer than a small attention.
 pub(crate) fn with_scratch<T>(
     len: usize,
     use_it: impl FnOnce(&mut [f32]) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    /// The scratch memory of a query and any number of keys of up to 256 features: decoding takes no more of it from token to
-    /// token.
+    /// The scratch memory for a query and any number of keys of up to 256 features. With it, decoding needs no more memory from
+    /// token to token.
     const LEAST: usize = 16 * 1024;
     thread_local! {
-        /// The memory that was given back last is taken first, so that a call within another finds its own again.
+        /// The memory that was returned last is taken first, so that a nested call finds its own again.
         static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
     }
     if len == 0 {

@@ -1,4 +1,4 @@
-//! Borrowed tensors: heads and sequences, without a copy.
+//! Borrowed tensors: heads and sequences. Nothing is copied.
 
 use core::ops::Range;
 
@@ -22,20 +22,21 @@ pub(crate) fn check_elements(
     }
 }
 
-/// Zeros for a result of this shape, which may be larger than memory: an input can have any number of rows without elements.
+/// Zeros for a result of this shape. The shape may be larger than memory, because an input can have any number of rows without
+/// elements.
 ///
-/// Fresh pages of the operating system are zeros already, and are not written here.
+/// Fresh pages of the operating system are zero already, and are not written here.
 pub(crate) fn zeros<T: Zeroable>(tensor: &'static str, shape: &[usize]) -> Result<Vec<T>, Error> {
     let len = len_of(tensor, shape)?;
     try_zeroed_vec(len).map_err(|()| Error::Memory { tensor, shape: shape.to_vec() })
 }
 
-/// As many elements of `memory` as this shape has. They may hold anything.
+/// The first elements of `memory`, which grows to this shape. They may have any contents.
 pub(crate) fn grown<'m>(memory: &'m mut Vec<f32>, shape: &[usize]) -> Result<&'m mut [f32], Error> {
     const TENSOR: &str = "scratch memory";
     let len = len_of(TENSOR, shape)?;
     if memory.len() < len {
-        memory.clear(); // so that nothing is copied
+        memory.clear(); // so that growing copies nothing
         memory
             .try_reserve_exact(len)
             .map_err(|_e| Error::Memory { tensor: TENSOR, shape: shape.to_vec() })?;
@@ -44,17 +45,17 @@ pub(crate) fn grown<'m>(memory: &'m mut Vec<f32>, shape: &[usize]) -> Result<&'m
     Ok(slices::part_mut(memory, 0..len))
 }
 
-/// How many elements a result of this shape has.
+/// The number of elements of a result of this shape.
 pub(crate) fn len_of(tensor: &'static str, shape: &[usize]) -> Result<usize, Error> {
     elements(shape).ok_or_else(|| Error::Memory { tensor, shape: shape.to_vec() })
 }
 
-/// How many elements a shape has, if a `usize` can hold the number: a shape from a file may be anything.
+/// The number of elements of a shape, if it fits in a `usize`. A shape from a file may be anything.
 fn elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n))
 }
 
-/// A product, or the largest `usize`, for uses in which a number that is too large does no harm: the stride of an empty tensor, an
+/// A product, or the largest `usize`. It serves where too large a number does no harm: the stride of an empty tensor, or an
 /// amount of work.
 pub(crate) fn saturating_product(factors: &[usize]) -> usize {
     factors.iter().fold(1, |product, n| product.saturating_mul(*n))
@@ -80,7 +81,7 @@ pub struct Heads<'a, T = f32> {
 }
 
 impl<'a, T: Element> Heads<'a, T> {
-    /// Dense heads, \[batch, heads, tokens, head_dim\] in memory. `name` is what errors call the tensor.
+    /// Dense heads, \[batch, heads, tokens, head_dim\] in memory. `name` is the tensor's name in errors.
     ///
     /// # Errors
     /// [`Error::Elements`] if `data` has another number of elements.
@@ -89,15 +90,15 @@ impl<'a, T: Element> Heads<'a, T> {
         Ok(Self::dense(data, shape))
     }
 
-    /// Numbers that fill the shape.
+    /// Heads over elements that fill the shape.
     pub(crate) fn dense(data: &'a [T], shape: [usize; 4]) -> Self {
         let [_, heads, n, d] = shape;
         let strides = [saturating_product(&[heads, n, d]), saturating_product(&[n, d]), d];
         Self { data, shape, strides }
     }
 
-    /// The heads of activations \[batch, tokens, features\], as a projection gives them: the features of a token are those of
-    /// its first head, then those of the next. Nothing is copied; [`join_into`](Self::join_into) is the inverse.
+    /// The heads of activations \[batch, tokens, features\], as a projection returns them: the features of a token are those of
+    /// its first head, then those of the next. Nothing is copied. [`join_into`](Self::join_into) is the inverse.
     ///
     /// # Errors
     /// [`Error::Elements`] if `data` has another number of elements, [`Error::Heads`] if the heads do not divide the features.
@@ -126,8 +127,8 @@ impl<'a, T: Element> Heads<'a, T> {
         Ok(Self { data, shape: [batch, heads, tokens, d], strides })
     }
 
-    /// Copies the numbers into `out` \[batch, tokens, heads · head_dim\], token by token: the heads of a token lie side by side,
-    /// as the projection after an attention takes them. The inverse of [`split`](Self::split).
+    /// Copies the elements into `out` \[batch, tokens, heads · head_dim\]. The heads of each token lie side by side, as the
+    /// projection after an attention needs them. This is the inverse of [`split`](Self::split).
     ///
     /// # Errors
     /// [`Error::Elements`] if `out` has another number of elements.
@@ -138,7 +139,7 @@ impl<'a, T: Element> Heads<'a, T> {
         Ok(())
     }
 
-    /// Fills `out` \[rows, heads · head_dim\] with consecutive tokens, from token `first` of the whole batch on.
+    /// Fills `out` \[rows, heads · head_dim\] with consecutive tokens of the batch, from number `first` on.
     pub(crate) fn join_rows(&self, first: usize, out: &mut [T]) {
         let [_, heads, n, d] = self.shape;
         let [entry_stride, head_stride, row_stride] = self.strides;
@@ -151,9 +152,9 @@ impl<'a, T: Element> Heads<'a, T> {
         }
     }
 
-    /// Heads with gaps, or with axes in another order: `strides` are the elements from one batch entry to the next, from one head
-    /// to the next, and from one token to the next. The numbers of a token lie side by side. A stride of 0 repeats what it steps
-    /// over.
+    /// Heads with gaps, or with axes in another order. `strides` are the elements from one batch entry to the next, from one
+    /// head to the next, and from one token to the next. The features of a token lie side by side. A stride of 0 repeats the
+    /// elements along its axis.
     ///
     /// # Errors
     /// [`Error::Elements`] if `data` ends before the last token does.
@@ -173,7 +174,7 @@ impl<'a, T: Element> Heads<'a, T> {
         strides: [usize; 3],
     ) -> Result<Self, Error> {
         let [entries, heads, tokens, d] = shape;
-        // Each axis but the last one, from its first index to its last.
+        // The end of the elements: the offsets of the last entry, head and token, plus the features.
         let last = [entries, heads, tokens]
             .into_iter()
             .zip(strides)
@@ -185,7 +186,7 @@ impl<'a, T: Element> Heads<'a, T> {
         Ok(Self { data, shape, strides })
     }
 
-    /// Some `tokens` of each head's `capacity`: \[batch, heads, capacity, head_dim\] in memory.
+    /// A range of `tokens` out of each head's `capacity`: \[batch, heads, capacity, head_dim\] in memory.
     pub(crate) fn part(
         data: &'a [T],
         [batch, heads, capacity, d]: [usize; 4],
@@ -203,7 +204,7 @@ impl<'a, T: Element> Heads<'a, T> {
         self.shape
     }
 
-    /// The numbers of one token, if the shape has its \[batch entry, head, token\].
+    /// The features of one token, by its \[batch entry, head, token\]; `None` if the shape has no such token.
     ///
     /// ```
     /// use regard::Heads;
@@ -222,7 +223,7 @@ impl<'a, T: Element> Heads<'a, T> {
     pub(crate) fn head(&self, entry: usize, head: usize) -> Result<Mat<'a, T>, Error> {
         let [_, _, n, d] = self.shape;
         let [entry_stride, head_stride, row_stride] = self.strides;
-        // A head without numbers may begin anywhere.
+        // A head without elements may begin anywhere.
         let start = saturating_product(&[entry, entry_stride])
             .saturating_add(saturating_product(&[head, head_stride]));
         debug_assert!(n == 0 || d == 0 || start < self.data.len(), "head {head} of entry {entry}");
@@ -246,7 +247,7 @@ pub struct Sequences<'a> {
 }
 
 impl<'a> Sequences<'a> {
-    /// Dense sequences, \[batch, tokens, features\] in memory. `name` is what errors call the tensor.
+    /// Dense sequences, \[batch, tokens, features\] in memory. `name` is the tensor's name in errors.
     ///
     /// # Errors
     /// [`Error::Elements`] if `data` has another number of elements.
@@ -255,7 +256,7 @@ impl<'a> Sequences<'a> {
         Ok(Self::dense(data, shape))
     }
 
-    /// Numbers that fill the shape.
+    /// Sequences over elements that fill the shape.
     pub(crate) fn dense(data: &'a [f32], shape: [usize; 3]) -> Self {
         Self { data, shape }
     }

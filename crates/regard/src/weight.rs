@@ -1,4 +1,4 @@
-//! Weight matrices in the layout that products read, and in the type in which they were given.
+//! Weight matrices in the layout that products read, in the type in which they were given.
 
 use core::fmt::Debug;
 use core::ops::Range;
@@ -13,14 +13,14 @@ use crate::threads::with_scratch;
 use crate::view::{saturating_product, zeros};
 use crate::{Element, Threads};
 
-/// Columns of a panel: those of [`regard_kernels::Packed`].
+/// The columns of a panel, as in [`regard_kernels::Packed`].
 pub(crate) const LANES: usize = 16;
 
-/// A matrix W \[inputs, outputs\] of one of the element types. Layers share it through an [`Arc`]: a clone of a layer,
-/// and an output head that is tied to an embedding, copy no weight.
+/// A matrix W \[inputs, outputs\] of one of the element types. Layers share it through an [`Arc`]: neither a clone of a layer
+/// nor an output head that is tied to an embedding copies a weight.
 pub(crate) trait Weight: Debug + Send + Sync {
-    /// `out` ← xW, or `out` ← `out` + xW if `add`, of these columns of W, which begin at a multiple of 16: `out` is
-    /// \[rows, columns\]. For shapes that fit.
+    /// `out` ← xW, or `out` ← `out` + xW if `add`, for a range of the columns of W that begins at a multiple of 16. `out` is
+    /// \[rows, columns\]. The shapes must fit.
     fn multiply(
         &self,
         columns: Range<usize>,
@@ -29,14 +29,14 @@ pub(crate) trait Weight: Debug + Send + Sync {
         add: bool,
     ) -> Result<(), Error>;
 
-    /// Writes column `column`, a row of what PyTorch stores, to `out` \[inputs\].
+    /// Writes column `column`, which PyTorch stores as a row, to `out` \[inputs\].
     fn column(&self, column: usize, out: &mut [f32]);
 
     /// The bytes that the matrix takes in memory.
     fn bytes(&self) -> usize;
 }
 
-/// `out` ← xW (+ bias), of these columns.
+/// `out` ← xW (+ bias), for a range of columns.
 pub(crate) fn multiply(
     weight: &dyn Weight,
     columns: Range<usize>,
@@ -50,23 +50,24 @@ pub(crate) fn multiply(
     weight.multiply(columns, x, out, bias.is_some())
 }
 
-/// W \[inputs, outputs\] in panels of 16 columns, as [`Packed`] lays them out: panel p holds columns 16p to 16p + 15, one
-/// row after another; columns past the last are zeros.
+/// W \[inputs, outputs\] in panels of 16 columns, in the layout of [`Packed`]: panel p holds the columns 16p to 16p + 15, one
+/// row after another. Columns past the last one are 0.
 ///
 /// Weights in half precision stay in half precision. A product widens a group of panels at a time into the thread's scratch
-/// memory, where the group stays in a second-level cache while it is multiplied. Its bits are those of the same weights in
+/// memory. The group stays in a second-level cache while it is multiplied. The bits are those of the same weights in `f32`,
+/// because no output element depends on other columns.
 /// `f32`, because no output element depends on the columns beside it.
 #[derive(Debug)]
 pub(crate) struct Panels<T> {
     memory: Vec<T>,
-    /// The first element: it begins a cache line, because products read whole lines.
+    /// The index of the first element. It is at the start of a cache line, because products read whole lines.
     start: usize,
     inputs: usize,
     outputs: usize,
 }
 
 impl<T: Element> Panels<T> {
-    /// From `weight` \[inputs, outputs\], row-major.
+    /// Packs `weight` \[inputs, outputs\], row-major.
     pub(crate) fn from_rows(weight: &[T], inputs: usize, outputs: usize) -> Result<Self, Error> {
         let mut panels = Self::zeros(inputs, outputs)?;
         let memory = panels.as_mut_slice();
@@ -78,9 +79,9 @@ impl<T: Element> Panels<T> {
         Ok(panels)
     }
 
-    /// From `weight` \[outputs, inputs\], row-major.
+    /// Packs `weight` \[outputs, inputs\], row-major.
     ///
-    /// Tiles of 16 × 16 numbers change sides in the nearest cache, and threads share the panels.
+    /// Tiles of 16 × 16 numbers are transposed in the nearest cache, and threads share the panels.
     pub(crate) fn from_columns(weight: &[T], inputs: usize, outputs: usize) -> Result<Self, Error> {
         let mut panels = Self::zeros(inputs, outputs)?;
         let size = LANES * inputs.max(1);
@@ -118,19 +119,19 @@ impl<T: Element> Panels<T> {
         &mut self.memory[self.start..][..packed_len(self.inputs, self.outputs)]
     }
 
-    /// The panels of these columns, which begin at a multiple of 16.
+    /// The panels of a range of columns that begins at a multiple of 16.
     fn part(&self, columns: &Range<usize>) -> &[T] {
         let start = columns.start * self.inputs;
         &self.as_slice()[start..][..packed_len(self.inputs, columns.len())]
     }
 
-    /// Calls `each` with groups of panels in `f32`, and the number of each group's first column among these columns.
+    /// Calls `each` with groups of panels in `f32`, and with the index of each group's first column within the range.
     fn for_each_group(
         &self,
         columns: Range<usize>,
         mut each: impl FnMut(usize, Packed<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        /// Elements of a group: 256 KiB once they are widened.
+        /// The elements of a group, which take 256 KiB when they are widened.
         const GROUP: usize = 64 * 1024;
         if T::MEMORY == 0 {
             let part = self.part(&columns);
@@ -159,7 +160,7 @@ impl<T: Element> Weight for Panels<T> {
         out: &mut [f32],
         add: bool,
     ) -> Result<(), Error> {
-        /// More rows of x are multiplied by weights that are widened once for all of them.
+        /// For more rows of x than this, weights are widened once for all rows.
         const FEW: usize = 4;
         let (rows, count) = (x.rows(), columns.len());
         if let (true, Some((bits, kind))) = (rows <= FEW, T::half(self.part(&columns))) {
@@ -170,7 +171,7 @@ impl<T: Element> Weight for Panels<T> {
         let multiply = if add { matmul_packed_add } else { matmul_packed };
         self.for_each_group(columns, |first, group| {
             let (_, columns) = group.shape();
-            let out = out.get_mut(first..).unwrap_or_default(); // without rows there is nothing
+            let out = out.get_mut(first..).unwrap_or_default(); // without rows there is nothing to write
             Ok(multiply(x, group, MatMut::strided(out, rows, columns, count)?)?)
         })
     }

@@ -1,4 +1,4 @@
-//! A call that uses the workspace of the one before allocates nothing.
+//! Tests that a call which uses the workspace of an earlier call allocates nothing.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -13,7 +13,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// One test, because tests run side by side and the count is of all.
+/// One test, because tests run in parallel and the count is that of the whole process.
 #[test]
 fn memory_is_used_again_and_gradients_take_little() {
     second_calls_allocate_nothing();
@@ -39,14 +39,14 @@ fn second_calls_allocate_nothing() {
     let threads = 2;
     let two = Threads::new(threads).unwrap();
     for _ in 0..10 {
-        two.install(|| count(&causal)); // each thread finds its scratch memory when it first has work
+        two.install(|| count(&causal)); // each thread takes its scratch memory when it first has work
     }
-    // Rayon keeps a box for each thread that it wakes, and now and then takes a block for its queue. On a busy machine a thread
-    // may find its first work, and take its scratch memory, only now: the best of the calls counts.
+    // Rayon allocates a box for each thread that it wakes, and sometimes a block for its queue. On a busy machine a thread may
+    // take its scratch memory only now. So the lowest count of several calls is tested.
     assert!((0..20).map(|_| two.install(|| count(&causal))).min() <= Some(threads));
 }
 
-/// A token at a time into a cache, through all projections.
+/// Appends one token at a time to a cache, through all projections.
 fn decoding_allocates_nothing() {
     const FEATURES: usize = 64;
     let linear = |outputs: usize| {
@@ -76,7 +76,7 @@ fn gradients_take_memory_in_proportion_to_the_tokens() {
     let bytes = |n: usize| {
         let x = vec![0.5; n * 4];
         let x = Heads::new("x", &x, [1, 1, n, 4]).unwrap();
-        // A thread of its own begins without scratch memory.
+        // A new thread has no scratch memory yet.
         let attend = || {
             let out = Attention::new().forward(x, x, x).unwrap();
             Attention::new().backward(x, x, x, out.as_slice(), out.as_slice()).unwrap();

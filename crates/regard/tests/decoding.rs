@@ -1,4 +1,4 @@
-//! A prefill in parts that is continued token by token with caches has the bits of all tokens at once.
+//! Tests that a prefill in parts, continued token by token with caches, has the bits of all tokens at once.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -10,7 +10,7 @@ use regard::{
     Position, Projections, Rotary, Sequences, Stage, Tensor, Window, alibi_slopes,
 };
 
-/// A prefill, another, then tokens one by one.
+/// Two prefills, and then tokens one by one.
 const STEPS: [usize; 7] = [5, 3, 1, 1, 1, 1, 1];
 const TOKENS: usize = 13;
 const BATCH: usize = 2;
@@ -35,7 +35,7 @@ fn layer(seed: u64, pairing: Option<Pairing>) -> MultiHeadAttention {
     }
 }
 
-/// `step` for the tokens of each of `STEPS`, side by side as all tokens at once.
+/// Calls `step` for the tokens of each of `STEPS`, and joins the results in the order of all tokens.
 fn in_steps(x: &[f32], mut step: impl FnMut(Sequences<'_>) -> Tensor<3>) -> Vec<f32> {
     let (mut first, mut out) = (0, vec![0.0; x.len()]);
     for n in STEPS {
@@ -80,7 +80,7 @@ fn a_layer_continues_its_cache() {
     }
 }
 
-/// A cache that grows has the bits of one that is large from the start.
+/// A cache that grows has the same bits as a cache that is large from the start.
 #[test]
 fn a_cache_grows() {
     let x = numbers(BATCH * TOKENS * FEATURES, 1);
@@ -98,7 +98,8 @@ fn a_cache_grows() {
     assert_eq!(capacity, 20); // 0, 5, 10, 20
 }
 
-/// Behind a window, a cache that forgets what no query sees gives the outputs of one that holds all tokens.
+/// With a sliding window, a cache that forgets the tokens that no query sees gives the outputs of a cache that holds all
+/// tokens.
 #[test]
 fn a_cache_forgets_what_no_window_reaches() {
     const LEFT: usize = 3;
@@ -107,7 +108,7 @@ fn a_cache_forgets_what_no_window_reaches() {
     let window = Window { left: Some(LEFT), right: None };
     let near = Attention::new().mask(Mask::CAUSAL.window(Position::BottomRight, window));
     let layer = layer(2, Some(Pairing::Interleaved));
-    let mut cache = layer.cache(BATCH, 5 + LEFT).unwrap(); // the longest step, and a window
+    let mut cache = layer.cache(BATCH, 5 + LEFT).unwrap(); // the longest step and a window
     let found = in_steps(&x, |x| {
         let out = layer.forward_cached(x, &mut cache, &near).unwrap();
         cache.keep_last(LEFT);
@@ -115,13 +116,14 @@ fn a_cache_forgets_what_no_window_reaches() {
     });
     assert_eq!((cache.len(), cache.position()), (LEFT, TOKENS));
     let expected = layer.forward(all, all, all, &near).unwrap();
-    // The keys stand elsewhere among the 16 lanes of the sum of weights, and the chains over keys begin elsewhere: each head's output
-    // differs by 2·(keys + 8) roundings of at most max|v| ≤ 25, and an output sums 24 of them times weights of at most 1.
+    // The keys are at other places among the 16 lanes of the sum of weights, and the chains over keys begin elsewhere. So each
+    // head's output differs by 2·(keys + 8) roundings of at most max|v| ≤ 25, and an output sums 24 of them times weights of at
+    // most 1.
     let bound = 24.0 * 2.0 * (LEFT as f32 + 9.0) * 25.0 * f32::EPSILON / 2.0;
     for (found, expected) in found.iter().zip(expected.as_slice()) {
         assert!((found - expected).abs() <= bound, "{found} is not {expected} ± {bound:e}");
     }
-    // A refused step leaves the position as it was.
+    // A step that is refused leaves the position unchanged.
     let (one, wrong) = ([0.0; BATCH * FEATURES], Mask::NONE.causal(Position::TopLeft));
     let one = Sequences::new("x", &one, [BATCH, 1, FEATURES]).unwrap();
     layer.forward_cached(one, &mut cache, &Attention::new().mask(wrong)).unwrap_err();
@@ -130,7 +132,7 @@ fn a_cache_forgets_what_no_window_reaches() {
     assert_eq!((cache.len(), cache.position()), (0, 0));
 }
 
-/// The keys that a layer leaves in its cache are turned by where their tokens stand.
+/// The keys that a layer stores in its cache are rotated by the positions of their tokens.
 #[test]
 fn the_cache_holds_turned_keys() {
     let (x, rotary) =
@@ -154,7 +156,7 @@ fn the_cache_holds_turned_keys() {
     let mut keys = to_key.forward(Sequences::new("x", &x, [1, TOKENS, FEATURES]).unwrap()).unwrap();
     rotary.rotate(keys.as_mut_slice(), [1, TOKENS, 2, 6], 0).unwrap();
     let keys = Heads::split("key", keys.as_slice(), [1, TOKENS, 12], 2).unwrap();
-    // The scores of the unit vectors are the keys' numbers.
+    // The scores of unit vectors are the numbers of the keys.
     let unit: Vec<f32> = (0..2 * 36).map(|i| if i % 36 % 7 == 0 { 1.0 } else { 0.0 }).collect();
     let unit = Heads::new("query", &unit, [1, 2, 6, 6]).unwrap();
     let numbers = |keys| Attention::new().scores(Stage::Raw, unit, keys).unwrap();
@@ -173,7 +175,7 @@ fn after_an_error_the_cache_is_as_it_was() {
         message(layer.forward_cached(tokens(2), &mut cache, &causal)),
         "the rotary table has 13 positions, but 14 are needed"
     );
-    // This error is found after keys and values are appended.
+    // This error is found after the keys and values have been appended.
     assert_eq!(
         message(layer.forward_cached(
             tokens(1),
@@ -193,7 +195,7 @@ fn after_an_error_the_cache_is_as_it_was() {
     assert_eq!(full.len(), 6);
 }
 
-/// Positions that are right only without a cache would give other outputs: they are refused.
+/// Positions that are right only without a cache would give other outputs, so they are refused.
 #[test]
 fn a_mask_that_places_new_tokens_elsewhere_is_refused() {
     let x = numbers(TOKENS * FEATURES, 1);
@@ -203,7 +205,7 @@ fn a_mask_that_places_new_tokens_elsewhere_is_refused() {
     let (start, window) = (Position::TopLeft, Window { left: Some(1), right: None });
     let mut cache = layer.cache(1, TOKENS).unwrap();
     let top_left = Attention::new().mask(Mask::NONE.causal(start));
-    layer.forward_cached(tokens(5), &mut cache, &top_left).unwrap(); // nothing is cached: they stand there
+    layer.forward_cached(tokens(5), &mut cache, &top_left).unwrap(); // nothing is cached, so the positions are right
     for (mask, part, first) in [
         (Mask::NONE.causal(start), "causal", 0),
         (Mask::CAUSAL.window(start, window), "window", 0),

@@ -1,4 +1,5 @@
-//! What is said of every shape that does not fit: the tensor, the shape that is needed and why, and the one that was given.
+//! Tests the messages for shapes that do not fit. They name the tensor, the shape that is needed and why, and the shape that
+//! was given.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -26,7 +27,7 @@ fn linear(inputs: usize, outputs: usize) -> Linear {
     Linear::from_conv1d(vec![0.0; inputs * outputs], [inputs, outputs]).unwrap()
 }
 
-/// The message of what must fail.
+/// The message of a result that must be an error.
 #[track_caller]
 fn said<T>(result: Result<T, Error>) -> String {
     result.err().unwrap().to_string()
@@ -283,7 +284,8 @@ fn of_feed_forward_layers() {
     ]);
 }
 
-/// A weight [2, 4], as PyTorch stores it, whose shape is given the wrong way around: whatever meets the layer first says so.
+/// A weight [2, 4], as PyTorch stores it, whose shape is given the wrong way around. The first tensor that is passed to the
+/// layer gives an error.
 #[test]
 fn of_a_swapped_weight() {
     let swapped = || Linear::from_pytorch([0.0; 8], [4, 2]).unwrap();

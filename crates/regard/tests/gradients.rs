@@ -1,5 +1,5 @@
-//! Gradients against those of the formulas in `f64`, within bounds that the formulas compute along, and against closed forms;
-//! the formulas' gradients against central differences.
+//! Gradients, compared with those of the formulas in `f64`, within bounds that the formulas also compute, and with closed
+//! forms. The formulas' gradients are compared with central differences.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -19,7 +19,7 @@ use regard::{
 /// The unit roundoff of `f32`.
 const U: f64 = f32::EPSILON as f64 / 2.0;
 
-/// Two query heads on each of two key/value heads, in two entries, and nothing that masks.
+/// Two query heads for each of two key/value heads, in two entries, without a mask.
 const PLAIN: Case = Case {
     batch: 2,
     kv_heads: 2,
@@ -49,7 +49,8 @@ fn exact(x: &[f32]) -> Vec<Num> {
     x.iter().copied().map(Num::exact).collect()
 }
 
-/// The gradients that are computed lie within the bounds of the formulas' gradients, which are slopes of the formulas.
+/// Asserts that the computed gradients are within the bounds of the formulas' gradients, and that these are the slopes of the
+/// formulas.
 fn check(case: &Case) {
     let Case { batch, kv_heads, n_q, n_k, d_k, d_v, .. } = *case;
     let heads = case.heads();
@@ -123,7 +124,7 @@ fn check(case: &Case) {
         let out = case.forward(&Inputs { q, k, v, scale, bias, sinks });
         out.iter().zip(&d_out).map(|(x, d)| x.x * d.x).sum()
     };
-    // Values are at most 1, so that no output is larger.
+    // Values are at most 1, so no output is larger.
     let size = d_out.iter().map(|d| d.x.abs()).sum();
     let Inputs { q, k, v, scale, bias, sinks } = &x;
     let g = &expected;
@@ -163,12 +164,12 @@ proptest! {
     }
 }
 
-/// Each of what an attention can be asked for, alone, on grouped queries.
+/// Every option of an attention, alone, with grouped queries.
 #[test]
 fn nothing_that_is_asked_for_lacks_its_gradient() {
     check(&PLAIN);
     check(&Case { causal: true, ..PLAIN });
-    check(&Case { causal: true, n_q: 6, n_k: 4, ..PLAIN }); // two queries before all keys see nothing
+    check(&Case { causal: true, n_q: 6, n_k: 4, ..PLAIN }); // two queries stand before all keys and see none
     check(&Case { window: Some(Window { left: Some(1), right: Some(1) }), ..PLAIN });
     check(&Case { key_lengths: vec![2, 5], ..PLAIN });
     check(&Case { key_lengths: vec![0, 6], causal: true, ..PLAIN });
@@ -206,7 +207,7 @@ fn more_queries_than_a_block() {
 #[test]
 fn a_sink_without_weight_has_no_gradient() {
     let x = column(&[1.0, 2.0]);
-    // The first query sees nothing, neither a key nor the sink.
+    // The first query sees neither a key nor the sink.
     let mask = MaskTensor::new(&[false, true], &[2, 1]).unwrap();
     let attention = Attention::new().mask(Mask::NONE.allowed(mask)).sinks(&[f32::NEG_INFINITY]);
     let (out, log_sum_exp) = attention.forward_with_log_sum_exp(x, x, x).unwrap();
@@ -226,7 +227,7 @@ fn what_no_query_sees_has_gradient_zero_even_if_it_is_nan() {
         Heads::new("key", &k, [1, 1, 3, 2]).unwrap(),
         Heads::new("value", &v, [1, 1, 3, 2]).unwrap(),
     );
-    // The first query sees nothing at all, the second the keys 0 and 1.
+    // The first query sees no key, and the second sees the keys 0 and 1.
     let hidden = [false, false, false, true, true, false];
     let mask = MaskTensor::new(&hidden, &[2, 3]).unwrap();
     let attention = Attention::new().mask(Mask::NONE.allowed(mask));
@@ -248,7 +249,7 @@ fn what_no_query_sees_has_gradient_zero_even_if_it_is_nan() {
 fn a_query_that_sees_nothing_has_no_part_even_if_it_is_nan() {
     let (q, x) = ([f32::NAN, 1.0], [1.0, 2.0]);
     let [q, x] = [&q, &x].map(|x| column(x));
-    // The second query sees the first key alone, the first sees none; whatever is asked of its output.
+    // The second query sees the first key alone, and the first query sees none. This holds for any gradient of the output.
     let attention = Attention::new().mask(Mask::NONE.causal(Position::Offset(-1)));
     let out = attention.forward(q, x, x).unwrap();
     let gradients = attention.backward(q, x, x, out.as_slice(), &[f32::NAN, 3.0]).unwrap();
@@ -269,7 +270,7 @@ fn large_scores_have_the_gradients_of_their_weights() {
         assert_eq!(gradients.value, [0.25; 4], "{bias:?}");
         assert_eq!(gradients.key, [-0.375, -0.125, 0.125, 0.375], "{bias:?}");
     }
-    // A score of ∞ has all weight, and no slope.
+    // A score of ∞ has all weight and no slope.
     let bias = [0.0, f32::INFINITY, 0.0, 0.0];
     let bias = MaskTensor::new(&bias, &[4]).unwrap();
     let attention = Attention::new().mask(Mask::NONE.bias(bias));
@@ -277,7 +278,7 @@ fn large_scores_have_the_gradients_of_their_weights() {
     let gradients = attention.backward(q, k, v, out.as_slice(), &[1.0]).unwrap();
     assert_eq!(gradients.value, [0.0, 1.0, 0.0, 0.0]);
     assert_eq!(gradients.key, [0.0; 4]);
-    // And a sink shares the weight of a key of its score, however cold it is.
+    // A sink shares the weight with a key of the same score, at any temperature.
     let [k, v] = [&[2.0], &[4.0]].map(|x| column(x));
     let cold = Attention::new().sinks(&[2.0]).temperature(Temperature::new(1e-30).unwrap());
     let out = cold.forward(q, k, v).unwrap();
@@ -306,7 +307,7 @@ fn softmax_has_its_jacobian() {
         for (j, other) in weights.iter().enumerate() {
             let (p, other) = (f64::from(*p), f64::from(*other));
             let expected = if i == j { p * (1.0 - p) } else { -p * other } / 2.0;
-            // The difference and the two products are rounded once each.
+            // The difference and the two products are each rounded once.
             let error = (f64::from(jacobian[i * 3 + j]) - expected).abs();
             assert!(error <= 3.1 * U * expected.abs());
         }
@@ -314,7 +315,7 @@ fn softmax_has_its_jacobian() {
     let d_weights = [1.0, -2.0, 0.5];
     let product = softmax_backward(&weights, &d_weights, t).unwrap();
     for (row, found) in jacobian.chunks_exact(3).zip(product) {
-        // Either way takes less than ten roundings of a term, and no term is larger than 1/2.
+        // Both ways take less than ten roundings of a term, and no term is larger than 1/2.
         let expected: f64 = row.iter().zip(d_weights).map(|(x, d)| f64::from(x * d)).sum();
         assert!((f64::from(found) - expected).abs() <= 10.0 * U * 3.0 * 0.5);
     }

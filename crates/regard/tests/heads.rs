@@ -1,4 +1,4 @@
-//! What is given for each head, and few queries on so many keys that these are divided among the threads.
+//! Arguments that are given for each head, and few queries on so many keys that threads divide the keys.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -11,11 +11,11 @@ use regard::{
     Window, alibi_slopes,
 };
 
-/// Both are an attention over `keys` keys, of vectors of `d` numbers between −1 and 1, computed in different ways.
+/// Asserts that two ways of computing an attention agree. It has `keys` keys, and vectors of `d` numbers between −1 and 1.
 ///
-/// With u the unit roundoff: a score, at most √d large, is within (d + 4)·u of itself, and its exponential within 8u more. So
-/// a weight is within twice that, by the numerator and the sum, and a sum of weights times numbers that are at most 1, or the
-/// logarithm of a sum, within (keys + 8)·u more. Both ways are so far from the exact number at most.
+/// With the unit roundoff u, a score is at most √d, and its error is within (d + 4)·u. Its exponential is within 8u more. So
+/// the error of a weight is within twice that, for the numerator and for the sum. A sum of weights times numbers of at most 1,
+/// or the logarithm of a sum, is within (keys + 8)·u more. Each way may be this far from the exact number.
 #[track_caller]
 fn assert_same_attention(a: &[f32], b: &[f32], keys: usize, d: usize) {
     let of_score = (d as f32 + 4.0) * (d as f32).sqrt() + 8.0;
@@ -28,7 +28,7 @@ fn assert_same_attention(a: &[f32], b: &[f32], keys: usize, d: usize) {
 
 const KEYS: usize = 9_000;
 
-/// Output and log-sum-exp of 3 queries of 4 heads on 9000 keys of 2 heads.
+/// The output and the log-sum-exp of 3 queries of 4 heads on 9000 keys of 2 heads.
 fn decode<T: Element>(attention: &Attention<'_>, from: fn(f32) -> T) -> (Vec<u32>, Vec<u32>) {
     let stored = |seed, len| -> Vec<T> { numbers(len, seed).into_iter().map(from).collect() };
     let (q, k, v) = (stored(1, 4 * 3 * 8), stored(2, 2 * KEYS * 8), stored(3, 2 * KEYS * 5));
@@ -114,7 +114,7 @@ fn a_sink_is_a_key_whose_value_is_zero() {
     let (q, k, v) =
         (numbers(heads * n * d, 7), numbers(heads * n * d, 8), numbers(heads * n * d, 9));
     let sinks = [0.7, -0.3];
-    // Another key and value before the others, zeros, and the sink as its score by way of the additive mask.
+    // One more key and value of zeros before the others, whose score is that of the sink by way of the additive mask.
     let behind_one = |x: &[f32]| -> Vec<f32> {
         x.chunks_exact(n * d).flat_map(|head| [vec![0.0; d], head.to_vec()].concat()).collect()
     };
@@ -150,7 +150,8 @@ fn a_sink_is_a_key_whose_value_is_zero() {
 
 #[test]
 fn heads_with_gaps_give_the_bits_of_dense_ones() {
-    // Room for 7 tokens of 5 numbers in each of 2 · 3 heads; 4 tokens are there, and of each the first 3 numbers.
+    // The memory has room for 7 tokens of 5 numbers in each of 2 · 3 heads. It holds 4 tokens, and each token uses the first 3
+    // numbers.
     let memory = numbers(2 * 3 * 7 * 5, 9);
     let mut dense = Vec::new();
     for room in memory.chunks(7 * 5) {
@@ -191,12 +192,12 @@ fn strides_that_lead_out_of_memory_are_refused() {
     );
 }
 
-/// A mask whose rows are shorter than the keys: one number for all keys, or an end where the longest sequence ends.
+/// Masks whose rows are shorter than the keys: one number for all keys, or an end where the longest sequence ends.
 #[test]
 fn short_rows_of_a_mask_give_the_bits_of_whole_ones() {
     const N: usize = 300;
     let x = numbers(2 * 2 * N * 8, 1);
-    // Many queries, which are divided into blocks; and a few, whose keys are divided.
+    // Many queries, which are divided into blocks, and few queries, whose keys are divided.
     for (queries, keys) in [(N, N), (2, KEYS)] {
         let k = numbers(2 * keys * 8, 2);
         let q = Heads::new("query", &x[..2 * queries * 8], [1, 2, queries, 8]).unwrap();
@@ -210,7 +211,7 @@ fn short_rows_of_a_mask_give_the_bits_of_whole_ones() {
         let sees: Vec<bool> = column.iter().map(|x| *x > -0.5).collect();
         let all_see: Vec<bool> = sees.iter().flat_map(|x| core::iter::repeat_n(*x, keys)).collect();
         let (one, whole) = ([2, queries, 1], [2, queries, keys]);
-        // A mask that ends before the keys, beside the same one with what hides at its end.
+        // A mask that ends before the keys, compared with the same mask filled up with the element that hides a key.
         let end = keys - 40;
         let lengths = [end];
         let short = numbers(end, 4);

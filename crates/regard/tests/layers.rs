@@ -1,5 +1,5 @@
-//! The layers of a transformer against plain `f64` loops, within bounds that the loops compute along; and the promises about
-//! threads, rows and errors.
+//! The layers of a transformer, compared with plain `f64` loops within bounds that the loops also compute; and the promises
+//! about threads, rows and errors.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -20,7 +20,7 @@ fn exact(x: &[f32], cols: usize) -> Rows {
     x.chunks(cols).map(|row| row.iter().copied().map(Num::exact).collect()).collect()
 }
 
-/// A linear layer's weights, small enough that sums stay around 1.
+/// The weights of a linear layer, so small that sums stay around 1.
 #[derive(Clone)]
 struct Dense {
     weight: Vec<f32>,
@@ -97,7 +97,7 @@ impl Normed {
     }
 }
 
-/// Attention with its projections; rotary where it has a pairing.
+/// Attention with its projections, and with rotary positions if it has a pairing.
 struct MultiHead {
     heads: usize,
     kv_heads: usize,
@@ -139,7 +139,7 @@ impl MultiHead {
         layer
     }
 
-    /// Queries or keys, each head's part of the rows of one sequence turned by the row's number.
+    /// Rotates queries or keys of one sequence: each head's part of a row by the row's number.
     fn turned(&self, x: Rows) -> Rows {
         let d = self.head_dim;
         let Some(pairing) = self.pairing else { return x };
@@ -230,7 +230,7 @@ impl Feed {
     }
 
     fn of(&self, x: &Rows) -> Rows {
-        /// GELU is the steepest of them: 1.13 at most.
+        /// The largest slope of the activation functions, which is that of GELU.
         const SLOPE: f64 = 1.13;
         let activate = |x: Num| x.apply(SLOPE, |x| activation_of(self.activation, x));
         let all = |x: Rows| -> Rows {
@@ -268,7 +268,7 @@ proptest! {
         pairing in pairing(),
     ) {
         let memory = if cross { memory } else { d };
-        // Features turn in pairs.
+        // Features are rotated in pairs.
         let d_k = if pairing.is_some() { 2 * d_k } else { d_k };
         let mut heads = MultiHead::new([d, memory], [kv_heads * group, kv_heads], [d_k, d_v], 10);
         heads.pairing = pairing;
@@ -312,7 +312,7 @@ proptest! {
     }
 }
 
-/// A norm, attention and a gated feed-forward layer of a size that all threads take part in.
+/// A norm, an attention and a gated feed-forward layer, so large that all threads take part.
 struct Layers {
     norm: Norm,
     attention: MultiHeadAttention,
@@ -369,7 +369,7 @@ fn positions_are_added_by_place() {
         for (i, x) in x.iter().enumerate() {
             let angle = t / 10_000_f64.powf((i / 2 * 2) as f64 / 6.0);
             let expected = if i % 2 == 0 { angle.sin() } else { angle.cos() };
-            // The table is computed in f64 and rounded once; 1 is the largest sine.
+            // The table is computed in f64 and rounded once. The largest sine is 1.
             let limit = f64::from(f32::EPSILON) / 2.0;
             assert!((f64::from(*x) - expected).abs() <= limit, "feature {i} of position {t}");
         }
@@ -412,7 +412,7 @@ fn parts_refuse_what_does_not_fit() {
         Err(Error::Positions { needed: 5, table: 4, .. })
     ));
     assert_eq!((x, x8), ([1.0; 6], [1.0; 8]), "left as they were");
-    // A layer whose sequence is longer than its angles.
+    // The sequence of this layer is longer than its angles.
     let layer = MultiHead::new([4, 4], [1, 1], [4, 4], 1).build().with_rotary(rotary).unwrap();
     let long = numbers(5 * 4, 1);
     let long = Sequences::new("x", &long, [1, 5, 4]).unwrap();
@@ -434,7 +434,7 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
         let [batch, n, _] = shape;
         assert_eq!((y.shape(), weights.shape()), (shape, [batch, 4, n, n]));
     }
-    // Rows of nothing, as many as a number can say.
+    // Rows without elements, as many as a number can hold.
     for many in [1 << 40, usize::MAX] {
         let x = Sequences::new("x", &none, [1, many, 0]).unwrap();
         assert_eq!(Norm::rms(vec![], 0.0).unwrap().forward(x).unwrap(), none);

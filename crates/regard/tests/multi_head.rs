@@ -1,4 +1,4 @@
-//! What attention promises about threads, heads, masks and errors.
+//! The promises about threads, heads, masks and errors of attention.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ use regard::{
     Tensor, Threads,
 };
 
-/// Large enough that all threads take part.
+/// An attention so large that all threads take part.
 fn long_attention(attention: &Attention<'_>, n: usize) -> Tensor<4> {
     let data = numbers(2 * 3 * n * 20, 5);
     let heads = Heads::new("x", &data, [2, 3, n, 20]).unwrap();
@@ -60,7 +60,7 @@ fn a_mask_repeats_over_the_dimensions_it_has_not() {
     let by_keys = weights(&keys, &[4]);
     let full: Vec<bool> = keys.iter().copied().cycle().take(2 * 3 * 4 * 4).collect();
     assert_eq!(by_keys, weights(&full, &[2, 3, 4, 4]));
-    // One value a query, repeated over the keys: a query that may see nothing.
+    // One value for each query, repeated over the keys. One query sees no key.
     let queries = [true, false, true, true];
     let by_queries = weights(&queries, &[4, 1]);
     for (i, row) in by_queries.as_slice().chunks(4).enumerate() {
@@ -85,7 +85,7 @@ fn a_mask_may_end_where_the_longest_key_length_does() {
     let masked = by_short.scores(regard::Stage::Masked, x, x).unwrap();
     assert_eq!(masked, by_long.scores(regard::Stage::Masked, x, x).unwrap());
 
-    // Its gradient has its shape.
+    // The gradient of the mask has the mask's shape.
     let gradient =
         |a: &Attention<'_>| a.backward(x, x, x, out.as_slice(), &data).unwrap().bias.unwrap();
     let (of_short, of_long) = (gradient(&by_short), gradient(&by_long));
@@ -129,7 +129,7 @@ fn the_layer_takes_empty_sequences() {
     let empty = Sequences::new("x", &none, [1, 0, 4]).unwrap();
     assert_eq!(layer.forward(empty, three, three, &Attention::new()).unwrap(), none, "no query");
     assert_eq!(layer.attention_weights(empty, three, &Attention::new()).unwrap(), none);
-    // No key to see: zeros, and so the output projection's bias alone.
+    // There is no key to see. The heads' outputs are 0, and the result is the bias of the output projection.
     let out = layer.forward(three, empty, empty, &Attention::new()).unwrap();
     assert!(out.as_slice().chunks(4).all(|row| row == bias), "{out:?}");
     let no_batch = Sequences::new("x", &none, [0, 3, 4]).unwrap();
@@ -156,7 +156,7 @@ fn shapes_larger_than_memory_are_errors() {
         let weightless = Linear::from_conv1d::<f32>([], [0, many]).unwrap();
         let x = Sequences::new("x", &empty, [1, 2, 0]).unwrap();
         assert!(matches!(weightless.forward(x), Err(Error::Memory { .. })), "{many} outputs");
-        // Two query heads on one key/value head, whose values side by side are more than a number can say.
+        // Two query heads share one key/value head. Their values side by side are more than a number can hold.
         let linear = |outputs| Linear::from_conv1d::<f32>([], [0, outputs]).unwrap();
         let (query, key, value, output) = (linear(2), linear(1), linear(many), linear(1));
         let layer = MultiHeadAttention::new(2, Projections { query, key, value, output });
@@ -178,9 +178,9 @@ fn the_log_sum_exp_is_that_of_the_masked_scores() {
     let scores = attention.scores(regard::Stage::Masked, x, x).unwrap();
     for (row, found) in scores.as_slice().chunks(70).zip(log_sum_exp.as_slice()) {
         let expected = row.iter().map(|s| f64::from(*s).exp()).sum::<f64>().ln();
-        // With u the unit roundoff: each exponential is within 4u and as many u as its exponent is large, |s − m| ≤ 2·max|s|;
-        // the sum of 70 terms within 70u; the logarithm, the maximum that is added, and their sum within 4u of the result's
-        // parts, which are at most max|s| and ln 70 < 5.
+        // With the unit roundoff u, each exponential is within 4u plus as many u as the size of its exponent, |s − m| ≤
+        // 2·max|s|. The sum of 70 terms is within 70u. The logarithm, the maximum that is added, and their sum are within 4u of
+        // the result's parts, which are at most max|s| and ln 70 < 5.
         let size =
             row.iter().filter(|s| s.is_finite()).fold(0.0_f64, |m, s| m.max(f64::from(s.abs())));
         let bound = f64::from(f32::EPSILON / 2.0) * (4.0 + 8.0 * size + 70.0 + 4.0 * (size + 5.0));
@@ -206,7 +206,7 @@ fn nothing_to_do_is_no_error() {
         let heads = Heads::new("x", &empty, shape).unwrap();
         assert_eq!(Attention::new().forward(heads, heads, heads).unwrap(), empty);
     }
-    // Queries without keys may see nothing.
+    // Queries without keys see nothing.
     let q = Heads::new("q", &[1.0; 6], [1, 1, 3, 2]).unwrap();
     let none = Heads::new("k", &empty, [1, 1, 0, 2]).unwrap();
     assert_eq!(Attention::new().forward(q, none, none).unwrap(), [0.0; 6]);

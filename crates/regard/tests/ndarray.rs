@@ -1,4 +1,4 @@
-//! Views of `ndarray` give the bits of the same numbers in slices, or an error that says how they lie.
+//! Tests that views of `ndarray` give the bits of the same numbers in slices, or an error with their layout.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -6,7 +6,7 @@ use half::f16;
 use ndarray::{Array3, Array4, ArrayView4, s};
 use regard::{Attention, Heads, Mask, Sequences, Tensor};
 
-/// [batch, heads, tokens, head_dim], no number twice.
+/// [batch, heads, tokens, head_dim], with no number twice.
 fn numbers(shape: [usize; 4]) -> Array4<f32> {
     let [_, heads, n, d] = shape;
     Array4::from_shape_fn(shape, |(b, h, i, j)| {
@@ -26,7 +26,7 @@ fn axes_may_lie_in_any_order_but_the_last() {
     for order in
         [[0, 1, 2, 3], [0, 2, 1, 3], [1, 0, 2, 3], [1, 2, 0, 3], [2, 0, 1, 3], [2, 1, 0, 3]]
     {
-        // Laid out in this order, and seen in the order of heads.
+        // The numbers are stored in this order of axes, and viewed in the order of heads.
         let laid_out = x.view().permuted_axes(order).as_standard_layout().into_owned();
         let mut back = [0; 4];
         order.iter().enumerate().for_each(|(i, axis)| back[*axis] = i);
@@ -43,7 +43,7 @@ fn a_part_without_gaps_is_a_view_too() {
     let heads = Heads::from_ndarray("x", x.slice(s![1..2, 1.., 2..4, ..])).unwrap();
     let part: Vec<f32> = x.slice(s![1..2, 1.., 2..4, ..]).iter().copied().collect();
     assert_eq!(attend(heads), attend(Heads::new("x", &part, [1, 1, 2, 4]).unwrap()));
-    // Axes of one element have no direction.
+    // An axis of one element has no direction.
     let one = x.slice(s![2..;-1, 1..;-1, 4..;-1, ..]);
     let last: Vec<f32> = one.iter().copied().collect();
     assert_eq!(attend(Heads::from_ndarray("x", one).unwrap()), last, "one token sees itself");

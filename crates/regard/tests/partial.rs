@@ -1,4 +1,4 @@
-//! Partial results: chunks of keys that are added in order give the bits of all keys at once.
+//! Tests that partial results, in which chunks of keys are added in order, have the bits of all keys at once.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 #![expect(clippy::single_range_in_vec_init, reason = "queries may stand in one range")]
@@ -59,7 +59,7 @@ proptest! {
         if softcap { attention = attention.softcap(0.5); }
         if hot { attention = attention.temperature(Temperature::new(3.0).unwrap()); }
 
-        // The queries of two machines: every other range between the cuts, and the rest.
+        // The queries of two machines: every other range between the cuts, and the other ranges.
         let mut cuts = [vec![0, n_q], cuts.into_iter().filter(|cut| *cut < n_q).collect()].concat();
         cuts.sort_unstable();
         let ranges: Vec<_> = cuts.windows(2).map(|pair| pair[0]..pair[1]).collect();

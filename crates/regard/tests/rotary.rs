@@ -1,4 +1,5 @@
-//! Rotary positions against their formulas in f64: every scaling of frequencies, both pairings, part of a head's features.
+//! Rotary positions, compared with their formulas in f64: every scaling of frequencies, both pairings, and a part of a head's
+//! features.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -13,8 +14,8 @@ use regard::{Error, KernelError, Pairing, Rotary, RotaryFrequencies, RotaryScali
 /// The rounding error of one operation in f32, relative to its result.
 const U: f64 = f32::EPSILON as f64 / 2.0;
 
-/// base^(−2i/features), and what a scaling makes of it, written from the papers and from `modeling_rope_utils.py` of
-/// transformers: (frequencies, amplitude).
+/// The frequencies base^(−2i/features) with a scaling, and the amplitude. This is written after the papers and
+/// `modeling_rope_utils.py` of transformers.
 fn formula(features: usize, base: f64, scaling: Option<RotaryScaling>) -> (Vec<f64>, f64) {
     let own: Vec<f64> = (0..features / 2)
         .map(|i| (-(2.0 * i as f64 / features as f64) * base.ln()).exp())
@@ -70,7 +71,7 @@ fn formula(features: usize, base: f64, scaling: Option<RotaryScaling>) -> (Vec<f
     }
 }
 
-/// Turns two heads of `head_dim` in each of two entries by `rotary`, and compares with x·cos − y·sin and y·cos + x·sin in f64.
+/// Rotates two heads of `head_dim` in each of two entries, and compares with x·cos − y·sin and y·cos + x·sin in f64.
 fn check(
     rotary: &Rotary,
     (frequencies, amplitude): &(Vec<f64>, f64),
@@ -90,8 +91,8 @@ fn check(
             };
             let (sin, cos) = (position * f).sin_cos();
             let (p, q) = (f64::from(x[a]), f64::from(x[b]));
-            // Cosine, sine, each product and the sum are rounded once: (1 + U)³ − 1 < 3.1·U of each product. The frequency is
-            // off by some roundings in f64, here at most 100 with base^… and logarithms, and the angle by as much of itself.
+            // Cosine, sine, each product and the sum are rounded once: (1 + U)³ − 1 < 3.1·U for each product. The frequency has
+            // at most 100 roundings in f64, for base^… and logarithms, and the angle has the same relative error.
             let size = amplitude * (p.abs() + q.abs());
             let bound = size * (3.1 * U + position * f * 100.0 * f64::EPSILON)
                 + f64::from(f32::MIN_POSITIVE);
@@ -175,7 +176,7 @@ proptest! {
     }
 }
 
-/// The frequencies of Llama 3.1 8B, at both ends of its three ranges.
+/// The frequencies of Llama 3.1 8B, at both ends of the scaling's three ranges.
 #[test]
 fn llama_3_keeps_fast_pairs_and_slows_slow_ones() {
     let scaling = RotaryScaling::Llama3 {
@@ -188,7 +189,7 @@ fn llama_3_keeps_fast_pairs_and_slows_slow_ones() {
     let scaled: Vec<f64> =
         RotaryFrequencies::scaled(128, 5e5, scaling).unwrap().frequencies().collect();
     let ratios: Vec<f64> = own.iter().zip(scaled).map(|(own, scaled)| own / scaled).collect();
-    // One division more than the frequencies have: two roundings in f64.
+    // The expected number has one division more than the frequency: two roundings in f64.
     assert!(
         ratios[..29].iter().all(|ratio| (ratio - 1.0).abs() < 1e-15),
         "wavelengths below 8192/4"
@@ -201,7 +202,7 @@ fn llama_3_keeps_fast_pairs_and_slows_slow_ones() {
 fn a_clone_shares_the_table() {
     use std::time::Instant;
     let rotary = Rotary::new(128, 100_000, 1e4, Pairing::HalfSplit).unwrap();
-    // 50 MB a copy: so many would neither fit nor take no time.
+    // A copy has 50 MB. So many copies would neither fit in memory nor be made in this time.
     let start = Instant::now();
     let clones = vec![rotary.clone(); 1_000];
     assert!(start.elapsed().as_millis() < 1_000);

@@ -1,4 +1,4 @@
-//! Caches and half precision: the same bits as the same numbers, dense and in `f32`.
+//! Tests that caches and half precision give the same bits as the same numbers, dense and in `f32`.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -98,7 +98,7 @@ fn half_precision_is_widened_where_somebody_sees_it() {
             Mask::NONE.key_lengths(&[0]),
         ] {
             let attention = Attention::new().mask(mask);
-            // What the thread's memory holds from before must not show.
+            // The earlier contents of the thread's memory must not show.
             let poison = Heads::new("x", &nan, [1, 1, KEYS, 8]).unwrap();
             let query = Heads::new("query", &q, [1, 1, 3, 8]).unwrap();
             threads.install(|| Attention::new().forward(query, poison, poison)).unwrap();

@@ -1,4 +1,4 @@
-//! Weights of layers: in half precision, shared, looked up.
+//! Weights of layers: stored in half precision, shared, and looked up.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,12 +8,13 @@ use common::{bits, numbers};
 use half::{bf16, f16};
 use regard::{Element, Embedding, Error, Linear, Quantization, Sequences, Threads};
 
-/// Layers of more columns than a group of panels, of odd numbers, and of nothing. The last has enough weights that threads
-/// divide the columns of few rows.
+/// Layers with more columns than a group of panels, with odd sizes, and without elements. The last one has so many weights that
+/// threads divide the columns of few rows.
 const SHAPES: [[usize; 2]; 7] =
     [[5, 3], [64, 33], [384, 200], [3000, 40], [0, 20], [7, 0], [384, 700]];
 
-/// A layer whose weight is stored as `T` has the bits of one with the same numbers in `f32`, and takes a part of its memory.
+/// A layer whose weight is stored as `T` has the bits of a layer with the same numbers in `f32`, and takes a part of its
+/// memory.
 fn stored_as<T: Element>(from: fn(f32) -> T) {
     for [inputs, outputs] in SHAPES {
         let weight: Vec<T> = numbers(inputs * outputs, 1).into_iter().map(from).collect();
@@ -99,7 +100,7 @@ fn a_token_times_quantized_weights_is_the_same_among_any_number_of_tokens() {
     let [inputs, outputs] = [768, 70];
     for &format in Quantization::ALL {
         let (block, size) = format.block();
-        // No f16 that is infinite or no number.
+        // No f16 number is infinite or NaN.
         let number = |i: usize| ((i * i * 7919) >> 3) as u8 & 0xbf;
         let blocks = (0..inputs * outputs / block * size).map(number).collect();
         let layer = Linear::quantized(blocks, format, [outputs, inputs]).unwrap();

@@ -1,8 +1,8 @@
-//! Activations of fixed-point numbers.
+//! Activation functions of fixed-point numbers.
 
-/// The bits after the point of an activation's input and output.
+/// The bits after the point in the input and the output of an activation function.
 pub(super) const POINT: u32 = 12;
-/// The bits after the point between two entries of the table.
+/// log₂ of the distance between two entries of the table, in units of the input: 1/16 is 2⁸ units.
 const STEP: u32 = POINT - 4;
 
 /// σ(i/16) = 1 / (1 + e^(−i/16)) for i from 0 to 160, in units of 2⁻¹⁵.
@@ -35,8 +35,8 @@ const NORMAL: [u16; 73] = [
 
 /// x·σ(x), with 12 bits after the point.
 ///
-/// σ is interpolated between entries of a table that are 1/16 apart: it is off by at most (1/16)²/8 · max |σ''| = 4.7e-5, and
-/// half a unit of 2⁻¹⁵ in each entry. Beyond ±10 it is that of ±10, 4.5e-5 from its limit.
+/// σ is interpolated between table entries that are 1/16 apart. Its error is at most (1/16)²/8 · max |σ''| = 4.7e-5, and half a
+/// unit of 2⁻¹⁵ for each entry. Beyond ±10 it is the entry at ±10, which is 4.5e-5 from the limit.
 ///
 /// ```
 /// let silu = |x: f64| regard_embed::int8::silu((x * 4096.0) as i32) as f64 / 4096.0;
@@ -49,10 +49,10 @@ pub fn silu(x: i32) -> i32 {
     times(x, &SIGMOID)
 }
 
-/// x·Φ(x), GELU, with 12 bits after the point. Its approximation by a hyperbolic tangent is at most 5e-4 away.
+/// x·Φ(x), GELU, with 12 bits after the point. The tanh form of GELU differs from it by at most 5e-4.
 ///
-/// Φ is interpolated as σ is in [`silu`]: it is off by at most (1/16)²/8 · max |Φ''| = 1.2e-4. Beyond ±4.5 it is that of ±4.5, 3.4e-6
-/// from its limit.
+/// Φ is interpolated like σ in [`silu`]. Its error is at most (1/16)²/8 · max |Φ''| = 1.2e-4. Beyond ±4.5 it is the entry at
+/// ±4.5, which is 3.4e-6 from the limit.
 ///
 /// ```
 /// let gelu = |x: f64| regard_embed::int8::gelu((x * 4096.0) as i32) as f64 / 4096.0;
@@ -64,7 +64,7 @@ pub fn gelu(x: i32) -> i32 {
     times(x, &NORMAL)
 }
 
-/// x·f(x) of a function with f(−x) = 1 − f(x), which is given at multiples of 1/16 from 0 on.
+/// x·f(x) for a function with f(−x) = 1 − f(x). `table` holds f at multiples of 1/16, from 0 on.
 fn times<const N: usize>(x: i32, table: &[u16; N]) -> i32 {
     let last = N.saturating_sub(1);
     let magnitude = x.unsigned_abs().min((last as u32) << STEP);

@@ -1,9 +1,9 @@
-//! The same layers in integers alone: weights and activations of 8 bits, sums of 32.
+//! The same layers in integers alone: weights and activations have 8 bits, and sums have 32.
 //!
 //! ```text
 //! x, the residual stream              32 bits, one unit for the model
-//! inputs of a product                 8 bits, one scale a tensor, measured when the crate is written
-//! weights                             8 bits, a scale a row (an output); sums in 32 bits
+//! inputs of a product                 8 bits, one scale for each tensor, measured when the crate is written
+//! weights                             8 bits, one scale for each row (an output); sums in 32 bits
 //! sum → output                        times (scale of the input · scale of the row / scale of the output), by `requantize`
 //! keys and values                     8 bits
 //! ```

@@ -6,22 +6,23 @@ use super::{Attention, Embedding, Linear, Norm, divide_by_power, narrow, quantiz
 use crate::numbers::{Layer, Numbers, Turn};
 use crate::state::{first, split};
 
-/// Queries and keys have so many more bits before they turn.
+/// The number of additional bits that queries and keys have before they are rotated.
 const FINER: u32 = 8;
 /// The bits after the point of cosines and sines.
 const ANGLES: u32 = 14;
 
-/// 8-bit integers, and 32 bits for sums.
+/// Numbers in 8-bit integers, with sums in 32 bits.
 ///
-/// Queries and keys of a layer are in 256ths of their scale, and values in units of theirs. Outputs are in units of the residual
-/// stream, gates and hidden features have 12 bits after the point, and logits are in units of 2⁻¹⁶.
+/// The query and key projections of a layer give units of 1/256 of their scale, and the value projection gives units of its
+/// scale. The output projections give units of the residual stream. Gates and hidden features have 12 bits after the point, and
+/// logits are in units of 2⁻¹⁶.
 #[derive(Clone, Copy, Debug)]
 pub struct Integers;
 
-/// The function of hidden features.
+/// The activation function of hidden features.
 #[derive(Clone, Copy, Debug)]
 pub struct Activation {
-    /// [`silu`](super::silu), [`gelu`](super::gelu) or [`relu`](super::relu), of numbers with 12 bits after the point.
+    /// [`silu`](super::silu), [`gelu`](super::gelu) or [`relu`](super::relu) for numbers with 12 bits after the point.
     pub function: fn(i32) -> i32,
     /// The factor from hidden features with 12 bits after the point to 8-bit ones: mantissa and exponent.
     pub hidden: (i32, i32),
@@ -31,7 +32,7 @@ pub struct Activation {
 pub type Rotary = crate::Rotary<i16>;
 
 impl Rotary {
-    /// Turns a head of a token at `position`.
+    /// Rotates a head of a token at `position`.
     fn turn(&self, head: &mut [i32], position: usize) {
         let pairs = self.features / 2;
         let Some((first, second)) = head.split_at_mut_checked(pairs) else { return };
@@ -46,7 +47,7 @@ impl Rotary {
     }
 }
 
-/// A product with a cosine, without its 14 bits after the point; halves go up.
+/// A product with a cosine, rounded to remove its 14 bits after the point; halves are rounded up.
 fn rounded(x: i64) -> i32 {
     ((x + (1 << (ANGLES - 1))) >> ANGLES) as i32
 }
@@ -78,7 +79,7 @@ impl Numbers for Integers {
 
     fn narrow(x: f32, scale: f32) -> i8 {
         let mut out = [0];
-        // A scale that is not positive makes 0 of all numbers.
+        // A scale that is not positive turns all numbers into 0.
         let _ = quantize(&[x], scale, &mut out);
         out[0]
     }

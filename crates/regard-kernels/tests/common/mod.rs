@@ -1,5 +1,5 @@
-//! The contract of attention, once more, in plain `f64` loops that share nothing with the kernels; and what the tests
-//! need to make inputs and to compare.
+//! The contract of attention in plain `f64` loops that share nothing with the kernels, and helpers that make inputs and compare
+//! results.
 
 #![allow(
     dead_code,
@@ -13,7 +13,7 @@ use regard_kernels::{
     matmul,
 };
 
-/// Half an ULP of `f32`, relative: what one rounding costs.
+/// Half an ULP of `f32`, relative: the largest error of one rounding.
 pub const U: f64 = 5.960_464_477_539_063e-8;
 
 /// A dense matrix that owns its elements.
@@ -50,7 +50,7 @@ impl<T: Copy> Matrix<T> {
         Self::from_fn(self.cols, self.rows, |i, j| self.at(j, i))
     }
 
-    /// The rows with the given numbers, in that order.
+    /// The rows with these numbers, in this order.
     pub fn pick(&self, rows: &[usize]) -> Self {
         Self::from_fn(rows.len(), self.cols, |i, j| self.at(rows[i], j))
     }
@@ -79,7 +79,7 @@ impl Matrix {
     }
 }
 
-/// A small generator, the same on every machine: `SplitMix64`.
+/// A small generator of pseudo-random numbers, the same on every machine: `SplitMix64`.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
@@ -92,7 +92,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// In 0..n.
+    /// A number in 0..n.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
@@ -113,22 +113,22 @@ impl Random {
     }
 }
 
-/// Σ aᵢbᵢ and Σ |aᵢbᵢ|, the measure of what rounding can do to it.
+/// Σ aᵢbᵢ, and Σ |aᵢbᵢ|, to which its rounding error is relative.
 pub fn dot(a: &[f32], b: &[f32]) -> (f64, f64) {
     let products = || a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b));
     (products().sum(), products().map(f64::abs).sum())
 }
 
-/// γₙ = n·u / (1 − n·u): n roundings after one another change a sum of products by at most γₙ·Σ |aᵢbᵢ|, in whatever order
-/// they are added (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+/// γₙ = n·u / (1 − n·u). n roundings in a chain change a sum of products by at most γₙ·Σ |aᵢbᵢ|, in any order of addition
+/// (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
 pub fn gamma(n: usize) -> f64 {
     let nu = n as f64 * U;
     nu / (1.0 - nu)
 }
 
-/// Softmax of the contract and the log-sum-exp, one row.
+/// The softmax of the contract for one row, and its log-sum-exp.
 pub fn softmax(scores: &[f64], t: f64) -> (Vec<f64>, f64) {
-    // Below the smallest normal number the kernels read a temperature as 0, as documented.
+    // As documented, the kernels read a subnormal temperature as 0.
     let zero = t < f64::from(f32::MIN_POSITIVE);
     if scores.iter().any(|s| s.is_nan()) {
         return (vec![f64::NAN; scores.len()], f64::NAN);
@@ -154,7 +154,7 @@ pub fn softmax(scores: &[f64], t: f64) -> (Vec<f64>, f64) {
     (weights.iter().map(|w| w / sum).collect(), max / t + sum.ln())
 }
 
-/// Everything that describes one attention.
+/// The tensors and the description of one attention.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub q: Matrix,
@@ -172,7 +172,7 @@ pub struct Case {
     pub sink: Option<f32>,
 }
 
-/// What the contract says comes out of a [`Case`].
+/// The result of a [`Case`] by the contract.
 #[derive(Clone, Debug)]
 pub struct Reference {
     pub raw: Matrix<f64>,
@@ -181,11 +181,11 @@ pub struct Reference {
     pub weights: Matrix<f64>,
     pub out: Matrix<f64>,
     pub log_sum_exp: Vec<f64>,
-    /// How far rounding may have moved the largest of the row's masked scores, an upper bound.
+    /// An upper bound of the rounding error in the row's masked scores.
     pub score_error: Vec<f64>,
 }
 
-/// Shapes of attentions (n_q, n_k, d_k, d_v): without elements, of more keys than a tile, and of sizes around that of a vector.
+/// Shapes of attentions (n_q, n_k, d_k, d_v): empty ones, some with more keys than a tile, and sizes around that of a vector.
 pub const SHAPES: [(usize, usize, usize, usize); 13] = [
     (0, 3, 4, 5),
     (3, 0, 4, 5),
@@ -202,7 +202,7 @@ pub const SHAPES: [(usize, usize, usize, usize); 13] = [
     (8, 63, 8, 2),
 ];
 
-/// What a call gave.
+/// The results of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attended {
     pub out: Matrix,
@@ -275,7 +275,7 @@ impl Case {
         attention
     }
 
-    /// Scratch memory full of NaN: what is in it must not matter.
+    /// Scratch memory full of NaN, because its contents must not matter.
     pub fn scratch(&self) -> Vec<f32> {
         vec![f32::NAN; attention_scratch_len(self.q.rows, self.k.rows, self.q.cols, self.v.cols)]
     }
@@ -296,7 +296,7 @@ impl Case {
         Attended { out, log_sum_exp }
     }
 
-    /// What `rows` of its queries from `first` on give alone.
+    /// The result of `rows` queries from `first` on, computed alone.
     pub fn run_rows(&self, first: usize, rows: usize) -> Attended {
         let numbers: Vec<usize> = (first..first + rows).collect();
         let mask = self.mask().rows(first, rows, self.q.rows, self.k.rows);
@@ -311,7 +311,7 @@ impl Case {
         out
     }
 
-    /// Where query i stands among the keys.
+    /// The key at which query i stands.
     fn stands_at(&self, position: Position, i: usize) -> i128 {
         let n_k = self.key_len.unwrap_or(self.k.rows) as i128;
         match position {
@@ -321,14 +321,14 @@ impl Case {
         }
     }
 
-    /// What ALiBi adds to a score.
+    /// The bias that ALiBi adds to a score.
     pub fn linear_bias(&self, i: usize, j: usize) -> f64 {
         self.alibi.map_or(0.0, |(p, slope)| {
             -f64::from(slope) * (self.stands_at(p, i) - j as i128).unsigned_abs() as f64
         })
     }
 
-    /// Whether query i may see key j, from the words of the contract.
+    /// Whether query i may see key j, written after the words of the contract.
     pub fn sees(&self, i: usize, j: usize) -> bool {
         let n_k = self.key_len.unwrap_or(self.k.rows) as i128;
         let stands_at = |p: Position| self.stands_at(p, i);
@@ -377,8 +377,9 @@ impl Case {
                 (0..n_k)
                     .filter(|j| self.sees(i, *j))
                     .map(|j| {
-                        // The sum over d_k and the product with the scale (itself rounded twice); then tanh with its
-                        // two divisions and products, which never stretches; then the addition of the bias.
+                        // The errors of the sum over d_k and of the product with the scale (which is rounded twice); then of
+                        // tanh with its two divisions and products, which makes no difference larger; then of the addition of
+                        // the bias.
                         let product =
                             gamma(d_k + 4) * dot(self.q.row(i), self.k.row(j)).1 * scale.abs();
                         let cap = if self.softcap.is_some() {
@@ -386,7 +387,7 @@ impl Case {
                         } else {
                             0.0
                         };
-                        // Before ALiBi is added, the score may be larger than after.
+                        // Before ALiBi is added, the score may be larger than after it.
                         let linear = 3.0 * U * self.linear_bias(i, j).abs();
                         product + cap + linear + U * masked.at(i, j).abs()
                     })
@@ -404,7 +405,7 @@ impl Case {
         }
     }
 
-    /// The largest score of row i, the sink's among them.
+    /// The largest score of row i, that of the sink included.
     pub fn largest_score(&self, reference: &Reference, i: usize) -> f64 {
         let sink = self.sink.map_or(f64::NEG_INFINITY, f64::from);
         reference.masked.row(i).iter().copied().fold(sink, f64::max)
@@ -418,11 +419,11 @@ impl Case {
             .fold(0.0, |m, v| f64::max(m, f64::from(v.abs())))
     }
 
-    /// By how much, relatively, the weights of row i may be off, in the mean over the row.
+    /// The relative error of the weights of row i, averaged over the row.
     ///
-    /// An error of e in each of two scores changes e^((s − max)/T) by a factor of e^(2e/T). The exponent (s − max)/T itself
-    /// is rounded three times (difference, reciprocal, product), relative to its size; `exp` adds 2u, the rescaling of
-    /// each further tile of 64 keys 4u, and the sums over keys γₙ.
+    /// An error of e in each of two scores changes e^((s − max)/T) by a factor of e^(2e/T). The exponent (s − max)/T itself is
+    /// rounded three times (difference, reciprocal, product), relative to its size. `exp` adds 2u, the rescaling for each
+    /// further tile of 64 keys 4u, and the sums over keys γₙ.
     pub fn weight_error(&self, reference: &Reference, i: usize) -> f64 {
         let t = f64::from(self.temperature);
         let scores = reference.masked.row(i);
@@ -434,15 +435,15 @@ impl Case {
         exponent.exp_m1() + gamma(self.k.rows + 8 + 4 * self.k.rows.div_ceil(64))
     }
 
-    /// By how much an output of row i may be off: weights that are off by a share of ε in the numerator and
-    /// in the denominator move a mean of values by 2ε of the largest one. The last term is a step of the
-    /// subnormal numbers for each of up to seven roundings.
+    /// The error of an output of row i. Weights with a relative error of ε in the numerator and in the denominator move a mean
+    /// of values by 2ε of the largest value. The last term is a step of the subnormal numbers for each of up to seven
+    /// roundings.
     pub fn output_error(&self, reference: &Reference, i: usize) -> f64 {
         2.5 * self.weight_error(reference, i) * self.largest_value(i) + 1e-44
     }
 
-    /// By how much the log-sum-exp of row i may be off: it moves by the weights' relative error, and its own
-    /// roundings (1/T, product, logarithm, sum) are relative to its parts.
+    /// The error of the log-sum-exp of row i. It moves by the weights' relative error, and its own roundings (1/T, product,
+    /// logarithm, sum) are relative to its parts.
     pub fn log_sum_exp_error(&self, reference: &Reference, i: usize) -> f64 {
         let max = self.largest_score(reference, i);
         let size = if max.is_finite() {
@@ -453,7 +454,8 @@ impl Case {
         1.5 * self.weight_error(reference, i) + 4.0 * U * size
     }
 
-    /// Asserts that the fused result is the reference's, as exactly as `f32` allows. For temperatures that are no limit.
+    /// Asserts that the fused result is that of the reference, within the bounds of `f32`. It serves finite temperatures above
+    /// 0.
     pub fn assert_matches_reference(&self) {
         self.assert_outcome_matches_reference(&self.run());
     }
@@ -477,14 +479,14 @@ impl Case {
     }
 }
 
-/// Equal infinities and NaN are close, other than that the difference counts.
+/// Asserts that two numbers are close. Equal infinities are close, and so are two NaN.
 #[track_caller]
 pub fn assert_close(found: f32, expected: f64, tolerance: f64, what: &str) {
     let found = f64::from(found);
     let close = if expected.is_nan() {
         found.is_nan()
     } else if expected.is_infinite() || found.is_infinite() {
-        // What is within rounding of the largest `f32` may round to either.
+        // A number within rounding of the largest `f32` may round to it or to ∞.
         found == expected
             || (found.is_infinite()
                 && expected.abs() >= f64::from(f32::MAX)
@@ -499,7 +501,7 @@ pub fn assert_close(found: f32, expected: f64, tolerance: f64, what: &str) {
     );
 }
 
-/// Whether the active tier rounds a multiply-add once: then (1 + ε)² − (1 + 2ε) keeps its ε².
+/// Whether the active tier rounds a multiply-add once: (1 + ε)² − (1 + 2ε) then keeps its ε².
 pub fn is_fused() -> bool {
     let x = 1.0 + 2_f32.powi(-13);
     let mut out = [[0.0]];
@@ -508,7 +510,7 @@ pub fn is_fused() -> bool {
     out[0][0] != 0.0
 }
 
-/// The rows as arrays, for the fixed door.
+/// The rows as arrays, for the functions of `fixed`.
 pub fn array<T: Copy, const R: usize, const C: usize>(m: &Matrix<T>) -> [[T; C]; R] {
     core::array::from_fn(|i| core::array::from_fn(|j| m.at(i, j)))
 }
@@ -520,7 +522,7 @@ pub fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
     })
 }
 
-/// The bits, with all NaN as one: which payload comes out is no part of the contract.
+/// The bits, with one payload for all NaN, because the contract does not say which payload results.
 pub fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
 }

@@ -1,16 +1,16 @@
 //! Running error analysis (Higham 2002, Accuracy and Stability of Numerical Algorithms, section 3.3): numbers in `f64`, each
-//! with a bound of how far the same number may be if it is computed in `f32`.
+//! with a bound for the error of the same number computed in `f32`.
 //!
 //! A reference that is written with these numbers gives both the expected value and the tolerance of a test. The tolerance
-//! knows how ill-conditioned the case is: where a norm divides by a small deviation, it grows by itself.
+//! follows the condition of the case: where a norm divides by a small deviation, the tolerance grows.
 
 /// The unit roundoff of `f32`.
 const U: f64 = f32::EPSILON as f64 / 2.0;
 
-/// Below this, softmax's weights are flushed to 0.
+/// Weights of softmax below this number become 0.
 const TINY: f64 = f32::MIN_POSITIVE as f64;
 
-/// Roundings of a sum of so many terms in any order, and a few more: blocks of a sum, a division at its end.
+/// The roundings of a sum of so many terms in any order, and a few more: the blocks of a sum, and a division at its end.
 fn gamma(terms: usize) -> f64 {
     let n = (terms + 8) as f64 * U;
     n / (1.0 - n)
@@ -19,7 +19,7 @@ fn gamma(terms: usize) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Num {
     pub x: f64,
-    /// The number in `f32` is within this of x.
+    /// The bound: the number in `f32` is within `e` of x.
     pub e: f64,
 }
 
@@ -28,12 +28,12 @@ impl Num {
         Self { x: f64::from(x), e: 0.0 }
     }
 
-    /// The result of one operation, whose operands bring an error of e.
+    /// The result of one operation. The errors of its operands add up to e.
     fn rounded(x: f64, e: f64) -> Self {
         Self { x, e: e + U * (x.abs() + e) + TINY }
     }
 
-    /// The largest that the computed number can be.
+    /// The largest magnitude that the computed number can have.
     fn size(self) -> f64 {
         self.x.abs() + self.e
     }
@@ -46,12 +46,12 @@ impl Num {
         Self::rounded(self.x * other.x, self.size() * other.size() - (self.x * other.x).abs())
     }
 
-    /// A constant that `f32` holds rounded.
+    /// A constant, rounded to `f32`.
     pub fn constant(x: f64) -> Self {
         Self::rounded(x, 0.0)
     }
 
-    /// The sum of products, added up in any order.
+    /// A sum of products, added in any order.
     pub fn dot(terms: impl IntoIterator<Item = (Self, Self)>) -> Self {
         let (mut x, mut e, mut size, mut count) = (0.0, 0.0, 0.0, 0);
         for (a, b) in terms {
@@ -67,16 +67,16 @@ impl Num {
         Self::dot(terms.into_iter().map(|x| (x, Self { x: 1.0, e: 0.0 })))
     }
 
-    /// 1/√(self + ε) of a variance: the slope is large where the variance is small, but ε bounds it.
+    /// 1/√(self + ε) for a variance. The slope is large where the variance is small, but ε bounds it.
     pub fn reciprocal_root(self, epsilon: f32) -> Self {
         let at = |v: f64| 1.0 / (v.max(0.0) + f64::from(epsilon)).sqrt();
-        let slack = 4.0 * U; // of the sum, the root and the quotient
+        let slack = 4.0 * U; // for the sum, the root and the quotient
         let far = at((self.x - self.e) * (1.0 - slack)) * (1.0 + slack);
         Self::rounded(at(self.x), far - at(self.x))
     }
 
-    /// A function whose slope is at most `slope`, that is at most as far from 0 as its argument, and that is computed within
-    /// 8 roundings of the argument.
+    /// A function whose slope is at most `slope`, whose result is at most as far from 0 as its argument, and which is computed
+    /// within 8 roundings of the argument.
     pub fn apply(self, slope: f64, f: impl Fn(f64) -> f64) -> Self {
         Self::rounded(f(self.x), slope * self.e + 8.0 * U * self.size())
     }
@@ -86,7 +86,7 @@ impl Num {
 pub fn softmax(scores: &[Num]) -> Vec<Num> {
     let largest = scores.iter().fold(f64::NEG_INFINITY, |m, s| m.max(s.x));
     let delta = scores.iter().fold(0.0_f64, |m, s| {
-        // The maximum is subtracted, the difference is multiplied by log₂e, and the exponential has an error of its own.
+        // The maximum is subtracted, the difference is multiplied by log₂e, and the exponential has an error too.
         m.max(s.e + 4.0 * U * ((largest - s.x) + s.size()) + 4.0 * U)
     });
     let factor = (2.0 * delta).exp_m1() + gamma(scores.len());

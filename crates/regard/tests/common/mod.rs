@@ -1,4 +1,4 @@
-//! What several tests need. Not all of them use all of it.
+//! Helpers for several tests, not all of which use all of them.
 #![allow(dead_code, clippy::allow_attributes, reason = "each test uses a part")]
 
 pub mod bounded;

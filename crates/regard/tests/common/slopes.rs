@@ -1,10 +1,10 @@
-//! Attention and its gradients by the formulas, in `f64`, with bounds of what the same numbers may be in `f32`.
+//! Attention and its gradients by the formulas, in `f64`, with bounds for the errors of the same numbers in `f32`.
 
 use regard::Window;
 
 use super::bounded::{Num, softmax};
 
-/// What is attended to, and how. Queries stand at the end of their entry's keys.
+/// The shape and the description of an attention. Queries stand at the end of their entry's keys.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub batch: usize,
@@ -16,9 +16,9 @@ pub struct Case {
     pub d_v: usize,
     pub causal: bool,
     pub window: Option<Window>,
-    /// The key lengths of the batch entries; none if it is empty.
+    /// The key lengths of the batch entries. Empty if there are none.
     pub key_lengths: Vec<usize>,
-    /// A slope for each head; none if it is empty.
+    /// A slope for each head. Empty if there are none.
     pub slopes: Vec<f32>,
     pub sinks: bool,
     pub scale: Option<f32>,
@@ -29,7 +29,7 @@ pub struct Case {
     pub threads: usize,
 }
 
-/// Everything that has a gradient, or the gradient of everything.
+/// All inputs that have a gradient, or all gradients.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     /// \[batch, heads, n_q, d_k\].
@@ -41,7 +41,7 @@ pub struct Inputs {
     /// One number.
     pub scale: Vec<Num>,
     pub bias: Vec<Num>,
-    /// \[heads\], or none.
+    /// \[heads\], or empty.
     pub sinks: Vec<Num>,
 }
 
@@ -52,7 +52,7 @@ impl Inputs {
     }
 }
 
-/// A query: the keys that it sees, their scores after the soft cap, their weights, and that of the sink.
+/// A query: the keys that it sees, their scores after the soft cap, their weights, and the weight of the sink.
 struct Row {
     seen: Vec<usize>,
     capped: Vec<Num>,
@@ -80,7 +80,7 @@ impl Case {
             && within(right, to_right)
     }
 
-    /// The place of a pair in the additive mask.
+    /// The index of a pair of query and key in the additive mask.
     fn bias_at(&self, entry: usize, head: usize, i: usize, j: usize) -> Option<usize> {
         let [b, h, rows, keys] = self.bias?;
         let at = |n: usize, i: usize| if n == 1 { 0 } else { i };
@@ -118,7 +118,7 @@ impl Case {
         Row { seen, capped, weights, of_sink }
     }
 
-    /// Row j of the keys, or values, that a query head uses.
+    /// Row j of the keys or values that a query head uses.
     fn key<'x>(&self, x: &'x [Num], entry: usize, head: usize, j: usize) -> &'x [Num] {
         let width = x.len() / (self.batch * self.kv_heads * self.n_k);
         let kv_head = entry * self.kv_heads + head / self.group;
@@ -134,7 +134,7 @@ impl Case {
         (0..self.d_v).map(element).collect()
     }
 
-    /// Every query of every head of every entry.
+    /// The indices of every query of every head of every entry.
     fn rows(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let (heads, n_q) = (self.heads(), self.n_q);
         (0..self.batch * heads * n_q).map(move |r| (r / n_q / heads, r / n_q % heads, r % n_q))
@@ -153,7 +153,7 @@ impl Case {
     /// The gradients of Σ d_out ∘ output.
     pub fn backward(&self, x: &Inputs, d_out: &[Num]) -> Inputs {
         let inverse_temperature = Num::constant(1.0 / f64::from(self.temperature));
-        // Sums of products, kept apart until all terms are there.
+        // Sums of products, kept as lists of terms until all terms are known.
         let terms = |x: &[Num]| vec![Vec::new(); x.len()];
         let mut q = Vec::new();
         let (mut k, mut v, mut scale) = (terms(&x.k), terms(&x.v), Vec::new());
@@ -205,13 +205,13 @@ impl Case {
         Inputs { q, k: sum(k), v: sum(v), scale, bias: sum(bias), sinks: sum(sinks) }
     }
 
-    /// The number of a key among all.
+    /// The index of a key among all keys.
     fn first(&self, entry: usize, head: usize, j: usize) -> usize {
         (entry * self.kv_heads + head / self.group) * self.n_k + j
     }
 }
 
-/// Row `index` of a matrix of so many columns.
+/// Row `index` of a matrix with `width` columns.
 fn vector(x: &[Num], index: usize, width: usize) -> &[Num] {
     &x[index * width..(index + 1) * width]
 }
@@ -220,11 +220,11 @@ fn pairs(a: &[Num], b: &[Num]) -> impl Iterator<Item = (Num, Num)> {
     a.iter().copied().zip(b.iter().copied())
 }
 
-/// Fails unless the `gradient` is that of `loss` at x, along one direction of each of its parts.
+/// Asserts that `gradient` is that of `loss` at x, along one direction of each of its parts.
 ///
-/// D(h) = (loss(x + hu) − loss(x − hu)) / 2h is off by c·h² and by terms of h⁴. So D(2h) − D(h) is three times the error of
-/// D(h), and bounds it. Rounding adds an error of the loss over h; the loss takes less than 1000 operations in a chain on
-/// numbers of `size` in all.
+/// D(h) = (loss(x + hu) − loss(x − hu)) / 2h has an error of c·h² plus terms of h⁴. So D(2h) − D(h) is three times the error of
+/// D(h), and bounds it. Rounding adds an error of the loss divided by h. The loss takes chains of less than 1000 operations, on
+/// numbers whose sum of magnitudes is `size`.
 #[track_caller]
 pub fn assert_slopes<const N: usize>(
     loss: impl Fn([&[f64]; N]) -> f64,
