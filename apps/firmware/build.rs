@@ -1,4 +1,4 @@
-//! Hands the linker the board's memory and the start-up code's layout, when an image is built.
+//! Gives the linker the memory of the board and the layout of the start-up code, when an image is built.
 
 use core::error::Error;
 use core::fmt::Write as _;
@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut cargo = io::stdout();
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_BOARD")?;
     writeln!(cargo, "cargo::rerun-if-changed=boards")?;
-    // Whether the images of models have one, which reads tokens or classifies images.
+    // Whether the images of models have a model, and whether it reads tokens or classifies images.
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_EMBED")?;
     writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, classifies)")?;
     if let Some(folder) = env::var_os("REGARD_EMBED") {

@@ -43,7 +43,7 @@ impl Subject {
         Self { name, threads: 1, calls: Box::new(calls) }
     }
 
-    /// Says that the implementation uses more threads.
+    /// Sets the number of threads that the implementation uses.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
@@ -174,7 +174,7 @@ pub fn measure_while(
     mut go_on: impl FnMut(&Progress) -> bool,
 ) -> Result<Vec<Line>> {
     let mut measuring = Measuring::new(subjects);
-    // A caller that shows the progress hears of the end, too.
+    // A caller that shows the progress also needs the end of it.
     while go_on(&measuring.progress) && measuring.sample()? {}
     Ok(measuring.progress.lines)
 }

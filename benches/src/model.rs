@@ -1,7 +1,7 @@
 //! The speed at which a model is opened, reads a text, writes a token, and is swept over its heads.
 //!
-//! A token that continues a text is multiplied by every weight once. Its bytes per second are compared with those of a loop
-//! that only reads memory, on as many threads, in turns with it.
+//! Writing a token multiplies one row by every weight. The bytes per second are compared with those of a loop that only reads
+//! memory with as many threads. The two take turns.
 
 use core::hint::black_box;
 use std::fs;
@@ -93,7 +93,7 @@ fn read(numbers: &[f32], threads: usize) -> f32 {
     })
 }
 
-/// Measures a model, and passes each result to `tell`. `open` reads the headers of its files.
+/// Measures a model, and passes each result to `tell`. `open` reads only the headers of its files.
 ///
 /// # Errors
 /// The errors of opening and running it, and those of `tell`.
@@ -111,8 +111,8 @@ pub fn measure_model(
     Ok(())
 }
 
-/// Measures opening the model, and the time until it has written a token, beside reading its files. A model that is part of
-/// the program has no files.
+/// Measures the time to open the model and to write a token, and the time to read its files. A model that is part of the
+/// program has no files.
 fn opening(
     open: &impl Fn() -> Result<Checkpoint>,
     args: &ModelArgs,
@@ -215,8 +215,8 @@ fn run(
     Ok(())
 }
 
-/// Measures a token that continues a text, in turns with a loop that reads memory, which leaves no weight in a cache; and
-/// consecutive tokens, as in use.
+/// Measures a token that continues a text, in turns with a loop that reads memory and so removes all weights from the caches;
+/// and consecutive tokens, as in real use.
 fn token(
     model: &Model,
     args: &ModelArgs,
@@ -224,7 +224,7 @@ fn token(
     input: &Input,
     tell: &mut impl FnMut(&ModelLine) -> Result<()>,
 ) -> Result<()> {
-    /// The numbers that the loop reads: 1 GiB, several times a last-level cache.
+    /// The numbers that the loop reads: 1 GiB, which is several times a last-level cache.
     const NUMBERS: usize = 1 << 28;
     let bytes = model.product_bytes();
     let numbers = vec![1.0; NUMBERS];

@@ -1,4 +1,4 @@
-//! What ranks tell each other: errors, shapes, tokens, partial results.
+//! The messages between ranks: errors, shapes, tokens and partial results.
 
 use core::fmt::Display;
 use core::ops::Range;
@@ -16,17 +16,17 @@ use crate::Tokens;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A rank could not go on.
+    /// A rank failed.
     #[error("rank {rank}: {reason}")]
     #[non_exhaustive]
     Rank {
         /// The first such rank.
         rank: usize,
-        /// What it says.
+        /// The rank's error.
         reason: String,
     },
 
-    /// A rank describes another attention.
+    /// The attention of a rank differs from that of rank 0.
     #[error("rank {rank} computes with {found}, but rank 0 with {expected}")]
     #[non_exhaustive]
     Differs {
@@ -34,11 +34,11 @@ pub enum Error {
         rank: usize,
         /// Its shapes and options.
         found: String,
-        /// Those of rank 0.
+        /// The shapes and options of rank 0.
         expected: String,
     },
 
-    /// The places of the ranks' tokens overlap, or leave one out.
+    /// The places of the ranks' tokens overlap, or a place has no token.
     #[error("token {token} of {tensor} is held by {} rank", if *missing { "no" } else { "more than one" })]
     #[non_exhaustive]
     Place {
@@ -46,12 +46,12 @@ pub enum Error {
         tensor: &'static str,
         /// The first such token.
         token: usize,
-        /// Whether no rank has it.
+        /// Whether no rank has this token.
         missing: bool,
     },
 }
 
-/// The result of each rank, or the first error of any rank on all of them: none waits for one that has stopped.
+/// Returns the rank's own result, or on all ranks the first error of any rank. So no rank waits for one that has stopped.
 ///
 /// # Errors
 /// [`Error::Rank`].
@@ -75,7 +75,7 @@ pub fn agree<T, E: Display>(
     }
 }
 
-/// `Ok` if all ranks give the same text.
+/// `Ok` if all ranks have the same text.
 pub(crate) fn compare(communicator: &impl Communicator, own: &str) -> Result<(), Error> {
     let texts = gather(communicator, own.as_bytes());
     let text = |rank: usize| String::from_utf8_lossy(&texts[rank]).into_owned();
@@ -85,12 +85,12 @@ pub(crate) fn compare(communicator: &impl Communicator, own: &str) -> Result<(),
     }
 }
 
-/// The values of each rank, on all ranks.
+/// Gathers the values of each rank on all ranks.
 pub(crate) fn gather<T: Equivalence + Clone + Default>(
     communicator: &impl Communicator,
     own: &[T],
 ) -> Vec<Vec<T>> {
-    // The address of no element may be 1, by which MPI means another thing.
+    // An empty vector may have the address 1, which has another meaning for MPI.
     let none = [T::default()];
     let own = if own.is_empty() { &none[..0] } else { own };
     let mut counts = vec![0; communicator.size() as usize];
@@ -110,11 +110,12 @@ pub(crate) fn gather<T: Equivalence + Clone + Default>(
     counts.iter().map(|count| all.by_ref().take(*count as usize).collect()).collect()
 }
 
-/// Which rank holds which tokens.
+/// The tokens that each rank holds.
 pub(crate) struct Division {
-    /// Ascending places, without gaps: the rank that has them, and the first one's number among its tokens.
+    /// Ranges of places in ascending order, without gaps. Each has its rank, and the index of its first token among the rank's
+    /// tokens.
     ranges: Vec<(Range<usize>, usize, usize)>,
-    /// Tokens in all.
+    /// The total number of tokens.
     pub(crate) tokens: usize,
 }
 
@@ -160,7 +161,7 @@ impl Division {
         ranges.into_iter().map(|(range, _, _)| range).collect()
     }
 
-    /// The tokens of the ranks before this one.
+    /// The number of tokens of the ranks before this one.
     pub(crate) fn tokens_before(&self, rank: usize) -> usize {
         self.ranges
             .iter()
@@ -172,7 +173,7 @@ impl Division {
     /// The chunk of keys that begins at place `first`.
     pub(crate) fn chunk(&self, first: usize, layout: Layout) -> Chunk {
         let keys = first..self.tokens.min(first + CHUNK_KEYS);
-        let most = i32::MAX as usize / layout.width().max(1); // the numbers that MPI counts in a message
+        let most = i32::MAX as usize / layout.width().max(1); // MPI counts the numbers of a message in an i32
         let begin = self.ranges.partition_point(|(range, _, _)| range.end <= first);
         let mut pieces = Vec::new();
         for (range, rank, at) in
@@ -188,7 +189,7 @@ impl Division {
     }
 }
 
-/// What a message has of a token: the key of each head of each batch entry, and then its value.
+/// The layout of a token in a message: the key of each head of each batch entry, and then the value of each.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) batch: usize,
@@ -198,7 +199,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Numbers of a token.
+    /// The number of elements of a token.
     pub(crate) fn width(self) -> usize {
         self.batch * self.kv_heads * (self.d_k + self.d_v)
     }
@@ -218,7 +219,7 @@ impl Layout {
         ])
     }
 
-    /// Copies tokens from `at` on into a buffer.
+    /// Copies the tokens from index `at` on into a buffer.
     pub(crate) fn pack(self, at: usize, [k, v]: [Heads<'_>; 2], buffer: &mut [f32]) {
         let Self { batch, kv_heads, d_k, d_v } = self;
         let tokens = at..at + buffer.len() / self.width().max(1);
@@ -243,7 +244,7 @@ pub(crate) struct Chunk {
     pieces: Vec<Piece>,
 }
 
-/// Tokens of a chunk that lie side by side in the tokens of a rank.
+/// Tokens of a chunk that are consecutive in the tokens of a rank.
 struct Piece {
     rank: usize,
     at: usize,
@@ -251,13 +252,13 @@ struct Piece {
 }
 
 impl Chunk {
-    /// The rank that holds all of it.
+    /// The rank that holds the whole chunk, if there is one.
     pub(crate) fn owner(&self) -> Option<usize> {
         let owner = self.pieces.first()?.rank;
         self.pieces.iter().all(|piece| piece.rank == owner).then_some(owner)
     }
 
-    /// Copies what this rank has of it into `buffer`.
+    /// Copies this rank's tokens of the chunk into `buffer`.
     pub(crate) fn pack(
         &self,
         rank: usize,
@@ -275,7 +276,7 @@ impl Chunk {
         }
     }
 
-    /// Begins to send it from its ranks to all.
+    /// Starts to send the chunk from its ranks to all ranks.
     pub(crate) fn broadcast<'a, 's>(
         &self,
         communicator: &impl Communicator,
@@ -295,13 +296,13 @@ impl Chunk {
     }
 }
 
-/// Computes on the threads chosen here, and keeps the messages of `requests` going meanwhile: MPI moves them only when it is
-/// called.
+/// Computes on the threads chosen here, and meanwhile advances the messages of `requests`, because MPI moves messages only when
+/// it is called.
 pub(crate) fn compute_meanwhile<'a, R: Send>(
     mut requests: Vec<Request<'a, [f32], &LocalScope<'a>>>,
     compute: impl FnOnce() -> R + Send,
 ) -> R {
-    /// Some 50 calls in the time in which a network moves 100 MB.
+    /// About 50 calls in the time in which a network moves 100 MB.
     const PAUSE: Duration = Duration::from_micros(200);
     let threads = Threads::current();
     let computed = thread::scope(|scope| {

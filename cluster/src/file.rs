@@ -1,12 +1,12 @@
-//! The files of `regard-mpi attend`: each rank reads its tokens, and writes its part of the results.
+//! The files of `regard-mpi attend`: each rank reads its tokens and writes its part of the results.
 //!
 //! ```text
 //! rank 0: a temporary file beside the output ← header, and the length that it will have
 //! each:   its results ← to their places in the temporary file
 //! rank 0, when all have written: rename the temporary file to the output
 //! ```
-//!
-//! A run that ends before leaves the output as it was. The temporary file has one name for each output, so that the next run
+//! If a run ends early, the output stays as it was. Each output has one name for its temporary file, so the next run uses the
+//! same one.
 //! takes it.
 
 use core::ops::Range;
@@ -20,15 +20,15 @@ use regard::Heads;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
-/// A safetensors file whose header is read.
+/// A safetensors file whose header has been read.
 pub(crate) struct Input {
     file: File,
     metadata: Metadata,
-    /// Where the tensors begin.
+    /// The offset of the first tensor.
     start: u64,
 }
 
-/// Rows of a tensor in `f32`, and the shape that the tensor has in all.
+/// Some rows of a tensor in `f32`, and the shape of the whole tensor.
 pub(crate) struct Rows {
     pub(crate) data: Vec<f32>,
     /// \[batch, heads, tokens, numbers\].
@@ -48,7 +48,7 @@ impl Rows {
 impl Input {
     /// Reads the header of a file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        /// The most bytes of a header: those of 20,000 tensors.
+        /// The most bytes of a header, enough for 20,000 tensors.
         const LARGEST: u64 = 3 << 20;
         let file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -68,12 +68,12 @@ impl Input {
         Ok(Self { file, metadata, start })
     }
 
-    /// What the header says of a tensor, if the file has it.
+    /// The header's entry for a tensor, if the file has the tensor.
     pub(crate) fn info(&self, name: &str) -> Option<&TensorInfo> {
         self.metadata.info(name)
     }
 
-    /// The shape of a tensor that the file must have, with missing dimensions of 1 on the left.
+    /// The shape of a tensor that the file must have, padded with 1 on the left to four dimensions.
     pub(crate) fn shape(&self, name: &str) -> Result<[usize; 4]> {
         let info = self.info(name).with_context(|| format!("tensor `{name}` is missing"))?;
         let missing = 4_usize.checked_sub(info.shape.len());
@@ -84,7 +84,7 @@ impl Input {
         Ok(shape)
     }
 
-    /// The tokens at some places of tensors of floats, which follow one another along the tokens.
+    /// Reads the tokens at some places of several tensors of floats, which follow one another along the tokens.
     pub(crate) fn floats(&self, names: &[&str], places: &[Range<usize>]) -> Result<Rows> {
         let dtype = self.info(names[0]).map_or(Dtype::F32, |info| info.dtype);
         let known = matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16);
@@ -104,8 +104,8 @@ impl Input {
         Ok(Rows { data, shape, dtype })
     }
 
-    /// Calls `each` with the bytes of the tokens at some places, head by head, and with the elements that they have in all.
-    /// Returns the shape \[batch, heads, tokens, numbers\] of the tensors together.
+    /// Calls `each` with the bytes of the tokens at some places, head by head, and with the total number of their elements.
+    /// Returns the shape \[batch, heads, tokens, numbers\] of all tensors together.
     pub(crate) fn tokens(
         &self,
         names: &[&str],
@@ -140,7 +140,7 @@ impl Input {
         Ok([batch, heads, all, d])
     }
 
-    /// Elements of a tensor.
+    /// The bytes of a range of a tensor's elements.
     fn bytes(&self, name: &str, elements: Range<usize>) -> Result<Vec<u8>> {
         let info = self.info(name).with_context(|| format!("tensor `{name}` is missing"))?;
         let size = info.dtype.bitsize() / 8;
@@ -151,7 +151,7 @@ impl Input {
     }
 }
 
-/// Numbers as a file has them.
+/// The numbers in the type of the file.
 fn narrow(data: &[f32], dtype: Dtype) -> Vec<u8> {
     match dtype {
         Dtype::F16 => data.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
@@ -164,17 +164,17 @@ fn narrow(data: &[f32], dtype: Dtype) -> Vec<u8> {
 pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) dtype: Dtype,
-    /// As the file has it.
+    /// The shape in the file.
     pub(crate) shape: Vec<usize>,
-    /// Tokens in all, and numbers of a token.
+    /// The total number of tokens, and the numbers of each.
     pub(crate) size: [usize; 2],
     /// The tokens of this rank.
     pub(crate) places: Vec<Range<usize>>,
-    /// Head by head, the numbers of these tokens.
+    /// The numbers of these tokens, head by head.
     pub(crate) data: Vec<f32>,
 }
 
-/// An output that becomes a file when all ranks have written.
+/// An output file, which replaces the old one when all ranks have written.
 pub(crate) struct Output {
     path: PathBuf,
     temporary: PathBuf,
@@ -198,13 +198,13 @@ impl Output {
         let named = parts.iter().map(|part| part.name.to_owned()).zip(infos.iter().cloned());
         let mut header = serde_json::to_vec(&Metadata::new(None, named.collect())?)?;
         header.resize(header.len().next_multiple_of(8), b' ');
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned()); // the file that a link leads to
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned()); // the file to which a symbolic link leads
         let name = path.file_name().with_context(|| format!("{} is no file", path.display()))?;
         let temporary = path.with_file_name(format!(".{}.part", name.to_string_lossy()));
         Ok(Self { path, temporary, start: 8 + header.len() as u64, infos, header })
     }
 
-    /// Makes the temporary file, which is locked as long as the result is kept.
+    /// Creates the temporary file. It is locked as long as the result exists.
     pub(crate) fn create(&self) -> Result<File> {
         let new =
             OpenOptions::new().write(true).create(true).truncate(false).open(&self.temporary)?;
@@ -238,7 +238,7 @@ impl Output {
         Ok(file.sync_all()?)
     }
 
-    /// Makes the temporary file the output.
+    /// Renames the temporary file to the output.
     pub(crate) fn finish(&self) -> Result<()> {
         Ok(fs::rename(&self.temporary, &self.path)?)
     }

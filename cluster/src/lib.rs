@@ -12,18 +12,18 @@ use regard::{Attention, CHUNK_KEYS, Heads, Partial};
 use self::exchange::{Chunk, Division, Layout, compute_meanwhile, gather};
 pub use self::exchange::{Error, agree};
 
-/// Some of the tokens of a tensor, which a rank holds.
+/// Some tokens of a tensor, which a rank holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<'a> {
     /// \[batch, heads, tokens, head_dim\].
     pub heads: Heads<'a>,
-    /// The places of the tokens among those of all ranks, in the order of `heads`.
+    /// The places of the tokens among the tokens of all ranks, in the order of `heads`.
     pub places: &'a [Range<usize>],
 }
 
-/// The tokens of a rank: those of blocks r and 2·ranks − 1 − r of every 2·ranks blocks of `block` tokens.
+/// The places of a rank's tokens. Out of every 2·ranks blocks of `block` tokens, rank r holds the blocks r and 2·ranks − 1 − r.
 ///
-/// Under a causal mask, later queries see more keys: the two blocks together see as many on each rank.
+/// Under a causal mask later queries see more keys. The two blocks together see the same number of keys on each rank.
 ///
 /// ```
 /// assert_eq!(regard_mpi::share(100, 10, 2, 0), [0..10, 30..40, 40..50, 70..80, 80..90]);
@@ -37,8 +37,8 @@ pub fn share(tokens: usize, block: usize, ranks: usize, rank: usize) -> Vec<Rang
     own.map(|(_, first)| first..tokens.min(first + block.max(1))).collect()
 }
 
-/// The length of the blocks of queries for [`share`]: about 500 tokens, so that each chunk of keys is seen by about as many
-/// queries of each rank, and such that all ranks have the same number of blocks.
+/// The length of the blocks of queries for [`share`]. It is about 500 tokens, so that each chunk of keys is seen by about the
+/// same number of queries of each rank. All ranks have the same number of blocks.
 ///
 /// ```
 /// assert_eq!(regard_mpi::query_block(1_000_000, 4), 500);
@@ -50,14 +50,14 @@ pub fn query_block(queries: usize, ranks: usize) -> usize {
     queries.div_ceil(2 * ranks * rounds.max(1)).max(1)
 }
 
-/// Attention whose tokens are divided among the ranks of a communicator, in any way. Each gives its own queries, keys and
-/// values (those of its keys), and gets the output \[batch, heads, own queries, d_v\] for its queries, and their log-sum-exp
-/// \[batch, heads, own queries\].
+/// Attention whose tokens are divided among the ranks of a communicator, in any way. Each rank passes its own queries, keys and
+/// values, and receives the output \[batch, heads, own queries, d_v\] for its queries and their log-sum-exp \[batch, heads, own
+/// queries\]. The values belong to its keys.
 ///
 /// All ranks describe the same attention. A mask tensor has rows for the rank's own queries and columns for all keys.
 ///
 /// # Errors
-/// The same one on all ranks, where a rank differs from the others in shapes or options, or cannot compute.
+/// If the shapes or options of a rank differ from those of the others, or if a rank cannot compute. All ranks get the same error.
 ///
 /// ```no_run
 /// use mpi::traits::Communicator as _;
@@ -86,7 +86,7 @@ pub fn attend<C: Communicator>(
     let ([batch, heads, _, d_k], [key_batch, kv_heads, _, key_dim]) =
         (q.heads.shape(), k.heads.shape());
     let [_, _, _, d_v] = v.shape();
-    let ignore = |_, _| (); // each rank may show another progress
+    let ignore = |_, _| (); // each rank may show a progress of its own
     let options = attention.clone().progress(&ignore);
     let described = format!(
         "{heads} heads of query and {kv_heads} of key, vectors of {d_k}, {key_dim} and (value) {d_v} numbers, \
@@ -110,7 +110,7 @@ pub fn attend<C: Communicator>(
     let mut by_any = by_any.into_iter();
     let chunks: Vec<_> = chunks.into_iter().filter(|_| by_any.next() == Some(1)).collect();
 
-    // The results of few queries over all chunks take less room than two chunks of keys do.
+    // The results of a few queries over all chunks take less memory than two chunks of keys.
     let results = [batch, heads, queries.tokens, d_v + 2, chunks.len()].iter().product::<usize>();
     let room = (2 * CHUNK_KEYS * layout.width()).min(i32::MAX as usize);
     let whole = chunks.iter().all(|chunk| chunk.owner().is_some());
@@ -130,7 +130,7 @@ pub fn attend<C: Communicator>(
     agree(communicator, finished.map(|(out, sums)| (out.into_vec(), sums.into_vec())))
 }
 
-/// The result of no key, if the tensors fit each other.
+/// An empty result, if the tensors fit each other.
 fn begin<'a>(
     attention: &'a Attention<'a>,
     q: Tokens<'a>,
@@ -151,7 +151,7 @@ fn begin<'a>(
     checked().map_err(|e: regard::Error| e.to_string())
 }
 
-/// Sends each chunk to all ranks, the next one while this one is computed.
+/// Sends each chunk to all ranks. The next chunk is sent while this one is computed.
 fn move_keys(
     communicator: &impl Communicator,
     partial: &mut Partial<'_>,
@@ -171,7 +171,7 @@ fn move_keys(
                 chunk.broadcast(communicator, scope, layout, &mut next)
             });
             compute_meanwhile(requests.unwrap_or_default(), || {
-                // A rank that has failed still passes the messages on: the others learn of it at the end.
+                // A rank that has failed continues to pass the messages on. The others receive its error at the end.
                 if let (Some(chunk), Ok(())) = (computed, &result) {
                     let added = layout.heads(now_ref, chunk.keys.len());
                     result = added.and_then(|[k, v]| partial.add(chunk.keys.start, k, v));
@@ -183,7 +183,8 @@ fn move_keys(
     result
 }
 
-/// Sends the queries to all ranks, which compute with their own chunks, and the results to all, which merge them in order.
+/// Sends the queries to all ranks, which compute with their own chunks. Then sends the results to all ranks, which merge them
+/// in order.
 fn move_queries(
     communicator: &impl Communicator,
     attention: &Attention<'_>,

@@ -24,10 +24,10 @@ use self::file::{Input, Output, Part, Rows};
 #[derive(clap::Parser)]
 #[command(version)]
 enum Command {
-    /// Compute attention over the tensors of a safetensors file, each rank its part
+    /// Compute attention over the tensors of a safetensors file; each rank computes its part
     ///
-    /// The tensors and options are those of `regard attend`, which describes them. The scores alone cannot be written. Each rank
-    /// reads its tokens of the file and writes its part of the output.
+    /// The tensors and options are those of `regard attend`, which describes them. The scores cannot be written. Each rank
+    /// reads its tokens from the file and writes its part of the output.
     #[command(verbatim_doc_comment)]
     Attend(Options),
 }
@@ -80,7 +80,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    // The other ranks would wait for one that ends by a panic. MPI ends them with one that aborts.
+    // The other ranks would wait for a rank that ends with a panic. If a rank aborts, MPI ends the others.
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         print(info);
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
         Err(e) if !e.use_stderr() => Err((e.to_string(), 0)), // --help and --version
         Err(e) => Err((e.to_string(), 2)),
     };
-    // Each rank may have been started with other words.
+    // Each rank may have been started with other arguments.
     let wrong = options.as_ref().err().map_or(Ok(()), |(said, _)| Err(said.as_str()));
     let (said, code) = match (agree(&world, wrong), options) {
         (Ok(()), Ok(options)) => match run(&world, &options) {
@@ -116,10 +116,10 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The one row of a tensor that is the same for all tokens.
+/// The single row of a tensor that is the same for all tokens.
 const FIRST: Range<usize> = 0..1;
 
-/// What a rank reads.
+/// The tensors and options that a rank reads.
 struct Inputs {
     q: Rows,
     k: Rows,
@@ -336,7 +336,7 @@ fn write(
     let (path, is_first) = (&options.output, world.rank() == 0);
     let written = || format!("writing {}", path.display());
     let output = agree(world, Output::new(path, &parts).with_context(written))?;
-    // Locked until this function ends.
+    // The file is locked until this function ends.
     let temporary = if is_first { output.create().map(Some) } else { Ok(None) };
     let _temporary = agree(world, temporary.with_context(written))?;
     let finished = agree(world, output.write(&parts).with_context(written)).and_then(|()| {
@@ -349,7 +349,7 @@ fn write(
     finished
 }
 
-/// The temperature of a word.
+/// Parses a temperature.
 fn temperature(word: &str) -> Result<Temperature> {
     let number: f64 = word.parse().map_err(|_e| anyhow!("a number from 0 to inf is needed"))?;
     let rounded = number as f32;

@@ -1,4 +1,5 @@
-//! Attention over 1, 2, 3, 4 and 7 ranks. Without a rank, this program starts itself and `regard-mpi` under mpirun.
+//! Attention over 1, 2, 3, 4 and 7 ranks. If it is not started as a rank, this program starts itself and `regard-mpi` under
+//! mpirun.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 #![expect(clippy::single_range_in_vec_init, reason = "the tokens of a rank may be one range")]
@@ -61,7 +62,7 @@ fn mpirun(ranks: usize) -> Command {
     command
 }
 
-/// The program, which reads one file and writes the other.
+/// The program that reads one file and writes the other.
 fn attend_files(ranks: usize, input: &Path, output: &Path) -> Command {
     let mut command = mpirun(ranks);
     command.arg(env!("CARGO_BIN_EXE_regard-mpi")).arg("attend");
@@ -85,12 +86,12 @@ fn tokens<T: Copy>(x: &[T], [batch, heads, n, d]: [usize; 4], places: &[Range<us
     (0..batch * heads).flat_map(rows).flat_map(|row| x[row * d..][..d].iter().copied()).collect()
 }
 
-/// The bits, those of NaN alike.
+/// The bits, with one payload for all NaN.
 fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
 }
 
-/// What a rank holds of `n` tokens: by `share`, all of one rank, or ranges by chance.
+/// The places of a rank's tokens out of `n`: by `share`, all on one rank, or random ranges.
 fn division(random: &mut Rng, n: usize, ranks: usize, rank: usize) -> Vec<Range<usize>> {
     match random.u8(..4) {
         0 => share(n, CHUNK_KEYS, ranks, rank),
@@ -108,7 +109,7 @@ fn division(random: &mut Rng, n: usize, ranks: usize, rank: usize) -> Vec<Range<
             cuts.sort_unstable();
             let mut own: Vec<_> = cuts.windows(2).map(|pair| pair[0]..pair[1]).collect();
             own.retain(|_| random.usize(..ranks) == rank);
-            own.reverse(); // the places of a rank may stand in any order
+            own.reverse(); // the places of a rank may be in any order
             own
         }
     }
@@ -182,7 +183,7 @@ fn configuration(world: &impl Communicator, seed: u64) {
         .forward_with_log_sum_exp(all_q, all_k, all_v)
         .unwrap();
 
-    // The same numbers by chance for each rank, but another part of them.
+    // The same random numbers on each rank, of which each takes another part.
     let queries = division(&mut Rng::with_seed(seed + 1), n_q, ranks, rank);
     let keys = division(&mut Rng::with_seed(seed + 2), n_k, ranks, rank);
     let count = |places: &[Range<usize>]| places.iter().map(Range::len).sum();
@@ -221,7 +222,7 @@ fn configuration(world: &impl Communicator, seed: u64) {
     );
 }
 
-/// Errors are the same on all of three ranks.
+/// Tests that all three ranks get the same error.
 fn refusals(world: &impl Communicator) {
     let rank = world.rank() as usize;
     let odd = |is: usize, x: usize, other: usize| if rank == is { x } else { other };
@@ -255,7 +256,7 @@ fn refusals(world: &impl Communicator) {
     }
 }
 
-/// A cache whose chunks are divided among the ranks, and one query at a time.
+/// Decodes one query at a time with a cache whose chunks are divided among the ranks.
 fn decoding(world: &impl Communicator) {
     let (ranks, rank) = (world.size() as usize, world.rank() as usize);
     let shape = KvCacheShape { batch: 1, kv_heads: 1, capacity: 9_000, key_dim: 4, value_dim: 4 };
@@ -272,7 +273,7 @@ fn decoding(world: &impl Communicator) {
         if n % CHUNK_KEYS > 2 {
             continue;
         }
-        // The last rank has the query.
+        // The last rank holds the query.
         let (here, none) = ([0..1], Heads::new("no token", &[], [1, 1, 0, 4]).unwrap());
         let q = if rank == ranks - 1 {
             Tokens { heads: token, places: &here }
@@ -345,7 +346,7 @@ fn program(folder: &Path) {
         }
         let (one, many) = (fs::read(&one).unwrap(), fs::read(&many).unwrap());
         assert_eq!(one, many);
-        // The test of `attend` has compared the numbers; here are the tensors of the file.
+        // The test of `attend` compares the numbers; this one compares the tensors of the file.
         let file = SafeTensors::deserialize(&one).unwrap();
         assert_eq!(file.tensor("output").unwrap().dtype(), tensors[0].1);
         if file.len() > 1 {
@@ -368,7 +369,7 @@ fn program(folder: &Path) {
     }
 }
 
-/// Kills a rank at work.
+/// Kills a rank while it computes.
 fn killed(folder: &Path) {
     let [input, output] =
         ["long", "absent"].map(|name| folder.join(name).with_extension("safetensors"));
@@ -391,7 +392,8 @@ fn killed(folder: &Path) {
                 .then(|| process.path())
         })
     };
-    // It is at work when it has read its part of the file: Open MPI's mpirun can wait forever for a rank that dies before MPI_Init.
+    // The rank computes once it has read its part of the file. Open MPI's mpirun can wait forever for a rank that dies before
+    // MPI_Init.
     let process = loop {
         match rank_1() {
             Some(process) => break process,

@@ -1,4 +1,4 @@
-//! `regard.attention`: arguments in, arrays out, and the work between without the interpreter's lock.
+//! `regard.attention`: converts the arguments, and computes without the interpreter's lock.
 
 use numpy::{PyArray, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
@@ -9,19 +9,18 @@ use crate::options;
 use crate::tensor::{Array, Slice, Tensor, numpy};
 use crate::threads;
 
-/// What `attention` returns when more than the output is asked for.
+/// The result of `attention` if more than the output is requested.
 ///
 /// Attributes
 /// ----------
 /// output : numpy.ndarray
 ///     float32, [batch, heads, n_q, d_v], with as many dimensions as `q`.
-/// scores : numpy.ndarray or None
+///     float32, [batch, heads, n_q, n_k]: the scores at the requested stage.
 ///     float32, [batch, heads, n_q, n_k]: the scores at the stage that was named.
-/// log_sum_exp : numpy.ndarray or None
-///     float32, [batch, heads, n_q]: of each row's scores after the temperature. Results over disjoint keys merge by it.
+///     float32, [batch, heads, n_q]: of each row's scores after the temperature. Results over disjoint keys can be merged by it.
 /// present_key, present_value : numpy.ndarray, torch.Tensor or None
-///     The past and the new keys and values, in the type of `k` and `v`. NumPy has no bfloat16 of its own: what came as such
-///     tensors of PyTorch is a tensor again.
+///     The past and the new keys and values, in the type of `k` and `v`. NumPy has no bfloat16 of its own: if such keys and values
+///     came as tensors of PyTorch, these are tensors too.
 #[pyclass(frozen, get_all, module = "regard")]
 pub(crate) struct Attended {
     output: Py<PyAny>,
@@ -33,12 +32,13 @@ pub(crate) struct Attended {
 
 /// Scaled dot-product attention.
 ///
-/// softmax((q kᵀ · scale, soft-capped, plus the mask) / temperature) v, for each head of each batch entry. Computed in float32.
-/// An output row has the same bits for any batch, any number of threads and whatever other rows are computed with it.
+/// softmax((q kᵀ · scale, soft-capped, plus the mask) / temperature) v, for each head of each batch entry. It is computed in
+/// float32. An output row has the same bits for any batch, for any number of threads, and whatever other rows are computed with
+/// it.
 ///
 /// Arguments are NumPy arrays, or any arrays with `__dlpack__` on the CPU, such as PyTorch's tensors, whose memory is shared.
-/// Nothing is copied where the numbers of a token lie side by side, whatever the order of the other axes and the gaps
-/// between them. The interpreter's lock is released.
+/// An array is not copied if the features of a token are contiguous, whatever the order of the other axes and the gaps between
+/// them. The interpreter's lock is released.
 ///
 /// Parameters
 /// ----------
@@ -61,16 +61,16 @@ pub(crate) struct Attended {
 /// window : (int or None, int or None), optional
 ///     A query sees at most this many keys before its position and after it. None is no limit.
 /// position : "top-left", "bottom-right" or int, optional
-///     Where the queries stand for `window` and `alibi_slopes`, in the words of `causal`. As `causal` unless given.
+///     The queries' positions for `window` and `alibi_slopes`, in the words of `causal`. As `causal` unless given.
 /// attn_mask : array, optional
 ///     Broadcast from the right to [batch, heads, n_q, n_k]. bool or uint8: nonzero may be seen. float32, float16: added to the
 ///     scores.
 /// past_key, past_value : array, optional
-///     Put before `k` and `v`, along the tokens.
+///     Earlier keys and values, which precede `k` and `v` along the tokens.
 /// kv_lengths : sequence of int [batch], optional
-///     How many keys of each batch entry, past ones included, are no padding.
+///     The number of keys of each batch entry, past ones included; the other keys are padding.
 /// sinks : sequence of float [heads], optional
-///     Scores that take part in the softmax and give no value.
+///     Scores that take part in the softmax and have no value.
 /// alibi_slopes : sequence of float [heads], optional
 ///     −slope · distance is added to the scores.
 /// scores : "raw", "softcapped", "masked" or "weights", optional
@@ -78,22 +78,22 @@ pub(crate) struct Attended {
 /// lse : bool
 ///     Also return the log-sum-exp of each row.
 /// threads : int, optional
-///     At most so many threads, and at most one for each core, which is the default.
+///     The number of threads, at most one for each core, which is the default.
 ///
 /// Returns
 /// -------
 /// numpy.ndarray or Attended
 ///     The output, float32 [batch, heads, n_q, d_v] with as many dimensions as `q`; an `Attended` if `scores`, `lse` or a past
-///     is given. A row that may see nothing is 0.
+///     is given. The output of a row that sees no key is 0.
 ///
 /// Raises
 /// ------
 /// TypeError
-///     An argument of a type that cannot be used.
+///     If an argument has a type that cannot be used.
 /// ValueError
-///     Shapes or numbers that do not fit each other; the message names them.
+///     If shapes or numbers do not fit each other; the message names them.
 /// MemoryError
-///     A result that does not fit in memory.
+///     If a result does not fit in memory.
 ///
 /// Examples
 /// --------
@@ -170,7 +170,7 @@ pub(crate) fn attention<'py>(
             "position is for window and `alibi_slopes`, and there is neither",
         ));
     }
-    // Only for as many queries as keys, all of them there, is it clear where the queries stand.
+    // The positions are clear without an argument only if there are as many queries as keys, and no key lengths.
     let position = |what: &str| match position.or(causal) {
         Some(position) => Ok(position),
         None if n_q == n_k && lengths.is_none() => Ok(Position::TopLeft),
@@ -226,17 +226,17 @@ pub(crate) fn attention<'py>(
     Ok(Bound::new(py, attended)?.into_any())
 }
 
-/// A call whose options are read.
+/// A call with its options.
 struct Call<'a> {
     attention: Attention<'a>,
     stage: Option<Stage>,
     lse: bool,
     threads: Threads,
-    /// The dimensions of `q`.
+    /// The number of dimensions of `q`.
     rank: usize,
 }
 
-/// Output, scores and log-sum-exp.
+/// The output, the scores and the log-sum-exp.
 type Results<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
 impl Call<'_> {
@@ -284,7 +284,7 @@ impl Call<'_> {
             })
         });
         let (output, scores, log_sum_exp) = results.map_err(refused)?;
-        // As many dimensions as `q` has.
+        // The results have as many dimensions as `q`.
         let missing = 4 - self.rank;
         let array = |numbers: Vec<f32>, shape: &[usize]| {
             let array = PyArray::from_vec(py, numbers).reshape(&shape[missing..])?;
@@ -311,11 +311,11 @@ impl Call<'_> {
     }
 }
 
-/// The mask of an argument.
+/// The mask of the argument `attn_mask`.
 enum MaskArray<'py> {
     /// Which keys may be seen, and the shape.
     Allowed(Vec<bool>, Vec<usize>),
-    /// What is added, dense.
+    /// The numbers to add, dense.
     Bias(PyReadonlyArrayDyn<'py, f32>),
 }
 
@@ -328,7 +328,7 @@ impl<'py> MaskArray<'py> {
         };
         match name.as_str() {
             "bool" | "uint8" => {
-                // A byte of a boolean array can be any number, and a boolean of Rust cannot.
+                // A byte of a boolean array may be any number, but a Rust boolean may not.
                 let bytes = array.call_method1("view", ("uint8",))?.call_method1("copy", ("C",))?;
                 let bytes: PyReadonlyArrayDyn<'_, u8> = bytes.extract()?;
                 let allowed =
@@ -343,7 +343,7 @@ impl<'py> MaskArray<'py> {
     }
 }
 
-/// `Ok` if there are 2, 3 or 4 dimensions, as many in each.
+/// `Ok` if each array has 2, 3 or 4 dimensions, and all have the same number.
 fn check_dimensions([(first, q), others @ ..]: [(&str, &Array<'_>); 3]) -> PyResult<()> {
     let shape = q.shape();
     if !(2..=4).contains(&shape.len()) {

@@ -1,8 +1,7 @@
 //! The compiled part of the package `regard` for Python: attention on arrays.
 //!
-//! The arrays of the caller are borrowed where they are ([`tensor`]), the options are those of `regard attend` in the same
-//! words ([`options`]), and the work is done without the interpreter's lock ([`attention`]). A model stays open in the process
-//! ([`model`]).
+//! The caller's arrays are borrowed ([`tensor`]), the options have the words of `regard attend` ([`options`]), and the
+//! interpreter's lock is released during the computation ([`attention`]). A model stays open in the process ([`model`]).
 #![forbid(unsafe_code)]
 
 mod attention;

@@ -1,7 +1,7 @@
-//! The model of `regard.Model`: `regard-models` in the process. `_model.py` has the words; here are the calls, each without the
-//! interpreter's lock.
+//! The model of `regard.Model`: `regard-models` in the process. `_model.py` has the documentation, and this file has the calls,
+//! each of which releases the interpreter's lock.
 //!
-//! Changes and descriptions cross the border as JSON, arrays as NumPy's, which own the numbers of the run.
+//! Changes and descriptions are passed as JSON. Arrays are passed as NumPy arrays that own the numbers of the run.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 
 use crate::threads;
 
-/// The tokens, their types, those of the decoder, and the pixels of an input.
+/// The tokens, their types, the decoder's tokens, and the pixels of an input.
 type Given<'py> = (Vec<u32>, Vec<u32>, Vec<u32>, Option<PyReadonlyArray1<'py, f32>>);
 
 /// A model with its weights and its tokenizer.
@@ -37,13 +37,13 @@ pub(crate) struct Opened {
 struct Stopped(Arc<Mutex<Option<PyErr>>>);
 
 impl Stopped {
-    /// Notes an error of Python.
+    /// Records a Python error.
     fn by(&self, error: PyErr) -> Error {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         Error::Stopped
     }
 
-    /// The error of a run: the one that ended it, if one did.
+    /// The error of a run, or the Python error that has ended it.
     fn or(self, error: Error) -> PyErr {
         let stopped = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         stopped.unwrap_or_else(|| python_error(error))
@@ -60,7 +60,7 @@ impl Opened {
         self.stoppable(py, |model, _| compute(model))
     }
 
-    /// The same, where a hook or a signal can end it.
+    /// As `compute`, but a hook or a signal can end it.
     fn stoppable<T: Send>(
         &self,
         py: Python<'_>,
@@ -100,12 +100,12 @@ impl Opened {
         self.model.description().places()
     }
 
-    /// The names of the places that patterns name.
+    /// The names of the places that match the patterns.
     fn named(&self, patterns: Vec<String>) -> PyResult<Vec<String>> {
         self.model.description().places_named(&patterns).map_err(python_error)
     }
 
-    /// Transformers' names of arrays, with the places that they consist of, and whether those are stacked.
+    /// The names of arrays in transformers, with the places that each consists of, and whether these are stacked.
     fn outputs(&self) -> Vec<(String, Vec<String>, bool)> {
         let outputs = self.model.description().outputs().into_iter();
         outputs.map(|output| (output.name, output.places, output.is_stacked)).collect()
@@ -116,7 +116,7 @@ impl Opened {
         self.model.description().streams()
     }
 
-    /// The logits of a position.
+    /// The number of logits of a position.
     fn logits(&self) -> usize {
         self.model.outputs()
     }
@@ -136,7 +136,7 @@ impl Opened {
         self.model.tokenizer().is_some()
     }
 
-    /// The ids of a text, or of two, and the text that each token belongs to.
+    /// The ids of a text or of two texts, and the text that each token belongs to.
     #[pyo3(signature = (text, pair))]
     fn encode(&self, text: &str, pair: Option<&str>) -> PyResult<(Vec<u32>, Vec<u32>)> {
         let input = self.tokenizer()?.encode(text, pair).map_err(python_error)?;
@@ -177,7 +177,7 @@ impl Opened {
         template.prompt(&[message]).map_err(python_error)
     }
 
-    /// The pixels of an image [height, width, 3], as the model reads them.
+    /// The pixels of an image [height, width, 3], in the form that the model reads.
     fn image<'py>(
         &self,
         py: Python<'py>,
@@ -197,7 +197,7 @@ impl Opened {
         Ok(PyArray1::from_vec(py, input.pixels))
     }
 
-    /// The logits, and the kept places, of inputs that run together.
+    /// The logits and the kept places of inputs that run together.
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -240,8 +240,8 @@ impl Opened {
         Ok((logits, kept))
     }
 
-    /// The logits of an input without a change, and with each change alone, or with the stream of another input at each place in
-    /// turn. `done` is called with the number of changes that are done.
+    /// The logits of an input without changes, and with each change alone, or with the stream of another input at each place in
+    /// turn. `done` is called with the number of changes that have run.
     fn sweep<'py>(
         &self,
         py: Python<'py>,
@@ -294,7 +294,7 @@ impl Opened {
         json(&parts)
     }
 
-    /// A score of a head unfolded, as JSON.
+    /// A score of a head, unfolded into its steps, as JSON.
     fn score(
         &self,
         py: Python<'_>,
@@ -323,7 +323,7 @@ impl Opened {
         logits.map(|values| array(py, values)).transpose()
     }
 
-    /// The tokens that the model writes after an input.
+    /// The tokens with which the model continues an input.
     fn generate(
         &self,
         py: Python<'_>,
@@ -354,7 +354,7 @@ impl Opened {
     }
 }
 
-/// Calls a hook with an array of the numbers, which the array owns meanwhile.
+/// Calls a hook with an array that owns the numbers during the call.
 fn call(
     py: Python<'_>,
     function: &Py<PyAny>,

@@ -7,12 +7,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 use regard::{Position, Temperature, UnknownWord, Window};
 
-/// Where the first query stands: "top-left", "bottom-right" or an offset.
+/// The position of the first query: "top-left", "bottom-right" or an offset.
 pub(crate) fn position(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Position> {
     if let Ok(text) = value.cast::<PyString>() {
         return word(name, &text.to_cow()?);
     }
-    // `True` is an integer of Python, but it does not say where the queries stand.
+    // `True` is an integer of Python, but not a position.
     let number = (!value.is_instance_of::<PyBool>()).then(|| value.extract::<isize>());
     match number {
         Some(Ok(offset)) => Ok(Position::Offset(offset)),
@@ -23,7 +23,7 @@ pub(crate) fn position(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Positio
     }
 }
 
-/// (left, right), each a number of keys or `None` for no limit.
+/// (left, right): each is a number of keys, or `None` for no limit.
 pub(crate) fn window(value: &Bound<'_, PyAny>) -> PyResult<Window> {
     let sides = value.extract::<(Option<usize>, Option<usize>)>();
     let (left, right) = sides.map_err(|_e| {
@@ -43,14 +43,14 @@ pub(crate) fn temperature(value: f64) -> PyResult<Temperature> {
     })
 }
 
-/// A value from a text, in the words of `regard attend`.
+/// A value from a word of `regard attend`.
 pub(crate) fn word<T: FromStr<Err = UnknownWord>>(name: &str, text: &str) -> PyResult<T> {
     text.parse().map_err(|UnknownWord { expected, .. }| {
         PyValueError::new_err(format!("{name} is {text:?}, but {expected} is needed"))
     })
 }
 
-/// A number in single precision, rounded. A finite number that exceeds the largest one is refused.
+/// A number, rounded to single precision. A finite number above the largest one is refused.
 pub(crate) fn single(name: &str, value: f64) -> PyResult<f32> {
     let rounded = value as f32;
     if rounded.is_infinite() && value.is_finite() {
@@ -62,7 +62,7 @@ pub(crate) fn single(name: &str, value: f64) -> PyResult<f32> {
     Ok(rounded)
 }
 
-/// A number for each head: a sequence or an array.
+/// A number for each head, from a sequence or an array.
 pub(crate) fn of_heads(name: &str, value: &Bound<'_, PyAny>, heads: usize) -> PyResult<Vec<f32>> {
     let numbers: Vec<f64> = value.extract().map_err(|_e| {
         PyTypeError::new_err(format!("`{name}` must be {heads} numbers, one a head of `q`"))
@@ -76,7 +76,7 @@ pub(crate) fn of_heads(name: &str, value: &Bound<'_, PyAny>, heads: usize) -> Py
     numbers.into_iter().map(|x| single(name, x)).collect()
 }
 
-/// A number of keys for each batch entry: a sequence or an array of integers.
+/// A number of keys for each batch entry, from a sequence or an array of integers.
 pub(crate) fn lengths(value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let items = value.try_iter().map_err(|_e| not_lengths(value))?;
     let length = |item: PyResult<Bound<'_, PyAny>>| {

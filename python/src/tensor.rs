@@ -1,7 +1,7 @@
-//! Arrays of Python as tensors of `regard`, without a copy wherever the numbers of a token lie side by side.
+//! Python's arrays as tensors of `regard`. An array is not copied if the features of a token are contiguous.
 //!
-//! Anything that is no NumPy array is taken through DLPack by `numpy.from_dlpack`, which shares the memory. `bfloat16` has no
-//! NumPy type of its own: its bits are taken as `uint16`.
+//! `numpy.from_dlpack` converts all arrays that are not NumPy's, and shares their memory. NumPy has no `bfloat16` of its own,
+//! so its bits are read as `uint16`.
 
 use bytemuck::cast_slice;
 use numpy::{
@@ -18,11 +18,11 @@ use regard::{Error, Heads};
 pub(crate) struct Tensor<'py> {
     numbers: Numbers<'py>,
     pub(crate) shape: [usize; 4],
-    /// Elements from one batch entry, head and token to the next.
+    /// The elements from one batch entry, head and token to the next.
     strides: [usize; 3],
 }
 
-/// A borrowed array that is contiguous: the numbers in the order of memory, with the gaps between them.
+/// A borrowed contiguous array: the numbers in the order of memory, including those between the tensor's numbers.
 enum Numbers<'py> {
     F32(PyReadonlyArrayDyn<'py, f32>),
     F16(PyReadonlyArrayDyn<'py, f16>),
@@ -30,7 +30,7 @@ enum Numbers<'py> {
     Bf16(PyReadonlyArrayDyn<'py, u16>),
 }
 
-/// The same as a slice.
+/// The numbers as a slice.
 pub(crate) enum Slice<'a> {
     F32(&'a [f32]),
     F16(&'a [f16]),
@@ -38,7 +38,7 @@ pub(crate) enum Slice<'a> {
 }
 
 impl Slice<'_> {
-    /// The name of the type in Python.
+    /// The Python name of the type.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::F32(_) => "float32",
@@ -55,7 +55,7 @@ pub(crate) struct Array<'py> {
 }
 
 impl<'py> Array<'py> {
-    /// The array of an argument, whose memory is shared. `name` is what errors call it.
+    /// The array of an argument, whose memory is shared. `name` is the argument's name in errors.
     pub(crate) fn of(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Self> {
         if let Ok(array) = value.cast::<PyUntypedArray>() {
             return Ok(Self { array: array.clone(), is_bf16: false });
@@ -90,17 +90,17 @@ impl<'py> Array<'py> {
         })
     }
 
-    /// Its dimensions.
+    /// The dimensions.
     pub(crate) fn shape(&self) -> &[usize] {
         self.array.shape()
     }
 
-    /// The name of its type.
+    /// The name of the type.
     pub(crate) fn type_name(&self) -> String {
         if self.is_bf16 { "bfloat16".to_owned() } else { self.array.dtype().to_string() }
     }
 
-    /// Its numbers as heads. Numbers that lie in another way than heads can are copied.
+    /// The numbers as heads. They are copied if heads cannot describe their layout.
     pub(crate) fn tensor(&self, name: &str) -> PyResult<Tensor<'py>> {
         let array = self.array.as_any();
         if self.is_bf16 {
@@ -121,7 +121,7 @@ impl<'py> Array<'py> {
         )))
     }
 
-    /// `past` and then this array, along the tokens.
+    /// `past` followed by this array, along the tokens.
     pub(crate) fn after(&self, name: &str, past_name: &str, past: &Self) -> PyResult<Self> {
         let (p, n) = (past.shape(), self.shape());
         let tokens = n.len().saturating_sub(2);
@@ -138,13 +138,13 @@ impl<'py> Array<'py> {
         if p != n {
             return Err(PyTypeError::new_err(format!("`{past_name}` is {p}, but `{name}` is {n}")));
         }
-        // Bits of `bf16` and NumPy's own type for it have one name, and are joined in the type of this array.
+        // The bits of `bf16` and NumPy's own type for it have the same name. They are joined in the type of this array.
         let past = past.array.call_method1(intern!(py, "view"), (self.array.dtype(),))?;
         let both = numpy(py)?.call_method1("concatenate", ((past, &self.array), tokens))?;
         Ok(Self { array: both.cast_into()?, is_bf16: self.is_bf16 })
     }
 
-    /// The array as Python reads it: bits of `bf16` are a tensor of PyTorch again, which shares their memory.
+    /// The array for Python. Bits of `bf16` become a tensor of PyTorch, which shares their memory.
     pub(crate) fn to_python(&self) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array.as_any();
         if !self.is_bf16 {
@@ -197,11 +197,11 @@ fn borrow<'py, T: Element>(
         return Ok(Tensor { numbers: read(array)?, shape, strides: dense });
     }
     let Some((strides, span)) = strides(array, shape, missing) else {
-        // Numbers of a token that lie apart, or an axis that runs backwards.
+        // The features of a token are not contiguous, or an axis runs backwards.
         let copy = array.call_method1(intern!(py, "copy"), ("C",))?;
         return Ok(Tensor { numbers: read(copy.cast()?)?, shape, strides: dense });
     };
-    // From the first number to the last, as one axis.
+    // The memory from the first number to the last, as one axis.
     let options = PyDict::new(py);
     options.set_item("shape", (span,))?;
     options.set_item("strides", (size_of::<T>(),))?;
@@ -214,8 +214,8 @@ fn borrow<'py, T: Element>(
     Ok(Tensor { numbers: read(flat.cast()?)?, shape, strides })
 }
 
-/// The distances of batch entries, heads and tokens of an array that is not empty, and the elements from the first to the last,
-/// if heads can lie so.
+/// The distances between batch entries, heads and tokens of an array that is not empty, and the number of elements from the
+/// first to the last. `None` if heads cannot describe the layout.
 fn strides<T>(
     array: &Bound<'_, PyArrayDyn<T>>,
     shape: [usize; 4],
@@ -228,7 +228,7 @@ fn strides<T>(
     for (axis, bytes) in array.strides().iter().enumerate() {
         let axis = axis + missing;
         if shape[axis] == 1 {
-            continue; // there is no next index
+            continue; // an axis of one index may have any stride
         }
         let bytes = usize::try_from(*bytes).ok().filter(|bytes| bytes % size_of::<T>() == 0)?;
         strides[axis] = bytes / size_of::<T>();

@@ -1,5 +1,5 @@
-//! Attention in a task of [embassy](https://embassy.dev): a sensor's samples come through a channel, and each attends to the
-//! last sixteen. `cargo m4f --example embassy`
+//! Attention in a task of [embassy](https://embassy.dev). The samples of a sensor come through a channel, and each one attends
+//! to the last sixteen. `cargo m4f --example embassy`
 
 #![cfg_attr(all(target_arch = "arm", target_os = "none"), no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -16,20 +16,20 @@ mod image {
     const KEYS: usize = 16;
     const D: usize = 4;
     const SCRATCH: usize = attention_scratch_len(1, KEYS, D, D);
-    // What the task keeps must fit the part, or this does not compile.
+    // The memory of the task must fit the part, or this does not compile.
     const _: () = assert!(4 * (2 * KEYS * D + D + SCRATCH) <= 4096);
 
     static SAMPLES: Channel<CriticalSectionRawMutex, [f32; D], 2> = Channel::new();
     static OUTPUTS: Channel<CriticalSectionRawMutex, Result<[f32; D], Error>, 2> = Channel::new();
 
-    /// What lives across an `await` lies in the task's static, whose size the linker knows.
+    /// Variables that live across an `await` are in the task's static, whose size the linker knows.
     #[embassy_executor::task]
     async fn attend() {
         let (mut keys, mut values) = ([[0.0; D]; KEYS], [[0.0; D]; KEYS]);
         let mut scratch = [0.0; SCRATCH];
         for count in 0.. {
             let sample = SAMPLES.receive().await;
-            // A ring: attention does not ask in which order the keys lie.
+            // The keys are a ring buffer, because attention does not depend on their order.
             keys[count % KEYS] = sample;
             values[count % KEYS] = sample;
             let attention = Attention::new().mask(Mask::NONE.key_len(KEYS.min(count + 1)));

@@ -101,7 +101,7 @@ pub fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
 /// matrices in flash.
 ///
 /// # Errors
-/// None with these shapes; the kernels' [`Error`] is passed on.
+/// None with these shapes. Errors of the kernels are passed on.
 pub fn robotics() -> Result<[[[f32; 3]; 3]; 2], Error> {
     static X: [[f32; 4]; 3] = [[1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]];
     static W_Q: [[f32; 3]; 4] =
@@ -163,7 +163,7 @@ fn packed_products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error>
     add_row(MatMut::new(out, 5, 9)?, &NUMBERS[..9])?;
     matmul_packed_add(numbers(77, 5, STEPS)?, b, MatMut::new(out, 5, 9)?)?;
     line("product, packed, added", Floats(out));
-    // Cortex-M reads numbers of bfloat16 at a multiple of 4 bytes by other instructions than elsewhere.
+    // Cortex-M reads bfloat16 numbers at a multiple of 4 bytes with other instructions than at other addresses.
     for (name, half, first) in [
         ("product, bfloat16", Half::Bf16, 0),
         ("product, bfloat16, at 2 of 4 bytes", Half::Bf16, 1),

@@ -37,7 +37,7 @@ const FLOAT: usize = size_of::<f32>();
 /// not fit there is left out.
 ///
 /// # Errors
-/// None with these shapes; the kernels' [`Error`] is passed on.
+/// None with these shapes. Errors of the kernels are passed on.
 pub fn run(
     memory: &mut [f32],
     mut measure: impl FnMut(Cost, &mut dyn FnMut()),

@@ -1,4 +1,4 @@
-//! Attentions on 8-bit integers, whose bits are the same on every core, without exception.
+//! Attentions on 8-bit integers, whose bits are the same on every core.
 
 use regard_kernels::int8::{self, Attention, Scales};
 use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, Window, fixed};
@@ -33,7 +33,7 @@ const fn at(name: &'static str, shape: [usize; 4], temperature: Temperature) -> 
 const fn seen(rows: usize, cols: usize) -> Mask<'static> {
     match Mat::strided(&SEEN, rows, cols, 1) {
         Ok(seen) => Mask::NONE.allowed(seen),
-        Err(_) => panic!("SEEN is too short"), // for the compiler to say
+        Err(_) => panic!("SEEN is too short"), // an error of the compiler
     }
 }
 

@@ -1,4 +1,4 @@
-//! Subnormal numbers as operands, as results and on the way: vectors may take them for zero.
+//! Subnormal numbers as operands, as results and as intermediate results. Vectors may treat them as zero.
 
 use core::hint::black_box;
 
@@ -13,7 +13,8 @@ use crate::line::Line;
 use crate::line::Numbers::Floats;
 use crate::numbers::{NUMBERS, numbers};
 
-/// Prints the lines of all cases. The compiler may make vectors of the loops here, too: inputs are made of bits, or one by one.
+/// Prints the lines of all cases. The compiler may vectorize the loops here too, so inputs are made from bits, or one at a
+/// time.
 pub(crate) fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     products(memory, line)?;
     rows(memory, line)?;
@@ -64,7 +65,7 @@ fn products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     let column = out.get_mut(..M).unwrap_or_default();
     matmul_packed_half(Mat::new(a, M, K)?, bf16, MatMut::new(column, M, 1)?, Store::Set)?;
     line("subnormal factors, bfloat16", Floats(column));
-    // Weights down to the smallest, and what is on the way to them.
+    // Weights down to the smallest ones, and the subnormal numbers that occur in computing them.
     let row = out.get_mut(..N * 3).unwrap_or_default();
     for (i, x) in row.iter_mut().enumerate() {
         *x = (i as f32 - 20.0) * 4.37;
@@ -80,7 +81,7 @@ fn products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sums and products element by element, norms and turns, of rows of a whole block of lanes and some more.
+/// Sums and products element by element, norms and rotations, for rows of a whole block of lanes and a few more.
 #[inline(never)]
 fn rows(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const ROWS: usize = 2;
@@ -119,7 +120,7 @@ fn rows(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Subnormal values of two parts of the keys, which are merged before they are divided and after.
+/// Subnormal values in two parts of the keys, which are merged before and after the division.
 #[inline(never)]
 fn parts(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const N_Q: usize = 3;
@@ -184,7 +185,7 @@ fn masks(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Integers of a subnormal unit, and subnormal numbers of binary16, in one row and in several.
+/// Integers with a subnormal unit, and subnormal binary16 numbers, in one row and in several rows.
 #[inline(never)]
 fn narrow_numbers(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const M: usize = 3;

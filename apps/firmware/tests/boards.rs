@@ -1,5 +1,5 @@
-//! Every emulated core computes what this machine computes: the same bits where both round a multiply-add alike, and within
-//! a bound of them where they do not. Needs QEMU, Bochs and the targets; `.ci/run` has them.
+//! Tests that every emulated core computes the numbers of this machine: the same bits if both round a multiply-add in the same
+//! way, and within a bound otherwise. Needs QEMU, Bochs and the targets; `.ci/run` installs them.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -12,8 +12,8 @@ use parts::{elf, flash};
 use regard_firmware::{MEMORY, Numbers, cases};
 use regard_kernels::Tier;
 
-/// The aliases in `.cargo/config.toml`, whether the core has fused multiply-add, and whether it runs code of its own: the M7 and
-/// the M55 run the code of the M4F and of the M33.
+/// The aliases in `.cargo/config.toml`, whether the core has fused multiply-add, and whether it runs code of its own. The M7
+/// and the M55 run the code of the M4F and of the M33.
 const CORES: [(&str, bool, bool); 9] = [
     ("m0", false, true),
     ("m4f", true, true),
@@ -84,7 +84,7 @@ fn parsed(line: &str) -> Line {
     (name.to_owned(), numbers.split(' ').map(str::to_owned).collect())
 }
 
-/// Whether the tier found at run time rounds a multiply-add once: then (1 + ε)² − (1 + 2ε) keeps its ε².
+/// Whether the tier found at run time rounds a multiply-add once: (1 + ε)² − (1 + 2ε) then keeps its ε².
 fn is_fused() -> bool {
     let x = 1.0 + 2_f32.powi(-13);
     let [[found]] = regard_kernels::fixed::matmul(&[[1.0, x]], &[[-(1.0 + 2_f32.powi(-12))], [x]]);
@@ -146,7 +146,7 @@ fn all_cores_agree_with_this_machine() {
     }
 }
 
-/// Helium's vectors count subnormal numbers as zero, and at these levels the compiler makes vectors of its own.
+/// Helium's vectors treat subnormal numbers as zero, and at these levels the compiler vectorizes loops by itself.
 #[test]
 #[ignore = "needs qemu-system-arm and the bare-metal targets"]
 fn helium_has_the_bits_of_this_machine_at_every_level() {
@@ -188,7 +188,7 @@ fn the_stack_is_what_the_guide_says() {
     let dev = ["opt-level=0", "lto=false", "debug-assertions=true", "overflow-checks=true"];
     let dev: Vec<_> = dev.into_iter().chain(["package.regard-kernels.opt-level='s'"]).collect();
     for (name, options, limit) in [("release", vec![], 2048), ("dev", dev, 2560)] {
-        // Operation, shape, by what, instructions, stack, scratch, memory.
+        // The operation, its shape, its implementation, instructions, stack, scratch and memory.
         let costs = image("m4f", "costs", &options);
         let stacks =
             costs.lines().filter_map(|line| match line.split(';').collect::<Vec<_>>()[..] {
@@ -267,7 +267,7 @@ fn flash_is_what_the_guide_says() {
             ))
         };
         let bytes = size("yes") - size("no");
-        // A hundredth is a few instructions, which another version of the compiler may take.
+        // A hundredth is a few instructions, by which versions of the compiler may differ.
         assert!(
             bytes <= limit + limit / 100,
             "{operation}: {bytes} bytes of flash, {limit} in the guide"

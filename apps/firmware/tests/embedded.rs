@@ -1,5 +1,5 @@
-//! A model in flash tells the story that the desktop tells: the logits have the same bits. Needs QEMU and the targets for the
-//! boards; `.ci/run` has them.
+//! Tests that a model in flash writes the story that the desktop writes: the logits have the same bits. Needs QEMU and the
+//! targets for the boards; `.ci/run` installs them.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -23,7 +23,7 @@ fn story() -> Model {
     Model::open(STORY).unwrap()
 }
 
-/// Writes the crate to a folder beside the program's other outputs, which later builds of the image find unchanged.
+/// Writes the crate to a folder beside the program's other outputs. Later builds of the image find it unchanged.
 fn embed(model: &Model, stored: Stored) -> String {
     let reads_images = model.description().embedding.patches.is_some();
     let name = if reads_images { "digits" } else { "story" };
@@ -41,10 +41,10 @@ fn embed(model: &Model, stored: Stored) -> String {
     folder.to_str().unwrap().to_owned()
 }
 
-/// The text that the image with the model of `folder` prints, given an input. The arguments are those of cargo, or [`HERE`], a
-/// program's name and its arguments.
+/// The text that the image with the model in `folder` prints for an input. `arguments` are those of cargo, or [`HERE`], the
+/// name of a program and its arguments.
 fn output(arguments: &[&str], folder: &str, input: &str) -> String {
-    // Each model becomes the same file, which is built and run by one test at a time.
+    // Each model is written to the same file, so only one test at a time builds and runs it.
     static IMAGE: Mutex<()> = Mutex::new(());
     let _alone = IMAGE.lock().unwrap_or_else(PoisonError::into_inner);
     let cargo = |arguments: &[&str]| {
@@ -54,7 +54,7 @@ fn output(arguments: &[&str], folder: &str, input: &str) -> String {
     };
     let mut image = match arguments {
         [HERE, name, more @ ..] => {
-            // As a part of the workspace, whose tests have built its dependencies.
+            // The program is built as a part of the workspace, whose tests have already built its dependencies.
             let built = cargo(&["build", "--workspace", "--bin", name]).status().unwrap();
             assert!(built.success(), "{name}");
             let mut program =
@@ -72,12 +72,12 @@ fn output(arguments: &[&str], folder: &str, input: &str) -> String {
     text
 }
 
-/// In place of a core's alias: the program runs on this machine.
+/// This word in place of a core's alias means that the program runs on this machine.
 const HERE: &str = "here";
 /// The program that writes a story.
 const STORY_HERE: [&str; 2] = [HERE, "story"];
 
-/// The lines that the image prints, without the last one, and the last one, which says what a token costs.
+/// The lines that the image prints without the last one, and the last one, which has the costs of a token.
 fn told(arguments: &[&str], folder: &str) -> (Vec<String>, String) {
     let text = output(arguments, folder, "");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -85,7 +85,7 @@ fn told(arguments: &[&str], folder: &str) -> (Vec<String>, String) {
     (lines, cost)
 }
 
-/// The story that the desktop tells, in the lines of the image.
+/// The story that the desktop writes, in the lines of the image.
 fn expected(model: &Model) -> Vec<String> {
     let input = Input::tokens([FIRST_TOKEN as u32]);
     let ids: Vec<u32> =
@@ -114,7 +114,7 @@ fn the_crate_computes_the_logits_of_the_desktop() {
     }
 }
 
-/// The stories that training held back, as ids: a line each.
+/// The stories that training held back, as one line of ids each.
 fn held_back_stories(model: &Model) -> String {
     let stories = fs::read_to_string(format!("{STORY}/held-back.jsonl")).unwrap();
     let mut lines = String::new();
@@ -185,10 +185,10 @@ fn processor(model: &Model) -> ImageProcessor {
     ImageProcessor::of(&files(), model.description()).unwrap()
 }
 
-/// The program that reads digits.
+/// The program that classifies digits.
 const CLASSIFY: [&str; 2] = [HERE, "classify"];
 
-/// The digit of each held-back image and a hash of its logits, as the desktop gives them.
+/// The digit of each held-back image and a hash of its logits, computed on the desktop.
 fn read(model: &Model) -> Vec<String> {
     let processor = processor(model);
     let line = |pixels: &[u8]| {
@@ -201,7 +201,7 @@ fn read(model: &Model) -> Vec<String> {
     held_back().map(|digit| line(digit.pixels)).collect()
 }
 
-/// The share of the held-back images that these lines name rightly.
+/// The share of the held-back images whose digit these lines name.
 fn right(lines: &[String]) -> f64 {
     let right = |(line, label): &(&String, u8)| line.starts_with(&format!("{label} "));
     let labels = held_back().map(|digit| digit.label);

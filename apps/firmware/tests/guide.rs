@@ -18,7 +18,7 @@ fn the_guide_shows_the_example() {
     );
 }
 
-/// One assertion about a part holds in the firmware and here: the sizes are those of a Cortex-M4F.
+/// One assertion about a part holds in the firmware and here, because the sizes are those of a Cortex-M4F.
 #[test]
 fn the_memory_of_a_microcontroller_is_the_same_on_the_desktop() {
     use regard_kernels::{attention_bytes, microcontroller};
@@ -26,7 +26,7 @@ fn the_memory_of_a_microcontroller_is_the_same_on_the_desktop() {
         assert!(microcontroller::attention_bytes(8, 8, 8, 8) <= 4096 - 2048);
         assert!(microcontroller::int8_attention_bytes(16, 16, 16, 16) <= 4096);
     }
-    // q, k, v and the output, 6 rows of 32 scores, 2 numbers a query and 15 to align.
+    // q, k, v and the output, 6 rows of 32 scores, 2 numbers for each query, and 15 for the alignment.
     assert_eq!(microcontroller::attention_bytes(8, 8, 8, 8), 4 * (4 * 64 + 6 * 32 + 16 + 15));
     assert!(attention_bytes(8, 8, 8, 8) >= microcontroller::attention_bytes(8, 8, 8, 8));
 }

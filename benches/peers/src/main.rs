@@ -1,4 +1,4 @@
-//! The operations of Regard in other libraries, measured as `regard bench` measures ours: the same flags, the same lines.
+//! The operations of Regard in other libraries, measured like `regard bench`: with the same flags and the same lines of output.
 
 mod attention;
 mod matmul;

@@ -28,7 +28,7 @@ pub fn matmul(shape: Shape) -> Vec<Subject> {
     subjects
 }
 
-/// A, B and room for their product.
+/// A, B and memory for their product.
 fn matrices(shape: Shape) -> [Vec<f32>; 3] {
     let Shape { queries: m, keys: n, dim: k, .. } = shape;
     [numbers(m * k, 0.1), numbers(k * n, 0.2), vec![0.0; m * n]]

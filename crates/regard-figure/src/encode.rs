@@ -12,7 +12,7 @@ impl Table<'_> {
     /// The bytes of a file in this format. Only pictures have colours.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there are not rows × columns numbers, [`Error::Empty`] if there are none, and those of the formats.
+    /// [`Error::Shape`] if the number of values is not rows × columns, [`Error::Empty`] if there are none, and the errors of the formats.
     ///
     /// ```
     /// use regard_figure::{Format, Label, Look, Palette, Table};
@@ -65,7 +65,7 @@ impl Table<'_> {
         png::bare(self, palette)
     }
 
-    /// Rows and columns.
+    /// The numbers of rows and of columns.
     pub(crate) fn shape(&self) -> [usize; 2] {
         [self.rows.len(), self.cols.len()]
     }

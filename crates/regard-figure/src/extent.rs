@@ -11,10 +11,10 @@ const SAMPLE: usize = 1 << 16;
 
 /// The magnitude of the numbers of a matrix.
 ///
-/// Where a few cells are far larger than the rest, colours that extend to the largest number leave the rest blank: in uniform
-/// causal attention over 4096 tokens, the first row has the weight 1 and the last one 1/4096. Colours then end where 90 % of
-/// the sum of all absolute values lie at or below, and larger numbers have the last colour. Where each row attends to one
-/// token, the large cells hold the sum themselves, and colours extend to them.
+/// If a few cells are far larger than the rest, colours that extend to the largest number leave the rest blank: in uniform
+/// causal attention over 4096 tokens, the first row has the weight 1 and the last one 1/4096. Colours then end at a smaller
+/// number: cells up to it hold 90 % of the sum of all absolute values, and larger numbers have the last colour. If each row
+/// attends to one token, the large cells themselves hold most of the sum, and colours extend to them.
 ///
 /// ```
 /// use regard_figure::Extent;
@@ -43,7 +43,7 @@ impl Extent {
 
     /// The extent of numbers whose largest absolute value is known.
     pub fn up_to(largest: f32, numbers: &[f32]) -> Self {
-        // An odd stride meets all columns of a matrix whose width is a power of two.
+        // With an odd stride the sample has all columns of a matrix whose width is a power of two.
         let stride = (numbers.len() / SAMPLE) | 1;
         let sample = numbers.iter().step_by(stride).map(|x| x.abs());
         let mut sample: Vec<f32> = sample.filter(|x| x.is_finite() && *x > 0.0).collect();

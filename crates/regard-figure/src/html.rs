@@ -1,7 +1,7 @@
 //! A figure as a page of HTML: the SVG, and a script that shows what is under the pointer.
 //!
-//! The page needs nothing else: no network, no other file. It can stand alone, in a blog, or in the output of a notebook. Its
-//! colours follow the reader's light or dark theme.
+//! The page needs no network and no other file. It can stand alone, in a blog, or in the output of a notebook. Its colours
+//! follow the reader's light or dark theme.
 
 use core::fmt::Write as _;
 
@@ -49,7 +49,7 @@ impl Figure {
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n\
              <figure class=\"regard\" aria-label=\"{title}\">\n{svg}<output class=\"tip\" aria-live=\"polite\"></output>\n\
              <script type=\"application/json\">{}</script>\n</figure>\n<script>\n{SCRIPT}</script>\n</html>\n",
-            told.replace('<', "\\u003c") // no text of the page ends the script or begins one within it
+            told.replace('<', "\\u003c") // so that no text of the page ends the script or begins another one
         );
         Ok(out)
     }

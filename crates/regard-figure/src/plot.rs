@@ -473,7 +473,7 @@ mod tests {
         let plot = plot(&[&ys, &other, &nearly]);
         assert_eq!([plot.name(0), plot.name(1), plot.name(2)], ["c0 = c2", "c1", "c0 = c2"]);
         assert_eq!(plot.pieces(1), [&plot.curves[1].points[..]]);
-        // Together their pieces cover the curve, and each curve has equally many.
+        // Together their pieces cover the curve, and each curve has the same number of pieces.
         let (a, b) = (plot.pieces(0), plot.pieces(2));
         assert_eq!((a.len(), b.len()), (12, 12));
         assert!(a[0].last().map(|p| p[0]) == b[0].first().map(|p| p[0]));

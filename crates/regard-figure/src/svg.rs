@@ -9,7 +9,7 @@ use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text};
 use crate::text::escaped;
 use crate::{Error, png};
 
-/// Up to this many cells are drawn as rectangles. More are embedded as a picture.
+/// Up to this many cells are drawn as rectangles. A larger matrix is embedded as a picture.
 const MOST_RECTANGLES: usize = 4096;
 
 /// The colours of paper, text and axes: fixed in a file, and variables of the style sheet in a page.

@@ -1,4 +1,4 @@
-//! Matrices are written, and read back by independent code.
+//! Writes matrices, and reads them back with independent code.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;

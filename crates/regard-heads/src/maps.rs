@@ -29,7 +29,7 @@ pub struct AttentionMaps {
     values: Values,
     queries: Option<Vec<Label>>,
     keys: Option<Vec<Label>>,
-    /// The result is kept, because it is read often and compares all tokens.
+    /// The result is kept, because it is read often, and computing it compares all tokens.
     is_self_attention: bool,
 }
 
@@ -130,7 +130,7 @@ impl AttentionMaps {
     /// file has them. The weights are not checked here, but by [`Survey::new`](super::Survey::new).
     ///
     /// # Errors
-    /// See [`Error`]. It reserves no memory that the file could not fill.
+    /// See [`Error`]. The function reserves no more memory than the file's numbers can fill.
     pub fn open(path: &Path, name: Option<&str>, progress: &Progress<'_>) -> Result<Self, Error> {
         Self::open_with(&from_disk, path, name, progress)
     }
@@ -329,7 +329,7 @@ pub(super) fn rank(entry: &Entry, needed: &'static str) -> Error {
     Error::Rank { tensor: entry.name.clone(), shape: entry.shape.clone(), needed }
 }
 
-/// The shape, if the type is supported and the shape is not empty.
+/// Returns the shape if the type is supported and the shape is not empty.
 pub(super) fn checked<T>(entry: &Entry, shape: T) -> Result<T, Error> {
     if entry.dtype.is_none() {
         return Err(Error::Type { tensor: entry.name.clone(), found: entry.type_name.clone() });

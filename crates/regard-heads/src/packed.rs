@@ -1,6 +1,6 @@
 //! Numbers as one run of bytes, for a message between two instances of a program on one machine: `#[serde(with = "packed")]`.
 //!
-//! [`apart`] keeps long lists out of these bytes, so that they can be moved instead of copied.
+//! [`apart`] moves long lists instead of writing them into these bytes.
 
 use core::cell::RefCell;
 use core::fmt;
@@ -9,14 +9,15 @@ use core::ops::Deref;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A list of at least so many numbers is kept apart.
+/// A list of at least this many numbers is moved by [`apart`].
 const LONG: usize = 4096;
 
 thread_local! {
     static APART: RefCell<Option<Vec<Vec<f32>>>> = const { RefCell::new(None) };
 }
 
-/// Writes or reads numbers whose long lists are kept apart. Writing appends to `lists`, and reading takes from there.
+/// Runs `work`, which writes or reads numbers, and moves their long lists. Writing appends the lists to `lists`, and reading
+/// takes them from there.
 ///
 /// Returns the result of `work`, and the lists.
 pub fn apart<T>(lists: Vec<Vec<f32>>, work: impl FnOnce() -> T) -> (T, Vec<Vec<f32>>) {
@@ -25,7 +26,7 @@ pub fn apart<T>(lists: Vec<Vec<f32>>, work: impl FnOnce() -> T) -> (T, Vec<Vec<f
     (done, APART.take().unwrap_or_default())
 }
 
-/// Bytes that a binary format writes as they are.
+/// Bytes that a binary format writes unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -82,7 +83,7 @@ pub fn serialize<V: Deref<Target: AsRef<[f32]>>, S: Serializer>(
 /// Reads a list of numbers.
 ///
 /// # Errors
-/// If the bytes are no list of numbers, or if a list is missing.
+/// If the bytes are not a list of numbers, or if a list is missing.
 pub fn deserialize<'de, V: From<Vec<f32>>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<V, D::Error> {
@@ -138,7 +139,7 @@ pub mod lists {
     /// Reads the lists.
     ///
     /// # Errors
-    /// If one of them is no list of numbers.
+    /// If one of them is not a list of numbers.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<Vec<f32>>, D::Error> {

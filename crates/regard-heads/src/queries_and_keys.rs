@@ -57,7 +57,7 @@ impl QueriesAndKeys {
     /// share one of `k`. Types: F32, F16, BF16 or F64. Tokens are read if the file has them.
     ///
     /// # Errors
-    /// See [`Error`]. It reserves no memory that the file could not fill.
+    /// See [`Error`]. The function reserves no more memory than the file's numbers can fill.
     pub fn open(path: &Path, progress: &Progress<'_>) -> Result<Self, Error> {
         Self::open_with(&from_disk, path, progress)
     }

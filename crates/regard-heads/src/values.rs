@@ -19,7 +19,7 @@ pub(super) enum Values {
     Bf16(Vec<bf16>),
 }
 
-/// Half precision is widened: whoever takes a message has no file that the numbers have to be like.
+/// Half precision is widened, because a message need not have the type of a file.
 impl Serialize for Values {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let len = match self {

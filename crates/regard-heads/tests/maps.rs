@@ -33,7 +33,7 @@ fn texts(tokens: Option<&[regard_figure::Label]>) -> Vec<&str> {
     tokens.unwrap().iter().map(|t| t.text.as_str()).collect()
 }
 
-/// A foreign file may begin with any number: no memory is reserved for it.
+/// The header of a file may hold any number. No memory is reserved for it.
 #[test]
 fn a_header_as_large_as_memory_is_refused() {
     let folder = Folder::new();
@@ -242,7 +242,7 @@ mod refuses {
 
     #[test]
     fn numbers_that_are_declared_but_absent() {
-        // 10⁹ and 10¹⁷ elements, and more than can be counted; the bytes are not there.
+        // 10⁹ and 10¹⁷ elements, and more than a number can hold. The file does not have their bytes.
         let header = |shape: &str, end: &str| {
             let text =
                 format!(r#"{{"a":{{"dtype":"F32","shape":{shape},"data_offsets":[0,{end}]}}}}"#);

@@ -1,5 +1,5 @@
-//! The image that reads the digits that training held back by a model in flash. It prints a line for each, with a hash of the logits,
-//! and then the share that is right and the costs of an image.
+//! The image that classifies the digits that training held back, with a model in flash. It prints a line for each digit, with a
+//! hash of the logits, and then the share of right answers and the costs of an image.
 //!
 //! `REGARD_EMBED` is the folder of `digits` that `regard embed` has written, when the image is built.
 
@@ -39,7 +39,7 @@ mod image {
                     let logits = classify_samples(state, digit.pixels).ok();
                     found = logits.map(|x| (largest(x), hash(x)));
                 };
-                // Every image uses the stack of the first, and takes as many instructions but for a few.
+                // Every image uses the same stack as the first, and takes nearly the same number of instructions.
                 if stack == 0 {
                     stack = stack::peak(&mut read);
                 } else {

@@ -132,7 +132,7 @@ mod image {
             let w = Quantized::new(bytes.get(..size).unwrap_or_default(), format, 1, numbers)?;
             w.widen(MatMut::new(&mut out, 1, numbers)?)?;
             black_box(quantized_scratch_len(m));
-            // The smallest part has no room for enough scratch memory: at run time this is an error.
+            // The smallest part has no room for enough scratch memory. This is an error at run time.
             let (x, out) = (Mat::new(&x, 1, numbers)?, MatMut::new(&mut out, 1, 1)?);
             let _ = black_box(w.multiply(x, out, store, some_mut(&mut scratch)));
         }

@@ -82,7 +82,7 @@ extern "C" fn rust_eh_personality() {}
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
-    // SAFETY: the caller answers for both places.
+    // SAFETY: the caller guarantees that both places are valid.
     unsafe { asm!("rep movsb", inout("rdi") to => _, inout("rsi") from => _, inout("rcx") n => _) };
     to
 }
@@ -94,11 +94,11 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
     if to.addr().wrapping_sub(from.addr()) >= n {
-        // SAFETY: the caller answers for both places; copying upwards reads each byte before it is written.
+        // SAFETY: the caller guarantees that both places are valid. Copying upwards reads each byte before it is written.
         return unsafe { memcpy(to, from, n) };
     }
     let last = n.wrapping_sub(1);
-    // SAFETY: the caller answers for both places; copying downwards reads each byte before it is written.
+    // SAFETY: the caller guarantees that both places are valid. Copying downwards reads each byte before it is written.
     unsafe {
         asm!(
             "std", "rep movsb", "cld",
@@ -116,7 +116,7 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, n: usize) -> *mut u8 
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, n: usize) -> *mut u8 {
-    // SAFETY: the caller answers for the place.
+    // SAFETY: the caller guarantees that the place is valid.
     unsafe { asm!("rep stosb", inout("rdi") to => _, in("al") byte as u8, inout("rcx") n => _) };
     to
 }
@@ -128,7 +128,8 @@ unsafe extern "C" fn memset(to: *mut u8, byte: i32, n: usize) -> *mut u8 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
     for i in 0..n {
-        // SAFETY: the caller answers for both places. Volatile, or the compiler would make a call of memcmp of the loop.
+        // SAFETY: the caller guarantees that both places are valid. The reads are volatile, because the compiler would turn the
+        // loop into a call of memcmp.
         let (a, b) = unsafe { (a.add(i).read_volatile(), b.add(i).read_volatile()) };
         if a != b {
             return i32::from(a) - i32::from(b);
@@ -143,6 +144,6 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
-    // SAFETY: the caller answers for both places.
+    // SAFETY: the caller guarantees that both places are valid.
     unsafe { memcmp(a, b, n) }
 }

@@ -1,4 +1,5 @@
-//! Images for real parts lie within their memory and begin as the parts start them. None of them has run on hardware.
+//! Tests that images for real parts lie within the parts' memory and begin where the parts start. None of them has run on
+//! hardware.
 
 use core::ops::Range;
 use std::fs;
@@ -6,7 +7,7 @@ use std::process::Command;
 
 use crate::cargo;
 
-/// The image that an alias runs, built with these options and variables.
+/// The image that an alias runs, built with these options and environment variables.
 pub(crate) fn elf(alias: &str, bin: &str, options: &[&str], variables: &[(&str, &str)]) -> Vec<u8> {
     let image = Command::new(env!("CARGO"))
         .args([alias, "--quiet", "--bin", bin])
@@ -29,7 +30,7 @@ fn half(elf: &[u8], at: usize) -> usize {
     u16::from_le_bytes(elf[at..at + 2].try_into().unwrap()).into()
 }
 
-/// The bytes that an image of 32 bits occupies in flash: its sections that are loaded.
+/// The bytes of flash that an image of 32 bits occupies: its loaded sections.
 pub(crate) fn flash(elf: &[u8]) -> u32 {
     let (start, size, count) = (word(elf, 0x20) as usize, half(elf, 0x2e), half(elf, 0x30));
     let sections = (0..count).map(|i| start + i * size);
@@ -43,7 +44,7 @@ pub(crate) fn flash(elf: &[u8]) -> u32 {
 /// The aliases of parts, and the largest images.
 const PARTS: [&str; 3] = ["stm32f411", "nrf52840", "rp2350"];
 const IMAGES: [&str; 2] = ["regard-firmware", "costs"];
-/// Images without LTO are larger, link faster, and are made of code that another test has compiled.
+/// Images without LTO are larger and link faster, and another test has already compiled their code.
 const WITHOUT_LTO: [&str; 2] = ["--config", "profile.firmware.lto=false"];
 
 #[test]
@@ -65,7 +66,7 @@ fn images_lie_within_the_memory_of_the_parts() {
             let elf = elf(part, bin, &WITHOUT_LTO, &[]);
             let size = half(&elf, 0x2a);
             let headers = (0..half(&elf, 0x2c)).map(|i| word(&elf, 0x1c) as usize + i * size);
-            // PT_LOAD, of some size.
+            // PT_LOAD segments that are not empty.
             let loaded = headers.filter(|h| word(&elf, *h) == 1 && word(&elf, h + 20) > 0);
             let mut begin = None;
             for header in loaded {
@@ -102,7 +103,7 @@ fn images_lie_within_the_memory_of_the_parts() {
         }
         println!("{part}: {} fit in flash and RAM", IMAGES.join(", "));
     }
-    // An ESP32-C3 has no atomics. The code that starts it is not ours.
+    // An ESP32-C3 has no atomics. Its start-up code is not part of this project.
     cargo(&["rv32imc", "--bin", "no_panic"]);
     println!("rv32imc: the image links and runs");
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, check_len};
 ///
 /// ```
 /// use regard_kernels::int8::Embedding;
-/// Two tokens of three features. A unit of the first row is ½ unit of the output, and a unit of the second row is ¼.
+/// // Two tokens of three features. A unit of the first row is ½ unit of the output, and a unit of the second row is ¼.
 /// let table = Embedding { rows: &[2, 4, 6, 8, 12, 16], mantissas: &[1 << 30, 1 << 29], exponent: 0 };
 /// let mut x = [0; 3];
 /// table.row(1, &mut x)?;
