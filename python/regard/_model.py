@@ -40,7 +40,7 @@ class Config:
     d_model: int
     d_head: int
     d_mlp: int
-    #: The most tokens, where a table of positions limits them.
+    #: The most tokens: a limit where positions are learned, else the length that the model was trained with.
     n_ctx: int | None
     d_vocab: int
     #: The logits of a position: the vocabulary, or the classes. 0 without a head.
@@ -129,7 +129,7 @@ class Model:
         path = None if self.name == "story" else _find(self.name, download)
         self._opened = Opened.open(path, threads)
         self._description = json.loads(self._opened.description())
-        self._places = self._opened.places()
+        self._places = dict.fromkeys(self._opened.places())  # in the order of computation, and quick to find one in
         self.cfg = _config(self.name, self._description, self._opened)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -585,6 +585,8 @@ class Model:
         return place
 
     def _named(self, pattern: str) -> list[str]:
+        if pattern in self._places:
+            return [pattern]
         try:
             return self._opened.named([pattern])
         except ValueError:
@@ -756,7 +758,6 @@ _WEIGHTS: dict[str, tuple[str, Callable[[np.ndarray, Config], np.ndarray]]] = {
 
 def _config(name: str, description: dict[str, Any], opened: Opened) -> Config:
     stack, block = description["stack"], description["stack"]["block"]
-    positions = description["embedding"]["positions"]
     return Config(
         model_name=name,
         original_architecture=description["family"],
@@ -766,7 +767,7 @@ def _config(name: str, description: dict[str, Any], opened: Opened) -> Config:
         d_model=description["width"],
         d_head=block["head_size"],
         d_mlp=block["hidden"],
-        n_ctx=None if positions is None else positions["count"] - positions["first"],
+        n_ctx=description["context"],
         d_vocab=description["vocabulary"],
         d_vocab_out=opened.logits(),
         act_fn=block["activation"],

@@ -12,17 +12,48 @@ use numpy::{
 };
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use regard_models::{
-    Change, ChatTemplate, Checkpoint, Error, ImageProcessor, Input, Message, Model, Sampler, Values,
+    Change, ChatTemplate, Checkpoint, Error, ImageProcessor, Input, Logits, Message, Model, Pass,
+    Sampler, Values,
 };
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::threads;
 
-/// The tokens, their types, the decoder's tokens, and the pixels of an input.
-type Given<'py> = (Vec<u32>, Vec<u32>, Vec<u32>, Option<PyReadonlyArray1<'py, f32>>);
+/// An input: its tokens, their types, the decoder's tokens, and the pixels.
+struct Given(Input);
+
+impl<'py> FromPyObject<'_, 'py> for Given {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        type Parts<'py> = (Vec<u32>, Vec<u32>, Vec<u32>, Option<PyReadonlyArray1<'py, f32>>);
+        let (ids, types, decoder_ids, pixels): Parts<'py> = given.extract()?;
+        let pixels = pixels.map_or_else(|| Ok(Vec::new()), |pixels| pixels.to_vec())?;
+        Ok(Self(Input { ids, types, decoder_ids, pixels }))
+    }
+}
+
+/// Changes, from JSON.
+struct Changes(Vec<Change>);
+
+impl FromPyObject<'_, '_> for Changes {
+    type Error = PyErr;
+
+    fn extract(text: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let changes = serde_json::from_str(&text.extract::<PyBackedStr>()?);
+        changes.map(Self).map_err(|e| PyValueError::new_err(e.to_string()))
+    }
+}
+
+impl Changes {
+    /// A forward pass with them.
+    fn pass(self, model: &Model) -> Pass<'_> {
+        self.0.into_iter().fold(model.pass(), Pass::change)
+    }
+}
 
 /// A model with its weights and its tokenizer.
 #[pyclass(frozen, module = "regard._regard", name = "Opened")]
@@ -201,21 +232,17 @@ impl Opened {
     fn run<'py>(
         &self,
         py: Python<'py>,
-        inputs: Vec<Given<'py>>,
+        inputs: Vec<Given>,
         keep: Vec<String>,
-        changes: &str,
+        changes: Changes,
         hooks: Vec<(String, Py<PyAny>)>,
         last: bool,
     ) -> PyResult<(Option<Bound<'py, PyArrayDyn<f32>>>, Bound<'py, PyDict>)> {
-        let inputs = inputs.iter().map(input).collect::<PyResult<Vec<_>>>()?;
-        let changes: Vec<Change> = parsed(changes)?;
+        let inputs: Vec<Input> = inputs.into_iter().map(|Given(input)| input).collect();
         let mut trace = self.stoppable(py, |model, stopped| {
-            let mut pass = model.pass().keep(keep);
+            let mut pass = changes.pass(model).keep(keep);
             if last {
                 pass = pass.last_logits();
-            }
-            for change in changes {
-                pass = pass.change(change);
             }
             for (place, function) in hooks {
                 let stopped = stopped.clone();
@@ -245,19 +272,19 @@ impl Opened {
     fn sweep<'py>(
         &self,
         py: Python<'py>,
-        given: Given<'py>,
-        changes: &str,
-        from_: Option<Given<'py>>,
+        given: Given,
+        changes: Changes,
+        from_: Option<Given>,
         last: bool,
         done: Option<Py<PyAny>>,
     ) -> PyResult<(Bound<'py, PyArrayDyn<f32>>, Bound<'py, PyArrayDyn<f32>>)> {
-        let given = input(&given)?;
-        let mut changes: Vec<Change> = parsed(changes)?;
-        if let Some(from) = &from_ {
-            changes = self.model.patches(&input(from)?);
-        }
+        let changes = match &from_ {
+            Some(from) => self.model.patches(&from.0),
+            None => changes.0,
+        };
+        let logits = if last { Logits::Last } else { Logits::All };
         let (unchanged, all) = self.stoppable(py, |model, stopped| {
-            let unchanged = model.baseline(&given)?;
+            let unchanged = model.baseline(&given.0)?;
             let mut tell = |count: usize| {
                 let tell = |py: Python<'_>| {
                     py.check_signals()?;
@@ -265,7 +292,7 @@ impl Opened {
                 };
                 Python::attach(tell).map_err(|error| stopped.by(error))
             };
-            let all = model.sweep(&unchanged, &changes, last, &mut tell)?;
+            let all = model.sweep(&unchanged, &changes, logits, &mut tell)?;
             let logits = unchanged.logits().cloned();
             let missing = || Error::Unsupported("the model has no head, and no logits".into());
             Ok((logits.ok_or_else(missing)?, all))
@@ -281,16 +308,14 @@ impl Opened {
     fn attribute(
         &self,
         py: Python<'_>,
-        given: Given<'_>,
-        changes: &str,
+        given: Given,
+        changes: Changes,
         position: usize,
         plus: usize,
         minus: Option<usize>,
     ) -> PyResult<String> {
-        let (given, changes) = (input(&given)?, parsed::<Vec<Change>>(changes)?);
-        let parts = self.compute(py, |model| {
-            changed(model, changes).attribute(&given, position, plus, minus)
-        })?;
+        let parts = self
+            .compute(py, |model| changes.pass(model).attribute(&given.0, position, plus, minus))?;
         json(&parts)
     }
 
@@ -298,16 +323,15 @@ impl Opened {
     fn score(
         &self,
         py: Python<'_>,
-        given: Given<'_>,
-        changes: &str,
+        given: Given,
+        changes: Changes,
         head: &str,
         query: usize,
         key: usize,
     ) -> PyResult<String> {
-        let (given, changes) = (input(&given)?, parsed::<Vec<Change>>(changes)?);
         let head = head.parse().map_err(python_error)?;
         let score =
-            self.compute(py, |model| changed(model, changes).score(&given, head, query, key))?;
+            self.compute(py, |model| changes.pass(model).score(&given.0, head, query, key))?;
         json(&score)
     }
 
@@ -327,17 +351,16 @@ impl Opened {
     fn generate(
         &self,
         py: Python<'_>,
-        given: Given<'_>,
-        changes: &str,
+        given: Given,
+        changes: Changes,
         tokens: usize,
         temperature: f64,
         seed: u32,
     ) -> PyResult<Vec<u32>> {
-        let (given, changes) = (input(&given)?, parsed::<Vec<Change>>(changes)?);
         let sampler = Sampler::new(temperature, seed).map_err(python_error)?;
         self.stoppable(py, |model, stopped| {
             let mut ids = Vec::new();
-            for id in model.write(&given, tokens, &changes, sampler)? {
+            for id in model.write(&given.0, tokens, &changes.0, sampler)? {
                 ids.push(id?);
                 Python::attach(|py| py.check_signals()).map_err(|error| stopped.by(error))?;
             }
@@ -381,20 +404,6 @@ fn call(
     Ok(())
 }
 
-fn changed(model: &Model, changes: Vec<Change>) -> regard_models::Pass<'_> {
-    changes.into_iter().fold(model.pass(), regard_models::Pass::change)
-}
-
-fn input((ids, types, decoder_ids, pixels): &Given<'_>) -> PyResult<Input> {
-    let pixels = match pixels {
-        Some(pixels) => {
-            pixels.as_slice().map_err(|e| PyValueError::new_err(e.to_string()))?.to_vec()
-        }
-        None => Vec::new(),
-    };
-    Ok(Input { ids: ids.clone(), types: types.clone(), decoder_ids: decoder_ids.clone(), pixels })
-}
-
 /// An array that owns the numbers.
 fn array(py: Python<'_>, values: Values) -> PyResult<Bound<'_, PyArrayDyn<f32>>> {
     PyArray1::from_vec(py, values.data).reshape(values.shape)
@@ -402,10 +411,6 @@ fn array(py: Python<'_>, values: Values) -> PyResult<Bound<'_, PyArrayDyn<f32>>>
 
 fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|e| PyValueError::new_err(e.to_string()))
-}
-
-fn parsed<T: DeserializeOwned>(text: &str) -> PyResult<T> {
-    serde_json::from_str(text).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
 fn python_error(error: Error) -> PyErr {

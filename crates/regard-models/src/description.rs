@@ -24,6 +24,10 @@ pub struct Description {
     pub vocabulary: usize,
     /// The features of the residual stream, also called `d_model`.
     pub width: usize,
+    /// The most tokens of a text, as the files tell it: a limit where positions are learned, else the length that the model was
+    /// trained with.
+    #[serde(default)]
+    pub context: Option<usize>,
     /// The way from tokens or patches to the residual stream.
     pub embedding: Embedding,
     /// The encoder of a model that has both an encoder and a decoder.

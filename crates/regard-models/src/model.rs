@@ -1,6 +1,7 @@
 //! A model that runs.
 
 use core::slice::from_ref;
+use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
@@ -8,7 +9,7 @@ use std::thread;
 use regard::{Linear, Norm};
 
 use crate::change::Plan;
-use crate::forward::{Hook, Hooked, Keep, Rows, Runner, Streams, normed, product};
+use crate::forward::{Hook, Keep, Rows, Runner, Streams, named, normed, product};
 use crate::weights::{AttentionWeights, Tokens, Weights};
 use crate::{
     Change, Checkpoint, ClassPosition, Description, Error, Head, HeadAddress, Input, Tensor,
@@ -30,6 +31,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Model {
     description: Description,
+    /// All places, in the order of computation.
+    places: Vec<String>,
     weights: Weights,
     tokenizer: Option<Tokenizer>,
 }
@@ -62,12 +65,16 @@ impl Model {
         });
         let weights = weights?;
         description.tied &= matches!(weights.tokens, Tokens::Tied(_));
-        Ok(Self { tokenizer: tokenizer?, weights, description })
+        Ok(Self { tokenizer: tokenizer?, weights, places: description.places(), description })
     }
 
     /// The parts of the model.
     pub fn description(&self) -> &Description {
         &self.description
+    }
+
+    pub(crate) fn places(&self) -> &[String] {
+        &self.places
     }
 
     pub(crate) fn weights(&self) -> &Weights {
@@ -435,15 +442,15 @@ impl<'m> Pass<'m> {
     }
 
     fn run_together(&self, inputs: &[Input], plans: &[Plan]) -> Result<Trace, Error> {
-        let description = &self.model.description;
-        let keep = Keep::new(&self.keep, description)?;
-        let hooked = |(pattern, hook): &(String, Hook<'m>)| {
-            let places = Keep::new(core::slice::from_ref(pattern), description)?;
-            Ok(Hooked { places, hook: hook.clone() })
-        };
-        let hooks = self.hooks.iter().map(hooked).collect::<Result<Vec<_>, Error>>()?;
+        let keep = Keep::new(&self.keep, self.model)?;
+        let mut hooks: BTreeMap<String, Vec<&Hook<'_>>> = BTreeMap::new();
+        for (pattern, hook) in &self.hooks {
+            for place in named(from_ref(pattern), &self.model.places)? {
+                hooks.entry(place).or_default().push(hook);
+            }
+        }
         let mut runner = Runner::new(self.model, &keep, plans);
-        runner.hooks = &hooks;
+        runner.hooks = hooks;
         runner.last_only = self.last_only && !self.model.description.classifies();
         if let Some(after) = self.after {
             if [after.input.clone()] != *inputs {

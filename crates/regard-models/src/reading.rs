@@ -196,7 +196,7 @@ impl Model {
             caches.truncate(known);
         }
 
-        let keep = Keep::new(&self.changed_weights(&plan), self.description())?;
+        let keep = Keep::new(&self.changed_weights(&plan), self)?;
         let plans = [plan];
         let mut runner = Runner::new(self, &keep, &plans);
         runner.from = from;

@@ -104,6 +104,7 @@ impl Config<'_> {
         }
         let count = size("context_length")?;
         let positions = LearnedPositions { count, first: 0, pad: None };
+        description.context = Some(count);
         description.embedding.positions = (family == "gpt2").then_some(positions);
         let tokens = self.checkpoint.shape("token_embd.weight").and_then(<[usize]>::first);
         description.vocabulary =

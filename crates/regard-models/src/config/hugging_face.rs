@@ -214,6 +214,10 @@ impl<'a> Config<'a> {
                 return Err(self.wrong(what));
             }
         };
+        description.context = match description.embedding.positions {
+            Some(positions) => description.embedding.patches.is_none().then(|| positions.most()),
+            None => self.optional("max_position_embeddings")?,
+        };
         description.family = family.to_owned();
         description.ends = self.ends()?;
         self.choose_head(&mut description);

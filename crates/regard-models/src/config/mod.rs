@@ -112,6 +112,7 @@ fn plain(
         family: String::new(),
         vocabulary: 0,
         width,
+        context: None,
         embedding,
         encoder: None,
         stack,

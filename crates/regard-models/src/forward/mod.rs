@@ -7,7 +7,7 @@ mod relative;
 mod rows;
 mod run;
 
-pub(crate) use self::place::{Keep, StackName, layer_output, matches};
+pub(crate) use self::place::{Keep, StackName, layer_output, matches, named};
 pub(crate) use self::rows::Rows;
 pub(crate) use self::run::{Caches, Runner, Streams, normed, product};
 
@@ -179,13 +179,6 @@ impl fmt::Debug for Hook<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hook")
     }
-}
-
-/// A hook with the places at which it is called.
-#[derive(Debug)]
-pub(crate) struct Hooked<'h> {
-    pub(crate) places: Keep,
-    pub(crate) hook: Hook<'h>,
 }
 
 /// A tensor that transformers gives, and the places of a forward pass that it is made of.

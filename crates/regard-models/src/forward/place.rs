@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{Description, Error, Placement, Stack};
+use crate::{Description, Error, Model, Placement, Stack};
 
 /// One of the stacks of layers that a model can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -191,19 +191,26 @@ impl Description {
     /// # Errors
     /// [`Error::Place`] if a pattern names no place.
     pub fn places_named<S: AsRef<str>>(&self, patterns: &[S]) -> Result<Vec<String>, Error> {
-        let places = self.places();
-        let mut named = Vec::new();
-        for pattern in patterns.iter().map(AsRef::as_ref) {
-            let before = named.len();
-            named.extend(places.iter().filter(|place| names(pattern, place)).cloned());
-            if named.len() == before {
-                return Err(Error::place(pattern, &places));
-            }
-        }
-        named.sort_unstable();
-        named.dedup();
-        Ok(named)
+        named(patterns, &self.places())
     }
+}
+
+/// Those of a model's places that patterns name, in alphabetical order.
+pub(crate) fn named<S: AsRef<str>>(
+    patterns: &[S],
+    places: &[String],
+) -> Result<Vec<String>, Error> {
+    let mut named = Vec::new();
+    for pattern in patterns.iter().map(AsRef::as_ref) {
+        let before = named.len();
+        named.extend(places.iter().filter(|place| names(pattern, place)).cloned());
+        if named.len() == before {
+            return Err(Error::place(pattern, places));
+        }
+    }
+    named.sort_unstable();
+    named.dedup();
+    Ok(named)
 }
 
 /// The places to keep, in alphabetical order.
@@ -211,8 +218,8 @@ impl Description {
 pub(crate) struct Keep(Vec<String>);
 
 impl Keep {
-    pub(crate) fn new(patterns: &[String], description: &Description) -> Result<Self, Error> {
-        description.places_named(patterns).map(Self)
+    pub(crate) fn new(patterns: &[String], model: &Model) -> Result<Self, Error> {
+        named(patterns, model.places()).map(Self)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -222,10 +229,6 @@ impl Keep {
     /// The layers of a stack of which a place is kept.
     pub(crate) fn layers(&self, stack: StackName) -> impl Iterator<Item = usize> {
         self.0.iter().filter_map(move |place| stack.layer_of(place))
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(String::as_str)
     }
 
     pub(crate) fn has(&self, place: &str) -> bool {

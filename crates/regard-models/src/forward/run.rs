@@ -10,7 +10,7 @@ use regard::{KvCache, KvCacheShape, Linear, Norm, Pairing, Rotary, Sequences};
 
 use super::attention::{Inputs, Setting};
 use super::place::{OF_NORM, norm_2};
-use super::{Hooked, Input, Keep, Rows, StackName, Trace, Values};
+use super::{Hook, Input, Keep, Rows, StackName, Trace, Values};
 use crate::change::Plan;
 use crate::weights::{Layer, StackWeights, Tokens};
 use crate::{Block, Description, Error, Head, Model, Placement, Stack, Tensor};
@@ -90,8 +90,8 @@ pub(crate) struct Runner<'r> {
     pub(super) keep: &'r Keep,
     /// The changes of each run, or one plan for all inputs.
     pub(super) plans: &'r [Plan],
-    /// The functions that are called at places, after the changes there.
-    pub(crate) hooks: &'r [Hooked<'r>],
+    /// The functions that are called at places, by place, after the changes there.
+    pub(crate) hooks: BTreeMap<String, Vec<&'r Hook<'r>>>,
     /// An unchanged run of the whole text to begin from.
     pub(crate) from: Option<&'r Streams>,
     /// The streams of this run, if a later one is to begin from it.
@@ -113,7 +113,7 @@ impl<'r> Runner<'r> {
             model,
             keep,
             plans,
-            hooks: &[],
+            hooks: BTreeMap::new(),
             from: None,
             streams: None,
             caches: None,
@@ -172,8 +172,7 @@ impl<'r> Runner<'r> {
 
     /// Whether the numbers of a place may change.
     pub(super) fn changes(&self, place: &str) -> bool {
-        self.plans.iter().any(|plan| plan.changes(place))
-            || self.hooks.iter().any(|hook| hook.places.has(place))
+        self.plans.iter().any(|plan| plan.changes(place)) || self.hooks.contains_key(place)
     }
 
     /// Whether the numbers of a place are kept, or may change.
@@ -193,10 +192,10 @@ impl<'r> Runner<'r> {
                 plan.apply(place, self.first, &shape, data)?;
             }
         }
-        for hook in self.hooks.iter().filter(|hook| hook.places.has(place)) {
+        for hook in self.hooks.get(place).into_iter().flatten() {
             let len = x.data.len() / x.runs * self.runs;
             x.part(self.runs);
-            hook.hook.call(place, &shaped(x.runs, shape.clone()), &mut x.data)?;
+            hook.call(place, &shaped(x.runs, shape.clone()), &mut x.data)?;
             if x.data.len() != len {
                 let found = x.data.len();
                 return Err(Error::Shape(format!(
@@ -380,13 +379,13 @@ impl<'r> Runner<'r> {
 
     /// Whether a run differs from the unchanged one before the layers.
     fn changes_embedding(&self) -> bool {
-        let hooked = |hook: &Hooked<'_>| hook.places.iter().any(|place| place.starts_with("hook_"));
-        self.plans.iter().any(Plan::changes_embedding) || self.hooks.iter().any(hooked)
+        self.plans.iter().any(Plan::changes_embedding)
+            || self.hooks.keys().any(|place| place.starts_with("hook_"))
     }
 
     /// The layers of a stack in which a run may differ from the unchanged one.
     fn changed_layers(&self, stack: StackName) -> impl Iterator<Item = usize> {
-        let hooked = self.hooks.iter().flat_map(move |hook| hook.places.layers(stack));
+        let hooked = self.hooks.keys().filter_map(move |place| stack.layer_of(place));
         self.plans.iter().flat_map(move |plan| plan.layers(stack)).chain(hooked)
     }
 

@@ -3,11 +3,14 @@
 mod linear;
 mod names;
 
-use core::cell::RefCell;
 use core::iter::once;
-use std::collections::BTreeSet;
+use core::mem::take;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
-use regard::{Embedding as Table, Linear, Norm};
+use regard::{Embedding as Table, Linear, Norm, Threads};
 
 use self::linear::Stored;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
@@ -103,7 +106,7 @@ struct Loader<'a> {
     checkpoint: &'a Checkpoint,
     description: &'a Description,
     names: Names,
-    used: RefCell<BTreeSet<String>>,
+    used: Mutex<BTreeSet<String>>,
 }
 
 impl Weights {
@@ -118,7 +121,7 @@ impl Weights {
             let family = &description.family;
             Error::file(checkpoint.path(), format!("the family {family:?} is not known"))
         })?;
-        Loader { checkpoint, description, names, used: RefCell::default() }.weights()
+        Loader { checkpoint, description, names, used: Mutex::default() }.weights()
     }
 }
 
@@ -177,7 +180,7 @@ impl Loader<'_> {
             types,
             unused: Vec::new(),
         };
-        let used = self.used.borrow();
+        let used = self.used();
         let unused = self.checkpoint.names().filter(|name| !used.contains(*name));
         Ok(Weights { unused: unused.map(str::to_owned).collect(), ..weights })
     }
@@ -273,9 +276,9 @@ impl Loader<'_> {
             let shape = [relative.buckets, block.heads];
             Ok::<_, Error>(self.table(&name(0)(&names.relative), &shape)?.to_f32())
         });
-        let layers = (0..stack.layers()).map(|layer| self.layer_of(&name(layer), names, stack));
+        let layers = for_each(stack.layers(), |layer| self.layer_of(&name(layer), names, stack))?;
         Ok(StackWeights {
-            layers: layers.collect::<Result<_, Error>>()?,
+            layers,
             norm: self.optional_norm(norm, stack.final_norm)?,
             relative: relative.transpose()?,
         })
@@ -469,7 +472,7 @@ impl Loader<'_> {
 
     fn tensor(&self, name: &str, kind: &str, shape: &[usize]) -> Result<Tensor, Error> {
         let found = self.found(name, kind).unwrap_or_else(|| joined(name, kind));
-        self.used.borrow_mut().insert(found.clone());
+        self.used().insert(found.clone());
         let tensor = self.checkpoint.read(&found)?;
         if tensor.shape() == shape {
             return Ok(tensor);
@@ -485,7 +488,8 @@ impl Loader<'_> {
         } else {
             (name, kind)
         };
-        self.used.borrow_mut().extend(self.found(name, kind));
+        let found = self.found(name, kind);
+        self.used().extend(found);
     }
 
     /// The name in the file: a base model's names lack the prefix, some classes with a head call it `transformer`, and old norms
@@ -505,10 +509,46 @@ impl Loader<'_> {
         names.into_iter().find(|name| self.checkpoint.shape(name).is_some())
     }
 
+    fn used(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The result of an operation on a tensor, unless memory has no room for it.
     fn memory<T>(&self, name: &str, made: Option<T>) -> Result<T, Error> {
         made.ok_or_else(|| Error::tensor(self.checkpoint.path(), name, "does not fit in memory"))
     }
+}
+
+/// The values of 0, 1 and so on, made by a few threads side by side: what they wait for is memory. Each holds a tensor besides the
+/// values.
+fn for_each<T: Send>(
+    count: usize,
+    value: impl Fn(usize) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    const MOST: usize = 4;
+    let (next, values) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let values_so_far = || values.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= count {
+                return;
+            }
+            let value = value(i);
+            if value.is_err() {
+                next.store(count, Ordering::Relaxed);
+            }
+            values_so_far().insert(i, value);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..Threads::current().count().min(MOST).min(count) {
+            // Where no thread can be started, this one does everything.
+            _ = thread::Builder::new().spawn_scoped(scope, || Threads::ONE.install(work));
+        }
+        Threads::ONE.install(work);
+    });
+    take(&mut *values_so_far()).into_values().collect()
 }
 
 fn joined(name: &str, kind: &str) -> String {
