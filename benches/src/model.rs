@@ -10,7 +10,7 @@ use std::thread;
 use anyhow::Result;
 use regard::Threads;
 use regard_kernels::internal::read_all;
-use regard_models::{Ablation, Change, Checkpoint, Input, Model, Sampler};
+use regard_models::{Ablation, Change, Checkpoint, Input, Logits, Model, Sampler};
 use serde_json::{Value, json};
 use web_time::Instant;
 
@@ -266,7 +266,7 @@ fn sweep(
     let unchanged = model.baseline(input)?;
     let ablated = |head| Change::Ablate { head, to: Ablation::Zero };
     let changes: Vec<Change> = model.description().heads().into_iter().map(ablated).collect();
-    let last = model.description().stack.causal;
+    let last = if model.description().stack.causal { Logits::Last } else { Logits::All };
     let [all, one] = in_turns(
         3,
         || seconds(|| Ok(model.sweep(&unchanged, &changes, last, &mut |_| Ok(()))?)),

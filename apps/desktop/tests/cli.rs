@@ -103,7 +103,8 @@ mod walk {
             (&["--causal"], Settings { causal: true, ..Settings::default() }),
             (&["--without", "projections"], without),
         ];
-        let examples = Example::ALL.map(|example| (example, &[][..], Settings::default()));
+        let examples =
+            Example::ALL.iter().copied().map(|example| (example, &[][..], Settings::default()));
         let changed = settings.map(|(args, settings)| (Example::TheCatSat, args, settings));
         for (example, args, settings) in examples.into_iter().chain(changed) {
             let args = [&["walk", example.name(), "--format", "json"], args].concat();
@@ -117,7 +118,7 @@ mod walk {
     /// its lines is empty.
     #[test]
     fn an_example_is_a_chapter_with_a_picture_for_each_step() {
-        for example in Example::ALL {
+        for &example in Example::ALL {
             let text = stdout(&["walk", example.name(), "--format", "markdown"]);
             let walkthrough = Walkthrough::run(example, &Settings::default()).unwrap();
             assert!(

@@ -54,7 +54,7 @@ fn dump_between(folder: &Folder) -> PathBuf {
 #[test]
 fn every_matrix_of_every_example_in_every_format() {
     let folder = Folder::new();
-    for example in Example::ALL {
+    for &example in Example::ALL {
         let walkthrough = Walkthrough::run(example, &Settings::default()).unwrap();
         for (i, step) in walkthrough.steps.iter().enumerate() {
             // Each in one format, and the weights in all of them.

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use regard_digits::{FILES, SIDE, held_back};
 use regard_embed::largest;
 use regard_firmware::{FIRST_TOKEN, hash};
-use regard_models::embed::{Options, Part, Stored};
+use regard_models::embed::{Options, Stored};
 use regard_models::{Checkpoint, ImageProcessor, Input, Model, Sampler};
 
 const STORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/story");
@@ -27,9 +27,9 @@ fn story() -> Model {
 fn embed(model: &Model, stored: Stored) -> String {
     let reads_images = model.description().embedding.patches.is_some();
     let name = if reads_images { "digits" } else { "story" };
-    let (context, part) = (CONTEXT, Part::default());
-    let samples = reads_images.then(|| processor(model));
-    let options = Options { name: name.into(), stored: Some(stored), context, samples, part };
+    let mut options = Options::new(name, CONTEXT);
+    options.stored = Some(stored);
+    options.samples = reads_images.then(|| processor(model));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{stored:?}"));
     for (path, bytes) in model.embed(&options).unwrap().files {
         let path = folder.join(path);

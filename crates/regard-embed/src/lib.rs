@@ -18,6 +18,7 @@ pub use self::float::{Embedding, Floats, Norm, Rotary};
 pub use self::matrix::{Bf16, F32, Linear, Matrix};
 pub use self::numbers::{Layer, Numbers, Turn};
 pub use self::state::{Model, Shape, State, Weights};
+pub use regard_kernels; // its errors and views are in signatures
 pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
 
 /// Why a token or an image cannot be read. If `regard embed` has written the model, `next` then leaves the text of the state

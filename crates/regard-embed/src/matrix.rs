@@ -12,11 +12,11 @@ const LANES: usize = 16;
 
 /// A weight \[inputs, outputs\] in panels of 16 columns, as [`Packed`] describes them.
 pub trait Matrix: Copy + Debug + 'static {
-    /// `out` ← xW, or `out` ← `out` + xW if `add`. x is \[rows, inputs\], and `out` is \[rows, outputs\].
+    /// `out` ← xW, or `out` ← `out` + xW. x is \[rows, inputs\], and `out` is \[rows, outputs\].
     ///
     /// # Errors
     /// [`Error::Shape`] if x or `out` has another length.
-    fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error>;
+    fn multiply(&self, x: &[f32], out: &mut [f32], store: Store) -> Result<(), Error>;
 
     /// Writes column `column` to `out` \[inputs\]. A column of a table of tokens is a token's embedding.
     fn column(&self, column: usize, out: &mut [f32]);
@@ -52,10 +52,13 @@ impl F32 {
 }
 
 impl Matrix for F32 {
-    fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error> {
-        let multiply = if add { matmul_packed_add } else { matmul_packed };
+    fn multiply(&self, x: &[f32], out: &mut [f32], store: Store) -> Result<(), Error> {
         let (rows, (inputs, outputs)) = (self.rows_of(out), self.packed.shape());
-        multiply(Mat::new(x, rows, inputs)?, self.packed, MatMut::new(out, rows, outputs)?)
+        let (x, out) = (Mat::new(x, rows, inputs)?, MatMut::new(out, rows, outputs)?);
+        match store {
+            Store::Set => matmul_packed(x, self.packed, out),
+            Store::Add => matmul_packed_add(x, self.packed, out),
+        }
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {
@@ -93,9 +96,9 @@ impl Bf16 {
 }
 
 impl Matrix for Bf16 {
-    fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error> {
+    fn multiply(&self, x: &[f32], out: &mut [f32], store: Store) -> Result<(), Error> {
         let packed = PackedHalf::new(self.panels, Half::Bf16, self.inputs, self.outputs)?;
-        let (rows, store) = (self.rows_of(out), if add { Store::Add } else { Store::Set });
+        let rows = self.rows_of(out);
         let (x, out) = (Mat::new(x, rows, self.inputs)?, MatMut::new(out, rows, self.outputs)?);
         matmul_packed_half(x, packed, out, store)
     }
@@ -136,6 +139,6 @@ impl<W: Matrix> Linear<W> {
                 }
             }
         }
-        self.weight.multiply(x, out, self.bias.is_some())
+        self.weight.multiply(x, out, if self.bias.is_some() { Store::Add } else { Store::Set })
     }
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize};
+use safetensors::{Dtype, SafeTensorError};
 
 use crate::{Error, Figure, Format, Label, Palette, Table, heatmap, lines, npy, png};
 
@@ -32,9 +32,9 @@ impl Table<'_> {
         let numbers = self.numbers();
         let table = Table { values: &numbers, ..*self };
         match format {
-            Format::Csv => csv(&table),
+            Format::Csv => csv(&table).map_err(Error::writer),
             Format::Npy => Ok(npy::write(table.rows.len(), table.cols.len(), table.values)),
-            _ => safetensors(&table),
+            _ => safetensors(&table).map_err(Error::writer),
         }
     }
 
@@ -110,7 +110,7 @@ impl Table<'_> {
 }
 
 /// Writes a line of headings, then a line for each row: its label and its numbers.
-fn csv(table: &Table<'_>) -> Result<Vec<u8>, Error> {
+fn csv(table: &Table<'_>) -> Result<Vec<u8>, csv::Error> {
     let corner = if table.axes == ["", ""] { String::new() } else { table.axes.join(" \\ ") };
     let mut out = csv::Writer::from_writer(Vec::new());
     out.write_record(core::iter::once(&corner).chain(table.cols.iter().map(|col| &col.raw)))?;
@@ -121,10 +121,10 @@ fn csv(table: &Table<'_>) -> Result<Vec<u8>, Error> {
         }
         out.write_record(None::<&[u8]>)?;
     }
-    out.into_inner().map_err(|e| csv::Error::from(e.into_error()).into())
+    out.into_inner().map_err(|e| e.into_error().into())
 }
 
-fn safetensors(table: &Table<'_>) -> Result<Vec<u8>, Error> {
+fn safetensors(table: &Table<'_>) -> Result<Vec<u8>, SafeTensorError> {
     let bytes: Vec<u8> = table.values.iter().flat_map(|x| x.to_le_bytes()).collect();
     let view = TensorView::new(Dtype::F32, vec![table.rows.len(), table.cols.len()], &bytes)?;
     let list = |tokens: &[Label]| {
@@ -141,5 +141,5 @@ fn safetensors(table: &Table<'_>) -> Result<Vec<u8>, Error> {
         (rows.to_owned(), list(table.rows)),
         (cols.to_owned(), list(table.cols)),
     ]);
-    Ok(serialize([(table.name, view)], Some(metadata))?)
+    serialize([(table.name, view)], Some(metadata))
 }

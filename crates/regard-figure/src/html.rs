@@ -28,7 +28,7 @@ impl Figure {
     /// a line.
     ///
     /// # Errors
-    /// [`Error::Many`] if there are more than 4 million numbers, [`Error::Picture`] if cells cannot be embedded.
+    /// [`Error::Many`] if there are more than 4 million numbers, [`Error::Writer`] if cells cannot be embedded.
     pub fn html(&self) -> Result<String, Error> {
         let cells = || {
             self.shapes.iter().filter_map(|shape| match shape {

@@ -33,9 +33,8 @@ pub use self::label::Label;
 pub use self::lines::overlaid;
 pub use self::matrix::Matrix;
 pub use self::palette::{
-    COLORS, HIDDEN, Look, Map, NOT_A_NUMBER, Palette, TEXELS, ink_on, largest,
+    COLORS, HIDDEN, Look, Map, NOT_A_NUMBER, Palette, Signs, TEXELS, ink_on, largest,
 };
 pub use self::plot::{Curve, Plot, Scale};
-pub use self::png::encode as encode_png;
 pub use self::table::{Error, Table};
 pub use self::text::shortened;

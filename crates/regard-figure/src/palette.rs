@@ -30,6 +30,23 @@ pub struct Look {
     pub logarithmic: bool,
 }
 
+/// The signs of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signs {
+    /// 0 and above: weights.
+    Positive,
+    /// Both: scores, and differences of weights.
+    Both,
+}
+
+impl Signs {
+    /// The signs of those numbers that are finite.
+    pub fn of(numbers: &[f32]) -> Self {
+        let is_negative = |x: &f32| *x < 0.0 && x.is_finite();
+        if numbers.iter().any(is_negative) { Self::Both } else { Self::Positive }
+    }
+}
+
 /// A map from numbers to colours.
 ///
 /// ```
@@ -61,15 +78,18 @@ impl Palette {
     }
 
     /// The palette of numbers of this extent. A logarithmic map goes up to the largest number, a linear one to the end.
-    pub fn of(extent: Extent, both_signs: bool, look: Look) -> Self {
+    pub fn of(extent: Extent, signs: Signs, look: Look) -> Self {
         let clipped = !look.logarithmic && extent.end < extent.largest;
         let end = if clipped { extent.end } else { extent.largest };
-        Self { clipped, ..Self::up_to(end, both_signs, look) }
+        Self { clipped, ..Self::up_to(end, signs, look) }
     }
 
     /// The palette from 0 to `largest`, or from −`largest` to `largest` for numbers of both signs.
-    pub fn up_to(largest: f32, both_signs: bool, look: Look) -> Self {
-        if both_signs { Self::signed(largest, look) } else { Self::weights(largest, look) }
+    pub fn up_to(largest: f32, signs: Signs, look: Look) -> Self {
+        match signs {
+            Signs::Positive => Self::weights(largest, look),
+            Signs::Both => Self::signed(largest, look),
+        }
     }
 
     /// The palette from 0 to `high`.
@@ -122,6 +142,11 @@ impl Palette {
         self.map == Some(Map::Diverging) && self.low < 0.0
     }
 
+    /// The signs of the numbers that the map has colours for.
+    pub fn signs(self) -> Signs {
+        if self.is_diverging() { Signs::Both } else { Signs::Positive }
+    }
+
     /// The numbers at both ends of the map.
     pub fn range(self) -> (f32, f32) {
         (self.low, self.high)
@@ -142,11 +167,11 @@ impl Palette {
     /// the middle of a logarithmic map.
     ///
     /// ```
-    /// use regard_figure::{Extent, Look, Palette};
+    /// use regard_figure::{Extent, Look, Palette, Signs};
     /// let extent = Extent { largest: 1.0, end: 0.01 };
-    /// assert_eq!(Palette::of(extent, false, Look::default()).ticks(), ["0", "0.005", "≥ 0.01"]);
+    /// assert_eq!(Palette::of(extent, Signs::Positive, Look::default()).ticks(), ["0", "0.005", "≥ 0.01"]);
     /// let look = Look { logarithmic: true, ..Look::default() };
-    /// assert_eq!(Palette::of(extent, false, look).ticks(), ["1e−6", "0.001 log", "1"]);
+    /// assert_eq!(Palette::of(extent, Signs::Positive, look).ticks(), ["1e−6", "0.001 log", "1"]);
     /// ```
     pub fn ticks(self) -> [String; 3] {
         let [low, middle, high] = self.marks().map(numbers::tick);

@@ -125,7 +125,10 @@ impl Plot {
     /// [`Error::Empty`] without a point, [`Error::NoMatrix`] if the format holds a matrix, and those of the pictures.
     pub fn encode(&self, format: Format) -> Result<Vec<u8>, Error> {
         match format {
-            Format::Csv => self.csv(),
+            Format::Csv if self.curves.iter().all(|curve| curve.points.is_empty()) => {
+                Err(Error::Empty)
+            }
+            Format::Csv => self.csv().map_err(Error::writer),
             Format::Npy | Format::Safetensors => Err(Error::NoMatrix),
             _ => self.figure()?.encode(format),
         }
@@ -225,14 +228,11 @@ impl Plot {
     }
 
     /// Writes a row for each x, with an empty cell where a curve has no point.
-    fn csv(&self) -> Result<Vec<u8>, Error> {
+    fn csv(&self) -> Result<Vec<u8>, csv::Error> {
         let mut xs: Vec<f64> =
             self.curves.iter().flat_map(|curve| &curve.points).map(|[x, _]| *x).collect();
         xs.sort_by(f64::total_cmp);
         xs.dedup();
-        if xs.is_empty() {
-            return Err(Error::Empty);
-        }
         let mut out = csv::Writer::from_writer(Vec::new());
         out.write_field(self.axes[0])?;
         for Curve { name, band, .. } in &self.curves {
@@ -262,7 +262,7 @@ impl Plot {
             }
             out.write_record(None::<&[u8]>)?;
         }
-        out.into_inner().map_err(|e| csv::Error::from(e.into_error()).into())
+        out.into_inner().map_err(|e| e.into_error().into())
     }
 
     /// The curves as a picture. A page shows the point under the pointer.

@@ -36,7 +36,7 @@ impl Figure {
         let size = [width as usize, height as usize];
         let image = draw::draw(self, size, scale);
         let texts = [("Title", self.title.as_str()), ("Description", &self.note)];
-        Ok(encode(ColorType::Rgb, size, &image, &texts)?)
+        encode(size, &image, &texts)
     }
 }
 
@@ -57,15 +57,19 @@ pub(super) fn bare(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error
         (0..side).for_each(|_| image.extend_from_slice(&line));
     }
     let texts = [("Title", table.title), ("Description", &palette.to_string())];
-    Ok(encode(ColorType::Rgb, [cols * side, rows * side], &image, &texts)?)
+    encode([cols * side, rows * side], &image, &texts)
 }
 
-/// Encodes these bytes as PNG: `size` pixels wide and high, 8 bits a channel, with text chunks.
-///
-/// # Errors
-/// If `image` does not have as many bytes as `size` and `color` need.
-pub fn encode(
-    color: ColorType,
+/// Red, green and blue bytes as PNG: `size` pixels wide and high, with text chunks.
+pub(super) fn encode(
+    size: [usize; 2],
+    image: &[u8],
+    texts: &[(&str, &str)],
+) -> Result<Vec<u8>, Error> {
+    encoded(size, image, texts).map_err(Error::writer)
+}
+
+fn encoded(
     size: [usize; 2],
     image: &[u8],
     texts: &[(&str, &str)],
@@ -73,7 +77,7 @@ pub fn encode(
     let mut bytes = Vec::new();
     let [width, height] = size.map(|side| side as u32);
     let mut encoder = Encoder::new(&mut bytes, width, height);
-    encoder.set_color(color);
+    encoder.set_color(ColorType::Rgb);
     encoder.set_depth(BitDepth::Eight);
     for (key, text) in texts {
         encoder.add_itxt_chunk((*key).to_owned(), (*text).to_owned())?;

@@ -25,7 +25,7 @@ impl Figure {
     /// The figure as SVG. The reader's fonts show its text, in any script.
     ///
     /// # Errors
-    /// [`Error::Picture`] if many cells cannot be embedded as a picture.
+    /// [`Error::Writer`] if many cells cannot be embedded as a picture.
     pub fn svg(&self) -> Result<String, Error> {
         self.svg_in(&LIGHT)
     }
@@ -76,7 +76,7 @@ fn push_cells(out: &mut String, cells: &Cells) -> Result<(), Error> {
     if cells.colors.len() > MOST_RECTANGLES {
         let ([width, height], cols) = (cells.size(), cells.cols);
         let pixels = cells.colors.as_flattened();
-        let picture = png::encode(::png::ColorType::Rgb, [cols, cells.rows()], pixels, &[])?;
+        let picture = png::encode([cols, cells.rows()], pixels, &[])?;
         let picture = STANDARD.encode(picture);
         let _ = writeln!(
             out,

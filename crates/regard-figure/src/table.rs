@@ -87,15 +87,13 @@ pub enum Error {
     #[error("curves are not a matrix: write them as .csv, .png, .svg or .html")]
     NoMatrix,
 
-    /// The PNG encoder failed.
-    #[error("cannot encode the picture: {0}")]
-    Picture(#[from] ::png::EncodingError),
+    /// The writer of a format failed.
+    #[error("cannot write the file: {0}")]
+    Writer(#[source] Box<dyn core::error::Error + Send + Sync>),
+}
 
-    /// The CSV writer failed.
-    #[error("cannot write the table: {0}")]
-    Csv(#[from] csv::Error),
-
-    /// The safetensors writer failed.
-    #[error("cannot write the tensor: {0}")]
-    Safetensors(#[from] safetensors::SafeTensorError),
+impl Error {
+    pub(crate) fn writer(e: impl core::error::Error + Send + Sync + 'static) -> Self {
+        Self::Writer(Box::new(e))
+    }
 }

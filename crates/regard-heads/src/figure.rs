@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use regard_figure::{Extent, Figure, Grid, Label, Look, Matrix, Palette, Small, largest};
+use regard_figure::{Extent, Figure, Grid, Label, Look, Matrix, Palette, Signs, Small, largest};
 
 use super::{AttentionMaps, Error, Part, Progress, Survey};
 
@@ -31,21 +31,30 @@ impl AttentionMaps {
     }
 }
 
+/// The colour scale of a picture of many heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColorScale {
+    /// All heads share one.
+    Shared,
+    /// Each head has its own.
+    Own,
+}
+
 impl Survey {
     /// A picture of all heads: a row for each layer, and a matrix for each head. A long text shows the largest weight of each
-    /// square of [`factor`](Self::factor) × factor cells. Heads share one scale, or each has its own.
-    pub fn figure(&self, maps: &AttentionMaps, look: Look, own_scale: bool) -> Figure {
+    /// square of [`factor`](Self::factor) × factor cells.
+    pub fn figure(&self, maps: &AttentionMaps, look: Look, scale: ColorScale) -> Figure {
         let shape = maps.shape();
         let heads: Vec<_> = shape.ids().map(|id| (id, self.thumbnail(maps, id))).collect();
         let most = heads.iter().map(|(_, numbers)| largest(numbers)).fold(0.0, f32::max);
-        let is_negative = |x: &f32| *x < 0.0 && x.is_finite();
-        let both_signs = heads.iter().any(|(_, numbers)| numbers.iter().any(is_negative));
+        let is_signed = heads.iter().any(|(_, numbers)| Signs::of(numbers) == Signs::Both);
+        let signs = if is_signed { Signs::Both } else { Signs::Positive };
         let matrix = |(id, numbers): &(super::HeadId, std::borrow::Cow<'_, [f32]>)| {
-            let limit = if own_scale { largest(numbers) } else { most };
+            let limit = if scale == ColorScale::Own { largest(numbers) } else { most };
             Small {
                 name: format!("head {}", maps.name_of(*id)),
                 values: Arc::new(numbers.to_vec()),
-                palette: Palette::up_to(limit, both_signs, look),
+                palette: Palette::up_to(limit, signs, look),
             }
         };
         let labels = maps.tokens().map(|tokens| pooled(tokens, self.factor()));
@@ -77,5 +86,5 @@ fn pooled(labels: Vec<Label>, factor: usize) -> Vec<Label> {
 
 /// The palette for weights, or for scores if a number is negative.
 pub fn palette(numbers: &[f32], extent: Extent, look: Look) -> Palette {
-    Palette::of(extent, numbers.iter().any(|x| *x < 0.0 && x.is_finite()), look)
+    Palette::of(extent, Signs::of(numbers), look)
 }

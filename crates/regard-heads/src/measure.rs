@@ -28,7 +28,7 @@ pub enum Measure {
 
 impl Measure {
     /// All measures.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: &'static [Self] = &[
         Self::Entropy,
         Self::RelativeEntropy,
         Self::Distance,
@@ -40,7 +40,7 @@ impl Measure {
     ];
 
     /// The patterns that heads are known for. Each measures the share of weight on keys of one kind.
-    pub const PATTERNS: [Self; 5] = [
+    pub const PATTERNS: &'static [Self] = &[
         Self::FirstToken,
         Self::PreviousToken,
         Self::SameToken,

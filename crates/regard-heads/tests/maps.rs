@@ -501,7 +501,7 @@ mod measures {
             for id in maps.shape().ids() {
                 let head = &numbers[id.head * n * n..][..n * n];
                 let expected = reference(head, n, &tokens, is_causal);
-                for (measure, expected) in Measure::ALL.into_iter().zip(expected) {
+                for (measure, expected) in Measure::ALL.iter().copied().zip(expected) {
                     let found = survey.measures(id).get(measure).map(f64::from);
                     let near = match (found, expected) {
                         (Some(found), Some(expected)) => {

@@ -44,10 +44,12 @@ pub use self::probability::{check_logits, probabilities};
 pub use self::read::Checkpoint;
 pub use self::reading::{ChangedReading, Reading};
 pub use self::score::{Hidden, Rounded, Score};
+pub use self::sweep::Logits;
 pub use self::tensor::{Format, Tensor};
 pub use self::tokenizer::{Tokenizer, hide_caught_panics};
 pub use self::write::{Sampler, Writing};
-pub use regard::{Activation, RotaryScaling};
+pub use regard; // its errors are in [`Error`]
+pub use regard::{Activation, Quantization, RotaryScaling};
 
 /// The example of the crate's page.
 #[cfg(doctest)]

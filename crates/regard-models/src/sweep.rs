@@ -63,6 +63,15 @@ impl Description {
     }
 }
 
+/// The positions whose logits a sweep computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logits {
+    /// Those of each position.
+    All,
+    /// Those of the last position alone, which take less time.
+    Last,
+}
+
 impl Model {
     /// A patch of the residual stream that enters each layer, at each position: from the run of an input with as many tokens,
     /// layer by layer, an encoder's before a decoder's.
@@ -106,7 +115,7 @@ impl Model {
     /// [`Error::Missing`] if the model does not have the head, or if `read` is another place.
     ///
     /// ```
-    /// use regard_models::{Input, Model};
+    /// use regard_models::{Input, Logits, Model};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let paths = model.paths("0.1".parse()?, "hook_q_input", &Input::tokens([7, 6, 9]))?;
@@ -115,7 +124,7 @@ impl Model {
     ///
     /// let unchanged = model.baseline(&Input::tokens([7, 8, 9]))?;
     /// let changes: Vec<_> = paths.into_iter().map(|(_, change)| change).collect();
-    /// let logits = model.sweep(&unchanged, &changes, true, &mut |_| Ok(()))?;
+    /// let logits = model.sweep(&unchanged, &changes, Logits::Last, &mut |_| Ok(()))?;
     /// assert_ne!(Some(logits[0].last()), unchanged.logits().map(|x| x.last()));
     /// # Ok::<(), regard_models::Error>(())
     /// ```
@@ -143,21 +152,20 @@ impl Model {
         Ok(layers.flat_map(|layer| (0..heads).map(move |to| path(layer, to))).collect())
     }
 
-    /// The logits of the unchanged run's input with each change alone: \[positions, vocabulary\], or those of the last position
-    /// with `last`. Layers before a change are not computed anew. `done` is told the number of changes that are done, and ends
+    /// The logits of the unchanged run's input with each change alone: \[positions, vocabulary\], or \[classes\]. Layers before a change are not computed anew. `done` is told the number of changes that are done, and ends
     /// the sweep with its error.
     ///
     /// # Errors
     /// As [`Pass::run`](crate::Pass::run), [`Error::Unsupported`] if the model has no head, and what `done` returns.
     ///
     /// ```
-    /// use regard_models::{Ablation, Change, Input, Model};
+    /// use regard_models::{Ablation, Change, Input, Logits, Model};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let unchanged = model.baseline(&Input::tokens([7, 8, 9]))?;
     /// let heads = model.description().heads();
     /// let changes: Vec<_> = heads.iter().map(|head| Change::Ablate { head: *head, to: Ablation::Zero }).collect();
-    /// let logits = model.sweep(&unchanged, &changes, true, &mut |_| Ok(()))?;
+    /// let logits = model.sweep(&unchanged, &changes, Logits::Last, &mut |_| Ok(()))?;
     /// let one = model.pass().change(changes[5].clone()).last_logits().run(unchanged.input())?;
     /// assert_eq!(one.logits(), Some(&logits[5]));
     /// # Ok::<(), regard_models::Error>(())
@@ -166,7 +174,7 @@ impl Model {
         &self,
         unchanged: &Baseline,
         changes: &[Change],
-        last: bool,
+        which: Logits,
         done: &mut dyn FnMut(usize) -> Result<(), Error>,
     ) -> Result<Vec<Values>, Error> {
         let input = unchanged.input();
@@ -183,7 +191,7 @@ impl Model {
             for plans in together.chunks(most) {
                 let mut runner = Runner::new(self, &keep, plans);
                 runner.from = Some(unchanged.streams());
-                runner.last_only = last && !self.description().classifies();
+                runner.last_only = which == Logits::Last && !self.description().classifies();
                 let (trace, _) = runner.run(from_ref(input))?;
                 let missing = || Error::Unsupported("the model has no head, and no logits".into());
                 let logits = trace.logits.ok_or_else(missing)?;

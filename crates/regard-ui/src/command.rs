@@ -92,7 +92,7 @@ impl Command {
             Room::ALL.map(Self::Room).to_vec(),
             [Self::NextExample, Self::PreviousExample, Self::Guide, Self::Present, Self::RealHead]
                 .into_iter()
-                .chain(Example::ALL.map(Self::Example))
+                .chain(Example::ALL.iter().copied().map(Self::Example))
                 .collect(),
             vec![
                 Self::Undo,
@@ -117,7 +117,7 @@ impl Command {
             vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
             vec![Self::SidePanel, Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
             [Light, Dark, System].map(Self::Theme).to_vec(),
-            Map::SEQUENTIAL.map(Self::Map).into_iter().chain([Self::Logarithmic]).collect(),
+            Map::SEQUENTIAL.iter().copied().map(Self::Map).chain([Self::Logarithmic]).collect(),
         ]
     }
 

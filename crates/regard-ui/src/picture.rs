@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use egui::{ColorImage, Context};
-use regard_figure::encode_png;
+use image::codecs::png::PngEncoder;
+use image::{ExtendedColorType, ImageEncoder as _};
 
 use crate::Host;
 use crate::work::Once;
@@ -85,7 +86,10 @@ fn saved(path: &Path) -> String {
 pub(crate) fn write(host: &dyn Host, image: &ColorImage, path: &Path) -> anyhow::Result<()> {
     let pixels: Vec<u8> =
         image.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
-    let bytes = encode_png(png::ColorType::Rgba, image.size, &pixels, &[])
+    let [width, height] = image.size.map(|side| side as u32);
+    let mut bytes = Vec::new();
+    PngEncoder::new(&mut bytes)
+        .write_image(&pixels, width, height, ExtendedColorType::Rgba8)
         .context("cannot make a PNG of the window")?;
     host.write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))
 }

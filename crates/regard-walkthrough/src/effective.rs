@@ -43,7 +43,7 @@ impl Effective {
         let temperature = Temperature::new(2.0).unwrap_or_default();
         let causal = changes(Settings { causal: true, ..plain })?;
         let mut without = Vec::new();
-        for step in Without::ALL {
+        for &step in Without::ALL {
             // Attention without its mask is compared with causal attention.
             let is_effective = if step == Without::Mask {
                 causal

@@ -51,6 +51,9 @@ mod ulp;
 mod values;
 mod walkthrough;
 
+pub use regard::{Error as LayerError, KernelError, Temperature};
+pub use serde_json;
+
 pub use self::check::Check;
 pub use self::curve::softmax_curve;
 pub use self::effective::Effective;

@@ -59,7 +59,7 @@ pub enum Without {
 
 impl Without {
     /// All of these steps, in the order of computation.
-    pub const ALL: [Self; 4] = [Self::Projections, Self::Scaling, Self::Mask, Self::Softmax];
+    pub const ALL: &'static [Self] = &[Self::Projections, Self::Scaling, Self::Mask, Self::Softmax];
 
     /// The name to type.
     pub fn name(self) -> &'static str {
@@ -86,5 +86,5 @@ impl Without {
 }
 
 fn unknown_step(name: &str) -> Error {
-    Error::unknown("step to leave out", name, Without::ALL.map(Without::name))
+    Error::unknown("step to leave out", name, Without::ALL.iter().copied().map(Without::name))
 }

@@ -15,7 +15,7 @@ impl<'a, T: Element> Heads<'a, T> {
     /// [`Error::Layout`] if the numbers have another layout.
     ///
     /// ```
-    /// use ndarray::{Array4, array};
+    /// use regard::ndarray::{Array4, array};
     /// use regard::{Attention, Heads, Mask};
     /// // Three tokens with two heads of one number: [batch, tokens, heads, head_dim], as projections give them.
     /// let x = array![[[[1.0], [10.0]], [[3.0], [30.0]], [[5.0], [50.0]]]];
@@ -66,7 +66,7 @@ impl<'a> Sequences<'a> {
     /// [`Error::Layout`] if the numbers have another layout; `as_standard_layout` copies them into this one.
     ///
     /// ```
-    /// use ndarray::{Array3, array};
+    /// use regard::ndarray::{Array3, array};
     /// use regard::{Linear, Sequences};
     /// let x = array![[[1.0, 2.0], [3.0, 4.0]]];
     /// let sum = Linear::from_conv1d([1.0, 1.0], [2, 1])?;

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod attention;
 mod decoding;
 mod element;
@@ -14,8 +16,6 @@ mod kv_cache;
 mod linear;
 mod mask;
 mod multi_head;
-#[cfg(feature = "ndarray")]
-mod ndarray;
 mod norm;
 mod partial;
 mod plan;
@@ -31,6 +31,8 @@ mod view;
 mod weight;
 
 pub use half;
+#[cfg(feature = "ndarray")]
+pub use ndarray;
 pub use regard_kernels::{
     CHUNK_KEYS, Error as KernelError, Pairing, Position, Quantization, Stage, Temperature,
     UnknownWord, Window,

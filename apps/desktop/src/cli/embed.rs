@@ -68,17 +68,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = to.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| anyhow!("{} does not end with a crate's name", to.display()));
     let weights = if args.int8 { Some(Weights::Int8) } else { args.weights };
-    let mut options = Options {
-        name: name.bad_input()?.to_owned(),
-        stored: weights.map(|weights| match weights {
-            Weights::F32 => Stored::F32,
-            Weights::Bf16 => Stored::Bf16,
-            Weights::Int8 => Stored::Int8,
-        }),
-        context: args.context,
-        samples: None,
-        part: Part { flash: args.flash, ram: args.ram },
-    };
+    let mut options = Options::new(name.bad_input()?, args.context);
+    options.part = Part { flash: args.flash, ram: args.ram };
+    options.stored = weights.map(|weights| match weights {
+        Weights::F32 => Stored::F32,
+        Weights::Bf16 => Stored::Bf16,
+        Weights::Int8 => Stored::Int8,
+    });
     check(to).bad_input()?;
     let (checkpoint, model) = args.model.open()?;
     if options.stored == Some(Stored::Int8)

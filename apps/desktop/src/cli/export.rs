@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
-use regard_heads::{AttentionMaps, Over, Part, Survey, unattended};
+use regard_heads::{AttentionMaps, ColorScale, Over, Part, Survey, unattended};
 use regard_ui::laboratory::{self, Engine};
 use regard_ui::walkthrough::{self, Page, State};
 use regard_ui::{PlotName, Room, Session, of_step, of_walkthrough};
@@ -173,7 +173,7 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
     let name = args.matrix.as_deref();
     let maps = AttentionMaps::open_with(&opened::stream, &args.source, name, &unattended)?;
     let survey = Survey::new(&maps, &unattended)?;
-    Ok(survey.figure(&maps, look, false))
+    Ok(survey.figure(&maps, look, ColorScale::Shared))
 }
 
 /// A room in a sentence.
@@ -229,9 +229,9 @@ fn of_laboratory(session: &Session, name: PlotName) -> Result<Plot> {
 
 /// The error of a name that is neither an example nor a file.
 fn unknown(source: &str) -> anyhow::Error {
-    let names = || Example::ALL.map(Example::name);
-    let hint = suggest::hint(source, names());
-    let names = names().join(", ");
+    let names: Vec<_> = Example::ALL.iter().copied().map(Example::name).collect();
+    let hint = suggest::hint(source, names.iter().copied());
+    let names = names.join(", ");
     anyhow::anyhow!(
         "{source}: there is neither such a file nor such an example{hint}; the examples are {names}"
     )

@@ -228,7 +228,8 @@ fn meant(path: &Path) -> String {
     let command = command();
     let commands =
         command.get_subcommands().map(|command| format!("{NAME} {}", command.get_name()));
-    let examples = Example::ALL.map(|example| format!("{NAME} --example {}", example.name()));
+    let examples =
+        Example::ALL.iter().map(|example| format!("{NAME} --example {}", example.name()));
     let models = crate::bundled::NAMES.map(|model| format!("{NAME} {model}"));
     let known = commands.chain(examples).chain(models);
     let last_word = |line: &String| line.rsplit(' ').next().map(str::to_owned);

@@ -56,7 +56,7 @@ fn of_attention(path: &Path) -> Result<String> {
     for warning in survey.warnings() {
         let _ = writeln!(out, "note: {warning}");
     }
-    for measure in Measure::ALL {
+    for &measure in Measure::ALL {
         let first = survey.sorted_by(measure).into_iter().next();
         let first = first.filter(|id| survey.measures(*id).is_significant(measure));
         if let Some((id, x)) = first.and_then(|id| Some((id, survey.measures(id).get(measure)?))) {

@@ -34,7 +34,7 @@ fn wrapped(text: &str, indent: usize) -> String {
 /// All examples, a line each.
 pub(crate) fn list_of_examples() -> String {
     let mut out = String::new();
-    for example in Example::ALL {
+    for &example in Example::ALL {
         let line = format!("{BOLD}{:<18}{BOLD:#} {}", example.name(), example.summary());
         let _ = writeln!(out, "{}", wrapped(&line, 19));
     }

@@ -54,8 +54,8 @@ impl Map {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The maps for numbers from 0 upwards.
-    pub const SEQUENTIAL: [Self; 4] =
-        [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma];
+    pub const SEQUENTIAL: &'static [Self] =
+        &[Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma];
 
     /// The name on the command line: "ylorrd".
     pub fn name(self) -> &'static str {

@@ -48,6 +48,7 @@ enum Floats {
 
 /// The settings of [`Model::embed`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// The crate's name.
     pub name: String,
@@ -59,6 +60,13 @@ pub struct Options {
     pub samples: Option<ImageProcessor>,
     /// The part that the crate is for.
     pub part: Part,
+}
+
+impl Options {
+    /// A crate of this name for texts of at most `context` tokens, and for a part of any size.
+    pub fn new(name: impl Into<String>, context: usize) -> Self {
+        Self { name: name.into(), stored: None, context, samples: None, part: Part::default() }
+    }
 }
 
 /// A crate that holds a model.
@@ -92,8 +100,9 @@ impl Model {
     /// use regard_models::{Model, embed};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
-    /// let (name, part) = ("tiny".to_owned(), embed::Part { flash: Some(256 << 10), ram: None });
-    /// let embedded = model.embed(&embed::Options { name, stored: None, context: 16, samples: None, part })?;
+    /// let mut options = embed::Options::new("tiny", 16);
+    /// options.part.flash = Some(256 << 10);
+    /// let embedded = model.embed(&options)?;
     /// assert!(embedded.files.iter().any(|(path, _)| *path == "src/lib.rs"));
     /// # Ok::<(), regard_models::Error>(())
     /// ```

@@ -6,8 +6,10 @@ use regard_models::embed::{Options, Part, Stored};
 use crate::common::{bundled, open};
 
 fn options(stored: Option<Stored>, context: usize, flash: usize, ram: usize) -> Options {
-    let part = Part { flash: Some(flash << 10), ram: Some(ram << 10) };
-    Options { name: "story".into(), stored, context, samples: None, part }
+    let mut options = Options::new("story", context);
+    options.stored = stored;
+    options.part = Part { flash: Some(flash << 10), ram: Some(ram << 10) };
+    options
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use regard_models::{Ablation, Change, HeadAddress, Input, Model, Values};
+use regard_models::{Ablation, Change, HeadAddress, Input, Logits, Model, Values};
 use regard_tests::models::{FAMILIES, golden};
 use safetensors::SafeTensors;
 
@@ -120,8 +120,8 @@ fn check_together(name: &str, model: &Model, input: &Input) {
     let baseline = model.baseline(input).unwrap();
     let ablated = |head| Change::Ablate { head, to: Ablation::Zero };
     let changes: Vec<Change> = model.description().heads().into_iter().map(ablated).collect();
-    let [all, last] =
-        [false, true].map(|last| model.sweep(&baseline, &changes, last, &mut |_| Ok(())).unwrap());
+    let [all, last] = [Logits::All, Logits::Last]
+        .map(|last| model.sweep(&baseline, &changes, last, &mut |_| Ok(())).unwrap());
     for ((change, all), last) in changes.into_iter().zip(&all).zip(&last) {
         let what = format!("{name}: {change:?} in a sweep");
         let alone = model.pass().change(change.clone()).run(input).unwrap();

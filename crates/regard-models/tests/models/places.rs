@@ -5,7 +5,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use regard_models::{Ablation, Change, Error, HeadAddress, Input, Model, Placement, Values, Which};
+use regard_models::{
+    Ablation, Change, Error, HeadAddress, Input, Logits, Model, Placement, Values, Which,
+};
 use regard_tests::models::FAMILIES;
 
 use crate::common::{assert_near, assert_says, input, open};
@@ -300,13 +302,13 @@ fn changes_in_batches_and_sweeps_are_those_of_single_runs() {
             counts.lock().unwrap().push(count);
             Ok(())
         };
-        let swept = model.sweep(&baseline, &changes, false, &mut done).unwrap();
+        let swept = model.sweep(&baseline, &changes, Logits::All, &mut done).unwrap();
         for (change, found) in changes.iter().zip(&swept) {
             let alone = model.pass().change(change.clone()).run(&inputs[0]).unwrap();
             assert_near(found, alone.logits().unwrap(), &format!("{name}: {change:?} in a sweep"));
         }
         assert_eq!(counts.into_inner().unwrap().last(), Some(&changes.len()), "{name}");
-        let stopped = model.sweep(&baseline, &changes, false, &mut |_| Err(Error::Stopped));
+        let stopped = model.sweep(&baseline, &changes, Logits::All, &mut |_| Err(Error::Stopped));
         assert!(matches!(stopped, Err(Error::Stopped)), "{name}");
     }
 }

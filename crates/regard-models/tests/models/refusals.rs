@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use regard_models::{Ablation, Change, Description, Input, Model};
+use regard_models::{Ablation, Change, Description, Input, Logits, Model};
 use serde_json::{Value, json};
 
 use crate::common::{self, assert_says, copy, open};
@@ -237,7 +237,7 @@ fn a_changed_embedding_is_not_that_of_the_unchanged_run() {
     let whole = pass.run(&input).unwrap();
     assert_ne!(whole.logits(), unchanged.logits());
     assert_eq!(pass.after(&unchanged).run(&input).unwrap().logits(), whole.logits());
-    let swept = model.sweep(&unchanged, &[add.clone(), add], false, &mut |_| Ok(())).unwrap();
+    let swept = model.sweep(&unchanged, &[add.clone(), add], Logits::All, &mut |_| Ok(())).unwrap();
     assert_eq!(swept.iter().map(Some).collect::<Vec<_>>(), [whole.logits(); 2]);
 }
 

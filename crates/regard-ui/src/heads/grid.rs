@@ -298,9 +298,7 @@ fn name(Contents { heads, effects, .. }: Contents<'_>, id: HeadId, state: &State
 
 /// The best pattern of a head. Where the first token is hidden, its share of the weight is none.
 fn pattern(measures: &Measures, state: &State) -> Option<(Measure, f32)> {
-    let patterns = Measure::PATTERNS;
-    let first = usize::from(state.hide_first);
-    measures.pattern(&patterns[first..])
+    measures.pattern(&Measure::PATTERNS[usize::from(state.hide_first)..])
 }
 
 fn largest_of(heads: &Surveyed, id: HeadId) -> f32 {

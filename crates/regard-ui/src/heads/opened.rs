@@ -9,10 +9,10 @@ use crate::Host;
 use crate::colors::{self, Look, Palette};
 use crate::heatmap::{Cell, Picture};
 use crate::work::{Background, Question, Shared, Steps, at_once};
-use regard_figure::{Extent, Figure, Matrix};
+use regard_figure::{Extent, Figure, Matrix, Signs};
 use regard_heads::{
-    AttentionMaps, Error, HeadId, Measure, Over, Part, Progress, Survey, packed, palette,
-    unattended,
+    AttentionMaps, ColorScale, Error, HeadId, Measure, Over, Part, Progress, Survey, packed,
+    palette, unattended,
 };
 use serde::{Deserialize, Serialize};
 
@@ -178,7 +178,8 @@ impl Deref for Opened {
 impl Surveyed {
     /// A picture of all heads.
     pub fn figure(&self, look: Look, own_scale: bool) -> Figure {
-        self.survey.figure(&self.maps, look, own_scale)
+        let scale = if own_scale { ColorScale::Own } else { ColorScale::Shared };
+        self.survey.figure(&self.maps, look, scale)
     }
 
     /// Surveys every number of an attention, or of the differences of two.
@@ -238,7 +239,7 @@ impl Surveyed {
     /// The colours of some numbers of this extent.
     pub(super) fn palette(&self, numbers: &[f32], extent: Extent, look: Look) -> Palette {
         if self.kind == Kind::Differences {
-            Palette::of(extent, true, look)
+            Palette::of(extent, Signs::Both, look)
         } else {
             palette(numbers, extent, look)
         }
@@ -312,7 +313,7 @@ impl Selected {
     }
 
     fn palette(&self, look: Look) -> Palette {
-        Palette::of(self.extent, self.picture.palette().is_diverging(), look)
+        Palette::of(self.extent, self.picture.palette().signs(), look)
     }
 }
 

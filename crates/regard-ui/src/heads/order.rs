@@ -159,7 +159,7 @@ pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut State, effects: &E
     heading(ui, "Heads", HEADS);
     let is_run =
         |order: &Order| discriminant(order) == discriminant(&Order::Effect(Effect::Ablation));
-    let all = Measure::ALL.map(Order::Measure).into_iter();
+    let all = Measure::ALL.iter().copied().map(Order::Measure);
     let all = all.chain(Effect::ALL.map(Order::Effect)).filter(|o| effects.can_run || !is_run(o));
     row(ui, "Sort by", |ui| {
         let name = state.order.map_or("Layer and head", Order::name);
@@ -261,7 +261,7 @@ fn lines(ui: &mut Ui, heads: &Surveyed, state: &mut State) {
 /// Shows the measures of the chosen head.
 fn measures(ui: &mut Ui, heads: &Surveyed, state: &State) {
     let measures = heads.survey.measures(state.id());
-    for measure in Measure::ALL {
+    for &measure in Measure::ALL {
         let Some(x) = measures.get(measure) else { continue };
         ui.horizontal(|ui| {
             ui.add(Label::new(RichText::new(measure.name()).weak()))

@@ -16,7 +16,7 @@ use crate::colors::{Look, Palette};
 use crate::heatmap::Picture;
 use crate::memo::Memo;
 use crate::work::{Background, Numbers, Question, Shared, Steps, at_once};
-use regard_figure::{Extent, Matrix};
+use regard_figure::{Extent, Matrix, Signs};
 
 mod scores;
 
@@ -96,7 +96,7 @@ impl Outcome {
 
     /// The colours of what is shown. Weights go up to the largest one, because most are small, unless it outshines all others.
     pub(crate) fn palette(&self, look: Look) -> Palette {
-        Palette::of(self.extent, self.picture.palette().is_diverging(), look)
+        Palette::of(self.extent, self.picture.palette().signs(), look)
     }
 
     /// The number that −∞ stands for in what is shown. A masked score is −∞; a masked weight is 0.
@@ -191,7 +191,8 @@ impl Engine {
         let (side, names) = (named.0.tokens, self.names(named.0, named.1.as_ref()));
         let is_signed =
             request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
-        let palette = |extent| Palette::of(extent, is_signed, Look::default());
+        let signs = if is_signed { Signs::Both } else { Signs::Positive };
+        let palette = |extent| Palette::of(extent, signs, Look::default());
         let mut picture = Picture::new(&numbers, side, palette(Extent::default()));
         let extent = Extent::up_to(picture.largest(&numbers), &numbers);
         picture.set_palette(palette(extent));

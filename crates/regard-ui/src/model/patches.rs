@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::{Label, RichText, Ui};
 use regard_figure::Matrix;
-use regard_models::{Change, Values};
+use regard_models::{Change, Logits, Values};
 use serde::{Deserialize, Serialize};
 
 use super::State;
@@ -109,7 +109,7 @@ impl Question for PatchEach {
             let patches = model.patches(second.input());
             let layer: Vec<Change> =
                 patches.iter().skip(numbers.len()).take(positions.max(1)).cloned().collect();
-            let logits = model.sweep(baseline, &layer, true, &mut |_| Ok(()));
+            let logits = model.sweep(baseline, &layer, Logits::Last, &mut |_| Ok(()));
             let logits = logits.map_err(|e| e.to_string())?;
             numbers.extend(logits.iter().map(|logits| measure(logits) - whole));
             let _ = tell(numbers.len() as f32 / patches.len() as f32);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use regard_figure::Matrix;
-use regard_models::{Ablation, Change, HeadAddress, Which};
+use regard_models::{Ablation, Change, HeadAddress, Logits, Which};
 use serde::{Deserialize, Serialize};
 
 use super::Next;
@@ -70,7 +70,7 @@ impl Question for Sweep {
             let layer = heads.iter().skip(effects.len()).take(stack.block.heads.max(1));
             let changes: Vec<Change> =
                 layer.map(|head| Change::Ablate { head: *head, to: Ablation::Zero }).collect();
-            let logits = model.sweep(baseline, &changes, true, &mut |_| Ok(()));
+            let logits = model.sweep(baseline, &changes, Logits::Last, &mut |_| Ok(()));
             let logits = logits.map_err(|e| e.to_string())?;
             effects.extend(
                 logits

@@ -127,7 +127,7 @@ mod tests {
         let rows = keys(&of_page(&walk.steps));
         assert!(rows.contains(&"head_1.weights head_2.weights".to_owned()), "{rows:?}");
         assert!(rows.contains(&"concatenated".to_owned()) && rows.contains(&"q".to_owned()));
-        for example in Example::ALL {
+        for &example in Example::ALL {
             let walk = Walkthrough::run(example, &Settings::default()).unwrap();
             for rows in [of_page(&walk.steps), of_outline(&walk.steps)] {
                 assert_eq!(rows.concat().len(), walk.steps.len(), "{}", example.name());

@@ -96,7 +96,7 @@ fn list(ui: &mut Ui, open: Option<Example>) -> Option<Choice> {
     if ui.add(button).on_hover_text(real_head::SUMMARY).clicked() {
         clicked = Some(Choice::RealHead);
     }
-    for group in Group::ALL {
+    for &group in Group::ALL {
         ui.add_space(4.0);
         ui.label(RichText::new(group.title()).text_style(TextStyle::Small).weak());
         for example in group.examples() {

@@ -480,7 +480,7 @@ mod tests {
     #[test]
     fn what_is_drawn_around_a_step_gives_its_numbers() {
         let mut found = [0; 4];
-        for example in Example::ALL {
+        for &example in Example::ALL {
             let walk = Walkthrough::run(example, &Settings { causal: true, ..Settings::default() })
                 .unwrap();
             for step in &walk.steps {

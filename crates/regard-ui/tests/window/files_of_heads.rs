@@ -91,7 +91,7 @@ fn a_first_visitor_sees_the_sample_and_its_heads_match_their_descriptions() {
 #[test]
 fn heads_are_sorted_by_each_measure() {
     let mut window = window();
-    for measure in Measure::ALL {
+    for &measure in Measure::ALL {
         click(&mut window, measure.name());
         let order = Some(Order::Measure(measure));
         let order = opened(&window).ordered(order, false, &Effects::default());

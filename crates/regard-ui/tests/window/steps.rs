@@ -46,7 +46,7 @@ fn hover(window: &mut Window, key: &str, cell: Cell) {
 
 #[test]
 fn every_example_opens_and_shows_its_steps() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         for size in [TALL, [1280.0, 800.0], [900.0, 600.0]] {
             let window = open(example, size);
             let walkthrough = walkthrough(&window);
@@ -70,7 +70,7 @@ fn every_example_opens_and_shows_its_steps() {
 
 #[test]
 fn no_heatmap_leaves_the_window() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         let window = open(example, [900.0, 20000.0]);
         let walkthrough = walkthrough(&window);
         let mut before: Vec<Rect> = Vec::new();
@@ -138,7 +138,7 @@ fn the_causal_mask_hides_what_comes_after() {
 #[test]
 fn a_step_can_be_left_out() {
     let mut window = open(Example::MathOfAttention, TALL);
-    for without in Without::ALL {
+    for &without in Without::ALL {
         click(&mut window, without.name());
         assert_eq!(session(&window).walkthrough.settings.without, Some(without));
         assert!(walkthrough(&window).broken.is_some());

@@ -281,7 +281,7 @@ fn a_cell_unfolds_and_its_operands_lead_to_their_steps() {
 
 #[test]
 fn every_cell_of_every_example_unfolds_within_the_window() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         let mut window = open(example);
         let keys: Vec<StepKey> = walkthrough(&window).steps.iter().map(|step| step.key).collect();
         for key in keys {
@@ -322,7 +322,7 @@ fn impossible_numbers_of_heads_say_why() {
 #[test]
 fn a_setting_that_is_shown_changes_the_example() {
     let mut shown = 0;
-    for example in Example::ALL {
+    for &example in Example::ALL {
         let plain = open(example);
         let effective = Effective::of(&state(&plain).inputs).unwrap();
         let steps = |window: &Window| -> Vec<(StepKey, String, Matrix)> {
@@ -332,7 +332,8 @@ fn a_setting_that_is_shown_changes_the_example() {
         let mut settings =
             vec![("Causal mask", effective.causal), ("T → 0", effective.temperature)];
         let can_leave_out = |step| effective.without.contains(&step);
-        settings.extend(Without::ALL.map(|step| (step.name(), can_leave_out(step))));
+        settings
+            .extend(Without::ALL.iter().copied().map(|step| (step.name(), can_leave_out(step))));
         settings.push(("1 head", state(&plain).inputs.possible_heads().len() > 1));
         for (label, is_effective) in settings {
             let roles = [Role::Button, Role::CheckBox];
@@ -432,7 +433,7 @@ fn each_step_says_its_error_and_what_leaving_it_out_broke() {
     assert!(says(&window, "exact"), "whole numbers are");
     let error = step(&window, "weights").relative_error();
     assert!(error > 0.0 && says(&window, &format!("error {}", numbers::error(error))));
-    for without in Without::ALL {
+    for &without in Without::ALL {
         click(&mut window, without.name());
         let broken = walkthrough(&window).broken.clone().unwrap();
         if shows(&window, "What else changes") {

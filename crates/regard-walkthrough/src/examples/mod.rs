@@ -22,7 +22,7 @@ pub(crate) mod why_scale;
 use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use strum::{EnumCount, IntoStaticStr, VariantArray};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::attend::Head;
 use crate::heads;
@@ -41,17 +41,7 @@ use crate::{Error, Matrix, Quantity, Rows};
 /// assert!("the-dog-sat".parse::<Example>().unwrap_err().to_string().contains("i-love-robotics"));
 /// ```
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Hash,
-    Serialize,
-    Deserialize,
-    EnumCount,
-    IntoStaticStr,
-    VariantArray,
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -106,7 +96,7 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of a list.
-    pub const ALL: [Self; 3] = [Self::Attention, Self::Around, Self::Own];
+    pub const ALL: &'static [Self] = &[Self::Attention, Self::Around, Self::Own];
 
     /// The heading of the group.
     pub fn title(self) -> &'static str {
@@ -119,7 +109,7 @@ impl Group {
 
     /// Its examples, in the order of a list.
     pub fn examples(self) -> impl Iterator<Item = Example> {
-        Example::ALL.into_iter().filter(move |example| example.group() == self)
+        Example::ALL.iter().copied().filter(move |example| example.group() == self)
     }
 }
 
@@ -186,10 +176,7 @@ pub(crate) enum HeadCounts {
 
 impl Example {
     /// All examples, in the order of a list to choose from.
-    pub const ALL: [Self; Self::COUNT] = match Self::VARIANTS.first_chunk() {
-        Some(all) => *all,
-        None => panic!("there are COUNT variants"),
-    };
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The table.
     pub(crate) fn entry(self) -> &'static Entry {
@@ -243,8 +230,10 @@ impl FromStr for Example {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let found = Self::ALL.into_iter().find(|example| example.name() == name);
-        found.ok_or_else(|| Error::unknown("example", name, Self::ALL.map(Self::name)))
+        let found = Self::ALL.iter().copied().find(|example| example.name() == name);
+        found.ok_or_else(|| {
+            Error::unknown("example", name, Self::ALL.iter().copied().map(Self::name))
+        })
     }
 }
 

@@ -58,7 +58,7 @@ fn assert_recomputed(walk: &Walkthrough) {
 
 #[test]
 fn every_cell_is_computed_again_from_its_operands() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         for t in [0.0, 0.5, 1.0, 2.0, f32::INFINITY] {
             let temperature = Temperature::new(t).unwrap();
             for causal in [false, true] {
@@ -201,7 +201,7 @@ fn ulps_count_the_gaps_between_neighbours() {
 
 #[test]
 fn every_step_knows_its_ulps() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         let walk = run(example, &Settings::default());
         for step in &walk.steps {
             let (rows, cols) = step.matrix.shape();
@@ -234,7 +234,7 @@ fn every_step_knows_its_ulps() {
 
 #[test]
 fn formulas_fall_into_parts_that_give_the_formula() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         for step in run(example, &Settings::default()).steps {
             let parts = step.formula_parts();
             assert!(parts.iter().all(|p| !p.text.contains(['_', '^'])), "{}", step.formula);
@@ -269,7 +269,7 @@ fn a_token_is_marked_in_all_steps() {
 
 #[test]
 fn rows_say_whose_they_are() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         let walk = run(example, &Settings::default());
         for step in &walk.steps {
             let last = step.key.quantity.name();

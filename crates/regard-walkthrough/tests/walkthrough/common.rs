@@ -33,7 +33,7 @@ pub(crate) fn without(without: Without) -> Settings {
 
 /// No step that is left out, and each of them.
 pub(crate) fn cuts() -> impl Iterator<Item = Option<Without>> {
-    core::iter::once(None).chain(Without::ALL.map(Some))
+    core::iter::once(None).chain(Without::ALL.iter().copied().map(Some))
 }
 
 /// Whether a check is within its limit, or has none.

@@ -51,7 +51,7 @@ fn a_change_affects_all_later_steps_and_no_earlier_one() {
 
 #[test]
 fn every_input_of_every_example_can_be_changed_and_is_a_step() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         let given = Inputs::new(example);
         let before = compute(&given);
         for step in &before.steps {
@@ -146,7 +146,7 @@ fn typing_over_queries_keys_and_values_affects_all_later_steps() {
 
 #[test]
 fn projections_can_be_typed_over_except_in_gradients_and_the_cache() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         let given = Inputs::new(example);
         let projects = given.matrix(named("w_q")).is_some()
             && !matches!(example, Example::Gradients | Example::KvCache);
@@ -242,7 +242,7 @@ fn saved_inputs_come_back_exactly() {
         let json = serde_json::to_string(&settings).unwrap();
         assert_eq!(serde_json::from_str::<Settings>(&json).unwrap(), settings, "{json}");
     }
-    for example in Example::ALL {
+    for &example in Example::ALL {
         assert_eq!(serde_json::to_value(example).unwrap(), example.name());
         let json = serde_json::to_string(&Inputs::new(example)).unwrap();
         assert_eq!(serde_json::from_str::<Inputs>(&json).unwrap(), Inputs::new(example));
@@ -408,7 +408,7 @@ fn with_the_identity_as_w_o_the_output_concatenates_the_heads() {
 
 #[test]
 fn every_possible_number_of_heads_is_computed_with_every_step_left_out() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         let mut inputs = Inputs::new(example);
         for heads in inputs.possible_heads() {
             inputs.set_heads(heads).unwrap();
@@ -465,7 +465,7 @@ fn assert_finite(inputs: &Inputs, settings: &Settings) {
 /// In gradients, 10⁶ overflowed with softmax; in every other attention it overflowed without softmax, and ∞ − ∞ was NaN.
 #[test]
 fn the_largest_numbers_stay_finite_in_every_example() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         for heads in Inputs::new(example).possible_heads() {
             let mut inputs = Inputs::new(example);
             inputs.set_heads(heads).unwrap();

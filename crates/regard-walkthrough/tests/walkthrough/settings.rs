@@ -37,7 +37,7 @@ fn assert_sound(walk: &Walkthrough) {
 
 #[test]
 fn every_example_is_sound_with_every_setting() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         for t in [0.0, 1e-40, 0.25, 1.0, 3.0, 1e30, f32::INFINITY] {
             let temperature = Temperature::new(t).unwrap();
             for causal in [false, true] {
@@ -52,7 +52,7 @@ fn every_example_is_sound_with_every_setting() {
 /// A check without a limit never fails: initially, each check has one, and it is no looser than single precision.
 #[test]
 fn every_example_is_checked_against_limits_worth_having() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         for causal in [false, true] {
             for check in run(example, &Settings { causal, ..Settings::default() }).checks {
                 assert_eq!(check.holds(), Some(true), "{}: {check:?}", example.name());
@@ -176,9 +176,9 @@ fn without_softmax_the_scores_are_the_weights_and_hidden_ones_are_0() {
 
 #[test]
 fn every_example_tells_the_effect_of_a_step_that_is_left_out() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         assert_eq!(run(example, &Settings::default()).broken, None);
-        for w in Without::ALL {
+        for &w in Without::ALL {
             let walk = run(example, &without(w));
             let text = walk.broken.clone().unwrap();
             assert!(!text.contains("NaN") && text.ends_with('.'), "{text}");
@@ -276,10 +276,10 @@ fn the_gradient_through_softmax_knows_the_temperature() {
 
 #[test]
 fn names_read_back_and_unknown_ones_list_the_known() {
-    for example in Example::ALL {
+    for &example in Example::ALL {
         assert_eq!(example.name().parse(), Ok(example));
     }
-    for w in Without::ALL {
+    for &w in Without::ALL {
         assert_eq!(w.name().parse(), Ok(w));
     }
     let error = "x".parse::<Example>().unwrap_err().to_string();

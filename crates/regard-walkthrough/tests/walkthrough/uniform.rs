@@ -35,7 +35,7 @@ fn the_weights_of_our_own_examples_are_far_from_uniform() {
         Example::TheCatSat,
     ];
     let mut seen = 0;
-    for example in Example::ALL.into_iter().filter(|example| !notebooks.contains(example)) {
+    for example in Example::ALL.iter().copied().filter(|example| !notebooks.contains(example)) {
         let Some(least) = least(example) else { continue };
         seen += 1;
         assert!(least >= 0.1, "{}: {least:.3}", example.name());

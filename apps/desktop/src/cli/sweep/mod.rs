@@ -12,8 +12,8 @@ use clap::ArgGroup;
 use regard_figure::{Format as FileFormat, Label, Look, Matrix, Palette, largest, numbers};
 use regard_heads::readable;
 use regard_models::{
-    Ablation, Attribution, Change, Checkpoint, HeadAddress, LayerAttribution, Model, Values, Which,
-    check_logits,
+    Ablation, Attribution, Change, Checkpoint, HeadAddress, LayerAttribution, Logits, Model,
+    Values, Which, check_logits,
 };
 use serde_json::{Map, Value, json};
 
@@ -242,7 +242,8 @@ impl Sweep {
                     done.store(n as u64, Ordering::Relaxed);
                     Ok(())
                 };
-                model.sweep(&unchanged, &self.changes, writes, &mut tell)
+                let which = if writes { Logits::Last } else { Logits::All };
+                model.sweep(&unchanged, &self.changes, which, &mut tell)
             },
         );
         let numbers: Result<_, Failure> = logits.bad_input()?.iter().map(number).collect();

@@ -56,13 +56,13 @@ enum Format {
 
 /// Reads an example's name, and lists the names in the help.
 pub(crate) fn example_parser() -> impl TypedValueParser<Value = Example> {
-    PossibleValuesParser::new(Example::ALL.map(Example::name))
+    PossibleValuesParser::new(Example::ALL.iter().copied().map(Example::name))
         .try_map(|name| name.parse::<Example>())
 }
 
 /// Reads a step's name, and lists the names in the help.
 fn step_parser() -> impl TypedValueParser<Value = Without> {
-    PossibleValuesParser::new(Without::ALL.map(Without::name))
+    PossibleValuesParser::new(Without::ALL.iter().copied().map(Without::name))
         .try_map(|name| name.parse::<Without>())
 }
 
@@ -92,8 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// All examples, as a list of objects.
 fn list_of_examples() -> anyhow::Result<Data> {
     let list = Example::ALL
+        .iter()
         .map(|e| json!({ "name": e.name(), "title": e.title(), "summary": e.summary() }));
-    Data::pretty_json(&list.as_slice()).context("writing JSON")
+    Data::pretty_json(&list.collect::<Vec<_>>()).context("writing JSON")
 }
 
 /// The walkthrough as coloured heatmaps.
