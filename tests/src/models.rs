@@ -2,19 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folders, one for each family and two for t5.
-pub const FAMILIES: [&str; 14] = [
+/// The folders, one for each family, two for t5, and one with a text model in a model of images.
+pub const FAMILIES: [&str; 20] = [
     "tiny-bert",
     "tiny-distilbert",
     "tiny-gemma2",
+    "tiny-gemma3",
+    "tiny-gemma3_text",
     "tiny-gpt2",
     "tiny-gpt_neox",
+    "tiny-granite",
     "tiny-llama",
     "tiny-mistral",
+    "tiny-olmo2",
+    "tiny-olmo3",
     "tiny-phi3",
     "tiny-qwen2",
     "tiny-qwen3",
     "tiny-roberta",
+    "tiny-smollm3",
     "tiny-t5",
     "tiny-t5-gated",
     "tiny-vit",

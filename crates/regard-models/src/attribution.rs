@@ -139,15 +139,18 @@ impl Pass<'_> {
         let vector = if positions { Some(row("hook_pos_embed")?) } else { None };
         let vector = vector.map(|vector| dot(&direction, vector));
         let count = stack.block.heads;
+        // Of what a sublayer adds to the stream.
+        let scale = f64::from(stack.block.output_scale);
+        let scaled: Vec<f64> = direction.iter().map(|d| d * scale).collect();
         let layer = |(layer, of_layer): (usize, &Layer)| {
             let after = of_layer.after.as_ref().map(|(after, _)| after);
             let z = row(&name(layer, "attn.hook_z"))?;
-            let (heads, mut bias) = by_head(&of_layer.attention, after, z, &direction, count)?;
+            let (heads, mut bias) = by_head(&of_layer.attention, after, z, &scaled, count)?;
             let mut cross = Vec::new();
             if let Some((_, attention)) = &of_layer.cross {
                 let z = row(&name(layer, "cross_attn.hook_z"))?;
                 let more;
-                (cross, more) = by_head(attention, None, z, &direction, count)?;
+                (cross, more) = by_head(attention, None, z, &scaled, count)?;
                 bias += more;
             }
             let feed_forward = dot(&direction, row(&name(layer, "hook_mlp_out"))?);

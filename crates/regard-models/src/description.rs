@@ -77,7 +77,7 @@ impl Description {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Embedding {
-    /// The factor of token embeddings: √width in Gemma, else 1.
+    /// The factor of token embeddings: √width in Gemma, a setting in Granite, else 1.
     pub scale: f32,
     /// A learned vector for each position is added.
     pub positions: Option<LearnedPositions>,
@@ -214,14 +214,16 @@ pub struct Block {
     pub placement: Placement,
     /// Whether the feed-forward layer reads what the attention reads, and both are added at once (GPT-NeoX).
     pub parallel: bool,
-    /// Whether each head's queries and keys go through an RMS norm of their own (Qwen 3).
-    pub qk_norm: bool,
+    /// The norm of queries and keys, of the layer's kind, if they have one.
+    pub qk_norm: Option<QkNorm>,
     /// The factor of the dot products of queries and keys.
     pub scale: f32,
     /// Whether layer l divides its scale by l + 1 (an option of GPT-2).
     pub scale_by_layer: bool,
     /// The soft cap c of the scores: c · tanh(score / c).
     pub softcap: Option<f32>,
+    /// The factor of the outputs of the attention and of the feed-forward layer: Granite's residual multiplier, else 1.
+    pub output_scale: f32,
     /// A learned bias by the distance of query and key (T5).
     pub relative: Option<RelativeBias>,
     /// The activation of the feed-forward layer.
@@ -294,6 +296,31 @@ pub enum Placement {
     After,
     /// Before each sublayer, and on its output before that is added (Gemma 2).
     Both,
+    /// On each sublayer's output alone, before that is added (OLMo 2).
+    Output,
+}
+
+impl Placement {
+    /// Whether the sublayers' outputs go through norms before they are added.
+    pub(crate) fn has_after(self) -> bool {
+        matches!(self, Self::Both | Self::Output)
+    }
+
+    /// Whether a norm stands before each sublayer.
+    pub(crate) fn has_before(self) -> bool {
+        matches!(self, Self::Before | Self::Both)
+    }
+}
+
+/// Which features a norm of queries and keys takes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum QkNorm {
+    /// Those of a head (Qwen 3, Gemma 3).
+    Head,
+    /// Those of all heads (OLMo 2).
+    Heads,
 }
 
 /// A bias of the scores for each head and each range of distances between query and key (Raffel et al. 2020, T5). The table of
@@ -363,7 +390,7 @@ pub enum Head {
     Tokens {
         /// A linear layer, this activation and a layer norm come first (BERT's masked language modelling).
         transform: Option<(Activation, NormSettings)>,
-        /// The factor of the hidden states (T5 with tied embeddings: width^−½).
+        /// The factor of the hidden states (T5 with tied embeddings: width^−½; Granite: one over its scaling of logits).
         scale: f32,
         /// The soft cap c of the logits: c · tanh(logit / c).
         softcap: Option<f32>,

@@ -34,7 +34,7 @@ pub use self::change::{Ablation, Change, HeadAddress, Which};
 pub use self::chat::{ChatTemplate, Message};
 pub use self::description::{
     Biases, Block, ClassPosition, Description, Embedding, Frequencies, Head, LearnedPositions,
-    NormKind, NormSettings, Patches, Placement, RelativeBias, RotarySettings, Stack,
+    NormKind, NormSettings, Patches, Placement, QkNorm, RelativeBias, RotarySettings, Stack,
 };
 pub use self::error::Error;
 pub use self::forward::{Input, Output, Trace, Values};

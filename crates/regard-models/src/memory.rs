@@ -93,8 +93,12 @@ impl Description {
         };
         let keys = if place.contains("cross_attn.") { first } else { tokens };
         match place.rsplit('.').next().unwrap_or_default() {
-            "hook_q" | "hook_rot_q" | "hook_z" => product(&[tokens, block.heads, block.head_size]),
-            "hook_k" | "hook_rot_k" | "hook_v" => product(&[keys, block.kv_heads, block.head_size]),
+            "hook_q" | "hook_q_normed" | "hook_rot_q" | "hook_z" => {
+                product(&[tokens, block.heads, block.head_size])
+            }
+            "hook_k" | "hook_k_normed" | "hook_rot_k" | "hook_v" => {
+                product(&[keys, block.kv_heads, block.head_size])
+            }
             "hook_attn_scores" | "hook_pattern" => product(&[block.heads, tokens, keys]),
             "hook_pre" | "hook_pre_linear" | "hook_post" => product(&[tokens, block.hidden]),
             "hook_q_input" | "hook_result" => product(&[tokens, block.heads, self.width]),

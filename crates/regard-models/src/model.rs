@@ -156,9 +156,12 @@ impl Model {
                     _ => Ok(None),
                 };
                 match (part, part.split_once('.')) {
-                    ("ln1", _) => Ok(of_norm(&layer.norm_1)),
-                    ("ln2", _) => Ok(of_norm(cross.map_or(&layer.norm_2, |(norm, _)| norm))),
-                    ("ln3", _) if cross.is_some() => Ok(of_norm(&layer.norm_2)),
+                    ("ln1", _) => Ok(layer.norm_1.as_ref().and_then(of_norm)),
+                    ("ln2", _) => {
+                        let norm = cross.map(|(norm, _)| norm).or(layer.norm_2.as_ref());
+                        Ok(norm.and_then(of_norm))
+                    }
+                    ("ln3", _) if cross.is_some() => Ok(layer.norm_2.as_ref().and_then(of_norm)),
                     ("ln1_post", _) => Ok(layer.after.as_ref().and_then(|(norm, _)| of_norm(norm))),
                     ("ln2_post", _) => Ok(layer.after.as_ref().and_then(|(_, norm)| of_norm(norm))),
                     ("mlp.gate", _) => layer.gate.as_ref().map_or(Ok(None), of_layer),
@@ -192,7 +195,7 @@ impl Model {
         self.weights.product_bytes()
     }
 
-    /// The tensors of the checkpoint that the model has no use for.
+    /// The tensors of the checkpoint that the model has no use for, besides those that read images where it reads text alone.
     pub fn unused(&self) -> &[String] {
         &self.weights.unused
     }
@@ -274,7 +277,11 @@ impl Model {
             (Which::Cross, Some((_, cross))) => (cross, None),
             _ => (&layer.attention, layer.after.as_ref()),
         };
-        let out = product(&attention.out, z)?;
+        let mut out = product(&attention.out, z)?;
+        let scale = self.description.stack.block.output_scale;
+        for x in &mut out {
+            *x *= scale;
+        }
         match after {
             Some((after, _)) => normed(after, &out),
             None => Ok(out),

@@ -187,7 +187,8 @@ fn block(stack: &Stack) -> String {
     let block = &stack.block;
     let norm = match block.placement {
         Placement::Before => "norms before each sublayer",
-        Placement::After => "norms after each sublayer",
+        Placement::After => "norms after each sublayer's sum",
+        Placement::Output => "norms on each sublayer's output",
         _ => "norms before and after each sublayer",
     };
     let gated = if block.gated { "gated " } else { "" };

@@ -8,11 +8,12 @@ use super::{default, plain, windows};
 use crate::read::Metadata;
 use crate::{
     Activation, Checkpoint, Description, Error, Frequencies, Head, LearnedPositions, NormKind,
-    NormSettings, Placement, RotaryScaling, RotarySettings,
+    NormSettings, Placement, QkNorm, RotaryScaling, RotarySettings, Stack,
 };
 
 /// The architectures that are known.
-const KNOWN: &str = "llama, qwen2, qwen3, gemma2, phi3, gpt2 and gptneox";
+const KNOWN: &str =
+    "llama, qwen2, qwen3, smollm3, granite, olmo2, gemma2, gemma3, phi3, gpt2 and gptneox";
 
 /// The settings of a GGUF file.
 pub(super) struct Config<'a> {
@@ -41,8 +42,10 @@ impl Config<'_> {
         let (activation, (kind, epsilon, in_config)) = match family {
             "gpt2" => (Activation::GeluTanh, layer("layer_norm_epsilon")),
             "gptneox" => (Activation::Gelu, layer("layer_norm_eps")),
-            "gemma2" => (Activation::GeluTanh, rms),
-            "llama" | "qwen2" | "qwen3" | "phi3" => (Activation::Silu, rms),
+            "gemma2" | "gemma3" => (Activation::GeluTanh, rms),
+            "llama" | "qwen2" | "qwen3" | "smollm3" | "granite" | "olmo2" | "phi3" => {
+                (Activation::Silu, rms)
+            }
             _ => {
                 let what = format!("the architecture {family:?} is not known; known are {KNOWN}");
                 return Err(self.wrong(what));
@@ -54,12 +57,18 @@ impl Config<'_> {
         };
         let float = |name: &str| self.metadata.float(&key(name));
         // A key that the file lacks has its value in transformers' class for the family.
-        let usual = |key: &str| default(if family == "gptneox" { "gpt_neox" } else { family }, key);
+        let class = match family {
+            "gptneox" => "gpt_neox",
+            "gemma3" => "gemma3_text",
+            family => family,
+        };
+        let usual = |key: &str| default(class, key);
         let number = |name: &str, config: &str| {
             let number = float(name).or_else(|| usual(config).and_then(Value::as_f64));
             number.ok_or_else(|| self.wrong(format!("{} is missing", key(name))))
         };
-        let (gemma, gpt) = (family == "gemma2", matches!(family, "gpt2" | "gptneox"));
+        let gemma = matches!(family, "gemma2" | "gemma3");
+        let gpt = matches!(family, "gpt2" | "gptneox");
         let (width, layers, heads) =
             (size("embedding_length")?, size("block_count")?, size("attention.head_count")?);
         let tensors = self.checkpoint.names().count();
@@ -70,20 +79,28 @@ impl Config<'_> {
         }
         let norm = NormSettings { kind, epsilon: number(epsilon, in_config)? as f32 };
         let cap = |name: &str| {
-            if gemma { number(name, name).map(|cap| Some(cap as f32)) } else { Ok(None) }
+            let cap = float(name).or_else(|| usual(name).and_then(Value::as_f64));
+            cap.map(|cap| cap as f32).filter(|_| gemma)
         };
         let mut description = plain(width, layers, heads, size("feed_forward_length")?, norm);
         let block = &mut description.stack.block;
         let even = block.head_size;
         block.head_size = self.optional(&key("attention.key_length")).unwrap_or(even);
-        // Gemma 2's model of 27 billion parameters scales by the width's share of a head.
-        let scaled = if gemma && layers == 46 { even } else { block.head_size };
+        // Gemma's models of 27 billion parameters scale by the width's share of a head.
+        let scaled = match (family, layers) {
+            ("gemma2", 46) | ("gemma3", 62) => even,
+            _ => block.head_size,
+        };
         block.scale = (scaled as f32).sqrt().recip();
         block.kv_heads = self.optional(&key("attention.head_count_kv")).unwrap_or(heads);
         let parallel = self.metadata.flag(&key("use_parallel_residual"));
         block.parallel = parallel.unwrap_or(family == "gptneox");
-        block.qk_norm = family == "qwen3";
-        block.softcap = cap("attn_logit_softcapping")?;
+        block.qk_norm = match family {
+            "qwen3" | "gemma3" => Some(QkNorm::Head),
+            "olmo2" => Some(QkNorm::Heads),
+            _ => None,
+        };
+        block.softcap = cap("attn_logit_softcapping");
         block.activation = activation;
         block.gated = !gpt;
         let head_size = block.head_size;
@@ -91,16 +108,47 @@ impl Config<'_> {
             block.placement = Placement::Both;
             description.embedding.scale = (width as f32).sqrt();
         }
-        if matches!(family, "gemma2" | "phi3") {
-            let usual = usual("sliding_window").and_then(Value::as_u64);
-            let usual = usual.and_then(|window| usize::try_from(window).ok());
+        if family == "olmo2" {
+            block.placement = Placement::Output;
+        }
+        if family == "granite" {
+            // 0 stands for a factor that the file leaves to the model.
+            let factor = |name: &str| float(name).filter(|factor| *factor != 0.0);
+            block.scale = factor("attention.scale").map_or(block.scale, |scale| scale as f32);
+            block.output_scale = factor("residual_scale").unwrap_or(1.0) as f32;
+            description.embedding.scale = factor("embedding_scale").unwrap_or(1.0) as f32;
+        }
+        // Every so many layers one sees all tokens.
+        let pattern = match family {
+            "gemma2" => Some(2),
+            "gemma3" => Some(6),
+            "olmo2" => Some(4),
+            "phi3" => Some(usize::MAX),
+            _ => None,
+        };
+        if let Some(pattern) = pattern {
+            // A file of Gemma 3 or OLMo 2 without a window has none.
+            let usual = usual("sliding_window").filter(|_| matches!(family, "gemma2" | "phi3"));
+            let usual = usual.and_then(Value::as_u64).and_then(|x| usize::try_from(x).ok());
             // 0 stands for no window.
             let window = self.optional(&key("attention.sliding_window")).or(usual);
             let window = window.filter(|window| *window > 0);
-            description.stack.windows = windows(layers, window, |layer| !gemma || layer % 2 == 0);
+            let name = key("attention.sliding_window_pattern");
+            let pattern = self.optional(&name).unwrap_or(pattern);
+            let slides = match self.metadata.flags(&name) {
+                Some(flags) if flags.len() != layers => {
+                    let found = flags.len();
+                    let what = format!("{name} has {found} entries for {layers} layers");
+                    return Err(self.wrong(what));
+                }
+                Some(flags) => flags.to_vec(),
+                // 0 stands for layers that all slide.
+                None => (1..=layers).map(|layer| pattern == 0 || layer % pattern != 0).collect(),
+            };
+            description.stack.windows = windows(layers, window, |layer| slides[layer]);
         }
         if family != "gpt2" {
-            description.stack.turn_all(self.rotary(family, head_size)?);
+            self.turn(family, &mut description.stack, head_size)?;
         }
         let count = size("context_length")?;
         let positions = LearnedPositions { count, first: 0, pad: None };
@@ -109,8 +157,10 @@ impl Config<'_> {
         let tokens = self.checkpoint.shape("token_embd.weight").and_then(<[usize]>::first);
         description.vocabulary =
             *tokens.ok_or_else(|| Error::tensor(self.path, "token_embd.weight", "is missing"))?;
-        let softcap = cap("final_logit_softcapping")?;
-        description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
+        let divisor = if family == "granite" { float("logit_scale") } else { None };
+        let scale = divisor.unwrap_or(1.0).recip() as f32;
+        let softcap = cap("final_logit_softcapping");
+        description.head = Head::Tokens { transform: None, scale, softcap };
         description.tied = self.checkpoint.shape("output.weight").is_none();
         family.clone_into(&mut description.family);
         let end = |end| self.metadata.number(&format!("tokenizer.ggml.{end}_token_id"));
@@ -119,18 +169,49 @@ impl Config<'_> {
         Ok(description)
     }
 
+    /// Gives each layer of a stack, whose windows are known, its rotary embedding.
+    fn turn(&self, family: &str, stack: &mut Stack, head_size: usize) -> Result<(), Error> {
+        let rotary = self.rotary(family, head_size)?;
+        stack.turn_all(rotary.clone());
+        let turns = (1..).zip(&mut stack.turns);
+        match family {
+            // The file does not tell which layers have no positions.
+            "smollm3" => {
+                turns.filter(|(layer, _)| layer % 4 == 0).for_each(|(_, turns)| *turns = None);
+            }
+            "gemma3" | "olmo2" => {
+                // Layers that slide are not scaled.
+                let usual = if family == "gemma3" { 10_000.0 } else { rotary.base };
+                let base = self.base(&format!("{family}.rope.freq_base_swa"), usual)?;
+                stack.rotary.push(RotarySettings { base, scaling: Frequencies::Plain, ..rotary });
+                let sliding = stack.turns.iter_mut().zip(&stack.windows);
+                sliding
+                    .filter(|(_, window)| window.is_some())
+                    .for_each(|(turns, _)| *turns = Some(1));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A rotary base.
+    fn base(&self, key: &str, usual: f64) -> Result<f64, Error> {
+        let base = self.metadata.float(key).unwrap_or(usual);
+        if base > 0.0 && base.is_finite() {
+            return Ok(base);
+        }
+        Err(self.wrong(format!("{key} is {base}")))
+    }
+
     fn rotary(&self, family: &str, head_size: usize) -> Result<RotarySettings, Error> {
         let key = |key: &str| format!("{family}.rope.{key}");
         let features = self.optional(&key("dimension_count")).unwrap_or(head_size);
-        if family == "llama" && features != head_size {
+        if matches!(family, "llama" | "smollm3" | "granite") && features != head_size {
             // The rows of this family are permuted for whole heads.
             let what = format!("{} is {features}, not {head_size}", key("dimension_count"));
             return Err(self.wrong(what));
         }
-        let base = self.metadata.float(&key("freq_base")).unwrap_or(10_000.0);
-        if !(base > 0.0 && base.is_finite()) {
-            return Err(self.wrong(format!("{} is {base}", key("freq_base"))));
-        }
+        let base = self.base(&key("freq_base"), 10_000.0)?;
         let float = |name: &str| self.metadata.float(&key(name));
         // Older files call it so; 0 stands for none.
         let factor = float("scaling.factor").or_else(|| float("scale_linear"));

@@ -8,11 +8,11 @@ use super::{default, plain, windows};
 use crate::read::Beside;
 use crate::{
     Activation, Biases, Checkpoint, ClassPosition, Description, Error, Head, LearnedPositions,
-    NormKind, NormSettings, Patches, Placement, RelativeBias, Stack,
+    NormKind, NormSettings, Patches, Placement, QkNorm, RelativeBias, Stack,
 };
 
 /// The families that are known, as config.json calls them.
-const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, gemma2, phi3, t5 and vit";
+const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, olmo3, gemma2, gemma3, gemma3_text, phi3, t5 and vit";
 
 /// The ends of the names of transformers' classes, and the kinds of their heads. A base model's name ends with none of these.
 const HEADS: [(&str, HeadKind); 13] = [
@@ -206,7 +206,8 @@ impl<'a> Config<'a> {
             "bert" | "roberta" | "distilbert" => self.bert()?,
             "gpt2" => self.gpt2()?,
             "gpt_neox" => self.gpt_neox()?,
-            "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "phi3" => self.llama()?,
+            "llama" | "mistral" | "qwen2" | "qwen3" | "smollm3" | "granite" | "olmo2" | "olmo3"
+            | "gemma2" | "gemma3_text" | "phi3" => self.llama()?,
             "t5" => self.t5()?,
             "vit" => self.vit()?,
             _ => {
@@ -218,13 +219,18 @@ impl<'a> Config<'a> {
             Some(positions) => description.embedding.patches.is_none().then(|| positions.most()),
             None => self.optional("max_position_embeddings")?,
         };
-        description.family = family.to_owned();
         description.ends = self.ends()?;
         self.choose_head(&mut description);
-        if description.stack.causal && !self.flag_or("is_causal", true)? {
-            return Err(
-                self.wrong("is_causal is false: a decoder that sees later tokens is not known")
-            );
+        if description.stack.causal {
+            for (key, causal) in [("is_causal", true), ("use_bidirectional_attention", false)] {
+                if self.flag_or(key, causal)? != causal {
+                    let what = format!(
+                        "{key} is {}: a decoder that sees later tokens is not known",
+                        !causal
+                    );
+                    return Err(self.wrong(what));
+                }
+            }
         }
         Ok(description)
     }
@@ -361,7 +367,8 @@ impl<'a> Config<'a> {
     }
 
     fn llama(&self) -> Result<Description, Error> {
-        let gemma = self.family == "gemma2";
+        let gemma = matches!(self.family, "gemma2" | "gemma3_text");
+        let olmo = matches!(self.family, "olmo2" | "olmo3");
         let kind = if gemma { NormKind::RmsPlusOne } else { NormKind::Rms };
         let norm = self.norm(kind, "rms_norm_eps")?;
         let mut description = self.of_tokens(KEYS, norm)?;
@@ -372,35 +379,90 @@ impl<'a> Config<'a> {
         block.activation =
             self.activation(if gemma { "hidden_activation" } else { "hidden_act" })?;
         block.gated = true;
-        block.qk_norm = self.family == "qwen3";
+        block.qk_norm = match self.family {
+            "qwen3" | "gemma3_text" => Some(QkNorm::Head),
+            "olmo2" | "olmo3" => Some(QkNorm::Heads),
+            _ => None,
+        };
         let head_size = block.head_size;
         block.biases = match self.family {
-            "llama" | "qwen3" | "gemma2" => {
+            "mistral" | "qwen2" | "phi3" => {
+                Biases { qkv: self.family == "qwen2", out: false, hidden: false }
+            }
+            family => {
                 let attention = self.flag("attention_bias")?;
-                let hidden = self.family == "llama" && self.flag("mlp_bias")?;
+                let has_bias = matches!(family, "llama" | "smollm3" | "granite");
+                let hidden = has_bias && self.flag("mlp_bias")?;
                 Biases { qkv: attention, out: attention, hidden }
             }
-            family => Biases { qkv: family == "qwen2", out: false, hidden: false },
         };
+        if olmo {
+            block.placement = Placement::Output;
+        }
         if gemma {
             block.scale = self.number("query_pre_attn_scalar")?.sqrt().recip() as f32;
             block.placement = Placement::Both;
-            block.softcap = self.optional_number("attn_logit_softcapping")?;
+            // Gemma 3's config still has the key, which its attention does not read.
+            if self.family == "gemma2" {
+                block.softcap = self.optional_number("attn_logit_softcapping")?;
+            }
             let softcap = self.optional_number("final_logit_softcapping")?;
             description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
             description.embedding.scale = (description.width as f32).sqrt();
         }
-        description.stack.windows = self.windows(description.stack.layers())?;
+        if self.family == "granite" {
+            let multiplier = |key: &str| self.number(key).map(|x| x as f32);
+            block.scale = multiplier("attention_multiplier")?;
+            block.output_scale = multiplier("residual_multiplier")?;
+            description.embedding.scale = multiplier("embedding_multiplier")?;
+            let scale = multiplier("logits_scaling")?.recip();
+            description.head = Head::Tokens { transform: None, scale, softcap: None };
+        }
+        let layers = description.stack.layers();
+        let turning = self.turning(layers)?;
+        description.stack.windows = self.windows(layers, &turning)?;
         self.turn(&mut description.stack, head_size)?;
+        let turns = description.stack.turns.iter_mut().zip(turning);
+        turns.filter(|(_, turning)| !turning).for_each(|(turns, _)| *turns = None);
         Ok(description)
+    }
+
+    /// A number of layers after which something recurs.
+    fn step(&self, key: &str, usual: Option<usize>) -> Result<usize, Error> {
+        match self.optional(key)?.or(usual) {
+            Some(0) => Err(self.wrong(format!("{key} is 0, and nothing recurs after no layer"))),
+            step => step.ok_or_else(|| self.not_a(key, "size")),
+        }
+    }
+
+    /// Whether each layer has rotary positions: in SmolLM 3 some do not.
+    fn turning(&self, layers: usize) -> Result<Vec<bool>, Error> {
+        if self.family != "smollm3" {
+            return Ok(vec![true; layers]);
+        }
+        let key = "no_rope_layers";
+        let Some(list) = self.get(key) else {
+            let step = self.step("no_rope_layer_interval", None)?;
+            return Ok((1..=layers).map(|layer| layer % step != 0).collect());
+        };
+        // 1, and nothing else but 0, stands for a layer that has them.
+        let turns: Option<Vec<bool>> = list.as_array().and_then(|list| {
+            list.iter().map(|x| x.as_u64().map(|x| x != 0).or(x.as_bool())).collect()
+        });
+        let turns = turns.ok_or_else(|| self.not_a(key, "list of 0 and 1"))?;
+        if turns.len() < layers {
+            let found = turns.len();
+            return Err(self.wrong(format!("{key} has {found} entries for {layers} layers")));
+        }
+        Ok(turns)
     }
 
     /// The window of each layer. `layer_types` says which layers slide; configs that older versions wrote leave it to the
     /// family. In Mistral and Phi-3 all layers are alike.
-    fn windows(&self, layers: usize) -> Result<Vec<Option<usize>>, Error> {
+    fn windows(&self, layers: usize, turning: &[bool]) -> Result<Vec<Option<usize>>, Error> {
         let (may_slide, by_layer) = match self.family {
             "mistral" | "phi3" => (true, false),
-            "gemma2" => (true, true),
+            "gemma2" | "gemma3_text" | "olmo3" | "smollm3" => (true, true),
             "qwen2" | "qwen3" => (self.flag("use_sliding_window")?, true),
             _ => return Ok(vec![None; layers]),
         };
@@ -418,8 +480,17 @@ impl<'a> Config<'a> {
             types.iter().map(slides).collect::<Result<_, _>>()?
         } else {
             let first = self.optional("max_window_layers")?.unwrap_or(0);
-            let slides = |layer| match self.family {
-                "gemma2" => layer % 2 == 0,
+            // Every so many layers one sees all tokens.
+            let pattern = match self.family {
+                "gemma2" => 2,
+                "olmo3" => 4,
+                "gemma3_text" => self.step("sliding_window_pattern", Some(6))?,
+                _ => 1,
+            };
+            let may_slide = self.flag_or("use_sliding_window", false)? && window.is_some();
+            let slides = |layer: usize| match self.family {
+                "gemma2" | "gemma3_text" | "olmo3" => !(layer + 1).is_multiple_of(pattern),
+                "smollm3" => may_slide && turning.get(layer) == Some(&false),
                 "qwen2" | "qwen3" => window.is_some() && layer >= first,
                 _ => window.is_some(),
             };

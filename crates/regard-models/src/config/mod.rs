@@ -6,7 +6,7 @@ mod rope;
 
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::read::Settings;
 use crate::{
@@ -30,8 +30,10 @@ impl Description {
     /// # Errors
     /// Names the file: if the family is not known, or if a setting is missing or makes no sense.
     pub fn of(checkpoint: &Checkpoint) -> Result<Self, Error> {
-        let description = match checkpoint.settings() {
+        let mut description = match checkpoint.settings() {
             Settings::Config(config) => {
+                let text = text_of(config);
+                let config = text.as_ref().unwrap_or(config);
                 let path = checkpoint.path().join("config.json");
                 hugging_face::Config::new(&path, config, checkpoint)?.describe()?
             }
@@ -39,11 +41,43 @@ impl Description {
                 gguf::Config { path: checkpoint.path(), metadata, checkpoint }.describe()?
             }
         };
+        if let Settings::Config(config) = checkpoint.settings()
+            && let Some(family) = config.get("model_type").and_then(Value::as_str)
+        {
+            family.clone_into(&mut description.family);
+        }
+        let embedded = description.embedding.scale;
+        let scale = if let Head::Tokens { scale, .. } = description.head { scale } else { 1.0 };
+        if !(embedded.is_finite() && scale.is_finite()) {
+            let what = format!("embeddings have the factor {embedded}, and logits {scale}");
+            return Err(Error::file(checkpoint.path(), what));
+        }
         for stack in description.encoder.iter().chain([&description.stack]) {
             check(stack, description.width).map_err(|what| Error::file(checkpoint.path(), what))?;
         }
         Ok(description)
     }
+}
+
+/// The config of the text in that of a model that reads images too (Gemma 3), whose text alone is computed: with what the whole
+/// config says of the head and of a text's end.
+fn text_of(config: &Value) -> Option<Value> {
+    if config.get("model_type")? != "gemma3" {
+        return None;
+    }
+    let mut text = config.get("text_config").filter(|x| x.is_object()).cloned();
+    let text = text.get_or_insert_with(|| Value::Object(Map::new()));
+    text["model_type"] = "gemma3_text".into();
+    // The model of both leaves the cap of logits out.
+    text["final_logit_softcapping"] = Value::Null;
+    text["tie_word_embeddings"] =
+        config.get("tie_word_embeddings").cloned().unwrap_or(Value::Bool(true));
+    for key in ["architectures", "eos_token_id", "id2label", "pad_token_id"] {
+        if let Some(value) = config.get(key) {
+            text[key] = value.clone();
+        }
+    }
+    Some(text.take())
 }
 
 /// Whether the numbers of a stack fit each other.
@@ -63,7 +97,9 @@ fn check(stack: &Stack, width: usize) -> Result<(), String> {
         let (found, most) = (rotary.features, block.head_size);
         return Err(format!("{found} features of a head cannot turn in pairs: a head has {most}"));
     }
-    for number in [block.scale, block.norm.epsilon, block.softcap.unwrap_or(1.0)] {
+    let numbers =
+        [block.scale, block.norm.epsilon, block.softcap.unwrap_or(1.0), block.output_scale];
+    for number in numbers {
         if !number.is_finite() {
             return Err(format!("a setting of the attention or of a norm is {number}"));
         }
@@ -88,10 +124,11 @@ fn plain(
         norm,
         placement: Placement::Before,
         parallel: false,
-        qk_norm: false,
+        qk_norm: None,
         scale: (head_size as f32).sqrt().recip(),
         scale_by_layer: false,
         softcap: None,
+        output_scale: 1.0,
         relative: None,
         activation: Activation::Gelu,
         gated: false,

@@ -17,6 +17,9 @@ impl Config<'_> {
         let kinds = ["full_attention", "sliding_attention"];
         // The keys of both bases, and their values without them.
         let bases = match self.family {
+            "gemma3_text" => [("rope_theta", 1_000_000.0), ("rope_local_base_freq", 10_000.0)],
+            // Transformers reads the sliding layers' base from rope_parameters alone.
+            "olmo3" => [("rope_theta", 500_000.0), ("", 500_000.0)],
             "modernbert" => [("global_rope_theta", 160_000.0), ("local_rope_theta", 10_000.0)],
             family => {
                 // The scaling counts alone where both are there.
@@ -25,7 +28,8 @@ impl Config<'_> {
                     return Err(self.wrong("rope_parameters by kinds of layers are not known"));
                 }
                 let key = if family == "gpt_neox" { "rotary_emb_base" } else { "rope_theta" };
-                stack.turn_all(self.rotary(&parameters.into(), head_size, key, 10_000.0)?);
+                let base = if family == "smollm3" { 2_000_000.0 } else { 10_000.0 };
+                stack.turn_all(self.rotary(&parameters.into(), head_size, key, base)?);
                 return Ok(());
             }
         };

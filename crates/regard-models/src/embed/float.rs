@@ -49,7 +49,7 @@ impl Tensors {
             layers += &all.layer(layer, block.scale_in(index), block.activation)?;
         }
         let norm = weights.stack.norm.as_ref();
-        let norm = norm.map_or_else(|| "Norm::Identity".into(), |norm| all.norm(norm));
+        let norm = all.norm(norm);
         let rotary = rotary(model, context, "regard_embed::Rotary", |angles| all.vector(angles))?;
         let input = match &description.embedding.patches {
             Some(patches) => source::input_of_image(patches, 1.0, &tokens, &positions, samples),
@@ -78,13 +78,13 @@ impl Tensors {
         };
         let attention = &layer.attention;
         Ok(source::layer([
-            ("attention_norm", self.norm(&layer.norm_1)),
+            ("attention_norm", self.norm(layer.norm_1.as_ref())),
             ("query", self.linear(&attention.q)?),
             ("key", self.linear(&attention.k)?),
             ("value", self.linear(&attention.v)?),
             ("attention", format!("{scale:?}")),
             ("output", self.linear(&attention.out)?),
-            ("feed_forward_norm", self.norm(&layer.norm_2)),
+            ("feed_forward_norm", self.norm(layer.norm_2.as_ref())),
             (
                 "gate",
                 source::option(layer.gate.as_ref().map(|gate| self.linear(gate)).transpose()?),
@@ -101,7 +101,8 @@ impl Tensors {
         Ok(format!("Linear {{ weight: {weight}, bias: {bias} }}"))
     }
 
-    fn norm(&mut self, norm: &regard::Norm) -> String {
+    fn norm(&mut self, norm: Option<&regard::Norm>) -> String {
+        let Some(norm) = norm else { return "Norm::Identity".into() };
         let (gamma, epsilon) = (self.vector(norm.gamma()), norm.epsilon());
         match norm.beta().map(|beta| self.vector(beta)) {
             Some(beta) => {

@@ -114,7 +114,7 @@ pub(super) fn content(
         layers += &all.layer(layer, &found, index, block.scale_in(index), block.activation)?;
     }
     let norm = weights.stack.norm.as_ref().ok_or_else(none)?;
-    let norm = all.norm(norm, last, unit);
+    let norm = all.norm(Some(norm), last, unit);
     let rotary = rotary(model, context, "regard_embed::int8::Rotary", |angles| {
         let start = all.angles.len();
         all.angles.extend(angles.iter().map(|x| (x * 16384.0).round() as i16));
@@ -301,13 +301,13 @@ impl Constants {
         let hidden_scale = format!("({}, {exponent})", mantissas[0]);
         let scales = [query, key, value, output].map(|x| format!("{:?}", x as f32)).join(", ");
         Ok(source::layer([
-            ("attention_norm", self.norm(&layer.norm_1, normed, unit)),
+            ("attention_norm", self.norm(layer.norm_1.as_ref(), normed, unit)),
             ("query", self.linear(&attention.q, normed, query / FINER)?),
             ("key", self.linear(&attention.k, normed, key / FINER)?),
             ("value", self.linear(&attention.v, normed, value)?),
             ("attention", format!("attention({scales}, {scale:?})")),
             ("output", self.linear(&attention.out, output, unit)?),
-            ("feed_forward_norm", self.norm(&layer.norm_2, normed_2, unit)),
+            ("feed_forward_norm", self.norm(layer.norm_2.as_ref(), normed_2, unit)),
             (
                 "gate",
                 source::option(match &layer.gate {
@@ -361,7 +361,9 @@ impl Constants {
         )
     }
 
-    fn norm(&mut self, norm: &regard::Norm, scale: f64, unit: f64) -> String {
+    fn norm(&mut self, norm: Option<&regard::Norm>, scale: f64, unit: f64) -> String {
+        // embed::check refuses a layer without it.
+        let Some(norm) = norm else { return String::new() };
         // Outputs of a layer norm are finer until β is added.
         let finer = if norm.beta().is_some() { FINER } else { 1.0 };
         let fixed_point = |x: &f32| f64::from(*x) * finer / scale;

@@ -89,6 +89,8 @@ impl Runner<'_> {
         if let Some((q_norm, k_norm)) = &weights.qk_norm {
             q = q.map(|q| normed(q_norm, q))?;
             k = k.map(|k| normed(k_norm, k))?;
+            self.place(&place("hook_q_normed"), &of_queries, &mut q)?;
+            self.place(&place("hook_k_normed"), &of_keys, &mut k)?;
         }
         if let Some(angles) = setting.angles {
             for (x, heads) in [(&mut q, heads), (&mut k, kv_heads)] {
@@ -197,7 +199,7 @@ impl Runner<'_> {
         z.join_into(&mut data)?;
         let mut z = Rows { runs, tokens, data };
         self.place(&place("hook_z"), &of_queries, &mut z)?;
-        self.output(&place("hook_result"), &weights.out, heads, &z)
+        self.output(&place("hook_result"), &weights.out, setting.block, &z)
     }
 
     /// Queries, keys or values of x. At this place each head can read a stream of its own: a row that differs from the
@@ -249,10 +251,12 @@ impl Runner<'_> {
         &mut self,
         place: &str,
         layer: &Linear,
-        heads: usize,
+        block: &Block,
         z: &Rows,
     ) -> Result<Rows, Error> {
+        let (heads, scale) = (block.heads, block.output_scale);
         let mut out = z.map(|z| product(layer, z))?;
+        out.scale(scale);
         if !self.wants(place) {
             return Ok(out);
         }
@@ -265,6 +269,7 @@ impl Runner<'_> {
             row[i % heads * size..][..size].copy_from_slice(z);
         }
         let mut result = z.map(|_| product(&plain, &alone))?;
+        result.scale(scale);
         self.place(place, &[heads, width], &mut result)?;
         if self.changes(place) {
             out.part(result.runs);
@@ -272,7 +277,7 @@ impl Runner<'_> {
             for (out, shares) in out.data.chunks_exact_mut(width).zip(sums) {
                 for (i, out) in out.iter_mut().enumerate() {
                     let bias = layer.bias().map_or(0.0, |bias| bias[i]);
-                    *out = shares.iter().skip(i).step_by(width).sum::<f32>() + bias;
+                    *out = shares.iter().skip(i).step_by(width).sum::<f32>() + bias * scale;
                 }
             }
         }

@@ -73,24 +73,26 @@ pub(crate) fn norm_2(stack: &Stack) -> &'static str {
 fn of_layer(stack: &Stack, layer: usize) -> impl Iterator<Item = String> {
     let (block, cross) = (&stack.block, stack.cross);
     let turns = stack.rotary_of(layer).is_some();
-    let after = block.placement == Placement::After;
-    let both = block.placement == Placement::Both;
+    let (before, after) = (block.placement.has_before(), block.placement == Placement::After);
+    let (own, normed) = (block.placement.has_after(), block.qk_norm.is_some());
     let places = [
         ("hook_resid_pre", true),
         ("attn.hook_q_input", true),
         ("attn.hook_k_input", true),
         ("attn.hook_v_input", true),
-        ("ln1", !after),
+        ("ln1", before),
         ("attn.hook_q", true),
         ("attn.hook_k", true),
         ("attn.hook_v", true),
+        ("attn.hook_q_normed", normed),
+        ("attn.hook_k_normed", normed),
         ("attn.hook_rot_q", turns),
         ("attn.hook_rot_k", turns),
         ("attn.hook_attn_scores", true),
         ("attn.hook_pattern", true),
         ("attn.hook_z", true),
         ("attn.hook_result", true),
-        ("ln1_post", both),
+        ("ln1_post", own),
         ("hook_attn_out", true),
         ("hook_resid_mid", !block.parallel),
         ("ln2", cross),
@@ -104,11 +106,11 @@ fn of_layer(stack: &Stack, layer: usize) -> impl Iterator<Item = String> {
         ("hook_cross_attn_out", cross),
         ("hook_resid_mid_cross", cross),
         ("hook_mlp_in", true),
-        (if after { "ln1" } else { norm_2(stack) }, true),
+        (if after { "ln1" } else { norm_2(stack) }, before || after),
         ("mlp.hook_pre", true),
         ("mlp.hook_pre_linear", block.gated),
         ("mlp.hook_post", true),
-        ("ln2_post", both),
+        ("ln2_post", own),
         ("hook_mlp_out", true),
         ("hook_resid_post", true),
         ("ln2", after),
@@ -137,7 +139,7 @@ fn names(pattern: &str, place: &str) -> bool {
 pub(crate) fn layer_output(stack: &Stack) -> &'static str {
     match stack.block.placement {
         Placement::After => "hook_normalized_resid_post",
-        Placement::Before | Placement::Both => "hook_resid_post",
+        Placement::Before | Placement::Both | Placement::Output => "hook_resid_post",
     }
 }
 
@@ -163,7 +165,8 @@ impl Description {
     ///   `hook_out` after them;
     /// - `attn.hook_q_input`, `hook_k_input`, `hook_v_input`: \[tokens, heads, width\], the stream that each head reads, before the norm;
     /// - `attn.hook_q`, `hook_k`, `hook_v`, `hook_z`: \[tokens, heads, head size\], of keys and values the key/value heads;
-    ///   `hook_rot_q` and `hook_rot_k` are after the norms of queries and keys and the rotary embedding;
+    ///   `hook_q_normed` and `hook_k_normed` are after the norms of queries and keys, and `hook_rot_q` and `hook_rot_k` after the
+    ///   rotary embedding too;
     /// - `attn.hook_result`: \[tokens, heads, width\], what each head adds to the attention's output;
     /// - `attn.hook_attn_scores` (before softmax, masked ones are −∞) and `hook_pattern` (after it): \[heads, queries, keys\];
     /// - `mlp.hook_pre` (before the activation), `hook_pre_linear` (what a gate is multiplied by), `hook_post`:

@@ -55,6 +55,13 @@ impl Rows {
         self.data.iter_mut().zip(&other.data).for_each(|(x, y)| *x *= y);
     }
 
+    /// x ← x · factor.
+    pub(super) fn scale(&mut self, factor: f32) {
+        if factor != 1.0 {
+            self.data.iter_mut().for_each(|x| *x *= factor);
+        }
+    }
+
     /// The last row of each run.
     pub(super) fn last(&self) -> Self {
         let row = |run: &[f32]| run[run.len() - run.len() / self.tokens..].to_vec();

@@ -417,8 +417,7 @@ impl<'r> Runner<'r> {
             streams.0.insert((name, layer), x.data.clone());
         }
         self.place(&place("hook_resid_pre"), &width, &mut x)?;
-        let before = block.placement != Placement::After;
-        let norm_1 = before.then_some(&weights.norm_1);
+        let norm_1 = weights.norm_1.as_ref().filter(|_| block.placement.has_before());
         let normed_x = norm_1.map(|norm| self.norm(norm, &place("ln1"), &x)).transpose()?;
         let mut caches = self.caches.take();
         let of_attention = Setting {
@@ -448,8 +447,7 @@ impl<'r> Runner<'r> {
         }
         self.place(&place("hook_attn_out"), &width, &mut out)?;
         if block.parallel {
-            let norm = Some((&weights.norm_2, norm_2(stack)));
-            let mlp = self.feed_forward(weights, &x, norm, setting)?;
+            let mlp = self.feed_forward(weights, &x, setting)?;
             x.add(&out);
             x.add(&mlp);
             self.place(&place("hook_resid_post"), &width, &mut x)?;
@@ -479,45 +477,40 @@ impl<'r> Runner<'r> {
             x.add(&out);
             self.place(&place("hook_resid_mid_cross"), &width, &mut x)?;
         }
-        if before {
-            let mlp =
-                self.feed_forward(weights, &x, Some((&weights.norm_2, norm_2(stack))), setting)?;
-            x.add(&mlp);
-            self.place(&place("hook_resid_post"), &width, &mut x)?;
-        } else {
+        let after = block.placement == Placement::After;
+        if let Some(norm) = weights.norm_1.as_ref().filter(|_| after) {
             // The stream that the feed-forward layer reads is also the one that its output is added to.
             self.place(&place("hook_mlp_in"), &width, &mut x)?;
-            x = self.norm(&weights.norm_1, &place("ln1"), &x)?;
-            let mlp = self.feed_forward(weights, &x, None, setting)?;
-            x.add(&mlp);
-            self.place(&place("hook_resid_post"), &width, &mut x)?;
-            x = self.norm(&weights.norm_2, &place("ln2"), &x)?;
+            x = self.norm(norm, &place("ln1"), &x)?;
+        }
+        let mlp = self.feed_forward(weights, &x, setting)?;
+        x.add(&mlp);
+        self.place(&place("hook_resid_post"), &width, &mut x)?;
+        if let Some(norm) = weights.norm_2.as_ref().filter(|_| after) {
+            x = self.norm(norm, &place("ln2"), &x)?;
             self.place(&place("hook_normalized_resid_post"), &width, &mut x)?;
         }
         Ok(x)
     }
 
-    /// The feed-forward layer's output, with the norms around it: `norm` is the one before it, with its name.
+    /// What the feed-forward layer adds to the stream, with the norms around it.
     fn feed_forward(
         &mut self,
         weights: &Layer,
         x: &Rows,
-        norm: Option<(&Norm, &str)>,
         setting: &LayerSetting<'_>,
     ) -> Result<Rows, Error> {
         let LayerSetting { name, stack, layer, .. } = *setting;
         let (width, hidden) = ([self.model.description().width], [stack.block.hidden]);
         let place = |place: &str| name.place(layer, place);
-        let normed_x = match norm {
-            Some((norm, norm_name)) => {
-                let mut read = None;
-                if self.wants(&place("hook_mlp_in")) {
-                    self.place(&place("hook_mlp_in"), &width, read.insert(x.clone()))?;
-                }
-                Some(self.norm(norm, &place(norm_name), read.as_ref().unwrap_or(x))?)
-            }
-            None => None,
-        };
+        let placement = stack.block.placement;
+        let mut read = None;
+        if placement != Placement::After && self.wants(&place("hook_mlp_in")) {
+            self.place(&place("hook_mlp_in"), &width, read.insert(x.clone()))?;
+        }
+        let x = read.as_ref().unwrap_or(x);
+        let norm = weights.norm_2.as_ref().filter(|_| placement.has_before());
+        let normed_x = norm.map(|norm| self.norm(norm, &place(norm_2(stack)), x)).transpose()?;
         let x = normed_x.as_ref().unwrap_or(x);
         let mut features = x.map(|x| product(weights.gate.as_ref().unwrap_or(&weights.up), x))?;
         self.place(&place("mlp.hook_pre"), &hidden, &mut features)?;
@@ -529,6 +522,7 @@ impl<'r> Runner<'r> {
         }
         self.place(&place("mlp.hook_post"), &hidden, &mut features)?;
         let mut out = features.map(|x| product(&weights.down, x))?;
+        out.scale(stack.block.output_scale);
         if let Some((_, after)) = &weights.after {
             out = self.norm(after, &place("ln2_post"), &out)?;
         }

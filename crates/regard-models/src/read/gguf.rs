@@ -76,6 +76,14 @@ impl Metadata {
         }
     }
 
+    /// A list of yes and no.
+    pub(crate) fn flags(&self, key: &str) -> Option<&[bool]> {
+        match self.array(key)? {
+            GgufMetadataArray::Bool(x) => Some(x),
+            _ => None,
+        }
+    }
+
     /// A list of whole numbers.
     pub(crate) fn numbers(&self, key: &str) -> Option<Vec<i64>> {
         match self.array(key)? {

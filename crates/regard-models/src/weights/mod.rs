@@ -17,7 +17,7 @@ use self::names::{AttentionNames, LayerNames, Layout, Names};
 use crate::read::Settings;
 use crate::{
     Block, Checkpoint, Description, Error, Frequencies, Head, NormKind, NormSettings, Placement,
-    Stack, Tensor,
+    QkNorm, Stack, Tensor,
 };
 
 /// All weights of a model.
@@ -62,8 +62,9 @@ pub(crate) struct StackWeights {
 
 #[derive(Debug)]
 pub(crate) struct Layer {
-    pub(crate) norm_1: Norm,
-    pub(crate) norm_2: Norm,
+    /// The norms before both sublayers, or after both sums.
+    pub(crate) norm_1: Option<Norm>,
+    pub(crate) norm_2: Option<Norm>,
     /// The norms of both sublayers' outputs.
     pub(crate) after: Option<(Norm, Norm)>,
     pub(crate) attention: AttentionWeights,
@@ -79,7 +80,7 @@ pub(crate) struct AttentionWeights {
     pub(crate) k: Linear,
     pub(crate) v: Linear,
     pub(crate) out: Linear,
-    /// The norms of each head's queries and keys.
+    /// The norms of queries and keys.
     pub(crate) qk_norm: Option<(Norm, Norm)>,
 }
 
@@ -182,6 +183,7 @@ impl Loader<'_> {
         };
         let used = self.used();
         let unused = self.checkpoint.names().filter(|name| !used.contains(*name));
+        let unused = unused.filter(|name| !names::of_images(name));
         Ok(Weights { unused: unused.map(str::to_owned).collect(), ..weights })
     }
 
@@ -293,12 +295,14 @@ impl Loader<'_> {
         let (block, width) = (&stack.block, self.description.width);
         let norm = |own: &str| self.norm(&name(own), block.norm, width);
         let (gate, up) = self.feed_forward(name, names, block, width)?;
+        let own = block.placement != Placement::Output;
         Ok(Layer {
-            norm_1: norm(&names.norm_1)?,
-            norm_2: norm(&names.norm_2)?,
-            after: match block.placement {
-                Placement::Both => Some((norm(&names.after_1)?, norm(&names.after_2)?)),
-                Placement::Before | Placement::After => None,
+            norm_1: own.then(|| norm(&names.norm_1)).transpose()?,
+            norm_2: own.then(|| norm(&names.norm_2)).transpose()?,
+            after: if block.placement.has_after() {
+                Some((norm(&names.after_1)?, norm(&names.after_2)?))
+            } else {
+                None
             },
             attention: self.attention(name, &names.attention, block, width)?,
             cross: if stack.cross {
@@ -381,20 +385,20 @@ impl Loader<'_> {
             let k = turned(&name(&names.k), block.kv_heads)?;
             [q, k, self.linear(&name(&names.v), [kv_rows, width], block.biases.qkv)?]
         };
-        let qk_norm = |name: String| {
-            let norm = NormSettings { kind: NormKind::Rms, ..block.norm };
-            self.norm(&name, norm, block.head_size)
+        let qk_norm = |(norm, part, heads): (QkNorm, &str, usize)| {
+            let heads = if norm == QkNorm::Heads { heads } else { 1 };
+            self.norm(&name(part), block.norm, heads * block.head_size)
         };
+        let qk_norm = block.qk_norm.map(|norm| -> Result<_, Error> {
+            let q = qk_norm((norm, &names.q_norm, block.heads))?;
+            Ok((q, qk_norm((norm, &names.k_norm, block.kv_heads))?))
+        });
         Ok(AttentionWeights {
             q,
             k,
             v,
             out: self.linear(&name(&names.out), [width, q_rows], block.biases.out)?,
-            qk_norm: if block.qk_norm {
-                Some((qk_norm(name(&names.q_norm))?, qk_norm(name(&names.k_norm))?))
-            } else {
-                None
-            },
+            qk_norm: qk_norm.transpose()?,
         })
     }
 

@@ -101,7 +101,8 @@ pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool
     let family = NAMES.get(match description.family.as_str() {
         "t5" if description.stack.block.gated => "t5 gated",
         "vit" if has_any(["vit.layers.0.mlp.fc1.weight", "layers.0.mlp.fc1.weight"]) => "vit 5",
-        "mistral" | "qwen2" | "qwen3" | "phi3" => "llama",
+        "mistral" | "qwen2" | "qwen3" | "smollm3" | "granite" | "phi3" => "llama",
+        "gemma3" | "gemma3_text" | "olmo2" | "olmo3" => "gemma2",
         family => family,
     });
     let mut names = family?.clone();
@@ -114,17 +115,32 @@ pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool
         "gpt_neox" if has("lm_head.weight") => "lm_head".clone_into(&mut names.head),
         _ => {}
     }
+    // The text of a model that reads images too, as transformers writes it and as it has it in memory.
+    let text = ["language_model.model.", "model.language_model."].into_iter();
+    let mut text = text.filter(|start| has(&format!("{start}{}.weight", names.tokens)));
+    if let Some(start) = text.next() {
+        start.clone_into(&mut names.prefix);
+    }
+    if has("language_model.lm_head.weight") {
+        "language_model.lm_head".clone_into(&mut names.head);
+    }
     Some(names)
+}
+
+/// Whether a tensor belongs to the part of a model that reads images, where the text alone is computed.
+pub(super) fn of_images(name: &str) -> bool {
+    let parts = ["vision_tower.", "multi_modal_projector."];
+    parts.iter().any(|part| name.strip_prefix("model.").unwrap_or(name).starts_with(part))
 }
 
 /// The names in a GGUF file of this architecture, or `None` if it is not known.
 pub(super) fn gguf(architecture: &str) -> Option<Names> {
     let mut names = NAMES.get("gguf")?.clone();
     match architecture {
-        "llama" => names.layout = Layout::Neighbours,
+        "llama" | "smollm3" | "granite" => names.layout = Layout::Neighbours,
         // The rows of the gate and those of `up` are one tensor.
         "phi3" => names.layer.gate_up.clone_from(&names.layer.up),
-        "qwen2" | "qwen3" | "gemma2" | "gpt2" | "gptneox" => {}
+        "qwen2" | "qwen3" | "gemma2" | "gemma3" | "olmo2" | "gpt2" | "gptneox" => {}
         _ => return None,
     }
     Some(names)

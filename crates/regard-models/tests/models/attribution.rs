@@ -1,11 +1,11 @@
 //! Direct logit attribution against an independent computation in f64, from a trace and the weights of the files.
-use regard_models::{Checkpoint, Head, Model, Placement, Trace};
+use regard_models::{Checkpoint, Head, Model, NormKind, Placement, Trace};
 use regard_tests::models::golden;
 
 use crate::common::{input, open};
 
 /// The families whose head is linear.
-const FAMILIES: &str = "gemma2 gpt2 gpt_neox llama mistral phi3 qwen2 qwen3 t5 t5-gated vit";
+const FAMILIES: &str = "gemma2 gemma3_text gpt2 gpt_neox granite llama mistral olmo2 olmo3 phi3 qwen2 qwen3 smollm3 t5 t5-gated vit";
 
 /// The unit roundoff of `f32`.
 const U: f64 = f32::EPSILON as f64 / 2.0;
@@ -59,9 +59,12 @@ fn row(trace: &Trace, place: &str, position: usize) -> Vec<f64> {
     values.data[position * len..(position + 1) * len].iter().map(|x| f64::from(*x)).collect()
 }
 
-/// Gemma's weight of a norm, which the model has in f32.
-fn one_plus(gamma: f64) -> f64 {
-    f64::from(1.0 + gamma as f32)
+/// The weights of norms that the model multiplies by, which are in f32: 1 more than the stored ones in Gemma.
+fn weights_of(kind: NormKind, gamma: Vec<f64>) -> Vec<f64> {
+    match kind {
+        NormKind::RmsPlusOne => gamma.into_iter().map(|x| f64::from(1.0 + x as f32)).collect(),
+        _ => gamma,
+    }
 }
 
 fn mean(x: &[f64]) -> f64 {
@@ -114,22 +117,25 @@ impl Output {
         z: &[f64],
         heads: usize,
         by_columns: bool,
+        scale: f64,
     ) -> Self {
         let (inputs, width) = (z.len(), weight.len() / z.len());
-        let at =
-            |o: usize, i: usize| weight[if by_columns { i * width + o } else { o * inputs + i }];
+        let at = |o: usize, i: usize| {
+            scale * weight[if by_columns { i * width + o } else { o * inputs + i }]
+        };
         let size = inputs / heads;
         let head = |h: usize| {
             let of = |o: usize| (h * size..(h + 1) * size).map(|i| at(o, i) * z[i]).sum::<f64>();
             (0..width).map(of).collect::<Vec<f64>>()
         };
         let bias = bias.unwrap_or_else(|| vec![0.0; width]);
+        let bias: Vec<f64> = bias.into_iter().map(|x| x * scale).collect();
         let absolute = |o: usize| (0..inputs).map(|i| (at(o, i) * z[i]).abs()).sum::<f64>();
         let sizes = (0..width).map(|o| absolute(o) + bias[o].abs()).collect();
         Self { heads: (0..heads).map(head).collect(), bias, sizes }
     }
 
-    /// Through the norm of the sublayer's output (Gemma 2: RMS with 1 + γ), and the factor by which rounding grows in it.
+    /// Through the RMS norm of the sublayer's output, and the factor by which rounding grows in it.
     fn normed(&mut self, gamma: &[f64], epsilon: f64) -> f64 {
         let mut all = self.bias.clone();
         for head in &self.heads {
@@ -138,7 +144,7 @@ impl Output {
         let divisor = (mean(&all.iter().map(|x| x * x).collect::<Vec<_>>()) + epsilon).sqrt();
         let growth = 1.0 + length(&self.sizes) / length(&all);
         for part in self.heads.iter_mut().chain([&mut self.bias, &mut self.sizes]) {
-            part.iter_mut().zip(gamma).for_each(|(x, gamma)| *x *= one_plus(*gamma) / divisor);
+            part.iter_mut().zip(gamma).for_each(|(x, gamma)| *x *= gamma / divisor);
         }
         self.sizes = absolute(&self.sizes);
         growth
@@ -156,7 +162,8 @@ fn check(name: &str) {
     let classes = description.classifies();
     let position = if classes { 0 } else { logits.shape[0] - 1 };
     let (plus, minus) = (1, 4);
-    let gemma = stack.block.placement == Placement::Both;
+    let block = &stack.block;
+    let after = matches!(block.placement, Placement::Both | Placement::Output);
     let place = |layer: usize, place: &str| format!("{prefix}.{layer}.{place}");
 
     let unembedding = [
@@ -184,7 +191,7 @@ fn check(name: &str) {
     let gamma = file.norm("weight").unwrap();
     let path = Direction {
         u: u_of(plus).zip(u_of(minus)).map(|(x, y)| x - y).collect(),
-        gamma: if gemma { gamma.iter().map(|x| one_plus(*x)).collect() } else { gamma },
+        gamma: weights_of(norm.kind, gamma),
         beta,
         sigma: (mean(&squares) + f64::from(norm.epsilon)).sqrt(),
     };
@@ -213,13 +220,14 @@ fn check(name: &str) {
             let z = if cross { "cross_attn.hook_z" } else { "attn.hook_z" };
             let z = row(&trace, &place(layer, z), position);
             let [weight, bias_of_out] = ["weight", "bias"].map(|kind| file.out(layer, cross, kind));
-            let (heads, by_columns) = (stack.block.heads, name == "tiny-gpt2");
-            let mut out = Output::new(&weight.unwrap(), bias_of_out, &z, heads, by_columns);
-            // Σ of k products in f32: γ = (k + 1) u of the sum of their sizes; a norm after it adds (width + 8) u.
-            let mut gamma = (z.len() + 1) as f64 * U;
-            if gemma {
+            let (by_columns, scale) = (name == "tiny-gpt2", f64::from(block.output_scale));
+            let mut out =
+                Output::new(&weight.unwrap(), bias_of_out, &z, block.heads, by_columns, scale);
+            // Σ of k products in f32, and a factor: γ = (k + 2) u of the sum of their sizes; a norm after it adds (width + 8) u.
+            let mut gamma = (z.len() + 2) as f64 * U;
+            if after {
                 let name = format!("model.layers.{layer}.post_attention_layernorm.weight");
-                let weight = file.find(&[name]).unwrap();
+                let weight = weights_of(norm.kind, file.find(&[name]).unwrap());
                 gamma =
                     gamma * out.normed(&weight, f64::from(norm.epsilon)) + (width + 8) as f64 * U;
             }

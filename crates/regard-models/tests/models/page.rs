@@ -11,18 +11,23 @@ use serde_json::json;
 
 use crate::common::open;
 
-const FAMILIES: [&str; 13] = [
+const FAMILIES: [&str; 18] = [
     "bert",
     "distilbert",
     "gemma2",
+    "gemma3_text",
     "gpt2",
     "gpt_neox",
+    "granite",
     "llama",
     "mistral",
+    "olmo2",
+    "olmo3",
     "phi3",
     "qwen2",
     "qwen3",
     "roberta",
+    "smollm3",
     "t5",
     "vit",
 ];
@@ -51,7 +56,7 @@ fn general(place: &str) -> String {
 /// The shape of every place, in the sizes' names: from runs of models whose sizes differ from each other.
 fn shapes() -> BTreeMap<String, String> {
     let mut shapes = BTreeMap::new();
-    for family in ["gpt2", "phi3", "gemma2", "bert", "gpt_neox", "t5"] {
+    for family in ["gpt2", "phi3", "gemma2", "gemma3_text", "bert", "gpt_neox", "t5"] {
         let (tokens, written) = (7, 9);
         let mut input = Input::tokens(vec![3; tokens]);
         let model = open(&format!("tiny-{family}"));

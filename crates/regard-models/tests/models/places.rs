@@ -132,7 +132,7 @@ fn heads_have_results_and_inputs() {
                 "{name}"
             );
         }
-        if block.placement == Placement::Both {
+        if matches!(block.placement, Placement::Both | Placement::Output) {
             continue; // a norm comes between
         }
         let bias = model.parameter(&format!("{stack}.0.attn.out.bias")).unwrap();
@@ -140,7 +140,7 @@ fn heads_have_results_and_inputs() {
         let sum = |i: usize| {
             let shares = (0..block.heads)
                 .map(|h| result.data[(i / width * block.heads + h) * width + i % width]);
-            shares.sum::<f32>() + bias[i % width]
+            shares.sum::<f32>() + bias[i % width] * block.output_scale
         };
         let data = (0..tokens * width).map(sum).collect();
         let expected = Values { shape: vec![tokens, width], data };
@@ -323,11 +323,12 @@ fn parameters_are_the_weights_of_the_model() {
         let [z, result] = keep.map(|place| trace.get(&place).unwrap().clone());
         let out = model.parameter(&format!("{stack}.0.attn.out")).unwrap().unwrap();
         let (width, [heads, size]) = (out.shape[0], [z.shape[1], z.shape[2]]);
+        let scale = model.description().stack.block.output_scale;
         let mut expected = BTreeMap::new();
         for (i, z) in z.data.chunks(size).enumerate() {
             for o in 0..width {
                 let row = &out.data[o * heads * size + i % heads * size..][..size];
-                expected.insert((i, o), z.iter().zip(row).map(|(z, w)| z * w).sum::<f32>());
+                expected.insert((i, o), scale * z.iter().zip(row).map(|(z, w)| z * w).sum::<f32>());
             }
         }
         let data = expected.into_values().collect();
