@@ -1,3 +1,5 @@
+//! Dot product, norm and cosine similarity.
+
 use crate::arch::{Kernel, LANES, Simd, dispatch};
 use crate::error::{Error, check_len};
 

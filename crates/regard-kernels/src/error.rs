@@ -1,3 +1,5 @@
+//! The errors of the kernels.
+
 /// Why a kernel refused its input. Every variant names the tensor at fault. Nothing is written before all checks have passed.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]

@@ -1,3 +1,5 @@
+//! The exponential of a slice. `arch/exp.rs` computes it lane by lane.
+
 use crate::arch::{Exp, Kernel, Simd, dispatch};
 
 /// eˣ of every element, in place: within 1 ULP for every `f32`, subnormal results included.

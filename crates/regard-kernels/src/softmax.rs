@@ -1,3 +1,17 @@
+//! Softmax of rows, and the weights of attention, which are a softmax in parts.
+//!
+//! The way of a call from [`softmax`] to its innermost loops:
+//!
+//! 1. `dispatch` (`crate::arch`) picks the tier, and runs a [`SoftmaxRow`] on it.
+//! 2. `softmax_each` computes up to four rows side by side: `max_lanes` (`arch/vector.rs`) finds each row's maximum;
+//!    [`weigh_each`] turns the scores into weights and adds them up; [`divide`] divides them by their sum. On a narrow tier
+//!    `softmax_narrow` does the same in place.
+//! 3. The weights are e^((x − max)/T). A [`Weigher`] holds the maximum and the factor 1/T. `map_add` (`arch/vector.rs`) loops
+//!    over the blocks of 16 lanes, and `exp_to_zero` (`arch/exp.rs`) is the exponential of a block.
+//!
+//! Attention computes its weights from 2 instead of e (`exp2_to_zero`), with scale · log₂(e) / T as the factor
+//! (`attention/weights.rs`).
+
 use core::f32::consts::LOG2_E;
 
 use crate::arch::{

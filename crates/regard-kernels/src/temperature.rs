@@ -1,3 +1,5 @@
+//! The temperature of a softmax, with its limits 0 and ∞.
+
 use crate::Error;
 use crate::arch::{Simd, one_by_one};
 use crate::attention::{Linked, RowStep};

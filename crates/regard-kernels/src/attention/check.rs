@@ -1,3 +1,5 @@
+//! The checks of a call, and the values that follow from the description for its tensors.
+
 use core::ops::Range;
 
 use super::Attention;

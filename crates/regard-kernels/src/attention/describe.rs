@@ -1,3 +1,5 @@
+//! The description of an attention, which a user composes.
+
 use super::mask::Linked;
 use super::scores::Softcap;
 use crate::error::Error;

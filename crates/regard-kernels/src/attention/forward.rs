@@ -1,3 +1,6 @@
+//! The public functions of an attention: the output, its log-sum-exp, partial results and scores. They choose between all keys at
+//! once, chunks of keys, and registers.
+
 use core::mem::take;
 
 use super::check::Call;

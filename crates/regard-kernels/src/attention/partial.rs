@@ -1,3 +1,5 @@
+//! Results over some of the keys, and how they merge.
+
 use super::weights::{OnlineSoftmax, Weighting};
 use crate::arch::{Kernel, Simd, dispatch, one_by_one};
 use crate::error::{Error, check_len, check_shape};

@@ -1,3 +1,5 @@
+//! The scratch memory of an attention: its size, and its division into parts.
+
 use super::partial::CHUNK_KEYS;
 use super::scores::{MC, NC};
 use super::values::packed_values;

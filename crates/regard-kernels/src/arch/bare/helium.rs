@@ -107,8 +107,8 @@ impl Gebp<'_, '_> {
                 skip,
                 cols: whole,
             };
-            // SAFETY: `gebp` has checked that the rows of A have `depth` elements, that `out` has its rows, and that the columns of B
-            // lie within its data; a view holds all of its rows.
+            // SAFETY: `gebp` has checked that the rows of A have `depth` elements, that `out` has its rows, and that the
+            // columns of B lie within its data. A view holds all of its rows.
             unsafe {
                 if by_rows {
                     multiply_rows(&mut product);
