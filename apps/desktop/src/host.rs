@@ -13,7 +13,7 @@ use regard_ui::model::Cached;
 use crate::cli::models::open;
 use crate::{hub, opened, whole_file};
 
-/// This machine.
+/// The host of a window on this machine.
 pub struct Native;
 
 impl Host for Native {
@@ -29,7 +29,7 @@ impl Host for Native {
         whole_file::write(path, bytes)
     }
 
-    /// Also models in the local Hugging Face cache. Refuses what memory has no room for.
+    /// Also finds models in the local Hugging Face cache. Refuses a model for which memory has no room.
     fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
         let opened = open::checkpoint(Path::new(name), false).and_then(|checkpoint| {
             open::allow("the weights take", checkpoint.bytes())?;
@@ -56,7 +56,7 @@ impl Host for Native {
         Some(ProjectDirs::from("", "", "regard")?.data_local_dir().join("last.regard.json"))
     }
 
-    /// The dialog answers from a thread, so that the window keeps running.
+    /// The dialog answers from a thread, so the window keeps running.
     fn browse(&self, dialog: FileDialog<'_>, chosen: Chosen) {
         let FileDialog { heading, extensions, opens, path, name } = dialog;
         let mut dialog =
@@ -66,7 +66,7 @@ impl Host for Native {
         }
         let answer =
             |file: Option<rfd::FileHandle>| chosen(file.map(|file| file.path().to_owned()));
-        // macOS requires that dialogs are made in this thread. Another thread waits for them.
+        // macOS requires that this thread makes dialogs. Another thread waits for them.
         let spawned = if opens {
             let dialog = dialog.pick_file();
             self.spawn("dialog", Box::new(move || answer(pollster::block_on(dialog))))
@@ -75,7 +75,7 @@ impl Host for Native {
             let dialog = dialog.set_file_name(name).save_file();
             self.spawn("dialog", Box::new(move || answer(pollster::block_on(dialog))))
         };
-        // Without a thread the answer is dropped, which counts as no choice.
+        // If no thread starts, the answer is dropped, which counts as no choice.
         drop(spawned);
     }
 }

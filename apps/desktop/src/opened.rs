@@ -33,9 +33,9 @@ pub(crate) fn record(paths: impl IntoIterator<Item = PathBuf>) {
     OPENED.lock().unwrap_or_else(PoisonError::into_inner).extend(paths);
 }
 
-/// The path under which the run reads the file `to`, if it does.
+/// The path under which this run has read the file `to`, if it has.
 pub(crate) fn same_as(to: &Path) -> Option<PathBuf> {
-    // Only the identity of a regular file is asked for: that opens the file, and would wait for the other end of a FIFO.
+    // Only a regular file is opened to ask for its identity. Opening a FIFO would wait for its other end.
     let is_same =
         |path: &&PathBuf| path.is_file() && same_file::is_same_file(to, path).unwrap_or(false);
     let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,28 +1,28 @@
-//! Printing: the one place that decides, by the type of a text, which of its characters are escaped.
+//! Printing: the only place that decides which characters of a text are escaped. The type of the text decides it.
 //!
 //! | type | for | control characters |
 //! |---|---|---|
-//! | [`Text`], [`tell`] | people | `\u{…}`, but for the program's own colours |
-//! | [`Data::json`] | programs | JSON's escapes, `\u0085`: the text that is parsed is the same |
-//! | [`Data::new`] | programs | as they are in a file or a pipe; `\u{…}` on a terminal |
+//! | [`Text`], [`tell`] | people | `\u{…}`, except for the program's own colours |
+//! | [`Data::json`] | programs | JSON's escapes, such as `\u0085`: the parsed text stays the same |
+//! | [`Data::new`] | programs | unchanged in a file or a pipe; `\u{…}` on a terminal |
 //!
-//! Names of tensors, tokens and files come from others. A terminal obeys the control characters in them, DEL, C1 and those that
-//! change the direction of writing included, which JSON allows within strings. They are escaped wherever JSON is printed, also
-//! in a pipe: what a program prints does not depend on where it goes, and a pipe may end at a terminal (`| head`).
+//! Names of tensors, tokens and files come from others. A terminal obeys the control characters in them, including DEL, C1 and
+//! those that change the direction of writing, which JSON allows within strings. They are escaped wherever JSON is printed,
+//! also in a pipe: the output of a program does not depend on its destination, and a pipe may end at a terminal (`| head`).
 
 use core::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
 
-/// Text that people read, with colours where the terminal has them.
+/// Text for people, with colours if the terminal has them.
 pub(crate) struct Text(pub(crate) String);
 
-/// Data that programs read.
+/// Data for programs.
 pub(crate) struct Data(String);
 
 impl Data {
-    /// A text that is not the program's own words: a script, a page, what a model writes.
+    /// A text that the program did not word itself: a script, a page, or the text of a model.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -32,7 +32,7 @@ impl Data {
         Ok(Self(in_json(&serde_json::to_string(value)?)))
     }
 
-    /// A value as JSON with a line for each element.
+    /// A value as JSON, with a line for each element.
     pub(crate) fn pretty_json(value: &impl Serialize) -> serde_json::Result<Self> {
         Ok(Self(in_json(&serde_json::to_string_pretty(value)?)))
     }
@@ -43,7 +43,7 @@ pub(crate) trait Printed {
     /// Prints it on standard output.
     ///
     /// # Errors
-    /// If the output cannot be written. A reader that stops early (`| head`) is no error.
+    /// If the output cannot be written. It is not an error if a reader stops early (`| head`).
     fn print(&self) -> io::Result<()>;
 }
 
@@ -71,7 +71,7 @@ impl Printed for Data {
     }
 }
 
-/// Prints a line on standard error. If nobody can read it, the program goes on.
+/// Prints a line on standard error. If this fails, the program continues.
 pub(crate) fn tell(line: impl Display) {
     let line = line.to_string().replace('\n', " ");
     drop(writeln!(anstream::stderr(), "{}", escaped(&line)));
@@ -84,13 +84,13 @@ fn write_to(mut out: impl Write, text: &str) -> io::Result<()> {
     }
 }
 
-/// Whether a terminal obeys a character instead of showing it, line breaks and tabs excepted.
+/// Whether a terminal obeys a character instead of showing it. Line breaks and tabs do not count.
 fn is_obeyed(c: char) -> bool {
     let turns = matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     turns || c.is_control() && !matches!(c, '\n' | '\t')
 }
 
-/// The text with `\u{…}` in the place of what a terminal obeys. Line breaks and tabs stay.
+/// The text with `\u{…}` in place of characters that a terminal obeys. Line breaks and tabs stay.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -103,7 +103,8 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// A line of JSON with JSON's escapes in the place of what a terminal obeys: DEL, C1 and directions, which stand in strings alone.
+/// A line of JSON with JSON's escapes in place of characters that a terminal obeys: DEL, C1 and directions, which occur only in
+/// strings.
 fn in_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + 1);
     for c in json.chars() {

@@ -3,12 +3,12 @@
 //! ```text
 //! target ← the file that the path leads to, through symbolic links
 //! device, FIFO or socket:        write the bytes straight into it
-//! file with several hard links:  write in place, so that every name shows the result
+//! otherwise:                     remove temporary files that earlier runs left in the folder
 //! otherwise:                     remove what earlier runs left in the folder
 //!                                temporary file ← bytes, with the mode and the owner of the target
 //!                                rename the temporary file to the target
 //! ```
-//!
+//! A run holds a lock on its temporary file. A temporary file without a lock belongs to a run that was killed.
 //! A run holds a lock on its temporary file. A temporary file without a lock was left by a run that was killed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -25,12 +25,13 @@ static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 const PREFIX: &str = ".regard-";
 const SUFFIX: &str = ".part";
 
-/// Writes `bytes` to the file at `path`: whole or not at all, unless it is no regular file or has several hard links.
+/// Writes `bytes` to the file at `path`: whole or not at all, unless it is not a regular file or has several hard links.
 ///
-/// A file that exists keeps its mode. A symbolic link stays a link, and the file that it leads to is written.
+/// An existing file keeps its mode. A symbolic link stays a link, and the file to which it leads is written.
 ///
 /// # Errors
-/// Where the folder is missing or read-only, the file is read-only, or the disk is full. A regular file then has its old
+/// If the folder is missing or read-only, the file is read-only, or the disk is full. A regular file then has its old content,
+/// unless it has several hard links.
 /// content, unless it has several hard links.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let old = match OpenOptions::new().write(true).open(path) {
@@ -45,7 +46,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Replaces the file `path`, which is no symbolic link. `old` is the file that exists there.
+/// Replaces the file `path`, which is not a symbolic link. `old` is the existing file.
 fn replace(path: &Path, old: Option<&File>, bytes: &[u8]) -> io::Result<()> {
     let folder = folder(path);
     remove_left_files(folder);
@@ -68,9 +69,9 @@ fn overwrite(mut file: File, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The file that symbolic links lead to, which need not exist.
+/// The file to which symbolic links lead. It need not exist.
 fn target(path: &Path) -> io::Result<PathBuf> {
-    /// As many links as Linux follows.
+    /// The number of links that Linux follows.
     const MOST_LINKS: usize = 40;
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -92,7 +93,7 @@ fn links(_file: &File) -> io::Result<u64> {
     Ok(1)
 }
 
-/// Gives `new` the mode of `old`, and its owner where the system allows it.
+/// Gives `new` the mode of `old`, and its owner if the system allows it.
 fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
     let metadata = old.metadata()?;
     #[cfg(unix)]
@@ -126,7 +127,7 @@ fn remove_left_files(folder: &Path) {
 /// # Errors
 /// If there is no such folder.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
-    // The dot makes the system refuse what is no folder.
+    // With the dot, the system refuses a path that is not a folder.
     folder(&target(path)?).join(".").metadata().map(drop)
 }
 
@@ -141,19 +142,19 @@ impl Listed {
     /// Creates a temporary file in a folder, locks it and lists it. A signal between the steps waits for the list.
     fn create(folder: &Path) -> io::Result<(NamedTempFile, Self)> {
         static HANDLER: Once = Once::new();
-        // Without a handler, Ctrl-C would leave the file. Where the caller lets the program ignore Ctrl-C (`nohup`, a script's job
-        // in the background), it goes on being ignored.
+        // Without a handler, Ctrl-C would leave the file behind. If the caller lets the program ignore Ctrl-C (`nohup`, a
+        // script's background job), the program continues to ignore it.
         HANDLER.call_once(|| drop(ctrlc::try_set_handler(remove_and_exit)));
         let mut listed = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
         let temporary = loop {
             let mut builder = tempfile::Builder::new();
             let named = builder.prefix(PREFIX).suffix(SUFFIX);
-            // The umask takes its bits from the mode. `tempfile_in` would make a file for its owner alone.
+            // The umask changes this mode. `tempfile_in` would create a file that only its owner can read.
             let new = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
             let temporary = named.make_in(folder, new)?;
-            // A file system may have no locks. Another run cannot lock the file there, and leaves it.
+            // Some file systems have no locks. Another run cannot lock the file there either, and leaves it alone.
             let is_taken = matches!(temporary.as_file().try_lock(), Err(TryLockError::WouldBlock));
-            // Between creation and lock, another run may have taken the file for one that was left.
+            // Between creating and locking the file, another run may have removed it as one that was left.
             if !is_taken && temporary.path().exists() {
                 break temporary;
             }

@@ -11,7 +11,7 @@ use crate::say::tell;
 /// Opens the window, and returns when it is closed.
 ///
 /// # Errors
-/// Where no window can be opened: there is no display, or it has no OpenGL.
+/// If no window can be opened, because there is no display, or it has no OpenGL.
 pub fn run(start: Start) -> Result<(), eframe::Error> {
     let viewport = ViewportBuilder::default()
         .with_title("Regard")
@@ -24,7 +24,7 @@ pub fn run(start: Start) -> Result<(), eframe::Error> {
         options,
         Box::new(move |cc| {
             let ctx = cc.egui_ctx.clone();
-            // The question may take longer than the window needs to open.
+            // Asking the system may take longer than opening the window.
             std::thread::spawn(move || {
                 if is_still() {
                     ctx.all_styles_mut(|style| style.animation_time = 0.0);
@@ -50,7 +50,7 @@ fn is_still() -> bool {
     told.is_ok_and(|told| told.stdout.trim_ascii_end().ends_with(yes.as_bytes()))
 }
 
-/// The window's contents, as eframe calls them.
+/// The window's contents, which eframe draws.
 struct Shell(App);
 
 impl eframe::App for Shell {

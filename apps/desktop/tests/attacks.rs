@@ -1,4 +1,4 @@
-//! Files and places that are not as a command would like them: none of them may hang it, crash it or lose data.
+//! Hostile files and places. None of them may hang a command, crash it or lose data.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -21,7 +21,7 @@ use regard_ui::{Room, Session};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 
-/// The longest that a command may take to refuse a file.
+/// The longest time that a command may take to refuse a file.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The program, without a display.
@@ -63,7 +63,7 @@ fn succeeds<S: AsRef<OsStr>>(args: &[S]) -> Output {
     output
 }
 
-/// The one line that a command prints when it refuses its input.
+/// The single line that a command prints when it refuses its input.
 fn refused<S: AsRef<OsStr>>(args: &[S], code: i32) -> String {
     let output = run(regard(args));
     let message = text(&output.stderr);
@@ -152,7 +152,7 @@ mod outputs {
     fn a_device_and_a_fifo_stay_what_they_are() {
         let folder = Folder::new();
         let input = folder.file("in.safetensors", qkv());
-        // As root, the device itself would be at stake: a link in the test's folder stands for it.
+        // For root, the device itself could be lost. A link in the test's folder stands for it.
         let null = folder.path("null");
         symlink("/dev/null", &null).unwrap();
         succeeds(&attend(&input, &null, &[]));
@@ -168,7 +168,7 @@ mod outputs {
         succeeds(&attend(&input, &fifo, &[]));
         assert!(fifo.metadata().unwrap().file_type().is_fifo());
         assert!(SafeTensors::deserialize(&reader.join().unwrap()).is_ok());
-        // Standard output, which is a pipe here.
+        // Standard output is a pipe here.
         let output = succeeds(&attend(&input, "/dev/stdout".as_ref(), &[]));
         assert!(SafeTensors::deserialize(&output.stdout).is_ok());
     }
@@ -218,7 +218,7 @@ mod outputs {
     fn a_trace_does_not_overwrite_its_model() {
         let folder = Folder::new();
         model(&folder);
-        // A run that needs none of these does not overwrite them either.
+        // A run that needs none of these files does not overwrite them either.
         let others = [
             "model.safetensors.index.json",
             "generation_config.json",
@@ -248,7 +248,7 @@ mod outputs {
         succeeds(&[&sweep[..], &["--force"]].concat());
     }
 
-    /// A session names its sources, and no command line does.
+    /// A session names its sources, which do not appear on the command line.
     #[test]
     fn an_export_does_not_overwrite_what_its_session_reads() {
         let folder = Folder::new();
@@ -272,7 +272,7 @@ mod outputs {
         ] {
             fs::write(&saved, session.text().unwrap()).unwrap();
             let before = fs::read(source).unwrap();
-            // The name decides the format, and the link's target is the source.
+            // The name decides the format, and the source is the target of the link.
             let link = folder.path("link.npy");
             drop(fs::remove_file(&link));
             symlink(source, &link).unwrap();
@@ -334,7 +334,7 @@ mod outputs {
 mod inputs {
     use super::*;
 
-    /// 2⁶⁰ heads of no token take no byte in the file. Loops over them would never end.
+    /// 2⁶⁰ heads without tokens take no byte in the file. Loops over them would never end.
     #[test]
     fn tensors_without_elements_have_a_limit() {
         let folder = Folder::new();
@@ -363,7 +363,7 @@ mod inputs {
         assert!(message.contains("of memory left"), "{message}");
     }
 
-    /// Written out for all keys, this mask of 80 KB would be 1.6 GB.
+    /// This mask of 80 KB would take 1.6 GB if it were extended to all keys.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_mask_of_one_column_is_not_written_out() {
@@ -479,7 +479,7 @@ mod terminal {
         }
     }
 
-    /// A job is not lost because nobody can read what is said about it.
+    /// A command does its work even if its messages cannot be printed.
     #[test]
     fn an_unwritable_standard_error_is_no_failure() {
         let folder = Folder::new();
@@ -522,7 +522,7 @@ mod terminal {
 mod data {
     use super::*;
 
-    /// The JSON that a command prints, in which nothing controls a terminal.
+    /// The JSON that a command prints. No character of it controls a terminal.
     fn printed(args: &[&str]) -> Value {
         let output = succeeds(&[args, &["--format", "json"]].concat());
         let shown = text(&output.stdout);
@@ -612,7 +612,7 @@ mod data {
         succeeds(&[&sweep[..], &logit, &[to]].concat());
         let numbered = (5..8).enumerate().map(|(i, id)| format!("{i} {}", token(id)));
         assert_eq!(headings(&csv), numbered.collect::<Vec<_>>());
-        // A page shows people what a token has that no font draws, and its data is JSON.
+        // A page shows what is in a token that no font can draw, and its data is JSON.
         succeeds(&[&sweep[..], &logit, &[page]].concat());
         let page = fs::read_to_string(&html).unwrap();
         let (_, data) = page.split_once("<script type=\"application/json\">").unwrap();

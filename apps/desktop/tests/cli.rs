@@ -1,4 +1,4 @@
-//! The program as a user calls it: what it prints, writes, and says of bad input.
+//! The program as a user calls it: its output, its files, and its messages about bad input.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails is what unwrap is for")]
 
@@ -90,8 +90,8 @@ mod walk {
         }
     }
 
-    /// The numbers of each example, and of one with each setting, are those of the library, which are compared with golden
-    /// ones.
+    /// The numbers of each example, and of one example with each setting, are those of the library, which other tests compare
+    /// with golden numbers.
     #[test]
     fn json_is_that_of_the_walkthrough() {
         let temperature =
@@ -144,7 +144,7 @@ mod walk {
         assert_eq!(output.status.code(), Some(2));
     }
 
-    /// The program once printed the first walkthrough and exited with 0, whatever the file.
+    /// An error once made the program print the first walkthrough and exit with 0 for any file.
     #[test]
     fn without_a_display_a_file_is_summarised_or_refused() {
         let folder = tempfile::tempdir().unwrap();
@@ -187,7 +187,7 @@ mod walk {
         }
     }
 
-    /// The width of the terminal, where the lines of PyTorch stay as they can be pasted.
+    /// Lines are as wide as the terminal. The lines of PyTorch stay whole, so that they can be pasted.
     #[test]
     fn lines_are_as_long_as_the_terminal_is_wide() {
         let walk = |args: &[&str], columns: usize| {
@@ -212,7 +212,7 @@ mod walk {
                     let width = unicode_width::UnicodeWidthStr::width(line);
                     assert!(width <= columns, "{name:?}, {columns} columns: {width}: {line}");
                 }
-                // No number is lost, and none appears twice; labels of rows may.
+                // No number is missing or printed twice. Labels of rows may be.
                 let count = |text: &str| words(text).iter().filter(|w| w.contains('.')).count();
                 assert_eq!(count(&text), count(&free), "{name:?}, {columns} columns");
             }
@@ -228,7 +228,7 @@ mod walk {
         assert!((7..11).all(|i| lines[at + i].starts_with(rows[i - 7])), "{text}");
     }
 
-    /// A message of wrong usage says what would be right.
+    /// A message about wrong usage suggests the right one.
     #[test]
     fn errors_say_what_may_have_been_meant() {
         let story = |options: &[&'static str]| {
@@ -303,7 +303,7 @@ mod help {
                 assert!(script.contains(&name), "{shell}: {name}");
             }
             let options = ["ablate-each-head", "head-temperature"];
-            // clap's scripts of the other shells complete options alone.
+            // clap's scripts for the other shells complete only options.
             let values = ["viridis", "the-cat-sat"];
             let values = values.iter().filter(|_| ["bash", "fish", "zsh"].contains(&shell));
             for name in options.iter().chain(values) {
@@ -518,7 +518,7 @@ mod attend {
         const SINKS: [f32; 2] = [0.0, 1.0];
         let folder = Folder::new();
         let mut tensors = qkv(&[2, 3, 4], &[1, 5, 4], &[1, 5, 2]);
-        tensors[0].3 = floats(&[0.0; 2 * 3 * 4]); // no score but by the slopes
+        tensors[0].3 = floats(&[0.0; 2 * 3 * 4]); // the slopes alone give scores
         tensors.push(("alibi_slopes", Dtype::F32, vec![2], floats(&SLOPES)));
         tensors.push(("sinks", Dtype::F32, vec![2], floats(&SINKS)));
 
@@ -534,8 +534,9 @@ mod attend {
             let (head, place) = (row / 3, (row % 3 + 2) as f64);
             let weight = |key: usize| (-f64::from(SLOPES[head]) * (key as f64 - place).abs()).exp();
             let sum = (0..5).map(weight).sum::<f64>() + f64::from(SINKS[head]).exp();
-            // A score is a slope times a distance of at most 4: no more than 2. The weights' relative error is the sum's, which
-            // its logarithm makes absolute; the logarithm and the largest score that is added back are rounded, too.
+            // A score is a slope times a distance of at most 4, and so at most 2. The weights' relative error is that of the
+            // sum, and its logarithm makes it absolute. The logarithm is rounded, and so is the largest score that is added to
+            // it.
             let error = weight_error(6, 1, 2.0);
             let limit = error + gamma(4) * sum.ln().abs().max(2.0);
             assert!((f64::from(*found_sum) - sum.ln()).abs() <= limit, "{row}: {found_sum}");
@@ -676,7 +677,7 @@ mod attend {
 mod bench {
     use super::*;
 
-    /// The lines of `regard bench` with these arguments, all numbers of which are there and greater than 0.
+    /// The lines of `regard bench` with these arguments. All numbers must exist and be greater than 0.
     fn lines(args: &str) -> Vec<Value> {
         let args: Vec<&str> = args.split(' ').collect();
         let lines = stdout(&[&["bench"], &args[..], &["--format", "json"]].concat());

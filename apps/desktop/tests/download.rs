@@ -1,4 +1,4 @@
-//! `--download`, from a server on the loopback that answers as Hugging Face's does: with redirections, hashes and ranges, and
+//! `--download` from a server on the loopback, which answers as Hugging Face's does: with redirections, hashes and ranges, and
 //! without HEAD.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -35,11 +35,11 @@ fn hex(digest: &[u8]) -> String {
 /// The faults of a server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
-    /// The weights end after so many bytes the first time they are sent.
+    /// The first time, the weights end after this many bytes.
     breaks_after: Option<usize>,
-    /// The first time that the weights are sent, the server waits so long after half of them.
+    /// The first time, the server waits this long after half of the weights.
     waits: Option<Duration>,
-    /// One byte of the weights is another.
+    /// One byte of the weights is wrong.
     changes_a_byte: bool,
     /// A range is answered with the whole file.
     ignores_ranges: bool,
@@ -80,7 +80,7 @@ impl Server {
     }
 }
 
-/// Answers one request and closes the connection. Weights are redirected to another address, as those in Git LFS are.
+/// Answers one request and closes the connection. Weights are redirected to another address, like those in Git LFS.
 fn answer(
     mut stream: TcpStream,
     files: &BTreeMap<String, Vec<u8>>,
@@ -98,7 +98,7 @@ fn answer(
     let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
     seen.lock().unwrap().push(format!("{path}{ranged}"));
     let mut send = |head: &str, body: &[u8]| {
-        // A client that has seen enough closes the connection.
+        // A client that has read enough closes the connection.
         drop(write!(stream, "HTTP/1.1 {head}\r\nConnection: close\r\n\r\n"));
         drop(stream.write_all(body));
     };
@@ -225,7 +225,7 @@ fn a_broken_download_goes_on_where_it_ended() {
     }
 }
 
-/// The sizes of the files of weights that are there, whole or not.
+/// The sizes of the files of weights, whether they are complete or not.
 #[cfg(unix)]
 fn large_blobs(home: &Path) -> Vec<u64> {
     let blobs = fs::read_dir(home.join("hub/models--some--tiny/blobs")).into_iter().flatten();
@@ -233,8 +233,8 @@ fn large_blobs(home: &Path) -> Vec<u64> {
     sizes.filter(|size| *size > 30_000).collect()
 }
 
-/// Starts a download by a command, and sends it Ctrl-C when half of the weights are there: whether it ends well, and the bytes of
-/// that half.
+/// Starts a download by a command, and sends it Ctrl-C when half of the weights have arrived. Returns whether the command
+/// succeeds, and the bytes that arrived.
 #[cfg(unix)]
 fn interrupted(mut command: Command, home: &Path) -> (bool, u64) {
     let half = fs::metadata(golden("tiny-gpt2/model.safetensors")).unwrap().len() / 2;
@@ -254,7 +254,7 @@ fn interrupted(mut command: Command, home: &Path) -> (bool, u64) {
     (download.wait().unwrap().success(), half)
 }
 
-/// A signal that this process handles, and does not ignore, has its default effect in the programs that it starts.
+/// A signal that this process handles has its default effect in the programs that it starts; a signal that it ignores does not.
 #[cfg(unix)]
 fn let_programs_obey_ctrl_c() {
     static ONCE: Once = Once::new();
@@ -293,13 +293,13 @@ fn a_download_that_ctrl_c_ends_goes_on_where_it_ended() {
     assert!(server.requests().contains(&format!("/cdn/model.safetensors from {half}")));
 }
 
-/// On a terminal, which `script` gives it, the program shows how much has come.
+/// On a terminal, which `script` provides, the program shows the progress.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_shows_the_progress() {
     let faults = Faults { waits: Some(Duration::from_millis(1500)), ..Faults::default() };
     let config = fs::read(golden("tiny-gpt2/config.json")).unwrap();
-    let weights = vec![0; 2 << 20]; // large enough for a bar; they are no model
+    let weights = vec![0; 2 << 20]; // large enough for a progress bar; they are not a real model
     let files = [("config.json".to_owned(), config), ("model.safetensors".to_owned(), weights)];
     let (folder, server) = (Folder::new(), Server::start(files.into(), faults));
     let program = env!("CARGO_BIN_EXE_regard");

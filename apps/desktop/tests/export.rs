@@ -57,7 +57,7 @@ fn every_matrix_of_every_example_in_every_format() {
     for &example in Example::ALL {
         let walkthrough = Walkthrough::run(example, &Settings::default()).unwrap();
         for (i, step) in walkthrough.steps.iter().enumerate() {
-            // Each in one format, and the weights in all of them.
+            // Each step is written in one format, and the weights in all formats.
             let all = step.key == Quantity::Weights.into();
             let count = Format::ALL.len();
             let formats = Format::ALL.iter().copied();
@@ -89,7 +89,7 @@ fn a_head_a_mean_and_rollout_of_a_file() {
     let near = |found: Vec<f32>, heads: &[usize]| {
         for (k, found) in found.into_iter().enumerate() {
             let mean = heads.iter().map(|h| values[h * 16 + k]).sum::<f32>() / heads.len() as f32;
-            // The share of a head, and a product and an addition for each, on either side.
+            // The share of a head, and a product and an addition for each head, in both computations.
             let relative = 2.0 * gamma(heads.len() + 2) as f32;
             assert!((found - mean).abs() <= relative * mean, "{found}, not {mean}");
         }
@@ -98,7 +98,7 @@ fn a_head_a_mean_and_rollout_of_a_file() {
     near(numbers(&exported(&[&file, "--head", "2"], &to)), &[2, 5]);
     near(numbers(&exported(&[&file], &to)), &[0, 1, 2, 3, 4, 5]);
     let rollout = numbers(&exported(&[&file, "--rollout"], &to));
-    // Two layers, each a mean of 3 heads that is normalised; 4 products added, and the 4 numbers of a row here.
+    // Two layers, each a normalised mean of 3 heads; 4 products that are added, and the 4 numbers of a row here.
     let relative = gamma(2 * (3 + 4) + 4 + 4) as f32;
     let is_whole = |row: &[f32]| (row.iter().sum::<f32>() - 1.0).abs() <= relative;
     assert!(rollout.chunks(4).all(is_whole), "{rollout:?}");
@@ -117,7 +117,7 @@ fn weights_are_the_attention_of_a_file_whatever_it_calls_them() {
     let to = folder.path("out.safetensors");
     let head = ["--matrix", "weights", "--layer", "1", "--head", "2"];
     assert_eq!(numbers(&exported(&[&[&file[..]], &head[..]].concat(), &to)), values[5 * 16..]);
-    // By layers; and beside something that is called so.
+    // The layers as two tensors, and the attention beside a tensor with the name `weights`.
     let layers: Vec<Vec<u8>> = values.chunks(3 * 16).map(bytes).collect();
     let shape = &[3, 4, 4][..];
     let named = |names: [&str; 2]| {
@@ -134,7 +134,7 @@ fn weights_are_the_attention_of_a_file_whatever_it_calls_them() {
         numbers(&exported(&[&file, "--matrix", "weights", "--head", "2", "--layer", "0"], &to)),
         values[5 * 16..]
     );
-    // Nothing says which of two is meant.
+    // Nothing tells which of the two is meant.
     let file = named(["first", "second"]);
     let output = export(&[&file, "--matrix", "weights", "--to", to.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
@@ -166,7 +166,7 @@ fn what_a_session_shows() {
     let mut session = attention_session(Path::new(&file));
     session.model.heads.show(HeadId { layer: 1, head: 0 });
     assert_eq!(export_of(&session), values[3 * 16..4 * 16]);
-    // Rollout between two texts has no meaning, and no other matrix takes its place.
+    // Rollout between two texts has no meaning, and no other matrix may be written instead.
     let between = dump_between(&folder);
     let mut rollout = attention_session(&between);
     rollout.model.heads.shown = Shown::Rollout;
@@ -226,7 +226,7 @@ fn bad_input_is_exit_2_and_says_what_there_is() {
     assert_eq!(unwritable.status.code(), Some(1));
 }
 
-/// A picture has labels and a colour bar, so it is larger than its cells, which `--bare` writes alone.
+/// A labelled picture has a colour bar, so it is larger than its cells alone, which `--bare` writes.
 #[test]
 fn a_png_is_labelled_unless_it_is_bare() {
     let folder = Folder::new();
@@ -307,7 +307,7 @@ fn a_session_exports_the_curves_and_the_grid_of_its_room() {
     let mut laboratory = in_room(Room::Laboratory);
     laboratory.laboratory.inputs.tokens = 3;
     laboratory.laboratory.chosen = Some((1, 0));
-    // The causal mask leaves the chosen query two keys.
+    // The causal mask leaves two keys to the chosen query.
     let sorted = text(&laboratory, "curves", "sorted.csv");
     assert!(sorted.starts_with("rank,weight\n1,0.") && sorted.lines().count() >= 3, "{sorted}");
     for (view, head) in [
@@ -333,7 +333,7 @@ fn a_session_exports_the_curves_and_the_grid_of_its_room() {
     assert!(text(&example, "curves", "curves.csv").starts_with("T,I,love,robotics\n"));
     let error = refused(&example, "entropy");
     assert!(error.contains("for a session of the laboratory"), "{error}");
-    // The first page is a head of story over its sentence.
+    // The first page shows a head of story for its sentence.
     let first = text(&regard_ui::greeting(), "matrix", "first.csv");
     assert!(first.contains("yellow") && first.contains("[STORY]"), "{first}");
 }
@@ -390,7 +390,7 @@ const LOOKS: [Look; 2] = [
     Look { map: Map::Viridis, logarithmic: true },
 ];
 
-/// A file of a head of weights and one of scores over so many tokens that each weight is small.
+/// A file with a head of weights and one of scores, over so many tokens that each weight is small.
 fn dump_of_scores(folder: &Folder, n: usize) -> PathBuf {
     let mut values = weights(2 * n, n, 3);
     for score in &mut values[n * n..] {
@@ -419,7 +419,7 @@ fn a_head_has_the_colours_of_the_window() {
         assert!(exported(&[saved.to_str().unwrap()], &to) == png);
         let (number, mut flags) = (head.to_string(), vec![file.to_str().unwrap(), "--layer", "0"]);
         flags.extend(["--head", &number]);
-        // Numbers of both signs have the diverging map, unless another is asked for.
+        // Numbers of both signs have the diverging map, unless another one is requested.
         if head == 0 {
             flags.extend(["--map", look.map.name()]);
         }

@@ -1,4 +1,4 @@
-//! Ctrl-C leaves no half file.
+//! Ctrl-C leaves no incomplete file.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -19,8 +19,8 @@ fn names(folder: &Path) -> Vec<String> {
     files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The programs that this process starts do not ignore Ctrl-C, even if the process that started this one makes it ignore it: a
-/// signal that is handled, and not ignored, has its default effect in a new program.
+/// Makes the programs that this process starts obey Ctrl-C, even if this process was started to ignore it. A signal that a
+/// process handles has its default effect in the programs that it starts.
 fn let_programs_obey_ctrl_c() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| ctrlc::set_handler(|| std::process::abort()).unwrap());
@@ -28,8 +28,8 @@ fn let_programs_obey_ctrl_c() {
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models/tiny-llama");
 
-/// Traces a long text, whose file takes long enough to write that a signal comes in between. A try in which the file was whole
-/// by then is made again.
+/// Traces a long text, whose file takes so long to write that a signal arrives meanwhile. If the file is complete by then, the
+/// test tries again.
 #[test]
 fn a_trace_that_ctrl_c_ends_leaves_no_file() {
     let_programs_obey_ctrl_c();
@@ -61,7 +61,7 @@ fn a_trace_that_ctrl_c_ends_leaves_no_file() {
     panic!("no signal came before the file was whole");
 }
 
-/// `nohup`, and a script that starts a job in the background, let it ignore the signal.
+/// `nohup`, and a script that starts a background job, make it ignore the signal.
 #[test]
 fn a_trace_that_ignores_ctrl_c_goes_on() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! The page that leads from a trained model to a board: its commands run, and its code compiles.
+//! The page about the way from a trained model to a board: its commands run, and its code compiles.
 
 #![cfg(unix)] // the commands are those of a shell
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -53,7 +53,7 @@ fn the_commands_of_the_page_run_and_its_code_compiles() {
     });
     fs::write(path("firmware/Cargo.toml"), [package, &toml, &patch.concat()].concat()).unwrap();
     fs::write(path("firmware/src/lib.rs"), ["#![no_std]\n", &rust].concat()).unwrap();
-    // The versions of dependencies that are there already.
+    // The versions of dependencies that are downloaded already.
     fs::copy(format!("{ROOT}/Cargo.lock"), path("firmware/Cargo.lock")).unwrap();
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["check", "--quiet", "--offline"]).current_dir(path("firmware"));

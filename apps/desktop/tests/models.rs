@@ -1,5 +1,5 @@
-//! The commands of models, through the program: what they write and print for models whose numbers transformers computed, each
-//! to 1e-4 of max(1, the tensor's largest number).
+//! The commands of models, through the program. What they write and print is compared with the numbers of transformers, each
+//! within 1e-4 of max(1, the tensor's largest number).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -93,7 +93,7 @@ fn ids(tensor: &Tensor) -> String {
     tensor.data.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// The options of what a golden model reads: its text where it has one.
+/// The options for the input of a golden model: its text if it has one.
 fn reads(name: &str, tensors: &BTreeMap<String, Tensor>, notes: &Value) -> Vec<String> {
     let mut options = if let Some(text) = notes["text"].as_str() {
         vec!["--text".to_owned(), text.to_owned()]
@@ -118,7 +118,7 @@ fn traced(
     (tensors, metadata, output)
 }
 
-/// Every tensor that transformers computed for a family: plain, ablated, of another temperature, patched.
+/// Every tensor that transformers computed for a family: plain, ablated, at another temperature, and patched.
 #[test]
 fn trace_gives_what_transformers_gives() {
     let folder = Folder::new();
@@ -220,7 +220,7 @@ fn predict_ranks_the_next_tokens() {
     let text =
         printed(&["predict", &model, "--text", notes["text"].as_str().unwrap(), "--top", "2"]);
     assert_eq!(text.lines().count(), 3, "{text}");
-    // A decoder's prediction comes after its text.
+    // A decoder's prediction follows its text.
     let (tensors, notes) = expected("tiny-t5");
     let (text, decoder) = (notes["text"].as_str().unwrap(), ids(&tensors["decoder_input_ids"]));
     let found = json(&[
@@ -262,7 +262,8 @@ fn predict_fills_a_mask_and_sorts_images() {
     assert_eq!(found["next"].as_array().unwrap().len(), 5);
 }
 
-/// PNG and JPEG files of the model's own size: each pixel x of 0 … 255 is read as (x / 255 − mean) / deviation, where both are 0.5.
+/// PNG and JPEG files of the model's own size. Each pixel x from 0 to 255 is read as (x / 255 − mean) / deviation, where both
+/// are 0.5.
 #[test]
 fn images_of_both_kinds_are_read() {
     let folder = Folder::new();
@@ -280,7 +281,7 @@ fn images_of_both_kinds_are_read() {
             for (channel, number) in pixel.0.into_iter().enumerate() {
                 let found = data[(channel * 12 + y as usize) * 12 + x as usize];
                 let expected = (f64::from(number) / 255.0 - 0.5) / 0.5;
-                // Three roundings of numbers of at most 1, the last two of which are doubled.
+                // Three roundings of numbers of at most 1; the last two are doubled.
                 assert!((found - expected).abs() <= 3.0 * f64::from(f32::EPSILON), "{kind}");
             }
         }
@@ -295,7 +296,7 @@ fn images_of_both_kinds_are_read() {
     );
 }
 
-/// A sweep's numbers are those of single runs, whose tensors are compared with transformers.
+/// A sweep's numbers are those of single runs, whose tensors are compared with those of transformers.
 #[test]
 fn sweep_gives_a_number_for_each_head() {
     let (tensors, notes) = expected("tiny-qwen2");
@@ -383,8 +384,8 @@ fn sweep_patches_each_place() {
     );
 }
 
-/// A path of the residual stream through every later head's queries: one number a later head, and none for others. A prediction through
-/// a lens ends with the prediction itself.
+/// A path of the residual stream through the queries of every later head: one number for each later head, and none for the
+/// others. A prediction through a lens ends with the prediction itself.
 #[test]
 fn sweep_patches_paths_and_predict_looks_through_a_lens() {
     let model = path("tiny-gpt2");
@@ -441,7 +442,7 @@ fn changes_take_another_text_and_a_vector() {
     let (zeros, ones, short) = (file("0", 32, 0.0), file("1", 32, 1.0), file("s", 3, 1.0));
     let at = |position: &str, file: &str| format!("blocks.1.hook_resid_mid{position}={file}");
     assert_eq!(logit(&["--add", &at("", &zeros)]), plain);
-    // A norm that takes the mean out does not see that all numbers grow alike.
+    // A norm that subtracts the mean does not change if the same number is added to all features.
     assert!((logit(&["--add", &at(":0", &ones)]) - plain).abs() < 1e-4);
     let add = |at: String| {
         ["predict", &model, "--text", "the fox", "--add"]
@@ -582,7 +583,7 @@ fn a_word_that_is_unknown_is_told_once_and_ten_are_told() {
     assert!(said("Mai saw Tom").contains("\"Mai\"; did you mean \"Mia\"?"));
 }
 
-/// No number of tokens wraps around to a small amount of memory.
+/// A number of tokens does not wrap around to a small amount of memory.
 #[test]
 fn more_tokens_than_there_can_be_are_refused() {
     for count in [u64::MAX, u64::MAX / 2, 1 << 60] {
@@ -596,7 +597,7 @@ fn more_tokens_than_there_can_be_are_refused() {
     }
 }
 
-/// A copy of tiny-llama in which one number of a tensor is another.
+/// A copy of tiny-llama in which one number of a tensor is changed.
 fn spoilt(folder: &Folder, tensor: &str, number: f32) -> String {
     let mut file = fs::read(golden("tiny-llama/model.safetensors")).unwrap();
     let (header, metadata) = SafeTensors::read_metadata(&file).unwrap();
@@ -722,7 +723,7 @@ fn first_token(csv: &str) -> &str {
     csv.split(',').nth(1).unwrap()
 }
 
-/// The files of a trace open where attention is shown.
+/// The files of a trace are files of attention, which `regard export` reads.
 #[test]
 fn traces_are_files_of_attention() {
     let folder = Folder::new();
@@ -874,7 +875,7 @@ fn a_trace_says_what_it_wrote_and_which_place_may_have_been_meant() {
     }
 }
 
-/// A patch of a text's own run changes nothing; for t5, of each stack.
+/// A patch with a text's own run changes nothing, in any stack of t5.
 #[test]
 fn patches_reach_every_stack() {
     let model = path("tiny-t5");

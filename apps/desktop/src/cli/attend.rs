@@ -16,18 +16,18 @@ use super::{parse_temperature, threads};
 
 /// Compute attention over the tensors of a safetensors file
 ///
-/// Reads `q`, `k` and `v` of 2 dimensions, 3 ([heads, n, d]) or 4 ([batch, heads, n, d]; fewer K/V heads mean grouped
-/// queries), F32, F16 or BF16; `v` may be of another type than `q` and `k`. Where present also:
+/// Reads `q`, `k` and `v` of 2 dimensions, 3 ([heads, n, d]) or 4 ([batch, heads, n, d]; fewer K/V heads mean grouped queries),
+/// in F32, F16 or BF16; `v` may have another type than `q` and `k`. Optional tensors are:
 ///
-/// - `attn_mask`: BOOL or U8 (nonzero may be seen), or floats (added); broadcast from the right as in NumPy; with `kv_lengths`
-///   it may end where the longest of them does
-/// - `past_key` and `past_value`: put before `k` and `v`
-/// - `kv_lengths` (I64, [batch]): how many keys of each entry, past ones included, are no padding
-/// - `sinks` (floats, [heads]): scores that take part in the softmax and give no value
+/// - `attn_mask`: BOOL or U8 (a key may be seen where it is nonzero), or floats (added to the scores); broadcast from the right
+///   as in NumPy; with `kv_lengths` it may end with the longest of them
+/// - `past_key` and `past_value`: earlier keys and values, which precede `k` and `v`
+/// - `kv_lengths` (I64, [batch]): the number of keys of each entry, past ones included; the other keys are padding
+/// - `sinks` (floats, [heads]): scores that take part in the softmax and have no value
 /// - `alibi_slopes` (floats, [heads]): −slope · distance is added to the scores
 ///
-/// Writes `output`, `scores` and `log_sum_exp` where asked, and `present_key` and `present_value` where there is a past.
-/// Computes in F32; writes in the types of the input.
+/// Writes `output`, on request `scores` and `log_sum_exp`, and with a past `present_key` and `present_value`. Computes in F32,
+/// and writes in the types of the input.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -43,8 +43,8 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Hide the keys after each query's position: top-left (query i stands at key i), bottom-right (the last query stands at
-    /// the last key) or OFFSET (query i stands at key OFFSET + i)
+    /// Hide the keys after each query's position: top-left (query i is at key i), bottom-right (the last query is at the last
+    /// key) or OFFSET (query i is at key OFFSET + i)
     #[arg(long, value_name = "POSITION", allow_hyphen_values = true)]
     causal: Option<Position>,
 
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LEFT,RIGHT")]
     window: Option<Window>,
 
-    /// Place the queries for --window and `alibi_slopes`, in the words of --causal [default: as --causal]
+    /// The queries' positions for --window and `alibi_slopes`, in the words of --causal [default: as --causal]
     #[arg(long, value_name = "POSITION", allow_hyphen_values = true)]
     position: Option<Position>,
 
@@ -72,7 +72,8 @@ pub(crate) struct Args {
     #[arg(long, value_parser = stage(), value_name = "STAGE")]
     scores: Option<Stage>,
 
-    /// Also write `log_sum_exp` of each query's scores after the temperature, in F32: it merges results over disjoint keys
+    /// Also write `log_sum_exp` of each query's scores after the temperature, in F32: with it, results over disjoint keys can
+    /// be merged
     #[arg(long)]
     lse: bool,
 
@@ -81,7 +82,7 @@ pub(crate) struct Args {
     threads: usize,
 }
 
-/// The stages, each with what it is.
+/// The stages, each with its description.
 fn stage() -> impl TypedValueParser<Value = Stage> {
     let described = Stage::ALL.iter().map(|stage| {
         PossibleValue::new(stage.word()).help(match stage {
@@ -121,7 +122,7 @@ fn attend(inputs: AttendInputs, args: &Args) -> Result<Vec<(&'static str, Tensor
     let [batch, heads, n_q, _] = q.shape();
     let [_, _, n_k, _] = k.shape();
     let [_, _, _, d_v] = v.shape();
-    // As many dimensions as in the file.
+    // The results have as many dimensions as the tensors of the file.
     let missing = 4 - inputs.rank;
     let tensor = |data, shape: &[usize], dtype| Tensor {
         data,
@@ -187,7 +188,7 @@ fn describe<'a>(inputs: &'a AttendInputs, args: &Args) -> Result<Attention<'a>> 
     Ok(attention.mask(mask))
 }
 
-/// Where the queries stand. Only for as many queries as keys, all of them there, is there nothing to say.
+/// The queries' positions. They need no argument only if there are as many queries as keys, and no past and no key lengths.
 fn position(inputs: &AttendInputs, args: &Args, what: &str) -> Result<Position> {
     if let Some(position) = args.position.or(args.causal) {
         return Ok(position);

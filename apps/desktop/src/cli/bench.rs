@@ -1,4 +1,4 @@
-//! `regard bench`: naive loops beside the kernels beside the multi-head layer.
+//! `regard bench`: the naive loops, the kernels and the multi-head layer, measured in turns.
 
 use regard_benches::{HEADER, ModelArgs, Shape, measure, measure_model, ours, tiers};
 
@@ -22,10 +22,10 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// What is measured as a whole.
+/// Measurements with flags of their own.
 #[derive(Debug, clap::Subcommand)]
 enum Whole {
-    /// Measure a model: opening it, reading texts, and writing a token against a loop that reads memory
+    /// Measure a model: opening it, reading texts, and writing a token compared with a loop that reads memory
     Model {
         #[command(flatten)]
         model: open::Args,

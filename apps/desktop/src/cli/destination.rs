@@ -8,7 +8,7 @@ use super::failure::{BadInput as _, Failure};
 use crate::say::tell;
 use crate::{opened, whole_file};
 
-/// A file to write, which is none that the run reads, unless the user allows it.
+/// A file to write. The run must not have read it, unless the user allows this.
 pub(crate) struct Destination<'p> {
     to: &'p Path,
     force: bool,
@@ -21,8 +21,8 @@ impl<'p> Destination<'p> {
         Ok(Self { to, force })
     }
 
-    /// Checks that the run has not read the file so far. [`write`](Self::write) does it once more; called before a long
-    /// computation, it saves the time.
+    /// Checks that the run has not read the file so far. [`write`](Self::write) checks this again; a check before a long
+    /// computation saves its time.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let input = opened::same_as(self.to).filter(|_| !self.force);
         input.map_or(Ok(()), |input| {
@@ -39,14 +39,14 @@ impl<'p> Destination<'p> {
         Ok(written.with_context(|| format!("writing {}", self.to.display()))?)
     }
 
-    /// Writes the file, and says where and what.
+    /// Writes the file, and prints its path and its contents in a few words.
     pub(crate) fn write_and_tell(&self, bytes: &[u8], what: &str) -> Result<(), Failure> {
         self.write(bytes)?;
         self.tell(what);
         Ok(())
     }
 
-    /// Says what was written.
+    /// Prints what was written.
     pub(crate) fn tell(&self, what: &str) {
         tell(format_args!("wrote {}: {what}", self.to.display()));
     }

@@ -1,4 +1,4 @@
-//! `regard embed`: a model as a crate for a microcontroller.
+//! `regard embed`: writes a model as a crate for a microcontroller.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use crate::{opened, whole_file};
 
 /// Write a model as a crate for a microcontroller
 ///
-/// The crate is `no_std` and calls no allocator: the weights are constants in flash, and `next(&mut State, token)` gives the
-/// logits of the next token. They have the bits of the desktop, unless weights are rounded. It runs decoders whose norms stand
-/// before their sublayers, as those of GPT-2, Llama and Qwen 2 do. The crate of a model that classifies images, as vit does, has
+/// The crate is `no_std` and needs no allocator: the weights are constants in flash, and `next(&mut State, token)` returns the
+/// logits of the next token. The logits have the bits of the desktop, unless weights are rounded. It runs decoders whose norms
+/// precede their sublayers, such as GPT-2, Llama and Qwen 2. The crate of a model that classifies images, such as vit, has
 /// `classify(&mut State, image)`, and `classify_samples` for samples of 8 bits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: regard embed story --to story --flash 1M --ram 256K --context 96")]
@@ -26,8 +26,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     model: open::Args,
 
-    /// The folder of the crate, which is made if it does not exist. Its name is the crate's. A crate that was written by hand is
-    /// not replaced
+    /// The folder of the crate, which is created if it does not exist. Its name is the crate's name. A crate that was written
+    /// by hand is not replaced
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
 
@@ -39,15 +39,15 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "weights")]
     int8: bool,
 
-    /// The most tokens of a text. A model of images reads as many as an image has
+    /// The most tokens of a text. A model of images reads the tokens of one image
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_count)]
     context: usize,
 
-    /// The part's flash, as in 512K or 1M: a model that does not fit is refused
+    /// The part's flash, such as 512K or 1M: a model that does not fit is refused
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     flash: Option<usize>,
 
-    /// The part's RAM, as in 64K: a context that does not fit is refused
+    /// The part's RAM, such as 64K: a context that does not fit is refused
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     ram: Option<usize>,
 }
@@ -55,11 +55,11 @@ pub(crate) struct Args {
 /// How weights are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Weights {
-    /// 4 bytes a weight
+    /// 4 bytes for each weight
     F32,
-    /// 2 bytes a weight, widened in registers
+    /// 2 bytes for each weight, widened in registers
     Bf16,
-    /// A byte a weight, with a scale for each output; everything is computed in integers
+    /// A byte for each weight, with a scale for each output; everything is computed in integers
     Int8,
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a folder that holds a crate which no earlier run wrote.
+/// Refuses a folder with a crate that no earlier run has written.
 fn check(folder: &Path) -> anyhow::Result<()> {
     let library = folder.join("src/lib.rs");
     let ours = || fs::read_to_string(&library).is_ok_and(|text| text.contains(WRITTEN));

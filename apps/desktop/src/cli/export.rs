@@ -20,9 +20,9 @@ use crate::opened;
 
 /// Write a matrix as a picture, as a page or as numbers
 ///
-/// An example gives the matrix of a step [default: its weights]. A session (.json) gives the matrix of its open room. A file of attention (safetensors, npy
-/// or npz) gives a head; without --head, the mean of a layer's heads; without --layer, the mean over the layers. Layers and heads
-/// count from 0.
+/// An example gives the matrix of a step [default: its weights]. A session (.json) gives the matrix of its open room. A file of
+/// attention (safetensors, npy or npz) gives a head; without --head the mean of a layer's heads, and without --layer the mean
+/// over the layers. Layers and heads count from 0.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// An example's name, a file of attention, or a session
@@ -41,17 +41,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "H", value_parser = super::parse_count)]
     head: Option<usize>,
 
-    /// Attention rollout of a file, up to the layer or the last one
+    /// Attention rollout of a file, up to --layer or the last layer
     #[arg(long, conflicts_with = "head")]
     rollout: bool,
 
-    /// What is written: the matrix; its weights as lines between tokens; all heads (grid) of a file, or of a session of the model
-    /// room; or curves (.csv too). The curves of an example are the weights of a query at every temperature. Those of a
-    /// laboratory's session are the sorted weights of a row (curves), or entropy, gradient, and gradient-by-d
+    /// The kind of file to write: the matrix; its weights as lines between tokens; all heads (grid) of a file, or of a session
+    /// of the model room; or curves (.csv too). The curves of an example are the weights of a query at every temperature. Those
+    /// of a laboratory's session are the sorted weights of a row (curves), or entropy, gradient, and gradient-by-d
     #[arg(long, value_enum, value_name = "VIEW")]
     view: Option<View>,
 
-    /// The file to write: .png or .svg for a picture, .html for a page that tells the number under the pointer (one file that
+    /// The file to write: .png or .svg for a picture, .html for a page that shows the number under the pointer (one file that
     /// needs no network), .csv, .npy or .safetensors for numbers
     #[arg(long, value_name = "OUT")]
     to: PathBuf,
@@ -106,7 +106,7 @@ fn map_parser() -> impl TypedValueParser<Value = Map> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    // This error comes before a large file is read.
+    // The format is checked before a large file is read.
     let format = Format::of(&args.to).bad_input()?;
     let look = Look { logarithmic: args.log, ..Look::default() };
     if args.bare && (format != Format::Png || args.view.is_some_and(|view| view != View::Matrix)) {
@@ -152,7 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     to.write_and_tell(&bytes, &format!("{}, {rows} × {cols}", matrix.title))
 }
 
-/// All heads of a file of attention, or of what a session shows.
+/// All heads of a file of attention, or of the model of a session.
 fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout,
@@ -185,8 +185,8 @@ fn in_words(room: Room) -> &'static str {
     }
 }
 
-/// The weights of a query by temperature, the first one of an example or the one that is picked in a session, or a plot of the
-/// laboratory of a session.
+/// The weights of a query by temperature, or a plot of a session of the laboratory. The query is the first one of an example,
+/// or the one that is picked in a session.
 fn curves(args: &Args, plot: PlotName) -> Result<Plot> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout && args.matrix.is_none(),

@@ -1,4 +1,4 @@
-//! `regard generate`: text that a model writes.
+//! `regard generate`: a model writes text.
 
 use anyhow::{Context as _, anyhow};
 use regard_models::{Model, Sampler};
@@ -10,9 +10,9 @@ use super::models::{Run, explained, open, run, working};
 use super::{Format, parse_count, print};
 use crate::say::Data;
 
-/// Let a model write on after a text
+/// Let a model continue a text
 ///
-/// The text is printed as it comes. It ends after --tokens tokens, or with a token that ends texts.
+/// The text is printed as it is written. It ends after --tokens tokens, or with a token that ends texts.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: regard generate story --text \"Mia and Tom went to the park.\" --tokens 40 --temperature 0.8 --seed 7"
@@ -21,20 +21,20 @@ pub(crate) struct Args {
     #[command(flatten)]
     run: run::Args,
 
-    /// How many tokens to write at most
+    /// The most tokens to write
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_count)]
     tokens: usize,
 
-    /// 0 writes the most likely token each time; otherwise a token is drawn with the probabilities softmax(logits / T)
+    /// 0 writes the most likely token each time; otherwise each token is drawn with the probabilities softmax(logits / T)
     #[arg(long, value_name = "T", default_value_t = 0.0)]
     temperature: f64,
 
-    /// Where the random numbers begin (a Mersenne twister, as numpy.random.RandomState(SEED).random_sample()): the same seed
+    /// The seed of the random numbers (a Mersenne twister, as numpy.random.RandomState(SEED).random_sample()): the same seed
     /// gives the same text [default: 0]
     #[arg(long, value_name = "SEED")]
     seed: Option<u32>,
 
-    /// How to print it: text as it comes, or JSON at the end
+    /// How to print it: text as it is written, or JSON at the end
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Tells the memory of a long text.
+/// Reports the memory of a long text, and refuses a text that does not fit.
 fn allow(count: usize, model: &Model, reading: &Reading) -> Result<(), Failure> {
     let description = model.description();
     let [tokens, decoder_tokens] = reading.lengths();
@@ -82,16 +82,16 @@ fn allow(count: usize, model: &Model, reading: &Reading) -> Result<(), Failure> 
     open::allow("the run takes", description.run_bytes(reading.lengths(), 1).saturating_add(cache))
 }
 
-/// A text that is written.
+/// A text that the model is writing.
 struct Text<'m> {
     model: &'m Model,
     ids: Vec<u32>,
-    /// The bytes that are printed.
+    /// The number of bytes printed so far.
     printed: usize,
 }
 
 impl Text<'_> {
-    /// The text without the token that ends it; of a model without a tokenizer, its ids.
+    /// The text without the token that ends it. For a model without a tokenizer, the ids.
     fn all(&self) -> Result<String, Failure> {
         let ends = &self.model.description().ends;
         let ids = match self.ids.split_last() {
@@ -104,13 +104,13 @@ impl Text<'_> {
         }
     }
 
-    /// Whether the last token is a byte, such as `<0x0A>`: the next byte decides what the bytes before it mean.
+    /// Whether the last token is a byte, such as `<0x0A>`. The next byte then decides which character these bytes are.
     fn ends_with_byte(&self) -> bool {
         let token = self.ids.last().and_then(|id| self.model.tokenizer()?.token(*id));
         token.is_some_and(|token| token.starts_with("<0x") && token.ends_with('>'))
     }
 
-    /// Prints what is new. Bytes wait for the rest of their character, unless the text is at its end.
+    /// Prints what is new. Bytes wait for the rest of their character, unless the text has ended.
     fn print(&mut self, end: bool) -> Result<(), Failure> {
         if !end && self.ends_with_byte() {
             return Ok(());

@@ -15,14 +15,14 @@ use crate::say::tell;
 const KNOWN: [&str; 9] =
     ["q", "k", "v", "attn_mask", "past_key", "past_value", "kv_lengths", "sinks", "alibi_slopes"];
 
-/// The tensors of the file; q, k and v as [batch, heads, n, d], whatever their dimensions in the file.
+/// The tensors of the file. q, k and v are [batch, heads, n, d], whatever their dimensions in the file.
 pub(crate) struct AttendInputs {
     pub(crate) q: Tensor,
-    /// With the past.
+    /// The keys, with the past.
     pub(crate) k: Tensor,
-    /// With the past.
+    /// The values, with the past.
     pub(crate) v: Tensor,
-    /// The dimensions that q, k and v have in the file.
+    /// The number of dimensions of q, k and v in the file.
     pub(crate) rank: usize,
     pub(crate) has_past: bool,
     pub(crate) allowed: Option<(Vec<bool>, Vec<usize>)>,
@@ -33,7 +33,7 @@ pub(crate) struct AttendInputs {
 }
 
 impl AttendInputs {
-    /// Reads a file. `scores` tells whether the scores are written, for the check of the sizes.
+    /// Reads a file. `scores` tells whether the scores are written, for the limits on sizes.
     pub(crate) fn read(path: &Path, scores: bool) -> Result<Self> {
         let bytes = tensors::read(path)?;
         let file = SafeTensors::deserialize(&bytes).context("reading")?;
@@ -86,7 +86,7 @@ pub(crate) fn heads<'a>(name: &'static str, tensor: &'a Tensor) -> Result<Heads<
     Ok(Heads::new(name, &tensor.data, shape)?)
 }
 
-/// The bytes of the results, by the shapes of a file. Shapes that do not fit each other are refused later.
+/// The number of bytes of the results, from the shapes in a file. Shapes that do not fit each other are refused later.
 fn bytes_of_results(file: &SafeTensors<'_>, scores: bool) -> Result<u64> {
     for (name, view) in file.iter() {
         check_rows(name, view.shape())?;
@@ -105,7 +105,7 @@ fn bytes_of_results(file: &SafeTensors<'_>, scores: bool) -> Result<u64> {
     limits::Call { q: &q, k: &k, v: &v, scores, present }.bytes()
 }
 
-/// The numbers of tensor `name`, one a head of `q`, if the file has it.
+/// The numbers of tensor `name`, one for each head of `q`, if the file has it.
 fn of_heads(file: &SafeTensors<'_>, name: &str, q: &[usize]) -> Result<Option<Vec<f32>>> {
     let Some(tensor) = tensors::floats(file, name)? else { return Ok(None) };
     let heads = q.iter().rev().nth(2).copied().unwrap_or(1);
@@ -122,13 +122,13 @@ fn check_dtype(name: &str, dtype: Dtype, like: &str, expected: Dtype) -> Result<
     Ok(())
 }
 
-/// Missing dimensions on the left are 1.
+/// The shape, padded with 1 on the left.
 fn to_four_dimensions(shape: &[usize]) -> Vec<usize> {
     let missing = 4_usize.saturating_sub(shape.len());
     core::iter::repeat_n(1, missing).chain(shape.iter().copied()).collect()
 }
 
-/// Tensor `new` of the file; with a past, `past` and then `new`, head by head, along the tokens.
+/// Tensor `new` of the file. With a past, it is `past` followed by `new`, head by head, along the tokens.
 fn with_past(file: &SafeTensors<'_>, past: &str, new: &str, q: &TensorView<'_>) -> Result<Tensor> {
     let like_q = |name: &str, view: &TensorView<'_>| -> Result<Vec<usize>> {
         ensure!(

@@ -38,7 +38,7 @@ impl Call<'_> {
         let (&[batch, heads, n_q, d_k], &[_, _, n_k, _], &[_, _, _, d_v]) =
             (self.q, self.k, self.v)
         else {
-            return Ok(0); // other shapes are refused elsewhere
+            return Ok(0); // shapes that do not fit are refused elsewhere
         };
         let scores = product([batch, heads, n_q, n_k]);
         let work = scores.saturating_mul((d_k as u64).saturating_add(d_v as u64).max(1));

@@ -1,4 +1,4 @@
-//! The command line: `regard` alone opens the window, and each subcommand has a module.
+//! The command line: `regard` alone opens the window, and each subcommand has a module here.
 
 mod attend;
 mod bench;
@@ -99,7 +99,8 @@ impl Format {
     }
 }
 
-/// Runs the command line of this process. 0 for success, 2 for wrong usage or bad input, 1 for any other failure.
+/// Runs the command line of this process. The exit code is 0 for success, 2 for wrong usage or bad input, and 1 for any other
+/// failure.
 pub fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
     regard_models::hide_caught_panics();
@@ -133,8 +134,8 @@ fn command() -> clap::Command {
     take_negative_numbers(Cli::command())
 }
 
-/// Lets the value of each option be a negative number. The option refuses it and says why; clap would take `-1` for an
-/// option that does not exist.
+/// Lets the value of each option be a negative number. The option then refuses it and says why. Without this, clap would report
+/// `-1` as an option that does not exist.
 fn take_negative_numbers(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| {
@@ -144,7 +145,7 @@ fn take_negative_numbers(command: clap::Command) -> clap::Command {
         .mut_subcommands(take_negative_numbers)
 }
 
-/// The model that the window opens. A fault of its files is told here, before there is a window.
+/// The model that the window opens. An error in its files is reported here, before the window opens.
 fn model_to_show(name: &Path) -> Result<String, Failure> {
     let checkpoint = models::open::checkpoint(name, false)?;
     regard_models::Description::of(&checkpoint).bad_input()?;
@@ -188,7 +189,7 @@ fn window(
         match crate::window::run(start) {
             Ok(()) => return Ok(()),
             Err(e) => {
-                // The text before the last colon names the place in the window library.
+                // The text before the last colon is a place in the source of the window library.
                 let reason = e.to_string();
                 format!(
                     "the window could not be opened ({})",
@@ -214,7 +215,7 @@ fn window(
     walk::show(example, &Settings::default())
 }
 
-/// Whether a window can be expected to open. Only where the environment says so can it be known beforehand.
+/// Whether a window can probably open. Only some systems tell this beforehand, by environment variables.
 fn has_display() -> bool {
     let is_set =
         |name: &str| std::env::var_os(name).is_some_and(|value: OsString| !value.is_empty());
@@ -222,7 +223,7 @@ fn has_display() -> bool {
     !by_environment || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(is_set)
 }
 
-/// The command or the example whose name is most like that of a file that does not exist.
+/// The command or the example whose name is most similar to that of a file that does not exist.
 fn meant(path: &Path) -> String {
     let name = path.to_string_lossy();
     let command = command();
@@ -249,7 +250,8 @@ fn parse_temperature(text: &str) -> Result<Temperature, String> {
     Temperature::new(t).map_err(|_e| RANGE.to_owned())
 }
 
-/// The threads of `--threads`: no more than the cores, since more of them compute no faster; 0 means one for each core.
+/// The number of threads for `--threads`: at most the number of cores, because more threads are no faster; 0 means one for each
+/// core.
 fn threads(count: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     if count > cores {
@@ -258,7 +260,7 @@ fn threads(count: usize) -> usize {
     if count == 0 { cores } else { count.min(cores) }
 }
 
-/// A number of things, or the place of one of them.
+/// Parses a number of things, or the index of one of them.
 fn parse_count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_e| "a whole number from 0 on is needed".to_owned())
 }

@@ -1,4 +1,4 @@
-//! `regard model`: what a model is.
+//! `regard model`: describes a model.
 
 use core::fmt::Write as _;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     model: open::Args,
 
-    /// The number of tokens of the run whose memory is told
+    /// The number of tokens of the run whose memory is shown
     #[arg(long, value_name = "N", default_value_t = TOKENS, value_parser = parse_count)]
     tokens: usize,
 
@@ -37,15 +37,15 @@ pub(crate) struct Args {
 /// The memory of a model, in bytes.
 #[derive(Debug, Serialize)]
 struct Memory {
-    /// In the types of the file.
+    /// The bytes of the weights in the types of the file.
     weights: u64,
-    /// The length of the run.
+    /// The number of tokens of the run.
     tokens: usize,
-    /// A forward pass over that many tokens, with all logits.
+    /// The bytes of a forward pass over that many tokens, with all logits.
     run: u64,
-    /// The weights of attention of all heads, which a trace keeps.
+    /// The bytes of the attention weights of all heads, which a trace keeps.
     attentions: u64,
-    /// The keys and values of a text that is written.
+    /// The bytes of the keys and values of a text that is written.
     cache: u64,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Prints what a model is.
+/// Prints the description of a model.
 pub(crate) fn summarize(path: &Path) -> Result<(), Failure> {
     let checkpoint = open::checkpoint(path, false)?;
     let description = Description::of(&checkpoint).bad_input()?;

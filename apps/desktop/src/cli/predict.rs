@@ -13,8 +13,8 @@ use super::{Format, parse_count};
 
 /// Predict the next token
 ///
-/// Of a model that fills gaps (bert), the token at its mask, as in --text "The [MASK] sat."; of a model that classifies images or
-/// texts, the class.
+/// For a model that fills gaps (bert), predict the token at its mask, as in --text "The [MASK] sat."; for a model that
+/// classifies images or texts, the class.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: regard predict story --text \"Mary and John went to the store. John gave a drink to\" --top 3"
@@ -23,12 +23,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     run: run::Args,
 
-    /// How many tokens to show, the most likely first
+    /// The number of tokens to show, the most likely first
     #[arg(long, value_name = "K", default_value_t = 10, value_parser = parse_count)]
     top: usize,
 
-    /// Show what the residual stream would predict before the first layer and after each one, too: through the final norm and the
-    /// unembedding (logit lens)
+    /// Also show what the residual stream would predict before the first layer and after each one, through the final norm and
+    /// the unembedding (logit lens)
     #[arg(long)]
     lens: bool,
 
@@ -43,7 +43,7 @@ struct Prediction {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     decoder_tokens: Vec<String>,
     next: Vec<Next>,
-    /// Before the first layer, and after each.
+    /// The predictions before the first layer and after each one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lens: Vec<Vec<Next>>,
 }
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     args.format.print(|| text(&prediction, classifies), &prediction)
 }
 
-/// The prediction, and that of each stream where a lens is asked for.
+/// The prediction, and with --lens that of each residual stream.
 fn next(args: &Args, run: &Run) -> Result<(Vec<Next>, Vec<Vec<Next>>)> {
     let (model, reading) = (&run.model, &run.reading);
     let streams = if args.lens { model.description().streams() } else { Vec::new() };
@@ -113,7 +113,7 @@ fn next(args: &Args, run: &Run) -> Result<(Vec<Next>, Vec<Vec<Next>>)> {
     Ok((named(logits), lens))
 }
 
-/// The largest logits' places with their probabilities, the first of equal ones first.
+/// The indices of the largest logits with their probabilities. Of equal ones the first comes first.
 fn ranked(logits: &[f32], top: usize) -> impl Iterator<Item = (usize, f64)> {
     let probabilities = probabilities(logits);
     let mut order: Vec<usize> = (0..logits.len()).collect();
@@ -144,7 +144,7 @@ fn push(out: &mut String, next: &[Next], tokens: &[String], classifies: bool) {
     let (what, names) = if classifies {
         ("class", found.collect::<Vec<_>>())
     } else {
-        // All tokens together tell which tokenizer it was.
+        // All tokens together tell the kind of tokenizer.
         let all: Vec<String> = tokens.iter().cloned().chain(found).collect();
         ("token", shown(&all)[tokens.len()..].to_vec())
     };

@@ -12,9 +12,9 @@ use super::{Format, parse_count};
 
 /// Show how a head computes the weight of one query and one key
 ///
-/// The query and the key before and after the rotary position, their products by feature, the dot product, the scale, the soft
-/// cap, the bias, the mask, the temperature and the softmax, with the errors against the same steps in 64-bit numbers. The score
-/// and the weight are the numbers that `regard trace` writes.
+/// The steps are the query and the key before and after the rotary position, their products by feature, the dot product, the
+/// scale, the soft cap, the bias, the mask, the temperature and the softmax, with the errors compared with the same steps in
+/// 64-bit numbers. The score and the weight are the numbers that `regard trace` writes.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: regard score story --text \"Mia gave Tom the ball.\" --head 1.0 --query 5 --key 2"
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     run: run::Args,
 
-    /// The head: layer and head, from 0; of t5, L is encoder.L, decoder.L or cross.L
+    /// The head: layer and head, from 0; for t5, L is encoder.L, decoder.L or cross.L
     #[arg(long, value_name = "L.H")]
     head: HeadAddress,
 

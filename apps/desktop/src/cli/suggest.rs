@@ -1,13 +1,15 @@
-//! "Did you mean …?": the known name that is most like an unknown one.
+//! "Did you mean …?": the known name that is most similar to an unknown one.
 
 use strsim::jaro;
 
-/// Names that are less alike than this, from 0 to 1, are no suggestion. clap demands the same of its own.
+/// Names that are less similar than this, from 0 to 1, are not suggested. clap has the same limit for its own names.
 const LEAST: f64 = 0.7;
-/// How much words of the same letters are alike, such as "Mai" and "Mia". Jaro's measure finds little in common if they are short.
+/// The similarity of words of the same letters, such as "Mai" and "Mia". Jaro's measure gives them a low similarity if they are
+/// short.
 const EXCHANGED: f64 = 0.95;
 
-/// The known name that is most like `word`, if one is. A letter of the other case is half as different as another letter.
+/// The known name that is most similar to `word`, if one is similar enough. A letter of the other case counts as half as
+/// different as another letter.
 pub(crate) fn nearest(
     word: &str,
     known: impl IntoIterator<Item = impl AsRef<str>>,
@@ -28,8 +30,8 @@ pub(crate) fn nearest(
     best.map(|(_, name)| name.as_ref().to_owned())
 }
 
-/// Whether a name has so many of a word's letters that it can be like it: of the m letters that two texts of a and b letters have
-/// in common, Jaro's measure makes (m/a + m/b + 1)/3 at most. A vocabulary has tens of thousands of names, and few of them do.
+/// Whether a name has enough of a word's letters to be similar. If two texts of a and b letters have m letters in common,
+/// Jaro's measure gives at most (m/a + m/b + 1)/3. A vocabulary has tens of thousands of names, and few of them pass.
 fn may_be_like(letters: &[char], name: &str) -> bool {
     let (mut len, mut common) = (0_usize, 0_usize);
     for c in name.chars() {

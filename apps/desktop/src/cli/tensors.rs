@@ -1,4 +1,4 @@
-//! Tensors in and out of safetensors files.
+//! Reads tensors from safetensors files, and writes them.
 
 use std::borrow::Cow;
 use std::io::{self, Read as _};
@@ -16,7 +16,7 @@ use crate::opened;
 pub(crate) struct Tensor {
     pub(crate) data: Vec<f32>,
     pub(crate) shape: Vec<usize>,
-    /// How it stood in the file.
+    /// The type in the file.
     pub(crate) dtype: Dtype,
 }
 
@@ -25,7 +25,7 @@ impl Tensor {
         Self { data: Vec::new(), shape: Vec::new(), dtype }
     }
 
-    /// Appends numbers of a file, in the type of this tensor. `name` is what the error calls the file's tensor.
+    /// Appends numbers of a file that have the type of this tensor. `name` is the name of the file's tensor in errors.
     pub(crate) fn push(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let data = &mut self.data;
         match self.dtype {
@@ -42,10 +42,10 @@ impl Tensor {
     }
 }
 
-/// The bytes of a safetensors file, whose header was compared with the length of the file.
+/// The bytes of a safetensors file whose header agrees with the length of the file.
 ///
-/// The header is read first. Thus neither a device that never ends nor a header that claims more than the file has takes
-/// memory. The file may also be a pipe.
+/// The header is read first. So neither a device that never ends nor a header that claims more bytes than the file has can take
+/// much memory. The file may also be a pipe.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     const START: u64 = size_of::<u64>() as u64;
     let mut file = opened::file(path)?;
@@ -68,13 +68,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
         ensure!(about.len() == expected, wrong_length(about.len(), expected));
         bytes.try_reserve_exact((expected - START - header) as usize)?;
     }
-    // One byte more tells whether the file goes on.
+    // One byte more than expected tells whether the file continues.
     file.take(expected - START - header + 1).read_to_end(&mut bytes)?;
     ensure!(bytes.len() as u64 == expected, wrong_length(bytes.len() as u64, expected));
     Ok(bytes)
 }
 
-/// The most bytes of a header: those of 20 000 tensors. What is read from a header takes up to 20 times its size.
+/// The most bytes of a header, enough for 20 000 tensors. A parsed header takes up to 20 times its size.
 const LARGEST_HEADER: u64 = 3 << 20;
 
 fn wrong_length(found: u64, expected: u64) -> String {
@@ -139,7 +139,7 @@ impl View for Tensor {
         match self.dtype {
             Dtype::F16 => numbers.flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
             Dtype::BF16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
-            // The same bytes, where memory has them in the order of the file.
+            // The bytes are the same if the byte order of memory is that of the file.
             _ if cfg!(target_endian = "little") => bytemuck::cast_slice(&self.data).into(),
             _ => numbers.flat_map(|x| x.to_le_bytes()).collect(),
         }

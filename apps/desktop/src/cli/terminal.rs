@@ -1,7 +1,7 @@
-//! A walkthrough as text: every matrix a heatmap of coloured cells, with its numbers.
+//! Prints a walkthrough as text: every matrix is a heatmap of coloured cells with its numbers.
 //!
-//! The text holds colour codes; printing through `anstream` drops them where the terminal has no colours. Its lines are as
-//! long as the terminal is wide: sentences break between words, and a wide matrix is printed in blocks of columns.
+//! The text holds colour codes, which `anstream` removes if the terminal has no colours. Lines are as long as the terminal is
+//! wide: sentences break between words, and a wide matrix is printed in blocks of columns.
 
 use core::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthStr as _;
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 
-/// The columns of the terminal: the number in `COLUMNS`, or else what the terminal says. A file or a pipe has no end of them.
+/// The columns of the terminal: the number in `COLUMNS`, or what the terminal says. A file or a pipe has no limit.
 fn columns() -> usize {
     let set = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let asked = || {
@@ -31,7 +31,7 @@ fn wrapped(text: &str, indent: usize) -> String {
     textwrap::fill(text, textwrap::Options::new(columns()).subsequent_indent(&indent))
 }
 
-/// All examples, a line each.
+/// All examples, one a line.
 pub(crate) fn list_of_examples() -> String {
     let mut out = String::new();
     for &example in Example::ALL {
@@ -101,14 +101,14 @@ fn push_matrix(out: &mut String, step: &Step) {
     push_cells(out, &step.row_labels, &step.col_labels, numbers, palette);
 }
 
-/// A labelled matrix whose colours tell numbers of both signs.
+/// A labelled matrix of numbers of both signs, with colours.
 pub(crate) fn push_signed(out: &mut String, rows: &[String], cols: &[String], numbers: &[f32]) {
     let palette = Palette::signed(colors::largest(numbers), Look::default());
     push_cells(out, rows, cols, numbers, palette);
 }
 
-/// A matrix with its labels. If it is wider than the terminal, as many columns as fit are printed with all rows, then the next
-/// ones.
+/// A matrix with its labels. If it is wider than the terminal, it is printed in blocks of as many columns as fit, each with all
+/// rows.
 fn push_cells(
     out: &mut String,
     rows: &[String],
@@ -146,7 +146,7 @@ fn push_cells(
     }
 }
 
-/// The text at the right of `width` columns. East Asian letters take two columns each.
+/// The text, padded on the left to `width` columns. East Asian letters take two columns each.
 fn padded(text: &str, width: usize) -> String {
     format!("{}{text}", " ".repeat(width.saturating_sub(text.width())))
 }

@@ -1,4 +1,4 @@
-//! `regard trace`: the places of a forward pass, as a file.
+//! `regard trace`: writes the places of a forward pass to a file.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,15 +15,15 @@ use super::models::input::Reading;
 use super::models::{Run, open, run, working};
 use super::suggest;
 
-/// Transformers' name of the output that is made of no place.
+/// The name in transformers of the output that does not consist of places.
 const LOGITS: &str = "logits";
 
 /// Write attention weights, hidden states and logits of a model into a safetensors file
 ///
 /// Tensors: input_ids [n], attentions [layers, heads, n, n], hidden_states [layers + 1, n, width] (the last entry after the
-/// final norm, as in transformers; not so for vit), residual_last [n, width] (before the final norm), last_hidden_state
-/// [n, width] (after it) and logits [n, vocabulary]; of t5, encoder_attentions, decoder_attentions, cross_attentions and so on;
-/// of vit, pixel_values and logits [classes]. The metadata has the tokens, and `regard export` and `regard FILE` show them.
+/// final norm, as in transformers; before it for vit), residual_last [n, width] (before the final norm), last_hidden_state [n,
+/// width] (after it) and logits [n, vocabulary]; for t5 encoder_attentions, decoder_attentions, cross_attentions and so on; for
+/// vit pixel_values and logits [classes]. The metadata has the tokens. `regard export` and `regard FILE` show the file.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: regard trace story --text \"Mia gave Tom the ball.\" --output mia.safetensors"
@@ -32,8 +32,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     run: run::Args,
 
-    /// Write these places instead: TransformerLens's names, where * stands for any characters ('blocks.*.attn.hook_pattern'),
-    /// or names of the tensors above (attentions); comma-separated or repeated
+    /// Write these places instead: TransformerLens's names, in which * stands for any characters
+    /// ('blocks.*.attn.hook_pattern'), or names of the tensors above (attentions); comma-separated or repeated
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     keep: Vec<String>,
 
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let named = |(name, tensor): (&String, &Tensor)| format!("{name} {:?}", tensor.shape);
     let names: Vec<String> = tensors.iter().map(named).collect();
     working("writing", || {
-        // serialize_to_file would write into a temporary file of its own, which Ctrl-C would leave.
+        // serialize_to_file would write to a temporary file of its own, which Ctrl-C would leave behind.
         let bytes = serialize(tensors, Some(metadata)).context("laying out the file")?;
         to.write(&bytes)
     })?;
@@ -79,11 +79,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// The tensors to write.
 struct Kept {
-    /// The outputs of transformers: all of them, or those that are named.
+    /// The outputs as in transformers: all of them, or the named ones.
     outputs: Vec<Output>,
-    /// The places that are named.
+    /// The named places.
     places: Vec<String>,
-    /// Whether all of these must be there. Without names, a model without a head has no logits.
+    /// Whether all of these must exist. Without names, a model without an output layer has no logits.
     are_named: bool,
 }
 
@@ -111,12 +111,12 @@ impl Kept {
         self.outputs.iter().any(|output| output.name == LOGITS)
     }
 
-    /// The places of outputs and the places that are named.
+    /// The places of the outputs, and the named places.
     fn all_places(&self) -> impl Iterator<Item = &String> {
         self.outputs.iter().flat_map(|output| &output.places).chain(&self.places)
     }
 
-    /// The memory of a run besides the weights: that of the run, which keeps each place; or that of the file beside its tensors.
+    /// The memory of a run besides the weights: that of the run, which keeps each place; or that of the file and its tensors.
     fn bytes(&self, description: &Description, lengths: [usize; 2]) -> u64 {
         let rows = if self.has_logits() { lengths.into_iter().max().unwrap_or(0) } else { 1 };
         let places: BTreeSet<&String> = self.all_places().collect();
@@ -132,7 +132,7 @@ impl Kept {
     fn tensors(&self, run: &Run) -> Result<BTreeMap<String, Tensor>> {
         let mut pass = run.pass().keep(self.all_places());
         if !self.has_logits() {
-            pass = pass.last_logits(); // none are written
+            pass = pass.last_logits(); // no logits are written
         }
         let mut trace = pass.run(&run.reading.input)?;
         let mut values = trace.as_transformers(run.model.description());
@@ -149,7 +149,7 @@ impl Kept {
     }
 }
 
-/// The tokens: `tokens`, and of a model with an encoder and a decoder also those of each attention by its name.
+/// The tokens: `tokens`, and for a model with an encoder and a decoder also the tokens of each attention by its name.
 fn metadata(
     reading: &Reading,
     description: &Description,
@@ -173,7 +173,7 @@ fn metadata(
     Ok(metadata)
 }
 
-/// The name of the attention that a tensor is a layer of: `decoder.*.attn.hook_pattern`.
+/// The name of the attention of which a tensor is a layer: `decoder.*.attn.hook_pattern`.
 fn attention(name: &str) -> String {
     let parts = name.split('.').enumerate();
     let parts = parts.map(|(i, part)| if i == 1 { "*" } else { part });
@@ -212,7 +212,7 @@ impl View for Tensor {
     fn data(&self) -> Cow<'_, [u8]> {
         match &self.data {
             Data::Ids(ids) => ids.iter().flat_map(|id| i64::from(*id).to_le_bytes()).collect(),
-            // The same bytes, where memory has them in the order of the file.
+            // The bytes are the same if the byte order of memory is that of the file.
             Data::Floats(numbers) if cfg!(target_endian = "little") => {
                 bytemuck::cast_slice(numbers).into()
             }
@@ -232,7 +232,7 @@ impl View for Tensor {
 mod tests {
     use super::*;
 
-    /// A trace of long texts keeps and announces what is asked for, and not the attention of every head.
+    /// A trace of a long text keeps and reports the requested places, and not the attention of every head.
     #[test]
     fn a_trace_takes_what_it_keeps() {
         let description =
@@ -247,7 +247,7 @@ mod tests {
             Kept::named(&names, &description).unwrap()
         };
         let bytes = |names: &[&str]| kept(names).bytes(&description, lengths);
-        // The weights of one layer, and the file that has them once more.
+        // The weights of one layer, and the file, which has them once more.
         let one = bytes(&["blocks.0.attn.hook_pattern"]);
         assert!((2 * pattern..3 * pattern).contains(&one), "{one}");
         assert!(bytes(&["attentions"]) >= 2 * layers * pattern);

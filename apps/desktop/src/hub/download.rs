@@ -1,8 +1,8 @@
 //! Downloads, into the layout of the cache.
 //!
-//! Each file is asked for at `ENDPOINT/REPOSITORY/resolve/main/FILE` by GET alone, and redirections are followed by hand: the
-//! first answer has the file's hash and the commit, and the last one its bytes. Bytes go to `blobs/HASH.incomplete`; a download
-//! that was interrupted goes on where it ended. A file is given its name once its size and its hash are right.
+//! Each file is requested from `ENDPOINT/REPOSITORY/resolve/main/FILE`, by GET alone. Redirections are followed one by one: the
+//! first answer has the file's hash and the commit, and the last one has its bytes. Bytes go to `blobs/HASH.incomplete`, and an
+//! interrupted download continues where it ended. A file gets its name when its size and its hash are right.
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -66,7 +66,7 @@ struct Download {
 #[derive(Debug, Default)]
 struct Facts {
     commit: Option<String>,
-    /// The name of the blob: a hash, if the server is Hugging Face's or like it.
+    /// The name of the blob: a hash, if the server is Hugging Face's or answers in the same way.
     tag: Option<String>,
     size: Option<u64>,
 }
@@ -102,7 +102,8 @@ impl Download {
         Ok(snapshot)
     }
 
-    /// Downloads a file, unless its blob is there: the commit and the blob's name, or `None` if the server has no such file.
+    /// Downloads a file, unless its blob exists. Returns the commit and the blob's name, or `None` if the server has no such
+    /// file.
     fn file(&self, name: &str) -> Result<Option<(String, String)>> {
         let address = format!("{}/{name}", self.base);
         let fetched = self.fetch(name, &address).with_context(|| address.clone())?;
@@ -134,7 +135,7 @@ impl Download {
             drop(response);
             match self.follow(&address, Some(there), &mut Facts::default())? {
                 Some((_, response)) if continues(&response, there) => (Some(response), there),
-                // The server sends all of it, or does not like the range.
+                // The server sends the whole file, or rejects the range.
                 Some((_, response)) if response.status() == 200 => (Some(response), 0),
                 _ => (
                     self.follow(&address, None, &mut Facts::default())?
@@ -153,8 +154,9 @@ impl Download {
         Ok(Some((commit, tag)))
     }
 
-    /// The last answer of a chain of redirections, and its address; `None` if there is no such file. What the answers say of
-    /// the file is noted: the first one that says a thing is right, because those that redirect know the file's hash.
+    /// The last answer of a chain of redirections, and its address; `None` if there is no such file. The facts in the answers
+    /// are kept. If several answers have the same fact, the first one counts, because a server that redirects knows the file's
+    /// hash.
     fn follow(
         &self,
         address: &str,
@@ -267,7 +269,7 @@ fn receive(
     start: u64,
     size: Option<u64>,
 ) -> Result<()> {
-    // A small file is there before anyone could read its bar.
+    // A small file has arrived before anyone could read a progress bar.
     let bar =
         size.filter(|size| *size > 1 << 20).map_or_else(ProgressBar::hidden, ProgressBar::new);
     let template =
@@ -297,7 +299,7 @@ fn receive(
     Ok(())
 }
 
-/// Whether a file has its size, and the hash that is its tag: SHA-256, or Git's SHA-1. A wrong file is removed.
+/// Checks that a file has its size, and that its hash is its tag: SHA-256, or Git's SHA-1. A wrong file is removed.
 fn check(part: &Path, tag: &str, size: Option<u64>) -> Result<()> {
     let found = part.metadata()?.len();
     if let Some(size) = size.filter(|size| *size != found) {

@@ -1,7 +1,7 @@
 //! Models by name, in the cache that Hugging Face's libraries share.
 //!
 //! The cache has a folder for each repository, `models--ORG--NAME`: `blobs` has files by their hashes, `snapshots/COMMIT` has
-//! links to them by their names, and `refs/main` says which commit is the newest that was fetched.
+//! links to them by their names, and `refs/main` has the newest commit that was fetched.
 
 mod download;
 
@@ -18,12 +18,12 @@ const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// A repository of a model: `org/name`, or a name alone, as some old ones have it.
+/// A repository of a model: `org/name`, or a name alone for some old ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repository(String);
 
 impl Repository {
-    /// The repository of this name, if it can be one.
+    /// The repository of this name, if the name is valid.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let part = |part: &str| {
             let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -36,7 +36,7 @@ impl Repository {
         (parts.len() <= 2 && parts.into_iter().all(part)).then(|| Self(name.to_owned()))
     }
 
-    /// The name, as it stands in addresses.
+    /// The name in addresses.
     fn name(&self) -> &str {
         &self.0
     }
@@ -47,7 +47,8 @@ impl Repository {
 pub(crate) struct Cache(PathBuf);
 
 impl Cache {
-    /// `HF_HUB_CACHE`, else `hub` in `HF_HOME`, else `huggingface/hub` in `XDG_CACHE_HOME` or in `.cache` of the home folder.
+    /// The cache in `HF_HUB_CACHE`, else `hub` in `HF_HOME`, else `huggingface/hub` in `XDG_CACHE_HOME` or in `.cache` of the
+    /// home folder.
     pub(crate) fn of_environment() -> Result<Self> {
         let set =
             |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -13,7 +13,7 @@ use super::super::failure::{BadInput as _, Failure};
 use super::super::tensors;
 use super::input;
 
-/// What is changed. L is a layer and H a head, both from 0; of t5, L is encoder.L, decoder.L or cross.L.
+/// The changes. L is a layer and H a head, both from 0. For t5, L is encoder.L, decoder.L or cross.L.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(group(ArgGroup::new("patches").args(["patch_text", "patch_ids"])))]
@@ -22,7 +22,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "L.H[=zero|mean|other]", value_parser = parse_ablate)]
     ablate: Vec<(HeadAddress, Option<Ablation>)>,
 
-    /// Divide a head's scores by a temperature of its own: 0 leaves the largest score alone, inf makes all equal (repeatable)
+    /// Divide a head's scores by a temperature of its own: 0 keeps the largest score alone, inf makes the weights uniform
+    /// (repeatable)
     #[arg(long, value_name = "L.H=T", value_parser = parse_temperature)]
     head_temperature: Vec<Change>,
 
@@ -30,17 +31,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "L.H:I,J", value_parser = parse_cut)]
     cut: Vec<Change>,
 
-    /// Replace the residual stream that enters layer L at position POS by that of the run of another text (repeatable). cross.L
+    /// Replace the residual stream that enters layer L at position POS by that of the run on another text (repeatable). cross.L
     /// is the stream that enters the cross-attention of layer L
     #[arg(long, value_name = "L.POS", value_parser = parse_patch, requires = "patches")]
     patch: Vec<HeadAddress>,
 
-    /// Replace a head's output, at a position or at all of them, by that of the run of another text (repeatable)
+    /// Replace a head's output, at a position or at all of them, by that of the run on another text (repeatable)
     #[arg(long, value_name = "L.H[:POS]", value_parser = parse_patch_head, requires = "patches")]
     patch_head: Vec<(HeadAddress, Option<usize>)>,
 
-    /// Add a vector to a place, at a position or at all of them (repeatable): the tensor `vector` [width] of a safetensors file. A
-    /// place has TransformerLens's name, as in blocks.2.hook_resid_pre:5=happy.safetensors
+    /// Add a vector to a place, at a position or at all of them (repeatable): the tensor `vector` [width] of a safetensors
+    /// file. A place has TransformerLens's name, such as blocks.2.hook_resid_pre:5=happy.safetensors
     #[arg(long, value_name = "PLACE[:POS]=FILE", value_parser = parse_add)]
     add: Vec<Added>,
 
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     other: Other,
 }
 
-/// A vector in a file, and where it is added.
+/// A vector in a file, and the place to which it is added.
 #[derive(Clone, Debug)]
 struct Added {
     place: String,
@@ -56,11 +57,11 @@ struct Added {
     file: PathBuf,
 }
 
-/// The text that patches come from.
+/// The text from which patches are taken.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Other {
-    /// The other text, which has as many tokens
+    /// The other text, with the same number of tokens
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     patch_text: Option<String>,
 
@@ -126,7 +127,7 @@ fn vector(file: &Path) -> Result<Vec<f32>> {
 }
 
 impl Other {
-    /// The input that patches come from: all is as in `read` but the text.
+    /// The input from which patches are taken. Everything but the text is as in `read`.
     pub(crate) fn input(
         &self,
         reading: &input::Args,
@@ -151,7 +152,7 @@ impl Other {
     }
 }
 
-/// The place of the residual stream that enters a layer, whose position is written in the place of a head.
+/// The place of the residual stream that enters a layer. In `at`, the position is stored as the head.
 fn entry(at: &HeadAddress) -> String {
     let layer = at.layer;
     match at.attention {
@@ -190,7 +191,7 @@ pub(crate) fn parse_ablation(text: &str) -> Result<Ablation, String> {
     }
 }
 
-/// A head, and what it is replaced by: none is the mean over another text.
+/// A head and its replacement. `None` is the mean over another text.
 fn parse_ablate(text: &str) -> Result<(HeadAddress, Option<Ablation>), String> {
     let (head, to) = text.split_once('=').unwrap_or((text, "zero"));
     let head = parse(head, "L.H[=zero|mean|other]")?;

@@ -1,4 +1,4 @@
-//! An image as a model reads it.
+//! Reads an image for a model.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use safetensors::SafeTensors;
 use super::super::tensors;
 use crate::opened;
 
-/// Reads a PNG or JPEG file, or the tensor `pixel_values` [channels, height, width] of a safetensors file, which is normalized
-/// already.
+/// Reads a PNG or JPEG file, or the tensor `pixel_values` [channels, height, width] of a safetensors file, which must be
+/// normalized.
 pub(super) fn read(
     path: &Path,
     checkpoint: &Checkpoint,
@@ -36,7 +36,7 @@ fn normalized(path: &Path, description: &Description) -> Result<Input> {
     let pixels = tensors::required(&SafeTensors::deserialize(&bytes)?, "pixel_values")?;
     let pixels = tensors::numbers("pixel_values", &pixels)?;
     let shape = description.embedding.patches.map(|p| [p.channels, p.height, p.width]);
-    // A batch of one image is that image.
+    // A batch of one image counts as the image.
     let found = match pixels.shape.as_slice() {
         [1, image @ ..] if image.len() == 3 => image,
         shape => shape,

@@ -12,7 +12,7 @@ use super::super::suggest;
 use super::image;
 use crate::say::tell;
 
-/// What the model reads.
+/// The input of a model, as options.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(group(ArgGroup::new("input").required(true).args(["text", "ids", "image"])))]
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
 
-    /// The ids of the tokens instead of a text, as in 1,2,3
+    /// The ids of the tokens instead of a text, such as 1,2,3
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     ids: Option<Vec<u32>>,
 
@@ -33,11 +33,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", requires = "text", allow_hyphen_values = true)]
     text_pair: Option<String>,
 
-    /// What the decoder has written already, for a model that has an encoder and a decoder (t5)
+    /// The text that the decoder has written so far, for a model with an encoder and a decoder (t5)
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     decoder_text: Option<String>,
 
-    /// The same as ids, the first of which begins the text (0 in t5)
+    /// The ids of that text; the first one begins the text (0 in t5)
     #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "decoder_text")]
     decoder_ids: Option<Vec<u32>>,
 
@@ -50,12 +50,12 @@ pub(crate) struct Args {
 pub(crate) struct Reading {
     pub(crate) input: Input,
     pub(crate) tokens: Vec<String>,
-    /// Those of the decoder, where there is one.
+    /// The tokens of the decoder, if there is one.
     pub(crate) decoder_tokens: Vec<String>,
 }
 
 impl Reading {
-    /// The tokens of both stacks, in number.
+    /// The numbers of tokens of both stacks.
     pub(crate) fn lengths(&self) -> [usize; 2] {
         [self.tokens.len(), self.decoder_tokens.len()]
     }
@@ -89,7 +89,7 @@ impl Args {
         Ok(Reading { input, tokens, decoder_tokens })
     }
 
-    /// The input of another text, which is read in the same way as the one that these options give.
+    /// The input of another text. It is read in the same way as the text of these options.
     pub(super) fn of_text(
         &self,
         text: &str,
@@ -142,7 +142,7 @@ impl Args {
     }
 }
 
-/// Tells which words the model does not know, each once and ten at most.
+/// Prints the words that the model does not know, each once, at most ten.
 fn tell_unknown(text: &str, tokenizer: &Tokenizer) -> Result<()> {
     const MOST: usize = 10;
     let mut told = BTreeSet::new();
@@ -167,7 +167,7 @@ pub(crate) fn tokens(tokenizer: &Tokenizer) -> impl Iterator<Item = String> {
     (0..tokenizer.len()).filter_map(|id| tokenizer.token(u32::try_from(id).ok()?))
 }
 
-/// The model's tokenizer; where it has none, the option to use instead of a text is named.
+/// The model's tokenizer. If it has none, the error names the option to use instead of a text.
 pub(crate) fn tokenizer<'m>(model: &'m Model, instead: &str) -> Result<&'m Tokenizer> {
     model.tokenizer().with_context(|| format!("the model has no tokenizer; {instead} takes ids"))
 }
@@ -190,8 +190,8 @@ fn patches(description: &Description) -> Vec<String> {
     core::iter::once("[CLS]".to_owned()).chain(patches).collect()
 }
 
-/// The position whose logits a prediction reads: the last one of a model that writes, the mask of one that fills gaps. `None`
-/// of a model that classifies images or texts.
+/// The position whose logits a prediction reads: the last one for a model that writes, and the mask for one that fills gaps.
+/// `None` for a model that classifies images or texts.
 pub(crate) fn predicted(model: &Model, reading: &Reading) -> Result<Option<usize>> {
     let description = model.description();
     if description.classifies() {

@@ -14,11 +14,11 @@ use regard_models::{Checkpoint, Error};
 pub(crate) use self::progress::{working, working_on};
 pub(crate) use self::run::Run;
 
-/// The error of a model that ends with its last layer, such as one that embeds sentences.
+/// The error for a model that ends with its last layer, such as one that embeds sentences.
 pub(crate) const NO_LOGITS: &str = "the model's files have no layer that predicts a token or a class, so there are no logits; \
     regard trace writes its attention and its hidden states";
 
-/// An error of a model's run. Logits that are NaN are told with the tensor at fault, if one is.
+/// An error of a model's run. If logits are NaN, it names the tensor at fault, if there is one.
 pub(crate) fn explained(error: Error, checkpoint: &Checkpoint) -> anyhow::Error {
     let fault = match error {
         Error::Nan { .. } => checkpoint.not_finite().ok().flatten(),

@@ -9,10 +9,10 @@ use super::working_on;
 use crate::say::tell;
 use crate::{hub, opened};
 
-/// From so many bytes on, what a model takes is told.
+/// For a model of at least this many bytes, the memory that it takes is reported.
 const LARGE: u64 = 1 << 30;
 
-/// Which model.
+/// The model, as an argument.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -32,7 +32,7 @@ impl Args {
         self.model.display().to_string()
     }
 
-    /// The model's files, of which only the headers are read.
+    /// The model's files. Only their headers are read.
     pub(crate) fn checkpoint(&self) -> Result<Checkpoint, Failure> {
         checkpoint(&self.model, self.download)
     }
@@ -53,7 +53,7 @@ impl Args {
     }
 }
 
-/// The files of a model by its name, of which only the headers are read.
+/// The files of a model by its name. Only their headers are read.
 pub(crate) fn checkpoint(path: &Path, download: bool) -> Result<Checkpoint, Failure> {
     let checkpoint = find(path, download)?;
     opened::record(checkpoint.files());
@@ -87,12 +87,12 @@ fn find(path: &Path, download: bool) -> Result<Checkpoint, Failure> {
     Checkpoint::open(hub::model_in(&folder)).bad_input()
 }
 
-/// The repository that a name on the command line means. Its name is UTF-8.
+/// The repository for a name on the command line, if it is a name in UTF-8.
 fn repository(path: &Path) -> Option<hub::Repository> {
     hub::Repository::named(path.to_str()?)
 }
 
-/// Whether a name on the command line is a model's, and not that of a session or of a file of attention.
+/// Whether a name on the command line is that of a model, and not of a session or a file of attention.
 pub(crate) fn is_model(path: &Path) -> bool {
     if path.exists() {
         return path.is_dir()
@@ -101,13 +101,13 @@ pub(crate) fn is_model(path: &Path) -> bool {
     let Some(repository) = repository(path) else { return false };
     let is_cached =
         hub::Cache::of_environment().is_ok_and(|cache| cache.snapshot(&repository).is_some());
-    // A name with an organisation is meant as such where there is no folder of that name.
+    // A name with a slash is that of a repository if the folder before the slash does not exist.
     let is_in_no_folder =
         path.parent().is_some_and(|parent| !parent.as_os_str().is_empty() && !parent.exists());
     crate::bundled::is_name(path) || is_cached || is_in_no_folder
 }
 
-/// Tells what a large model or a long text takes, and refuses what memory has no room for.
+/// Reports the memory that a large model or a long text takes, and refuses it if memory has no room for it.
 pub(crate) fn allow(what: &str, bytes: u64) -> Result<(), Failure> {
     let needed = DecimalBytes(bytes);
     if let Some(available) = available().filter(|available| *available < bytes) {
@@ -121,7 +121,7 @@ pub(crate) fn allow(what: &str, bytes: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The bytes of memory that programs can still take, where the system tells.
+/// The bytes of memory that programs can still take, if the system tells.
 fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -1,4 +1,4 @@
-//! Progress on standard error, of what takes longer than half a second.
+//! Shows on standard error the progress of work that takes longer than half a second.
 
 use core::time::Duration;
 use std::io::IsTerminal as _;
@@ -7,12 +7,12 @@ use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Runs `work`, and shows after half a second that it runs.
+/// Runs `work`. After half a second, it shows that the work is running.
 pub(crate) fn working<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
     show(ProgressBar::new_spinner().with_message(what), "{spinner} {msg} {elapsed}", || 0, work)
 }
 
-/// Runs `work`, and shows after half a second how much of `total` is done.
+/// Runs `work`. After half a second, it shows how much of `total` is done.
 pub(crate) fn working_on<T>(
     what: &'static str,
     total: u64,

@@ -5,7 +5,7 @@ use super::super::failure::Failure;
 use super::input::Reading;
 use super::{changes, input, open};
 
-/// Which model runs, what it reads, and what is changed.
+/// The model, its input and the changes, as options.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     changes: changes::Args,
 }
 
-/// A model with what it reads and what is changed, before it runs.
+/// A model with its input and the changes, before it runs.
 pub(crate) struct Run {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) model: Model,
@@ -28,7 +28,7 @@ pub(crate) struct Run {
 }
 
 impl Args {
-    /// Reads the model and the input, and checks before and after that the run overwrites none of their files.
+    /// Reads the model and the input. It checks before and after reading that the run overwrites none of their files.
     pub(crate) fn read_for(&self, to: &Destination<'_>) -> Result<Run, Failure> {
         self.model.checkpoint()?;
         to.check()?;

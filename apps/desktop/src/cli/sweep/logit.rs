@@ -11,9 +11,9 @@ use super::super::suggest;
 pub(super) struct Measure {
     pub(super) plus: usize,
     pub(super) minus: Option<usize>,
-    /// The row of the logits: 0 where only the predicted position has logits.
+    /// The row of the logits: 0 if only the predicted position has logits.
     pub(super) row: usize,
-    /// The position that is predicted, or that the logits of classes are read at.
+    /// The position that is predicted, or at which the logits of classes are read.
     pub(super) position: usize,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Token {
 }
 
 impl Measure {
-    /// The logit that `A` or `A-B` names, at the position that is predicted.
+    /// The logit that `A` or `A-B` names, at the predicted position.
     pub(super) fn parse(text: &str, model: &Model, reading: &Reading) -> Result<Self> {
         let position = predicted(model, reading)?;
         let (plus, minus) = tokens(text, model)?;
@@ -64,7 +64,7 @@ fn tokens(text: &str, model: &Model) -> Result<(usize, Option<usize>)> {
         return Ok(both);
     }
     let whole = token(text, model);
-    // The error of a part says more than the error of the whole.
+    // The error of a part is more precise than that of the whole.
     if let Some((plus, minus)) = text.split_once('-').filter(|_| whole.is_err()) {
         token(plus, model)?;
         token(minus, model)?;
@@ -72,7 +72,8 @@ fn tokens(text: &str, model: &Model) -> Result<(usize, Option<usize>)> {
     Ok((whole?, None))
 }
 
-/// The id of a token: a number, a token as the tokenizer writes it, or a text of one token; of a model that classifies, a class.
+/// The id of a token: a number, a token as the tokenizer writes it, or a text of one token. For a model that classifies, a
+/// class.
 fn token(text: &str, model: &Model) -> Result<usize> {
     let description = model.description();
     let classifier = description.classifies();
@@ -98,7 +99,7 @@ fn token(text: &str, model: &Model) -> Result<usize> {
     if let Some(id) = tokenizer.id(text) {
         return Ok(id as usize);
     }
-    // Many tokenizers write a space at the beginning of a word as this letter.
+    // Many tokenizers write the space at the beginning of a word as this letter.
     let written = text.strip_prefix(' ').map_or_else(|| text.to_owned(), |word| format!("Ġ{word}"));
     let hint = || suggest::hint(&written, input::tokens(tokenizer));
     if tokenizer.unknown(text)?.iter().any(|part| part == text) {

@@ -1,4 +1,4 @@
-//! `regard sweep`: what each head, or each place of the residual stream, does for a logit.
+//! `regard sweep`: the effect of each head, or of each place of the residual stream, on a logit.
 
 mod logit;
 
@@ -24,12 +24,12 @@ use super::models::input::Reading;
 use super::models::{NO_LOGITS, changes, explained, input, open, working, working_on};
 use super::{Format, terminal};
 
-/// Ablate each head, or patch each place, one at a time, and tell what that does to a logit; or tell what each part adds to it
+/// Ablate each head, or patch each place, one at a time, and show the effect on a logit; or show what each part adds to it
 ///
-/// The logit is the one of the next token (of the mask's token in bert, of the class in vit). The table has a number for each
-/// head, or for each position and layer: by how much the logit, or the difference of two, changes. With --attribute-each-head
-/// nothing is changed, and the table has what each head and each feed-forward layer adds to the logit directly, through the
-/// final norm as it is.
+/// The logit is that of the next token (of the mask's token in bert, of the class in vit). The table has a number for each
+/// head, or for each position and layer: the change of the logit, or of the difference of two logits. With
+/// --attribute-each-head nothing is changed. The table then has what each head and each feed-forward layer adds to the logit
+/// directly, through the final norm with its scale unchanged.
 #[derive(Debug, clap::Args)]
 #[command(
     group(ArgGroup::new("sweep").required(true).args(["ablate_each_head", "patch_each_place", "path", "attribute_each_head"])),
@@ -54,12 +54,12 @@ pub(crate) struct Args {
     )]
     ablate_each_head: Option<Ablation>,
 
-    /// Replace the residual stream that enters each layer at each position, one at a time, by that of the run of another text
+    /// Replace the residual stream that enters each layer at each position, one at a time, by that of the run on another text
     #[arg(long, requires = "patches")]
     patch_each_place: bool,
 
-    /// Let each later head, one at a time, read what this head's output is in the run of another text, while all between them stays
-    /// as it is (direct path patching)
+    /// Let each later head, one at a time, read this head's output from the run on another text, while all parts between them
+    /// stay the same (direct path patching)
     #[arg(long, value_name = "L.H", requires = "patches")]
     path: Option<HeadAddress>,
 
@@ -70,12 +70,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     other: changes::Other,
 
-    /// Tell what each head, each feed-forward layer and each bias adds to the logit: the parts add up to it
+    /// Show what each head, each feed-forward layer and each bias adds to the logit; the parts add up to it
     #[arg(long)]
     attribute_each_head: bool,
 
-    /// The token whose logit is told, or two whose logits are subtracted. A number is an id; other tokens are written as in the
-    /// tokenizer (Ġthe), or as text that is one token (' the')
+    /// The token whose logit is measured, or two tokens whose logits are subtracted. A number is an id; other tokens are
+    /// written as in the tokenizer (Ġthe), or as text that is one token (' the')
     #[arg(long, value_name = "A[-B]", allow_hyphen_values = true)]
     logit: String,
 
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Write the table of effects instead: .png, .svg or .html for a picture, .csv, .npy or .safetensors for numbers
+    /// Write the table of effects to a file instead: .png, .svg or .html for a picture, .csv, .npy or .safetensors for numbers
     #[arg(long, value_name = "OUT", conflicts_with = "format")]
     to: Option<PathBuf>,
 
@@ -92,7 +92,7 @@ pub(crate) struct Args {
     force: bool,
 }
 
-/// What a head makes of the stream.
+/// The inputs of a head that are computed from the residual stream.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Into {
     /// Queries
@@ -104,7 +104,7 @@ enum Into {
 }
 
 impl Into {
-    /// The place of the stream that a head reads for it.
+    /// The place of the stream that a head reads for this input.
     const fn place(self) -> &'static str {
         match self {
             Self::Q => "hook_q_input",
@@ -115,7 +115,7 @@ impl Into {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    // This error comes before a model is read.
+    // The format is checked before a model is read.
     let to = args.to.as_deref();
     let to = to.map(|to| FileFormat::of(to).map(|format| (to, format))).transpose().bad_input()?;
     let to = match to {
@@ -149,21 +149,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Changes that are made one at a time.
 struct Sweep {
     changes: Vec<Change>,
-    /// The head of each change. Of a patch, the position is written in the place of the head.
+    /// The head of each change. For a patch, the position is stored as the head.
     at: Vec<HeadAddress>,
     kind: &'static Kind,
 }
 
-/// The words for a sweep.
+/// The texts for a kind of sweep.
 struct Kind {
-    /// As the end of "what changes when".
+    /// The end of the sentence "what changes when …".
     what: &'static str,
-    /// As the start of "it changes by".
+    /// The start of the sentence "… it changes by".
     with: &'static str,
     progress: &'static str,
-    /// The key of JSON.
+    /// The key in JSON.
     key: &'static str,
-    /// Whether a change stands for a position, and not for a head.
+    /// Whether a change belongs to a position, and not to a head.
     by_position: bool,
 }
 
@@ -213,7 +213,7 @@ impl Sweep {
         Ok(Self { changes, at: entries(reading, model), kind: &PATCHED })
     }
 
-    /// The unchanged number, and the number with each change.
+    /// Computes the unchanged number, and the number with each change.
     fn run(
         &self,
         measure: &Measure,
@@ -265,7 +265,7 @@ impl Sweep {
     fn tables(&self, effects: &[f32], reading: &Reading) -> Vec<Table> {
         let table = |(which, layers): (Which, Vec<&[f32]>)| {
             let name = label(which);
-            // A path leads to later layers alone.
+            // A path leads only to later layers.
             let of_stack = self.at.iter().find(|at| at.attention == which);
             let first = of_stack.map_or(0, |at| at.layer);
             let layer_names = named(name, first..first + layers.len());
@@ -327,7 +327,7 @@ impl Sweep {
     }
 }
 
-/// Numbers of both signs with the names of their rows and columns.
+/// Numbers of both signs, with the names of their rows and columns.
 struct Table {
     rows: Vec<Label>,
     cols: Vec<Label>,
@@ -335,7 +335,7 @@ struct Table {
 }
 
 impl Table {
-    /// One table of several with the same columns, one below the other.
+    /// Several tables with the same columns as one table, one below the other.
     fn stacked(tables: Vec<Self>) -> anyhow::Result<Self> {
         let mut all = tables.into_iter();
         let mut one = all.next().context("there is nothing to write")?;

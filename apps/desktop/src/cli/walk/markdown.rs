@@ -1,6 +1,6 @@
 //! A walkthrough as Markdown: a heading, a formula, a sentence and a picture for each step, in one file without links.
 //!
-//! Formulas and pictures are HTML and SVG within it, which CommonMark passes on as long as no line is empty.
+//! Formulas and pictures are HTML and SVG, which CommonMark passes on as long as no line is empty.
 
 use core::fmt::Write as _;
 
@@ -53,7 +53,7 @@ fn push_step(out: &mut String, walkthrough: &Walkthrough, step: &Step) -> Result
     let picture = of_step(walkthrough, step, Look::default()).encode(Format::Svg)?;
     let picture = String::from_utf8(picture).context("the picture is no UTF-8")?;
     let _ = write!(out, "\n<figure>\n{}</figure>\n", picture.replace("\n\n", "\n"));
-    // A given number has no arithmetic of its own.
+    // A given number has no arithmetic.
     if let Some(text) = step.explain(0, 0).filter(|_| !step.formula.is_empty()) {
         let _ = write!(out, "\nIts first number: {}\n", escaped(&text));
     }
@@ -75,7 +75,7 @@ fn formula(text: &str) -> String {
         .collect()
 }
 
-/// Text in which no character means anything to Markdown or to HTML.
+/// Text in which no character has a meaning in Markdown or HTML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

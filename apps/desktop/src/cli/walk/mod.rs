@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// What the scores are divided by before softmax: 0 for the largest score alone, inf for uniform
+    /// Divide the scores by T before softmax: 0 keeps the largest score alone, inf makes the weights uniform
     #[arg(
         long,
         value_name = "T",
@@ -34,11 +34,11 @@ pub(crate) struct Args {
     )]
     temperature: Temperature,
 
-    /// Hide what comes after each token
+    /// Hide the tokens after each token
     #[arg(long, requires = "example")]
     causal: bool,
 
-    /// Leave a step out, to see what breaks
+    /// Leave out a step, to see what breaks
     #[arg(long, value_name = "STEP", value_parser = step_parser(), requires = "example")]
     without: Option<Without>,
 }
@@ -50,7 +50,7 @@ enum Format {
     Text,
     /// Every number.
     Json,
-    /// A chapter with its pictures, for a book, a course or a notebook. It needs an example.
+    /// A chapter with pictures, for a book, a course or a notebook. It needs an example.
     Markdown,
 }
 
