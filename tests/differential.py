@@ -21,7 +21,7 @@ import numpy as np
 
 U = 2.0**-24  # half an ULP of f32, relative
 INF = math.inf
-# Half an ULP of each type, relative, and its smallest step.
+# Half an ULP of each type, relative, and the type's smallest step.
 ROUNDING = {"F32": (0.0, 0.0), "F16": (2.0**-11, 2.0**-25), "BF16": (2.0**-8, 2.0**-133)}
 LARGEST = {"F32": 3.4028235e38, "F16": 65504.0, "BF16": 3.3895314e38}
 
@@ -30,7 +30,7 @@ def gamma(n):
     return n * U / (1 - n * U)
 
 
-# Files: a safetensors reader and writer of ten lines, so that NumPy is the only dependency.
+# A safetensors reader and writer of ten lines, so that NumPy is the only dependency.
 
 
 def encode(kind, x):
@@ -130,7 +130,7 @@ def configuration(seed):
             options += ["--window", ",".join("inf" if n is None else str(n) for n in c["window"])]
     c["mask"] = None
     if with_option():
-        # Broadcast from the right; with lengths the mask may end where the longest of them does.
+        # The mask is broadcast from the right. With lengths it may end with the longest of them.
         cols = int(c["lengths"].max()) if c["lengths"] is not None and rng.random() < 0.3 else n_k
         cols = cols if cols > 0 else n_k
         shape = [batch, heads, n_q, cols][rng.randint(0, 3) :]
@@ -242,8 +242,8 @@ def reference(c):
     weights = weights[..., :n_k]
     seen = masked > -INF
 
-    # How far rounding may have moved the largest of a row's scores: the sum over d with the scale, the cap's six roundings, those
-    # of ALiBi, and the last addition.
+    # The rounding error of the largest of a row's scores: that of the sum over d with the scale, the cap's six roundings, those
+    # of ALiBi, and that of the last addition.
     error = gamma(d + 4) * np.einsum("bhid,bhjd->bhij", np.abs(q), np.abs(k)) * abs(scale)
     error = error + (6 * U * np.abs(capped) if c["softcap"] else 0) + 3 * U * np.abs(linear)
     error = error + U * np.abs(np.where(seen, masked, 0.0)) + U * np.abs(np.where(seen, added, 0.0))
@@ -257,7 +257,7 @@ def reference(c):
 
 
 def bound(c, r):
-    """By how much, relatively, the weights of a row may be off in the mean over the row.
+    """A bound for the relative error of the weights of a row, averaged over the row.
 
     An error of e in two scores changes e^((s − max)/T) by a factor of e^(2e/T). The exponent is rounded three times, relative to
     its size; exp adds 2 roundings, the rescaling of each further tile of 64 keys 4, and the sums over keys γₙ (Higham, Accuracy
@@ -292,7 +292,7 @@ def compare(c, found):
     r = reference(c)
     error, whole = bound(c, r), lambda x: x.reshape((1,) * (r["raw"].ndim - x.ndim) + x.shape)
     kind, finite = c["kind"], np.where(r["top"] == -INF, 0.0, r["top"])
-    # At T = 0 a row whose two largest scores are within rounding may go either way.
+    # At T = 0, a row whose two largest scores are within rounding may have either result.
     clear = np.ones(r["top"].shape, bool)
     if c["temperature"] == 0:
         ordered = np.sort(r["rows"], -1)
@@ -304,12 +304,12 @@ def compare(c, found):
         size = np.abs(finite) / max(c["temperature"], 1e-30) + np.where(np.isfinite(r["lse"]), np.abs(r["lse"]), 0.0)
         size = size if c["temperature"] not in (0.0, INF) else np.where(np.isfinite(r["lse"]), np.abs(r["lse"]), 0.0)
         lse = found["log_sum_exp"]
-        # At T = 0 it is infinite with the sign of the largest score, which within rounding of 0 may be any.
+        # At T = 0 the log-sum-exp is infinite with the sign of the largest score. Within rounding of 0, either sign is right.
         signed = (c["temperature"] != 0) | (np.abs(finite) > r["error"]) | (r["error"] == 0)
         check("log_sum_exp", lse.reshape(r["lse"].shape), r["lse"], 1.5 * error + 4 * U * size, "F32", clear & signed)
     if c["stage"] == "weights":
-        # One weight, where `bound` is for the mean: its own exponent is rounded relative to its own size. A weight below the
-        # smallest normal f32 may be 0.
+        # `bound` is for the mean of the weights. The exponent of a single weight is rounded relative to its own size, and a
+        # subnormal weight may be 0.
         t = c["temperature"]
         spread = 0.0 if t in (0.0, INF) else np.where(r["seen"], (finite[..., None] - np.where(r["seen"], r["masked"], 0)) / t, 0)
         tolerance = r["weights"] * (2 * error[..., None] + 4 * U * np.minimum(spread, 104.0)) + 1.1754944e-38
@@ -321,7 +321,7 @@ def compare(c, found):
 def one(task):
     program, seed, number = task
     file, options, c = configuration(seed * 1_000_003 + number)
-    # In memory where there is such a folder: a disk takes longer than the program.
+    # In memory, if there is such a folder, because a disk takes longer than the program.
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         source, target = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")

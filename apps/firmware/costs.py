@@ -27,7 +27,7 @@ CORES = {
     "rv32imac": ("virt", "riscv32imac-unknown-none-elf", None),
     "rv32imafc": ("virt", "riscv32imafc-unknown-none-elf", None),
 }
-# Aliases that name the core by `-C target-cpu`: then int8 takes SMLAD, and on the M55 `f32` takes Helium.
+# Aliases that name the core by `-C target-cpu`. int8 then uses SMLAD, and on the M55 `f32` uses Helium.
 NAMED = {"m33": "m33-cpu", "m55": "m55-cpu"}
 NAMES = {"rv32imac": "RV32IMAC", "rv32imafc": "RV32IMAFC"}
 
@@ -67,7 +67,8 @@ def cmsis(board, flags, sources, directory):
     functions = ["MatrixFunctions/arm_mat_mult_f32", "MatrixFunctions/arm_mat_trans_f32", "BasicMathFunctions/arm_dot_prod_f32"]
     output([
         "arm-none-eabi-gcc", "-O3", "-mthumb", "-mfloat-abi=hard", *flags.split(), "-ffunction-sections",
-        # The first leaves out the headers of a vendor's device, the second chooses the library's unrolled loops.
+        # The first definition leaves out the headers of a vendor's device, and the second one chooses the library's unrolled
+        # loops.
         "-D__GNUC_PYTHON__", "-DARM_MATH_LOOPUNROLL", f"-DCLOCK={board['clock']}",
         f"-I{sources}/Include", f"-I{sources}/PrivateInclude", "cmsis/composition.c",
         *(f"{sources}/Source/{f}.c" for f in functions),
@@ -124,7 +125,7 @@ def tables(costs):
         for by in own:
             _, stack, scratch, total = found.get(by, (None,) * 4)
             cell = lambda n: f"{n:,}" if n is not None else ""
-            # The painter's own frames hide a smaller stack.
+            # The painting function's own frames hide a smaller stack.
             row += [cell(scratch), "≤ 256" if stack == 256 else cell(stack), cell(total)]
         memory.append(case + row)
     head = ["operation", "shape", *(titles.get(by, by) for by in by_way)]
@@ -137,16 +138,16 @@ def markdown(head, rows, left):
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-# Cores and types of weights in which `story` runs. `f32` does not fit the M55's flash.
+# Cores and types of weights with which `story` runs. With `f32` it does not fit the M55's flash.
 MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55-cpu", "bf16"), ("m4f", "int8"), ("m55-cpu", "int8"), ("rv32imac", "int8")]
 
 
-# The same of `digits`.
+# The same for `digits`.
 CLASSIFIERS = [("m4f", "f32"), ("m4f", "int8")]
 
 
 def models(model, name, image, context, runs):
-    """A row for each core and type of weights: what the last line of the image says that runs the model."""
+    """A row for each core and type of weights, from the last line of the image that runs the model."""
     rows = []
     with tempfile.TemporaryDirectory() as directory:
         for alias, stored in runs:
@@ -156,7 +157,7 @@ def models(model, name, image, context, runs):
             run = ["cargo", alias, "--quiet", "--bin", image]
             *_, cost = output(run, env={**os.environ, "REGARD_EMBED": folder}).splitlines()
             *_, instructions, stack, ram, flash = (int(n) for n in re.findall(r"\d+", cost))
-            # The painter looks no deeper.
+            # The painted memory ends here.
             stack = "≥ 2,560" if stack == 2560 else f"{stack:,}"
             core = NAMES.get(alias) or facts(CORES[alias.removesuffix("-cpu")][0])["core"]
             rows.append([core, stored, f"{instructions:,}", stack, f"{ram:,}", f"{flash:,}"])
@@ -202,7 +203,7 @@ Operations that do not fit in a board's memory are left out.
 
 
 def of_core(alias, sources):
-    """What an image and CMSIS-DSP measure on a core, as `measured` gives it."""
+    """The measurements of an image and of CMSIS-DSP on a core, as `measured` returns them."""
     board, _, flags = CORES[alias]
     image = ["cargo", NAMED.get(alias, alias), "--quiet", "--bin", "costs"]
     costs = measured(output(image))

@@ -1,4 +1,4 @@
-//! What is fuzzed: [`TARGETS`], and what they share.
+//! The fuzz targets ([`TARGETS`]) and their common functions.
 #![forbid(unsafe_code)]
 
 mod targets;
@@ -15,10 +15,10 @@ use regard_models::{Checkpoint, Input, Model};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Whether an input was read and computed with, or why it was refused.
+/// `Ok` if an input was read and computed to the end, or the error with which it was refused.
 pub type Outcome = Result<(), Box<dyn core::error::Error>>;
 
-/// Runs a reader of `bytes` bytes. It may have at most 3 × `bytes` + 64 MiB in memory at any time.
+/// Runs a reader on `bytes` bytes of input. It may use at most 3 × `bytes` + 64 MiB of memory at any time.
 fn bounded(bytes: usize, read: impl FnOnce() -> Outcome) -> Outcome {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
@@ -55,7 +55,7 @@ fn model<'a>(files: impl IntoIterator<Item = (&'a str, Vec<u8>)>, text: &str) ->
     let checkpoint = Checkpoint::from_files("model", files)?;
     let names: Vec<String> = checkpoint.names().map(str::to_owned).collect();
     for name in &names {
-        let _ = checkpoint.read(name); // a model may leave a tensor of an unknown type aside
+        let _ = checkpoint.read(name); // a model may ignore a tensor of an unknown type
     }
     let model = Model::load(&checkpoint)?;
     let mut ids = vec![0, 1];

@@ -1,4 +1,4 @@
-//! Every target takes every input of its corpus, and has one.
+//! Tests that every target has a corpus and takes every input of it.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use regard_fuzz::TARGETS;
 
-/// An input is read and computed with to the end, unless its name says that it is refused.
+/// An input is read and computed to the end, unless its name says that it is refused.
 #[test]
 fn each_target_takes_its_corpus() -> anyhow::Result<()> {
     regard_models::hide_caught_panics();
@@ -31,7 +31,7 @@ fn each_target_takes_its_corpus() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files that would take a multiple of their bytes: the targets measure it.
+/// Files that could take a multiple of their size in memory. The targets measure it.
 fn large_files() {
     let target = |name: &str| TARGETS.iter().find(|target| target.0 == name).expect("a target").1;
     for session in [

@@ -1,4 +1,4 @@
-//! libFuzzer on the target that the environment variable `FUZZ` names. `run` builds and starts it.
+//! Runs libFuzzer on the target that the environment variable `FUZZ` names. `run` builds and starts this program.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ static TARGET: OnceLock<Target> = OnceLock::new();
 
 fn named() -> Target {
     let name = std::env::var("FUZZ").expect("FUZZ names a target");
-    // libFuzzer's hook aborts, also where the panic would become an error.
+    // libFuzzer's hook aborts even where the panic would become an error.
     regard_models::hide_caught_panics();
     let found = TARGETS.iter().find(|(target, _)| *target == name);
     found.unwrap_or_else(|| panic!("{name} is no target")).1

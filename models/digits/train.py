@@ -37,7 +37,7 @@ def images():
 
 
 def numbers(pixels):
-    """What the model reads \\[n, 1, 8, 8\\] of bytes: preprocessor_config.json says the same."""
+    """The model's input \\[n, 1, 8, 8\\] from bytes, as preprocessor_config.json describes it."""
     return (pixels[:, None].float() / 255 - 0.5) / 0.5
 
 
@@ -78,7 +78,7 @@ def moved(x, generator):
 
 @torch.no_grad()
 def right(model, x, labels):
-    """The number of images whose digit is the model's."""
+    """The number of images whose digit the model recognises."""
     return (model(x).logits.argmax(-1) == labels).sum().item()
 
 

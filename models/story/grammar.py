@@ -26,8 +26,8 @@ CLASSES = 5
 HELD_BACK_SEED = 1_000_003
 HELD_BACK_STORIES = 240
 
-# The names, places and things of each class. Mary, John, the store and the drink are of one class:
-# the best-known sentence about the indirect object (Wang et al. 2022) is held back.
+# The names, places and things of each class. Mary, John, the store and the drink are of the same class. The best-known sentence
+# about the indirect object (Wang et al. 2022) is therefore held back.
 NAMES = [
     "Mia Tom Rosa Sam Lily".split(),
     "Anna Ben Nina Paul Jack".split(),
@@ -37,7 +37,7 @@ NAMES = [
 ]
 GIRLS = "Mia Rosa Lily Anna Nina Lucy Ella Emma Clara Ida Mary Julia Sara".split()
 
-# A place: its preposition, and two sentences about it.
+# A place, with its preposition and two sentences about it.
 PLACES = [
     {
         "park": ("in", "The grass was green.", "A dog ran on the grass."),
@@ -71,7 +71,7 @@ PLACES = [
     },
 ]
 
-# A thing, and the adjectives that suit it.
+# A thing, with adjectives for it.
 COLOURS = "red blue green yellow white black".split()
 THINGS = [
     {"ball": "", "lamp": "old small", "ring": "golden", "doll": "old little", "basket": "big"},
@@ -146,7 +146,7 @@ class Story:
         self.used = set()
         self.place, self.place_texts = self.new_place()
         self.sentences = []
-        # For each giving "… to NAME": the sentence, the subject, and how the subject was named.
+        # For each giving "… to NAME": the sentence, the subject, and the word for the subject.
         self.gives = []
 
     def chance(self, probability):
@@ -400,7 +400,7 @@ def write_held_back(path):
     found, seen = [], set()
     while len(found) < HELD_BACK_STORIES:
         one = held_back(rng)
-        # Equally many of each order, half of them with another name in between.
+        # The same number of prompts for each order. Half of them have another name in between.
         wanted = ("ABBA", "BABA")[len(found) % 2], (len(found) // 2) % 2 == 0
         if (one["order"], one["distractor"]) == wanted and one["prompt"] not in seen:
             seen.add(one["prompt"])

@@ -160,7 +160,7 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
         }
     }
 
-    // In ONNX, queries follow the keys of a cache inside the operator; with key lengths, the last query is at the last key.
+    // In ONNX, queries come after the keys of a cache inside the operator. With key lengths, the last query is at the last key.
     let past = inputs.get("past_key").map_or(0, |past| past.shape[2]);
     let position = if inputs.contains_key("kv_lengths") {
         Position::BottomRight
@@ -178,7 +178,7 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
         inputs,
         expected,
         scale: number("scale"),
-        softcap: number("softcap").filter(|cap| *cap > 0.0), // 0 is none
+        softcap: number("softcap").filter(|cap| *cap > 0.0), // 0 means no soft cap
         causal: (whole("is_causal") == Some(1)).then_some(position),
         window: (window != Window::default()).then_some(window),
         position,

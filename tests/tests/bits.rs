@@ -1,4 +1,4 @@
-//! The bits of a result depend neither on the path to the kernels nor on what is computed together with it.
+//! Tests that the bits of a result depend neither on the path to the kernels nor on what is computed together with it.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -40,8 +40,8 @@ struct Sizes {
     d_v: usize,
 }
 
-/// Checks that the layer computes each row as the kernel computes its query alone, for each number of threads. Compares every
-/// `step`th row.
+/// Checks that the layer computes each row as the kernel computes its query alone, for each number of threads. It compares
+/// every `step`th row.
 fn check(sizes: Sizes, causal: Option<Position>, threads: &[Threads], step: usize) {
     let Sizes { batch, kv_heads, group, n_q, n_k, d_k, d_v } = sizes;
     let heads = kv_heads * group;
@@ -117,13 +117,13 @@ fn a_row_of_the_parallel_layer_is_that_of_its_query_alone() {
         d_k,
         d_v,
     };
-    // The work is enough for all threads.
+    // There is enough work for all threads.
     for sizes in [
         sizes(1, 1, 1, 500, 500, 64, 64),
         sizes(2, 2, 3, 130, 200, 24, 40),
         sizes(1, 3, 1, 301, 301, 20, 20),
         sizes(3, 8, 1, 65, 65, 64, 64),
-        sizes(1, 3, 3, 1, 2048, 64, 64), // one token after another
+        sizes(1, 3, 3, 1, 2048, 64, 64), // decodes one token after another
         sizes(5, 1, 8, 7, 300, 33, 17),
     ] {
         for causal in [None, Some(Position::TopLeft), Some(Position::BottomRight)] {

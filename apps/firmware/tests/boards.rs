@@ -40,7 +40,8 @@ struct Host {
     lines: Vec<Line>,
 }
 
-/// The tier found at run time, and the tier that is fixed at compile time. A process has one tier, so tests share what each computes.
+/// The tier found at run time, and the tier that is fixed at compile time. A process has one tier, so tests share the results
+/// of each.
 static HOSTS: LazyLock<[Host; 2]> = LazyLock::new(|| {
     let found = Tier::active();
     let on = |tier: Tier, name| {

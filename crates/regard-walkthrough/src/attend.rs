@@ -118,7 +118,7 @@ impl Head<'_> {
         Ok(trace.push(&text, scores, Kind::Signed, self.pairs(), Origin::over_root(raw, d_k)))
     }
 
-    /// Adds the weights and the output of the same attention under a causal mask, for comparison.
+    /// Adds the weights and the output of the same attention with a causal mask, for comparison.
     pub fn causal_twin(
         &self,
         trace: &mut Trace<'_>,
@@ -128,7 +128,7 @@ impl Head<'_> {
     ) -> Result<(), Error> {
         let scaled = trace.settings.without != Some(Without::Scaling);
         let mut scores = Pair::scores(q, k, scaled, Some(self.position()))?;
-        // Visible scores are those of the attention without the mask.
+        // The mask does not change the visible scores, so these are the scores without it.
         let key = self.key(if scaled { Quantity::ScaledScores } else { Quantity::RawScores });
         if let Some(step) = trace.steps.iter().find(|s| s.key == key) {
             scores.name = step.operand_name();
@@ -213,7 +213,7 @@ impl Head<'_> {
                 fused(&attention.temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
             let gap = Gap::between(&output, &one_call, &output.bound);
             Measured::note(&mut trace.measured.fused, gap);
-            // The step shows the output of one call, as a user of the kernels gets it. It is rounded less often.
+            // The step shows the output of one call, as a user of the kernels gets it. It has fewer roundings.
             output.ours = one_call;
             "attention.forward(q, k, v, output, scratch)"
         };

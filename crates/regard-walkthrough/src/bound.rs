@@ -15,7 +15,7 @@
 //! layer norm       c = x − mean, v = mean(c²), z = c/√(v + ε): (d_c + |z|·d_√)/√(v − d_v + ε)
 //! ```
 //!
-//! Errors of double precision, 2⁻²⁹ of these, are covered by the roundings counted in excess.
+//! The errors of double precision are 2⁻²⁹ of these. A few more roundings are counted than occur, which covers them.
 
 use crate::Matrix;
 
@@ -114,17 +114,17 @@ pub(crate) fn affine(a: Known<'_>, b: Known<'_>, bias: Known<'_>) -> Matrix<f64>
     })
 }
 
-/// A given number x, rounded to single precision.
+/// The error of a given number x, rounded to single precision.
 pub(crate) fn of_given(x: f64) -> f64 {
     if f64::from(x as f32) == x { 0.0 } else { rounded(x, 0.0) }
 }
 
-/// A number x of error `error` after a rounding.
+/// The error of a number x with the error `error` after one more rounding.
 pub(crate) fn rounded(x: f64, error: f64) -> f64 {
     error + U * (x.abs() + error) + TINY
 }
 
-/// x/y, where the quotient has `more` further roundings. Infinite where y may be 0.
+/// The error of x/y, where the quotient has `more` further roundings. It is infinite where y may be 0.
 pub(crate) fn quotient([x, x_error]: [f64; 2], [y, y_error]: [f64; 2], more: usize) -> f64 {
     let (least, q) = (y.abs() - y_error, (x / y).abs());
     if least <= 0.0 {
@@ -134,14 +134,14 @@ pub(crate) fn quotient([x, x_error]: [f64; 2], [y, y_error]: [f64; 2], more: usi
     moved + gamma(more + 1) * (q + moved) + TINY
 }
 
-/// √x.
+/// The error of √x.
 pub(crate) fn root(x: f64, error: f64) -> f64 {
     let (root, least) = (x.sqrt(), (x - error).max(0.0).sqrt());
     let moved = if error == 0.0 { 0.0 } else { error / (root + least) };
     rounded(root, moved)
 }
 
-/// Softmax of a row of scores at temperature `t`. A score of −∞ is hidden. `weights` are the exact weights.
+/// The errors of the softmax of a row of scores at temperature `t`. A score of −∞ is hidden. `weights` are the exact weights.
 ///
 /// At T = 0 only the order of the scores counts. A weight is certain if the scores are further apart than their errors.
 /// Otherwise it can be anything from 0 to 1.
@@ -218,7 +218,7 @@ fn centred(x: f64, error: f64, mean_error: f64) -> f64 {
     moved + 2.0 * U * (x.abs() + moved)
 }
 
-/// Layer norm of one row: (x − mean)/√(variance + ε)·γ + β.
+/// The errors of the layer norm of one row: (x − mean)/√(variance + ε)·γ + β.
 pub(crate) fn layer_norm(
     x: [&[f64]; 2],
     gamma_row: [&[f64]; 2],

@@ -5,7 +5,8 @@ use crate::number::number;
 use crate::trace::largest;
 use crate::{Matrix, Quantity, Section, Step, StepKey, Without};
 
-/// Describes in a few sentences the steps `cut`, which lack a part of `full`, at temperature `t`.
+/// Describes in a few sentences how the steps `cut`, from which a part is left out, differ from the steps `full`, at
+/// temperature `t`.
 pub(crate) fn describe(without: Without, t: f64, full: &[Step], cut: &[Step]) -> String {
     if steps(full, Quantity::Weights).next().is_none() {
         return format!(
@@ -149,10 +150,10 @@ fn main(walk: &[Step], quantity: Quantity) -> Option<&Step> {
     walk.iter().find(|step| step.key == quantity.into())
 }
 
-/// The steps of a quantity in each head, or in the whole example where it has no heads. The row computed by hand is not
+/// The steps of a quantity in each head, or in the whole example if it has no heads. The row that is computed by hand is not
 /// counted twice.
 fn steps(walk: &[Step], quantity: Quantity) -> impl Iterator<Item = &Step> {
-    // With several heads, the whole Q belongs to none of them.
+    // With several heads, the matrix Q of all heads does not belong to any one of them.
     let heads = walk.iter().any(|step| step.key.head().is_some());
     let belongs =
         move |key: StepKey| if heads { key.head().is_some() } else { key.section == Section::Main };

@@ -4,9 +4,9 @@ use crate::pair::Pair;
 
 /// A statement about the numbers of a walkthrough, with its measured distance.
 ///
-/// A limit follows from a bound on the rounding of single precision that is computed alongside the numbers, element by element
-/// (running error analysis). Where rounding can change the numbers too much for a useful bound, for instance at a temperature
-/// near 0, there is no limit: the check reports the distance without judging it.
+/// A limit follows from a bound on the rounding of single precision, which is computed alongside the numbers, element by
+/// element (running error analysis). If rounding can change the numbers too much for a useful bound, for instance at a
+/// temperature near 0, there is no limit: the check reports the distance without judging it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     /// The statement: "rows sum to 1".

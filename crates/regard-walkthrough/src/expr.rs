@@ -174,12 +174,12 @@ impl Expr {
         }
     }
 
-    /// The text as a divisor, where a product needs brackets too.
+    /// The text as a divisor. Products need brackets here.
     fn factor_alone(&self) -> String {
         if matches!(self, Self::Product(_)) { format!("({})", self.text()) } else { self.factor() }
     }
 
-    /// The text as a dividend, where a negative number needs no brackets.
+    /// The text as a dividend. A negative number needs no brackets here.
     fn dividend(&self) -> String {
         if self.is_number() { self.text() } else { self.factor() }
     }

@@ -160,7 +160,7 @@ impl Origin {
         })
     }
 
-    /// A table, whose columns measure what the labels say.
+    /// A table. The labels tell what each column measures.
     pub fn measured(columns: Vec<String>) -> Self {
         Self::new(move |_, j, value| {
             How::Told(format!("{}: {}", label(&columns, j), number(value.into())))

@@ -203,7 +203,7 @@ impl Pair {
         Self::new(ours, exact, bound)
     }
 
-    /// A·W + b, whose result `ours` from a linear layer is a list.
+    /// A·W + b. The linear layer returns its result `ours` as a list.
     pub fn affine(&self, w: &Self, b: &Self, ours: &[f32]) -> Self {
         let product = reference::matmul(&self.exact, &w.exact);
         let exact = Matrix::from_fn(product.rows(), product.cols(), |i, j| {
@@ -212,7 +212,7 @@ impl Pair {
         Self::of_layer(ours, exact, bound::affine(self.known(), w.known(), b.known()))
     }
 
-    /// A layer's result, a list, beside the reference.
+    /// The result of a layer, which is a list, and its reference.
     pub fn of_layer(ours: &[f32], exact: Matrix<f64>, bound: Matrix<f64>) -> Self {
         let (rows, cols) = exact.shape();
         let element = |i, j| ours.get(i * cols + j).copied().unwrap_or(f32::NAN);

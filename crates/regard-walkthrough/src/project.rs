@@ -25,7 +25,7 @@ pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
     trace.give(&text, Axes::new(Rows::Tokens, &tokens, &dims))
 }
 
-/// Adds W_Q, W_K and W_V, which are not shown if they are left out.
+/// Adds W_Q, W_K and W_V. They are not shown if projections are left out.
 pub(crate) fn give_weights(trace: &mut Trace<'_>) -> Result<[Pair; 3], Error> {
     let [query, key, value] = Role::ALL;
     Ok([give_weight(trace, query)?, give_weight(trace, key)?, give_weight(trace, value)?])
@@ -46,7 +46,7 @@ fn give_weight(trace: &mut Trace<'_>, role: Role) -> Result<Pair, Error> {
     trace.give(&text, Axes::new(Rows::Other, &rows, &cols))
 }
 
-/// Adds Q, K or V under its key: X·W, or X itself where projections are left out.
+/// Adds Q, K or V under its key: X·W, or X itself if projections are left out.
 pub(crate) fn project(
     trace: &mut Trace<'_>,
     role: Role,
@@ -106,7 +106,7 @@ pub(crate) fn project_as(
     let given = pair.clone();
     let typed = type_over(&mut pair, trace.inputs.typed(role), first);
     let pair = trace.push(&text, pair, Kind::Signed, axes, origin.typed_over(typed, given.ours));
-    // The row worked by hand follows from the whole matrix and cannot be typed over.
+    // The row that is computed by hand follows from the whole matrix, and cannot be typed over.
     if section == Section::Main {
         trace.make_editable(Arc::new(given.exact));
     }

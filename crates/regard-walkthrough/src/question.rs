@@ -10,18 +10,18 @@ pub struct Question {
     pub ask: String,
     /// The answer, with the numbers of the example.
     pub answer: String,
-    /// What can be answered, and what is right.
+    /// The possible answers, and which of them are right.
     pub options: Options,
 }
 
-/// What can be answered to a [`Question`].
+/// The possible answers to a [`Question`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Options {
-    /// One of these, of which `right` are right.
+    /// One of these choices.
     Choice {
         /// The choices.
         of: Vec<String>,
-        /// The places of the right ones.
+        /// The indices of the right ones.
         right: Vec<usize>,
     },
     /// This number.
@@ -29,8 +29,8 @@ pub enum Options {
 }
 
 impl Options {
-    /// Whether an answer is right: a choice in its words, or a number that differs by at most 2 %, so that two digits are enough.
-    /// `None` if it is no answer.
+    /// Whether an answer is right: a choice in its words, or a number that differs by at most 2 %, so that two digits are
+    /// enough. `None` if the text is not an answer.
     ///
     /// ```
     /// use regard_walkthrough::Options;
@@ -222,7 +222,7 @@ fn of_cell(step: &Step) -> Question {
     }
 }
 
-/// The row whose largest number is farthest above the next one.
+/// The row whose largest number is farthest above its second largest.
 fn decided(matrix: &Matrix) -> usize {
     let margin = |i: usize| {
         let mut row = matrix.row(i).to_vec();
@@ -232,7 +232,7 @@ fn decided(matrix: &Matrix) -> usize {
             _ => 0.0,
         }
     };
-    // The first of equal rows.
+    // Of equal rows the first one counts.
     (0..matrix.rows()).rev().max_by(|a, b| margin(*a).total_cmp(&margin(*b))).unwrap_or(0)
 }
 

@@ -2,7 +2,7 @@ use crate::{Kind, Quantity, Section, StepKey, Walkthrough};
 
 impl Walkthrough {
     /// The attention of this walkthrough in four lines: projections, scores, weights and output, with the symbols, the heads,
-    /// the mask and the temperature of its steps. `None` where no attention gives an output.
+    /// the mask and the temperature of its steps. `None` if the walkthrough has no attention with an output.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Settings, Walkthrough};

@@ -6,7 +6,7 @@ use crate::origin::Origin;
 use crate::pair::Name;
 use crate::{FormulaPart, Matrix, StepKey, formula_parts, ulp, ulps};
 
-/// The kind of numbers of a step, by which a view colours them.
+/// The kind of numbers in a step, which decides how a view colours them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -64,7 +64,7 @@ pub struct Step {
     pub first_token: usize,
     /// The largest distance of an element from the f64 reference (absolute).
     pub max_error: f64,
-    /// The same in units of the last place: see [`ulps`].
+    /// The same distance in units of the last place: see [`ulps`].
     pub max_ulp: f64,
     /// A wrong number of a notebook, which it names, and the right one.
     pub correction: Option<String>,
@@ -93,8 +93,8 @@ impl Step {
         Some(self.origin.arithmetic(row, col, self.matrix.get(row, col)))
     }
 
-    /// The expression of the cell (row, col), without the words of [`arithmetic`](Self::arithmetic), which take longer. `None` outside
-    /// the matrix, and for a number that was not computed.
+    /// The expression of the cell (row, col), without the words of [`arithmetic`](Self::arithmetic), which take longer.
+    /// `None` outside the matrix, and for a number that was not computed.
     pub fn expr(&self, row: usize, col: usize) -> Option<Expr> {
         let (rows, cols) = self.matrix.shape();
         let is_inside = row < rows && col < cols;
@@ -190,7 +190,7 @@ impl Step {
         self.both(row, col).map(|_| self.bounds.get(row, col))
     }
 
-    /// The same in units of the last place: see [`ulps`]. `None` outside the matrix.
+    /// The distance in units of the last place: see [`ulps`]. `None` outside the matrix.
     pub fn ulp(&self, row: usize, col: usize) -> Option<f64> {
         let (x, r) = self.both(row, col)?;
         Some(ulps(x, r, ulp::floor(&self.exact, row)))

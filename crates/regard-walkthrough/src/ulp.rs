@@ -2,7 +2,7 @@
 
 use crate::Matrix;
 
-/// Cells smaller than this share of their row's largest are measured as if they had that size.
+/// A cell that is smaller than this share of the largest number of its row is measured as if it had that size.
 const FLOOR: f64 = 1.0 / 1024.0;
 
 /// The distance of `x` from `r` in units of the last place of `r`: |x − r| / ulp(max(|r|, floor)).
@@ -10,16 +10,17 @@ const FLOOR: f64 = 1.0 / 1024.0;
 /// ulp(r) is the gap between neighbouring `f32` at r: 2^(e − 23) for 2^e ≤ |r| < 2^(e + 1), and 2^−149 below the normal numbers.
 /// r is not rounded first, so a correctly rounded result is at most ½ away.
 ///
-/// A number near 0 that remains when large terms cancel keeps the rounding of those terms, however good the arithmetic: in units
-/// of its own last place, the error would be millions. So r counts as at least `floor`, which for a cell of a step is 2⁻¹⁰ of
-/// the largest number of its row: rows are computed independently, and three decimals do not show a thousandth of a neighbour. A
-/// loss of up to three digits shows: a sum that cancelled to a thousandth of its row can have an error of a thousand units.
+/// If large terms cancel, the small number that remains keeps the rounding errors of those terms, however good the arithmetic
+/// is. In units of its own last place, its error would be millions. So r counts as at least `floor`. For a cell of a step this
+/// is 2⁻¹⁰ of the largest number of its row: rows are computed independently, and three decimals do not show a thousandth of a
+/// neighbour. A loss of up to three digits still shows: a sum that cancels to a thousandth of its row can have an error of a
+/// thousand units.
 ///
 /// ```
 /// use regard_walkthrough::ulps;
 /// assert_eq!(ulps(1.0 + f32::EPSILON, 1.0, 0.0), 1.0);
 /// assert_eq!(ulps(1.0, 1.0 + f64::from(f32::EPSILON) / 4.0, 0.0), 0.25);
-/// // What 1 + 1e-7 − 1 leaves in f32, in a row whose largest number is 1: millions of its own last places.
+/// // 1 + 1e-7 − 1 in f32, in a row whose largest number is 1: millions of units of its own last place.
 /// assert_eq!(ulps(1.0 + 1e-7 - 1.0, 1e-7, 1.0 / 1024.0).round(), 165.0);
 /// assert_eq!(ulps(f32::NEG_INFINITY, f64::NEG_INFINITY, 0.0), 0.0);
 /// ```

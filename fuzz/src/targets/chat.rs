@@ -1,4 +1,4 @@
-//! A chat template, applied to three messages in a stack as small as that of a page.
+//! A chat template, applied to three messages on a stack as small as that of the page.
 
 use regard_models::{ChatTemplate, Message};
 

@@ -1,4 +1,4 @@
-//! A PNG or JPEG file, as a model of images reads it.
+//! A PNG or JPEG file, which is read for a model of images.
 
 use regard_models::{Checkpoint, ImageProcessor, Model};
 
@@ -17,7 +17,7 @@ pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
     })
 }
 
-/// Prepares an image as preprocessor_config.json says, and runs the model.
+/// Prepares an image as preprocessor_config.json describes, and runs the model.
 pub(super) fn read(preprocessor: &[u8], pixels: &[u8], size: [usize; 2]) -> crate::Outcome {
     let files = [
         ("config.json", CONFIG.to_vec()),

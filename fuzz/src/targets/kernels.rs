@@ -1,7 +1,8 @@
-//! Attention of the kernels against the tests' reference in `f64`: shapes, strides, masks, options, and numbers of all bits.
+//! Attention of the kernels, compared with the tests' reference in `f64`: shapes, strides, masks, options, and numbers of any
+//! bits.
 //!
-//! Where all numbers are finite and small enough that no sum overflows, the result is compared with the reference within the
-//! tests' bound. With any other bits, what no mask lets a query see must not change the query's row.
+//! If all numbers are finite and so small that no sum overflows, the result must be within the tests' bound of the reference.
+//! For any other bits, the numbers that the masks hide from a query must not change the query's row.
 
 #[path = "../../../crates/regard-kernels/tests/common/mod.rs"]
 mod common;
@@ -18,7 +19,7 @@ fn number(u: &mut Unstructured<'_>, moderate: bool) -> Result<f32> {
 }
 
 fn matrix(u: &mut Unstructured<'_>, rows: usize, cols: usize, moderate: bool) -> Result<Matrix> {
-    // The bytes of an input end: a generator seeded by it goes on.
+    // An input has only a few bytes. They seed a generator for the other numbers.
     let mut random = common::Random(u64::arbitrary(u)?);
     let own = rows * cols <= 64;
     let mut failed = None;
@@ -73,7 +74,7 @@ fn case(u: &mut Unstructured<'_>, moderate: bool) -> Result<Case> {
         Ok(Matrix::from_fn(n_q, n_k, |_, _| !random.chance(hidden)))
     })?;
     case.bias = option(u, |u| matrix(u, n_q, n_k, moderate))?;
-    // A slope times a distance of 2⁶³ keys leaves the range of the bound.
+    // A slope times a distance of 2⁶³ keys would leave the range of the bound.
     case.alibi =
         option(u, |u| Ok((Position::Offset(u.int_in_range(-40..=40)?), number(u, true)?)))?;
     case.scale = option(u, |u| number(u, moderate))?.filter(|scale| scale.is_finite());
@@ -83,7 +84,7 @@ fn case(u: &mut Unstructured<'_>, moderate: bool) -> Result<Case> {
     Ok(case)
 }
 
-/// Rows and columns that lie `stride` apart give the bits of those that lie together; a view outside its slice is an error.
+/// Rows and columns that are `stride` apart give the bits of contiguous ones. A view outside its slice is an error.
 fn strided(u: &mut Unstructured<'_>, case: &Case) -> Result<()> {
     let (a, b) = (&case.q, case.k.transposed());
     let mut expected = Matrix::filled(a.rows, b.cols, f32::NAN);
@@ -119,7 +120,7 @@ pub(crate) fn fuzz(data: &[u8]) -> crate::Outcome {
         case.assert_matches_reference();
         return Ok(());
     }
-    // What a query does not see is of no account.
+    // The numbers that a query does not see must not change its row.
     let i = u.int_in_range(0..=case.q.rows)?;
     let before = case.run();
     if i == case.q.rows {

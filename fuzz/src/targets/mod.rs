@@ -1,4 +1,4 @@
-//! The targets: each takes any bytes and may only return.
+//! The targets. Each takes any bytes, and must return without a panic.
 
 use crate::Outcome;
 
@@ -17,7 +17,7 @@ mod text;
 mod tokenizer;
 mod tokens;
 
-/// Takes any bytes: it panics where Regard is wrong.
+/// A function that takes any bytes. It panics if Regard has an error.
 pub type Target = fn(&[u8]) -> Outcome;
 
 /// Every target with its name, which is also that of its folder in `corpus`.

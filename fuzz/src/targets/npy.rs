@@ -1,4 +1,4 @@
-//! A file of attention in npy. The header's text is what is fuzzed: magic, version and length are put before it.
+//! A file of attention in npy. The text of the header is fuzzed: magic, version and length are put before it.
 
 pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
     let end = file.iter().position(|byte| *byte == b'\n').map_or(file.len(), |at| at + 1);

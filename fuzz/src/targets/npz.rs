@@ -1,5 +1,5 @@
-//! A file of attention in npz. With a first byte that is odd, what follows is an archive as it is. With an even one it is the
-//! content of two members, so that checksums are right.
+//! A file of attention in npz. If the first byte is odd, the other bytes are the whole archive. If it is even, they are the
+//! contents of two members, so that the checksums are right.
 use std::io::{Cursor, Write as _};
 
 use zip::write::SimpleFileOptions;

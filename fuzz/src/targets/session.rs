@@ -9,7 +9,7 @@ pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
     })?;
     let Some(session) = read else { return Ok(()) };
     let text = session.text().expect("a session can be written");
-    // Written on lines of their own, the elements of a long list can pass the limit of 4 MiB.
+    // If the elements of a long list are written on lines of their own, the text can exceed the limit of 4 MiB.
     if text.len() <= 4 << 20 {
         let again = Session::parse(&text).expect("what is written can be read");
         assert_eq!(again.text().ok(), Some(text));

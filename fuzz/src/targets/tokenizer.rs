@@ -7,7 +7,7 @@ pub(crate) fn fuzz(tokenizer: &[u8]) -> crate::Outcome {
     read(tokenizer, "The cat sat.")
 }
 
-/// Reads a text. A vocabulary takes up to 24 times its file.
+/// Reads a text. A vocabulary takes up to 24 times the size of its file.
 pub(super) fn read(tokenizer: &[u8], text: &str) -> crate::Outcome {
     crate::bounded(8 * tokenizer.len() + text.len() + WEIGHTS.len(), || {
         let files = [

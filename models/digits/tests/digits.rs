@@ -1,4 +1,4 @@
-//! The model reads the images that training held back, and its card says how well and by what.
+//! Tests that the model reads the images that training held back, and that its card states how well and by which heads.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ const GOAL: f64 = 0.975;
 /// The rows and columns of patches.
 const GRID: usize = SIDE / 2;
 
-/// The images as the model reads them.
+/// The images in the form that the model reads.
 fn images(checkpoint: &Checkpoint, model: &Model) -> Vec<Input> {
     let processor = ImageProcessor::of(checkpoint, model.description()).unwrap();
     let read = |pixels: &[u8]| {
@@ -40,7 +40,7 @@ fn confusion(model: &Model, images: &[Input], ablated: Option<HeadAddress>) -> [
     counts
 }
 
-/// The images that are read rightly.
+/// The number of images that are read correctly.
 fn right(confusion: &[[usize; 10]; 10]) -> usize {
     (0..10).map(|i| confusion[i][i]).sum()
 }

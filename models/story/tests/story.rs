@@ -1,4 +1,4 @@
-//! The files form a model that opens, reads its text and ends its stories.
+//! Tests that the files form a model that opens, reads its text and ends its stories.
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
 use regard_models::Model;

@@ -16,7 +16,7 @@ pub(super) const ENTRY: Entry = Entry {
     ..Entry::PLAIN
 };
 
-/// The tokens that are read: the queries come from another text.
+/// The tokens that the encoder reads. The queries come from another text.
 const SOURCE: [&str; 3] = ["the", "cat", "sat"];
 
 /// Two tokens that are written, and three that were read. "le" matches "the", and "chat" matches "cat".
@@ -60,7 +60,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         project(trace, Role::Value, &memory, &w[2])?,
     ];
     let queries = trace.tokens.clone();
-    // Every token that was read is visible: none comes later.
+    // Every token of the encoder is visible, because none of them is later than the query.
     let road = Head { queries: &queries, maskable: false, ..Head::of_all(&source) };
     heads::attend(trace, &road, [&x, &memory], &w, &qkv)?;
     Ok(())

@@ -194,7 +194,7 @@ fn push_product(
     Ok(trace.push(text, a.times(b)?, Kind::Signed, axes, Origin::product(a, b)))
 }
 
-/// Adds such a product over √d_k, unless scaling is left out.
+/// Adds such a product, divided by √d_k unless scaling is left out.
 fn push_scaled_product(
     trace: &mut Trace<'_>,
     text: &Text<'_>,
@@ -295,7 +295,7 @@ fn through_softmax(
         return Ok(d_scores);
     }
     let t = f64::from(temperature.get());
-    // 1/T is subnormal where T is large, and then has a larger rounding error.
+    // If T is large, 1/T is subnormal and has a larger rounding error.
     let inverse = bound::gamma(4) + t.min(f64::from(f32::MAX)) * 2.0_f64.powi(-150);
     for (i, mean_error) in mean_errors.iter().enumerate() {
         let row = softmax_backward(weights.ours.row(i), d_weights.ours.row(i), temperature)?;

@@ -28,7 +28,7 @@ pub(super) fn inputs() -> Vec<Input> {
         .into()
 }
 
-/// Computes the row of "love" as by hand, then all rows as matrices.
+/// Computes the row of "love" by hand, then all rows as matrices.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
     if trace.inputs.heads == 1 {
@@ -50,7 +50,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 
 const LOVE: Section = Section::Love;
 
-/// The sentences about these name numbers of the example: typed numbers make them wrong.
+/// Sentences about these quantities name numbers of the example, and would be wrong for typed numbers.
 const OF_NUMBERS: [Quantity; 4] = [Quantity::Q, Quantity::K, Quantity::V, Quantity::Weights];
 
 /// Computes one query against all keys.

@@ -92,7 +92,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     push_table(trace, samples);
     if let Some(sample) = samples.iter().find(|s| s.d == SHOWN.0) {
         let (queries, keys) = (labels("q", SHOWN.1), labels("k", KEYS));
-        // They are too wide to show. Their operands still have names.
+        // Q and K are too wide to show. Their names still appear as operands.
         let dims = labels("d", sample.q.ours.cols());
         let q = sample.q.clone().named("Q", &queries, &dims);
         let k = sample.k.clone().named("K", &keys, &dims);
@@ -227,7 +227,7 @@ pub fn softmax_gradient_norm(weights: impl IntoIterator<Item = f64>, t: f64) -> 
     let (squares, cubes) =
         weights.into_iter().fold((0.0, 0.0), |(two, three), p| (two + p * p, three + p * p * p));
     let square = squares - 2.0 * cubes + squares * squares;
-    // Where one weight is 1, rounding may give a negative number; NaN stays NaN.
+    // If one weight is 1, rounding may give a negative number. NaN stays NaN.
     if square < 0.0 { 0.0 } else { square.sqrt() / t }
 }
 

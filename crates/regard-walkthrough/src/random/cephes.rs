@@ -1,8 +1,8 @@
 //! Logarithm, sine and cosine as PyTorch's AVX2 loops compute them, bit for bit.
 //!
-//! They are those of S. Moshier's Cephes library in single precision, vectorised by J. Pommier (`sse_mathfun`) and
-//! G. Garberoglio (`avx_mathfun`), with products and sums fused. Rounding a better logarithm or cosine would change the last
-//! bit of one normal number in six.
+//! The functions are those of S. Moshier's Cephes library in single precision, vectorised by J. Pommier (`sse_mathfun`) and G.
+//! Garberoglio (`avx_mathfun`), with fused multiply-adds. A more exact logarithm or cosine would change the last bit of one
+//! normal number in six.
 
 use core::f32::consts::FRAC_1_SQRT_2;
 
@@ -42,7 +42,7 @@ pub(super) fn ln(x: f32) -> f32 {
             0.333_333_3,
         ],
     );
-    // e·ln 2 in two parts, the small one first.
+    // e·ln 2 is added in two parts, the small one first.
     let y = mul_add(e, -2.121_944_4e-4, y * x * z);
     let y = mul_add(z, -0.5, y);
     mul_add(e, 0.693_359_4, x + y)
@@ -50,7 +50,7 @@ pub(super) fn ln(x: f32) -> f32 {
 
 /// (sin x, cos x) of a number from 0 to 2π.
 pub(super) fn sin_cos(x: f32) -> (f32, f32) {
-    // The octant, made even; then x minus as many quarters of π, in three parts.
+    // The octant, rounded up to an even number. As many quarters of π are subtracted from x, in three parts.
     let octant = ((x * (4.0 / core::f32::consts::PI)) as u32 + 1) & !1;
     let y = octant as f32;
     let x = [-0.785_156_25, -2.418_756_5e-4, -3.774_895e-8]

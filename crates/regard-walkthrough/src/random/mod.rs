@@ -1,6 +1,6 @@
-//! The random numbers of PyTorch and of NumPy, so that a learner who types a notebook's seed sees its matrices.
+//! The random numbers of PyTorch and of NumPy. A learner who types a notebook's seed sees the notebook's matrices.
 //!
-//! Both turn a Mersenne twister's integers into normal numbers, each in its own way.
+//! Both libraries turn the integers of a Mersenne twister into normal numbers, each with its own method.
 
 mod cephes;
 mod numpy;

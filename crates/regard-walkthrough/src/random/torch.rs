@@ -6,9 +6,9 @@ use super::cephes;
 
 /// The generator of `torch.manual_seed(seed)` and `torch.randn` on the CPU.
 ///
-/// Tensors of at least 16 elements are filled 16 at a time by the Box-Muller transform of `f32` uniforms; smaller tensors
-/// number by number from `f64` uniforms. Both are tested bit by bit against PyTorch 2.15, on a CPU with AVX2; on others,
-/// PyTorch's logarithm and cosine differ in the last bit.
+/// Tensors of at least 16 elements are filled 16 at a time, by the Box-Muller transform of `f32` uniforms. Smaller tensors are
+/// filled number by number from `f64` uniforms. Both are tested bit by bit against PyTorch 2.15 on a CPU with AVX2. On other
+/// CPUs, PyTorch's logarithm and cosine differ in the last bit.
 ///
 /// ```
 /// use regard_walkthrough::random::TorchRng;
@@ -42,7 +42,7 @@ impl TorchRng {
         if !tail.is_empty()
             && let Some(last) = data.last_chunk_mut::<BLOCK>()
         {
-            // A tail is shorter than a block, so the last 16 numbers are drawn again.
+            // The last block overlaps the one before it, so its 16 numbers are drawn again.
             *last = core::array::from_fn(|_| self.uniform());
             box_muller(last);
         }

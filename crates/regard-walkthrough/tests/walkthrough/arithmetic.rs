@@ -1,4 +1,5 @@
-//! The arithmetic of each cell gives its number, operands are in the cells they name, and errors are as stated.
+//! Tests that the arithmetic of each cell gives its number, that operands are in the cells they name, and that errors are as
+//! stated.
 
 use crate::common::{cells, cuts, named, run, step};
 use regard_kernels::Temperature;
@@ -23,7 +24,7 @@ fn assert_recomputed(walk: &Walkthrough) {
                 );
                 continue;
             };
-            // Both follow from operands within their bounds, one with rounding and one without.
+            // Both follow from operands within their bounds. One of them is rounded, and one is not.
             let (value, tolerance) =
                 (expr.value(), 2.0 * step.bound(i, j).expect("the cell is there"));
             let same = f64::from(told.value) == value;
@@ -141,7 +142,7 @@ fn gradients_are_what_a_nudge_does_to_the_loss() {
         for (t, causal) in [(1.0, false), (0.5, true), (2.0, false)] {
             let settings = Settings { temperature: Temperature::new(t).unwrap(), causal, without };
             let mut inputs = Inputs::new(Example::Gradients);
-            // Larger weights, so that softmax is not flat.
+            // Larger weights make the softmax sharper.
             for (key, i) in [Quantity::WQ, Quantity::WK]
                 .into_iter()
                 .flat_map(|key| (0..16).map(move |i| (key, i)))
@@ -168,8 +169,8 @@ fn gradients_are_what_a_nudge_does_to_the_loss() {
                         loss(&inputs, &settings)
                     };
                     let slope = |h: f64| (nudged(h) - nudged(-h)) / (2.0 * h);
-                    // The error of a central difference grows with h²: the error at 2h is four times that at h, so the two
-                    // differ by three times the latter. The losses have some 100 roundings in double precision.
+                    // The error of a central difference grows with h². The error at 2h is four times that at h, so the two
+                    // differences differ by three times the latter. The losses have about 100 roundings in double precision.
                     let (fine, coarse) = (slope(1e-5), slope(2e-5));
                     let rounding = 100.0 * f64::EPSILON * nudged(0.0) / 1e-5;
                     let tolerance = (fine - coarse).abs() + 2.0 * rounding;
@@ -195,7 +196,7 @@ fn ulps_count_the_gaps_between_neighbours() {
     assert_eq!(ulps(0.0, 0.0, 0.0), 0.0);
     assert!(ulps(f32::NAN, 1.0, 0.0).is_nan());
     assert_eq!(ulps(f32::INFINITY, 1.0, 0.0), f64::INFINITY);
-    // The floor takes over where the number is smaller.
+    // The floor counts if the number is smaller.
     assert_eq!(ulps(1e-9, 0.0, 1.0), 1e-9_f32 as f64 / f64::from(f32::EPSILON));
 }
 
@@ -212,7 +213,7 @@ fn every_step_knows_its_ulps() {
                 step.max_error
             );
             assert_eq!((step.ulp(rows, 0), step.error(0, cols)), (None, None));
-            // Numbers that are given in decimals are rounded once.
+            // Numbers that are given as decimals are rounded once.
             if step.formula.is_empty() {
                 assert!(step.max_ulp <= 0.5, "{} {}: {}", example.name(), step.key, step.max_ulp);
             }
@@ -294,7 +295,7 @@ fn rows_say_whose_they_are() {
             );
         }
     }
-    // Queries of one text, keys of another.
+    // The queries belong to one text, and the keys to another.
     let walk = Walkthrough::run(Example::CrossAttention, &Settings::default()).unwrap();
     let chat = walk.select_token(1);
     assert_eq!((chat.query, chat.keys.len()), (Some(1), 3));

@@ -31,7 +31,7 @@ pub(crate) fn without(without: Without) -> Settings {
     Settings { without: Some(without), ..Settings::default() }
 }
 
-/// No step that is left out, and each of them.
+/// None, and then each step that can be left out.
 pub(crate) fn cuts() -> impl Iterator<Item = Option<Without>> {
     core::iter::once(None).chain(Without::ALL.iter().copied().map(Some))
 }
@@ -47,8 +47,8 @@ pub(crate) fn cells(step: &Step) -> impl Iterator<Item = (usize, usize)> {
     (0..rows).flat_map(move |i| (0..cols).map(move |j| (i, j)))
 }
 
-/// Whether a cell is within its bound of `expected`, which is computed in double precision, or was rounded to single
-/// precision, as decimals in JSON are.
+/// Whether a cell is within its bound of `expected`. This number is computed in double precision, or rounded to single
+/// precision as decimals in JSON are.
 pub(crate) fn is_near(step: &Step, (i, j): (usize, usize), expected: f64) -> bool {
     let bound = step.bound(i, j).expect("the cell is there") + U * expected.abs();
     (f64::from(step.matrix.get(i, j)) - expected).abs() <= bound

@@ -176,7 +176,7 @@ fn numpy_draws_the_same() {
     let mut rng = NumpyRng::seed(0);
     for (key, n) in [("X", 24), ("W_Q", 36), ("W_K", 36), ("W_V", 36)] {
         for (ours, theirs) in rng.randn(n).into_iter().zip(numbers(&golden[key])) {
-            // A logarithm, a root and two products of numbers below 8, a few roundings of double precision each.
+            // A logarithm, a root and two products of numbers below 8, with a few roundings of double precision each.
             assert!(
                 (ours - theirs).abs() <= 8.0 * 4.0 * f64::EPSILON,
                 "{key}: {ours} for {theirs}"

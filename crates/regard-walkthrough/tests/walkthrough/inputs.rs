@@ -1,4 +1,4 @@
-//! Inputs: changed, saved, drawn from seeds, divided among heads.
+//! Inputs that are changed, saved, drawn from seeds, or divided among heads.
 
 use crate::common::{cuts, is_near, named, passes, step, without};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn a_change_affects_all_later_steps_and_no_earlier_one() {
         after.step(named("w_k")).and_then(|s| s.explain(1, 1)).as_deref(),
         Some("typed in: 3, in place of 1")
     );
-    // The notebook's numbers are no longer compared, and its sentences no longer shown.
+    // The numbers of the notebook are no longer compared, and its sentences are no longer shown.
     assert!(after.steps.iter().all(|s| s.correction.is_none()));
     assert!(!after.step(named("love.k")).is_some_and(|s| s.meaning.contains("has a 1")));
     assert_eq!(inputs.edits().len(), 1);
@@ -111,7 +111,7 @@ fn typing_over_queries_keys_and_values_affects_all_later_steps() {
         for (j, expected) in row.iter().enumerate() {
             assert!(is_near(output, (i, j), *expected), "output[{i}, {j}]");
             assert!(
-                // Two computations of numbers below 4, with some 15 roundings of double precision each.
+                // Two computations of numbers below 4, with about 15 roundings of double precision each.
                 (output.exact.get(i, j) - expected).abs() < 2.0 * 15.0 * f64::EPSILON / 2.0 * 4.0,
                 "the reference of output[{i}, {j}]"
             );
@@ -177,7 +177,7 @@ fn projections_can_be_typed_over_except_in_gradients_and_the_cache() {
             assert_ne!(numbers(&after, "output"), numbers(&before, "output"), "{at}");
             assert!(after.checks.iter().all(passes), "{at}: {:?}", after.checks);
 
-            // Without projections, X itself plays the role.
+            // Without projections, X itself takes the role.
             let settings = without(Without::Projections);
             let [cut, plain] =
                 [&inputs, &given].map(|inputs| Walkthrough::compute(inputs, &settings).unwrap());
@@ -462,7 +462,8 @@ fn assert_finite(inputs: &Inputs, settings: &Settings) {
     }
 }
 
-/// In gradients, 10⁶ overflowed with softmax; in every other attention it overflowed without softmax, and ∞ − ∞ was NaN.
+/// The largest number was once 10⁶. With it, gradients overflowed with softmax, every other attention overflowed without
+/// softmax, and ∞ − ∞ was NaN.
 #[test]
 fn the_largest_numbers_stay_finite_in_every_example() {
     for &example in Example::ALL {
@@ -489,7 +490,8 @@ fn the_largest_numbers_stay_finite_at_the_largest_sizes() {
 }
 
 proptest! {
-    /// Whatever is typed, no number becomes NaN. For a learner's numbers, each check holds; without softmax, rows need not sum to 1.
+    /// For any typed numbers, no number becomes NaN. For a learner's numbers, each check holds; without softmax, rows need not
+    /// sum to 1.
     #[test]
     fn typed_numbers_never_break_a_walkthrough(
         which in 0..Example::ALL.len(),

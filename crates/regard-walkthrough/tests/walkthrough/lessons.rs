@@ -1,4 +1,4 @@
-//! The lesson of each example holds, in numbers computed here.
+//! Tests the lesson of each example on numbers that are computed here.
 
 use crate::common::{is_near, named, run, step, without};
 use regard_kernels::Temperature;
@@ -15,7 +15,7 @@ fn holds(walk: &Walkthrough, name: &str) {
 
 #[test]
 fn without_positions_order_means_nothing_and_with_them_it_does() {
-    // The statements about order hold under the causal mask too: it hides nothing there.
+    // The statements about order also hold with the causal mask, which hides nothing there.
     for causal in [false, true] {
         order_means_nothing(&run(Example::Positions, &Settings { causal, ..Settings::default() }));
     }
@@ -111,7 +111,7 @@ fn two_texts_attend_across() {
     let weights = step(&walk, "weights");
     assert_eq!(weights.matrix.shape(), (2, 3));
     assert_eq!((weights.row_labels[1].as_str(), weights.col_labels[1].as_str()), ("chat", "cat"));
-    // "le" finds "the", "chat" finds "cat"; nothing is hidden, though the settings say causal.
+    // "le" finds "the", and "chat" finds "cat". Nothing is hidden, although the settings are causal.
     let largest = |row: &[f32]| (0..3).max_by(|a, b| row[*a].total_cmp(&row[*b]));
     assert_eq!(
         [largest(weights.matrix.row(0)), largest(weights.matrix.row(1))],
@@ -185,7 +185,7 @@ fn gradients_of_one_call_agree() {
     for causal in [false, true] {
         let walk = run(Example::Gradients, &Settings { causal, ..Settings::default() });
         holds(&walk, "step by step equals the gradients of one call");
-        // A step against the gradient makes the loss smaller.
+        // A step against the gradient reduces the loss.
         let mut inputs = Inputs::new(Example::Gradients);
         for key in ["w_q", "w_k", "w_v"] {
             let gradient = &step(&walk, &format!("d_{key}")).matrix;

@@ -1,4 +1,4 @@
-//! The walkthroughs: their numbers, texts and checks, for the examples and for what a learner types.
+//! The walkthroughs: their numbers, texts and checks, for the examples and for typed inputs.
 
 mod arithmetic;
 mod common;

@@ -49,7 +49,8 @@ fn every_example_is_sound_with_every_setting() {
     }
 }
 
-/// A check without a limit never fails: initially, each check has one, and it is no looser than single precision.
+/// Without a limit a check never fails. At first each check has a limit, which is not larger than the errors of single
+/// precision.
 #[test]
 fn every_example_is_checked_against_limits_worth_having() {
     for &example in Example::ALL {
@@ -238,7 +239,7 @@ fn scaling_keeps_softmax_the_same_for_every_dimension() {
     assert_eq!(json["labels"]["by_dimension"]["rows"][4], "d = 1024");
 }
 
-/// Softmax divides by T first, so its slope is divided by T: the slope is 0 at both ends.
+/// Softmax divides by T first, so its slope is divided by T. At both ends of T the slope is 0.
 #[test]
 fn the_gradient_through_softmax_knows_the_temperature() {
     for t in [0.0, 1e-40, f32::INFINITY] {
@@ -292,7 +293,7 @@ fn names_read_back_and_unknown_ones_list_the_known() {
 }
 
 proptest! {
-    /// The checks allow only for rounding at low temperatures.
+    /// At low temperatures the checks allow only the errors of rounding.
     #[test]
     fn checks_hold_at_every_temperature(exponent in -6.0_f32..8.0, causal: bool, which in 0..Example::ALL.len()) {
         let temperature = Temperature::new(10_f32.powf(exponent)).unwrap();

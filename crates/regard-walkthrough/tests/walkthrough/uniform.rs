@@ -1,4 +1,4 @@
-//! The distance of each example's weights from uniform: weights near 1/n everywhere show nothing.
+//! The distance of each example's weights from uniform ones: an example whose weights are all near 1/n shows nothing.
 
 use regard_walkthrough::{Example, Kind, Quantity, Settings, Step, Walkthrough};
 
@@ -24,7 +24,7 @@ fn least(example: Example) -> Option<f64> {
     weights.map(sharpness).reduce(f64::min)
 }
 
-/// The numbers of the notebooks are fixed: those of `the-cat-sat` are flat, and its summary says why.
+/// The numbers of the notebooks are fixed. Those of `the-cat-sat` are flat, and its summary says why.
 #[test]
 fn the_weights_of_our_own_examples_are_far_from_uniform() {
     let notebooks = [
