@@ -1,4 +1,4 @@
-"""Prints the errors of ours and of PyTorch against f64, on the same unit-normal inputs of several seeds.
+"""Prints the errors of Regard and of PyTorch compared with f64, on the same unit-normal inputs of several seeds.
 
     python benches/accuracy.py [--seeds 16] [--format json]
 

@@ -1,4 +1,4 @@
-"""Runs ours and a peer in turns, and prints the ratio of each pair and the median of the ratios.
+"""Runs Regard and a peer in turns, and prints the ratio of each pair and the median of the ratios.
 
     python3 benches/compare.py --pairs 7 --peer torch attention --queries 512 --dim 64 --causal --threads 1
 
@@ -24,7 +24,7 @@ def main():
     print(f"{'':>6} {ours_name:>16} {args.peer:>16} {'ratio':>7}")
     ratios = []
     for pair in range(1, args.pairs + 1):
-        # With several threads, the last line uses all of them.
+        # With several threads, the last line is the one that uses all of them.
         ours = programs.regard([*what, "--impl", ours_name])
         if not ours:
             raise SystemExit(f"ours has no {ours_name} for these flags")

@@ -1,4 +1,4 @@
-"""Runs a whole model by ours and by its peers in turns, and prints the median of the ratios of each measurement.
+"""Runs a whole model with Regard and its peers in turns, and prints the median of the ratios of each measurement.
 
     python3 benches/models.py MODEL --threads 1 --pairs 3
 

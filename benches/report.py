@@ -1,4 +1,4 @@
-"""Measures ours and every installed peer, keeps the results, and writes the tables and the plots.
+"""Measures Regard and every installed peer, keeps the results, and writes the tables and the plots.
 
     python benches/report.py                    # all rows: results/DATE-CPU.jsonl, the tables, the plots
     python benches/report.py --rows "^dot"      # some rows; the file keeps the day's other rows
@@ -142,7 +142,7 @@ class Machine:
         self.cpu, self.date, self.versions = header["cpu"], header["date"], header["versions"]
         self.rows = medians(lines)
         self.peak = statistics.median(line["peak_gflops"] for line in lines if line["peak_gflops"])
-        # Older results do not name tiers.
+        # Results of earlier versions do not name tiers.
         tiers = next((line for line in lines if "tier" in line), {"tier": "AVX2", "peak_tier": "AVX2"})
         self.tier, self.peak_tier = tiers["tier"], tiers["peak_tier"]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs what the pages tell a reader to type: `python3 docs/blocks.py [PAGE…]`. Without names, it takes all pages.
+"""Runs the commands of the pages: `python3 docs/blocks.py [PAGE…]`. Without names, it takes all pages.
 
 The blocks of a page run in their order, as they stand, in a copy of the project, from its root.
 
@@ -45,7 +45,7 @@ BLOCK = re.compile(r"^( *)```([^\n`]*)\n(.*?)^ *```$", re.S | re.M)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 UNPUBLISHED = "Regard is not published yet"
 REGISTRIES = re.compile(r"pip install \S*regard\b|cargo add regard|docs\.rs/regard|crates\.io/crates/regard|github\.io/regard")
-# What the commands of a block mean. The package for Python has a target folder of its own, which python/test.sh has filled.
+# Definitions for the commands of a block. The package for Python has a target folder of its own, which python/test.sh has filled.
 SHELL = """
 pip() { CARGO_TARGET_DIR=$CARGO_TARGET_DIR/python command pip "$@"; }
 cargo() {
@@ -76,7 +76,7 @@ def blocks(page):
 
 
 def links(page, unpublished):
-    """What is wrong with the words of a page."""
+    """The errors in the wording of a page."""
     text = page.read_text()
     for target in LINK.findall(BLOCK.sub("", text)):
         path = target.partition("#")[0]
@@ -88,7 +88,7 @@ def links(page, unpublished):
 
 
 class Reader:
-    """Does what a page says, in a copy of the project."""
+    """Runs the blocks of a page, in a copy of the project."""
 
     def __init__(self, folder, unpublished):
         self.project, self.crate_lines, self.installed = folder / "regard", "", False
@@ -112,11 +112,11 @@ class Reader:
             "EXAMPLES": str(ROOT / "target" / "debug" / "examples"),
             "MATURIN_PEP517_ARGS": "--profile dev",  # a release build takes minutes
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-            # More ranks than cores, in a container as in CI.
+            # A container of CI has fewer cores than the example has ranks.
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            # Git, and Cargo by it, finds the repository in this clone.
+            # Git, and through it Cargo, finds the repository in this clone.
             "CARGO_NET_GIT_FETCH_WITH_CLI": "true",
             "GIT_CONFIG_COUNT": "1",
             "GIT_CONFIG_KEY_0": f"url.file://{ROOT}.insteadOf",
@@ -131,7 +131,7 @@ class Reader:
         self.installed = True
 
     def run(self, command):
-        """Runs a command to its end. What it prints matters only if it fails."""
+        """Runs a command to its end. Its output is shown only if it fails."""
         done = subprocess.run(
             command, cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=1800,

@@ -26,13 +26,13 @@ CODE = re.compile(r"(^```.*?^```)", re.S | re.M)
 
 
 def repository():
-    """Where files live that are no chapters."""
+    """The address of files that are not chapters."""
     with open(ROOT / "Cargo.toml", "rb") as file:
         return tomllib.load(file)["workspace"]["package"]["repository"]
 
 
 def regard(*arguments):
-    """What the program prints."""
+    """The output of the program."""
     return subprocess.run([REGARD, *arguments], check=True, capture_output=True, text=True).stdout
 
 

@@ -1,7 +1,7 @@
 """Packs the page of apps/web into the package, where a notebook's widget finds it: page.py FOLDER
 
-FOLDER is what `node build.mjs` in apps/web makes. Of its two builds the one with simd128 is taken: every browser in which notebooks
-run has that. Files are compressed by gzip, as they go to the browser.
+FOLDER is the output of `node build.mjs` in apps/web. Of its two builds the one with simd128 is packed, because every browser that
+shows notebooks has simd128. The files are compressed with gzip, as the browser receives them.
 """
 
 import gzip

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the wheel with the program in it, installs it with pip into a clean virtual environment, and runs the tests there.
 #
-# test.sh [PROGRAM]: the program `regard` to put into the wheel; the workspace's debug build unless given, built if it is not there.
-# The wheel gets the page for notebooks that is in the workspace's target folder or in $PAGE, if there is one: apps/web/test.sh or
-# `npm run build` makes it. PROFILE=release builds the module as it is released. With TORCH=1 the tests compare with PyTorch
-# and TransformerLens, too (300 MB).
+# test.sh [PROGRAM]: the program `regard` to put into the wheel. Without it, the debug build of the workspace is used, and built
+# if it does not exist. The wheel gets the page for notebooks from the workspace's target folder or from $PAGE, if there is one:
+# apps/web/test.sh or `npm run build` makes it. PROFILE=release builds the module as it is released. With TORCH=1 the tests also
+# compare with PyTorch and TransformerLens (300 MB).
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$(cd .. && pwd)
@@ -13,7 +13,7 @@ work=$(mktemp -d)
 data=$PWD/regard._regard.data
 page=${PAGE:-${CARGO_TARGET_DIR:-$root/target}/page}
 trap 'rm -rf "$work" "$data" regard/_page' EXIT
-# Beside the workspace's own target folder, whose builds are not touched.
+# The build folder is beside the workspace's own target folder, whose builds are not touched.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/python
 
 if [ ! -x "$program" ]; then
@@ -29,15 +29,15 @@ if [ -f "$page/index.html" ]; then python3 page.py "$page"; fi
 PATH="$work/build/bin:$PATH" maturin build --quiet --locked --profile "${PROFILE:-dev}" --interpreter "$work/build/bin/python" --out "$work/dist"
 
 "$work/clean/bin/pip" install --quiet --disable-pip-version-check "$work"/dist/*.whl anywidget distributed ml_dtypes mypy pandas pytest nbclient nbformat ipykernel tqdm ${TORCH:+torch transformer-lens --extra-index-url https://download.pytorch.org/whl/cpu}
-# Tests elsewhere than in this folder import what is installed.
+# Tests in another folder than this one import the installed package.
 cp -r README.md examples tests "$work"
 cd "$work"
 ls -l dist
 clean/bin/regard --version
-# These packages have no types of their own.
+# These packages have no types.
 printf '[mypy]\n' >mypy.ini
 printf '[mypy-%s.*]\nignore_missing_imports = True\n' PIL dask distributed pandas tqdm transformers >>mypy.ini
 clean/bin/python -m mypy --config-file mypy.ini -p regard
-# The stubs say what the module has. The widgets' base class has none.
+# The stubs list the contents of the module. The widgets' base class has none.
 clean/bin/python -m mypy.stubtest regard --mypy-config-file mypy.ini --allowlist <(echo regard._widget.Heads) --ignore-unused-allowlist
 GOLDEN=$root/tests/golden/models clean/bin/python -m pytest -q -rs tests

@@ -1,4 +1,4 @@
-"""PyTorch and ONNX Runtime, measured as `regard bench` measures ours: the same flags, the same lines.
+"""PyTorch and ONNX Runtime, measured like `regard bench`: with the same flags and the same lines of output.
 
     python peers.py attention --queries 512 --dim 64 --causal --threads 1 --format json
 
@@ -146,8 +146,8 @@ def onnx_runtime(args):
         q, k = normal(batch, heads, n_q, dim), normal(batch, kv_heads, n_k, dim)
         calls["ort-attention"] = node(args, "Attention", {"q": q, "k": k, "v": k}, q, is_causal=int(causal))
     if (args.causal or n_q == 1) and n_q <= n_k:
-        # It is always causal, and appends the keys of the queries in place to those of a cache. The cache is passed
-        # whole, and has no room for more.
+        # This attention is always causal, and writes the keys of the queries into a cache. The cache is passed whole, and has no
+        # room for more keys.
         inputs = {
             "query": normal(batch, n_q, heads * dim),
             "key": normal(batch, n_q, kv_heads * dim),

@@ -42,7 +42,7 @@ __all__ = [
     "trace",
 ]
 
-# The threads of a pool do not survive a fork: the child starts its own.
+# The threads of a pool do not survive a fork. The child starts threads of its own.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget_threads)
 del os, forget_threads

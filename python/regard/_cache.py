@@ -15,7 +15,7 @@ _DTYPES = {"F32": "<f4", "I64": "<i8"}
 
 
 def nearest(name: str, known: Any, what: str) -> KeyError:
-    """The error for a name that is not there, with those that are most like it."""
+    """The error for an unknown name, with the most similar known names."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, list(known), n=3, cutoff=0.5)
@@ -24,7 +24,7 @@ def nearest(name: str, known: Any, what: str) -> KeyError:
 
 
 class Cache(Mapping[str, np.ndarray]):
-    """The arrays that a run keeps, under TransformerLens's names.
+    """The arrays that a run has kept, under TransformerLens's names.
 
     A name is a key, and so is a short form of it: `cache["pattern", 2]` is `cache["blocks.2.attn.hook_pattern"]`, and
     `cache["scale", 2, "ln1"]` is `cache["blocks.2.ln1.hook_scale"]`. Arrays are float32, without a batch axis for one text and with
@@ -73,7 +73,7 @@ class Cache(Mapping[str, np.ndarray]):
         return name in self._arrays
 
     def _long(self, short: tuple[Any, ...]) -> str:
-        """The name that a short form means: (name, layer), or (name, layer, part), such as ("scale", 2, "ln1")."""
+        """The full name of a short form: (name, layer), or (name, layer, part), such as ("scale", 2, "ln1")."""
         name, layer, *part = short
         start = f"{part.pop()}." if part else ""
         forms = [f"blocks.{layer}.{start}hook_{name}", *(f"blocks.{layer}.{within}.hook_{name}" for within in ("attn", "mlp"))]

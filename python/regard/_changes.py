@@ -28,13 +28,13 @@ class Change:
     """A change of a forward pass."""
 
     def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
-        """The change of an input of so many tokens, as the compiled part reads it."""
+        """The change for an input of this many tokens, in the form that the compiled part reads."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Ablate(Change):
-    """A head's output is the same at all positions: zeros, its "mean" over the positions, or its mean over another text.
+    """Replaces a head's output at all positions by zeros, by its "mean" over the positions, or by its mean over another text.
 
     >>> import regard
     >>> regard.Ablate("0.2")
@@ -55,7 +55,7 @@ class Ablate(Change):
 
 @dataclass(frozen=True)
 class Temperature(Change):
-    """A head's scores are divided by a temperature before softmax. 0 and infinity are exact limits."""
+    """Divides a head's scores by a temperature before softmax. 0 and infinity are exact limits."""
 
     head: Head
     temperature: float
@@ -69,7 +69,7 @@ class Temperature(Change):
 
 @dataclass(frozen=True)
 class Cut(Change):
-    """In one head, a query does not see a key. Positions count from 0, or from the end if they are negative."""
+    """Hides a key from a query in one head. Positions count from 0, or from the end if they are negative."""
 
     head: Head
     query: int
@@ -82,7 +82,7 @@ class Cut(Change):
 
 @dataclass(frozen=True)
 class Patch(Change):
-    """A place at a position has the numbers that it has in the run of another text with as many tokens (activation patching)."""
+    """Replaces a place at a position by its numbers in the run on another text with as many tokens (activation patching)."""
 
     place: str
     position: int
@@ -95,7 +95,7 @@ class Patch(Change):
 
 @dataclass(frozen=True)
 class PatchHead(Change):
-    """A head's output at a position, or at all of them, is what it is in the run of another text with as many tokens."""
+    """Replaces a head's output, at a position or at all of them, by that of the run on another text with as many tokens."""
 
     head: Head
     source: Source
@@ -108,7 +108,7 @@ class PatchHead(Change):
 
 @dataclass(frozen=True)
 class Path(Change):
-    """A later place reads what a head's output would be in the run of another text; all between them stays as it is.
+    """Lets a later place read a head's output from the run on another text, while all parts between them stay the same.
 
     The place is the stream that heads read ("blocks.3.attn.hook_q_input", `hook_k_input`, `hook_v_input`), by one of them (`to`)
     or by all, the one that a feed-forward layer reads ("blocks.3.hook_mlp_in"), or the residual stream.
@@ -126,7 +126,7 @@ class Path(Change):
 
 @dataclass(frozen=True, eq=False)
 class Add(Change):
-    """A vector is added to a place, at a position or at all of them: steering."""
+    """Adds a vector to a place, at a position or at all of them (steering)."""
 
     place: str
     vector: Any
@@ -137,7 +137,7 @@ class Add(Change):
         if vector.ndim != 1 or not np.isfinite(vector).all():
             raise ValueError(f"a vector of finite numbers is added to {self.place}, not an array of the shape {vector.shape}")
         at = None if self.position is None else _position(self.position, tokens)
-        # A float64 holds a float32, and JSON writes it so that it is read as the same number.
+        # A float64 holds every float32 exactly, and JSON writes it so that the same number is read.
         return {"add": {"place": model._place(self.place), "position": at, "vector": vector.astype(float).tolist()}}
 
 

@@ -53,7 +53,7 @@ class Config:
 
 @dataclasses.dataclass(frozen=True)
 class HookPoint:
-    """Where a hook is called."""
+    """The place at which a hook is called."""
 
     name: str
 
@@ -67,7 +67,7 @@ class HookPoint:
 
 
 class _Layers(Sequence[np.ndarray]):
-    """A weight of each layer, made when it is asked for. `np.stack` makes one array of them."""
+    """A weight of each layer, computed on request. `np.stack` joins them to one array."""
 
     def __init__(self, count: int, of_layer: Callable[[int], np.ndarray]) -> None:
         self._count, self._of_layer = count, of_layer
@@ -90,7 +90,7 @@ class _Layers(Sequence[np.ndarray]):
 
 
 class Model:
-    """A model that runs in this process, without a copy of what it computes.
+    """A model that runs in this process. The arrays that it computes are not copied.
 
     Arrays are float32, without a batch axis for one text. Several texts of equal length (a list) are computed together, and their
     arrays have a batch axis; texts of different lengths are computed without padding, and come as lists.
@@ -286,7 +286,7 @@ class Model:
         return self._run(given, (), changes, fwd_hooks, reading)[0]
 
     def lens(self, given: Input, *, position: int | None = None, **reading: Any) -> np.ndarray:
-        """The logits that the final norm and the unembedding make of the residual stream before the first layer and after each.
+        """The logits of the residual stream before the first layer and after each one, by the final norm and the unembedding.
 
         Returns
         -------
@@ -308,7 +308,7 @@ class Model:
         return np.stack(layers)
 
     def score(self, given: Input, *, head: Head, query: int, key: int, changes: Iterable[Change] = (), **reading: Any) -> SimpleNamespace:
-        """One score of a head unfolded: from the two vectors, by position, scale and softmax, to the attention weight.
+        """One score of a head, step by step: from the two vectors through position, scale and softmax to the attention weight.
 
         Returns
         -------
@@ -341,7 +341,7 @@ class Model:
         changes: Iterable[Change] = (),
         **reading: Any,
     ) -> Any:
-        """A text as the model continues it, by at most so many tokens: a str of a text, and ids of ids.
+        """Continues a text by at most `tokens` tokens. Returns a str for a text, and ids for ids.
 
         At the temperature 0 the likeliest token follows; above it, tokens are drawn, the same ones for the same seed.
 
@@ -376,7 +376,7 @@ class Model:
         progress: bool | None = None,
         **reading: Any,
     ) -> Sweep:
-        """Makes one change after another, each alone, and tells what each does to a logit.
+        """Makes one change after another, each alone, and returns the effect of each on a logit.
 
         One of these is given:
 
@@ -483,7 +483,7 @@ class Model:
         return sweep
 
     def _measure(self, one: Any, logit: Any, position: int | None) -> tuple[Callable[[np.ndarray], float], bool]:
-        """What is read of the logits of a run, and whether those of the last position are enough."""
+        """The function that reads a number from the logits of a run, and whether the last position is enough for it."""
         classifies = self.cfg.d_vocab_out != self.cfg.d_vocab
         last = position is None and self._description["stack"]["causal"] and not classifies
         if callable(logit):
@@ -717,7 +717,7 @@ class Model:
 
 
 def _called(function: Callable[[np.ndarray, HookPoint], Any], adds_batch: bool) -> Callable[[np.ndarray, str], Any]:
-    """A hook as the compiled part calls it. A batch of one text has a batch axis here, and none there."""
+    """Wraps a hook for the compiled part. A batch of one text has a batch axis for the hook, and none in the compiled part."""
     if not adds_batch:
         return lambda array, name: function(array, HookPoint(name))
 
@@ -780,7 +780,7 @@ _OPENED: dict[tuple[str, int | None], Model] = {}
 
 
 def opened_once(name: str, threads: int | None) -> Model:
-    """A model that this process opens once: what a pickled one becomes."""
+    """The model of a pickled `Model`. A process opens it only once."""
     key = (name, threads)
     if key not in _OPENED:
         _OPENED[key] = Model(name, threads=threads)

@@ -1,4 +1,4 @@
-"""The program `regard`, which a wheel carries among its scripts."""
+"""The program `regard`, which is among the scripts of a wheel."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _NAMES = ("regard", "regard.exe")
 
 
 def program() -> Path:
-    """The path of the program `regard`: the one of this package, or else the one that the shell would find.
+    """The path of the program `regard`: that of this package, or else the one that the shell would find.
 
     Raises
     ------
     FileNotFoundError
         There is neither.
     """
-    # Imported where they are used: together they take longer than all of the package.
+    # These modules are imported where they are used, because importing them takes longer than importing the rest of the package.
     import shutil
     from importlib import metadata
 
@@ -36,7 +36,7 @@ def program() -> Path:
 
 
 def run(*arguments: str) -> None:
-    """Runs a command of the program. What it notes becomes a warning, and its error an exception."""
+    """Runs a command of the program. Its notes become warnings, and its error becomes an exception."""
     import subprocess
 
     done = subprocess.run(
@@ -47,5 +47,5 @@ def run(*arguments: str) -> None:
             warnings.warn(line.removeprefix("note: "), stacklevel=3)
     if done.returncode:
         error = done.stderr.strip().removeprefix("error: ")
-        # 2 is bad input or wrong usage.
+        # The exit code 2 means bad input or wrong usage.
         raise (ValueError if done.returncode == 2 else RuntimeError)(error)

@@ -1,4 +1,4 @@
-"""A bar for what takes over a second."""
+"""A progress bar for work that takes longer than a second."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def bar(total: int, shown: bool | None) -> Iterator[Callable[[int], Any] | None]:
-    """A function that is told how much of `total` is done: a bar of tqdm's, after a second unless `shown` says otherwise."""
+    """A function to call with the part of `total` that is done. It shows a bar of tqdm, after a second unless `shown` is given."""
     if shown is False or total == 0:
         yield None
         return

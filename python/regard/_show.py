@@ -75,7 +75,7 @@ def show(
             _display(page.read_text(encoding="utf-8"), path.read_bytes())
         else:
             done = subprocess.run([program(), "--", path], stdout=subprocess.PIPE, encoding="utf-8")
-            # Printed by Python, so that whoever has replaced sys.stdout gets it.
+            # The text is printed by Python, so that a program that has replaced sys.stdout gets it.
             sys.stdout.write(done.stdout)
             if done.returncode:
                 raise RuntimeError(f"the window ended with the exit code {done.returncode}")
@@ -144,7 +144,7 @@ def _is_notebook() -> bool:
 
 
 def _display(drawn: str, attention: bytes) -> None:
-    """Shows the drawn heads, which stay where a notebook is only read, and the page, which takes their place."""
+    """Shows the drawn heads and then the page, which replaces them. In a notebook without a kernel the drawn heads stay."""
     import html
     import uuid
 
@@ -152,7 +152,7 @@ def _display(drawn: str, attention: bytes) -> None:
 
     name = f"regard-{uuid.uuid4()}"
     frame = f'<iframe srcdoc="{html.escape(drawn)}" title="Attention heads" width="100%" height="640" style="border: 0"></iframe>'
-    # Where the page has no kernel, JupyterLab writes an error below the drawn heads. They say enough.
+    # If the page has no kernel, JupyterLab writes an error below the drawn heads, which is enough.
     style = f"<style>.jp-OutputArea-child:has(#{name}) + * > .jupyter-widgets:not(:has(*)) {{ display: none }}</style>"
     display(HTML(f'<div id="{name}">{style}{frame}</div>'))
     try:

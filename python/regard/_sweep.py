@@ -1,4 +1,4 @@
-"""What a sweep or a study finds, as arrays and as a picture."""
+"""The results of a sweep or a study, as arrays and as a picture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def heatmap(numbers: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, spread: np.ndarray | None = None) -> str:
-    """A table of numbers of both signs as coloured cells, with the number under the pointer: HTML that loads nothing."""
+    """A table of numbers of both signs as coloured cells, with the number under the pointer, in HTML that loads no other file."""
     from html import escape
 
     largest = float(np.nanmax(np.abs(numbers), initial=0)) or 1.0
@@ -38,7 +38,7 @@ def heatmap(numbers: np.ndarray, rows: Sequence[str], columns: Sequence[str], ti
 
 
 class Sweep:
-    """What each change of a sweep does to a logit.
+    """The effect of each change of a sweep on a logit.
 
     Attributes
     ----------

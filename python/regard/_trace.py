@@ -20,7 +20,7 @@ def trace(
     changes: Iterable[Change] = (),
     **reading: Any,
 ) -> dict[str, np.ndarray]:
-    """Run a model on a text and return arrays under transformers' names: what the command `regard trace` writes.
+    """Run a model on a text and return arrays under transformers' names, as the command `regard trace` writes them.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ import anywidget
 import traitlets
 
 HERE = Path(__file__).parent
-# The files of the page, each compressed by gzip: none, if the package was built without them.
+# The files of the page, each compressed with gzip. There are none if the package was built without them.
 PAGE = {path.relative_to(HERE / "_page").as_posix()[:-3]: path.read_bytes() for path in sorted((HERE / "_page").rglob("*.gz"))}
 
 

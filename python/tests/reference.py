@@ -1,4 +1,4 @@
-"""Attention in float64, written as the contract says it, and how far a computation in float32 may be from it."""
+"""Attention in float64, written after the contract, and bounds for the errors of a computation in float32."""
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def attention(
 
 
 def bounds(q, k, v, *, scale=None, temperature=1.0, added=0.0, extra=0.0):
-    """How far output, weights and scores may be from exact ones.
+    """Bounds for the errors of output, weights and scores.
 
     With u the unit roundoff and s = scale · Σ |q||k|: the dot product of d terms in any order is within d·u·s of the exact
     one, and the scale, the soft cap (whose slope is at most 1), the bias and the division by the temperature each round once
@@ -82,7 +82,7 @@ def bounds(q, k, v, *, scale=None, temperature=1.0, added=0.0, extra=0.0):
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     d, n_k = q.shape[-1], k.shape[-2]
     scale = 1 / np.sqrt(d) if scale is None else abs(scale)
-    # Cauchy–Schwarz: no Σ |q||k| exceeds the product of the largest norms.
+    # Cauchy–Schwarz: Σ |q||k| is at most the product of the largest norms.
     largest = scale * np.linalg.norm(q, axis=-1).max(initial=0) * np.linalg.norm(k, axis=-1).max(initial=0)
     score = ((d + 8) * largest + 4 * added) * U
     exponent = (score + 4 * (largest + added + extra) * U) / temperature + 8 * U

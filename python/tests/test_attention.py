@@ -1,4 +1,4 @@
-"""`regard.attention` against attention in float64, alone and beside PyTorch's, and what it promises of bits, memory and errors."""
+"""`regard.attention`, compared with attention in float64 and with PyTorch's, and its promises about bits, memory and errors."""
 
 import threading
 import time
@@ -189,7 +189,7 @@ def test_a_past_goes_before_the_keys():
 
 
 def grow(q, k, v):
-    """A past that grows from 3 keys to 5 and to 7: what is present after the first call is the past of the second."""
+    """A past that grows from 3 keys to 5 and to 7: the present of the first call is the past of the second."""
     first = regard.attention(q, k[:, :, 3:5], v[:, :, 3:5], past_key=k[:, :, :3], past_value=v[:, :, :3])
     return regard.attention(
         q, k[:, :, 5:], v[:, :, 5:], past_key=first.present_key, past_value=first.present_value, causal="bottom-right"
@@ -297,7 +297,7 @@ def test_tensors_of_pytorch_share_their_memory():
     expected = regard.attention(q.numpy(), k.numpy(), v.numpy())
     tracemalloc.start()
     found = regard.attention(q, k, v)
-    # As transformers makes heads: tokens before heads.
+    # transformers makes heads in this order of axes: tokens before heads.
     other = regard.attention(*(x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

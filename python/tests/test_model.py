@@ -1,4 +1,4 @@
-"""`regard.Model`: its numbers against NumPy and against itself, its changes, hooks, sweeps and studies, and its errors."""
+"""`regard.Model`: its numbers, compared with NumPy and with its own, its changes, hooks, sweeps and studies, and its errors."""
 
 import concurrent.futures
 import doctest
@@ -289,7 +289,7 @@ def test_errors_are_pythons(model):
 
 
 def test_the_lock_is_free_while_kernels_run(model):
-    """Another thread of Python goes on while this one computes."""
+    """Another thread of Python continues while this one computes."""
     counted, stop = [0], threading.Event()
 
     def count():
@@ -370,7 +370,7 @@ def test_a_study(model):
 
 
 def _ends_once(folder, model, options, prompt, answer):
-    """A sweep; the first worker that gets the third prompt dies of it."""
+    """A sweep in which the first worker that gets the third prompt dies."""
     from regard._sweep import _sweep
 
     if prompt == PROMPTS[2]:

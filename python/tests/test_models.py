@@ -1,4 +1,4 @@
-"""`regard.trace`, and `regard.show` by the program that the wheel carries."""
+"""`regard.trace`, and `regard.show` with the program in the wheel."""
 
 import doctest
 import gzip
@@ -32,7 +32,7 @@ def test_a_trace_has_the_arrays_of_transformers():
     for layer in range(4):
         q, k, v, z, pattern = (cache[name, layer] for name in ("rot_q", "rot_k", "v", "z", "pattern"))
         np.testing.assert_array_equal(arrays["attentions"][layer], pattern)
-        # [n, heads, d] as in TransformerLens.
+        # [n, heads, d], as in TransformerLens.
         heads = [x.swapaxes(0, 1)[None] for x in (q, k, v)]
         bound, of_weights, *_ = reference.bounds(*heads)
         ours = regard.attention(*heads, causal="bottom-right", scores="weights")
@@ -122,7 +122,7 @@ def test_the_notebooks_run():
 
 
 def test_a_notebook_gets_the_page_on_demand(monkeypatch):
-    """What the browser gets; apps/web/tests/page.test.mjs shows what it makes of it."""
+    """The files that the browser gets. apps/web/tests/page.test.mjs tests the page itself."""
     import nbclient
     import nbformat
     from regard._widget import PAGE, Heads
@@ -147,7 +147,7 @@ def test_a_notebook_gets_the_page_on_demand(monkeypatch):
     files = dict(zip(names, map(gzip.decompress, packed), strict=True))
     assert attention == b"attention"
     assert sum(data.startswith(b"\0asm") for data in files.values()) == 1
-    # Every file that the widget names is there, and what it replaces in them.
+    # Every file that the widget names exists, and so does the text that it replaces.
     named = set(re.findall(r'"([a-z/]+\.(?:js|html))"', state["state"]["_esm"]))
     assert len(named) == 5 and named <= set(files)
     assert b'<script type="module" src="page.js">' in files["index.html"]

@@ -23,7 +23,7 @@ IDS = [5, 17, 3, 22, 9, 14, 1, 20, 7]
 DECODER = [0, 7, 5, 9]
 #: Where TransformerLens calls a place otherwise: the end of a name here, and there.
 RENAMED = {
-    # There, the names of the residual stream point to what comes after the norms of a sum.
+    # In TransformerLens, the names of the residual stream denote the sum after its norm.
     "bert": {
         "hook_embed": "embed.hook_out",
         "hook_attn_out": "attn.o.hook_out",

@@ -1,4 +1,4 @@
-"""Writes defaults.json: what transformers' config classes give for each key that config.json may leave out.
+"""Writes defaults.json: the default of transformers' config classes for each key that config.json may leave out.
 
     pip install torch transformers
     python defaults.py

@@ -1,4 +1,4 @@
-"""Writes families.json: settings that few files have, and what transformers gives for them.
+"""Writes families.json: settings that few files have, with the numbers of transformers.
 
     pip install torch transformers
     python families.py
@@ -48,7 +48,7 @@ HEADS = {"id2label": {"0": "no", "1": "maybe", "2": "yes"}}
 EMBEDDINGS = "model.embed_tokens.weight"
 
 CASES = [
-    # What a file leaves out is as in the family's class.
+    # Keys that a file leaves out have the default of the family's class.
     ("defaults", "LlamaForCausalLM", SMALL),
     ("defaults", "MistralForCausalLM", GROUPED | {"num_attention_heads": 2}),
     ("defaults", "Qwen2ForCausalLM", GROUPED),
@@ -65,7 +65,7 @@ CASES = [
     ("defaults", "ViTForImageClassification", VIT),
     ("no caps", "Gemma2ForCausalLM", GROUPED | {"head_dim": 4, "attn_logit_softcapping": None, "final_logit_softcapping": None}),
     ("window of a family", "Qwen2ForCausalLM", GROUPED | TWO | {"use_sliding_window": True, "sliding_window": 2, "max_window_layers": 1}),
-    # rope_scaling counts alone where rope_parameters stand beside it.
+    # If rope_parameters are present too, only rope_scaling counts.
     ("both", "LlamaForCausalLM", SMALL | {"rope_scaling": LINEAR, "rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}),
     ("both, theta", "Qwen2ForCausalLM", GROUPED | {"rope_scaling": LINEAR, "rope_theta": 70.0, "rope_parameters": {"rope_theta": 50.0}}),
     ("empty", "LlamaForCausalLM", SMALL | {"rope_scaling": {}, "rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}),
@@ -81,7 +81,7 @@ CASES = [
     ("names of its own", "GPTNeoXForCausalLM", NEOX | {"rope_theta": 50.0, "partial_rotary_factor": 1.0}),
     ("names of its own", "GPTNeoXForCausalLM", NEOX | {"rotary_emb_base": 50.0, "rotary_pct": 0.5}),
     ("names of its own", "GPTNeoXForCausalLM", NEOX | {"rotary_emb_base": 50.0, "rope_parameters": {"rope_theta": 20.0, "partial_rotary_factor": 0.5}}),
-    # All layers of these slide, whatever layer_types say.
+    # All layers of these models slide, whatever layer_types says.
     ("layer types", "MistralForCausalLM", GROUPED | TWO | {"sliding_window": 2, "layer_types": ["full_attention"] * 2}),
     ("layer types", "Phi3ForCausalLM", PHI3 | TWO | {"sliding_window": 2, "layer_types": ["full_attention"] * 2}),
     ("layer types", "Gemma2ForCausalLM", GROUPED | TWO | {"head_dim": 4, "sliding_window": 2, "layer_types": ["full_attention", "sliding_attention"]}),
@@ -121,7 +121,7 @@ CASES = [
     ("heads", "ViTForImageClassification", VIT | {"head_dim": 2}),
 ]
 
-# What transformers refuses too, or what its numbers say nothing of.
+# Settings that transformers refuses too, or for which its numbers mean nothing.
 REFUSED = [
     ("LlamaForCausalLM", SMALL | {"is_causal": False}, "is_causal is false"),
     ("LlamaForCausalLM", SMALL | {"rope_scaling": LINEAR, "partial_rotary_factor": 0.5}, "turns 2 of 4 features"),

@@ -1,4 +1,4 @@
-"""Writes the data of tests/rope.rs and tests/gguf.rs: tiny models with random weights, and what transformers gives for them.
+"""Writes the data of tests/rope.rs and tests/gguf.rs: tiny models with random weights, with the numbers of transformers.
 
     pip install torch transformers gguf
     python make.py
@@ -81,7 +81,7 @@ SCALINGS = {
     "yarn-attention": YARN | {"attention_factor": 1.3},
     "yarn-whole": YARN | {"truncate": False},
 }
-# Positions that the model is said to have. The 12 tokens of the text are more than 8.
+# The number of positions in the configuration. The 12 tokens of the text exceed 8.
 POSITIONS = {"dynamic": 8, "dynamic-short": 16}
 
 
@@ -216,7 +216,7 @@ def files():
         lambda writer: writer.add_rope_scaling_orig_ctx_len(16),
     ]
     write("qwen3-yarn", "qwen3", Qwen3Config(**qwen3, rope_parameters=yarn), 3, scaling)
-    # llama.cpp scales gemma2's scores by the head size, whatever query_pre_attn_scalar says (but for the model of 27 billion).
+    # llama.cpp scales gemma2's scores by the head size and ignores query_pre_attn_scalar, except for the model of 27 billion.
     gemma2 = Gemma2Config(
         **grouped,
         num_hidden_layers=2,
