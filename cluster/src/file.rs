@@ -5,9 +5,9 @@
 //! each:   its results ← to their places in the temporary file
 //! rank 0, when all have written: rename the temporary file to the output
 //! ```
+//!
 //! If a run ends early, the output stays as it was. Each output has one name for its temporary file, so the next run uses the
 //! same one.
-//! takes it.
 
 use core::ops::Range;
 use std::fs::{self, File, OpenOptions};

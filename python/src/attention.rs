@@ -15,8 +15,9 @@ use crate::threads;
 /// ----------
 /// output : numpy.ndarray
 ///     float32, [batch, heads, n_q, d_v], with as many dimensions as `q`.
+/// scores : numpy.ndarray or None
 ///     float32, [batch, heads, n_q, n_k]: the scores at the requested stage.
-///     float32, [batch, heads, n_q, n_k]: the scores at the stage that was named.
+/// log_sum_exp : numpy.ndarray or None
 ///     float32, [batch, heads, n_q]: of each row's scores after the temperature. Results over disjoint keys can be merged by it.
 /// present_key, present_value : numpy.ndarray, torch.Tensor or None
 ///     The past and the new keys and values, in the type of `k` and `v`. NumPy has no bfloat16 of its own: if such keys and values

@@ -3,13 +3,13 @@
 //! ```text
 //! target ← the file that the path leads to, through symbolic links
 //! device, FIFO or socket:        write the bytes straight into it
+//! file with several hard links:  write in place, so that every name shows the result
 //! otherwise:                     remove temporary files that earlier runs left in the folder
-//! otherwise:                     remove what earlier runs left in the folder
 //!                                temporary file ← bytes, with the mode and the owner of the target
 //!                                rename the temporary file to the target
 //! ```
+//!
 //! A run holds a lock on its temporary file. A temporary file without a lock belongs to a run that was killed.
-//! A run holds a lock on its temporary file. A temporary file without a lock was left by a run that was killed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -32,7 +32,6 @@ const SUFFIX: &str = ".part";
 /// # Errors
 /// If the folder is missing or read-only, the file is read-only, or the disk is full. A regular file then has its old content,
 /// unless it has several hard links.
-/// content, unless it has several hard links.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let old = match OpenOptions::new().write(true).open(path) {
         Ok(file) => Some(file),

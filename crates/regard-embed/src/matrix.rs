@@ -85,8 +85,8 @@ pub struct Bf16 {
 impl Bf16 {
     /// The matrix with these panels.
     ///
+    /// # Panics
     /// If the number of elements is not that of the shape.
-    /// If there are more or fewer numbers than the shape has.
     #[must_use]
     pub const fn new(panels: &'static [u16], inputs: usize, outputs: usize) -> Self {
         let expected = regard_kernels::packed_len(inputs, outputs);

@@ -2,7 +2,6 @@
 //!
 //! A range outside the slice is a bug in this crate, so debug builds panic. Release builds return an empty slice, which the
 //! views and loops of the callers reject or skip.
-//! views and loops of the callers refuse or skip.
 
 use core::ops::Range;
 

@@ -56,7 +56,6 @@ pub(crate) fn multiply(
 /// Weights in half precision stay in half precision. A product widens a group of panels at a time into the thread's scratch
 /// memory. The group stays in a second-level cache while it is multiplied. The bits are those of the same weights in `f32`,
 /// because no output element depends on other columns.
-/// `f32`, because no output element depends on the columns beside it.
 #[derive(Debug)]
 pub(crate) struct Panels<T> {
     memory: Vec<T>,

@@ -3,7 +3,6 @@
 //! A tile is [`NC`] keys, and a block is [`MC`] queries; FlashAttention (Dao et al. 2022) calls them B_c and B_r. Only the
 //! scores of one block and one tile exist at a time. [`tiles`](super::tiles) turns them into weights and multiplies these by
 //! the values; [`Attention::scores`](crate::Attention::scores) copies them to its output.
-//! the values, [`Attention::scores`](crate::Attention::scores) copies them out.
 //!
 //! ```text
 //! for each tile of NC keys that some query sees:                  in ascending order
