@@ -65,11 +65,11 @@ fn model<'a>(files: impl IntoIterator<Item = (&'a str, Vec<u8>)>, text: &str) ->
         tokenizer.unknown(text)?;
     }
     ids.truncate(4);
-    let mut input = Input::tokens(ids);
-    if let Some(start) = model.description().decoder_start {
-        input = input.decoder([start]);
-    }
-    run(&model, &input)
+    let input = match model.description().embedding.frames {
+        Some(frames) => Input::audio(vec![0.0; frames.bands * frames.count]),
+        None => Input::tokens(ids),
+    };
+    run(&model, &input.decoder(model.description().decoder_start.clone()))
 }
 
 /// Runs a model with all its places kept.

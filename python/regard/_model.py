@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from ._progress import bar
 from ._regard import Opened
 from ._sweep import Sweep
 
-#: A text, its ids [n], or several of either; for a model of images, an image.
+#: A text, its ids [n], or several of either; for a model of images, an image; for a model of sound, a recording.
 Input = Union[str, Sequence[Any], np.ndarray, "os.PathLike[str]"]
+_Input = tuple[list[int], list[int], list[int], Optional[np.ndarray], Optional[np.ndarray]]
 Filter = Union[str, Iterable[str], Callable[[str], bool], None]
 Hook = tuple[Union[str, Callable[[str], bool]], Callable[[np.ndarray, "HookPoint"], Any]]
 
@@ -219,13 +220,16 @@ class Model:
         ----------
         given : str, ids or an image, or a list of texts or of lists of ids
             An image is a path (with Pillow), a uint8 array [height, width, 3], or float32 [channels, height, width] that is
-            normalized as the model was trained.
+            normalized as the model was trained. A recording is the path of a WAV file, float32 samples [n], or its log-mel
+            spectrogram [bands, frames].
         changes : changes
             `Ablate`, `Temperature`, `Cut`, `Patch`, `PatchHead`, `Path` and `Add`.
         decoder : str or ids, optional
             What the decoder has written already, for a model with an encoder and a decoder.
         pair, chat
             A second text, for a model that reads two; put the text into the model's chat template.
+        rate
+            The samples of a second, 16000 unless given.
 
         Returns
         -------
@@ -424,10 +428,13 @@ class Model:
         measure, last = self._measure(one, logit, position)
         from_input = None
         changes: list[Change] = []
-        shape: tuple[int, ...] = (len(rows), cfg.n_heads)
-        columns = [f"head {head}" for head in range(cfg.n_heads)]
-        heads = [f"{row}.{head}" for row in rows for head in range(cfg.n_heads)]
-        where: Any = np.ones(shape, bool)
+        # An encoder may have another number of heads than the decoder.
+        stacks = ["encoder" if row.startswith("encoder") else "stack" for row in rows]
+        counts = [self._description[stack]["block"]["heads"] for stack in stacks]
+        columns = [f"head {head}" for head in range(max(counts))]
+        shape: tuple[int, ...] = (len(rows), len(columns))
+        heads = [f"{row}.{head}" for row, count in zip(rows, counts) for head in range(count)]
+        where: Any = np.arange(len(columns)) < np.array(counts)[:, None]
         if what == "ablate":
             changes = [Ablate(head, to) for head in heads]
         elif patch == "each-head":
@@ -606,11 +613,19 @@ class Model:
         return self._one(source, {})
 
     def _source(self, source: Any) -> dict[str, Any]:
-        ids, types, decoder, pixels = self._other(source)
-        return {"ids": ids, "types": types, "decoder_ids": decoder, "pixels": [] if pixels is None else pixels.astype(float).tolist()}
+        ids, types, decoder, *numbers = self._other(source)
+        pixels, features = ([] if x is None else x.astype(float).tolist() for x in numbers)
+        return {"ids": ids, "types": types, "decoder_ids": decoder, "pixels": pixels, "features": features}
+
+    @property
+    def _frames(self) -> dict[str, int] | None:
+        """The bands and the number of frames that a model of sound reads."""
+        return self._description["embedding"].get("frames")
 
     def _length(self, one: Any) -> int:
-        """The positions of an input: its tokens, or the patches of an image and the class token."""
+        """The positions of an input: its tokens; the patches of an image and the class token; or those of a recording."""
+        if self._frames is not None:
+            return self._frames["count"] // 2
         patches = self._description["embedding"]["patches"]
         if patches is None:
             return len(one[0])
@@ -623,6 +638,9 @@ class Model:
         return (decoder, decoder) if head.startswith("decoder") else (tokens, tokens)
 
     def _tokens(self, one: Any) -> list[str]:
+        if self._frames is not None:
+            seconds = self._opened.seconds()
+            return [f"frame {2 * i}" if seconds is None else f"{i * seconds:.2f} s" for i in range(self._length(one))]
         if one[3] is not None:
             patches = self._description["embedding"]["patches"]
             columns = patches["width"] // patches["patch_width"]
@@ -631,7 +649,7 @@ class Model:
 
     def _inputs(self, given: Input, reading: dict[str, Any]) -> tuple[list[Any], bool]:
         """The inputs, and whether there is a batch of them."""
-        if self._description["embedding"]["patches"] is None:
+        if self._description["embedding"]["patches"] is None and self._frames is None:
             batch = (isinstance(given, (list, tuple)) and len(given) > 0 and not isinstance(given[0], (int, np.integer))) or (
                 isinstance(given, np.ndarray) and given.ndim == 2
             )
@@ -641,23 +659,25 @@ class Model:
             return [self._one(given, reading)], False
         return [self._one(one, reading) for one in given], True  # type: ignore[union-attr]
 
-    def _one(self, given: Any, reading: dict[str, Any]) -> tuple[list[int], list[int], list[int], np.ndarray | None]:
-        unknown = set(reading) - {"decoder", "pair", "chat"}
+    def _one(self, given: Any, reading: dict[str, Any]) -> _Input:
+        unknown = set(reading) - {"decoder", "pair", "chat", "rate"}
         if unknown:
             raise TypeError(f"there is no option {sorted(unknown)[0]!r}")
         decoder = self._decoder(reading.get("decoder"))
         if self._description["embedding"]["patches"] is not None:
-            return [], [], decoder, self._pixels(given)
+            return [], [], decoder, self._pixels(given), None
+        if self._frames is not None:
+            return [], [], decoder, None, self._features(given, reading.get("rate", 16_000))
         if isinstance(given, str):
             ids, types = self._encoded(given, reading.get("pair"), reading.get("chat", False))
-            return ids, types, decoder, None
+            return ids, types, decoder, None, None
         array = np.asarray(given)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise ValueError(f"a text is a str, or whole numbers [n], not {array.dtype} of the shape {array.shape}")
         if array.size and (array.min() < 0 or array.max() >= self.cfg.d_vocab):
             wrong = array[(array < 0) | (array >= self.cfg.d_vocab)][0]
             raise ValueError(f"the token {wrong} is not one of the vocabulary's {self.cfg.d_vocab}")
-        return array.tolist(), [], decoder, None
+        return array.tolist(), [], decoder, None, None
 
     def _decoder(self, given: Any) -> list[int]:
         if not self._is_pair:
@@ -667,9 +687,9 @@ class Model:
         if given is not None and not isinstance(given, str):
             return [int(i) for i in np.ravel(np.asarray(given))]
         start = self._description["decoder_start"]
-        if start is None:
+        if not start:
             raise ValueError("the model does not say with which token the decoder begins: give decoder as ids")
-        return [start, *(self._opened.encode_as_is(given) if given else [])]
+        return [*start, *(self._opened.encode_as_is(given) if given else [])]
 
     def _pixels(self, given: Any) -> np.ndarray:
         if isinstance(given, (str, os.PathLike)):
@@ -685,6 +705,19 @@ class Model:
         if array.shape != shape:
             raise ValueError(f"the model reads an image of the shape {shape}, not {array.shape}")
         return np.ascontiguousarray(array, np.float32).ravel()
+
+    def _features(self, given: Any, rate: int) -> np.ndarray:
+        assert self._frames is not None
+        if isinstance(given, (str, os.PathLike)):
+            with open(given, "rb") as file:
+                given, rate = self._opened.wav(file.read())
+        array = np.ascontiguousarray(given, np.float32)
+        if array.ndim == 1:
+            return self._opened.audio(array, rate)
+        shape = (self._frames["bands"], self._frames["count"])
+        if array.shape != shape:
+            raise ValueError(f"the model reads samples [n], or a log-mel spectrogram of the shape {shape}, not {array.shape}")
+        return array.ravel()
 
     def _run(self, given: Input, keep: Sequence[str], changes: Iterable[Change], hooks: Iterable[Hook], reading: dict[str, Any]) -> Any:
         inputs, is_batch = self._inputs(given, reading)

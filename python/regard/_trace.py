@@ -66,8 +66,8 @@ def trace(
             arrays[name] = np.stack([cache[place] for place in of_output]) if stacked else cache[of_output[0]]
         elif name == "logits" and keep is not None:
             raise KeyError("the model has no logits")
-    ids, _, decoder, pixels = model._one(given, reading)
-    if pixels is None:
+    ids, _, decoder, pixels, features = model._one(given, reading)
+    if pixels is None and features is None:
         arrays["input_ids"] = np.array(ids, np.int64)
     if decoder:
         arrays["decoder_input_ids"] = np.array(decoder, np.int64)

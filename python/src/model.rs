@@ -15,24 +15,26 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use regard_models::{
-    Change, ChatTemplate, Checkpoint, Error, ImageProcessor, Input, Logits, Message, Model, Pass,
-    Sampler, Values,
+    AudioProcessor, Change, ChatTemplate, Checkpoint, Error, ImageProcessor, Input, Logits,
+    Message, Model, Pass, Sampler, Values, read_wav,
 };
 use serde::Serialize;
 
 use crate::threads;
 
-/// An input: its tokens, their types, the decoder's tokens, and the pixels.
+/// An input: its tokens, their types, the decoder's tokens, the pixels and the spectrogram.
 struct Given(Input);
 
 impl<'py> FromPyObject<'_, 'py> for Given {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        type Parts<'py> = (Vec<u32>, Vec<u32>, Vec<u32>, Option<PyReadonlyArray1<'py, f32>>);
-        let (ids, types, decoder_ids, pixels): Parts<'py> = given.extract()?;
-        let pixels = pixels.map_or_else(|| Ok(Vec::new()), |pixels| pixels.to_vec())?;
-        Ok(Self(Input { ids, types, decoder_ids, pixels }))
+        type Numbers<'py> = Option<PyReadonlyArray1<'py, f32>>;
+        type Parts<'py> = (Vec<u32>, Vec<u32>, Vec<u32>, Numbers<'py>, Numbers<'py>);
+        let (ids, types, decoder_ids, pixels, features): Parts<'py> = given.extract()?;
+        let numbers = |x: Numbers<'py>| x.map_or_else(|| Ok(Vec::new()), |x| x.to_vec());
+        let (pixels, features) = (numbers(pixels)?, numbers(features)?);
+        Ok(Self(Input { ids, types, decoder_ids, pixels, features }))
     }
 }
 
@@ -226,6 +228,32 @@ impl Opened {
         };
         let input = processor.and_then(read).map_err(python_error)?;
         Ok(PyArray1::from_vec(py, input.pixels))
+    }
+
+    /// The log-mel spectrogram of samples, of which there are `rate` a second.
+    fn audio<'py>(
+        &self,
+        py: Python<'py>,
+        samples: PyReadonlyArray1<'py, f32>,
+        rate: u32,
+    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let processor = AudioProcessor::of(&self.checkpoint, self.model.description());
+        let samples = samples.to_vec()?;
+        let input = processor.and_then(|processor| processor.read(&samples, rate));
+        Ok(PyArray1::from_vec(py, input.map_err(python_error)?.features))
+    }
+
+    /// The samples of a WAV file, and their number in a second.
+    #[staticmethod]
+    fn wav<'py>(py: Python<'py>, file: &[u8]) -> PyResult<(Bound<'py, PyArray1<f32>>, u32)> {
+        let (samples, rate) = read_wav(file).map_err(python_error)?;
+        Ok((PyArray1::from_vec(py, samples), rate))
+    }
+
+    /// The time from one position of a recording to the next, in seconds, if the files say how a recording is read.
+    fn seconds(&self) -> Option<f64> {
+        let processor = AudioProcessor::of(&self.checkpoint, self.model.description());
+        processor.ok().map(|processor| processor.seconds())
     }
 
     /// The logits and the kept places of inputs that run together.

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import warnings
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -231,7 +232,7 @@ def test_lens_score_and_generate(model):
     assert without.startswith(TEXT)
 
 
-@pytest.mark.parametrize("name", ["tiny-bert", "tiny-t5", "tiny-vit", "tiny-gpt2", "gguf/tiny-llama256.Q4_0.gguf"])
+@pytest.mark.parametrize("name", ["tiny-bert", "tiny-t5", "tiny-vit", "tiny-whisper", "tiny-gpt2", "gguf/tiny-llama256.Q4_0.gguf"])
 def test_other_families(name):
     path = GOLDEN / name
     if not path.exists():
@@ -244,6 +245,27 @@ def test_other_families(name):
         assert model.sweep(image, ablate="each-head", logit=1).effect.shape == (model.cfg.n_layers, model.cfg.n_heads)
         with pytest.raises(ValueError, match=r"\(3, 12, 12\), not \(3, 4, 4\)"):
             model(np.zeros((3, 4, 4), np.float32))
+        return
+    if name == "tiny-whisper":
+        from safetensors.numpy import load_file
+
+        expected = load_file(path / "expected.safetensors")
+        decoder = {"decoder": expected["decoder_input_ids"]}
+        with wave.open(str(path / "sound.wav")) as file:
+            samples = np.frombuffer(file.readframes(file.getnframes()), "<i2") / np.float32(32768)
+        for sound in (expected["input_features"], path / "sound.wav", samples):
+            logits, cache = model.run_with_cache(sound, "*hook_pattern", **decoder)
+            near(logits, expected["logits"])
+        assert cache.tokens[24] == "0.96 s"
+        assert regard.trace(model, sound, **decoder)["cross_attentions"].shape == (3, 3, 12, 25)
+        rows = model.cfg.n_encoder_layers + 2 * model.cfg.n_layers
+        assert model.sweep(sound, ablate="each-head", logit=(7, 9), **decoder).effect.shape[0] == rows
+        patched = model.run(sound, changes=[regard.PatchHead("encoder.1.2", np.zeros_like(expected["input_features"]))])
+        assert np.isfinite(patched).all()
+        with pytest.raises(ValueError, match="has 8000 samples a second"):
+            model(samples, rate=8000)
+        with pytest.raises(ValueError, match=r"\(12, 50\), not \(12, 4\)"):
+            model(np.zeros((12, 4), np.float32))
         return
     ids = list(range(3, 12))
     decoder = {"decoder": [0, 7, 5]} if name == "tiny-t5" else {}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The folders, one for each family, two for t5, and one with a text model in a model of images.
-pub const FAMILIES: [&str; 20] = [
+pub const FAMILIES: [&str; 21] = [
     "tiny-bert",
     "tiny-distilbert",
     "tiny-gemma2",
@@ -24,6 +24,7 @@ pub const FAMILIES: [&str; 20] = [
     "tiny-t5",
     "tiny-t5-gated",
     "tiny-vit",
+    "tiny-whisper",
 ];
 
 /// The path of a folder or a file.

@@ -99,12 +99,12 @@ fn reads(name: &str, tensors: &BTreeMap<String, Tensor>, notes: &Value) -> Vec<S
         vec!["--text".to_owned(), text.to_owned()]
     } else {
         let file = golden(name).join("expected.safetensors");
-        vec!["--image".to_owned(), file.to_str().unwrap().to_owned()]
+        let option = if tensors.contains_key("pixel_values") { "--image" } else { "--audio" };
+        vec![option.to_owned(), file.to_str().unwrap().to_owned()]
     };
     if let Some(decoder) = notes["decoder_text"].as_str() {
         options.extend(["--decoder-text".to_owned(), decoder.to_owned()]);
     }
-    assert!(tensors.contains_key("input_ids") || tensors.contains_key("pixel_values"));
     options
 }
 
@@ -133,14 +133,30 @@ fn trace_gives_what_transformers_gives() {
         for (tensor, values) in &tensors {
             let parts: Vec<&str> = tensor.split('/').collect();
             let found = match parts[..] {
-                ["lens" | "lens_logits" | "generated" | "input_ids_b"] => continue,
+                ["lens" | "lens_logits" | "generated" | "input_ids_b" | "input_features_b"] => {
+                    continue;
+                }
                 [plain_name] => &plain[plain_name],
                 [kind, at, output] => {
-                    let other = tensors.get("input_ids_b").map(ids).unwrap_or_default();
+                    let other = match (tensors.get("input_ids_b"), tensors.get("input_features_b"))
+                    {
+                        (Some(other), _) => ["--patch-ids".to_owned(), ids(other)],
+                        (None, Some(other)) => {
+                            let file = folder.path("other.safetensors");
+                            let bytes: Vec<u8> =
+                                other.data.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
+                            let view =
+                                TensorView::new(Dtype::F32, other.shape.clone(), &bytes).unwrap();
+                            safetensors::serialize_to_file([("input_features", view)], None, &file)
+                                .unwrap();
+                            ["--patch-file".to_owned(), file.to_str().unwrap().to_owned()]
+                        }
+                        (None, None) => Default::default(),
+                    };
                     let options = match kind {
                         "ablated" => vec!["--ablate", at],
                         "tempered" => vec!["--head-temperature", at],
-                        "patched" => vec!["--patch", at, "--patch-ids", &other],
+                        "patched" => vec!["--patch", at, &other[0], &other[1]],
                         other => panic!("{other}"),
                     };
                     let run =
@@ -168,7 +184,8 @@ fn generate_writes_what_transformers_writes() {
         let (model, reads) = (path(name), reads(name, &tensors, &notes));
         // A decoder begins with its first token alone.
         let reads = if notes.get("decoder_text").is_some() { &reads[..2] } else { &reads[..] };
-        let mut args = vec!["generate", model.as_str(), "--tokens", "12"];
+        let count = generated.data.len().to_string();
+        let mut args = vec!["generate", model.as_str(), "--tokens", &count];
         args.extend(reads.iter().map(String::as_str));
         let found = json(&args);
         let ids: Vec<f64> =
@@ -294,6 +311,54 @@ fn images_of_both_kinds_are_read() {
         &["predict", &path("tiny-vit"), "--image", wrong.to_str().unwrap()],
         &["image.png"],
     );
+}
+
+/// A WAV file through every command.
+#[test]
+fn recordings_are_read() {
+    let folder = Folder::new();
+    let (expected, whisper) = (expected("tiny-whisper").0, path("tiny-whisper"));
+    let wav = path("tiny-whisper/sound.wav");
+    let (tensors, ..) = traced(
+        &folder,
+        &[&whisper, "--audio", &wav, "--decoder-ids", &ids(&expected["decoder_input_ids"])],
+    );
+    for name in ["input_features", "logits", "cross_attentions"] {
+        assert_close(&tensors[name], &expected[name], name);
+    }
+    let first = json(&["predict", &whisper, "--audio", &wav, "--decoder-text", ""]);
+    assert_eq!(first, json(&["predict", &whisper, "--audio", &wav]));
+    let found = json(&["sweep", &whisper, "--audio", &wav, "--ablate-each-head", "--logit", "7"]);
+    assert_eq!(found["effect"]["cross"].as_array().unwrap().len(), 3);
+    json(&[
+        "score",
+        &whisper,
+        "--audio",
+        &wav,
+        "--head",
+        "cross.2.1",
+        "--query",
+        "1",
+        "--key",
+        "24",
+    ]);
+
+    let cut = folder.path("cut.wav");
+    fs::write(&cut, &fs::read(&wav).unwrap()[..500]).unwrap();
+    for (model, option, file, parts) in [
+        (
+            &whisper,
+            "--audio",
+            cut.to_str().unwrap(),
+            &["cut.wav", "no WAV file that can be read"][..],
+        ),
+        (&whisper, "--audio", &path("tiny-gpt2/model.safetensors"), &["input_features"]),
+        (&whisper, "--image", &wav, &["reads no image"]),
+        (&whisper, "--text", "the fox", &["reads a recording (--audio FILE)"]),
+        (&path("tiny-t5"), "--audio", &wav, &["reads no recording"]),
+    ] {
+        assert_refused(&["predict", model, option, file], parts);
+    }
 }
 
 /// A sweep's numbers are those of single runs, whose tensors are compared with those of transformers.

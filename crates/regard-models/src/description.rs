@@ -38,8 +38,8 @@ pub struct Description {
     pub head: Head,
     /// Whether the head multiplies by the transposed matrix of token embeddings.
     pub tied: bool,
-    /// The token with which a decoder of an encoder-decoder begins.
-    pub decoder_start: Option<u32>,
+    /// The tokens with which the decoder of an encoder-decoder begins.
+    pub decoder_start: Vec<u32>,
     /// The tokens that end a text.
     pub ends: Vec<u32>,
     /// The names of the classes of a model that classifies images or texts, as far as they are known.
@@ -87,6 +87,9 @@ pub struct Embedding {
     pub norm: Option<NormSettings>,
     /// Patches of an image instead of tokens.
     pub patches: Option<Patches>,
+    /// Frames of sound instead of an encoder's tokens. Everything else here is of the decoder's tokens then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<Frames>,
 }
 
 impl Embedding {
@@ -143,6 +146,19 @@ pub struct Patches {
     pub patch_height: usize,
     /// The width of a patch in pixels.
     pub patch_width: usize,
+}
+
+/// A log-mel spectrogram, which two convolutions over time read (Radford et al. 2022, Whisper).
+///
+/// Each spans three frames, and GELU follows it. The second one moves by two frames, and the encoder has a position for each of its
+/// outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Frames {
+    /// Mel bands.
+    pub bands: usize,
+    /// Frames, an even number.
+    pub count: usize,
 }
 
 /// Layers of the same kind.
@@ -497,5 +513,12 @@ impl Patches {
     /// The numbers of one patch.
     pub(crate) fn numbers(&self) -> usize {
         self.channels * self.patch_height * self.patch_width
+    }
+}
+
+impl Frames {
+    /// The positions of the encoder.
+    pub fn positions(&self) -> usize {
+        self.count / 2
     }
 }

@@ -52,7 +52,7 @@ impl ImageProcessor {
     pub fn of(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
         const FILE: Beside = Beside::PreprocessorConfig;
         let Some(patches) = &description.embedding.patches else {
-            return Err(Error::Unsupported("the model reads tokens, not an image".into()));
+            return Err(Error::Unsupported("the model reads no image".into()));
         };
         let path = checkpoint.path().join(FILE.name());
         let config = checkpoint.json(FILE)?.unwrap_or_default();

@@ -4,10 +4,12 @@
 //! - [`Model`] runs: a [`Pass`] keeps any place of the forward pass and makes any [`Change`], a [`Reading`] reads
 //!   on, and a [`Writing`] writes on.
 //! - [`Model::embed`] writes a model as a `no_std` crate for a microcontroller.
-//! - [`Tokenizer`], [`ChatTemplate`] and [`ImageProcessor`] turn text, a chat and an image into an [`Input`].
+//! - [`Tokenizer`], [`ChatTemplate`], [`ImageProcessor`] and [`AudioProcessor`] turn text, a chat, an image and sound into an
+//!   [`Input`].
 #![forbid(unsafe_code)]
 
 mod attribution;
+mod audio;
 mod change;
 mod chat;
 mod config;
@@ -30,11 +32,13 @@ mod weights;
 mod write;
 
 pub use self::attribution::{Attribution, LayerAttribution};
+pub use self::audio::{AudioProcessor, read_wav};
 pub use self::change::{Ablation, Change, HeadAddress, Which};
 pub use self::chat::{ChatTemplate, Message};
 pub use self::description::{
-    Biases, Block, ClassPosition, Description, Embedding, Frequencies, Head, LearnedPositions,
-    NormKind, NormSettings, Patches, Placement, QkNorm, RelativeBias, RotarySettings, Stack,
+    Biases, Block, ClassPosition, Description, Embedding, Frames, Frequencies, Head,
+    LearnedPositions, NormKind, NormSettings, Patches, Placement, QkNorm, RelativeBias,
+    RotarySettings, Stack,
 };
 pub use self::error::Error;
 pub use self::forward::{Input, Output, Trace, Values};

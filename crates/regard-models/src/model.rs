@@ -200,9 +200,14 @@ impl Model {
         &self.weights.unused
     }
 
-    /// The positions of an input: its tokens, or the patches of an image and the class token.
+    /// The positions of an input: its tokens; the patches of an image and the class token; or those of a recording.
     pub fn tokens(&self, input: &Input) -> usize {
-        self.description.embedding.patches.map_or(input.ids.len(), |patches| patches.tokens())
+        let embedding = &self.description.embedding;
+        match (embedding.patches, embedding.frames) {
+            (Some(patches), _) => patches.tokens(),
+            (_, Some(frames)) => frames.positions(),
+            (None, None) => input.ids.len(),
+        }
     }
 
     /// A forward pass, to say what is kept and what is changed.

@@ -133,7 +133,8 @@ impl Model {
         }
         let plan = Plan::new(changes, self, input)?;
         let cacheable = plan.cacheable && !description.embedding.counts_tokens();
-        let caches = if cacheable { Some(Caches::new(self, all, input.ids.len())?) } else { None };
+        let caches =
+            if cacheable { Some(Caches::new(self, all, self.tokens(input))?) } else { None };
         let (keep, input) = (Keep::default(), input.clone());
         Ok(Writing { model: self, input, keep, plans: [plan], caches, sampler, left: count })
     }

@@ -3,6 +3,7 @@
 use crate::Outcome;
 
 mod attention;
+mod audio;
 mod chat;
 mod config;
 mod gguf;
@@ -23,6 +24,7 @@ pub type Target = fn(&[u8]) -> Outcome;
 /// Every target with its name, which is also that of its folder in `corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("attention", attention::fuzz),
+    ("audio", audio::fuzz),
     ("chat", chat::fuzz),
     ("config", config::fuzz),
     ("gguf", gguf::fuzz),

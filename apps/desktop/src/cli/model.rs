@@ -91,7 +91,11 @@ fn summary<'a>(
         .map(|name| numbers(name).fold(1, u64::saturating_mul))
         .fold(0, u64::saturating_add);
     let tokens = description.embedding.patches.map_or(tokens, |patches| patches.tokens());
-    let lengths = if description.encoder.is_some() { [tokens; 2] } else { [tokens, 0] };
+    let lengths = match (&description.encoder, description.embedding.frames) {
+        (Some(_), Some(frames)) => [frames.positions(), tokens],
+        (Some(_), None) => [tokens; 2],
+        (None, _) => [tokens, 0],
+    };
     Summary {
         parameters,
         tensors: checkpoint.names().count(),
@@ -136,6 +140,13 @@ fn text(name: &str, summary: &Summary<'_>) -> String {
         line(
             "image",
             format!("{height} × {width} pixels in patches of {patch_height} × {patch_width}"),
+        );
+    }
+    if let Some(frames) = &description.embedding.frames {
+        let (bands, count, positions) = (frames.bands, frames.count, frames.positions());
+        line(
+            "sound",
+            format!("{count} frames of {bands} mel bands, which become {positions} positions"),
         );
     }
     line("head", head(description));

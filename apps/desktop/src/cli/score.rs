@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     run: run::Args,
 
-    /// The head: layer and head, from 0; for t5, L is encoder.L, decoder.L or cross.L
+    /// The head: layer and head, from 0; for t5 and whisper, L is encoder.L, decoder.L or cross.L
     #[arg(long, value_name = "L.H")]
     head: HeadAddress,
 

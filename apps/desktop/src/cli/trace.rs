@@ -22,8 +22,8 @@ const LOGITS: &str = "logits";
 ///
 /// Tensors: input_ids [n], attentions [layers, heads, n, n], hidden_states [layers + 1, n, width] (the last entry after the
 /// final norm, as in transformers; before it for vit), residual_last [n, width] (before the final norm), last_hidden_state [n,
-/// width] (after it) and logits [n, vocabulary]; for t5 encoder_attentions, decoder_attentions, cross_attentions and so on; for
-/// vit pixel_values and logits [classes]. The metadata has the tokens. `regard export` and `regard FILE` show the file.
+/// width] (after it) and logits [n, vocabulary]; for t5 and whisper encoder_attentions, decoder_attentions, cross_attentions and so
+/// on; for vit pixel_values and logits [classes]. The metadata has the tokens. `regard export` and `regard FILE` show the file.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: regard trace story --text \"Mia gave Tom the ball.\" --output mia.safetensors"
@@ -183,11 +183,14 @@ fn attention(name: &str) -> String {
 /// The input of the model, by its names in transformers.
 fn read(input: Input, description: &Description) -> Vec<(String, Tensor)> {
     let ids = |ids: Vec<u32>| Tensor { shape: vec![ids.len()], data: Data::Ids(ids) };
-    let Input { ids: first, decoder_ids, pixels, .. } = input;
+    let Input { ids: first, decoder_ids, pixels, features, .. } = input;
     let mut tensors = Vec::new();
     if let Some(patches) = &description.embedding.patches {
         let shape = vec![patches.channels, patches.height, patches.width];
         tensors.push(("pixel_values".to_owned(), Tensor { shape, data: Data::Floats(pixels) }));
+    } else if let Some(frames) = &description.embedding.frames {
+        let shape = vec![frames.bands, frames.count];
+        tensors.push(("input_features".to_owned(), Tensor { shape, data: Data::Floats(features) }));
     } else {
         tensors.push(("input_ids".to_owned(), ids(first)));
     }

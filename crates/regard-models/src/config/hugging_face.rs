@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::{default, plain, windows};
 use crate::read::Beside;
 use crate::{
-    Activation, Biases, Checkpoint, ClassPosition, Description, Error, Head, LearnedPositions,
-    NormKind, NormSettings, Patches, Placement, QkNorm, RelativeBias, Stack,
+    Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frames, Head,
+    LearnedPositions, NormKind, NormSettings, Patches, Placement, QkNorm, RelativeBias, Stack,
 };
 
 /// The families that are known, as config.json calls them.
-const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, olmo3, gemma2, gemma3, gemma3_text, phi3, t5 and vit";
+const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, olmo3, gemma2, gemma3, gemma3_text, phi3, t5, vit and whisper";
 
 /// The ends of the names of transformers' classes, and the kinds of their heads. A base model's name ends with none of these.
 const HEADS: [(&str, HeadKind); 13] = [
@@ -195,6 +195,13 @@ impl<'a> Config<'a> {
         Ok(ends)
     }
 
+    /// The token with which a decoder begins.
+    fn decoder_start(&self) -> Result<Option<u32>, Error> {
+        let key = "decoder_start_token_id";
+        let start = self.generation_ids(key)?.unwrap_or_default();
+        Ok(start.into_iter().chain(ids(self.get(key))).next())
+    }
+
     /// Whether the checkpoint has one of these tensors.
     fn has(&self, tensors: &[&str]) -> bool {
         tensors.iter().any(|name| self.checkpoint.shape(name).is_some())
@@ -210,6 +217,7 @@ impl<'a> Config<'a> {
             | "gemma2" | "gemma3_text" | "phi3" => self.llama()?,
             "t5" => self.t5()?,
             "vit" => self.vit()?,
+            "whisper" => self.whisper()?,
             _ => {
                 let what = format!("the family {family:?} is not known; known are {KNOWN}");
                 return Err(self.wrong(what));
@@ -514,10 +522,7 @@ impl<'a> Config<'a> {
         // A head of its own counts only if the file has one: T5 1.1, whose outputs are not scaled.
         description.tied = true;
         let tied = self.flag_or("tie_word_embeddings", true)?;
-        let key = "decoder_start_token_id";
-        let start = self.generation_ids(key)?.unwrap_or_default();
-        let start = start.into_iter().chain(ids(self.get(key))).next();
-        description.decoder_start = start.or(Some(0));
+        description.decoder_start = self.decoder_start()?.or(Some(0)).into_iter().collect();
         let scaled = self.flag_or("scale_decoder_outputs", tied)?;
         let scale = if scaled { (description.width as f32).sqrt().recip() } else { 1.0 };
         description.head = Head::Tokens { transform: None, scale, softcap: None };
@@ -552,7 +557,7 @@ impl<'a> Config<'a> {
         // These have no decoder.
         if matches!(self.architecture(), "T5EncoderModel" | "T5ForTokenClassification") {
             description.stack.causal = false;
-            description.decoder_start = None;
+            description.decoder_start.clear();
             description.head = Head::None;
             description.tied = false;
             return Ok(description);
@@ -608,6 +613,51 @@ impl<'a> Config<'a> {
         block.biases.qkv = self.flag("qkv_bias")?;
         Ok(description)
     }
+
+    fn whisper(&self) -> Result<Description, Error> {
+        let norm = NormSettings { kind: NormKind::Layer, epsilon: 1e-5 }; // no setting
+        let keys = |stack| {
+            [
+                format!("{stack}_layers"),
+                format!("{stack}_attention_heads"),
+                format!("{stack}_ffn_dim"),
+            ]
+        };
+        let [layers, heads, hidden] = &keys("encoder");
+        let mut encoder = self.of_layers(["d_model", layers, heads, hidden], norm)?.stack;
+        let [layers, heads, hidden] = &keys("decoder");
+        let mut description = self.of_tokens(["d_model", layers, heads, hidden], norm)?;
+        let (bands, positions) = (self.size("num_mel_bins")?, self.size("max_source_positions")?);
+        if bands == 0 || positions == 0 {
+            let what = format!("sound of {bands} mel bands and {positions} positions is none");
+            return Err(self.wrong(what));
+        }
+        let count = self.size("max_target_positions")?;
+        let embedding = &mut description.embedding;
+        embedding.positions = Some(LearnedPositions { count, first: 0, pad: None });
+        embedding.frames = Some(Frames { bands, count: 2 * positions });
+        let generation = self.checkpoint.json(Beside::GenerationConfig)?;
+        let start = self.decoder_start()?;
+        let forced = forced(generation.as_ref().unwrap_or(self.values));
+        description.decoder_start = start.into_iter().chain(forced).collect();
+        encoder.causal = false;
+        description.stack.cross = true;
+        for stack in [&mut encoder, &mut description.stack] {
+            stack.block.activation = self.activation("activation_function")?;
+        }
+        description.encoder = Some(encoder);
+        Ok(description)
+    }
+}
+
+/// The tokens that `forced_decoder_ids` puts after the first one: [[1, id], [2, id], …], up to one that the model chooses.
+fn forced(settings: &Value) -> Vec<u32> {
+    let pairs = settings["forced_decoder_ids"].as_array().into_iter().flatten();
+    let token = |(place, pair): (u64, &Value)| match pair[0].as_u64() {
+        Some(at) if at == place => u32::try_from(pair[1].as_u64()?).ok(),
+        _ => None,
+    };
+    (1..).zip(pairs).map_while(token).collect()
 }
 
 /// The ids that a value holds: one, or a list.

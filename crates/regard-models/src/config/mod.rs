@@ -144,7 +144,14 @@ fn plain(
         hidden_after_norm: true,
         block,
     };
-    let embedding = Embedding { scale: 1.0, positions: None, types: 0, norm: None, patches: None };
+    let embedding = Embedding {
+        scale: 1.0,
+        positions: None,
+        types: 0,
+        norm: None,
+        patches: None,
+        frames: None,
+    };
     Description {
         family: String::new(),
         vocabulary: 0,
@@ -155,7 +162,7 @@ fn plain(
         stack,
         head: Head::None,
         tied: false,
-        decoder_start: None,
+        decoder_start: Vec::new(),
         ends: Vec::new(),
         labels: Vec::new(),
     }

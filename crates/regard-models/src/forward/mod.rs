@@ -2,6 +2,7 @@
 //! kept or changed.
 
 mod attention;
+mod convolution;
 mod place;
 mod relative;
 mod rows;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Description, Error};
+use crate::{Description, Error, Frames};
 
 /// The input of a model.
 ///
@@ -39,6 +40,9 @@ pub struct Input {
     /// An image \[channels, height, width\], normalized as the model was trained.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pixels: Vec<f32>,
+    /// The log-mel spectrogram \[bands, frames\] of a recording.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<f32>,
 }
 
 impl Input {
@@ -50,6 +54,11 @@ impl Input {
     /// An image \[channels, height, width\].
     pub fn image(pixels: impl Into<Vec<f32>>) -> Self {
         Self { pixels: pixels.into(), ..Self::default() }
+    }
+
+    /// A log-mel spectrogram \[bands, frames\].
+    pub fn audio(features: impl Into<Vec<f32>>) -> Self {
+        Self { features: features.into(), ..Self::default() }
     }
 
     /// The same input, with the text that the decoder has written so far.
@@ -266,9 +275,20 @@ pub(crate) fn check(input: &Input, description: &Description) -> Result<(), Erro
         return Ok(());
     }
     if !input.pixels.is_empty() {
-        return unsupported("the model reads tokens, not an image");
+        let reads = if description.embedding.frames.is_some() { "a recording" } else { "tokens" };
+        return unsupported(&format!("the model reads {reads}, not an image"));
     }
-    if input.ids.is_empty() {
+    if let Some(Frames { bands, count }) = description.embedding.frames {
+        let found = input.features.len();
+        if found != bands * count || !input.ids.is_empty() {
+            return shape(format!(
+                "the model reads a spectrogram of {:?} numbers, not one of {found}, and no tokens beside the decoder's",
+                [bands, count]
+            ));
+        }
+    } else if !input.features.is_empty() {
+        return unsupported("the model reads tokens, not a recording");
+    } else if input.ids.is_empty() {
         return shape("there is no token to read".into());
     }
     if description.encoder.is_some() == input.decoder_ids.is_empty() {

@@ -13,7 +13,7 @@ use super::place::{OF_NORM, norm_2};
 use super::{Hook, Input, Keep, Rows, StackName, Trace, Values};
 use crate::change::Plan;
 use crate::weights::{Layer, StackWeights, Tokens};
-use crate::{Block, Description, Error, Head, Model, Placement, Stack, Tensor};
+use crate::{Block, Description, Error, Head, LearnedPositions, Model, Placement, Stack, Tensor};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
 #[derive(Debug)]
@@ -259,17 +259,21 @@ impl<'r> Runner<'r> {
             StackName::Decoder => input.decoder_ids.clone(),
             StackName::Only | StackName::Encoder => input.ids.clone(),
         };
+        let sound = weights.frames.as_ref().filter(|_| name == StackName::Encoder);
         let mut data = Vec::new();
         for input in inputs {
             let ids = ids_of(input);
-            data.extend(match &weights.tokens {
-                Tokens::Patches(projection) => {
+            data.extend(match (sound, &weights.tokens) {
+                (Some(sound), _) => sound.read(&input.features)?,
+                (None, Tokens::Patches(projection)) => {
                     let class = weights.types.as_ref().map(Tensor::to_f32).unwrap_or_default();
                     let patches = embedding.patches.map(|patches| patches.cut(&input.pixels));
                     [class, product(projection, &patches.unwrap_or_default())?].concat()
                 }
-                Tokens::Rows(table) => rows(table, ids.iter().map(|id| *id as usize), width),
-                Tokens::Tied(table) => table.forward(&ids)?.into_vec(),
+                (None, Tokens::Rows(table)) => {
+                    rows(table, ids.iter().map(|id| *id as usize), width)
+                }
+                (None, Tokens::Tied(table)) => table.forward(&ids)?.into_vec(),
             });
         }
         for x in &mut data {
@@ -281,10 +285,19 @@ impl<'r> Runner<'r> {
         if only {
             self.place("hook_embed", &[width], &mut x)?;
         }
-        if let (Some(table), Some(positions)) = (&weights.positions, embedding.positions) {
-            let numbers: Vec<usize> = match embedding.patches {
-                Some(_) => (0..tokens).collect(),
-                None => inputs.iter().flat_map(|x| positions.rows(&ids_of(x), first)).collect(),
+        let (table, positions) = match sound {
+            Some(sound) => {
+                let positions = LearnedPositions { count: tokens, first: 0, pad: None };
+                (Some(&sound.positions), Some(positions))
+            }
+            None => (weights.positions.as_ref(), embedding.positions),
+        };
+        if let (Some(table), Some(positions)) = (table, positions) {
+            let numbers: Vec<usize> = match (embedding.patches, sound) {
+                (Some(_), _) | (_, Some(_)) => (0..tokens).collect(),
+                (None, None) => {
+                    inputs.iter().flat_map(|x| positions.rows(&ids_of(x), first)).collect()
+                }
             };
             if numbers.iter().any(|row| *row >= positions.count) {
                 let (all, most) = (first + tokens, positions.most());
@@ -642,6 +655,6 @@ pub(crate) fn normed(norm: &Norm, x: &[f32]) -> Result<Vec<f32>, Error> {
 }
 
 /// The numbers that inputs have in common if they run together.
-fn lengths(input: &Input) -> [usize; 3] {
-    [input.ids.len(), input.decoder_ids.len(), input.pixels.len()]
+fn lengths(input: &Input) -> [usize; 4] {
+    [input.ids.len(), input.decoder_ids.len(), input.pixels.len(), input.features.len()]
 }

@@ -16,8 +16,8 @@ use self::linear::Stored;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
 use crate::read::Settings;
 use crate::{
-    Block, Checkpoint, Description, Error, Frequencies, Head, NormKind, NormSettings, Placement,
-    QkNorm, Stack, Tensor,
+    Block, Checkpoint, Description, Error, Frames, Frequencies, Head, NormKind, NormSettings,
+    Placement, QkNorm, Stack, Tensor,
 };
 
 /// All weights of a model.
@@ -29,6 +29,7 @@ pub(crate) struct Weights {
     /// \[types, width\]; of a model of images, its class token \[1, width\].
     pub(crate) types: Option<Tensor>,
     pub(crate) embedding_norm: Option<Norm>,
+    pub(crate) frames: Option<Convolutions>,
     pub(crate) encoder: Option<StackWeights>,
     pub(crate) stack: StackWeights,
     pub(crate) transform: Option<(Linear, Norm)>,
@@ -50,6 +51,15 @@ pub(crate) enum Tokens {
     Tied(Table),
     /// The projection of an image's patches.
     Patches(Linear),
+}
+
+/// The way from frames of sound to an encoder's stream.
+#[derive(Debug)]
+pub(crate) struct Convolutions {
+    /// Each reads the numbers \[channels, 3\] of three frames.
+    pub(crate) layers: [Linear; 2],
+    /// \[positions, width\]
+    pub(crate) positions: Tensor,
 }
 
 #[derive(Debug)]
@@ -160,6 +170,7 @@ impl Loader<'_> {
             encoder: encoder.transpose()?,
             stack: self.stack(&names.layer, &names.norm, stack)?,
             embedding_norm: self.optional_norm(&names.embedding_norm, embedding.norm)?,
+            frames: embedding.frames.map(|frames| self.convolutions(frames)).transpose()?,
             transform: match self.description.head {
                 Head::Tokens { transform: Some((_, norm)), .. } => {
                     let (linear, name) = &names.transform;
@@ -185,6 +196,21 @@ impl Loader<'_> {
         let unused = self.checkpoint.names().filter(|name| !used.contains(*name));
         let unused = unused.filter(|name| !names::of_images(name));
         Ok(Weights { unused: unused.map(str::to_owned).collect(), ..weights })
+    }
+
+    fn convolutions(&self, frames: Frames) -> Result<Convolutions, Error> {
+        let width = self.description.width;
+        let [first, second, positions] = &self.names.frames;
+        let layer = |name: &str, channels| {
+            let name = self.full(name);
+            let weight = self.table(&name, &[width, channels, 3])?;
+            let weight = weight.reshaped(vec![width, 3 * channels]);
+            self.layer(&name, Stored::new(weight, false, self.bias(&name, width)?))
+        };
+        Ok(Convolutions {
+            layers: [layer(first, frames.bands)?, layer(second, width)?],
+            positions: self.table(&self.full(positions), &[frames.positions(), width])?,
+        })
     }
 
     /// The name of an embedding, of a layer's tensor or of a final norm, as a model with a head has it.

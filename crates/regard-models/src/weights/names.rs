@@ -25,6 +25,8 @@ pub(super) struct Names {
     pub(super) positions: String,
     pub(super) types: String,
     pub(super) embedding_norm: String,
+    /// The two convolutions over frames of sound, and the encoder's positions.
+    pub(super) frames: [String; 3],
     pub(super) encoder: LayerNames,
     pub(super) layer: LayerNames,
     /// The final norms of the encoder and of the stack.

@@ -75,14 +75,21 @@ pub fn tensor(file: &SafeTensors<'_>, name: &str) -> Values {
     Values { shape: tensor.shape().to_vec(), data }
 }
 
-/// An input of any model: an image, or some tokens.
+fn waves(numbers: usize) -> Vec<f32> {
+    (0..numbers).map(|i| (i as f32 * 0.37).sin()).collect()
+}
+
+/// An input of any model: an image, a spectrogram or some tokens.
 pub fn input(model: &Model) -> Input {
     let description = model.description();
     if let Some(patches) = &description.embedding.patches {
         let numbers = patches.channels * patches.height * patches.width;
-        return Input::image((0..numbers).map(|i| (i as f32 * 0.37).sin()).collect::<Vec<_>>());
+        return Input::image(waves(numbers));
     }
-    let input = Input::tokens((3..12).collect::<Vec<_>>());
+    let input = match description.embedding.frames {
+        Some(frames) => Input::audio(waves(frames.bands * frames.count)),
+        None => Input::tokens((3..12).collect::<Vec<_>>()),
+    };
     if description.encoder.is_some() { input.decoder([0, 7, 5, 9]) } else { input }
 }
 

@@ -27,10 +27,18 @@ impl Expected {
     }
 
     fn input(&self) -> Input {
-        match self.0.get("pixel_values") {
-            Some(pixels) => Input::image(pixels.data.clone()),
-            None => Input::tokens(self.ids("input_ids")).decoder(self.ids("decoder_input_ids")),
+        self.input_of("")
+    }
+
+    /// The input whose tensors' names end with this.
+    fn input_of(&self, end: &str) -> Input {
+        let numbers = |name: &str| Some(self.0.get(&format!("{name}{end}"))?.data.clone());
+        match (numbers("pixel_values"), numbers("input_features")) {
+            (Some(pixels), _) => return Input::image(pixels),
+            (None, Some(features)) => Input::audio(features),
+            (None, None) => Input::tokens(self.ids(&format!("input_ids{end}"))),
         }
+        .decoder(self.ids("decoder_input_ids"))
     }
 }
 
@@ -63,10 +71,10 @@ fn check(name: &str) {
         let change = match parts.as_slice() {
             [plain] => match *plain {
                 "input_ids" | "input_ids_b" | "decoder_input_ids" | "pixel_values" | "lens"
-                | "lens_logits" => continue,
+                | "lens_logits" | "input_features" | "input_features_b" => continue,
                 "generated" => {
                     let mut start = input.clone();
-                    start.decoder_ids.truncate(1);
+                    start.decoder_ids.truncate(model.description().decoder_start.len());
                     let found = model.generate(&start, values.data.len(), &[]).unwrap();
                     assert_eq!(found, expected.ids("generated"), "{name}");
                     checked += 1;
@@ -89,11 +97,12 @@ fn check(name: &str) {
                 }
             }
             ["patched", at, _] => {
-                let (layer, position) = at.split_once('.').unwrap();
+                let (layer, position) = at.rsplit_once('.').unwrap();
+                let stack = if layer.contains('.') { "" } else { "blocks." };
                 Change::Patch {
-                    place: format!("blocks.{layer}.hook_resid_pre"),
+                    place: format!("{stack}{layer}.hook_resid_pre"),
                     position: position.parse().unwrap(),
-                    from: Input::tokens(expected.ids("input_ids_b")),
+                    from: expected.input_of("_b"),
                 }
             }
             other => panic!("{other:?}"),
@@ -143,12 +152,13 @@ fn check_together(name: &str, model: &Model, input: &Input) {
 /// The logit lens at the ids that are expected, and that no other id has a larger logit.
 fn check_lens(name: &str, model: &Model, expected: &Expected, outputs: &BTreeMap<String, Values>) {
     let (ids, logits) = (&expected.0["lens"], &expected.0["lens_logits"]);
-    let hidden = &outputs["hidden_states"];
+    let stack = if outputs.contains_key("hidden_states") { "" } else { "decoder_" };
+    let hidden = &outputs[&format!("{stack}hidden_states")];
     let [layers, tokens, width] = hidden.shape[..] else { panic!("{name}") };
     let mut found = Values { shape: logits.shape.clone(), data: Vec::new() };
     for layer in 0..layers {
         let stream = if layer + 1 == layers {
-            outputs["residual_last"].clone()
+            outputs[&format!("{stack}residual_last")].clone()
         } else {
             let numbers = layer * tokens * width..(layer + 1) * tokens * width;
             Values { shape: vec![tokens, width], data: hidden.data[numbers].to_vec() }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
 mod attribution;
+mod audio;
 mod chats;
 mod classes;
 mod common;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::common::open;
 
-const FAMILIES: [&str; 18] = [
+const FAMILIES: [&str; 19] = [
     "bert",
     "distilbert",
     "gemma2",
@@ -30,6 +30,7 @@ const FAMILIES: [&str; 18] = [
     "smollm3",
     "t5",
     "vit",
+    "whisper",
 ];
 
 /// The families as the refusal of another one names them.

@@ -117,7 +117,8 @@ fn heads_have_results_and_inputs() {
         let pass =
             model.pass().keep(keep).keep(["*hook_q_input", "*hook_k_input", "*hook_v_input"]);
         let trace = pass.run(&input(&model)).unwrap();
-        let block = &model.description().stack.block;
+        let description = model.description();
+        let block = &description.encoder.as_ref().unwrap_or(&description.stack).block;
         let stack = if model.description().encoder.is_some() { "encoder" } else { "blocks" };
         let kept = |place: &str| trace.get(&format!("{stack}.0.{place}")).unwrap();
         let (result, width) = (kept("attn.hook_result"), model.description().width);
@@ -192,10 +193,9 @@ fn a_hook_changes_weights_and_ends_runs() {
 /// The text of [`input`] with another token in the middle.
 fn other(model: &Model) -> Input {
     let mut other = input(model);
-    match other.ids.get_mut(4) {
-        Some(id) => *id += 7,
-        None => other.pixels.iter_mut().skip(50).take(9).for_each(|x| *x = -*x),
-    }
+    other.ids.iter_mut().skip(4).take(1).for_each(|id| *id += 7);
+    let numbers = other.pixels.iter_mut().chain(&mut other.features);
+    numbers.skip(50).take(9).for_each(|x| *x = -*x);
     other
 }
 

@@ -25,7 +25,7 @@ fn with_config(name: &str, values: &[(&str, Value)]) -> String {
 #[test]
 fn a_family_that_is_not_known_is_named_with_those_that_are() {
     let said = with_config("tiny-llama", &[("model_type", "mamba".into())]);
-    let parts = ["config.json: the family \"mamba\" is not known", "gpt_neox", "t5 and vit"];
+    let parts = ["config.json: the family \"mamba\" is not known", "gpt_neox", "vit and whisper"];
     assert_says(&said, &parts);
     let said = with_config("tiny-llama", &[("model_type", Value::Null)]);
     assert_says(&said, &["config.json: model_type is missing"]);
@@ -90,6 +90,11 @@ fn an_input_that_does_not_fit_is_refused() {
         ("tiny-gpt2", Input::tokens([1]).decoder([1]), ["no decoder of its own", ""]),
         ("tiny-t5", Input::tokens([1]), ["the decoder needs", ""]),
         ("tiny-vit", Input::image([0.0; 5]), ["an image of [3, 12, 12]", "not one of 5"]),
+        ("tiny-gpt2", Input::audio([0.0]), ["tokens, not a recording", ""]),
+        ("tiny-whisper", Input::image([0.0]).decoder([1]), ["a recording, not an image", ""]),
+        ("tiny-whisper", Input::audio([0.0; 7]).decoder([1]), ["spectrogram of [12, 50]", "of 7,"]),
+        ("tiny-whisper", Input::tokens([1]).decoder([1]), ["of [12, 50]", "no tokens beside"]),
+        ("tiny-whisper", Input::audio([0.0; 600]), ["the decoder needs", ""]),
         ("tiny-bert", Input::tokens([1, 2]).types([0]), ["1 token types for 2 tokens", ""]),
         ("tiny-bert", Input::tokens([1]).types([2]), ["token type 2", ""]),
     ] {

@@ -55,11 +55,14 @@ impl Prepared {
                 let decoder_ids = if let Some(ids) = &request.decoder_ids {
                     ids.clone()
                 } else {
-                    let start = description
-                        .decoder_start
-                        .ok_or("the model does not say with which token its decoder begins")?;
+                    let start = &description.decoder_start;
+                    if start.is_empty() {
+                        return Err(
+                            "the model does not say with which token its decoder begins".to_owned()
+                        );
+                    }
                     let text = tokenizer.encode_as_is(&request.decoder);
-                    [vec![start], text.map_err(|e| e.to_string())?].concat()
+                    [start.clone(), text.map_err(|e| e.to_string())?].concat()
                 };
                 read.decoder_tokens = labels(tokenizer, &decoder_ids);
                 read.input = read.input.decoder(decoder_ids);

@@ -108,7 +108,7 @@ fn heads_of_each_attention_are_changed() {
     assert!(cells(&window).iter().any(|cell| cell.ends_with(", changed")));
     let model = Model::open(format!("{MODELS}/tiny-t5")).unwrap();
     let tokenizer = model.tokenizer().unwrap();
-    let start = vec![model.description().decoder_start.unwrap()];
+    let start = model.description().decoder_start.clone();
     let ids = [start, tokenizer.encode_as_is(DECODER).unwrap()].concat();
     let input = tokenizer.encode(TEXT, None).unwrap().decoder(ids);
     let trace = model.pass().change(change).run(&input).unwrap();
@@ -130,7 +130,7 @@ fn heads_of_each_attention_are_changed() {
 fn the_decoder_writes_on() {
     let mut window = opened("tiny-t5", |_| ());
     let model = Model::open(format!("{MODELS}/tiny-t5")).unwrap();
-    let start = model.description().decoder_start.unwrap();
+    let start = model.description().decoder_start[0];
     let input = model.tokenizer().unwrap().encode(TEXT, None).unwrap().decoder([start]);
     let expected = model.generate(&input, 3, &[]).unwrap();
     for written in 1..=3 {

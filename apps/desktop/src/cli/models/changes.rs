@@ -11,12 +11,12 @@ use safetensors::SafeTensors;
 
 use super::super::failure::{BadInput as _, Failure};
 use super::super::tensors;
-use super::input;
+use super::{input, numbers};
 
-/// The changes. L is a layer and H a head, both from 0. For t5, L is encoder.L, decoder.L or cross.L.
+/// The changes. L is a layer and H a head, both from 0. For t5 and whisper, L is encoder.L, decoder.L or cross.L.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-#[command(group(ArgGroup::new("patches").args(["patch_text", "patch_ids"])))]
+#[command(group(ArgGroup::new("patches").args(["patch_text", "patch_ids", "patch_file"])))]
 pub(crate) struct Args {
     /// Replace a head's output by zeros, by its mean over the positions, or by its mean over those of the other text (repeatable)
     #[arg(long, value_name = "L.H[=zero|mean|other]", value_parser = parse_ablate)]
@@ -68,6 +68,10 @@ pub(crate) struct Other {
     /// The ids of the other text
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     patch_ids: Option<Vec<u32>>,
+
+    /// The other image or recording, in a file as --image or --audio reads it
+    #[arg(long, value_name = "FILE")]
+    patch_file: Option<PathBuf>,
 }
 
 impl Args {
@@ -81,9 +85,10 @@ impl Args {
         let others = !self.patch.is_empty()
             || !self.patch_head.is_empty()
             || self.ablate.iter().any(|(_, to)| to.is_none());
-        let given = self.other.patch_text.is_some() || self.other.patch_ids.is_some();
+        let Other { patch_text, patch_ids, patch_file } = &self.other;
+        let given = patch_text.is_some() || patch_ids.is_some() || patch_file.is_some();
         if given && !others {
-            let what = "--patch-text and --patch-ids are the text of --patch, --patch-head and --ablate L.H=other";
+            let what = "--patch-text, --patch-ids and --patch-file are the other input of --patch, --patch-head and --ablate L.H=other";
             return Err(anyhow::anyhow!(what)).bad_input();
         }
         let from = if others {
@@ -135,13 +140,20 @@ impl Other {
         checkpoint: &Checkpoint,
         model: &Model,
     ) -> Result<Input> {
+        if let Some(path) = &self.patch_file {
+            let other = numbers::image_or_audio(path, checkpoint, model.description())?;
+            let Input { types, decoder_ids, .. } = read.clone();
+            return Ok(Input { types, decoder_ids, ..other });
+        }
         let (ids, types) = match (&self.patch_ids, &self.patch_text) {
             (Some(ids), _) => (ids.clone(), read.types.clone()),
             (None, Some(text)) => {
                 let other = reading.of_text(text, checkpoint, model)?;
                 (other.ids, other.types)
             }
-            (None, None) => anyhow::bail!("another text is needed: --patch-text or --patch-ids"),
+            (None, None) => {
+                anyhow::bail!("another input is needed: --patch-text, --patch-ids or --patch-file")
+            }
         };
         let (found, expected) = (ids.len(), read.ids.len());
         ensure!(

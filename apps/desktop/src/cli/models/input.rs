@@ -1,21 +1,23 @@
-//! The input of a model: text, ids or an image.
+//! The input of a model: text, ids, an image or a recording.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::ArgGroup;
-use regard_models::{ChatTemplate, Checkpoint, Description, Input, Message, Model, Tokenizer};
+use regard_models::{
+    AudioProcessor, ChatTemplate, Checkpoint, Description, Frames, Input, Message, Model, Tokenizer,
+};
 
 use super::super::failure::{BadInput as _, Failure};
 use super::super::suggest;
-use super::image;
+use super::numbers;
 use crate::say::tell;
 
 /// The input of a model, as options.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-#[command(group(ArgGroup::new("input").required(true).args(["text", "ids", "image"])))]
+#[command(group(ArgGroup::new("input").required(true).args(["text", "ids", "image", "audio"])))]
 pub(crate) struct Args {
     /// The text
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -29,15 +31,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
 
+    /// A recording instead of a text, for a model of sound: WAV, or safetensors with the log-mel spectrogram `input_features`
+    #[arg(long, value_name = "FILE")]
+    audio: Option<PathBuf>,
+
     /// A second text, for a model that reads two (bert)
     #[arg(long, value_name = "TEXT", requires = "text", allow_hyphen_values = true)]
     text_pair: Option<String>,
 
-    /// The text that the decoder has written so far, for a model with an encoder and a decoder (t5)
+    /// The text that the decoder has written so far, for a model with an encoder and a decoder (t5, whisper)
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     decoder_text: Option<String>,
 
-    /// The ids of that text; the first one begins the text (0 in t5)
+    /// The ids of that text, with those that begin it (0 in t5)
     #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "decoder_text")]
     decoder_ids: Option<Vec<u32>>,
 
@@ -69,21 +75,27 @@ impl Args {
     fn input(&self, checkpoint: &Checkpoint, model: &Model) -> Result<Reading> {
         let description = model.description();
         let mut input = if let Some(path) = &self.image {
-            image::read(path, checkpoint, description)?
+            numbers::image(path, checkpoint, description)?
+        } else if let Some(path) = &self.audio {
+            numbers::audio(path, checkpoint, description)?
         } else if let Some(ids) = &self.ids {
             Input::tokens(ids.clone())
         } else {
-            ensure!(
-                description.embedding.patches.is_none(),
-                "the model reads an image (--image FILE), not a text"
-            );
+            let embedding = &description.embedding;
+            let reads_image = embedding.patches.is_some();
+            ensure!(!reads_image, "the model reads an image (--image FILE), not a text");
+            let reads_sound = embedding.frames.is_some();
+            ensure!(!reads_sound, "the model reads a recording (--audio FILE), not a text");
             let text = self.text.as_deref().unwrap_or_default();
             self.of_text(text, checkpoint, model)?
         };
         input.decoder_ids = self.decoder(model)?;
-        let tokens = match &description.embedding.patches {
-            Some(_) => patches(description),
-            None => names(&input.ids, model),
+        let tokens = match (&description.embedding.patches, description.embedding.frames) {
+            (Some(_), _) => patches(description),
+            (None, Some(frames)) => {
+                times(frames, AudioProcessor::of(checkpoint, description).ok().as_ref())
+            }
+            (None, None) => names(&input.ids, model),
         };
         let decoder_tokens = names(&input.decoder_ids, model);
         Ok(Reading { input, tokens, decoder_tokens })
@@ -123,18 +135,15 @@ impl Args {
         if model.description().encoder.is_none() {
             ensure!(
                 !given,
-                "the model has no decoder beside an encoder: --decoder-text and --decoder-ids are for t5"
+                "the model has no decoder beside an encoder: --decoder-text and --decoder-ids are for t5 and whisper"
             );
             return Ok(Vec::new());
         }
         if let Some(ids) = &self.decoder_ids {
             return Ok(ids.clone());
         }
-        let start = model
-            .description()
-            .decoder_start
-            .context("the model does not say with which token the decoder begins")?;
-        let mut ids = vec![start];
+        let mut ids = model.description().decoder_start.clone();
+        ensure!(!ids.is_empty(), "the model does not say with which token the decoder begins");
         if let Some(text) = &self.decoder_text {
             ids.extend(tokenizer(model, "--decoder-ids")?.encode_as_is(text)?);
         }
@@ -188,6 +197,15 @@ fn patches(description: &Description) -> Vec<String> {
     let [rows, cols] = patches.grid();
     let patches = (0..rows).flat_map(|i| (0..cols).map(move |j| format!("patch {i},{j}")));
     core::iter::once("[CLS]".to_owned()).chain(patches).collect()
+}
+
+/// The times at which the positions of a recording begin; without them, the first of each position's two frames.
+fn times(frames: Frames, processor: Option<&AudioProcessor>) -> Vec<String> {
+    let name = |i: usize| match processor {
+        Some(processor) => format!("{:.2} s", i as f64 * processor.seconds()),
+        None => format!("frame {}", 2 * i),
+    };
+    (0..frames.positions()).map(name).collect()
 }
 
 /// The position whose logits a prediction reads: the last one for a model that writes, and the mask for one that fills gaps.

@@ -1,8 +1,8 @@
 //! The options that the commands of models share: the model, its input and its changes.
 
 pub(crate) mod changes;
-mod image;
 pub(crate) mod input;
+mod numbers;
 pub(crate) mod open;
 mod progress;
 pub(crate) mod run;

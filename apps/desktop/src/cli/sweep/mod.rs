@@ -33,7 +33,7 @@ use super::{Format, terminal};
 #[derive(Debug, clap::Args)]
 #[command(
     group(ArgGroup::new("sweep").required(true).args(["ablate_each_head", "patch_each_place", "path", "attribute_each_head"])),
-    group(ArgGroup::new("patches").args(["patch_text", "patch_ids"]).conflicts_with_all(["ablate_each_head", "attribute_each_head"])),
+    group(ArgGroup::new("patches").args(["patch_text", "patch_ids", "patch_file"]).conflicts_with_all(["ablate_each_head", "attribute_each_head"])),
     after_help = "Example: regard sweep story --text \"Mary and John went to the store. John gave a drink to\" --ablate-each-head --logit Mary-John"
 )]
 pub(crate) struct Args {

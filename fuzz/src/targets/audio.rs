@@ -1,0 +1,30 @@
+//! A WAV file, as a model of sound reads it.
+
+use regard_models::{AudioProcessor, Checkpoint, Model, read_wav};
+
+const CONFIG: &[u8] = include_bytes!("../../../tests/golden/models/tiny-whisper/config.json");
+const WEIGHTS: &[u8] =
+    include_bytes!("../../../tests/golden/models/tiny-whisper/model.safetensors");
+const PREPROCESSOR: &[u8] =
+    include_bytes!("../../../tests/golden/models/tiny-whisper/preprocessor_config.json");
+
+pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
+    crate::bounded(file.len(), || {
+        let (recording, rate) = read_wav(file)?;
+        read(PREPROCESSOR, &recording, rate)
+    })
+}
+
+/// Prepares a recording as preprocessor_config.json says, and runs the model.
+pub(super) fn read(preprocessor: &[u8], recording: &[f32], rate: u32) -> crate::Outcome {
+    let files = [
+        ("config.json", CONFIG.to_vec()),
+        ("model.safetensors", WEIGHTS.to_vec()),
+        ("preprocessor_config.json", preprocessor.to_vec()),
+    ];
+    let checkpoint = Checkpoint::from_files("model", files).expect("the model is there");
+    let model = Model::load(&checkpoint).expect("the model is right");
+    let processor = AudioProcessor::of(&checkpoint, model.description())?;
+    let input = processor.read(recording, rate)?;
+    crate::run(&model, &input.decoder(model.description().decoder_start.clone()))
+}
