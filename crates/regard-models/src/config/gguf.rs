@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{default, plain, windows};
+use super::{default, plain, unknown, windows};
 use crate::read::Metadata;
 use crate::{
     Activation, Checkpoint, Description, Error, Frequencies, Head, LearnedPositions, NormKind,
@@ -47,8 +47,8 @@ impl Config<'_> {
                 (Activation::Silu, rms)
             }
             _ => {
-                let what = format!("the architecture {family:?} is not known; known are {KNOWN}");
-                return Err(self.wrong(what));
+                let what = format!("the architecture {family:?} is not known: ");
+                return Err(unknown(self.path, self.checkpoint, &what, KNOWN));
             }
         };
         let key = |key: &str| format!("{family}.{key}");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{default, plain, windows};
+use super::{default, plain, unknown, windows};
 use crate::read::Beside;
 use crate::{
     Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frames, Head,
@@ -219,8 +219,10 @@ impl<'a> Config<'a> {
             "vit" => self.vit()?,
             "whisper" => self.whisper()?,
             _ => {
-                let what = format!("the family {family:?} is not known; known are {KNOWN}");
-                return Err(self.wrong(what));
+                let class = Some(self.architecture()).filter(|class| !class.is_empty());
+                let class = class.map_or_else(String::new, |x| format!("its class is {x}, and "));
+                let what = format!("the family {family:?} is not known: {class}");
+                return Err(unknown(self.path, self.checkpoint, &what, KNOWN));
             }
         };
         description.context = match description.embedding.positions {

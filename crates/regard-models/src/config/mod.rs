@@ -4,11 +4,13 @@ mod gguf;
 mod hugging_face;
 mod rope;
 
+use std::path::Path;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
 use crate::read::Settings;
+use crate::weights;
 use crate::{
     Activation, Biases, Block, Checkpoint, Description, Embedding, Error, Head, NormSettings,
     Placement, RotarySettings, Stack,
@@ -18,6 +20,21 @@ use crate::{
 /// them.
 static DEFAULTS: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("defaults.json")).unwrap_or_default());
+
+/// The refusal of a model that no description fits: after `what`, its tensors that no family has, and the families that are known.
+fn unknown(path: &Path, checkpoint: &Checkpoint, what: &str, known: &str) -> Error {
+    const SHOWN: usize = 8;
+    let names = weights::unknown(checkpoint.names());
+    let list = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let needs = match names.len() {
+        0 => "all of its tensors have names that known families have".to_owned(),
+        count if count > SHOWN => {
+            format!("no known family has its tensors {list} and {} more", count - SHOWN)
+        }
+        _ => format!("no known family has its tensors {list}"),
+    };
+    Error::file(path, format!("{what}{needs}; known are {known}"))
+}
 
 /// A family's value of a key that its file lacks.
 fn default(family: &str, key: &str) -> Option<&'static Value> {

@@ -1,6 +1,6 @@
 //! Rotary settings of config.json, in the forms that transformers 4 and 5 write.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::hugging_face::Config;
 use crate::{Error, Frequencies, RotaryScaling, RotarySettings, Stack};
@@ -40,7 +40,9 @@ impl Config<'_> {
                 continue;
             }
             let own = parameters.and_then(|kinds_of| kinds_of.get(kinds[i])?.as_object());
-            let mut own = own.cloned().unwrap_or_default();
+            // Transformers 5 overlooks an older `type` where there is no object for the kind.
+            let plain = || Map::from_iter([("rope_type".to_owned(), "default".into())]);
+            let mut own = own.cloned().unwrap_or_else(plain);
             if i == 0 || self.family == "modernbert" {
                 own.extend(scaling.cloned().into_iter().flatten());
             }

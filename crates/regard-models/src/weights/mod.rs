@@ -13,6 +13,7 @@ use std::thread;
 use regard::{Embedding as Table, Linear, Norm, Threads};
 
 use self::linear::Stored;
+pub(crate) use self::names::unknown;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
 use crate::read::Settings;
 use crate::{

@@ -1,9 +1,10 @@
 //! The names of each family's tensors in its files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::Description;
 
@@ -95,6 +96,44 @@ pub(super) enum Layout {
     ByHead,
     /// Rows of q and k are permuted so that neighbours turn as pairs (llama.cpp's converter).
     Neighbours,
+}
+
+/// The names that the parts of all families have in files, without `.weight` and `.bias`.
+static KNOWN: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    fn add(value: &Value, start: &str, known: &mut BTreeSet<String>) {
+        match value {
+            Value::String(name) => drop(known.insert(format!("{start}{name}"))),
+            Value::Array(list) => list.iter().for_each(|value| add(value, start, known)),
+            Value::Object(parts) => {
+                let own = parts.get("start").and_then(Value::as_str).unwrap_or_default();
+                let start = format!("{start}{own}");
+                parts.values().for_each(|value| add(value, &start, known));
+            }
+            _ => {}
+        }
+    }
+    let families: Value = serde_json::from_str(include_str!("names.json")).unwrap_or_default();
+    let mut known = BTreeSet::new();
+    for family in families.as_object().into_iter().flat_map(|families| families.values()) {
+        // A base model's names lack the prefix, and those of a head have none.
+        for start in ["", family["prefix"].as_str().unwrap_or_default()] {
+            add(family, start, &mut known);
+        }
+    }
+    known
+});
+
+/// The names of tensors that no family has, with `{}` for each number in them.
+pub(crate) fn unknown<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
+    let general = |name: &str| {
+        let part = |part| if str::parse::<usize>(part).is_ok() { "{}" } else { part };
+        name.split('.').map(part).collect::<Vec<_>>().join(".")
+    };
+    let is_known = |name: &String| {
+        let stem = name.strip_suffix(".weight").or_else(|| name.strip_suffix(".bias"));
+        KNOWN.contains(stem.unwrap_or(name))
+    };
+    names.map(general).filter(|name| !is_known(name)).collect()
 }
 
 /// The names in a folder of Hugging Face, or `None` if the family is not known.

@@ -41,6 +41,9 @@ BERT = SMALL | {"max_position_embeddings": 12}
 DISTIL = dict(vocab_size=11, dim=8, hidden_dim=6, n_layers=1, n_heads=2, max_position_embeddings=8)
 T5 = dict(vocab_size=11, d_model=8, d_kv=4, d_ff=6, num_layers=1, num_heads=2)
 VIT = dict(hidden_size=8, intermediate_size=6, num_hidden_layers=1, num_attention_heads=2, image_size=4, patch_size=2)
+FOUR = {"num_hidden_layers": 4}
+GEMMA3 = GROUPED | TWO | {"head_dim": 4, "sliding_window": 3, "sliding_window_pattern": 2}
+SMOL = GROUPED | FOUR | {"pad_token_id": None}
 NEOX = ONE_HEAD | {"hidden_act": "gelu"}
 LONG = {"type": "longrope", "short_factor": [1.0, 1.5], "long_factor": [2.0, 3.5]}
 LINEAR = {"rope_type": "linear", "factor": 2.0}
@@ -55,6 +58,32 @@ CASES = [
     ("defaults", "Qwen3ForCausalLM", GROUPED | {"head_dim": 4}),
     ("defaults", "Gemma2ForCausalLM", GROUPED | TWO | {"head_dim": 4}),
     ("defaults", "Phi3ForCausalLM", PHI3),
+    ("defaults", "Gemma3ForCausalLM", GROUPED | {"num_hidden_layers": 6, "head_dim": 4}),
+    ("defaults", "SmolLM3ForCausalLM", SMALL | FOUR | {"num_attention_heads": 4, "pad_token_id": None}),
+    ("defaults", "Olmo2ForCausalLM", SMALL),
+    ("defaults", "Olmo3ForCausalLM", SMALL | FOUR),
+    ("defaults", "GraniteForCausalLM", SMALL),
+    # Gemma 3: both bases; caps that its class has and those that it does not read; settings of one kind of layers for all.
+    ("old keys", "Gemma3ForCausalLM", GEMMA3 | {"rope_theta": 90.0, "rope_local_base_freq": 20.0, "rope_scaling": LINEAR}),
+    ("one kind for all", "Gemma3ForCausalLM", GEMMA3 | {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}),
+    ("one kind alone", "Gemma3ForCausalLM", GEMMA3 | {"rope_local_base_freq": 7.0, "rope_parameters": {"full_attention": LINEAR | {"rope_theta": 60.0}}}),
+    ("caps", "Gemma3ForCausalLM", GEMMA3 | {"attn_logit_softcapping": 0.5, "final_logit_softcapping": 0.7}),
+    ("biases", "Gemma3ForCausalLM", GEMMA3 | {"attention_bias": True, "query_pre_attn_scalar": 9}),
+    # SmolLM 3: layers without positions, by a list or a number; windows in those alone, or as layer_types say.
+    ("interval", "SmolLM3ForCausalLM", SMOL | {"no_rope_layer_interval": 3, "use_sliding_window": True, "sliding_window": 2}),
+    ("a longer list", "SmolLM3ForCausalLM", SMOL | TWO | {"no_rope_layers": [0, 1, 0, 1], "num_key_value_heads": None}),
+    ("layer types", "SmolLM3ForCausalLM", SMOL | TWO | {"sliding_window": 2, "layer_types": ["sliding_attention", "full_attention"]}),
+    ("biases", "SmolLM3ForCausalLM", SMOL | {"attention_bias": True, "mlp_bias": True}),
+    # OLMo: grouped queries, whose norms have different lengths; in transformers 4's form the full layers alone have a base.
+    ("grouped", "Olmo2ForCausalLM", GROUPED | {"attention_bias": True}),
+    ("old keys", "Olmo3ForCausalLM", GROUPED | FOUR | {"rope_theta": 50.0, "sliding_window": 3,
+        "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4}, "max_position_embeddings": 16}),
+    ("new type", "Olmo3ForCausalLM", GROUPED | FOUR | {"rope_theta": 50.0, "sliding_window": 3,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4}, "max_position_embeddings": 16}),
+    ("one base", "Olmo3ForCausalLM", GROUPED | TWO | {"sliding_window": 3, "layer_types": ["full_attention"] * 2, "rope_parameters": {
+        "full_attention": {"rope_type": "llama3", "rope_theta": 70.0, "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}}}),
+    ("multipliers", "GraniteForCausalLM", GROUPED | TWO | {"attention_multiplier": 0.2, "residual_multiplier": 0.5,
+        "embedding_multiplier": 2.0, "logits_scaling": 4, "attention_bias": True, "mlp_bias": True}),
     ("defaults", "GPTNeoXForCausalLM", SMALL),
     ("defaults", "GPT2LMHeadModel", {k: v for k, v in GPT2.items() if k != "n_positions"} | {"max_position_embeddings": 8}),
     ("other names", "GPT2LMHeadModel", dict(vocab_size=11, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, n_positions=8)),
@@ -94,11 +123,15 @@ CASES = [
     ("padding", "GPTNeoXForSequenceClassification", NEOX | HEADS | {"pad_token_id": 2}),
     ("padding", "GPT2ForSequenceClassification", GPT2 | HEADS | {"pad_token_id": 2}),
     ("padding by default", "Gemma2ForSequenceClassification", GROUPED | HEADS | {"head_dim": 4}, {"ids": [3, 7, 1, 0, 0]}),
+    ("padding by default", "Gemma3TextForSequenceClassification", GEMMA3 | HEADS, {"ids": [3, 7, 1, 0, 0]}),
+    ("padding", "SmolLM3ForSequenceClassification", SMOL | HEADS | {"pad_token_id": 2}),
+    ("padding", "Olmo2ForSequenceClassification", SMALL | HEADS | {"pad_token_id": 2}),
+    ("padding", "Olmo3ForSequenceClassification", SMALL | HEADS | {"pad_token_id": 2}),
     ("nothing but padding", "Qwen2ForSequenceClassification", GROUPED | HEADS | {"pad_token_id": 5}, {"ids": [5, 5, 5]}),
     ("padding in a text", "RobertaForMaskedLM", BERT, {"ids": [3, 1, 7, 1, 9, 4]}),
     # Heads that are not computed.
     *(("head", name, base | HEADS) for name, base in {
-        "GPT2ForTokenClassification": GPT2, "GPT2ForQuestionAnswering": GPT2, "LlamaForTokenClassification": SMALL,
+        "SmolLM3ForTokenClassification": SMOL, "GPT2ForTokenClassification": GPT2, "GPT2ForQuestionAnswering": GPT2, "LlamaForTokenClassification": SMALL,
         "LlamaForQuestionAnswering": SMALL, "GPTNeoXForTokenClassification": NEOX, "BertForTokenClassification": BERT,
         "BertForNextSentencePrediction": BERT, "RobertaForMultipleChoice": BERT, "T5ForTokenClassification": T5,
     }.items()),
@@ -135,12 +168,25 @@ REFUSED = [
     ("Qwen2ForCausalLM", GROUPED | {"rope_parameters": {"full_attention": {"rope_theta": 10.0}}}, "by kinds of layers"),
     ("Gemma2ForCausalLM", GROUPED | {"head_dim": 4, "sliding_window": None}, "there is no sliding_window"),
     ("MistralForCausalLM", GROUPED | {"sliding_window": 0}, "sliding_window is 0"),
+    ("Gemma3ForCausalLM", GEMMA3 | {"use_bidirectional_attention": True}, "use_bidirectional_attention is true"),
+    ("Gemma3ForCausalLM", GEMMA3 | {"sliding_window_pattern": 0}, "sliding_window_pattern is 0"),
+    ("Gemma3ForCausalLM", GEMMA3 | {"layer_types": ["full_attention"]}, "layer_types has 1 entries for 2 layers"),
+    ("Gemma3ForCausalLM", GEMMA3 | {"sliding_window": 0}, "sliding_window is 0"),
+    ("Gemma3ForCausalLM", GEMMA3 | {"query_pre_attn_scalar": 0}, "a setting of the attention or of a norm is inf"),
+    ("SmolLM3ForCausalLM", SMOL | {"no_rope_layers": [1]}, "no_rope_layers has 1 entries for 4 layers"),
+    ("SmolLM3ForCausalLM", SMOL | {"no_rope_layers": ["yes"]}, "which is no list of 0 and 1"),
+    ("SmolLM3ForCausalLM", SMOL | {"no_rope_layer_interval": 0}, "no_rope_layer_interval is 0"),
+    ("Olmo3ForCausalLM", GROUPED | TWO | {"sliding_window": None}, "there is no sliding_window"),
+    ("Olmo3ForCausalLM", GROUPED | {"rope_parameters": {"sliding_attention": {"rope_theta": -1.0}}}, "rope_theta is -1"),
+    ("GraniteForCausalLM", GROUPED | {"logits_scaling": 0}, "logits inf"),
+    ("GraniteForCausalLM", GROUPED | {"residual_multiplier": "x"}, 'residual_multiplier is "x", which is no number'),
     ("T5ForConditionalGeneration", T5 | {"relative_attention_max_distance": 8}, "32 buckets do not reach beyond"),
 ]
 
 
 def config_of(architecture, settings):
-    return settings | {"model_type": getattr(transformers, architecture).config_class.model_type, "architectures": [architecture]}
+    # A copy: transformers writes into the objects that it reads.
+    return json.loads(json.dumps(settings)) | {"model_type": getattr(transformers, architecture).config_class.model_type, "architectures": [architecture]}
 
 
 def saved(model):
@@ -160,7 +206,7 @@ def case(name, architecture, settings, more=None):
 
     more = more or {}
     config = config_of(architecture, settings)
-    made = AutoConfig.for_model(**config)
+    made = AutoConfig.for_model(**config_of(architecture, settings))
     made._attn_implementation = "eager"
     shapes = saved(getattr(transformers, architecture)(made))
     vocabulary = [made.vocab_size, made.hidden_size] if "vit" not in made.model_type else None

@@ -20,6 +20,11 @@ import torch
 from safetensors.torch import save_file
 from transformers import (
     Gemma2Config,
+    Gemma3TextConfig,
+    GraniteConfig,
+    Olmo2Config,
+    Olmo3Config,
+    SmolLM3Config,
     GPTNeoXConfig,
     LlamaConfig,
     Phi3Config,
@@ -111,8 +116,12 @@ def rope():
 
 def converted(arch, name, tensor, config):
     """What llama.cpp's convert_hf_to_gguf.py does to a tensor of this family."""
-    if arch == "gemma2" and name.endswith("norm.weight"):
+    if arch in ("gemma2", "gemma3") and name.endswith("norm.weight"):
         return tensor + 1
+    if arch in ("smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
+        # Halves of a head become neighbours.
+        parts = tensor.reshape(-1, 2, config.head_dim // 2, *tensor.shape[1:])
+        return parts.transpose(1, 2).reshape(tensor.shape)
     if arch == "gptneox" and "query_key_value" in name:
         # [heads, 3, head size, …] becomes [3, heads, head size, …]
         heads = config.num_attention_heads
@@ -122,8 +131,11 @@ def converted(arch, name, tensor, config):
 
 
 def unconverted(arch, name, tensor, config):
-    if arch == "gemma2" and name.endswith("norm.weight"):
+    if arch in ("gemma2", "gemma3") and name.endswith("norm.weight"):
         return tensor - 1
+    if arch in ("smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
+        parts = tensor.reshape(-1, config.head_dim // 2, 2, *tensor.shape[1:])
+        return parts.transpose(1, 2).reshape(tensor.shape)
     if arch == "gptneox" and "query_key_value" in name:
         heads = config.num_attention_heads
         parts = tensor.reshape(3, heads, config.hidden_size // heads, -1)
@@ -141,6 +153,10 @@ def write(file, arch, config, seed, scaling=()):
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     parameters = config.rope_parameters
+    if local := parameters.get("sliding_attention"):
+        parameters = parameters["full_attention"]
+        if local["rope_theta"] != 10_000.0 or arch != "gemma3":
+            writer.add_rope_freq_base_swa(local["rope_theta"])
     writer.add_rope_freq_base(parameters["rope_theta"])
     if arch == "gptneox":
         writer.add_rope_dimension_count(int(parameters.get("partial_rotary_factor", 0.25) * head))
@@ -149,13 +165,26 @@ def write(file, arch, config, seed, scaling=()):
     else:
         writer.add_head_count_kv(config.num_key_value_heads)
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    if arch in ("qwen3", "gemma2"):
+    if arch in ("qwen3", "gemma2", "gemma3"):
         writer.add_key_length(head)
         writer.add_value_length(head)
     if arch == "gemma2":
         writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
         writer.add_sliding_window(config.sliding_window)
+    if arch in ("smollm3", "granite"):
+        writer.add_rope_dimension_count(head)
+    if arch == "gemma3":
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    if arch == "olmo2" and hasattr(config, "layer_types"):
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config.layer_types])
+    if arch == "granite":
+        writer.add_attention_scale(config.attention_multiplier)
+        writer.add_embedding_scale(config.embedding_multiplier)
+        writer.add_residual_scale(config.residual_multiplier)
+        writer.add_logit_scale(config.logits_scaling)
     if arch == "phi3":
         writer.add_rope_dimension_count(int(head * parameters.get("partial_rotary_factor", 1.0)))
         writer.add_rope_scaling_orig_ctx_len(config.original_max_position_embeddings)
@@ -204,6 +233,9 @@ MEDIUM = dict(
 )
 
 
+FLAT = dict(MEDIUM, num_attention_heads=4, num_key_value_heads=2, head_dim=8)
+
+
 def files():
     grouped = dict(MEDIUM, num_key_value_heads=1)
     qwen3 = dict(grouped, num_hidden_layers=1, head_dim=32, rms_norm_eps=1e-6, tie_word_embeddings=True)
@@ -241,6 +273,31 @@ def files():
         lambda writer: writer.add_rope_scaling_attn_factors(grown),
     ]
     write("phi3-longrope", "phi3", config, 6, scaling)
+    # llama.cpp's pattern of Gemma 3 has every 6th layer see all tokens. Its local base is in newer files alone.
+    linear = [
+        lambda writer: writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR),
+        lambda writer: writer.add_rope_scaling_factor(8.0),
+    ]
+    for name, base in (("gemma3", 10_000.0), ("gemma3-swa", 50.0)):
+        both = {"full_attention": dict(plain, rope_type="linear", factor=8.0), "sliding_attention": dict(plain, rope_theta=base)}
+        gemma3 = Gemma3TextConfig(
+            **FLAT, num_hidden_layers=6, query_pre_attn_scalar=8, sliding_window=3, final_logit_softcapping=6.0, rope_parameters=both
+        )
+        write(name, "gemma3", gemma3, 8, linear)
+    llama = dict(FLAT, rope_parameters=plain, rms_norm_eps=1e-5, attention_bias=True)
+    write("smollm3", "smollm3", SmolLM3Config(**llama, num_hidden_layers=4), 9)
+    write("olmo2", "olmo2", Olmo2Config(**FLAT, num_hidden_layers=1, rope_parameters=plain, tie_word_embeddings=False), 10)
+    yarn = dict(yarn, original_max_position_embeddings=8)
+    types = ["sliding_attention", "full_attention"]
+    olmo3 = dict(FLAT, num_hidden_layers=2, layer_types=types, sliding_window=4, rope_parameters=dict(zip(types, (plain, yarn))))
+    scaling[:] = [
+        lambda writer: writer.add_rope_scaling_type(gguf.RopeScalingType.YARN),
+        lambda writer: writer.add_rope_scaling_factor(4.0),
+        lambda writer: writer.add_rope_scaling_orig_ctx_len(8),
+    ]
+    write("olmo3", "olmo2", Olmo3Config(**olmo3), 11, scaling)
+    granite = dict(llama, embedding_multiplier=3.0, attention_multiplier=0.4, residual_multiplier=0.6, logits_scaling=2.5)
+    write("granite", "granite", GraniteConfig(**granite, num_hidden_layers=1, mlp_bias=True, tie_word_embeddings=True), 12)
     for name, parallel in (("gptneox", True), ("gptneox-serial", False)):
         neox = GPTNeoXConfig(
             **MEDIUM,

@@ -17,7 +17,19 @@ fn check(name: &str) -> Model {
 
 #[test]
 fn converted_models_give_the_numbers_of_transformers() {
-    for name in ["qwen3", "gemma2", "phi3", "gptneox", "gptneox-serial"] {
+    for name in [
+        "qwen3",
+        "gemma2",
+        "gemma3",
+        "gemma3-swa",
+        "smollm3",
+        "olmo2",
+        "olmo3",
+        "granite",
+        "phi3",
+        "gptneox",
+        "gptneox-serial",
+    ] {
         check(name);
     }
 }

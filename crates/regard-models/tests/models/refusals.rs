@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use regard_models::{Ablation, Change, Description, Input, Logits, Model};
+use regard_models::{Ablation, Change, Checkpoint, Description, Input, Logits, Model};
 use serde_json::{Value, json};
 
 use crate::common::{self, assert_says, copy, open};
@@ -27,6 +27,17 @@ fn a_family_that_is_not_known_is_named_with_those_that_are() {
     let said = with_config("tiny-llama", &[("model_type", "mamba".into())]);
     let parts = ["config.json: the family \"mamba\" is not known", "gpt_neox", "vit and whisper"];
     assert_says(&said, &parts);
+    // Its class, and its tensors that no family has.
+    let config = json!({"model_type": "mamba", "architectures": ["MambaForCausalLM"]});
+    let names =
+        ["backbone.layers.0.mixer.A_log", "backbone.layers.1.mixer.A_log", "lm_head.weight"];
+    let tensors = common::weights(names.map(|name| (name, vec![1], vec![0.0])));
+    let files = [("config.json", config.to_string().into_bytes()), ("model.safetensors", tensors)];
+    let checkpoint = Checkpoint::from_files("model", files).unwrap();
+    let said = Description::of(&checkpoint).unwrap_err().to_string();
+    let needs = "\"mamba\" is not known: its class is MambaForCausalLM, and no known family has its tensors \
+                 backbone.layers.{}.mixer.A_log; known are bert";
+    assert_says(&said, &[needs]);
     let said = with_config("tiny-llama", &[("model_type", Value::Null)]);
     assert_says(&said, &["config.json: model_type is missing"]);
 }
