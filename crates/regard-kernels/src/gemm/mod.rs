@@ -26,7 +26,6 @@
 //! - The scores and the outputs of an attention call [`gebp`] directly. Between their blocks the softmax runs, and they leave
 //!   out the keys that a mask hides.
 //! - On a core without vectors `gebp` is the whole nest (`arch/bare`). It reads B where it lies, and takes all columns at once.
-//! - On a core without vectors, `gebp` is the whole nest (`arch/bare`): it reads B where it lies, and all columns at once.
 
 mod formats;
 mod half;
