@@ -2,9 +2,10 @@
 //! Transformer Circuits").
 //!
 //! The residual stream at a position is a sum: the embedding, and each sublayer's output. The final norm divides it by one
-//! number, the standard deviation or the root mean square, which is fixed at what it is in this run; the rest of the norm and the
-//! unembedding are linear. So a logit is a sum too, with a term for each part of the stream. A head's term is the dot product
-//! of its output z with a vector, which is the logit's direction u taken back through the norm and the output projection:
+//! number, the standard deviation or the root mean square. This number is fixed at its value in this run; the rest of the norm
+//! and the unembedding are linear. So a logit is a sum too, with a term for each part of the stream. A head's term is the dot
+//! product of its output z with a vector. This vector is the logit's direction u, taken back through the norm and the output
+//! projection:
 //!
 //! ```text
 //! u = W_U[A] − W_U[B]                              the difference of two rows of the unembedding, or one row
@@ -32,7 +33,8 @@ pub struct Attribution {
     pub plus: usize,
     /// The token B whose logit is subtracted.
     pub minus: Option<usize>,
-    /// The logit of A, or that of A minus that of B, before a soft cap. The parts add up to it, but for what the run rounds.
+    /// The logit of A, or that of A minus that of B, before a soft cap. The parts add up to it within the rounding errors of
+    /// the run.
     pub logit: f64,
     /// The term of the embedding of the position's token.
     pub embedding: f64,
@@ -75,16 +77,16 @@ impl LayerAttribution {
 }
 
 impl Pass<'_> {
-    /// Runs the model, and tells what each of its parts adds to the logit of the token (or class) `plus`, or to that of `plus`
+    /// Runs the model. Returns what each of its parts adds to the logit of the token (or class) `plus`, or to that of `plus`
     /// minus that of `minus`, at a position.
     ///
-    /// A change of the residual stream or of an attention's output is no part of the model: the parts then add up to the logit less
-    /// what the change adds.
+    /// A change of the residual stream or of an attention's output is not a part of the model. The parts then add up to the
+    /// logit minus what the change adds.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run); and [`Error::Unsupported`] if the model has no head, or if its head is not linear (BERT's has
-    /// an activation), and [`Error::Missing`] if there is no such token or position. A model that classifies has its logits at
-    /// [`Description::class_position`](crate::Description::class_position) alone.
+    /// The errors of [`run`](Self::run); [`Error::Unsupported`] if the model has no head, or if its head is not linear (BERT's
+    /// has an activation); and [`Error::Missing`] if there is no such token or position. A model that classifies has logits
+    /// only at [`Description::class_position`](crate::Description::class_position).
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
@@ -139,7 +141,7 @@ impl Pass<'_> {
         let vector = if positions { Some(row("hook_pos_embed")?) } else { None };
         let vector = vector.map(|vector| dot(&direction, vector));
         let count = stack.block.heads;
-        // Of what a sublayer adds to the stream.
+        // The factor of what a sublayer adds to the stream.
         let scale = f64::from(stack.block.output_scale);
         let scaled: Vec<f64> = direction.iter().map(|d| d * scale).collect();
         let layer = |(layer, of_layer): (usize, &Layer)| {
@@ -171,8 +173,8 @@ impl Pass<'_> {
 }
 
 impl Model {
-    /// The direction u \[width\] of a logit, or of the difference of two, in the stream after the final norm; and what the head's
-    /// bias adds.
+    /// The direction u \[width\] of a logit, or of the difference of two, in the stream after the final norm; and the number
+    /// that the head's bias adds.
     fn unembedding(&self, plus: usize, minus: Option<usize>) -> Result<(Vec<f64>, f64), Error> {
         let description = self.description();
         let refuse = |what: &str| Err(Error::Unsupported(what.into()));
@@ -212,8 +214,8 @@ impl Model {
     }
 }
 
-/// The term of each head, from its output z \[heads · head size\] at the position; and that of the bias of the output
-/// projection. `after` is the norm of the attention's output.
+/// The term of each head, from its output z \[heads · head size\] at the position; and the term of the output projection's
+/// bias. `after` is the norm of the attention's output.
 fn by_head(
     attention: &AttentionWeights,
     after: Option<&Norm>,
@@ -240,7 +242,7 @@ fn by_head(
     Ok((parts.collect(), bias))
 }
 
-/// A direction after a norm, taken back to the stream x before it: the norm's mean and divisor stay what they are for x.
+/// A direction after a norm, taken back to the stream x before it. The norm's mean and divisor stay at their values for x.
 fn before(norm: &Norm, x: &[f64], direction: &[f64]) -> Vec<f64> {
     let mean_of = |x: &[f64]| x.iter().sum::<f64>() / x.len().max(1) as f64;
     let centred = norm.beta().is_some();

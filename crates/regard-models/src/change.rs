@@ -1,4 +1,4 @@
-//! Changes of a forward pass: plain values, which a file can hold, and what becomes of them before a run.
+//! Changes of a forward pass, which are plain values that a file can hold, and the plan that a run makes of them.
 
 use core::fmt;
 use core::slice::from_ref;
@@ -31,7 +31,7 @@ pub struct HeadAddress {
     pub head: usize,
 }
 
-/// Which attention of a model's layers.
+/// The kind of an attention in a model's layers.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -40,11 +40,11 @@ pub enum Which {
     /// The attention of a model of one stack.
     #[default]
     Only,
-    /// An encoder's.
+    /// The attention of an encoder.
     Encoder,
-    /// A decoder's, over its own tokens.
+    /// The attention of a decoder over its own tokens.
     Decoder,
-    /// A decoder's, over the encoder's output.
+    /// The attention of a decoder over the encoder's output.
     Cross,
 }
 
@@ -84,7 +84,7 @@ impl HeadAddress {
         format!("{}.hook_z", self.places())
     }
 
-    /// The queries and the keys of the head, in number.
+    /// The numbers of queries and of keys of the head.
     pub(crate) fn edges(&self, model: &Model, input: &Input) -> [usize; 2] {
         let [tokens, decoder_tokens] = lengths(input, model);
         match self.attention {
@@ -176,14 +176,14 @@ impl TryFrom<String> for HeadAddress {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Change {
-    /// A head's output (weights · values, before the output projection) is the same at all positions.
+    /// Replaces a head's output (weights · values, before the output projection) by the same numbers at all positions.
     Ablate {
         /// The head.
         head: HeadAddress,
-        /// The output that it has instead.
+        /// The new output.
         to: Ablation,
     },
-    /// A head's scores are divided by a temperature of its own before softmax. 0 and ∞ are exact limits.
+    /// Divides a head's scores by a temperature of its own before softmax. 0 and ∞ are exact limits.
     Temperature {
         /// The head.
         head: HeadAddress,
@@ -191,7 +191,7 @@ pub enum Change {
         #[serde(with = "temperature")]
         temperature: f32,
     },
-    /// In one head, a query does not see a key.
+    /// Hides a key from a query in one head.
     Cut {
         /// The head.
         head: HeadAddress,
@@ -200,26 +200,27 @@ pub enum Change {
         /// The key's position.
         key: usize,
     },
-    /// A place at a position has the numbers that it has in the run of another input (activation patching).
+    /// Replaces a place at a position by its numbers in the run on another input (activation patching).
     Patch {
         /// A name of [`Description::places`].
         place: String,
         /// The position in both inputs.
         position: usize,
-        /// The other input, which has as many tokens.
+        /// The other input, with the same number of tokens.
         from: Input,
     },
-    /// A head's output (weights · values) at a position is what it is in the run of another input.
+    /// Replaces a head's output (weights · values) at a position by that in the run on another input.
     PatchHead {
         /// The head.
         head: HeadAddress,
         /// The position in both inputs, or all of them.
         position: Option<usize>,
-        /// The other input, which has as many tokens.
+        /// The other input, with the same number of tokens.
         from: Input,
     },
-    /// A later place reads what a head's output would be in the run of another input, and everything between them stays as it is
-    /// (direct path patching, Wang et al. 2022). What the head's other output adds to the stream is added to the place.
+    /// Lets a later place read a head's output from the run on another input, while all parts between them stay the same
+    /// (direct path patching, Wang et al. 2022). The difference between what the two outputs add to the stream is added to the
+    /// place.
     Path {
         /// The head that sends.
         head: HeadAddress,
@@ -228,16 +229,16 @@ pub enum Change {
         place: String,
         /// The head of `hook_q_input`, or the key/value head of the other two, that receives; all of them if there is none.
         to: Option<usize>,
-        /// The other input, which has as many tokens.
+        /// The other input, with the same number of tokens.
         from: Input,
     },
-    /// A vector is added to a place.
+    /// Adds a vector to a place.
     Add {
         /// A name of [`Description::places`].
         place: String,
         /// The position, or all of them.
         position: Option<usize>,
-        /// As many numbers as the place has for a token.
+        /// The vector, with as many numbers as the place has for a token.
         vector: Vec<f32>,
     },
 }
@@ -269,7 +270,7 @@ pub(crate) mod temperature {
     }
 }
 
-/// The output that an ablated head has instead of its own.
+/// The output that replaces that of an ablated head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -282,14 +283,14 @@ pub enum Ablation {
     MeanOf(Input),
 }
 
-/// Changes made ready for a run.
+/// The changes of a run, prepared for it.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// By the prefix of an attention's places.
+    /// The changes inside attentions, by the prefix of an attention's places.
     attentions: BTreeMap<String, AttentionChanges>,
-    /// By the name of a place, in the order in which they were given.
+    /// The changes of places, by name, in the order in which they were given.
     places: BTreeMap<String, Vec<PlaceChange>>,
-    /// Whether a run of some tokens after others, whose keys and values are cached, gives what a run of all gives.
+    /// Whether a run of later tokens gives the same result from cached keys and values as a run of all tokens.
     pub(crate) cacheable: bool,
 }
 
@@ -306,7 +307,7 @@ impl AttentionChanges {
         self.temperatures.is_empty() && self.cuts.is_empty()
     }
 
-    /// \[heads, queries, keys\]: whether an edge is not cut. The first query has the number `first` in the text.
+    /// \[heads, queries, keys\]: whether an edge is not cut. `first` is the position of the first query in the text.
     pub(crate) fn uncut(&self, first: usize, [heads, queries, keys]: [usize; 3]) -> Vec<bool> {
         let mut uncut = vec![true; heads * queries * keys];
         for [head, query, key] in &self.cuts {
@@ -322,11 +323,11 @@ impl AttentionChanges {
 
 #[derive(Clone, Debug)]
 enum PlaceChange {
-    /// A head's part of each row becomes this, or the mean over the rows.
+    /// A head's part of each row becomes these numbers, or the mean over the rows.
     Head { head: usize, to: Option<Vec<f32>> },
-    /// The numbers of a row from `start` on.
+    /// The numbers of a row from `start` on are replaced.
     Replace { position: usize, start: usize, numbers: Vec<f32> },
-    /// Added to a row or to all of them: to the whole row, or to the numbers from `start` on.
+    /// A vector is added to a row or to all rows: to the whole row, or to the numbers from `start` on.
     Add { position: Option<usize>, start: Option<usize>, vector: Vec<f32> },
 }
 
@@ -377,7 +378,7 @@ impl Plan {
         others: &Others<'_>,
     ) -> Result<(), Error> {
         let description = model.description();
-        // Positions in another stack are not counted from the tokens that are cached.
+        // In another stack, positions are not counted from the cached tokens.
         let has_one_stack = description.encoder.is_none();
         let refuse = |what: String| Err(Error::Missing(what));
         match change {
@@ -469,13 +470,13 @@ impl Plan {
         self.places.contains_key(place)
     }
 
-    /// Whether two runs go through the layers together: both change in the same layer first.
+    /// Whether two runs go through the layers together, which they do if their first changes are in the same layer.
     pub(crate) fn go_together(&self, other: &Self) -> bool {
         let first = |plan: &Self| StackName::ALL.map(|stack| plan.first_layer(stack));
         first(self) == first(other)
     }
 
-    /// Whether heads read streams of their own: each run then has a copy of the stream for each head.
+    /// Whether heads read streams of their own. Each run then has a copy of the stream for each head.
     pub(crate) fn splits_inputs(&self) -> bool {
         self.places.keys().any(|place| place.ends_with("_input"))
     }
@@ -568,7 +569,7 @@ fn mean(data: &[f32], len: usize, head: usize, size: usize) -> Vec<f32> {
     sums.iter().map(|sum| (sum / count) as f32).collect()
 }
 
-/// The heads that can receive at a place; 1 where there is one stream for all.
+/// The number of heads that can receive at a place; 1 if there is one stream for all.
 fn receivers(
     model: &Model,
     head: &HeadAddress,
@@ -628,11 +629,11 @@ fn changeable(description: &Description, place: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The other inputs that changes refer to, each with the places that the changes need of its unchanged run.
+/// The other inputs of the changes, each with the places of its unchanged run that the changes need.
 struct Others<'c>(Vec<(&'c Input, Trace)>);
 
 impl<'c> Others<'c> {
-    /// Runs each of the inputs once. `inputs` are those that are changed.
+    /// Runs each of the other inputs once. `inputs` are the inputs that are changed.
     fn run(changes: &'c [Change], model: &Model, inputs: &'c [Input]) -> Result<Self, Error> {
         let known = model.description().places();
         let mut wanted: Vec<(&Input, BTreeSet<String>)> = Vec::new();
@@ -701,7 +702,7 @@ impl<'c> Others<'c> {
         Ok(&values.data[position * len..(position + 1) * len])
     }
 
-    /// What the head adds to the stream \[tokens, width\] in the run of `from`, less what it adds in that of `input`.
+    /// The difference between what the head adds to the stream \[tokens, width\] in the run on `from` and in that on `input`.
     fn difference(
         &self,
         head: &HeadAddress,
@@ -726,7 +727,7 @@ impl<'c> Others<'c> {
     }
 }
 
-/// The tokens of both stacks.
+/// The numbers of tokens of both stacks.
 fn lengths(input: &Input, model: &Model) -> [usize; 2] {
     [model.tokens(input), input.decoder_ids.len()]
 }

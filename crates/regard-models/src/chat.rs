@@ -1,4 +1,4 @@
-//! Chat templates: how a model was trained to be told who says what.
+//! Chat templates: the form in which a model was trained to read a chat.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,8 +8,8 @@ use crate::jinja::{self, Fault};
 use crate::read::{Beside, Settings};
 use crate::{Checkpoint, Error};
 
-/// The most steps that a template may take besides those for the messages' length. A template of a real model takes some hundreds for
-/// each message; another can nest loops so that they never end, or double a text until memory ends.
+/// The most steps of a template, in addition to those for the length of the messages. A template of a real model takes some
+/// hundreds of steps for each message. A hostile one can nest loops that never end, or double a text until memory is full.
 const STEPS: u64 = 500_000;
 
 /// The names of the special tokens in a tokenizer's configuration and in templates, and in GGUF's metadata.
@@ -61,10 +61,10 @@ impl ChatTemplate {
         Self { template: template.into(), tokens }
     }
 
-    /// The template of a checkpoint, or `None` if it has none. Of several, the one named `default`.
+    /// The template of a checkpoint, or `None` if it has none. If it has several, the one named `default`.
     ///
     /// # Errors
-    /// Names the file that cannot be read.
+    /// An error names the file that cannot be read.
     pub fn of(checkpoint: &Checkpoint) -> Result<Option<Self>, Error> {
         match checkpoint.settings() {
             Settings::Config(_) => {
@@ -92,15 +92,15 @@ impl ChatTemplate {
         }
     }
 
-    /// The text of a chat after which the model answers. It has its special tokens, which
-    /// [`Tokenizer::encode_as_is`](crate::Tokenizer::encode_as_is) finds and does not add.
+    /// The text of a chat, after which the model answers. It contains its special tokens, so
+    /// [`Tokenizer::encode_as_is`](crate::Tokenizer::encode_as_is) adds none.
     ///
-    /// The template sees what transformers passes: `messages`, `tools` and `documents` as `None`, `add_generation_prompt`, and the
-    /// special tokens that the model has. `strftime_now` tells the time in UTC.
+    /// The template gets the values that transformers passes: `messages`, `tools` and `documents` as `None`,
+    /// `add_generation_prompt`, and the special tokens of the model. `strftime_now` gives the time in UTC.
     ///
     /// # Errors
-    /// [`Error::Template`] with what the template says, for example of roles in an order that it does not know, and for a template
-    /// that takes more than 500,000 steps, or nests too deep.
+    /// [`Error::Template`] with the message of the template, for example about roles in an order that it does not accept; also
+    /// if the template takes more than 500,000 steps, or nests too deeply.
     pub fn prompt(&self, messages: &[Message]) -> Result<String, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let template = self.template.replace("\r\n", "\n").replace('\r', "\n");
@@ -131,13 +131,13 @@ impl ChatTemplate {
             ("documents", Value::None),
             ("add_generation_prompt", Value::Bool(true)),
         ];
-        // A template copies each text of the chat some times: 16 times here.
+        // A template copies each text of the chat several times. 16 times are allowed here.
         let steps = STEPS + bytes as u64 / 2;
         jinja::render(template, values.into_iter().chain(tokens), steps, now)
     }
 }
 
-/// A text; that of a token, which may be an object with `content`; or the entry `default` of a list of named templates.
+/// A text; the text of a token, which may be an object with `content`; or the entry `default` of a list of named templates.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -24,11 +24,11 @@ pub struct Description {
     pub vocabulary: usize,
     /// The features of the residual stream, also called `d_model`.
     pub width: usize,
-    /// The most tokens of a text, as the files tell it: a limit where positions are learned, else the length that the model was
-    /// trained with.
+    /// The most tokens of a text, from the files. It is a limit if positions are learned, and otherwise the length of the
+    /// training.
     #[serde(default)]
     pub context: Option<usize>,
-    /// The way from tokens or patches to the residual stream.
+    /// The layer that turns tokens or patches into the residual stream.
     pub embedding: Embedding,
     /// The encoder of a model that has both an encoder and a decoder.
     pub encoder: Option<Stack>,
@@ -42,7 +42,7 @@ pub struct Description {
     pub decoder_start: Vec<u32>,
     /// The tokens that end a text.
     pub ends: Vec<u32>,
-    /// The names of the classes of a model that classifies images or texts, as far as they are known.
+    /// The names of the classes of a model that classifies images or texts, if they are known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
 }
@@ -73,13 +73,13 @@ impl Description {
     }
 }
 
-/// The way from tokens or patches to the residual stream.
+/// The layer that turns tokens or patches into the residual stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Embedding {
     /// The factor of token embeddings: √width in Gemma, a setting in Granite, else 1.
     pub scale: f32,
-    /// A learned vector for each position is added.
+    /// The table of learned vectors of positions, which are added, if the model has one.
     pub positions: Option<LearnedPositions>,
     /// The number of token types (of the first and of the second text), whose vectors are added; 0 if there are none.
     pub types: usize,
@@ -93,7 +93,7 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// Whether a token's position depends on which tokens come before it.
+    /// Whether a token's position depends on the tokens before it.
     pub(crate) fn counts_tokens(&self) -> bool {
         self.positions.is_some_and(|positions| positions.pad.is_some())
     }
@@ -107,7 +107,8 @@ pub struct LearnedPositions {
     pub count: usize,
     /// The row of the first token: 2 in RoBERTa, else 0.
     pub first: usize,
-    /// A token that does not count (RoBERTa's padding): it has the row before the first, and the others are numbered without it.
+    /// A token that does not count (RoBERTa's padding). It has the row before the first one, and the other tokens are numbered
+    /// without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pad: Option<u32>,
 }
@@ -118,7 +119,7 @@ impl LearnedPositions {
         self.count.saturating_sub(self.first)
     }
 
-    /// The rows of tokens that come after `before` others.
+    /// The rows of tokens that follow `before` other tokens.
     pub(crate) fn rows(&self, ids: &[u32], before: usize) -> Vec<usize> {
         let mut next = self.first + before;
         let row = |id: &u32| match self.pad {
@@ -165,18 +166,20 @@ pub struct Frames {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stack {
-    /// For each layer, how many keys a query sees at most, itself included; `None` is without limit. There are as many
-    /// layers as entries.
+    /// For each layer, the most keys that a query sees, itself included; `None` means without limit. There are as many layers
+    /// as entries.
     pub windows: Vec<Option<usize>>,
-    /// The rotary position embeddings of the layers: none, one, or several that differ (Gemma 3's local and global layers).
+    /// The rotary position embeddings of the layers: none, one, or several (Gemma 3's local and global layers have different
+    /// ones).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rotary: Vec<RotarySettings>,
-    /// For each layer, which of `rotary` turns its queries and keys; none turns those of a layer that has no entry, or `None`.
+    /// For each layer, the index of its entry in `rotary`. Queries and keys of a layer without an index, or with `None`, are
+    /// not rotated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Option<usize>>,
-    /// Whether a query sees no key to the right of where it stands.
+    /// Whether a query sees no key to the right of its position.
     pub causal: bool,
-    /// Whether each layer attends to the encoder's output too.
+    /// Whether each layer also attends to the encoder's output.
     pub cross: bool,
     /// A norm after the last layer.
     pub final_norm: Option<NormSettings>,
@@ -192,7 +195,7 @@ impl Stack {
         self.windows.len()
     }
 
-    /// The rotary position embedding of a layer, if its queries and keys turn.
+    /// The rotary position embedding of a layer, if it has one.
     ///
     /// ```
     /// use regard_models::{Checkpoint, Description};
@@ -226,9 +229,9 @@ pub struct Block {
     pub hidden: usize,
     /// The kind of all norms of the layer.
     pub norm: NormSettings,
-    /// Where the norms stand.
+    /// The places of the norms.
     pub placement: Placement,
-    /// Whether the feed-forward layer reads what the attention reads, and both are added at once (GPT-NeoX).
+    /// Whether the feed-forward layer reads the same input as the attention, and both outputs are added at once (GPT-NeoX).
     pub parallel: bool,
     /// The norm of queries and keys, of the layer's kind, if they have one.
     pub qk_norm: Option<QkNorm>,
@@ -246,11 +249,12 @@ pub struct Block {
     pub activation: Activation,
     /// Whether the hidden features are multiplied by a second projection of the input.
     pub gated: bool,
-    /// Which linear layers have a bias, where the file has one.
+    /// Which linear layers have a bias, if the file has one.
     pub biases: Biases,
 }
 
-/// Which linear layers of a block have a bias. One that the file has and the model does not is not read, as in transformers.
+/// Which linear layers of a block have a bias. If the file has a bias that the model does not use, it is not read, as in
+/// transformers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Biases {
@@ -282,13 +286,13 @@ impl Block {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NormSettings {
-    /// Which norm.
+    /// The kind of norm.
     pub kind: NormKind,
     /// The number that is added to the variance.
     pub epsilon: f32,
 }
 
-/// Which norm.
+/// A kind of norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -301,7 +305,7 @@ pub enum NormKind {
     RmsPlusOne,
 }
 
-/// Where a layer's norms stand.
+/// The places of a layer's norms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -328,14 +332,14 @@ impl Placement {
     }
 }
 
-/// Which features a norm of queries and keys takes together.
+/// The features of queries and keys that a norm takes together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QkNorm {
-    /// Those of a head (Qwen 3, Gemma 3).
+    /// The features of a head (Qwen 3, Gemma 3).
     Head,
-    /// Those of all heads (OLMo 2).
+    /// The features of all heads (OLMo 2).
     Heads,
 }
 
@@ -346,7 +350,7 @@ pub enum QkNorm {
 pub struct RelativeBias {
     /// The rows of the table.
     pub buckets: usize,
-    /// The distance from which on all share the last bucket.
+    /// The distance from which on all distances share the last bucket.
     pub max_distance: usize,
 }
 
@@ -354,20 +358,20 @@ pub struct RelativeBias {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RotarySettings {
-    /// The first features of a head, which turn; the others stay.
+    /// The number of rotated features, the first ones of a head. The others stay the same.
     pub features: usize,
-    /// The base θ: pair i turns by t · θ^(−2i/features) at position t.
+    /// The base θ: pair i is rotated by t · θ^(−2i/features) at position t.
     pub base: f64,
-    /// The frequencies, which may change so that the model reads longer texts than those of the training.
+    /// The frequencies, which may be changed so that the model reads longer texts than those of the training.
     pub scaling: Frequencies,
 }
 
-/// The speed at which pairs of features turn.
+/// The frequencies of the rotation of the pairs of features.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Frequencies {
-    /// As the base tells.
+    /// The frequencies of the base.
     #[serde(rename = "none")]
     Plain,
     /// A divisor for each frequency: one list up to the original context, another for longer texts (Phi-3's LongRoPE).
@@ -383,14 +387,14 @@ pub enum Frequencies {
     },
     /// The base grows with the length of the text (dynamic NTK).
     Dynamic {
-        /// By how much it grows.
+        /// The factor by which it grows.
         factor: f64,
-        /// The positions up to which it stays.
+        /// The number of positions up to which it stays the same.
         original: usize,
     },
-    /// A divisor for each frequency is a tensor of the file (`rope_freqs.weight` of GGUF).
+    /// The file has a tensor with a divisor for each frequency (`rope_freqs.weight` of GGUF).
     Stored,
-    /// Changed in one way for all texts.
+    /// Frequencies that are changed in the same way for all texts.
     #[serde(untagged)]
     Scaled(RotaryScaling),
 }
@@ -400,7 +404,7 @@ pub enum Frequencies {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Head {
-    /// Nothing but the last hidden states: a base model.
+    /// The model has no head and ends with the last hidden states: a base model.
     None,
     /// A logit for each token of the vocabulary.
     Tokens {
@@ -415,12 +419,12 @@ pub enum Head {
     Classes {
         /// A linear layer and this activation come first (BERT's pooler).
         pooler: Option<Activation>,
-        /// Which position is read.
+        /// The position that is read.
         position: ClassPosition,
     },
-    /// A head that is not computed, such as one that classifies each token. There are no logits.
+    /// A head that is not computed, such as one that classifies each token. The model has no logits.
     Other {
-        /// The name of transformers' class that has it.
+        /// The name of transformers' class with this head.
         architecture: String,
     },
 }
@@ -432,15 +436,15 @@ pub enum Head {
 pub enum ClassPosition {
     /// The first: BERT's `[CLS]`, or an image's class token.
     First,
-    /// The last one that is no padding, in a decoder.
+    /// The last position that is not padding, in a decoder.
     Last {
-        /// The token of padding, if the config has one. In a text of nothing else the first position is read.
+        /// The padding token, if the config has one. In a text of padding alone the first position is read.
         pad: Option<u32>,
     },
 }
 
 impl RotarySettings {
-    /// Whether the tokens that two lengths of a text have in common turn alike in both.
+    /// Whether the tokens that texts of two lengths have in common are rotated by the same angles in both.
     pub(crate) fn turns_alike(&self, [one, other]: [usize; 2]) -> bool {
         match &self.scaling {
             Frequencies::LongRope { original, .. } => (one > *original) == (other > *original),
@@ -449,7 +453,7 @@ impl RotarySettings {
         }
     }
 
-    /// The speed of each pair in a text of `tokens`. `stored` are the divisors of [`Frequencies::Stored`].
+    /// The frequency of each pair in a text of `tokens`. `stored` are the divisors of [`Frequencies::Stored`].
     pub(crate) fn frequencies(
         &self,
         tokens: usize,
@@ -483,13 +487,13 @@ impl RotarySettings {
 }
 
 impl Patches {
-    /// The class token and the patches.
+    /// The number of tokens: the class token and the patches.
     pub fn tokens(&self) -> usize {
         let [rows, columns] = self.grid();
         1 + rows * columns
     }
 
-    /// The rows and columns of patches.
+    /// The numbers of rows and of columns of patches.
     pub fn grid(&self) -> [usize; 2] {
         [self.height / self.patch_height, self.width / self.patch_width]
     }
@@ -510,7 +514,7 @@ impl Patches {
         patches
     }
 
-    /// The numbers of one patch.
+    /// The number of elements of a patch.
     pub(crate) fn numbers(&self) -> usize {
         self.channels * self.patch_height * self.patch_width
     }

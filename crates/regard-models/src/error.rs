@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The reason why a model, an input or a change is refused. The message is one line, and names the file and the tensor at fault.
+/// Why a model, an input or a change is refused. The message is one line, and names the file and the tensor at fault.
 ///
 /// ```
 /// use regard_models::Checkpoint;
@@ -46,23 +46,23 @@ pub enum Error {
     Place {
         /// The name or the pattern as given.
         place: String,
-        /// The name of the place that is written most like it.
+        /// The most similar name of a place.
         nearest: String,
     },
 
-    /// The model or the input has no such head, position, token or logit: the message says how many there are.
+    /// The model or the input has no such head, position, token or logit. The message says how many there are.
     #[error("{0}")]
     Missing(String),
 
-    /// Two lengths or shapes that must agree do not: of an input and the model, or of inputs that run together.
+    /// Two lengths or shapes that must agree do not: those of an input and the model, or of inputs that run together.
     #[error("{0}")]
     Shape(String),
 
-    /// A number or a name is outside what is possible: a temperature, a number of tokens, the name of a crate.
+    /// A number or a name is not valid: a temperature, a number of tokens, or the name of a crate.
     #[error("{0}")]
     Range(String),
 
-    /// The model's family has no such part, or what is asked is not computed for it.
+    /// The model's family has no such part, or the request is not computed for it.
     #[error("{0}")]
     Unsupported(String),
 
@@ -87,11 +87,11 @@ pub enum Error {
         first: usize,
     },
 
-    /// A hook, or who waits for a sweep, has ended the run. It knows why.
+    /// A hook, or the caller of a sweep, has ended the run, and knows the reason.
     #[error("the run was stopped")]
     Stopped,
 
-    /// A computation cannot be done, because memory has no room for it.
+    /// Memory has no room for a computation.
     #[error(transparent)]
     Compute(#[from] regard::Error),
 }

@@ -1,18 +1,20 @@
-//! Images as a model of images reads them, as transformers' `ViTImageProcessor` prepares them.
+//! Prepares images for a model of images, as transformers' `ViTImageProcessor` does.
 
 use serde_json::Value;
 
 use crate::read::Beside;
 use crate::{Checkpoint, Description, Error, Input};
 
-/// The most pixels of a resized image, also after its rows alone are resized: a setting of 20 bytes can ask for 65,535 × 65,535.
+/// The most pixels of an image after resizing, and after resizing its rows alone. A setting of 20 bytes can ask for 65,535 ×
+/// 65,535.
 const MOST: usize = 1 << 21;
 
-/// Turns an image into numbers: it is resized, multiplied by a factor, and normalized by a mean and a deviation for each channel.
+/// Turns an image into numbers. The image is resized, multiplied by a factor, and normalized by a mean and a deviation for each
+/// channel.
 ///
-/// The settings are those of `preprocessor_config.json`; what it leaves out is as in transformers. Resizing is that of Pillow 11
-/// to the last bit: a weighted sum along rows and then along columns, each rounded to 8 bits, where the filter is as wide as the
-/// pixels of the smaller image. (Pillow 13 resizes some images along columns first, which can change a pixel by 1 or more.)
+/// The settings are those of `preprocessor_config.json`, with the defaults of transformers. Resizing has the bits of Pillow 11:
+/// a weighted sum along rows and then one along columns, each rounded to 8 bits. The filter is as wide as the pixels of the
+/// smaller image. (Pillow 13 resizes some images along columns first, which can change a pixel by 1 or more.)
 ///
 /// ```
 /// use regard_models::{Checkpoint, ImageProcessor, Model};
@@ -28,7 +30,7 @@ const MOST: usize = 1 << 21;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ImageProcessor {
-    /// Height and width after resizing; `None` leaves an image as large as it is.
+    /// The height and width after resizing; `None` keeps the size of the image.
     size: Option<[usize; 2]>,
     filter: Filter,
     /// Factor, mean and deviation of each channel.
@@ -48,7 +50,7 @@ impl ImageProcessor {
     /// The processor of a checkpoint's model.
     ///
     /// # Errors
-    /// Names the file and the setting that is not known.
+    /// An error names the file and the unknown setting.
     pub fn of(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
         const FILE: Beside = Beside::PreprocessorConfig;
         let Some(patches) = &description.embedding.patches else {
@@ -107,14 +109,14 @@ impl ImageProcessor {
         Ok(Self { size: flag("do_resize").then_some(size), filter, channels })
     }
 
-    /// What turns an 8-bit sample of each channel into a number of the model: factor, mean and deviation of
-    /// (sample · factor − mean) / deviation.
+    /// The factor, mean and deviation of each channel that turn an 8-bit sample into a number of the model: (sample · factor −
+    /// mean) / deviation.
     pub fn channels(&self) -> &[[f32; 3]] {
         &self.channels
     }
 
-    /// The numbers \[channels, height, width\] of an image whose pixels are red, green and blue bytes, row by row. A model of one
-    /// channel reads the luma that Pillow's `convert("L")` gives.
+    /// The numbers \[channels, height, width\] of an image whose pixels are red, green and blue bytes, row by row. A model of
+    /// one channel reads the luma of Pillow's `convert("L")`.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the model has neither one channel nor three; [`Error::Shape`] if there are not 3 bytes for each of
@@ -207,7 +209,7 @@ impl Filter {
         let weights: Vec<(usize, Vec<i64>)> = (0..to)
             .map(|x| {
                 if matches!(self, Self::Nearest) {
-                    // Pillow adds up the places of pixels, with the rounding of each sum.
+                    // Pillow adds up the positions of pixels, and rounds each sum.
                     let at = next as usize;
                     next += scale;
                     return (at.min(width - 1), vec![1 << BITS]);

@@ -1,8 +1,8 @@
 //! Transformers from the files that people have: Hugging Face folders and GGUF files.
 //!
 //! - [`Checkpoint`] lists a model's tensors without reading them, and reads each one in the type that the file stores.
-//! - [`Model`] runs: a [`Pass`] keeps any place of the forward pass and makes any [`Change`], a [`Reading`] reads
-//!   on, and a [`Writing`] writes on.
+//! - [`Model`] runs: a [`Pass`] keeps any place of the forward pass and makes any [`Change`], a [`Reading`] continues to read a
+//!   text, and a [`Writing`] continues to write one.
 //! - [`Model::embed`] writes a model as a `no_std` crate for a microcontroller.
 //! - [`Tokenizer`], [`ChatTemplate`], [`ImageProcessor`] and [`AudioProcessor`] turn text, a chat, an image and sound into an
 //!   [`Input`].

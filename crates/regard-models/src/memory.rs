@@ -1,4 +1,4 @@
-//! Estimates of the memory that a run takes. No number of tokens wraps around: an estimate ends at the largest number.
+//! Estimates of the memory that a run takes. They never wrap around, but stop at the largest number.
 
 use crate::forward::StackName;
 use crate::{Description, Head, HeadAddress, Stack};
@@ -6,15 +6,16 @@ use crate::{Description, Head, HeadAddress, Stack};
 const NUMBER: u64 = size_of::<f32>() as u64;
 
 impl Description {
-    /// An estimate of the bytes that a run takes besides the weights: over `tokens` tokens (of an encoder and of a decoder;
-    /// of a model of one stack, the second number is 0), with the logits of `rows` positions. Places that are kept come on top
-    /// of it.
+    /// An estimate of the bytes that a run takes besides the weights: over `tokens` tokens (of an encoder and of a decoder; for
+    /// a model of one stack the second number is 0), with the logits of `rows` positions. The places that are kept take more
+    /// memory.
     pub fn run_bytes(&self, tokens: [usize; 2], rows: usize) -> u64 {
         let stack = |stack: &Stack, tokens: usize, others: usize| {
             let block = &stack.block;
             let (q, kv) = (block.heads * block.head_size, block.kv_heads * block.head_size);
-            // The stream, its copy, a norm of it and what is added; then either the attention's queries, keys, values and
-            // outputs (twice: by head and by token), or the hidden features, each twice while a linear layer writes them.
+            // The stream, its copy, a norm of it, and a sublayer's output; then either the attention's queries, keys, values
+            // and outputs (twice: by head and by token), or the hidden features. Each is counted twice while a linear layer
+            // writes it.
             let attention = 3 * q + 2 * kv;
             let features = 4 * self.width + attention.max(3 * block.hidden);
             let bias =
@@ -59,8 +60,8 @@ impl Description {
         self.place_bytes(&places, tokens)
     }
 
-    /// The bytes of the numbers at these places, whose names are those of [`places`](Self::places): what keeping them takes on
-    /// top of [`run_bytes`](Self::run_bytes).
+    /// The bytes of the numbers at these places, whose names are those of [`places`](Self::places). Keeping them takes this in
+    /// addition to [`run_bytes`](Self::run_bytes).
     ///
     /// ```
     /// use regard_models::{Checkpoint, Description};
@@ -75,8 +76,8 @@ impl Description {
             .saturating_mul(NUMBER)
     }
 
-    /// The bytes that a [`score`](crate::Pass::score) keeps on top of [`run_bytes`](Self::run_bytes): the queries and the keys of
-    /// its layer.
+    /// The bytes that a [`score`](crate::Pass::score) keeps in addition to [`run_bytes`](Self::run_bytes): the queries and the
+    /// keys of its layer.
     pub fn score_bytes(&self, head: HeadAddress, tokens: [usize; 2]) -> u64 {
         let places = ["hook_q", "hook_k"].map(|name| format!("{}.{name}", head.places()));
         // Before and after the rotary position.

@@ -1,4 +1,4 @@
-//! A model that runs.
+//! A model, and its forward passes.
 
 use core::slice::from_ref;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::{
     Tokenizer, Trace, Values, Which,
 };
 
-/// A model with its weights: a value that runs.
+/// A model with its weights and its tokenizer.
 ///
 /// ```
 /// use regard_models::{Input, Model};
@@ -41,7 +41,7 @@ impl Model {
     /// Opens a folder or a GGUF file, and reads all weights.
     ///
     /// # Errors
-    /// Names the file and the tensor that are wrong.
+    /// An error names the file and the tensor at fault.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::load(&Checkpoint::open(path)?)
     }
@@ -49,11 +49,11 @@ impl Model {
     /// Reads all weights of a checkpoint.
     ///
     /// # Errors
-    /// Names the file and the tensor that are wrong.
+    /// An error names the file and the tensor at fault.
     pub fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let mut description = Description::of(checkpoint)?;
         let tokenizer = || Tokenizer::of(checkpoint, description.vocabulary);
-        // The tokenizer takes as long as the weights of a small model.
+        // Reading the tokenizer takes as long as reading the weights of a small model.
         let (tokenizer, weights) = thread::scope(|scope| {
             let beside = thread::Builder::new().spawn_scoped(scope, tokenizer);
             let weights = Weights::load(checkpoint, &description);
@@ -190,12 +190,13 @@ impl Model {
         self.weights.head.as_ref().map_or(0, Linear::outputs)
     }
 
-    /// The bytes of the weights that a token is multiplied by: what writing one token reads from memory.
+    /// The bytes of the weights by which a token is multiplied. Writing one token reads as many from memory.
     pub fn product_bytes(&self) -> usize {
         self.weights.product_bytes()
     }
 
-    /// The tensors of the checkpoint that the model has no use for, besides those that read images where it reads text alone.
+    /// The tensors of the checkpoint that the model does not use. The tensors for reading images are left out if the model
+    /// reads text alone.
     pub fn unused(&self) -> &[String] {
         &self.weights.unused
     }
@@ -210,7 +211,7 @@ impl Model {
         }
     }
 
-    /// A forward pass, to say what is kept and what is changed.
+    /// A forward pass. Its methods say what is kept and what is changed.
     pub fn pass(&self) -> Pass<'_> {
         Pass {
             model: self,
@@ -246,7 +247,7 @@ impl Model {
             )));
         }
         let rows = stream.data.len() / width;
-        // A model that classifies reads the last row, or the first.
+        // A model that classifies reads the last row, or the first one.
         let last = matches!(
             self.description.head,
             Head::Classes { position: ClassPosition::Last { .. }, .. }
@@ -258,7 +259,7 @@ impl Model {
         }
     }
 
-    /// An unchanged run that changed runs of the same input begin from: what comes before a change is not computed anew.
+    /// An unchanged run, with which changed runs of the same input begin. The layers before a change are not computed again.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Missing`] or [`Error::Range`] if the input does not fit the model.
@@ -299,7 +300,7 @@ impl Model {
     }
 }
 
-/// An unchanged run, from which changed runs of the same input begin.
+/// An unchanged run, with which changed runs of the same input begin.
 #[derive(Clone, Debug)]
 pub struct Baseline {
     pub(crate) input: Input,
@@ -335,7 +336,7 @@ pub struct Pass<'m> {
 }
 
 impl<'m> Pass<'m> {
-    /// Keeps the places that these patterns name, besides those that are kept already. `*` stands for any characters;
+    /// Keeps the places that match these patterns, in addition to those that are kept already. `*` stands for any characters;
     /// [`Description::places`] lists the names.
     #[must_use]
     pub fn keep<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
@@ -343,14 +344,14 @@ impl<'m> Pass<'m> {
         self
     }
 
-    /// Computes the logits of the last position alone: [1, vocabulary].
+    /// Computes the logits of the last position only: [1, vocabulary].
     #[must_use]
     pub fn last_logits(mut self) -> Self {
         self.last_only = true;
         self
     }
 
-    /// Makes a change, besides those that are made already.
+    /// Makes a change, in addition to the earlier ones.
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
@@ -368,9 +369,9 @@ impl<'m> Pass<'m> {
         self
     }
 
-    /// Calls a function at the places that a pattern names, after the changes there: with the name of the place, the shape of its
-    /// numbers and the numbers, which it may change. A run of several inputs has them as a first dimension. The attention's
-    /// scores and weights can be changed, too: the attention then goes on from them.
+    /// Calls a function at the places that match a pattern, after the changes there. It gets the name of the place, the shape
+    /// of its numbers, and the numbers, which it may change. With several inputs, these are a first dimension. If the function
+    /// changes the attention's scores or weights, the attention continues with the new ones.
     ///
     /// ```
     /// use regard_models::{Input, Model};
@@ -396,7 +397,7 @@ impl<'m> Pass<'m> {
         self
     }
 
-    /// Begins where the first change is, with the stream of an unchanged run of the same input. The result is the same.
+    /// Begins at the first change, with the stream of an unchanged run of the same input. The result is the same.
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
@@ -419,10 +420,10 @@ impl<'m> Pass<'m> {
     /// Runs the model.
     ///
     /// # Errors
-    /// [`Error::Place`] for a place, [`Error::Missing`] for a head, a position or a token that the model or the input does not have;
-    /// [`Error::Shape`] if the input or a change does not fit the model, or if the unchanged run is one of another input;
-    /// [`Error::Range`] for more tokens than the model has positions, and a temperature that is none; [`Error::Unsupported`] for
-    /// what a model of this family does not have.
+    /// [`Error::Place`] for a place, and [`Error::Missing`] for a head, a position or a token that the model or the input does
+    /// not have; [`Error::Shape`] if the input or a change does not fit the model, or if the unchanged run has another input;
+    /// [`Error::Range`] for more tokens than the model has positions, or an invalid temperature; [`Error::Unsupported`] for a
+    /// part that a model of this family does not have.
     pub fn run(&self, input: &Input) -> Result<Trace, Error> {
         let plans = [Plan::new(&self.changes, self.model, input)?];
         self.run_together(from_ref(input), &plans)
@@ -432,7 +433,7 @@ impl<'m> Pass<'m> {
     /// once for all of them. The kept places and the logits have the inputs as a first dimension.
     ///
     /// # Errors
-    /// The same as those of [`run`](Self::run); and [`Error::Shape`] if the inputs have different lengths, or if there is none.
+    /// The errors of [`run`](Self::run); and [`Error::Shape`] if the inputs have different lengths, or if there is none.
     ///
     /// ```
     /// use regard_models::{Input, Model};

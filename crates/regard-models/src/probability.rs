@@ -1,4 +1,4 @@
-//! From logits to probabilities.
+//! The conversion of logits to probabilities.
 
 use crate::Error;
 

@@ -1,20 +1,20 @@
-//! A text that a model has read, and from which it reads on.
+//! A text that a model has read, and from which it continues.
 //!
-//! A token of a causal model does not depend on the tokens after it. So a text that begins like an earlier one is read from
-//! where the two differ:
+//! A token of a causal model does not depend on the tokens after it. So a text that begins like an earlier one is read from the
+//! first token that differs:
 //!
 //! ```text
-//! p ← the tokens at the beginning that both texts have in common
+//! p ← the number of tokens at the beginning that both texts have in common
 //! the caches of keys and values, the attention weights and the streams are cut to p tokens
-//! tokens p, p + 1, … go through the layers, and what they give is appended
+//! tokens p, p + 1, … go through the layers, and their results are appended
 //! ```
 //!
-//! Every number is that of a run of the whole text, bit for bit: no product of a token depends on how many others there are. The
-//! last token is always computed, because its logits are asked for.
+//! Every number has the bits of a run of the whole text, because no product of a token depends on the number of other tokens.
+//! The last token is always computed, because its logits are needed.
 //!
-//! A run with changes reads on in the same way, as long as the changes are the same. It keeps keys and values of its own, from the
-//! first changed layer on; the layers before take the stream of the unchanged run. The mean of a head over all positions is the
-//! one change that a later token has an effect on: a run with it is computed anew from the first changed layer on.
+//! A run with changes continues in the same way, if the changes are the same. It keeps keys and values of its own from the
+//! first changed layer on; the layers before it take the stream of the unchanged run. Only the mean of a head over all
+//! positions depends on later tokens. A run with that change is computed again from the first changed layer on.
 
 use core::slice::from_ref;
 
@@ -22,7 +22,7 @@ use crate::change::Plan;
 use crate::forward::{Caches, Keep, Runner, StackName, Streams};
 use crate::{Baseline, Change, Error, Frequencies, Input, Model, Trace, Values, Which};
 
-/// A text that a model has read, with all attention weights and the logits. The model can read on from here.
+/// A text that a model has read, with all attention weights and the logits. The model can continue from here.
 ///
 /// ```
 /// use regard_models::{Input, Model, Which};
@@ -45,7 +45,7 @@ pub struct Reading {
     text: Text,
 }
 
-/// A text that a model with changes has read, with the weights of the changed layers and the logits. The model can read on
+/// A text that a model with changes has read, with the weights of the changed layers and the logits. The model can continue
 /// from here.
 #[derive(Debug)]
 pub struct ChangedReading {
@@ -60,13 +60,13 @@ struct Text {
     input: Input,
     /// \[layers, heads, queries, keys\] of each kind of attention.
     weights: Vec<(Which, Values)>,
-    /// The keys and values, if a longer text can be read from here.
+    /// The keys and values, if a longer text can continue from here.
     caches: Option<Caches>,
     computed: usize,
 }
 
 impl Reading {
-    /// The run as one that changed runs begin from. A causal model has the logits of its last position.
+    /// The run as a baseline for changed runs. A causal model has the logits of its last position.
     pub fn unchanged(&self) -> &Baseline {
         &self.unchanged
     }
@@ -76,7 +76,7 @@ impl Reading {
         self.text.weights(which)
     }
 
-    /// The tokens that were computed for this text. The others were known from the text before.
+    /// The number of tokens that were computed for this text. The others were known from the text before.
     pub fn computed(&self) -> usize {
         self.text.computed
     }
@@ -89,12 +89,12 @@ impl ChangedReading {
         self.text.weights(which)
     }
 
-    /// The logits, of a causal model those of its last position; `None` if the model has no head.
+    /// The logits, for a causal model those of its last position; `None` if the model has no head.
     pub fn logits(&self) -> Option<&Values> {
         self.logits.as_ref()
     }
 
-    /// The tokens that were computed for this text. The others were known from the text before.
+    /// The number of tokens that were computed for this text. The others were known from the text before.
     pub fn computed(&self) -> usize {
         self.text.computed
     }
@@ -105,7 +105,7 @@ impl Text {
         self.weights.iter().find(|(of, _)| *of == which).map(|(_, weights)| weights)
     }
 
-    /// The tokens of another input that need not be computed again.
+    /// The number of tokens of another input that need not be computed again.
     fn known(&self, new: &Input) -> usize {
         let old = &self.input;
         let room = self.caches.as_ref().map_or(0, Caches::capacity);
@@ -118,8 +118,8 @@ impl Text {
 }
 
 impl Model {
-    /// Reads an input without changes. Of a causal model, what `before` has read of the same beginning is not computed anew.
-    /// `before` has to be a reading of the same model.
+    /// Reads an input without changes. In a causal model, the beginning that the input shares with `before` is not computed
+    /// again. `before` must be a reading of the same model.
     ///
     /// # Errors
     /// As [`Pass::run`](crate::Pass::run).
@@ -139,9 +139,9 @@ impl Model {
         Ok(Reading { unchanged, text })
     }
 
-    /// Reads the input of an unchanged run with changes. Layers before the first changed one are not computed anew; nor, of a
-    /// causal model, is what `before` has read of the same beginning with the same changes. `before` has to be a reading of the
-    /// same model.
+    /// Reads the input of an unchanged run with changes. Layers before the first changed one are not computed again. In a
+    /// causal model, neither is the beginning that the input shares with `before`, if the changes are the same. `before` must
+    /// be a reading of the same model.
     ///
     /// # Errors
     /// As [`Pass::run`](crate::Pass::run).
@@ -188,7 +188,7 @@ impl Model {
         let (mut caches, mut old_weights) = (None, Vec::new());
         match before.filter(|_| known > 0) {
             Some(before) => (caches, old_weights) = (before.caches, before.weights),
-            // Room for as many tokens again, so that a text can grow.
+            // There is room for twice as many tokens, so that a text can grow.
             None if self.reads_on() => caches = Some(Caches::new(self, 2 * tokens + 32, 0)?),
             None => {}
         }
@@ -247,7 +247,7 @@ impl Model {
         all.collect()
     }
 
-    /// Whether a text can be read on: its tokens do not depend on later ones, nor on its length.
+    /// Whether a longer text can continue from a reading: its tokens depend neither on later ones nor on its length.
     fn reads_on(&self) -> bool {
         let description = self.description();
         let stack = &description.stack;
@@ -259,8 +259,8 @@ impl Model {
     }
 }
 
-/// The weights [layers, heads, n, n] of a text of which the first `known` tokens are as in `old` [layers, heads, m, m], and the
-/// rows of the others are `new` [layers, heads, n − known, n].
+/// The weights [layers, heads, n, n] of a text. For the first `known` tokens they are those of `old` [layers, heads, m, m], and
+/// the rows of the others are `new` [layers, heads, n − known, n].
 fn appended(old: &Values, new: &Values, known: usize) -> Values {
     let &[layers, heads, rows, n] = new.shape.as_slice() else { return new.clone() };
     let m = old.shape.last().copied().unwrap_or(0);

@@ -1,8 +1,8 @@
-//! One score of one head, with every number on the way from a query and a key to a weight.
+//! One score of one head, with every number between a query and a key and their weight.
 //!
 //! The steps are those of the contract of [`regard_kernels::Attention`]: dot product, scale, soft cap, bias, mask, temperature
-//! and softmax. The forward pass computes them for all pairs at once; here they are told for one pair, from the queries and
-//! keys that a trace keeps, beside the same steps in `f64`.
+//! and softmax. The forward pass computes them for all pairs at once. Here they are computed for one pair, from the queries and
+//! keys that a trace keeps, together with the same steps in `f64`.
 
 use regard::{Attention, Heads, Mask, MaskTensor, Stage, Temperature};
 use serde::{Deserialize, Serialize};
@@ -10,12 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::change::temperature;
 use crate::{Change, Error, HeadAddress, Input, Pass, Stack, Values, Which};
 
-/// A score of a head unfolded: what query i and key j give, from the two vectors to the attention weight.
+/// The steps of one score of a head, from query i and key j to the attention weight.
 ///
-/// [`score`](Self::score) and the value of [`weight`](Self::weight) are the numbers that a [`Trace`](crate::Trace) of the same
-/// pass keeps as `hook_attn_scores` and `hook_pattern`, bit for bit. The references in `f64` begin with the `f32` vectors
-/// [`q`](Self::q) and [`k`](Self::k) of all keys, so an error is what the attention itself rounds, and not what the layers
-/// before it do.
+/// [`score`](Self::score) and the value of [`weight`](Self::weight) have the bits of the numbers that a [`Trace`](crate::Trace)
+/// of the same pass keeps as `hook_attn_scores` and `hook_pattern`. The references in `f64` begin with the `f32` vectors
+/// [`q`](Self::q) and [`k`](Self::k) of all keys, so an error is that of the attention alone, without the layers before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Score {
@@ -31,9 +30,9 @@ pub struct Score {
     /// The key before them (`hook_k`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub k_before: Option<Vec<f32>>,
-    /// The query as it is multiplied, \[head size\].
+    /// The query in the dot product, \[head size\].
     pub q: Vec<f32>,
-    /// The key as it is multiplied, \[head size\]. Query heads that share a key/value head have the same.
+    /// The key in the dot product, \[head size\]. Query heads that share a key/value head have the same key.
     pub k: Vec<f32>,
     /// q·k element by element. The product of two `f32` is exact in `f64`.
     pub products: Vec<f64>,
@@ -45,7 +44,7 @@ pub struct Score {
     pub scaled: f32,
     /// The soft cap c, if the model has one: a score s becomes c · tanh(s / c).
     pub softcap: Option<f32>,
-    /// The scaled score after the soft cap; without one, the same.
+    /// The scaled score after the soft cap, or the scaled score if there is none.
     pub capped: f32,
     /// The bias for the distance of query and key (T5), if the model has one.
     pub bias: Option<f32>,
@@ -64,13 +63,13 @@ pub struct Score {
     pub weight: Rounded,
 }
 
-/// A number as the model computes it, and the same in `f64`.
+/// A number that the model computes, and the same number in `f64`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Rounded {
-    /// In `f32`.
+    /// The number in `f32`.
     pub value: f32,
-    /// In `f64`.
+    /// The number in `f64`.
     pub reference: f64,
     /// `value` − `reference`.
     pub error: f64,
@@ -89,7 +88,7 @@ impl Rounded {
 pub enum Hidden {
     /// The key comes after the query.
     Causal,
-    /// The key lies before the layer's sliding window.
+    /// The key is before the layer's sliding window.
     Window,
     /// A [`Change::Cut`] hides it.
     Cut,
@@ -113,11 +112,11 @@ impl Stack {
 }
 
 impl Pass<'_> {
-    /// Runs the model, and unfolds the score of a head for one query and one key, with the changes of the pass.
+    /// Runs the model with the changes of the pass, and returns the steps of a head's score for one query and one key.
     ///
     /// # Errors
-    /// The same as those of [`run`](Self::run); and [`Error::Missing`] if the model does not have the head, or the input the
-    /// positions.
+    /// The errors of [`run`](Self::run); and [`Error::Missing`] if the model does not have the head, or the input does not have
+    /// the positions.
     ///
     /// ```
     /// use regard_models::{Input, Model};
@@ -184,7 +183,7 @@ impl Pass<'_> {
         };
 
         let k = vector(all_k, key, kv_head);
-        // A row of scores has the same bits alone as among all others.
+        // A row of scores has the same bits alone as together with other rows.
         let all_k: Vec<f32> = (0..keys).flat_map(|j| vector(all_k, j, kv_head)).collect();
         let seen: Vec<bool> = (0..keys).map(|j| hidden(j).is_none()).collect();
         let [scores, weights] = steps.row(&q, &all_k, &seen, bias.as_deref())?;
@@ -267,7 +266,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// The dot product, the same times the scale, and that after the soft cap, by the kernels that the model runs on.
+    /// The dot product, the product with the scale, and the score after the soft cap, by the kernels of the model.
     fn of(&self, q: &[f32], k: &[f32]) -> Result<[f32; 3], Error> {
         let shape = [1, 1, 1, q.len()];
         let (q, k) = (Heads::new("the query", q, shape)?, Heads::new("the key", k, shape)?);
@@ -287,7 +286,7 @@ impl Steps {
         }
     }
 
-    /// The scores and the weights of a query and all `keys` \[keys, head size\], of which it sees some.
+    /// The scores and the weights of a query and all `keys` \[keys, head size\], of which the query sees some.
     fn row(
         &self,
         q: &[f32],

@@ -1,9 +1,9 @@
 //! Many changes of one run, each alone.
 //!
-//! Runs whose changes begin in the same layer go through the layers from there on together, their rows stacked: a product of
-//! many rows is faster than many products of a few. They have one stream in common up to the first place that changes. Where
-//! only the last position's logits are asked for, the last layer computes the keys and values of all positions, and the rest of
-//! itself for the last one.
+//! Runs whose changes begin in the same layer go through the layers from there on together, with stacked rows, because a
+//! product of many rows is faster than many products of a few. They share one stream up to the first place that changes. If
+//! only the logits of the last position are needed, the last layer computes the keys and values of all positions, and the rest
+//! only for the last one.
 
 use core::slice::from_ref;
 
@@ -13,14 +13,15 @@ use crate::{
     Baseline, Change, Description, Error, HeadAddress, Input, Model, Stack, Values, Which,
 };
 
-/// The most runs that go together: more would take memory, and not be faster.
+/// The most runs that go together. More would take more memory and be no faster.
 const TOGETHER: usize = 16;
 
-/// The most numbers that the streams of heads take where runs go together: 256 MiB.
+/// The most numbers of the heads' streams for runs that go together: 256 MiB.
 const SPLIT: usize = 64 << 20;
 
 impl Description {
-    /// All heads: layer by layer; an encoder's, then a decoder's over its own tokens, then those from decoder to encoder.
+    /// All heads, layer by layer: those of an encoder, those of a decoder over its own tokens, and those from decoder to
+    /// encoder.
     ///
     /// ```
     /// use regard_models::{Checkpoint, Description};
@@ -40,8 +41,8 @@ impl Description {
         self.attentions().into_iter().flat_map(heads).collect()
     }
 
-    /// Each kind of attention of the model, with the stack that it is in: one, or those of an encoder, of a decoder over its own
-    /// tokens, and from decoder to encoder.
+    /// Each kind of attention of the model, with its stack. There is one kind, or there are those of an encoder, of a decoder
+    /// over its own tokens, and from decoder to encoder.
     ///
     /// ```
     /// use regard_models::{Checkpoint, Description, Which};
@@ -68,13 +69,13 @@ impl Description {
 pub enum Logits {
     /// Those of each position.
     All,
-    /// Those of the last position alone, which take less time.
+    /// Only those of the last position, which takes less time.
     Last,
 }
 
 impl Model {
-    /// A patch of the residual stream that enters each layer, at each position: from the run of an input with as many tokens,
-    /// layer by layer, an encoder's before a decoder's.
+    /// Patches of the residual stream that enters each layer, at each position, from the run on an input with the same number
+    /// of tokens. They are ordered by layer, those of an encoder before those of a decoder.
     ///
     /// ```
     /// use regard_models::{Input, Model};
@@ -107,9 +108,9 @@ impl Model {
         patches
     }
 
-    /// The paths from a head to each later head of its stack (direct path patching): to the places `hook_q_input`, `hook_k_input` or
-    /// `hook_v_input`, as `read` says, layer by layer, from the run of an input with as many tokens. Each comes with the head that
-    /// receives; keys and values are those of key/value heads.
+    /// The paths from a head to each later head of its stack (direct path patching), layer by layer, from the run on an input
+    /// with the same number of tokens. `read` is the place that receives: `hook_q_input`, `hook_k_input` or `hook_v_input`.
+    /// Each path comes with the head that receives. For keys and values this is a key/value head.
     ///
     /// # Errors
     /// [`Error::Missing`] if the model does not have the head, or if `read` is another place.
@@ -152,11 +153,12 @@ impl Model {
         Ok(layers.flat_map(|layer| (0..heads).map(move |to| path(layer, to))).collect())
     }
 
-    /// The logits of the unchanged run's input with each change alone: \[positions, vocabulary\], or \[classes\]. Layers before a change are not computed anew. `done` is told the number of changes that are done, and ends
-    /// the sweep with its error.
+    /// The logits of the unchanged run's input with each change alone: \[positions, vocabulary\], or \[classes\]. Layers before
+    /// a change are not computed again. `done` is called with the number of changes that have run, and an error of it ends the
+    /// sweep.
     ///
     /// # Errors
-    /// As [`Pass::run`](crate::Pass::run), [`Error::Unsupported`] if the model has no head, and what `done` returns.
+    /// As [`Pass::run`](crate::Pass::run), [`Error::Unsupported`] if the model has no head, and the error of `done`.
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Logits, Model};

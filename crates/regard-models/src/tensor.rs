@@ -10,7 +10,7 @@ use regard_kernels::{MatMut, Quantized};
 
 /// The type in which a file stores a tensor's numbers.
 ///
-/// Its name is the one that GGUF uses: `F32`, `F16`, `BF16`, `Q8_0`, `Q4_K` and so on.
+/// Its name is that in GGUF: `F32`, `F16`, `BF16`, `Q8_0`, `Q4_K` and so on.
 ///
 /// ```
 /// use regard_models::Format;
@@ -51,7 +51,7 @@ impl Format {
     /// The names of all formats that can be read.
     pub const KNOWN: &str = "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K";
 
-    /// The bytes of a number that stands alone.
+    /// The bytes of a number that is not in a block.
     fn number_bytes(self) -> Option<usize> {
         match self {
             Self::F32 => Some(4),
@@ -60,7 +60,7 @@ impl Format {
         }
     }
 
-    /// Numbers in a block, and the block's bytes.
+    /// The numbers in a block, and its bytes.
     pub(crate) fn block(self) -> (usize, usize) {
         match self {
             Self::Blocks(format) => format.block(),
@@ -68,7 +68,7 @@ impl Format {
         }
     }
 
-    /// The bytes of a row of `numbers`, if that is a whole number of blocks.
+    /// The bytes of a row of `numbers`, if it is a whole number of blocks.
     pub(crate) fn row_bytes(self, numbers: usize) -> Option<usize> {
         let (block, bytes) = self.block();
         numbers.is_multiple_of(block).then_some(numbers / block)?.checked_mul(bytes)
@@ -86,9 +86,9 @@ impl fmt::Display for Format {
     }
 }
 
-/// A tensor of a model, row-major, kept in the type that its file stores.
+/// A tensor of a model, row-major, kept in the type of its file.
 ///
-/// Rows are what is left of the shape when its last dimension, the columns, is taken away: a vector is one row.
+/// The last dimension of the shape is the columns, and the product of the others is the number of rows. A vector is one row.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     shape: Vec<usize>,
@@ -105,8 +105,8 @@ enum Data {
 }
 
 impl Tensor {
-    /// A tensor of zeros, whose bytes `fill` writes in the order of files, little-endian. `None` if the shape is too large for memory
-    /// or a row is no whole number of blocks.
+    /// A tensor whose bytes `fill` writes in the order of files, little-endian. `None` if the shape is too large for memory, or
+    /// if a row is not a whole number of blocks.
     pub(crate) fn filled<E>(
         format: Format,
         shape: Vec<usize>,
@@ -164,7 +164,7 @@ impl Tensor {
         self.shape.iter().rev().skip(1).product()
     }
 
-    /// The bytes that the numbers take in memory, which are those they take in the file.
+    /// The bytes that the numbers take in memory, which are as many as in the file.
     pub fn bytes(&self) -> usize {
         self.format().row_bytes(self.rows() * self.cols()).unwrap_or_default()
     }
@@ -180,10 +180,10 @@ impl Tensor {
             })
     }
 
-    /// Consecutive rows from `first` on, widened to `f32`: as many as fill `out`, which has whole rows.
+    /// Consecutive rows from `first` on, widened to `f32`: as many as fill `out`, which must have whole rows.
     ///
     /// # Panics
-    /// If there are not so many rows.
+    /// If there are fewer rows.
     pub fn widen(&self, first: usize, out: &mut [f32]) {
         let (start, end) = (first * self.cols(), first * self.cols() + out.len());
         match &self.data {
@@ -201,7 +201,8 @@ impl Tensor {
         }
     }
 
-    /// The same numbers in another shape with as many rows of as many columns, or with other columns of single numbers.
+    /// The same numbers in another shape: with the same rows and columns, or with other columns if the numbers are not in
+    /// blocks.
     pub(crate) fn reshaped(mut self, shape: Vec<usize>) -> Self {
         debug_assert_eq!(
             self.shape.iter().product::<usize>(),
@@ -238,7 +239,7 @@ impl Tensor {
         Some(Self { shape: vec![rows, columns.len()], data })
     }
 
-    /// The linear layer of this weight \[outputs, inputs\], or \[inputs, outputs\] if `by_columns`, which keeps the type.
+    /// The linear layer with this weight \[outputs, inputs\], or \[inputs, outputs\] if `by_columns`. It keeps the type.
     pub(crate) fn into_layer(self, by_columns: bool) -> Result<Linear, regard::Error> {
         let shape = [self.rows(), self.cols()];
         match self.data {
@@ -260,7 +261,7 @@ impl Tensor {
     }
 }
 
-/// Zeros, if memory has room for so many. Fresh pages of the operating system are zeros already, and are not written here.
+/// Zeros, if memory has room for them. Fresh pages of the operating system are zero already, and are not written here.
 fn zeros<T: Zeroable>(len: usize) -> Option<Vec<T>> {
     try_zeroed_vec(len).ok()
 }

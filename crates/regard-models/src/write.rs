@@ -1,4 +1,4 @@
-//! Text that a model writes, token by token.
+//! Text that a model writes, one token after another.
 
 use rand_mt::Mt;
 
@@ -8,10 +8,10 @@ use crate::{Change, Error, Head, Input, Model, Values, check_logits};
 
 /// Chooses the next token.
 ///
-/// At the temperature 0 it is the one with the largest logit, the first of equal ones. At a temperature T it is drawn with the
-/// probabilities softmax(logits / T): a number u in [0, 1) is drawn, and the token is the first, by id, at which the sum of
-/// probabilities exceeds u. The numbers are those of NumPy's `numpy.random.RandomState(seed).random_sample()`, a Mersenne
-/// twister (MT19937, Matsumoto & Nishimura 1998) whose numbers have 53 bits. The same seed gives the same tokens.
+/// At temperature 0 it is the token with the largest logit, the first of equal ones. At a temperature T it is drawn with the
+/// probabilities softmax(logits / T): for a random number u in [0, 1), it is the first token, by id, at which the sum of
+/// probabilities exceeds u. The random numbers are those of NumPy's `numpy.random.RandomState(seed).random_sample()`, a
+/// Mersenne twister (MT19937, Matsumoto & Nishimura 1998) whose numbers have 53 bits. The same seed gives the same tokens.
 ///
 /// ```
 /// use regard_models::Sampler;
@@ -63,7 +63,7 @@ impl Sampler {
             left -= weight(*x);
             left < 0.0
         });
-        // Rounding can leave a rest after the last token.
+        // Rounding can leave a remainder after the last token.
         u32::try_from(chosen.unwrap_or(best)).ok()
     }
 }
@@ -84,8 +84,8 @@ pub struct Writing<'m> {
 }
 
 impl Model {
-    /// A text that continues `input` (the decoder's text, where there is one) by at most `count` tokens. Keys and values are
-    /// cached, unless a change makes earlier tokens depend on later ones.
+    /// Continues `input` (the decoder's text if there is one) by at most `count` tokens. Keys and values are cached, unless a
+    /// change makes earlier tokens depend on later ones.
     ///
     /// # Errors
     /// As [`Pass::run`](crate::Pass::run); and [`Error::Unsupported`] if the model has no head that predicts tokens,
@@ -121,7 +121,7 @@ impl Model {
         }
         let given =
             if description.encoder.is_some() { &input.decoder_ids } else { &input.ids }.len();
-        // The last token is written, and not read.
+        // The last token is written but not read.
         let all = given.saturating_add(count.saturating_sub(1));
         if let Some(positions) = description.embedding.positions
             && all > positions.most()
@@ -142,7 +142,7 @@ impl Model {
     /// The most likely tokens after those of `input`, at most `count`: [`write`](Self::write) at the temperature 0.
     ///
     /// # Errors
-    /// The same as those of [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     ///
     /// ```
     /// use regard_models::{Input, Model};

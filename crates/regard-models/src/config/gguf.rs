@@ -11,7 +11,7 @@ use crate::{
     NormSettings, Placement, QkNorm, RotaryScaling, RotarySettings, Stack,
 };
 
-/// The architectures that are known.
+/// The known architectures.
 const KNOWN: &str =
     "llama, qwen2, qwen3, smollm3, granite, olmo2, gemma2, gemma3, phi3, gpt2 and gptneox";
 
@@ -56,7 +56,7 @@ impl Config<'_> {
             self.optional(&key(name)).ok_or_else(|| self.wrong(format!("{} is missing", key(name))))
         };
         let float = |name: &str| self.metadata.float(&key(name));
-        // A key that the file lacks has its value in transformers' class for the family.
+        // A key that the file lacks has the default of transformers' class for the family.
         let class = match family {
             "gptneox" => "gpt_neox",
             "gemma3" => "gemma3_text",
@@ -112,13 +112,13 @@ impl Config<'_> {
             block.placement = Placement::Output;
         }
         if family == "granite" {
-            // 0 stands for a factor that the file leaves to the model.
+            // 0 means that the file leaves the factor to the model.
             let factor = |name: &str| float(name).filter(|factor| *factor != 0.0);
             block.scale = factor("attention.scale").map_or(block.scale, |scale| scale as f32);
             block.output_scale = factor("residual_scale").unwrap_or(1.0) as f32;
             description.embedding.scale = factor("embedding_scale").unwrap_or(1.0) as f32;
         }
-        // Every so many layers one sees all tokens.
+        // One of every `pattern` layers sees all tokens.
         let pattern = match family {
             "gemma2" => Some(2),
             "gemma3" => Some(6),
@@ -130,7 +130,7 @@ impl Config<'_> {
             // A file of Gemma 3 or OLMo 2 without a window has none.
             let usual = usual("sliding_window").filter(|_| matches!(family, "gemma2" | "phi3"));
             let usual = usual.and_then(Value::as_u64).and_then(|x| usize::try_from(x).ok());
-            // 0 stands for no window.
+            // 0 means no window.
             let window = self.optional(&key("attention.sliding_window")).or(usual);
             let window = window.filter(|window| *window > 0);
             let name = key("attention.sliding_window_pattern");
@@ -142,7 +142,7 @@ impl Config<'_> {
                     return Err(self.wrong(what));
                 }
                 Some(flags) => flags.to_vec(),
-                // 0 stands for layers that all slide.
+                // 0 means that all layers slide.
                 None => (1..=layers).map(|layer| pattern == 0 || layer % pattern != 0).collect(),
             };
             description.stack.windows = windows(layers, window, |layer| slides[layer]);
@@ -169,18 +169,18 @@ impl Config<'_> {
         Ok(description)
     }
 
-    /// Gives each layer of a stack, whose windows are known, its rotary embedding.
+    /// Gives each layer of a stack its rotary embedding. The windows of the stack are known.
     fn turn(&self, family: &str, stack: &mut Stack, head_size: usize) -> Result<(), Error> {
         let rotary = self.rotary(family, head_size)?;
         stack.turn_all(rotary.clone());
         let turns = (1..).zip(&mut stack.turns);
         match family {
-            // The file does not tell which layers have no positions.
+            // The file does not say which layers have no positions.
             "smollm3" => {
                 turns.filter(|(layer, _)| layer % 4 == 0).for_each(|(_, turns)| *turns = None);
             }
             "gemma3" | "olmo2" => {
-                // Layers that slide are not scaled.
+                // Layers with a sliding window are not scaled.
                 let usual = if family == "gemma3" { 10_000.0 } else { rotary.base };
                 let base = self.base(&format!("{family}.rope.freq_base_swa"), usual)?;
                 stack.rotary.push(RotarySettings { base, scaling: Frequencies::Plain, ..rotary });
@@ -213,7 +213,7 @@ impl Config<'_> {
         }
         let base = self.base(&key("freq_base"), 10_000.0)?;
         let float = |name: &str| self.metadata.float(&key(name));
-        // Older files call it so; 0 stands for none.
+        // The name in older files; 0 means none.
         let factor = float("scaling.factor").or_else(|| float("scale_linear"));
         let factor = factor.filter(|factor| *factor != 0.0).unwrap_or(1.0);
         let positions = self.optional(&format!("{family}.context_length")).unwrap_or(0);

@@ -11,10 +11,11 @@ use crate::{
     LearnedPositions, NormKind, NormSettings, Patches, Placement, QkNorm, RelativeBias, Stack,
 };
 
-/// The families that are known, as config.json calls them.
+/// The known families, by their names in config.json.
 const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, olmo3, gemma2, gemma3, gemma3_text, phi3, t5, vit and whisper";
 
-/// The ends of the names of transformers' classes, and the kinds of their heads. A base model's name ends with none of these.
+/// The endings of the names of transformers' classes, and the kinds of their heads. A base model's name has none of these
+/// endings.
 const HEADS: [(&str, HeadKind); 13] = [
     ("ForCausalLM", HeadKind::Tokens),
     ("LMHeadModel", HeadKind::Tokens),
@@ -36,7 +37,7 @@ const HEADS: [(&str, HeadKind); 13] = [
 enum HeadKind {
     Tokens,
     Classes,
-    /// Something else, which is not computed.
+    /// Another kind, which is not computed.
     Other,
 }
 
@@ -63,10 +64,10 @@ pub(super) struct Config<'a> {
 }
 
 impl<'a> Config<'a> {
-    /// The config of a family that is known.
+    /// The config of a known family.
     ///
     /// # Errors
-    /// Names the family, and those that are known.
+    /// An error names the family, and lists the known ones.
     pub(super) fn new(
         path: &'a Path,
         values: &'a Value,
@@ -81,20 +82,20 @@ impl<'a> Config<'a> {
         Error::file(self.path, what)
     }
 
-    /// The value of a key as the file has it, under the key's other name where it has that, which then counts.
+    /// The value of a key in the file. If the key has another name and the file has that one, it counts.
     pub(super) fn own(&self, key: &str) -> Option<&'a Value> {
         let names = default(self.family, "attribute_map").and_then(Value::as_object);
         let mut others = names.into_iter().flatten().filter(|(_, name)| *name == key);
         others.find_map(|(other, _)| self.values.get(other)).or_else(|| self.values.get(key))
     }
 
-    /// The value of a key, or the family's default if the file does not have the key. `null` is no value, and no default.
+    /// The value of a key, or the family's default if the file lacks the key. `null` counts as no value, and has no default.
     fn get(&self, key: &str) -> Option<&'a Value> {
         let value = self.own(key).or_else(|| default(self.family, key));
         value.filter(|value| !value.is_null())
     }
 
-    /// Tells that a key is missing, or that its value is not a `what`.
+    /// The error for a key that is missing, or whose value is not a `what`.
     fn not_a(&self, key: &str, what: &str) -> Error {
         match self.own(key) {
             Some(value) => self.wrong(format!("{key} is {value}, which is no {what}")),
@@ -105,7 +106,7 @@ impl<'a> Config<'a> {
     /// A whole number, if the key has a value.
     pub(super) fn optional(&self, key: &str) -> Result<Option<usize>, Error> {
         let Some(value) = self.get(key) else { return Ok(None) };
-        // Sizes above 2³² are no sizes: their products need not be checked any more.
+        // Larger sizes than 2³² are refused, so that products of sizes need not be checked.
         let size = value
             .as_u64()
             .and_then(|x| u32::try_from(x).ok())
@@ -165,7 +166,7 @@ impl<'a> Config<'a> {
         Ok(NormSettings { kind, epsilon: self.number(key)? as f32 })
     }
 
-    /// The number of layers: each has tensors, so that there are no more layers than tensors.
+    /// The number of layers. Each layer has tensors, so there are at most as many layers as tensors.
     fn layers(&self, key: &str) -> Result<usize, Error> {
         let (layers, tensors) = (self.size(key)?, self.checkpoint.names().count());
         if layers <= tensors {
@@ -180,8 +181,8 @@ impl<'a> Config<'a> {
         Ok(values.map(|values| ids(values.get(key))))
     }
 
-    /// The tokens that end a text: those of generation_config.json, where a chat's end stands too, and of config.json. The
-    /// family's default counts only where neither says it.
+    /// The tokens that end a text: those of generation_config.json, which include the end of a chat, and those of config.json.
+    /// The family's default counts only if neither file has any.
     fn ends(&self) -> Result<Vec<u32>, Error> {
         let key = "eos_token_id";
         let generation = self.generation_ids(key)?;
@@ -245,8 +246,8 @@ impl<'a> Config<'a> {
         Ok(description)
     }
 
-    /// The description has the head of a model that predicts tokens. Takes the one that `architectures` names, or, where it names
-    /// none that is known, the one whose tensors are there.
+    /// Sets the head of a description that has the head of a model that predicts tokens. It is the one that `architectures`
+    /// names, or if it names no known one, the one whose tensors exist.
     fn choose_head(&self, description: &mut Description) {
         let named = self.architecture();
         let kind = HEADS.iter().find(|(end, _)| named.ends_with(end)).map(|(_, kind)| *kind);
@@ -288,8 +289,8 @@ impl<'a> Config<'a> {
         Head::Classes { pooler, position }
     }
 
-    /// A stack of layers with norms before them, as GPT-2 has it: each family changes what is different. The keys are those of the
-    /// width, of the numbers of layers and of heads, and of the hidden features.
+    /// A stack of layers with norms before the sublayers, as in GPT-2. Each family changes what differs. `keys` are the keys of
+    /// the width, of the numbers of layers and of heads, and of the hidden features.
     fn of_layers(
         &self,
         [width, layers, heads, hidden]: [&str; 4],
@@ -299,7 +300,7 @@ impl<'a> Config<'a> {
         Ok(plain(width, layers, self.size(heads)?, self.size(hidden)?, norm))
     }
 
-    /// The same for a model that predicts tokens.
+    /// As [`of_layers`](Self::of_layers), for a model that predicts tokens.
     fn of_tokens(&self, keys: [&str; 4], norm: NormSettings) -> Result<Description, Error> {
         Ok(Description {
             vocabulary: self.size("vocab_size")?,
@@ -315,7 +316,7 @@ impl<'a> Config<'a> {
             return Err(self
                 .wrong(format!("position_embedding_type is {kind}; only \"absolute\" is known")));
         }
-        // DistilBERT's ε is no setting.
+        // DistilBERT's ε is not a setting.
         let norm = if distil {
             NormSettings { kind: NormKind::Layer, epsilon: 1e-12 }
         } else {
@@ -370,7 +371,7 @@ impl<'a> Config<'a> {
         block.activation = self.activation("hidden_act")?;
         block.parallel = self.flag("use_parallel_residual")?;
         block.biases = Biases { qkv: bias, out: bias, hidden: true };
-        // Only the rotary positions read a size of heads.
+        // Only the rotary positions use a size of heads.
         let head_size = self.optional("head_dim")?.unwrap_or(block.head_size);
         self.turn(&mut description.stack, head_size)?;
         Ok(description)
@@ -412,7 +413,7 @@ impl<'a> Config<'a> {
         if gemma {
             block.scale = self.number("query_pre_attn_scalar")?.sqrt().recip() as f32;
             block.placement = Placement::Both;
-            // Gemma 3's config still has the key, which its attention does not read.
+            // Gemma 3's config still has the key, but its attention does not use it.
             if self.family == "gemma2" {
                 block.softcap = self.optional_number("attn_logit_softcapping")?;
             }
@@ -445,7 +446,7 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// Whether each layer has rotary positions: in SmolLM 3 some do not.
+    /// Whether each layer has rotary positions. In SmolLM 3 some layers have none.
     fn turning(&self, layers: usize) -> Result<Vec<bool>, Error> {
         if self.family != "smollm3" {
             return Ok(vec![true; layers]);
@@ -455,7 +456,7 @@ impl<'a> Config<'a> {
             let step = self.step("no_rope_layer_interval", None)?;
             return Ok((1..=layers).map(|layer| layer % step != 0).collect());
         };
-        // 1, and nothing else but 0, stands for a layer that has them.
+        // 1 means that a layer has them, and 0 that it has none. Other numbers are refused.
         let turns: Option<Vec<bool>> = list.as_array().and_then(|list| {
             list.iter().map(|x| x.as_u64().map(|x| x != 0).or(x.as_bool())).collect()
         });
@@ -467,8 +468,8 @@ impl<'a> Config<'a> {
         Ok(turns)
     }
 
-    /// The window of each layer. `layer_types` says which layers slide; configs that older versions wrote leave it to the
-    /// family. In Mistral and Phi-3 all layers are alike.
+    /// The window of each layer. `layer_types` says which layers slide. In configs of older versions the family decides it. In
+    /// Mistral and Phi-3 all layers are alike.
     fn windows(&self, layers: usize, turning: &[bool]) -> Result<Vec<Option<usize>>, Error> {
         let (may_slide, by_layer) = match self.family {
             "mistral" | "phi3" => (true, false),
@@ -490,7 +491,7 @@ impl<'a> Config<'a> {
             types.iter().map(slides).collect::<Result<_, _>>()?
         } else {
             let first = self.optional("max_window_layers")?.unwrap_or(0);
-            // Every so many layers one sees all tokens.
+            // One of every `pattern` layers sees all tokens.
             let pattern = match self.family {
                 "gemma2" => 2,
                 "olmo3" => 4,
@@ -521,7 +522,7 @@ impl<'a> Config<'a> {
         let mut description =
             self.of_layers(["d_model", "num_layers", "num_heads", "d_ff"], norm)?;
         description.vocabulary = self.size("vocab_size")?;
-        // A head of its own counts only if the file has one: T5 1.1, whose outputs are not scaled.
+        // The head has weights of its own only if the file has them. This is T5 1.1, whose outputs are not scaled.
         description.tied = true;
         let tied = self.flag_or("tie_word_embeddings", true)?;
         description.decoder_start = self.decoder_start()?.or(Some(0)).into_iter().collect();
@@ -535,7 +536,7 @@ impl<'a> Config<'a> {
             Some(name) => (true, name),
             None => (false, projection),
         };
-        // Transformers writes what it has made of that too, and reads it.
+        // Transformers also writes, and reads, the name that it derives from this one.
         let (key, name) = match self.get("dense_act_fn").and_then(Value::as_str) {
             Some(name) => ("dense_act_fn", name),
             None => ("feed_forward_proj", name),
@@ -547,7 +548,8 @@ impl<'a> Config<'a> {
         block.activation = self.activation_named(key, name)?;
         let buckets = self.size("relative_attention_num_buckets")?;
         let max_distance = self.size("relative_attention_max_distance")?;
-        // A quarter of an encoder's buckets and half of a decoder's are for one distance each, and the others for longer ones.
+        // A quarter of an encoder's buckets and half of a decoder's are for one distance each; the others are for ranges of
+        // longer distances.
         if buckets < 4 || max_distance <= buckets / 2 {
             let what = format!(
                 "relative_attention_max_distance is {max_distance}, which {buckets} buckets do not reach beyond"
@@ -556,7 +558,7 @@ impl<'a> Config<'a> {
         }
         block.relative = Some(RelativeBias { buckets, max_distance });
         block.biases = Biases { qkv: false, out: false, hidden: false };
-        // These have no decoder.
+        // These models have no decoder.
         if matches!(self.architecture(), "T5EncoderModel" | "T5ForTokenClassification") {
             description.stack.causal = false;
             description.decoder_start.clear();
@@ -662,7 +664,7 @@ fn forced(settings: &Value) -> Vec<u32> {
     (1..).zip(pairs).map_while(token).collect()
 }
 
-/// The ids that a value holds: one, or a list.
+/// The ids in a value: a single one, or a list.
 fn ids(value: Option<&Value>) -> Vec<u32> {
     let id = |value: &Value| u32::try_from(value.as_u64()?).ok();
     match value {

@@ -1,4 +1,4 @@
-//! From a checkpoint's settings to a [`Description`].
+//! Reads the settings of a checkpoint into a [`Description`].
 
 mod gguf;
 mod hugging_face;
@@ -16,12 +16,12 @@ use crate::{
     Placement, RotarySettings, Stack,
 };
 
-/// The values that transformers' config classes have for the keys that a file leaves out, by key and family. defaults.py writes
-/// them.
+/// The defaults of transformers' config classes for keys that a file may leave out, by key and family. defaults.py writes them.
 static DEFAULTS: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("defaults.json")).unwrap_or_default());
 
-/// The refusal of a model that no description fits: after `what`, its tensors that no family has, and the families that are known.
+/// The error for a model that no description fits. It says `what`, and lists the tensors that no family has and the known
+/// families.
 fn unknown(path: &Path, checkpoint: &Checkpoint, what: &str, known: &str) -> Error {
     const SHOWN: usize = 8;
     let names = weights::unknown(checkpoint.names());
@@ -36,7 +36,7 @@ fn unknown(path: &Path, checkpoint: &Checkpoint, what: &str, known: &str) -> Err
     Error::file(path, format!("{what}{needs}; known are {known}"))
 }
 
-/// A family's value of a key that its file lacks.
+/// The family's default for a key that its file lacks.
 fn default(family: &str, key: &str) -> Option<&'static Value> {
     DEFAULTS.get(key)?.get(family)
 }
@@ -45,7 +45,7 @@ impl Description {
     /// The description of a checkpoint's model.
     ///
     /// # Errors
-    /// Names the file: if the family is not known, or if a setting is missing or makes no sense.
+    /// An error names the file: if the family is not known, or if a setting is missing or invalid.
     pub fn of(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let mut description = match checkpoint.settings() {
             Settings::Config(config) => {
@@ -76,8 +76,8 @@ impl Description {
     }
 }
 
-/// The config of the text in that of a model that reads images too (Gemma 3), whose text alone is computed: with what the whole
-/// config says of the head and of a text's end.
+/// The config of the text part of a model that also reads images (Gemma 3). Only the text part is computed. The settings of the
+/// head and of the end of a text come from the whole config.
 fn text_of(config: &Value) -> Option<Value> {
     if config.get("model_type")? != "gemma3" {
         return None;
@@ -85,7 +85,7 @@ fn text_of(config: &Value) -> Option<Value> {
     let mut text = config.get("text_config").filter(|x| x.is_object()).cloned();
     let text = text.get_or_insert_with(|| Value::Object(Map::new()));
     text["model_type"] = "gemma3_text".into();
-    // The model of both leaves the cap of logits out.
+    // The model of text and images does not cap its logits.
     text["final_logit_softcapping"] = Value::Null;
     text["tie_word_embeddings"] =
         config.get("tie_word_embeddings").cloned().unwrap_or(Value::Bool(true));
@@ -124,7 +124,7 @@ fn check(stack: &Stack, width: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// A stack of layers with norms before them, as GPT-2 has it, without tokens or patches.
+/// A stack of layers with norms before the sublayers, as in GPT-2, without tokens or patches.
 fn plain(
     width: usize,
     layers: usize,
@@ -185,7 +185,7 @@ fn plain(
     }
 }
 
-/// `windows` of a stack: `window` in those layers that slide.
+/// The `windows` of a stack: `window` in the layers that slide.
 fn windows(
     layers: usize,
     window: Option<usize>,

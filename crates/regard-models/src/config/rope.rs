@@ -6,7 +6,7 @@ use super::hugging_face::Config;
 use crate::{Error, Frequencies, RotaryScaling, RotarySettings, Stack};
 
 impl Config<'_> {
-    /// Gives each layer of a stack, whose windows are known, its rotary embedding of heads of `head_size`.
+    /// Gives each layer of a stack its rotary embedding of heads of `head_size`. The windows of the stack are known.
     ///
     /// Transformers 5 writes one object `rope_parameters`, which has an object for each kind of layers in families whose full
     /// and sliding layers differ. Transformers 4 writes the bases (`rope_theta`, in GPT-NeoX `rotary_emb_base`) and
@@ -15,14 +15,14 @@ impl Config<'_> {
         let object = |key: &str| self.own(key).and_then(Value::as_object).filter(|x| !x.is_empty());
         let (scaling, parameters) = (object("rope_scaling"), object("rope_parameters"));
         let kinds = ["full_attention", "sliding_attention"];
-        // The keys of both bases, and their values without them.
+        // The keys of both bases, and their default values.
         let bases = match self.family {
             "gemma3_text" => [("rope_theta", 1_000_000.0), ("rope_local_base_freq", 10_000.0)],
             // Transformers reads the sliding layers' base from rope_parameters alone.
             "olmo3" => [("rope_theta", 500_000.0), ("", 500_000.0)],
             "modernbert" => [("global_rope_theta", 160_000.0), ("local_rope_theta", 10_000.0)],
             family => {
-                // The scaling counts alone where both are there.
+                // If both objects exist, only the scaling counts.
                 let parameters = scaling.or(parameters).cloned().unwrap_or_default();
                 if kinds.iter().any(|kind| parameters.contains_key(*kind)) {
                     return Err(self.wrong("rope_parameters by kinds of layers are not known"));
@@ -54,7 +54,7 @@ impl Config<'_> {
         Ok(())
     }
 
-    /// A rotary embedding. `key` is where transformers 4 writes its base, and `usual` the base of a file without it.
+    /// A rotary embedding. `key` is the key of its base in transformers 4, and `usual` is the base of a file without it.
     fn rotary(
         &self,
         parameters: &Value,
@@ -80,7 +80,7 @@ impl Config<'_> {
         let kind = parameters.get("rope_type").or_else(|| parameters.get("type"));
         let mut kind = kind.and_then(Value::as_str).unwrap_or("default");
         if self.family == "phi3" {
-            // Older files call it so.
+            // The name in older files.
             if matches!(kind, "su" | "yarn") {
                 kind = "longrope";
             }
@@ -90,7 +90,7 @@ impl Config<'_> {
                 return Err(self.wrong(what));
             }
         } else if !neox && features != head_size {
-            // These families turn whole heads. Transformers overlooks the key, or fails.
+            // These families rotate whole heads. Transformers ignores the key, or fails.
             if kind != "default" {
                 let what = format!("the rope_type {kind} turns {features} of {head_size} features");
                 return Err(self.wrong(what));
@@ -99,7 +99,7 @@ impl Config<'_> {
         }
         let mut base = base;
         if !features.is_multiple_of(2) && !matches!(kind, "dynamic" | "yarn") {
-            // An odd number n of features has (n + 1) / 2 pairs in transformers, of which pair i turns by θ^(−2i/n).
+            // For an odd number n of features, transformers has (n + 1) / 2 pairs, of which pair i is rotated by θ^(−2i/n).
             base = base.powf((features + 1) as f64 / features as f64);
             features += 1;
         }

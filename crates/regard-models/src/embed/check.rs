@@ -1,8 +1,8 @@
-//! Which models the runtime computes.
+//! Checks that the runtime can compute a model.
 
 use crate::{Activation, ClassPosition, Error, Frequencies, Head, Model, Placement};
 
-/// Names that no crate of this kind can have, and what has them.
+/// Names that a crate of this kind cannot have, and the reason for each.
 const TAKEN: [(&str, &str); 5] = [
     (
         "as break const continue crate else enum extern false fn for if impl in let loop match mod move mut pub ref return self \
@@ -31,7 +31,7 @@ pub(super) fn name(name: &str) -> Result<(), Error> {
             "{name:?} is not a crate's name, which has letters, digits, - and _, and begins with a letter"
         )));
     }
-    // Rust writes _ for - in the name of a crate, and some file systems know no case.
+    // Rust replaces - by _ in the name of a crate, and some file systems do not distinguish case.
     let written = name.to_lowercase().replace('-', "_");
     match TAKEN.iter().find(|(names, _)| names.split(' ').any(|taken| taken == written)) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Whether a model fits a part, and what would.
+//! Checks whether a model fits a part, and finds what would fit.
 
 use regard_embed::Shape;
 use regard_kernels::attention_scratch_len;
@@ -16,9 +16,10 @@ pub struct Part {
     pub ram: Option<usize>,
 }
 
-/// Bytes of flash that are left for code. The runtime and the kernels take less on a Cortex-M4F; the rest is the program's.
+/// The bytes of flash that are reserved for code. The runtime and the kernels take less on a Cortex-M4F; the rest is for the
+/// program.
 pub(super) const CODE: usize = 32 << 10;
-/// Bytes of RAM that are left for the stack.
+/// The bytes of RAM that are reserved for the stack.
 pub(super) const STACK: usize = 4 << 10;
 
 /// The sizes of a model for texts of up to `context` tokens.
@@ -38,7 +39,7 @@ pub(super) fn shape(model: &Model, context: usize) -> Shape {
     }
 }
 
-/// An upper bound of the bytes of the state: that of this machine, whose scratch memory is the larger one.
+/// An upper bound of the bytes of the state: those on this machine, which needs more scratch memory.
 pub(super) fn state_bytes(model: &Model, stored: Stored, context: usize) -> usize {
     let shape = shape(model, context);
     let d = shape.head_size;

@@ -11,7 +11,7 @@ use crate::{Activation, Error, ImageProcessor, Model, Tensor};
 /// Columns of a panel.
 const LANES: usize = 16;
 
-/// All tensors, one after another, and where each is.
+/// All tensors, one after another, and the place of each.
 #[derive(Debug, Default)]
 pub(super) struct Tensors {
     /// Matrices, in panels.
@@ -37,7 +37,7 @@ impl Tensors {
         let positions = positions(model, context);
         let tokens = match &weights.tokens {
             Tokens::Rows(table) => all.matrix(&table.to_f32(), width, description.vocabulary),
-            // The head has the same matrix, and is the first.
+            // The head has the same matrix, and comes first.
             Tokens::Tied(_) => {
                 format!("matrix(0, {}, {})", head_layer.inputs(), head_layer.outputs())
             }
@@ -194,7 +194,8 @@ pub(super) fn rows(layer: &Linear) -> Result<Vec<f32>, Error> {
     Ok(Embedding::tied_to(layer).forward(&outputs)?.into_vec())
 }
 
-/// What is added at each position \[context, width\], if something is. The class token of an image is added to the first.
+/// The vectors that are added at each position \[context, width\]; empty if there are none. The class token of an image is
+/// added to the first one.
 pub(super) fn positions(model: &Model, context: usize) -> Vec<f32> {
     let (weights, description) = (model.weights(), model.description());
     let (Some(table), Some(learned)) = (&weights.positions, description.embedding.positions) else {

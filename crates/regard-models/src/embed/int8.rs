@@ -1,8 +1,8 @@
-//! A model in 8-bit integers: weights with a scale a row, and activations with a scale that is measured.
+//! A model in 8-bit integers: weights with a scale for each row, and activations with measured scales.
 //!
 //! ```text
-//! texts    ← what the model writes at the temperature 1, from several seeds; of a model that classifies texts, random words;
-//!            of a model of images, random images
+//! texts    ← texts that the model writes at the temperature 1, from several seeds; random words for a model that classifies
+//!            texts; random images for a model of images
 //! scale    ← the largest magnitude at each place of these texts / 127
 //! row      ← round(weights of an output / (their largest magnitude / 127))
 //! mantissa ← input's scale · row's scale / unit of the output, in fixed point
@@ -18,15 +18,15 @@ use super::source::{self, Content, Parts, Table};
 use crate::weights::{Layer, Tokens};
 use crate::{Activation, Error, ImageProcessor, Input, Model, Patches, Sampler};
 
-/// The bits after the point of gates and of what they multiply.
+/// The bits after the point of gates and of their factors.
 const HIDDEN_BITS: i32 = 12;
 /// The bits after the point of logits.
 const LOGIT_BITS: i32 = 16;
-/// Queries and keys have so many more bits before they turn, and outputs of a layer norm before β is added.
+/// The factor by which queries and keys before their rotation, and outputs of a layer norm before β is added, have finer units.
 const FINER: f64 = 256.0;
 /// The largest magnitude of the residual stream that the runtime's norm reads, in units of the stream.
 const MOST: f64 = 67_108_864.0;
-/// By how much the residual stream may exceed what was measured.
+/// The factor by which the residual stream may exceed the measured magnitudes.
 const ROOM: f64 = 4.0;
 
 /// The constants of the crate.
@@ -37,7 +37,7 @@ struct Constants {
     angles: Vec<i16>,
 }
 
-/// `Ok` for a model that the integer runtime computes, among those that the other one does.
+/// `Ok` for a model that the integer runtime computes, if the floating-point one does.
 pub(super) fn check(model: &Model) -> Result<(), Error> {
     let description = model.description();
     let parts = [
@@ -57,12 +57,12 @@ pub(super) fn check(model: &Model) -> Result<(), Error> {
     }
 }
 
-/// The bytes of the constants: a bound from the shapes.
+/// A bound of the bytes of the constants, from the shapes.
 pub(super) fn bytes(model: &Model, context: usize) -> usize {
     let description = model.description();
     let (stack, block, width) = (&description.stack, &description.stack.block, description.width);
     let (q, kv) = (block.heads * block.head_size, block.kv_heads * block.head_size);
-    // A byte a weight, and a mantissa and a bias of 4 bytes each a row.
+    // A byte for each weight, and a mantissa and a bias of 4 bytes each for a row.
     let linear = |inputs: usize, outputs: usize| outputs * (inputs + 8);
     let gates = 1 + usize::from(block.gated);
     let layer = linear(width, q)
@@ -160,12 +160,12 @@ const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) ->
     })
 }
 
-/// The largest magnitude at each place of texts that the model writes, or that consist of random words.
+/// The largest magnitude at each place, for texts that the model writes or that consist of random words.
 struct Measured(BTreeMap<String, f32>);
 
 impl Measured {
     fn of(model: &Model, context: usize, samples: Option<&ImageProcessor>) -> Result<Self, Error> {
-        /// The texts or images.
+        /// The number of texts or images.
         const TEXTS: u32 = 48;
         let description = model.description();
         let vocabulary = description.vocabulary as u32;
@@ -194,7 +194,7 @@ impl Measured {
             } else if description.classifies() {
                 Input::tokens(random(model, context, seed)?)
             } else {
-                // A text begins as one does after its end, or else anywhere.
+                // A text begins with the token that ends texts, or else with any token.
                 let start = description.ends.first().copied().unwrap_or(seed * vocabulary / TEXTS);
                 let start = Input::tokens([start.min(vocabulary - 1)]);
                 let count = context.min(256).saturating_sub(1);
@@ -235,10 +235,11 @@ impl Measured {
     }
 }
 
-/// What [`Measured`] calls the numbers of images.
+/// The name of the numbers of images in [`Measured`].
 const IMAGE: &str = "image";
 
-/// An image of random samples, each of which is seen in a square of one to four pixels a side: noise and patches of one brightness.
+/// An image of random samples. Each sample fills a square of one to four pixels a side, so there is noise and there are patches
+/// of one brightness.
 fn image(patches: &Patches, samples: Option<&ImageProcessor>, seed: u32) -> Input {
     let Patches { channels, height, width, .. } = *patches;
     let (mut samples_of, side) = (Mt::new(seed), 1 + seed as usize % 4);
@@ -258,7 +259,7 @@ fn image(patches: &Patches, samples: Option<&ImageProcessor>, seed: u32) -> Inpu
     Input::image(pixels)
 }
 
-/// A text of random words, after what the tokenizer puts before every text.
+/// A text of random words, after the tokens that the tokenizer puts before every text.
 fn random(model: &Model, context: usize, seed: u32) -> Result<Vec<u32>, Error> {
     let before = model.tokenizer().map(|tokenizer| tokenizer.encode("", None)).transpose()?;
     let mut text = before.map_or_else(Vec::new, |input| input.ids);
@@ -286,7 +287,7 @@ impl Constants {
         };
         let query = first("attn.hook_rot_q", "attn.hook_q");
         let key = first("attn.hook_rot_k", "attn.hook_k");
-        // An output is a mean of values: its scale is not above theirs, nor too far below for the attention.
+        // An output is a mean of values. Its scale is at most that of the values, and not too far below it for the attention.
         let value = at("attn.hook_v");
         let output = at("attn.hook_z").clamp(value / 2048.0, value);
         let (normed, normed_2, hidden) =
@@ -378,7 +379,7 @@ impl Constants {
         )
     }
 
-    /// Adds rows of 8-bit integers, and gives the scale of each.
+    /// Adds rows of 8-bit integers, and returns the scale of each.
     fn rows(&mut self, rows: &[f32], inputs: usize) -> Vec<f64> {
         rows.chunks_exact(inputs.max(1))
             .map(|row| {
@@ -404,6 +405,6 @@ fn fixed(factors: &[f64]) -> (Vec<i32>, i32) {
         return (vec![0; factors.len()], 0);
     }
     let exponent = largest.log2().floor() as i32 + 1;
-    let mantissa = |x: &f64| (x * 2_f64.powi(31 - exponent)).round() as i32; // `as` keeps within the range
+    let mantissa = |x: &f64| (x * 2_f64.powi(31 - exponent)).round() as i32; // `as` clamps to the range
     (factors.iter().map(mantissa).collect(), exponent)
 }

@@ -1,5 +1,5 @@
-//! A model as the source of a `no_std` crate: its weights and its [`Shape`](regard_embed::Shape) as constants of `regard-embed`, the
-//! runtime that the crate calls.
+//! Writes a model as the source of a `no_std` crate. Its weights and its [`Shape`](regard_embed::Shape) are constants of
+//! `regard-embed`, the runtime that the crate calls.
 //!
 //! The weights are written in the layout that products read: panels of 16 columns. A microcontroller reads them where they lie
 //! in flash.
@@ -17,15 +17,15 @@ pub use self::source::WRITTEN;
 
 use crate::{Error, ImageProcessor, Model};
 
-/// The numbers of weights in flash.
+/// The type of the weights in flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stored {
-    /// 4 bytes a weight.
+    /// 4 bytes for each weight.
     F32,
-    /// 2 bytes a weight, widened in registers. Weights that are no bfloat16 numbers are rounded to the nearest.
+    /// 2 bytes for each weight, widened in registers. Weights that are not bfloat16 numbers are rounded to the nearest one.
     Bf16,
-    /// A byte a weight, with a scale for each output. Everything is computed in integers.
+    /// A byte for each weight, with a scale for each output. Everything is computed in integers.
     Int8,
 }
 
@@ -52,11 +52,11 @@ enum Floats {
 pub struct Options {
     /// The crate's name.
     pub name: String,
-    /// The numbers of weights; without it as [`Stored::Bf16`] if that changes none, else as [`Stored::F32`].
+    /// The type of the weights. Without it, it is [`Stored::Bf16`] if that changes no weight, else [`Stored::F32`].
     pub stored: Option<Stored>,
-    /// The most tokens of a text. A model of images reads as many as an image has.
+    /// The most tokens of a text. A model of images reads the tokens of one image.
     pub context: usize,
-    /// How the samples of a model of images become numbers. Without it, its crate reads numbers alone.
+    /// The conversion of samples to numbers, for a model of images. Without it, the crate reads only numbers.
     pub samples: Option<ImageProcessor>,
     /// The part that the crate is for.
     pub part: Part,
@@ -75,9 +75,9 @@ impl Options {
 pub struct Embedded {
     /// The files with their paths in the crate's folder.
     pub files: Vec<(&'static str, Vec<u8>)>,
-    /// The numbers of the weights.
+    /// The type of the weights.
     pub stored: Stored,
-    /// The most tokens of a text, or those of an image.
+    /// The most tokens of a text, or the tokens of an image.
     pub context: usize,
     /// The bytes of weights and tables in flash.
     pub flash: usize,
@@ -86,15 +86,15 @@ pub struct Embedded {
 }
 
 impl Model {
-    /// The files of a `no_std` crate that runs the model without an allocator: a decoder a token at a time, by
-    /// `next(&mut State, token)`; a model that classifies images by `classify(&mut State, image)`.
+    /// The files of a `no_std` crate that runs the model without an allocator. A decoder reads one token at a time by
+    /// `next(&mut State, token)`, and a model of images classifies an image by `classify(&mut State, image)`.
     ///
     /// The crate's logits have the bits of [`Model::pass`] on machines with fused multiply-add, unless weights are rounded. In
     /// integers, they have the same bits on every machine.
     ///
     /// # Errors
-    /// [`Error::Range`] if the crate's name is not one, [`Error::Unsupported`] if the runtime does not compute what the model is
-    /// made of, [`Error::Part`] if the model does not fit the part: the message says what would fit.
+    /// [`Error::Range`] if the crate's name is not valid, [`Error::Unsupported`] if the runtime does not compute a part of the
+    /// model, [`Error::Part`] if the model does not fit the part: the message says what would fit.
     ///
     /// ```
     /// use regard_models::{Model, embed};

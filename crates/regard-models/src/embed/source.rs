@@ -5,14 +5,14 @@ use core::fmt::Write as _;
 use super::{Options, fit};
 use crate::{ImageProcessor, Model, Patches};
 
-/// What distinguishes the crate of one kind of numbers from that of another.
+/// The parts of the source that differ between the kinds of numbers.
 #[derive(Debug)]
 pub(super) struct Content {
-    /// What the source takes from `regard_embed`.
+    /// The imports from `regard_embed`.
     pub(super) imports: &'static str,
     /// The type of the numbers, and the module of `regard_embed` that has the scratch memory's length.
     pub(super) numbers: (&'static str, &'static str),
-    /// The type of a logit, and one unit of it.
+    /// The type of a logit, and its unit.
     pub(super) logit: (&'static str, &'static str),
     pub(super) tables: Vec<Table>,
     /// The functions that the parts of the model call.
@@ -68,7 +68,7 @@ impl Table {
 /// The fields of the model, as expressions.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    /// The way from tokens or patches to the residual stream.
+    /// The layer that turns tokens or patches into the residual stream.
     pub(super) input: String,
     pub(super) layers: String,
     pub(super) norm: String,
@@ -80,7 +80,7 @@ pub(super) fn input_of_tokens(embedding: &str, rotary: &str) -> String {
     format!("regard_embed::Tokens {{ embedding: {embedding}, rotary: {rotary} }}")
 }
 
-/// The input of a model of images. `samples` say how 8-bit samples become numbers.
+/// The input of a model of images. `samples` says how 8-bit samples become numbers.
 pub(super) fn input_of_image(
     patches: &Patches,
     scale: f32,
@@ -132,7 +132,7 @@ pub(super) fn files(
     files
 }
 
-/// The words of `src/lib.rs` by which another run knows a crate that may be replaced.
+/// The words in `src/lib.rs` that mark a crate which another run may replace.
 pub const WRITTEN: &str = "Written by `regard embed`";
 
 fn manifest(name: &str) -> String {

@@ -1,4 +1,4 @@
-//! One attention of a layer: queries, keys and values, the weights where someone wants them, and the output of each head.
+//! One attention of a layer: queries, keys and values, the weights if they are requested, and the output of each head.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{Block, Error};
 
 /// The settings of an attention of a layer.
 pub(super) struct Setting<'s> {
-    /// Such as `blocks.3.attn`.
+    /// The start of the names of its places, such as `blocks.3.attn`.
     pub(super) prefix: String,
     pub(super) block: &'s Block,
     /// Whether only the last token of each run is a query.
@@ -27,9 +27,9 @@ pub(super) struct Setting<'s> {
     pub(super) angles: Option<&'s Rotary>,
     /// \[heads, queries, keys\]
     pub(super) bias: Option<&'s [f32]>,
-    /// The encoder's output, where keys and values are made of that and not of the stream.
+    /// The encoder's output, if keys and values are computed from it and not from the stream.
     pub(super) memory: Option<&'s Rows>,
-    /// Where each head can read a stream of its own.
+    /// The streams of the heads, if each head can read a stream of its own.
     pub(super) inputs: Option<Inputs<'s>>,
     pub(super) cache: Option<&'s mut KvCache>,
 }
@@ -75,7 +75,7 @@ impl Runner<'_> {
         };
         self.place(&place("hook_q"), &of_queries, &mut q)?;
 
-        // An encoder's keys and values are the same for every token that the decoder writes.
+        // The keys and values of an encoder are the same for every token that the decoder writes.
         let known = setting.memory.is_some()
             && setting.cache.as_ref().is_some_and(|cache| !cache.is_empty());
         let (mut k, mut v) = (Rows::new(0, Vec::new()), Rows::new(0, Vec::new()));
@@ -104,7 +104,7 @@ impl Runner<'_> {
         let of_runs: Vec<&AttentionChanges> =
             self.plans.iter().map(|plan| plan.attention(&prefix)).collect();
         let [scores, pattern] = ["hook_attn_scores", "hook_pattern"].map(place);
-        // Fused kernels do not write weights down: where a hook changes them, products of matrices take their place.
+        // Fused kernels do not store the weights. If a hook changes them, products of matrices replace the fused kernel.
         let by_hand = self.changes(&scores) || self.changes(&pattern);
         let is_changed = by_hand || of_runs.iter().any(|changes| !changes.is_empty());
         let runs = [q.runs, k.runs, v.runs, if is_changed { self.runs } else { 1 }];
@@ -142,7 +142,7 @@ impl Runner<'_> {
         if let Some(cap) = setting.block.softcap {
             attention = attention.softcap(cap);
         }
-        // By run and head; the last one that is given holds.
+        // By run and head. If a head has several temperatures, the last one counts.
         let temperatures: BTreeMap<usize, Temperature> = (0..)
             .zip(&of_runs)
             .flat_map(|(run, changes)| {
@@ -202,8 +202,8 @@ impl Runner<'_> {
         self.output(&place("hook_result"), &weights.out, setting.block, &z)
     }
 
-    /// Queries, keys or values of x. At this place each head can read a stream of its own: a row that differs from the
-    /// stream goes through the norm and the projection by itself.
+    /// The queries, keys or values of x. At this place each head can read a stream of its own: a row that differs from the
+    /// stream goes through the norm and the projection alone.
     fn projection(
         &mut self,
         place: &str,
@@ -246,7 +246,7 @@ impl Runner<'_> {
         Ok(out)
     }
 
-    /// The attention's output for z \[tokens, heads · head size\], at whose place each head's share can be read and changed.
+    /// The attention's output for z \[tokens, heads · head size\]. At this place each head's share can be read and changed.
     fn output(
         &mut self,
         place: &str,
@@ -262,7 +262,7 @@ impl Runner<'_> {
         }
         let (inputs, width) = (layer.inputs(), layer.outputs().max(1));
         let (size, plain) = (inputs / heads, layer.clone().with_bias(vec![0.0; width])?);
-        // Each head alone: the others are zeros.
+        // The share of each head alone; those of the others are zeros.
         let mut alone = vec![0.0; z.data.len() * heads];
         let rows = alone.chunks_exact_mut(inputs.max(1)).zip(z.data.chunks_exact(size.max(1)));
         for (i, (row, z)) in rows.enumerate() {

@@ -1,5 +1,5 @@
-//! The forward pass: one function for a layer of any family, which the description drives, and every place of which can be
-//! kept or changed.
+//! The forward pass: one function computes a layer of any family, as the description says. Every place of it can be kept or
+//! changed.
 
 mod attention;
 mod convolution;
@@ -29,9 +29,9 @@ use crate::{Description, Error, Frames};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Input {
-    /// The tokens, of an encoder where there is one.
+    /// The tokens: those of the encoder if the model has one.
     pub ids: Vec<u32>,
-    /// For each token, whether it is of the first text (0) or of the second (1); empty means the first for all.
+    /// For each token, whether it belongs to the first text (0) or to the second (1). Empty if all belong to the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<u32>,
     /// The tokens of the decoder of a model that has an encoder too.
@@ -86,7 +86,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// The numbers of each of several runs, if there are more than one.
+    /// The numbers of each run, if there are several runs.
     pub(crate) fn split(mut self, runs: usize) -> Vec<Self> {
         if runs <= 1 {
             return vec![self];
@@ -97,14 +97,14 @@ impl Values {
         self.data.chunks_exact(len.max(1)).map(of_run).collect()
     }
 
-    /// The last row: of logits \[tokens, vocabulary\], what comes after the last token.
+    /// The last row. Of logits \[tokens, vocabulary\] it is the prediction after the last token.
     pub fn last(&self) -> &[f32] {
         let cols = self.shape.last().copied().unwrap_or(0);
         self.data.get(self.data.len().saturating_sub(cols)..).unwrap_or_default()
     }
 }
 
-/// The result of a forward pass: the places that were asked for, and the logits.
+/// The result of a forward pass: the places that are kept, and the logits.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Trace {
@@ -138,8 +138,8 @@ impl Trace {
         self.logits.as_ref()
     }
 
-    /// The tensors that transformers gives with `output_attentions` and `output_hidden_states`, by name, as far as the places were kept:
-    /// [`Description::outputs`] tells the names and shapes.
+    /// The tensors that transformers returns with `output_attentions` and `output_hidden_states`, by name, if their places are
+    /// kept: [`Description::outputs`] lists the names and shapes.
     pub fn as_transformers(&self, description: &Description) -> BTreeMap<String, Values> {
         let of_output = |output: Output| {
             let values: Option<Vec<&Values>> =
@@ -160,7 +160,7 @@ impl Trace {
     }
 }
 
-/// The function of a hook: it gets the name of the place, the shape of its numbers and the numbers.
+/// The function of a hook. It gets the name of the place, the shape of its numbers, and the numbers.
 type HookFn<'h> = dyn Fn(&str, &[usize], &mut Vec<f32>) -> Result<(), Error> + Send + Sync + 'h;
 
 /// A function that a pass calls at a place.
@@ -190,7 +190,7 @@ impl fmt::Debug for Hook<'_> {
     }
 }
 
-/// A tensor that transformers gives, and the places of a forward pass that it is made of.
+/// A tensor that transformers returns, and the places of a forward pass of which it consists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Output {
@@ -198,7 +198,7 @@ pub struct Output {
     pub name: String,
     /// The places, in order; none of the logits.
     pub places: Vec<String>,
-    /// Whether the places lie one after another along a first dimension, layer by layer.
+    /// Whether the places are stacked along a first dimension, layer by layer.
     pub is_stacked: bool,
 }
 
@@ -222,10 +222,10 @@ impl Description {
         entering.chain([last]).collect()
     }
 
-    /// The tensors that transformers gives with `output_attentions` and `output_hidden_states`: `logits`, `attentions` \[layers, heads, n, n\],
-    /// `hidden_states` \[layers + 1, n, width\] (the last entry after the final norm, except for models of images),
-    /// `residual_last` (before it) and `last_hidden_state` (after it). Of a model with an encoder and a decoder the names begin
-    /// with `encoder_` and `decoder_`, and there is `cross_attentions`.
+    /// The tensors that transformers returns with `output_attentions` and `output_hidden_states`: `logits`, `attentions`
+    /// \[layers, heads, n, n\], `hidden_states` \[layers + 1, n, width\] (the last entry after the final norm, except for
+    /// models of images), `residual_last` (before it) and `last_hidden_state` (after it). For a model with an encoder and a
+    /// decoder the names begin with `encoder_` and `decoder_`, and there is `cross_attentions`.
     pub fn outputs(&self) -> Vec<Output> {
         let logits = Output { name: "logits".to_owned(), places: Vec::new(), is_stacked: false };
         let mut outputs = vec![logits];

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::{Description, Error, Model, Placement, Stack};
 
-/// One of the stacks of layers that a model can have.
+/// A stack of layers of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StackName {
     /// The stack of a model that has no other.
@@ -30,7 +30,7 @@ impl StackName {
         format!("{self}.{layer}.{place}")
     }
 
-    /// The layer of a place, if that is in a layer of this stack.
+    /// The layer of a place, if the place is in a layer of this stack.
     pub(crate) fn layer_of(self, place: &str) -> Option<usize> {
         place.strip_prefix(self.prefix())?.strip_prefix('.')?.split('.').next()?.parse().ok()
     }
@@ -64,7 +64,8 @@ impl fmt::Display for StackName {
 /// The places of a norm: its divisor \[tokens, 1\], and the stream before and after the norm's weights.
 pub(crate) const OF_NORM: [&str; 3] = ["hook_scale", "hook_normalized", "hook_out"];
 
-/// The norm before a layer's feed-forward layer. In a layer with a cross-attention, `ln2` is the norm before that.
+/// The name of the norm before a layer's feed-forward layer. In a layer with a cross-attention, `ln2` is the norm before that
+/// attention.
 pub(crate) fn norm_2(stack: &Stack) -> &'static str {
     if stack.cross { "ln3" } else { "ln2" }
 }
@@ -125,8 +126,8 @@ fn of_norm(norm: &str) -> Vec<String> {
     OF_NORM.map(|place| format!("{norm}.{place}")).to_vec()
 }
 
-/// Whether a pattern names a place. Copies of the stream for each head, or before a norm, and the output of each head by itself are
-/// named by a pattern that ends with their name: they take more memory than all others.
+/// Whether a pattern names a place. Copies of the stream for each head, or before a norm, and the outputs of single heads take
+/// more memory than all other places. Only a pattern that ends with their name matches them.
 fn names(pattern: &str, place: &str) -> bool {
     const ON_REQUEST: [&str; 5] =
         ["hook_q_input", "hook_k_input", "hook_v_input", "hook_mlp_in", "hook_result"];
@@ -186,10 +187,10 @@ impl Description {
         places
     }
 
-    /// The names of the places that patterns name, in alphabetical order. A `*` stands for any characters.
+    /// The names of the places that match the patterns, in alphabetical order. A `*` stands for any characters.
     ///
-    /// `hook_q_input`, `hook_k_input`, `hook_v_input`, `hook_mlp_in` and `hook_result`, which are large, are named by patterns that
-    /// end with their name.
+    /// `hook_q_input`, `hook_k_input`, `hook_v_input`, `hook_mlp_in` and `hook_result` are large. Only patterns that end with
+    /// their name match them.
     ///
     /// # Errors
     /// [`Error::Place`] if a pattern names no place.
@@ -198,7 +199,7 @@ impl Description {
     }
 }
 
-/// Those of a model's places that patterns name, in alphabetical order.
+/// The names of a model's places that match the patterns, in alphabetical order.
 pub(crate) fn named<S: AsRef<str>>(
     patterns: &[S],
     places: &[String],

@@ -3,7 +3,7 @@
 use crate::RelativeBias;
 
 impl RelativeBias {
-    /// The bias \[heads, queries, keys\] from `table` \[buckets, heads\], for queries that stand at `first` and after.
+    /// The bias \[heads, queries, keys\] from `table` \[buckets, heads\], for queries from position `first` on.
     ///
     /// An encoder's first half of the buckets is for keys at or before the query, and the second half for those after it.
     pub(crate) fn bias(
@@ -36,7 +36,7 @@ impl RelativeBias {
         if distance < exact || exact == 0 {
             return first + distance.min(buckets.saturating_sub(1));
         }
-        // In f32 and cut off, as the model was trained.
+        // Computed in f32 and truncated, as in the training of the model.
         let share = (distance as f32 / exact as f32).ln()
             / (self.max_distance as f64 / exact as f64).ln() as f32;
         let wide = (share * (buckets - exact) as f32) as usize;

@@ -4,7 +4,7 @@ use crate::Error;
 
 /// A row of numbers for each token of each run, one run after another.
 ///
-/// Runs that have not parted yet share their rows: they are one run here.
+/// Runs that have not differed yet share their rows, and count as one run here.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
     pub(super) runs: usize,
@@ -32,7 +32,7 @@ impl Rows {
         Ok(Self { data: layer(&self.data)?, ..*self })
     }
 
-    /// Gives each of so many runs rows of its own, if they share them.
+    /// Gives each of `runs` runs rows of its own, if they share their rows.
     pub(super) fn part(&mut self, runs: usize) {
         if self.runs < runs {
             self.data = self.data.repeat(runs / self.runs);
@@ -40,7 +40,7 @@ impl Rows {
         }
     }
 
-    /// x ← x + y, where the runs may share one of them.
+    /// x ← x + y. The runs may share the rows of one of them.
     pub(super) fn add(&mut self, other: &Self) {
         self.part(other.runs);
         for x in self.data.chunks_exact_mut(other.data.len().max(1)) {

@@ -1,8 +1,8 @@
 //! A run: the residual stream through embedding, layers and head.
 //!
-//! Several runs go through the layers together, their rows stacked, so that a product reads its weights once for all of them:
-//! inputs of equal length, or changes of the same input. Changes begin with one stream for all of them. It becomes a stream for
-//! each run at the first place that one of them changes; what comes before is computed once.
+//! Several runs go through the layers together, with stacked rows, so that a product reads its weights once for all of them.
+//! They are inputs of equal length, or changes of the same input. Changes begin with one stream for all runs. At the first
+//! place that one of them changes, each run gets a stream of its own. So the part before that place is computed once.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ use crate::{Block, Description, Error, Head, LearnedPositions, Model, Placement,
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
 #[derive(Debug)]
 pub(crate) struct Caches {
-    /// One a layer.
+    /// One cache for each layer.
     own: Vec<KvCache>,
-    /// One a layer; empty if the model has no encoder.
+    /// One cache for each layer; empty if the model has no encoder.
     cross: Vec<KvCache>,
     /// The encoder's output.
     memory: Option<Rows>,
 }
 
 impl Caches {
-    /// Room for so many tokens of the stack, and of an encoder's text.
+    /// Caches with room for `capacity` tokens of the stack, and for `memory` tokens of an encoder.
     pub(crate) fn new(model: &Model, capacity: usize, memory: usize) -> Result<Self, Error> {
         let stack = &model.description().stack;
         let Block { kv_heads, head_size, .. } = stack.block;
@@ -41,9 +41,9 @@ impl Caches {
         Ok(Self { own: caches(capacity, stack.layers())?, cross, memory: None })
     }
 
-    /// The tokens of the stack that are in the caches.
+    /// The number of tokens of the stack in the caches.
     pub(crate) fn len(&self) -> usize {
-        // A changed run leaves out the layers before the first change.
+        // A changed run does not compute the layers before the first change, so the last layer counts.
         self.own.last().map_or(0, KvCache::len)
     }
 
@@ -52,7 +52,8 @@ impl Caches {
         self.own.first().map_or(0, KvCache::capacity)
     }
 
-    /// The tokens that are cached and may stay so in a text of `tokens`: all of them or none, where keys turn by the text's length.
+    /// The number of cached tokens that can be kept for a text of `tokens`: all of them, or none if the rotation of keys
+    /// depends on the text's length.
     pub(crate) fn keep(&mut self, description: &Description, tokens: usize) -> usize {
         let lengths = [self.len(), tokens];
         if description.stack.rotary.iter().any(|rotary| !rotary.turns_alike(lengths)) {
@@ -67,13 +68,13 @@ impl Caches {
     }
 }
 
-/// The residual stream that enters each layer of an unchanged run, and that leaves the last one: what a changed run of the same
-/// input begins with.
+/// The residual stream that enters each layer of an unchanged run, and the one that leaves the last layer. A changed run of the
+/// same input begins with it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams(BTreeMap<(StackName, usize), Vec<f32>>);
 
 impl Streams {
-    /// The streams of a text whose first `len` numbers are those of `before`, and whose others are in `self`.
+    /// The streams of a text. The first `len` numbers are those of `before`, and the others are in `self`.
     pub(crate) fn after(self, mut before: Self, len: usize) -> Self {
         for (layer, rows) in self.0 {
             let stream = before.0.entry(layer).or_default();
@@ -84,7 +85,7 @@ impl Streams {
     }
 }
 
-/// A run, with the numbers that it has found so far.
+/// A run, with the numbers that it has kept so far.
 pub(crate) struct Runner<'r> {
     pub(super) model: &'r Model,
     pub(super) keep: &'r Keep,
@@ -94,14 +95,14 @@ pub(crate) struct Runner<'r> {
     pub(crate) hooks: BTreeMap<String, Vec<&'r Hook<'r>>>,
     /// An unchanged run of the whole text to begin from.
     pub(crate) from: Option<&'r Streams>,
-    /// The streams of this run, if a later one is to begin from it.
+    /// The streams of this run, if a later run begins with them.
     pub(crate) streams: Option<Streams>,
     pub(crate) caches: Option<&'r mut Caches>,
-    /// Whether the head computes the last position alone.
+    /// Whether the head computes only the last position.
     pub(crate) last_only: bool,
-    /// The tokens of the stack before those of this run: their keys and values are cached.
+    /// The number of tokens of the stack before those of this run. Their keys and values are cached.
     pub(super) first: usize,
-    /// The runs that go together.
+    /// The number of runs that go together.
     pub(super) runs: usize,
     trace: Trace,
 }
@@ -124,8 +125,8 @@ impl<'r> Runner<'r> {
         }
     }
 
-    /// The trace, and the streams if they were asked for. Of several runs, each kept place has its numbers one run after
-    /// another.
+    /// Returns the trace, and the streams if they are requested. With several runs, each kept place has the numbers of one run
+    /// after another.
     pub(crate) fn run(mut self, inputs: &[Input]) -> Result<(Trace, Option<Streams>), Error> {
         let (description, weights) = (self.model.description(), self.model.weights());
         for input in inputs {
@@ -180,8 +181,8 @@ impl<'r> Runner<'r> {
         self.keep.has(place) || self.changes(place)
     }
 
-    /// Changes the numbers of a place as planned, calls the hooks there, and keeps what is asked for. `row` is the shape of a
-    /// token's numbers.
+    /// Changes the numbers of a place as planned, calls the hooks there, and keeps the numbers if they are requested. `row` is
+    /// the shape of a token's numbers.
     pub(super) fn place(&mut self, place: &str, row: &[usize], x: &mut Rows) -> Result<(), Error> {
         let shape = [&[x.tokens], row].concat();
         if self.plans.iter().any(|plan| plan.changes(place)) {
@@ -220,8 +221,8 @@ impl<'r> Runner<'r> {
         self.trace.kept.insert(place, by_run(runs, shape, data));
     }
 
-    /// The norm of each row of x, at the places of the norm `name`. Its numbers are those of the kernel, unless a place before its
-    /// weights changes.
+    /// The norm of each row of x, with the places of the norm `name`. The numbers are those of the kernel, unless a place
+    /// before the norm's weights changes.
     pub(super) fn norm(&mut self, norm: &Norm, name: &str, x: &Rows) -> Result<Rows, Error> {
         let width = [norm.features()];
         let [scale, normalized, out] = OF_NORM.map(|place| format!("{name}.{place}"));
@@ -352,7 +353,7 @@ impl<'r> Runner<'r> {
         let start = self.start(name, stack);
         let from = self.from.filter(|_| !self.changes_embedding());
         if let Some(known) = from.and_then(|from| from.0.get(&(name, start))) {
-            // Those of this run's tokens, which are the last.
+            // The rows of this run's tokens, which are the last ones.
             x.data = known[known.len() - x.data.len()..].to_vec();
         }
         for (layer, of_layer) in weights.layers.iter().enumerate().skip(start) {
@@ -375,8 +376,7 @@ impl<'r> Runner<'r> {
         }
     }
 
-    /// Whether the last layer is asked for its last position alone, so that only that one's query and feed-forward layer are
-    /// computed.
+    /// Whether only the last position leaves the last layer. Then only its query and its feed-forward layer are computed.
     fn needs_last_query(&self, name: StackName, stack: &Stack) -> bool {
         let last = Some(stack.layers().saturating_sub(1));
         let norm = OF_NORM.map(|place| format!("{}.{place}", name.final_norm()));
@@ -402,7 +402,7 @@ impl<'r> Runner<'r> {
         self.plans.iter().flat_map(move |plan| plan.layers(stack)).chain(hooked)
     }
 
-    /// The layer to begin with: all before it are as in the earlier run, and no place of them is wanted.
+    /// The layer to begin with. All layers before it are as in the earlier run, and none of their places is requested.
     fn start(&self, name: StackName, stack: &Stack) -> usize {
         if self.from.is_none() || self.changes_embedding() {
             return 0;
@@ -544,7 +544,7 @@ impl<'r> Runner<'r> {
     }
 }
 
-/// The settings that the layers of a run share, and the number of one of them.
+/// The settings that the layers of a run share, and the index of one of the layers.
 #[derive(Clone, Copy)]
 struct LayerSetting<'s> {
     name: StackName,
@@ -557,8 +557,8 @@ struct LayerSetting<'s> {
 }
 
 impl Model {
-    /// The logits of the last hidden states. Of a model that classifies, `read` has the position that is read in each run, or in
-    /// all of them.
+    /// The logits of the last hidden states. For a model that classifies, `read` has the position that is read in each run, or
+    /// one position for all runs.
     pub(crate) fn head(&self, x: Rows, read: &[usize]) -> Result<Option<Values>, Error> {
         let (width, weights) = (self.description().width, self.weights());
         let Some(head) = &weights.head else { return Ok(None) };
@@ -599,7 +599,7 @@ impl Model {
     }
 }
 
-/// Numbers of one run's shape, with a dimension before it if there are several runs.
+/// The numbers of runs of this shape. If there are several runs, they are a first dimension.
 fn by_run(runs: usize, shape: Vec<usize>, data: Vec<f32>) -> Values {
     Values { shape: shaped(runs, shape), data }
 }
@@ -632,7 +632,7 @@ fn centred(norm: &Norm, x: &Rows) -> (Rows, Rows) {
     (rows, Rows { data, ..*x })
 }
 
-/// The rows of a table with these numbers, one after another.
+/// The rows of a table with these indices, one after another.
 fn rows(table: &Tensor, numbers: impl ExactSizeIterator<Item = usize>, width: usize) -> Vec<f32> {
     let mut all = vec![0.0; numbers.len() * width];
     all.chunks_exact_mut(width).zip(numbers).for_each(|(row, number)| table.widen(number, row));
@@ -654,7 +654,7 @@ pub(crate) fn normed(norm: &Norm, x: &[f32]) -> Result<Vec<f32>, Error> {
         .into_vec())
 }
 
-/// The numbers that inputs have in common if they run together.
+/// The lengths that inputs must have in common if they run together.
 fn lengths(input: &Input) -> [usize; 4] {
     [input.ids.len(), input.decoder_ids.len(), input.pixels.len(), input.features.len()]
 }

@@ -1,6 +1,7 @@
-//! Templates can call these filters, tests, methods and functions, as Jinja and Python have them.
+//! The filters, tests, methods and functions that templates can call, as in Jinja and Python.
 //!
-//! These are what the templates of known models use, and what they could use as plausibly. An unknown name is an error.
+//! These are the ones that the templates of known models use, and others that are as likely in such a template. An unknown name
+//! is an error.
 
 use std::rc::Rc;
 
@@ -26,7 +27,7 @@ const COMPARISONS: [(&str, &str); 9] = [
 ];
 
 impl Value<'_> {
-    /// Whether a value has a method. Those that change a list are refused, as in transformers' sandbox.
+    /// Whether a value has a method. Methods that change a list are refused, as in transformers' sandbox.
     pub(super) fn has_method(&self, name: &str) -> bool {
         let methods = match self {
             Self::Text(_) => {
@@ -63,7 +64,7 @@ impl Value<'_> {
 }
 
 impl<'s> Given<'s> {
-    /// The value of each parameter; it is undefined where the call gives none.
+    /// The value of each parameter. It is undefined if the call passes none.
     fn bind<const N: usize>(&self, names: [&'static str; N]) -> Result<[Value<'s>; N]> {
         self.assert_only(&names)?;
         let mut places = 0..;
@@ -563,7 +564,7 @@ impl<'s> Run<'s> {
         self.listed(items)
     }
 
-    /// `select` and its kind: the attribute if the name says so, the test, and what the test is given.
+    /// `select` and the filters like it: the attribute if the name says so, the test, and the arguments of the test.
     fn selected(&mut self, name: &str, value: &Value<'s>, given: &Given<'s>) -> Result<Value<'s>> {
         let mut places = given.positional.iter();
         let path = if name.ends_with("attr") { places.next() } else { None };
@@ -628,8 +629,8 @@ impl<'s> Run<'s> {
         self.listed(sorted.collect())
     }
 
-    /// Values in the order of their keys, by merging runs of 1, 2, 4, … values. Equal ones stay as they are. The standard library's
-    /// sorts may panic where an order is none, as of 2⁵³ + 1 and numbers with fractions.
+    /// Sorts values by their keys, by merging runs of 1, 2, 4, … values. Equal values keep their order. The standard library's
+    /// sorts may panic if the order is not consistent, as for 2⁵³ + 1 and numbers with fractions.
     fn sorted(
         &mut self,
         keyed: Vec<(Value<'s>, Value<'s>)>,
@@ -738,7 +739,7 @@ impl<'s> Run<'s> {
     }
 }
 
-/// The date and time of so many seconds since 1970 in UTC, in the words of `strftime`.
+/// The date and time `now` in UTC, in seconds since 1970, in the format of `strftime`.
 fn date(format: &str, now: i64) -> Result<String> {
     const DAYS: &str = "Thursday Friday Saturday Sunday Monday Tuesday Wednesday";
     const MONTHS: &str =

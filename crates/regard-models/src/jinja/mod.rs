@@ -1,6 +1,6 @@
-//! Jinja, as transformers sets it up for chat templates, within bounds.
+//! Jinja for chat templates, set up as in transformers, with bounds.
 //!
-//! A template comes from a stranger. Everything that could grow has a bound that is checked before it grows:
+//! A template comes from a stranger. Everything that can grow has a bound that is checked before it grows:
 //!
 //! - the template: [`LONGEST`] bytes, and [`NESTED`] levels of brackets and blocks. Chains (`a + b + …`, `x|f|g`, `elif`) are lists
 //!   and not nested, so that neither reading nor freeing them recurses;
@@ -32,10 +32,10 @@ const DEEP: usize = 96;
 /// The most levels of lists and dictionaries in a value.
 const DEEPEST: u8 = 32;
 
-/// Tells why a template cannot be applied.
+/// Why a template cannot be applied.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It takes more steps than it may.
+    /// It takes more steps than it is allowed.
     Steps,
     /// The fault, and its line.
     Wrong(String, Option<u32>),
@@ -57,7 +57,8 @@ impl Fault {
 
 type Result<T> = core::result::Result<T, Fault>;
 
-/// The text that a template makes of values, in so many steps. `now` is the time in seconds since 1970, for `strftime_now`.
+/// The text that a template makes from values, in at most `steps` steps. `now` is the time in seconds since 1970, for
+/// `strftime_now`.
 pub(crate) fn render<'s>(
     template: &'s str,
     values: impl IntoIterator<Item = (&'s str, Value<'s>)>,

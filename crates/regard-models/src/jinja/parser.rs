@@ -6,7 +6,7 @@ use super::lexer::{END, Token};
 use super::value::Value;
 use super::{Fault, NESTED, Result};
 
-/// An expression. Operators of one rank are a list: its length adds no depth.
+/// An expression. Operators of one rank are a list, so their number does not add to the depth.
 #[derive(Debug)]
 pub(super) enum Expr<'s> {
     Constant(Value<'s>),
@@ -49,7 +49,7 @@ pub(super) enum Postfix<'s> {
     Test(&'s str, bool, Arguments<'s>),
 }
 
-/// The values of a call with their names. The name is empty where the place counts, and `*` where a list of values is given.
+/// The arguments of a call with their names. The name is empty for an argument by position, and `*` for a list of arguments.
 pub(super) type Arguments<'s> = Vec<(&'s str, Expr<'s>)>;
 
 /// Statements, each with its line.
@@ -209,7 +209,7 @@ impl<'s> Parser<'s> {
                 Ok(Statement::Set(Expr::Name(name), Expr::Macro(Rc::new(made))))
             }
             "call" => {
-                // The body is what the called macro knows as `caller`.
+                // The body becomes the `caller` of the called macro.
                 let parameters =
                     if self.skip("(") { self.items(")", Self::parameter)? } else { Vec::new() };
                 let Expr::Postfix(called, mut parts) = self.expression()? else {
@@ -239,7 +239,7 @@ impl<'s> Parser<'s> {
                 }
                 Ok(Statement::With(values, self.body_to("endwith")?))
             }
-            // The texts that the model wrote: transformers marks them for training, and prints them.
+            // The texts that the model writes. Transformers marks them for training, and prints them.
             "generation" => Ok(Statement::With(Vec::new(), self.body_to("endgeneration")?)),
             "break" | "continue" if self.loops > 0 => {
                 self.expect(END)?;
@@ -372,7 +372,7 @@ impl<'s> Parser<'s> {
     /// Operators of this rank and those above it.
     fn ranked(&mut self, rank: usize) -> Result<Expr<'s>> {
         let Some(operators) = RANKS.get(rank) else { return self.unary(true) };
-        // Two `not` are one: what is negated twice is true or false.
+        // Negating twice gives the truth of the value, as true or false.
         let mut negations = 0_usize;
         while rank == COMPARISON && self.skip_name("not") {
             negations += 1;

@@ -16,7 +16,7 @@ struct Scope<'s> {
     around: usize,
 }
 
-/// Tells how to go on after a statement.
+/// How to continue after a statement.
 enum Flow {
     Next,
     Continue,
@@ -50,7 +50,7 @@ impl<'s> Given<'s> {
     }
 }
 
-/// A template that is being applied.
+/// A template during its application.
 pub(super) struct Run<'s> {
     scopes: Vec<Scope<'s>>,
     /// The innermost scope.
@@ -646,7 +646,7 @@ impl<'s> Run<'s> {
             names.push("caller");
         }
         given.assert_only(&names)?;
-        // The scope in which it was defined may be gone, and another one in its place.
+        // The scope in which it was defined may no longer exist, or be replaced by another one.
         let text = self.scoped(scope.min(self.here), |run| {
             for (at, (name, default)) in called.parameters.iter().enumerate() {
                 let value = match (given.get(at, name), default) {

@@ -1,4 +1,4 @@
-//! Values as text: as Python's `str`, `repr` and `json.dumps` write them.
+//! Values as text, as Python's `str`, `repr` and `json.dumps` write them.
 
 use super::Result;
 use super::run::Run;
@@ -138,7 +138,8 @@ impl<'s> Run<'s> {
     }
 }
 
-/// A number as Python writes it: the fewest digits that tell it from others, with an exponent below 1e-4 and from 1e16.
+/// A number as Python writes it: the fewest digits that distinguish it from other numbers, with an exponent below 1e-4 and from
+/// 1e16 on.
 fn float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();

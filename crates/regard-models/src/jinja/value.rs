@@ -1,4 +1,4 @@
-//! Values, as Python has them.
+//! Values with the behaviour of Python's.
 
 use core::cell::RefCell;
 use core::cmp::Ordering;
@@ -9,10 +9,10 @@ use super::parser::{For, Macro};
 use super::run::Run;
 use super::{DEEPEST, Fault, Result};
 
-/// A value. A copy shares what it holds.
+/// A value. A copy shares its contents.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'s> {
-    /// Nothing has this name.
+    /// An undefined value, with its name.
     Undefined(&'s str),
     /// `None`
     None,
@@ -22,7 +22,7 @@ pub(crate) enum Value<'s> {
     Text(Rc<str>),
     List(Rc<List<'s>>),
     Map(Rc<Map<'s>>),
-    /// The result of `namespace`: the one value that can change.
+    /// The result of `namespace`, which is the only value that can change.
     Namespace(Rc<RefCell<BTreeMap<&'s str, Self>>>),
     /// The variable `loop`.
     Loop(Rc<Loop<'s>>),
@@ -40,7 +40,7 @@ pub(crate) struct List<'s> {
     depth: u8,
 }
 
-/// A dictionary in the order of its keys' arrival.
+/// A dictionary in the order in which its keys were added.
 #[derive(Debug)]
 pub(crate) struct Map<'s> {
     pub(super) entries: Vec<(Value<'s>, Value<'s>)>,
@@ -102,7 +102,7 @@ impl Value<'_> {
         }
     }
 
-    /// The error that a value is not of this kind.
+    /// The error for a value that is not of this kind.
     pub(super) fn is_no(&self, kind: &str) -> Fault {
         Fault::new(match self {
             Self::Undefined(name) => format!("{name:?} is undefined"),
@@ -154,7 +154,7 @@ impl Value<'_> {
     }
 }
 
-/// The depth of what holds these values.
+/// The depth of a container of these values.
 fn deeper<'v, 's: 'v>(mut values: impl Iterator<Item = &'v Value<'s>>) -> Result<u8> {
     let deepest = values.try_fold(0, |deepest: u8, value| {
         value.assert_plain()?;
@@ -295,7 +295,7 @@ impl<'s> Run<'s> {
                 Ok(map.entries.iter().map(|(key, _)| key.clone()).collect())
             }
             Value::Text(text) => {
-                // A character is a text of its own, with its counts and its place in the list.
+                // Each character becomes a text of its own, with its counts and its place in the list.
                 self.charge(text.len() * 64)?;
                 let mut buffer = [0; 4];
                 Ok(text.chars().map(|c| Value::from(&*c.encode_utf8(&mut buffer))).collect())

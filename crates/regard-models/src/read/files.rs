@@ -1,4 +1,4 @@
-//! Where the bytes of a model's files are: on the disk or in memory.
+//! The bytes of a model's files, on the disk or in memory.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ use crate::Error;
 
 /// The most bytes of a JSON file of settings.
 ///
-/// A list of digits has an element for 2 bytes of text: 2^19 elements at most. An element takes 72 bytes where objects keep the order
-/// of their keys, which any crate of a program may ask for. While the list grows, its last half is held twice: 1.5 · 2^19 · 72 bytes
-/// are 54 MiB, within [`room`].
+/// A list of digits has one element for 2 bytes of text, so at most 2^19 elements. An element takes 72 bytes if objects keep
+/// the order of their keys, which any crate of a program may request. While the list grows, its last half is held twice: 1.5 ·
+/// 2^19 · 72 bytes are 54 MiB, within [`room`].
 const LARGEST_JSON: u64 = 1 << 20;
 
-/// The most bytes that what is read from a header may take in memory, for files of so many bytes: 3 × the files and 64 MiB.
+/// The most bytes of memory that the contents of headers may take, for files of this size: 3 × the files plus 64 MiB.
 pub(crate) fn room(bytes: u64) -> u64 {
     bytes.saturating_mul(3).saturating_add(64 << 20)
 }
@@ -30,7 +30,7 @@ impl<T: Read + Seek> Reader for T {}
 pub(super) enum Files {
     /// A folder, or one file.
     Disk { folder: bool },
-    /// By their paths within a folder that no disk has.
+    /// Files by their paths within a folder that does not exist on the disk.
     Memory(BTreeMap<PathBuf, Cow<'static, [u8]>>),
 }
 
@@ -48,7 +48,7 @@ impl Files {
         Self::Memory(files.map(|(name, bytes)| (folder.join(name.into()), bytes.into())).collect())
     }
 
-    /// The GGUF file, if that is what the model at `path` is.
+    /// The GGUF file, if the model at `path` is one.
     pub(super) fn gguf(&self, path: &Path) -> Option<PathBuf> {
         match self {
             Self::Disk { folder } => (!folder).then(|| path.to_owned()),
@@ -86,7 +86,7 @@ impl Files {
         }
     }
 
-    /// The content of a file, which may have `most` bytes.
+    /// The content of a file, which may have at most `most` bytes.
     pub(super) fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let file = self.open(path)?.0;
@@ -97,7 +97,7 @@ impl Files {
         Ok(bytes)
     }
 
-    /// The content of a JSON file, which is an object.
+    /// The content of a JSON file, which must be an object.
     pub(super) fn json(&self, path: &Path) -> Result<serde_json::Value, Error> {
         let json: serde_json::Value = serde_json::from_slice(&self.read(path, LARGEST_JSON)?)
             .map_err(|e| Error::file(path, format!("is no JSON: {e}")))?;

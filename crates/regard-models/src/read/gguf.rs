@@ -14,8 +14,8 @@ use super::Stored;
 use super::files::Files;
 use crate::{Error, Format};
 
-/// The most bytes of a header. It takes up to 80 times its bytes in memory: a token of one letter takes 9 bytes there, and a text
-/// here, with a place in each of the tokenizer's tables.
+/// The most bytes of a header. In memory it takes up to 80 times as much: a token of one letter takes 9 bytes in the file, and
+/// in memory a text and a place in each of the tokenizer's tables.
 const LARGEST: u64 = 64 << 20;
 
 /// The settings and the tokenizer of a GGUF file, by key.
@@ -23,7 +23,7 @@ const LARGEST: u64 = 64 << 20;
 pub(crate) struct Metadata(HashMap<String, GgufMetadataValue>);
 
 impl Metadata {
-    /// A whole number that is not negative.
+    /// An integer that is not negative.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         match self.0.get(key)? {
             GgufMetadataValue::U8(x) => Some((*x).into()),
@@ -47,7 +47,7 @@ impl Metadata {
         }
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         match self.0.get(key)? {
             GgufMetadataValue::Bool(x) => Some(*x),
@@ -76,7 +76,7 @@ impl Metadata {
         }
     }
 
-    /// A list of yes and no.
+    /// A list of booleans.
     pub(crate) fn flags(&self, key: &str) -> Option<&[bool]> {
         match self.array(key)? {
             GgufMetadataArray::Bool(x) => Some(x),
@@ -84,7 +84,7 @@ impl Metadata {
         }
     }
 
-    /// A list of whole numbers.
+    /// A list of integers.
     pub(crate) fn numbers(&self, key: &str) -> Option<Vec<i64>> {
         match self.array(key)? {
             GgufMetadataArray::I32(x) => Some(x.iter().map(|x| (*x).into()).collect()),
@@ -107,7 +107,8 @@ pub(super) fn open(
     path: &Path,
 ) -> Result<(Metadata, BTreeMap<String, Stored>), Error> {
     let (file, length) = files.open(path)?;
-    // The bounds of the header's memory. A text of n bytes takes n + 24. The tensors' list and the tokenizer are made of copies.
+    // The bounds of the header's memory. A text of n bytes takes n + 24 bytes. The list of tensors and the tokenizer are
+    // copies.
     let limits = ParseLimits::unbounded()
         .with_max_single_alloc(length.saturating_mul(8))
         .with_max_total_bytes(length.saturating_mul(16).min(16 * LARGEST));

@@ -1,4 +1,4 @@
-//! The files of a model: which tensors are there, and their numbers.
+//! The files of a model: the list of its tensors, and their numbers.
 
 mod beside;
 mod files;
@@ -19,9 +19,8 @@ use crate::{Error, Format, Tensor};
 
 /// A model's files: the list of its tensors, which are read one at a time.
 ///
-/// It is made of a folder as Hugging Face has them (`config.json`, and `model.safetensors` or its shards with their index),
-/// or of a GGUF file. Headers are read and checked against the files' sizes; the numbers stay on the disk until
-/// [`read`](Self::read).
+/// It is made from a folder of Hugging Face (`config.json`, and `model.safetensors` or its shards with their index), or from a
+/// GGUF file. Headers are read and checked against the files' sizes; the numbers stay on the disk until [`read`](Self::read).
 ///
 /// ```
 /// use regard_models::Checkpoint;
@@ -41,7 +40,7 @@ pub struct Checkpoint {
     told: Option<Told>,
 }
 
-/// Takes the bytes of tensors that were read so far.
+/// A function that takes the number of bytes of tensors that have been read so far.
 struct Told(Box<dyn Fn(u64) + Send + Sync>);
 
 impl fmt::Debug for Told {
@@ -59,7 +58,7 @@ pub(crate) enum Settings {
     Gguf(Metadata),
 }
 
-/// A tensor as it lies in a file.
+/// A tensor in a file.
 #[derive(Clone, Debug)]
 struct Stored {
     file: PathBuf,
@@ -75,7 +74,7 @@ impl Checkpoint {
     /// Reads the headers of a folder or of a GGUF file.
     ///
     /// # Errors
-    /// Names the file: if it is missing, cut short, or not what its name says.
+    /// An error names the file: if it is missing, ends too early, or is not of the kind that its name says.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         Self::new(path, Files::on_disk(path)?)
@@ -195,7 +194,7 @@ impl Checkpoint {
         &self.settings
     }
 
-    /// The content of a file of the folder, which may have `most` bytes, or `None` if the folder does not have it.
+    /// The content of a file of the folder, which may have at most `most` bytes, or `None` if the folder lacks the file.
     pub(crate) fn file(&self, file: Beside, most: u64) -> Result<Option<Vec<u8>>, Error> {
         let path = self.path.join(file.name());
         if !self.files.has(&path) {
@@ -204,18 +203,19 @@ impl Checkpoint {
         self.files.read(&path, most).map(Some)
     }
 
-    /// The content of a JSON file of the folder, or `None` if the folder does not have it.
+    /// The content of a JSON file of the folder, or `None` if the folder lacks the file.
     pub(crate) fn json(&self, file: Beside) -> Result<Option<serde_json::Value>, Error> {
         let path = self.path.join(file.name());
         if self.files.has(&path) { self.files.json(&path).map(Some) } else { Ok(None) }
     }
 
-    /// The bytes of tensors that were read so far, with those that were read twice: at the end about [`bytes`](Self::bytes).
+    /// The bytes of tensors that have been read so far. Tensors that are read twice count twice. At the end it is about
+    /// [`bytes`](Self::bytes).
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read.load(Ordering::Relaxed)
     }
 
-    /// Has `told` called with [`bytes_read`](Self::bytes_read) after each tensor that is read.
+    /// Calls `told` with [`bytes_read`](Self::bytes_read) after each tensor that is read.
     ///
     /// ```
     /// use core::sync::atomic::{AtomicU64, Ordering};
@@ -254,11 +254,11 @@ impl Checkpoint {
         self.tensors.get(name).map_or_else(|| self.path.clone(), |stored| stored.file.clone())
     }
 
-    /// Reads a tensor's numbers, and keeps them in the type in which they are stored.
+    /// Reads a tensor's numbers, and keeps them in the type of the file.
     ///
     /// # Errors
-    /// Names the tensor: if there is none of this name, if its type is none of [`Format::KNOWN`], or if memory has no room
-    /// for it; and what the operating system says.
+    /// An error names the tensor: if it does not exist, if its type is not one of [`Format::KNOWN`], or if memory has no room
+    /// for it. The errors of the operating system are passed on.
     pub fn read(&self, name: &str) -> Result<Tensor, Error> {
         let stored =
             self.tensors.get(name).ok_or_else(|| Error::tensor(&self.path, name, "is missing"))?;

@@ -16,8 +16,8 @@ const INDEX: &str = Beside::Index.name();
 /// The most bytes of a header: as many as the crate `safetensors` allows.
 const MOST: u64 = 100_000_000;
 
-/// A header takes so many times its text in memory: at most 50 bytes of text name a tensor without elements, which has a place in
-/// the list of the crate `safetensors` and in ours.
+/// The factor by which a header may grow in memory: at least 50 bytes of text name a tensor without elements, which takes a
+/// place in the list of the crate `safetensors` and in this crate's list.
 const EXPANSION: u64 = 24;
 
 /// The tensors of a folder's files.
@@ -51,7 +51,7 @@ pub(super) fn open(files: &Files, folder: &Path) -> Result<BTreeMap<String, Stor
 
 /// The index's shards, each with the names of its tensors.
 ///
-/// A shard lies in the same folder: a name that leads elsewhere, or to the index itself, is refused.
+/// A shard is in the same folder. A name that leads elsewhere, or to the index itself, is refused.
 fn shards(
     index: &Path,
     content: &serde_json::Value,
@@ -79,7 +79,7 @@ fn shards(
     Ok(shards)
 }
 
-/// The bytes of the files that were opened so far, and of their headers.
+/// The bytes of the files that have been opened so far, and of their headers.
 #[derive(Default)]
 struct Sizes {
     files: u64,

@@ -1,4 +1,4 @@
-//! Bounds what a tokenizer.json makes of a text. The bound is computed from the file before the crate `tokenizers` reads it.
+//! Bounds for what a tokenizer.json can make of a text. They are computed from the file before the crate `tokenizers` reads it.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,15 +11,15 @@ const MOST_STEPS: usize = 256;
 /// The most bytes of all regular expressions, and the largest product of the numbers of repetitions in one.
 const REGEXES: usize = 8192;
 const REPETITIONS: usize = 1000;
-/// The largest factor by which the steps before the model may lengthen a text, and those after it.
+/// The largest factor by which the steps before the model may lengthen a text, and the largest one for the steps after it.
 const MOST_GROWTH: f64 = 4096.0;
 const MOST_DECODED: f64 = 256.0;
-/// The most special tokens around a text, and how often a template may repeat it.
+/// The most special tokens around a text, and the most repetitions of a text by a template.
 const MOST_ADDED: usize = 1024;
 const MOST_REPEATS: usize = 16;
 /// The bytes of a place in the tree of a Unigram model's tokens: a hash table of one byte.
 const NODE: u64 = 320;
-/// The bytes of a value of JSON in a list that grows: 72, and half of the places again.
+/// The bytes of a JSON value in a list that grows: 72, and half of the places once more.
 const VALUE: u64 = 108;
 
 /// Refuses a text of JSON whose values take more than `most` bytes of memory.
@@ -40,8 +40,8 @@ pub(super) fn check_values(json: &[u8], most: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a tokenizer that could fill the memory with a text, or in `most` bytes with itself. Returns the factor by which it may
-/// lengthen a text.
+/// Refuses a tokenizer that could fill the memory with a text, or take more than `most` bytes itself. Returns the factor by
+/// which it may lengthen a text.
 pub(super) fn check(json: &Value, most: u64) -> Result<f64, String> {
     let parts = ["normalizer", "pre_tokenizer", "decoder", "post_processor"];
     for part in parts {
@@ -82,7 +82,7 @@ fn check_length(token: &str) -> Result<(), String> {
     at_most(LONGEST, "it has a token of", token.len(), "bytes")
 }
 
-/// The texts that a model repeats, such as its token for the unknown.
+/// The texts that a model can repeat, such as its unknown token.
 fn named(model: &Value) -> impl Iterator<Item = &str> {
     model.as_object().into_iter().flat_map(|model| model.values()).filter_map(Value::as_str)
 }
@@ -141,7 +141,7 @@ fn growth(part: &Value) -> Result<f64, String> {
             shortest => (text("content") / shortest as f64).max(1.0),
         },
         Some("Prepend") => text("prepend") + 1.0,
-        // By Unicode's tables.
+        // From Unicode's tables.
         Some("NFC" | "NFD") => 3.0,
         Some("NFKC" | "NFKD") => 11.0,
         Some("BertNormalizer") => 6.0,
@@ -153,14 +153,14 @@ fn growth(part: &Value) -> Result<f64, String> {
     })
 }
 
-/// The bytes of the shortest text that a pattern matches; 0 if that is not known, as for a pattern that looks around.
+/// The number of bytes of the shortest text that a pattern matches; 0 if it is not known, as for a pattern that looks around.
 fn shortest_match(pattern: &Value) -> usize {
     let text = pattern["String"].as_str().map(str::len);
     let regex = || regex_syntax::parse(pattern["Regex"].as_str()?).ok()?.properties().minimum_len();
     text.or_else(regex).unwrap_or(0)
 }
 
-/// The longest text that a table of SentencePiece puts in a character's place: the number of its bytes. The table is the length of a
+/// The number of bytes of the longest text by which a table of SentencePiece replaces a character. The table is the length of a
 /// tree in 4 bytes, the tree, and texts that end with 0.
 fn longest_replacement(part: &Value) -> Result<f64, String> {
     let table = part["precompiled_charsmap"].as_str().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The tokenizer of a GGUF file.
 //!
-//! The small parts (normalizer, pre-tokenizer, decoder, post-processor) are written as a tokenizer.json has them. The vocabulary
-//! and its pairs, tens of thousands of texts, are handed over as they are: as JSON they would take a multiple of the time and of
-//! the memory.
+//! The small parts (normalizer, pre-tokenizer, decoder, post-processor) are written as in a tokenizer.json. The vocabulary and
+//! its pairs, tens of thousands of texts, are passed directly, because as JSON they would take several times the time and the
+//! memory.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 
-/// The most bytes of a token. The pairs that make a token of n bytes are found in n² steps.
+/// The most bytes of a token. Finding the pairs of a token of n bytes takes n² steps.
 const LONGEST: usize = 512;
 
 /// The regular expressions that split a text before pairs are joined, by `tokenizer.ggml.pre`.
@@ -40,11 +40,11 @@ struct Parts {
     byte_fallback: bool,
     /// Whether a word that is a token needs no pairs.
     ignore_merges: bool,
-    /// Whether texts begin with a special token unless the file says otherwise.
+    /// Whether texts begin with a special token, unless the file says otherwise.
     begins: bool,
 }
 
-/// The tokenizer for a model of so many tokens, or `None` if the file has none.
+/// The tokenizer for a model of `vocabulary` tokens, or `None` if the file has none.
 pub(super) fn tokenizer(
     metadata: &Metadata,
     path: &Path,
@@ -130,8 +130,8 @@ pub(super) fn tokenizer(
     Ok(Some(tokenizer))
 }
 
-/// Whether special tokens take the white space after them along, as Phi-3's do. The file does not say so: llama.cpp knows it by the
-/// model's name, and the architecture tells it where that name is another.
+/// Whether special tokens include the white space after them, as Phi-3's do. The file does not say so. llama.cpp decides it by
+/// the model's name, and here the architecture also counts, because the name may be another.
 fn strips(metadata: &Metadata) -> bool {
     let name = metadata.text("general.name").unwrap_or_default().to_lowercase();
     let pieces = metadata.text("tokenizer.ggml.model") == Some("llama");
@@ -195,9 +195,11 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
     })
 }
 
-/// SentencePiece's BPE: of all pairs of neighbours that make a token, the one whose token has the largest score is joined first.
+/// SentencePiece's BPE: of all pairs of neighbours that form a token, the pair whose token has the largest score is joined
+/// first.
 ///
-/// The ranks of pairs say the same: they are all ways to split each token in two tokens, sorted by the token's score.
+/// The ranks of pairs express the same order: they are all ways to split each token into two tokens, sorted by the token's
+/// score.
 fn pieces(
     tokens: &[String],
     scores: &[f32],
@@ -212,7 +214,7 @@ fn pieces(
         merges.extend(splits.filter_map(|(left, right)| {
             Some((*score, *ids.get(left)?, *ids.get(right)?, left, right))
         }));
-        // A vocabulary of real texts has two pairs a token; one of "a", "aa", "aaa" … has a pair a letter.
+        // A vocabulary of real texts has two pairs for each token; one of "a", "aa", "aaa" … has a pair for each letter.
         if merges.len() > 8 * tokens.len() + (1 << 16) {
             let what = "its tokens are made of each other in too many ways";
             return Err(format!("{what}: more than 8 a token"));

@@ -1,4 +1,4 @@
-//! Text to tokens and back, by a folder's tokenizer.json or a GGUF file's metadata.
+//! The conversion of text to tokens and back, by a folder's tokenizer.json or a GGUF file's metadata.
 
 mod bounds;
 mod gguf;
@@ -15,15 +15,15 @@ use tokenizers::{EncodeInput, Encoding, InputSequence, NormalizedString, Normali
 use crate::read::{Beside, Settings};
 use crate::{Checkpoint, Error, Input};
 
-/// The most bytes of a tokenizer.json, and how many times its bytes it takes in memory, at most, besides 64 MiB: a token of one letter
-/// takes 9 bytes there, and a place in two tables here.
+/// The most bytes of a tokenizer.json, and the largest factor by which it grows in memory, in addition to 64 MiB. A token of
+/// one letter takes 9 bytes in the file, and places in two tables in memory.
 const LARGEST: u64 = 64 << 20;
 const EXPANSION: u64 = 24;
 
-/// The most bytes of a token. A Unigram model's tree is that deep, and frees itself by recursion.
+/// The most bytes of a token. The tree of a Unigram model is as deep, and is freed by recursion.
 const LONGEST: usize = 1024;
 
-/// The most bytes that a text may become before the model reads it, besides 32 for each of its own.
+/// The most bytes that a text may have when the model reads it, in addition to 32 for each of its own bytes.
 const NORMALIZED: usize = 1 << 20;
 
 /// A model's tokenizer.
@@ -42,15 +42,15 @@ const NORMALIZED: usize = 1 << 20;
 pub struct Tokenizer {
     tokenizer: tokenizers::Tokenizer,
     path: PathBuf,
-    /// The factor by which it may lengthen a text.
+    /// The factor by which the tokenizer may lengthen a text.
     growth: f64,
 }
 
 impl Tokenizer {
-    /// The tokenizer of a checkpoint, or `None` if there is none, for a model of so many tokens.
+    /// The tokenizer of a checkpoint for a model of `vocabulary` tokens, or `None` if there is none.
     ///
     /// # Errors
-    /// Names the file: if the tokenizer is not understood, or if it knows tokens that the model does not.
+    /// An error names the file: if the tokenizer is not valid, or if it has tokens that the model lacks.
     pub fn of(checkpoint: &Checkpoint, vocabulary: usize) -> Result<Option<Self>, Error> {
         let (path, growth, mut tokenizer) = match checkpoint.settings() {
             Settings::Config(_) => {
@@ -66,7 +66,7 @@ impl Tokenizer {
                 let mut json: Value = serde_json::from_slice(&json).map_err(|e| not_read(&e))?;
                 let growth = bounds::check(&json, most).map_err(|e| not_read(&e))?;
                 if let Some(parts) = json.as_object_mut() {
-                    // The model bounds the length of a text.
+                    // The model itself limits the length of a text.
                     parts.retain(|name, _| name != "truncation" && name != "padding");
                 }
                 let made = guarded(|| Ok(serde_json::from_value::<tokenizers::Tokenizer>(json)?));
@@ -82,7 +82,7 @@ impl Tokenizer {
                 let Some(made) = gguf::tokenizer(metadata, &path, vocabulary)? else {
                     return Ok(None);
                 };
-                // Each space becomes the three bytes of "▁", after one that is put first.
+                // Each space becomes the three bytes of "▁", and one more is put first.
                 (path, 12.0, made)
             }
         };
@@ -90,7 +90,7 @@ impl Tokenizer {
         Ok(Some(Self { tokenizer, path, growth }))
     }
 
-    /// The tokens of a text, or of two, with the special tokens that the model was trained with.
+    /// The tokens of a text or of two texts, with the special tokens that the model was trained with.
     ///
     /// # Errors
     /// Those of the tokenizer.
@@ -100,12 +100,12 @@ impl Tokenizer {
             None => self.encoding(text, true)?,
         };
         let input = Input::tokens(encoding.get_ids());
-        // Some tokenizers number the texts although the model has no types for them; one text needs no numbers.
+        // Some tokenizers number the texts although the model has no types for them. A single text needs no numbers.
         Ok(if pair.is_some() { input.types(encoding.get_type_ids()) } else { input })
     }
 
-    /// The tokens of a text that has its special tokens already, such as a [`ChatTemplate`](crate::ChatTemplate)'s: none are
-    /// added.
+    /// The tokens of a text that has its special tokens already, such as that of a [`ChatTemplate`](crate::ChatTemplate). No
+    /// special tokens are added.
     ///
     /// # Errors
     /// Those of the tokenizer.
@@ -122,8 +122,8 @@ impl Tokenizer {
         Ok(self.encoding(text, false)?.get_ids().to_vec())
     }
 
-    /// The parts of a text that the model does not know, and reads as its token for the unknown. A tokenizer of the kind
-    /// "Unigram" (T5) does not tell.
+    /// The parts of a text that the model does not know, and reads as its unknown token. A tokenizer of the kind "Unigram" (T5)
+    /// does not report them.
     ///
     /// # Errors
     /// Those of the tokenizer.
@@ -140,7 +140,7 @@ impl Tokenizer {
             ModelWrapper::BPE(model) => model.unk_token.as_deref(),
             ModelWrapper::WordPiece(model) => Some(model.unk_token.as_str()),
             ModelWrapper::WordLevel(model) => Some(model.unk_token.as_str()),
-            ModelWrapper::Unigram(_) => None, // it does not say which one
+            ModelWrapper::Unigram(_) => None, // it does not report them
         };
         let unknown = token.and_then(|token| self.id(token));
         let Some(unknown) = unknown else { return Ok(Vec::new()) };
@@ -211,7 +211,7 @@ impl Tokenizer {
         guarded(|| self.tokenizer.encode(text, special)).map_err(wrong)
     }
 
-    /// Refuses a text that becomes more than 32 times as long. It is normalized in parts that cannot fill memory.
+    /// Refuses a text that becomes more than 32 times as long. The text is normalized in parts that cannot fill the memory.
     fn check_length(&self, text: &str) -> Result<(), String> {
         let part = (NORMALIZED as f64 / self.growth) as usize;
         let Some(normalizer) = self.tokenizer.get_normalizer().filter(|_| text.len() > part) else {
@@ -243,8 +243,8 @@ std::thread_local! {
     static CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps the process's panic hook from reporting panics that become an [`Error`]: the crate `tokenizers` panics on some files that
-/// it has accepted. A program calls it once, when it starts.
+/// Keeps the process's panic hook from reporting panics that become an [`Error`]. The crate `tokenizers` panics on some files
+/// that it has accepted. A program calls this once, when it starts.
 ///
 /// ```
 /// regard_models::hide_caught_panics();
@@ -258,10 +258,10 @@ pub fn hide_caught_panics() {
     }));
 }
 
-/// The result of a call of the crate `tokenizers`. It panics, for instance, where the template of a file names a token that the file does not
-/// define, and where a table of characters points outside itself. That is an error wherever panics unwind.
+/// The result of a call of the crate `tokenizers`. It panics, for instance, if the template of a file names a token that the
+/// file does not define, or if a table of characters points outside itself. Where panics unwind, this becomes an error.
 fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
-    // A panic leaves a cache of words behind that is whole, or that is not asked again.
+    // After a panic, the cache of words is valid, or is not used again.
     let outside = CAUGHT.replace(true);
     let returned = catch_unwind(AssertUnwindSafe(call));
     CAUGHT.set(outside);
@@ -275,7 +275,7 @@ fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String>
     }
 }
 
-/// Refuses the largest id of a tokenizer if the model does not know it.
+/// Refuses a tokenizer whose largest id the model does not know.
 fn check_id(path: &Path, token: &str, id: usize, vocabulary: usize) -> Result<(), Error> {
     if id < vocabulary {
         return Ok(());

@@ -1,10 +1,10 @@
-//! From a file's weight to a layer.
+//! The conversion of a file's weight to a layer.
 
 use regard::Linear;
 
 use crate::Tensor;
 
-/// The weight and bias of a linear layer as the file has them: not yet laid out for products.
+/// The weight and the bias of a linear layer in the layout of the file, not yet packed for products.
 #[derive(Debug)]
 pub(super) struct Stored {
     /// \[outputs, inputs\], or \[inputs, outputs\] if `by_columns`.
@@ -19,7 +19,7 @@ impl Stored {
         Self { weight, by_columns, bias }
     }
 
-    /// The layer of these outputs, in this order, or `None` if memory has no room.
+    /// The layer with these outputs, in this order, or `None` if memory has no room for it.
     pub(super) fn select(&self, outputs: &[usize]) -> Option<Self> {
         let weight = if self.by_columns {
             self.weight.select_columns(outputs)

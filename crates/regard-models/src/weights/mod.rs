@@ -1,4 +1,4 @@
-//! A model's weights, in the type in which the file stores them, and in one layout for all families.
+//! The weights of a model, in the type of the file, and in one layout for all families.
 
 mod linear;
 mod names;
@@ -39,7 +39,7 @@ pub(crate) struct Weights {
     pub(crate) head: Option<Linear>,
     /// The divisors of [`Frequencies::Stored`].
     pub(crate) divisors: Option<Vec<f32>>,
-    /// The tensors of the checkpoint that the model has no use for.
+    /// The tensors of the checkpoint that the model does not use.
     pub(crate) unused: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Weights {
 pub(crate) enum Tokens {
     /// A table \[vocabulary, width\].
     Rows(Tensor),
-    /// The table of a model whose head has the same matrix, which is in memory once.
+    /// The table of a model whose head has the same matrix. It is in memory once.
     Tied(Table),
     /// The projection of an image's patches.
     Patches(Linear),
@@ -96,7 +96,7 @@ pub(crate) struct AttentionWeights {
 }
 
 impl Weights {
-    /// The bytes of the weights that each token of the stack is multiplied by.
+    /// The bytes of the weights by which each token of the stack is multiplied.
     pub(crate) fn product_bytes(&self) -> usize {
         let of_layer = |layer: &Layer| {
             let AttentionWeights { q, k, v, out, .. } = &layer.attention;
@@ -113,7 +113,7 @@ impl Weights {
     }
 }
 
-/// Reads weights by their names, and notes which it has read.
+/// Reads weights by their names, and records which ones have been read.
 struct Loader<'a> {
     checkpoint: &'a Checkpoint,
     description: &'a Description,
@@ -214,13 +214,13 @@ impl Loader<'_> {
         })
     }
 
-    /// The name of an embedding, of a layer's tensor or of a final norm, as a model with a head has it.
+    /// The full name of an embedding, of a layer's tensor or of a final norm, as in the file of a model with a head.
     fn full(&self, name: &str) -> String {
         format!("{}{name}", self.names.prefix)
     }
 
-    /// The tokens' matrix. A file may have it under the head's name alone; a head in the file that has other numbers is the model's,
-    /// as in transformers.
+    /// The tokens' matrix. A file may have it only under the head's name. If the file has a head with other numbers, that head
+    /// is the model's, as in transformers.
     fn tokens(&self) -> Result<Tokens, Error> {
         let Description { vocabulary, width, tied, .. } = *self.description;
         let shape = [vocabulary, width];
@@ -278,7 +278,7 @@ impl Loader<'_> {
     }
 
     fn divisors(&self) -> Result<Option<Vec<f32>>, Error> {
-        // Files with tensors for this have one rotary embedding.
+        // Files with tensors for this purpose have one rotary embedding.
         let Some(rotary) = self.description.stack.rotary.first() else { return Ok(None) };
         match rotary.scaling {
             Frequencies::Stored => {
@@ -286,7 +286,7 @@ impl Loader<'_> {
                 Ok(Some(divisors.to_f32()))
             }
             Frequencies::LongRope { .. } => {
-                // The description has the numbers of a GGUF file's tensors.
+                // The description already has the numbers of a GGUF file's tensors.
                 self.note("rope_factors_long", "weight");
                 self.note("rope_factors_short", "weight");
                 Ok(None)
@@ -344,7 +344,7 @@ impl Loader<'_> {
         })
     }
 
-    /// The gate, where there is one, and the projection that it is multiplied by.
+    /// The gate, if there is one, and the projection by which it is multiplied.
     fn feed_forward(
         &self,
         name: &impl Fn(&str) -> String,
@@ -429,7 +429,7 @@ impl Loader<'_> {
         })
     }
 
-    /// A linear layer with as many outputs and inputs, and with the bias that the file may have.
+    /// A linear layer with these numbers of outputs and inputs, and with the bias if the file has one.
     fn linear(&self, name: &str, shape: [usize; 2], bias: bool) -> Result<Linear, Error> {
         self.layer(name, self.matrix(name, shape, bias)?)
     }
@@ -512,7 +512,7 @@ impl Loader<'_> {
         Err(Error::tensor(&self.checkpoint.file_of(&found), &found, what))
     }
 
-    /// Notes that a tensor, if it is there, has a use.
+    /// Records that a tensor is used, if it exists.
     fn note(&self, name: &str, kind: &str) {
         let (name, kind) = if kind.is_empty() {
             name.rsplit_once('.').unwrap_or((name, ""))
@@ -523,8 +523,8 @@ impl Loader<'_> {
         self.used().extend(found);
     }
 
-    /// The name in the file: a base model's names lack the prefix, some classes with a head call it `transformer`, and old norms
-    /// call weight and bias gamma and beta.
+    /// The name in the file. A base model's names lack the prefix, some classes with a head call it `transformer`, and old
+    /// norms call weight and bias gamma and beta.
     fn found(&self, name: &str, kind: &str) -> Option<String> {
         if name.is_empty() {
             return None;
@@ -544,14 +544,14 @@ impl Loader<'_> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The result of an operation on a tensor, unless memory has no room for it.
+    /// The result of an operation on a tensor, or an error if memory has no room for it.
     fn memory<T>(&self, name: &str, made: Option<T>) -> Result<T, Error> {
         made.ok_or_else(|| Error::tensor(self.checkpoint.path(), name, "does not fit in memory"))
     }
 }
 
-/// The values of 0, 1 and so on, made by a few threads side by side: what they wait for is memory. Each holds a tensor besides the
-/// values.
+/// The values for 0, 1 and so on, computed by a few threads side by side, because the work waits for memory. Each thread holds
+/// a tensor in addition to the values.
 fn for_each<T: Send>(
     count: usize,
     value: impl Fn(usize) -> Result<T, Error> + Sync,
@@ -574,7 +574,7 @@ fn for_each<T: Send>(
     };
     thread::scope(|scope| {
         for _ in 1..Threads::current().count().min(MOST).min(count) {
-            // Where no thread can be started, this one does everything.
+            // If no thread can be started, this one does all of the work.
             _ = thread::Builder::new().spawn_scoped(scope, || Threads::ONE.install(work));
         }
         Threads::ONE.install(work);
@@ -586,8 +586,8 @@ fn joined(name: &str, kind: &str) -> String {
     if kind.is_empty() { name.to_owned() } else { format!("{name}.{kind}") }
 }
 
-/// Where the rows of a matrix lie in a file that has pairs of a head's features as neighbours: row h·D + j·D/2 + i of the
-/// matrix is row h·D + 2i + j of the file.
+/// The order of a matrix's rows in a file that has pairs of a head's features as neighbours: row h·D + j·D/2 + i of the matrix
+/// is row h·D + 2i + j of the file.
 fn halves_of_neighbours(heads: usize, head_size: usize) -> Vec<usize> {
     let half = head_size / 2;
     let row = |head: usize, j: usize, i: usize| head * head_size + 2 * i + j;

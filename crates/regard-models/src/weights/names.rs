@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::Description;
 
-/// The names of each family. `t5 gated` is T5 with a gated feed-forward layer, in which `wi_1` is multiplied by the activation of
-/// `wi_0`; `vit 5` is ViT as transformers 5 writes it, with the names that parts have in memory.
+/// The names of each family. `t5 gated` is T5 with a gated feed-forward layer, in which `wi_1` is multiplied by the activation
+/// of `wi_0`; `vit 5` is ViT as transformers 5 writes it, with the names of the parts in memory.
 static NAMES: LazyLock<BTreeMap<String, Names>> =
     LazyLock::new(|| serde_json::from_str(include_str!("names.json")).unwrap_or_default());
 
@@ -19,8 +19,8 @@ static NAMES: LazyLock<BTreeMap<String, Names>> =
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Names {
-    /// The names of a base model lack this start: `transformer.` of GPT-2's `transformer.wte`. The names of the embeddings, of
-    /// layers and of final norms come after it.
+    /// The start that the names of a base model lack: `transformer.` in GPT-2's `transformer.wte`. The names of the embeddings,
+    /// of layers and of final norms follow it.
     pub(super) prefix: String,
     pub(super) tokens: String,
     pub(super) positions: String,
@@ -36,15 +36,15 @@ pub(super) struct Names {
     /// The linear layer and the norm before the head.
     pub(super) transform: (String, String),
     pub(super) head: String,
-    /// Names of the head's bias, of which a file may have one.
+    /// The names of the head's bias. A file may have one of them.
     pub(super) head_bias: Vec<String>,
     /// The linear layer before the head of a model that classifies, and that head.
     pub(super) classes: (String, String),
     /// Whether that head has a bias.
     pub(super) classes_bias: bool,
-    /// Other names of the tokens' matrix, which a file may have beside it or in its place.
+    /// Other names of the tokens' matrix. A file may have them in addition to it or instead of it.
     pub(super) copies: Vec<String>,
-    /// The order of the files' rows, where it is not that of [`super::AttentionWeights`].
+    /// The order of the rows in files, if it is not that of [`super::AttentionWeights`].
     pub(super) layout: Layout,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Names {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct LayerNames {
-    /// The start of all the others. `{}` stands for the number of the layer.
+    /// The start of all other names. `{}` stands for the index of the layer.
     pub(super) start: String,
     pub(super) norm_1: String,
     pub(super) norm_2: String,
@@ -63,7 +63,7 @@ pub(super) struct LayerNames {
     pub(super) cross: AttentionNames,
     pub(super) gate: String,
     pub(super) up: String,
-    /// The rows of the gate, then those of `up`.
+    /// The rows of the gate, followed by those of `up`.
     pub(super) gate_up: String,
     pub(super) down: String,
     pub(super) relative: String,
@@ -94,7 +94,7 @@ pub(super) enum Layout {
     Columns,
     /// Fused projections are q, k and v of the first head, then of the second and so on (GPT-NeoX).
     ByHead,
-    /// Rows of q and k are permuted so that neighbours turn as pairs (llama.cpp's converter).
+    /// The rows of q and k are permuted so that neighbours are rotated as pairs (llama.cpp's converter).
     Neighbours,
 }
 
@@ -156,7 +156,7 @@ pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool
         "gpt_neox" if has("lm_head.weight") => "lm_head".clone_into(&mut names.head),
         _ => {}
     }
-    // The text of a model that reads images too, as transformers writes it and as it has it in memory.
+    // The names for the text part of a model that also reads images, as transformers writes them and as it has them in memory.
     let text = ["language_model.model.", "model.language_model."].into_iter();
     let mut text = text.filter(|start| has(&format!("{start}{}.weight", names.tokens)));
     if let Some(start) = text.next() {
@@ -168,7 +168,7 @@ pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool
     Some(names)
 }
 
-/// Whether a tensor belongs to the part of a model that reads images, where the text alone is computed.
+/// Whether a tensor belongs to the part of a model that reads images, if only the text part is computed.
 pub(super) fn of_images(name: &str) -> bool {
     let parts = ["vision_tower.", "multi_modal_projector."];
     parts.iter().any(|part| name.strip_prefix("model.").unwrap_or(name).starts_with(part))
