@@ -8,7 +8,7 @@ use std::panic;
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser as _;
 use indicatif::{ProgressBar, ProgressFinish};
 use mpi::Threading;
@@ -59,7 +59,7 @@ struct Options {
     softcap: Option<f32>,
 
     /// Divide the scores by T before softmax: 0 keeps the largest score alone, inf makes the weights uniform
-    #[arg(long, value_name = "T", default_value = "1", value_parser = temperature)]
+    #[arg(long, value_name = "T", default_value = "1")]
     temperature: Temperature,
 
     /// Let each query see at most LEFT keys before its position and RIGHT keys after it (inf: no limit)
@@ -347,16 +347,4 @@ fn write(
         output.remove();
     }
     finished
-}
-
-/// Parses a temperature.
-fn temperature(word: &str) -> Result<Temperature> {
-    let number: f64 = word.parse().map_err(|_e| anyhow!("a number from 0 to inf is needed"))?;
-    let rounded = number as f32;
-    ensure!(
-        rounded.is_finite() || number.is_infinite(),
-        "{word} exceeds the largest number, {:e}; inf is the limit",
-        f32::MAX
-    );
-    Ok(Temperature::new(rounded)?)
 }

@@ -238,7 +238,7 @@ mod walk {
             let sweep = ["sweep", "story", "--text", "Mia saw Tom .", "--ablate-each-head"];
             [&sweep[..], &["--logit", token]].concat()
         };
-        const RANGE: &str = "a temperature is a number from 0";
+        const RANGE: &str = "expected a number from 0";
         for (args, parts) in [
             (vec!["walk", "two-heads", "--temperature", "-1"], vec!["'-1'", RANGE]),
             (vec!["walk", "two-heads", "--temperature", "warm"], vec!["'warm'", RANGE]),

@@ -1,9 +1,9 @@
-//! The words for positions, windows and stages, as the command line, Python and messages use them.
+//! The words for positions, windows, temperatures and stages, as the command line, Python and messages use them.
 
 use core::fmt;
 use core::str::FromStr;
 
-use crate::{Position, Stage, Window};
+use crate::{Position, Stage, Temperature, Window};
 
 /// A text that is none of the words for a value.
 ///
@@ -81,6 +81,28 @@ impl fmt::Display for Window {
             }
         }
         Ok(())
+    }
+}
+
+/// A finite number that `f32` rounds to ∞ is refused.
+///
+/// ```
+/// use regard_kernels::Temperature;
+/// assert_eq!("inf".parse(), Ok(Temperature::INFINITE));
+/// assert!("1e50".parse::<Temperature>().is_err() && "-1".parse::<Temperature>().is_err());
+/// ```
+impl FromStr for Temperature {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        const WORDS: UnknownWord = UnknownWord {
+            expected: "a number from 0 (all weight on the largest score) to 3.4e38, or inf (the same weight for all)",
+        };
+        let t: f32 = text.parse().map_err(|_e| WORDS)?;
+        if t.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) {
+            return Err(WORDS);
+        }
+        Self::new(t).map_err(|_e| WORDS)
     }
 }
 

@@ -12,7 +12,7 @@ use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
 use super::inputs::{AttendInputs, heads};
 use super::tensors::Tensor;
-use super::{parse_temperature, threads};
+use super::threads;
 
 /// Compute attention over the tensors of a safetensors file
 ///
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     softcap: Option<f32>,
 
     /// Divide the scores by T before softmax: 0 keeps the largest score alone, inf makes the weights uniform
-    #[arg(long, value_name = "T", default_value = "1", value_parser = parse_temperature)]
+    #[arg(long, value_name = "T", default_value = "1")]
     temperature: Temperature,
 
     /// Let each query see at most LEFT keys before its position and RIGHT keys after it (inf: no limit)

@@ -30,7 +30,6 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
-use regard_kernels::Temperature;
 use regard_ui::{Session, Start};
 use regard_walkthrough::{Example, Settings};
 use serde::Serialize;
@@ -239,15 +238,6 @@ fn meant(path: &Path) -> String {
     let nearest = suggest::nearest(&name, words.clone());
     let line = nearest.and_then(|word| lines.get(words.iter().position(|known| *known == word)?));
     line.map_or_else(String::new, |line| format!(" (did you mean `{line}`?)"))
-}
-
-fn parse_temperature(text: &str) -> Result<Temperature, String> {
-    const RANGE: &str = "a temperature is a number from 0 (all weight on the largest score) to inf (the same weight for all)";
-    let t: f32 = text.parse().map_err(|_e| RANGE)?;
-    if t.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) {
-        return Err(format!("{text} exceeds the largest number, {:e}; inf is the limit", f32::MAX));
-    }
-    Temperature::new(t).map_err(|_e| RANGE.to_owned())
 }
 
 /// The number of threads for `--threads`: at most the number of cores, because more threads are no faster; 0 means one for each

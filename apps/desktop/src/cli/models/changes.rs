@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ArgGroup;
+use regard_kernels::{Temperature, UnknownWord};
 use regard_models::{Ablation, Change, Checkpoint, HeadAddress, Input, Model, Which};
 use safetensors::SafeTensors;
 
@@ -227,9 +228,8 @@ fn parse_add(text: &str) -> Result<Added, String> {
 fn parse_temperature(text: &str) -> Result<Change, String> {
     const FORM: &str = "L.H=T";
     let (head, temperature) = text.split_once('=').ok_or("the form is L.H=T, as in 3.5=2")?;
-    let temperature: f32 = parse(temperature, FORM)?;
-    super::super::parse_temperature(&temperature.to_string())?;
-    Ok(Change::Temperature { head: parse(head, FORM)?, temperature })
+    let temperature: Temperature = temperature.parse().map_err(|e: UnknownWord| e.to_string())?;
+    Ok(Change::Temperature { head: parse(head, FORM)?, temperature: temperature.get() })
 }
 
 fn parse_cut(text: &str) -> Result<Change, String> {

@@ -8,7 +8,7 @@ use regard_walkthrough::{Example, Settings, Walkthrough, Without};
 use serde_json::json;
 
 use super::failure::{BadInput as _, Failure};
-use super::{parse_temperature, print, terminal};
+use super::{print, terminal};
 use crate::say::{Data, Text};
 
 /// Walk through an example, step by step, in the terminal
@@ -25,13 +25,7 @@ pub(crate) struct Args {
     format: Format,
 
     /// Divide the scores by T before softmax: 0 keeps the largest score alone, inf makes the weights uniform
-    #[arg(
-        long,
-        value_name = "T",
-        default_value = "1",
-        value_parser = parse_temperature,
-        requires = "example"
-    )]
+    #[arg(long, value_name = "T", default_value = "1", requires = "example")]
     temperature: Temperature,
 
     /// Hide the tokens after each token
