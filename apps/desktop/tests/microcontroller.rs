@@ -52,7 +52,7 @@ fn the_commands_of_the_page_run_and_its_code_compiles() {
         format!("[patch.crates-io.regard-{name}]\npath = \"{ROOT}/crates/regard-{name}\"\n")
     });
     fs::write(path("firmware/Cargo.toml"), [package, &toml, &patch.concat()].concat()).unwrap();
-    fs::write(path("firmware/src/lib.rs"), ["#![no_std]\n", &rust].concat()).unwrap();
+    fs::write(path("firmware/src/lib.rs"), &rust).unwrap();
     // The versions of dependencies that are downloaded already.
     fs::copy(format!("{ROOT}/Cargo.lock"), path("firmware/Cargo.lock")).unwrap();
     let mut cargo = Command::new(env!("CARGO"));
