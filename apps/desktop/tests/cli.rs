@@ -163,7 +163,7 @@ mod walk {
 
         std::fs::write(
             path("mine.regard.json"),
-            r#"{"format": "regard session 1", "room": "heads"}"#,
+            r#"{"format": "regard session 1", "room": "model", "model": {"file": "sample"}}"#,
         )
         .unwrap();
         let text = stdout(&[&path("mine.regard.json")]);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use regard_desktop::host::Native;
-use regard_figure::{Format, Look, Map};
+use regard_figure::{Format, Ground, Look, Map};
 use regard_heads::{HeadId, unattended};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
 use regard_tests::rounding::{gamma, sums_to_one};
@@ -150,7 +150,7 @@ fn a_masked_cell_makes_no_weight_signed() {
     let file = folder.file("in.safetensors", file);
     let svg =
         exported(&[file.to_str().unwrap(), "--layer", "0", "--head", "0"], &folder.path("out.svg"));
-    let [r, g, b] = Map::YellowOrangeRed.at(1.0);
+    let [r, g, b] = Map::Magma.at(1.0, Ground::Paper);
     assert!(String::from_utf8(svg).unwrap().contains(&format!("fill=\"#{r:02x}{g:02x}{b:02x}\"")));
 }
 
@@ -257,7 +257,7 @@ fn lines_all_heads_and_pages_are_written() {
     let lines = text(&[&file, "--layer", "1", "--head", "0", "--view", "lines"], "lines.svg");
     assert!(lines.contains("<polyline") && lines.contains(" → "), "{lines}");
     let grid = text(&[&file, "--view", "grid"], "grid.svg");
-    for name in ["layer 0", "layer 1", "head 0", "head 2"] {
+    for name in ["0.x", "1.x", "x.0", "x.2"] {
         assert!(grid.contains(&format!(">{name}</text>")), "{name}");
     }
     let page = text(&[&file, "--view", "grid"], "grid.html");
@@ -265,7 +265,7 @@ fn lines_all_heads_and_pages_are_written() {
     let page = text(&["the-cat-sat"], "cat.html");
     assert!(page.contains("\"rows\":[\"The\"") || page.contains("\"rows\":[\"the\""), "{page}");
     let map = text(&[&file, "--view", "grid", "--map", "viridis"], "grid.svg");
-    let [r, g, b] = Map::Viridis.at(0.0);
+    let [r, g, b] = Map::Viridis.at(1.0, Ground::Paper);
     assert!(map.contains(&format!("#{r:02x}{g:02x}{b:02x}")));
 }
 
@@ -325,7 +325,7 @@ fn a_session_exports_the_curves_and_the_grid_of_its_room() {
     of_file.model.file = Some(AttentionSource::Sample);
     for session in [of_file, in_room(Room::Model)] {
         let grid = text(&session, "grid", "grid.svg");
-        assert!(grid.contains(">layer 0</text>") && grid.contains(">head 3</text>"));
+        assert!(grid.contains(">0.x</text>") && grid.contains(">x.3</text>"));
         let error = refused(&session, "curves");
         assert!(error.contains("of this session shows no curves"), "{error}");
     }
@@ -386,8 +386,8 @@ fn a_sweep_is_a_table_in_a_file() {
 }
 
 const LOOKS: [Look; 2] = [
-    Look { map: Map::YellowOrangeRed, logarithmic: false },
-    Look { map: Map::Viridis, logarithmic: true },
+    Look { map: Map::YellowOrangeRed, logarithmic: Some(false), end: None, ground: Ground::Paper },
+    Look { map: Map::Viridis, logarithmic: Some(true), end: None, ground: Ground::Paper },
 ];
 
 /// A file with a head of weights and one of scores, over so many tokens that each weight is small.
@@ -423,7 +423,7 @@ fn a_head_has_the_colours_of_the_window() {
         if head == 0 {
             flags.extend(["--map", look.map.name()]);
         }
-        if look.logarithmic {
+        if look.logarithmic == Some(true) {
             flags.push("--log");
         }
         assert!(exported(&flags, &to) == png, "{flags:?}");
@@ -439,7 +439,7 @@ fn a_step_has_the_colours_of_the_window() {
         let png = of_step(&walkthrough, weights, look).encode(Format::Png).unwrap();
         let flags =
             [Example::ALL[0].name(), "--matrix", "weights", "--map", look.map.name(), "--log"];
-        let flags = &flags[..if look.logarithmic { 6 } else { 5 }];
+        let flags = &flags[..if look.logarithmic == Some(true) { 6 } else { 5 }];
         assert!(exported(flags, &folder.path("out.png")) == png);
     }
 }

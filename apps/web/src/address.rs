@@ -16,7 +16,7 @@ const LINKED: &str = "link.regard.json";
 /// The requests of a link, by keys in its query and in its fragment:
 ///
 /// - `s`: a session, as the page itself puts it into its address;
-/// - `room`: walkthrough, laboratory, heads or model;
+/// - `room`: walkthrough, laboratory or model;
 /// - `example`: an example by its name, such as the-cat-sat;
 /// - `model` and `text`: a model by its name, such as story, and the text that it reads;
 /// - `theme`: light or dark, as the page around a frame is;

@@ -4,6 +4,14 @@ use std::sync::Arc;
 
 use crate::Label;
 
+/// The distance of two lines of a hatch, in CSS pixels.
+pub(crate) const HATCH: f64 = 6.0;
+
+/// Whether a number marks a masked cell.
+pub(crate) fn is_masked(x: f32) -> bool {
+    x == f32::NEG_INFINITY
+}
+
 /// The colour of a shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Ink {
@@ -96,6 +104,11 @@ pub(crate) struct Line {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shape {
     Cells(Cells),
+    /// A hatch on masked cells.
+    Hatch {
+        at: [f64; 2],
+        size: [f64; 2],
+    },
     Text(Text),
     Line(Line),
     /// A rectangle.
@@ -127,6 +140,24 @@ impl Figure {
     /// The title.
     pub fn title(&self) -> &str {
         &self.title
+    }
+
+    /// Adds cells, with a hatch on those that are masked.
+    pub(crate) fn cells(&mut self, cells: Cells) {
+        let ([left, top], [width, height]) = (cells.at, cells.cell);
+        let mut hatches = Vec::new();
+        for (row, values) in cells.told.values.chunks(cells.cols.max(1)).enumerate() {
+            let mut col = 0;
+            for run in values.chunk_by(|a, b| is_masked(*a) == is_masked(*b)) {
+                if run.first().copied().is_some_and(is_masked) {
+                    let at = [left + col as f64 * width, top + row as f64 * height];
+                    hatches.push(Shape::Hatch { at, size: [run.len() as f64 * width, height] });
+                }
+                col += run.len();
+            }
+        }
+        self.shapes.push(Shape::Cells(cells));
+        self.shapes.append(&mut hatches);
     }
 
     pub(crate) fn text(&mut self, text: Text) {

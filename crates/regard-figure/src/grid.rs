@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::figure::{Anchor, Cells, Figure, Ink, Shape, Text, Told};
 use crate::heatmap::{FONT, GAP, TITLE, TITLE_LINE, legend_width, push_bar, title};
 use crate::text::width;
-use crate::{Label, Palette};
+use crate::{Ground, Label, Palette};
 
 /// The width of a row of matrices, if the limits of a matrix allow it.
 const WIDTH: f64 = 960.0;
@@ -70,8 +70,9 @@ impl Grid<'_> {
         let left = 2.0 * GAP + names;
         let top = TITLE_LINE + 2.0 * GAP + FONT;
         let height = self.rows.len() as f64 * (side + GAP);
-        let first = self.matrices.first().map_or(Palette::PLAIN, |small| small.palette);
-        let is_shared = self.matrices.iter().all(|small| small.palette == first);
+        let on_paper = |small: &Small| small.palette.on(Ground::Paper);
+        let first = self.matrices.first().map_or(Palette::PLAIN, on_paper);
+        let is_shared = self.matrices.iter().all(|small| on_paper(small) == first);
         let right = left + across * (side + GAP);
         let values = self.matrices.iter().flat_map(|small| small.values.iter().copied());
         let values: Vec<f32> = values.collect();
@@ -93,11 +94,11 @@ impl Grid<'_> {
         }
         for (i, small) in self.matrices.iter().enumerate() {
             let (row, col) = (i / self.cols.len().max(1), i % self.cols.len().max(1));
-            figure.shapes.push(Shape::Cells(Cells {
+            figure.cells(Cells {
                 at: [left + col as f64 * (side + GAP), top + row as f64 * (side + GAP)],
                 cell,
                 cols: cols.len(),
-                colors: small.values.iter().map(|x| small.palette.rgb(*x)).collect(),
+                colors: small.values.iter().map(|x| on_paper(small).rgb(*x)).collect(),
                 told: Told {
                     name: small.name.clone(),
                     values: Arc::clone(&small.values),
@@ -106,7 +107,7 @@ impl Grid<'_> {
                     axes: self.axes.map(str::to_owned),
                     masked: f32::NEG_INFINITY,
                 },
-            }));
+            });
         }
         if is_shared {
             push_bar(&mut figure, &values, f32::NEG_INFINITY, first, [right + GAP, top], 110.0);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text, Told};
+use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text, Told, is_masked};
 use crate::text::{shortened, width};
-use crate::{Label, NOT_A_NUMBER, Palette, Table, ink_on, numbers};
+use crate::{Ground, Label, NOT_A_NUMBER, Palette, Table, ink_on, numbers};
 
 /// The longer side of all cells, if the limits of a cell allow it.
 const SIDE: f64 = 560.0;
@@ -43,6 +43,7 @@ struct Layout {
 
 /// The figure of a table that is not empty.
 pub(crate) fn figure(table: &Table<'_>, palette: Palette) -> Figure {
+    let palette = palette.on(Ground::Paper);
     let layout = Layout::of(table, palette);
     let mut figure = Figure {
         title: table.title.to_owned(),
@@ -99,7 +100,7 @@ pub(crate) fn legend_width(palette: Palette, values: &[f32]) -> f64 {
 fn push_cells(figure: &mut Figure, table: &Table<'_>, palette: Palette, layout: &Layout) {
     let Layout { cell, left, top, .. } = *layout;
     if !palette.is_plain() {
-        figure.shapes.push(Shape::Cells(Cells {
+        figure.cells(Cells {
             at: [left, top],
             cell: [cell; 2],
             cols: table.cols.len(),
@@ -112,13 +113,15 @@ fn push_cells(figure: &mut Figure, table: &Table<'_>, palette: Palette, layout: 
                 axes: table.axes.map(str::to_owned),
                 masked: table.masked,
             },
-        }));
+        });
     }
     if cell < CELL_WITH_NUMBER {
         return;
     }
     let decimals = decimals(table, palette, cell);
-    for (i, x) in table.values.iter().enumerate() {
+    // A weight that a mask hides has no number.
+    let is_hidden = |x: f32| is_masked(x) && table.masked == 0.0;
+    for (i, x) in table.values.iter().enumerate().filter(|(_, x)| !is_hidden(**x)) {
         let cols = table.cols.len();
         let at = [
             left + ((i % cols) as f64 + 0.5) * cell,
@@ -181,7 +184,8 @@ pub(crate) fn push_bar(
 ) {
     let Some(map) = palette.map() else { return };
     let height = height.max(LOWEST_BAR);
-    let stops = (0..=STOPS).map(|stop| map.at(stop as f64 / STOPS as f64)).collect();
+    let stops =
+        (0..=STOPS).map(|stop| map.at(stop as f64 / STOPS as f64, palette.ground())).collect();
     figure.shapes.push(Shape::Bar { at: [x, top], size: [BAR, height], stops });
     let text_at = x + BAR + GAP / 2.0;
     for (tick, part) in palette.ticks().into_iter().zip([0.0, 0.5, 1.0]) {
@@ -197,15 +201,18 @@ pub(crate) fn push_bar(
         figure.text(Text::new([text_at + 4.0, y + FONT * 0.35], tick, FONT));
     }
     let mut y = top + height + 2.0 * GAP;
+    let size = [BAR, 10.0];
     let masked = format!("masked ({})", numbers::fixed(masked, 0));
-    let special = [
-        (masked.as_str(), map.hidden(), values.contains(&f32::NEG_INFINITY)),
-        ("NaN", NOT_A_NUMBER, values.iter().any(|x| x.is_nan())),
-    ];
-    for (name, color, _) in special.into_iter().filter(|(_, _, occurs)| *occurs) {
-        figure.shapes.push(Shape::Box { at: [x, y], size: [BAR, 10.0], ink: Ink::Rgb(color) });
+    let mut special = |name: &str, sample: fn([f64; 2], [f64; 2]) -> Shape| {
+        figure.shapes.push(sample([x, y], size));
         figure.text(Text::new([text_at, y + FONT * 0.8], name, FONT));
         y += 2.0 * GAP;
+    };
+    if values.iter().copied().any(is_masked) {
+        special(&masked, |at, size| Shape::Hatch { at, size });
+    }
+    if values.iter().any(|x| x.is_nan()) {
+        special("NaN", |at, size| Shape::Box { at, size, ink: Ink::Rgb(NOT_A_NUMBER) });
     }
 }
 

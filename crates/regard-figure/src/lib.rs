@@ -9,6 +9,7 @@
 mod encode;
 mod extent;
 mod figure;
+pub mod fonts;
 mod format;
 mod grid;
 mod heatmap;
@@ -33,7 +34,7 @@ pub use self::label::Label;
 pub use self::lines::overlaid;
 pub use self::matrix::Matrix;
 pub use self::palette::{
-    COLORS, HIDDEN, Look, Map, NOT_A_NUMBER, Palette, Signs, TEXELS, ink_on, largest,
+    COLORS, Ground, Look, Map, NOT_A_NUMBER, Palette, Signs, TEXELS, ink_on, largest,
 };
 pub use self::plot::{Curve, Plot, Scale};
 pub use self::table::{Error, Table};

@@ -8,7 +8,7 @@ use crate::{Extent, numbers};
 
 mod map;
 
-pub use self::map::{COLORS, HIDDEN, Map, NOT_A_NUMBER, TEXELS};
+pub use self::map::{COLORS, Ground, Map, NOT_A_NUMBER, TEXELS};
 use self::map::{MASKED, NAN};
 
 /// A logarithmic map of positive numbers begins at this share of the largest number.
@@ -21,13 +21,18 @@ const LINEAR: f32 = 1e-3;
 const ENDS: [f32; 2] = [1e-30, 1e38];
 
 /// The user's choice of colours for weights.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Look {
     /// The map for numbers from 0 upwards. Numbers of both signs have their own map.
     pub map: Map,
-    /// Whether equal steps of colour stand for equal factors.
-    pub logarithmic: bool,
+    /// Whether equal steps of colour stand for equal factors. `None`: the numbers decide ([`Extent::is_faint`]).
+    pub logarithmic: Option<bool>,
+    /// The number where colours end, as a share of the largest one. `None`: the numbers decide ([`Extent::end`]).
+    pub end: Option<f32>,
+    /// What the picture stands on.
+    #[serde(skip)]
+    pub ground: Ground,
 }
 
 /// The signs of numbers.
@@ -50,16 +55,17 @@ impl Signs {
 /// A map from numbers to colours.
 ///
 /// ```
-/// use regard_figure::{Look, Map, Palette};
-/// let palette = Palette::weights(0.25, Look { map: Map::Magma, logarithmic: false });
+/// use regard_figure::{Ground, Look, Map, Palette};
+/// let palette = Palette::weights(0.25, Look::default());
 /// assert_eq!(palette.marks(), [0.0, 0.125, 0.25]);
-/// assert_eq!(palette.rgb(0.125), Map::Magma.at(0.5));
-/// assert_eq!(palette.rgb(7.0), Map::Magma.at(1.0));
+/// assert_eq!(palette.rgb(0.125), Map::Magma.at(0.5, Ground::Paper));
+/// assert_eq!(palette.rgb(7.0), Map::Magma.at(1.0, Ground::Paper));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Palette {
     /// `None` for numbers without colours.
     map: Option<Map>,
+    ground: Ground,
     low: f32,
     high: f32,
     logarithmic: bool,
@@ -69,22 +75,33 @@ pub struct Palette {
 
 impl Palette {
     /// Numbers without colours.
-    pub const PLAIN: Self =
-        Self { map: None, low: 0.0, high: 1.0, logarithmic: false, clipped: false };
+    pub const PLAIN: Self = Self {
+        map: None,
+        ground: Ground::Paper,
+        low: 0.0,
+        high: 1.0,
+        logarithmic: false,
+        clipped: false,
+    };
 
     /// Numbers without colours. The scale of the look applies if [`Palette::with_map`] adds a map.
     pub fn plain(look: Look) -> Self {
-        Self { logarithmic: look.logarithmic, ..Self::PLAIN }
+        let logarithmic = look.logarithmic == Some(true);
+        Self { logarithmic, ground: look.ground, ..Self::PLAIN }
     }
 
-    /// The palette of numbers of this extent. A logarithmic map goes up to the largest number, a linear one to the end.
+    /// The palette of numbers of this extent. Unless the look fixes them, the numbers choose the scale and where it ends: a
+    /// logarithmic map goes up to the largest number, a linear one to the end.
     pub fn of(extent: Extent, signs: Signs, look: Look) -> Self {
-        let clipped = !look.logarithmic && extent.end < extent.largest;
-        let end = if clipped { extent.end } else { extent.largest };
-        Self { clipped, ..Self::up_to(end, signs, look) }
+        let logarithmic = look.logarithmic.unwrap_or(extent.is_faint);
+        let by_data = if logarithmic { extent.largest } else { extent.end };
+        let end = look.end.map_or(by_data, |share| share * extent.largest);
+        let look = Look { logarithmic: Some(logarithmic), end: None, ..look };
+        Self { clipped: end < extent.largest, ..Self::up_to(end, signs, look) }
     }
 
-    /// The palette from 0 to `largest`, or from −`largest` to `largest` for numbers of both signs.
+    /// The palette from 0 to `largest`, or from −`largest` to `largest` for numbers of both signs. It is linear unless the
+    /// look says otherwise.
     pub fn up_to(largest: f32, signs: Signs, look: Look) -> Self {
         match signs {
             Signs::Positive => Self::weights(largest, look),
@@ -92,31 +109,44 @@ impl Palette {
         }
     }
 
-    /// The palette from 0 to `high`.
-    pub fn weights(high: f32, look: Look) -> Self {
-        let high = end(high);
-        let low = if look.logarithmic { high * FLOOR } else { 0.0 };
-        let logarithmic = look.logarithmic;
-        Self { map: Some(look.map), low, high, logarithmic, clipped: false }
+    /// The palette from 0 to `largest`.
+    pub fn weights(largest: f32, look: Look) -> Self {
+        let (high, clipped) = end(largest, look);
+        let logarithmic = look.logarithmic == Some(true);
+        let low = if logarithmic { high * FLOOR } else { 0.0 };
+        Self { map: Some(look.map), ground: look.ground, low, high, logarithmic, clipped }
     }
 
     /// The palette from −`limit` to `limit`, with 0 in the middle.
     pub fn signed(limit: f32, look: Look) -> Self {
-        let limit = end(limit);
-        let (map, logarithmic) = (Some(Map::Diverging), look.logarithmic);
-        Self { map, low: -limit, high: limit, logarithmic, clipped: false }
+        let (limit, clipped) = end(limit, look);
+        let logarithmic = look.logarithmic == Some(true);
+        let (map, ground) = (Some(Map::Diverging), look.ground);
+        Self { map, ground, low: -limit, high: limit, logarithmic, clipped }
+    }
+
+    /// The same palette on another ground.
+    #[must_use]
+    pub fn on(self, ground: Ground) -> Self {
+        Self { ground, ..self }
+    }
+
+    /// What the colours stand on.
+    pub fn ground(self) -> Ground {
+        self.ground
     }
 
     /// The palette of the same numbers with another map. For numbers that are not weights, a sequential map goes from the
     /// smallest to the largest, or from 0 if it is logarithmic.
     #[must_use]
     pub fn with_map(self, map: Map, numbers: &[f32]) -> Self {
-        let look = Look { map, logarithmic: self.logarithmic };
+        let logarithmic = Some(self.logarithmic);
+        let look = Look { map, logarithmic, end: None, ground: self.ground };
         let high = if self.is_plain() { largest(numbers) } else { self.high };
         if map == Map::Diverging {
             return Self { clipped: self.clipped, ..Self::signed(high, look) };
         }
-        if look.logarithmic || !self.is_plain() && !self.is_diverging() {
+        if self.logarithmic || !self.is_plain() && !self.is_diverging() {
             return Self { clipped: self.clipped, ..Self::weights(high, look) };
         }
         let [smallest, most] = ENDS;
@@ -124,7 +154,7 @@ impl Palette {
         let low = finite().reduce(f32::min).unwrap_or(0.0);
         let high = finite().fold(low, f32::max);
         let high = if high - low > smallest { high } else { low + low.abs().max(1.0) };
-        Self { map: Some(map), low, high, logarithmic: false, clipped: false }
+        Self { map: Some(map), ground: self.ground, low, high, logarithmic: false, clipped: false }
     }
 
     /// The map. `None` without colours.
@@ -168,9 +198,9 @@ impl Palette {
     ///
     /// ```
     /// use regard_figure::{Extent, Look, Palette, Signs};
-    /// let extent = Extent { largest: 1.0, end: 0.01 };
+    /// let extent = Extent { largest: 1.0, end: 0.01, is_faint: false };
     /// assert_eq!(Palette::of(extent, Signs::Positive, Look::default()).ticks(), ["0", "0.005", "≥ 0.01"]);
-    /// let look = Look { logarithmic: true, ..Look::default() };
+    /// let look = Look { logarithmic: Some(true), ..Look::default() };
     /// assert_eq!(Palette::of(extent, Signs::Positive, look).ticks(), ["1e−6", "0.001 log", "1"]);
     /// ```
     pub fn ticks(self) -> [String; 3] {
@@ -183,7 +213,7 @@ impl Palette {
 
     /// The colour of a number: red, green and blue. A number outside the range has the colour of the nearer end.
     pub fn rgb(self, x: f32) -> [u8; 3] {
-        self.map.map_or([0; 3], |map| map.texel(self.texels()(x)))
+        self.map.map_or([0; 3], |map| map.texel(self.texels()(x), self.ground))
     }
 
     /// The function from a number to its index among the map's [`TEXELS`] colours.
@@ -225,10 +255,11 @@ impl Display for Palette {
     }
 }
 
-/// The high end of a map, or 1 if all numbers are 0.
-fn end(x: f32) -> f32 {
+/// The high end of a map, or 1 if all numbers are 0, and whether it lies below the largest number.
+fn end(largest: f32, look: Look) -> (f32, bool) {
     let [smallest, most] = ENDS;
-    if x > 0.0 { x.clamp(smallest, most) } else { 1.0 }
+    let end = look.end.map_or(largest, |share| share * largest);
+    (if end > 0.0 { end.clamp(smallest, most) } else { 1.0 }, end < largest)
 }
 
 /// The largest absolute value among finite numbers.
@@ -265,7 +296,7 @@ mod tests {
 
     #[test]
     fn equal_factors_are_equal_steps_on_a_logarithmic_map() {
-        let look = Look { logarithmic: true, ..Look::default() };
+        let look = Look { logarithmic: Some(true), ..Look::default() };
         let position = Palette::weights(1.0, look).positions();
         for (x, t) in [(1e-6, 0.0), (1e-3, 0.5), (1.0, 1.0)] {
             assert!((position(x) - t).abs() < 2e-3, "{x}: {}", position(x));
@@ -283,7 +314,7 @@ mod tests {
         let weights = |look| Palette::weights(1.0, look);
         let signed = |look| Palette::signed(largest(&numbers), look);
         let ends = |logarithmic, palette: &dyn Fn(Look) -> Palette, map| {
-            let look = Look { logarithmic, ..Look::default() };
+            let look = Look { logarithmic: Some(logarithmic), ..Look::default() };
             palette(look).with_map(map, &numbers).range()
         };
         assert_eq!(ends(false, &weights, Map::Magma), (0.0, 1.0));
@@ -308,7 +339,7 @@ mod tests {
             &[f32::MAX],
         ] {
             for (map, logarithmic) in Map::ALL.iter().flat_map(|m| [(*m, false), (*m, true)]) {
-                let look = Look { map, logarithmic };
+                let look = Look { map, logarithmic: Some(logarithmic), ..Look::default() };
                 let limit = largest(numbers);
                 let signed = Palette::signed(limit, look);
                 for palette in

@@ -5,7 +5,7 @@ mod draw;
 use ::png::{BitDepth, ColorType, Encoder, EncodingError};
 
 use crate::figure::{Figure, Shape};
-use crate::{Error, Palette, Table};
+use crate::{Error, Ground, Palette, Table};
 
 /// The longer side of a picture of few bare cells, in pixels.
 const WIDTH: usize = 768;
@@ -15,8 +15,8 @@ const SCALE: f64 = 2.0;
 const MOST_PIXELS: f64 = 1.7e8;
 
 impl Figure {
-    /// The figure as PNG, on white. Text is set in DejaVu Sans, which has the alphabets of Europe and the Middle East and the
-    /// signs of mathematics. A missing character is an empty box.
+    /// The figure as PNG, on white. Text is set in [`fonts::SANS`](crate::fonts::SANS) and DejaVu Sans, which have the alphabets of
+    /// Europe and the Middle East and the signs of mathematics. A missing character is an empty box.
     ///
     /// A CSS pixel is 2 × 2 pixels, or more if each cell of a large matrix needs its own.
     ///
@@ -40,11 +40,12 @@ impl Figure {
     }
 }
 
-/// A picture of the cells as equal squares of pixels, without labels. In a large matrix, each cell is a pixel.
+/// A picture of the cells as equal squares of pixels, without labels or hatch. In a large matrix, each cell is a pixel.
 pub(super) fn bare(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error> {
     if palette.is_plain() {
         return Err(Error::Plain(table.name.to_owned()));
     }
+    let palette = palette.on(Ground::Paper);
     let (rows, cols) = (table.rows.len(), table.cols.len());
     let side = (WIDTH / rows.max(cols)).max(1);
     let mut image = Vec::with_capacity(rows * cols * side * side * 3);

@@ -5,9 +5,9 @@ use core::fmt::{self, Display, Write as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text};
+use crate::figure::{Anchor, Cells, Figure, HATCH, Ink, Line, Shape, Text};
 use crate::text::escaped;
-use crate::{Error, png};
+use crate::{Error, Ground, png};
 
 /// Up to this many cells are drawn as rectangles. A larger matrix is embedded as a picture.
 const MOST_RECTANGLES: usize = 4096;
@@ -35,14 +35,27 @@ impl Figure {
         let mut out = String::new();
         let _ = writeln!(
             out,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="'DejaVu Sans', 'Noto Sans', Arial, sans-serif" fill="{}">"#,
+            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="'IBM Plex Sans', Verdana, 'DejaVu Sans', 'Noto Sans', sans-serif" fill="{}">"#,
             theme.ink
         );
         let _ = writeln!(out, "<title>{}</title>", escaped(&self.title));
         let _ = writeln!(out, r#"<rect width="100%" height="100%" fill="{}"/>"#, theme.paper);
+        if self.shapes.iter().any(|shape| matches!(shape, Shape::Hatch { .. })) {
+            let _ = writeln!(
+                out,
+                r#"<pattern id="hatch" width="{HATCH}" height="{HATCH}" patternUnits="userSpaceOnUse"><path d="M0 {HATCH}L{HATCH} 0" stroke="{}"/></pattern>"#,
+                Rgb(Ground::Paper.hatch())
+            );
+        }
         for shape in &self.shapes {
             match shape {
                 Shape::Cells(cells) => push_cells(&mut out, cells)?,
+                Shape::Hatch { at: [x, y], size: [width, height] } => {
+                    let _ = writeln!(
+                        out,
+                        r#"<path d="M{x:.2} {y:.2}h{width:.2}v{height:.2}h-{width:.2}z" fill="url(#hatch)"/>"#
+                    );
+                }
                 Shape::Text(text) => push_text(&mut out, text, theme),
                 Shape::Line(line) => push_line(&mut out, line, theme),
                 Shape::Box { at: [x, y], size: [width, height], ink } => {

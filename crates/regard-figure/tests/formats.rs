@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
-use regard_figure::{
-    Error, Format, Grid, HIDDEN, Label, Look, Map, NOT_A_NUMBER, Palette, Small, Table,
-};
+use regard_figure::{Error, Format, Grid, Ground, Label, Look, Map, Palette, Small, Table};
 use regard_heads::{AttentionMaps, HeadId, readable, unattended};
 use regard_tests::attention_files::{Folder, weights};
 
 fn palette() -> Palette {
-    Palette::weights(1.0, Look { map: Map::Viridis, logarithmic: false })
+    Palette::weights(1.0, Look { map: Map::Viridis, ..Look::default() })
 }
 
 fn tokens(labels: &[&str]) -> Vec<Label> {
@@ -48,7 +46,6 @@ fn a_bare_png_has_a_square_for_each_cell_in_its_colour() {
             assert_eq!(image[at..at + 3], palette().rgb(*x), "{x}");
         }
     }
-    assert_ne!(HIDDEN, NOT_A_NUMBER);
 }
 
 /// The place of the `<rect>` that has this colour in an SVG: left, top, width and height.
@@ -243,8 +240,11 @@ fn a_masked_weight_is_0_in_every_file_and_keeps_its_colour() {
     assert!(text(Format::Csv).contains("a,1,0\n"), "{}", text(Format::Csv));
     let svg = text(Format::Svg);
     assert!(!svg.contains('∞') && svg.contains(">masked (0)</text>"), "{svg}");
+    // A hatch stands for the number, in the cell and beside the colour bar.
+    assert_eq!(svg.matches(r#"fill="url(#hatch)""#).count(), 2, "{svg}");
+    assert_eq!(svg.matches(">0</text>").count(), 1, "the tick of the colour bar alone: {svg}");
     let (width, _, image) = pixels(&table.bare_png(palette()).unwrap());
-    assert_eq!(image[3 * (width - 1)..][..3], HIDDEN);
+    assert_eq!(image[3 * (width - 1)..][..3], Ground::Paper.rgb());
     assert!(file(Format::Npy).ends_with(&[0.0_f32, 0.25, 0.75].map(f32::to_le_bytes).concat()));
 }
 

@@ -61,9 +61,9 @@ impl Survey {
         let grid = Grid {
             title: format!("{} layers × {} heads", shape.layers, shape.heads),
             rows: (0..shape.layers)
-                .map(|layer| format!("layer {}", maps.layer_number(layer)))
+                .map(|layer| format!("{}.x", maps.layer_number(layer)))
                 .collect(),
-            cols: (0..shape.heads).map(|head| format!("head {head}")).collect(),
+            cols: (0..shape.heads).map(|head| format!("x.{head}")).collect(),
             labels: labels.each_ref().map(Vec::as_slice),
             axes: ["query", "key"],
             matrices: heads.iter().map(matrix).collect(),

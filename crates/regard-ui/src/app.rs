@@ -5,19 +5,23 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use egui::{Context, Panel, Ui};
+use regard_figure::{Ground, Look};
 use regard_walkthrough::Example;
 use web_time::Instant;
 
 use super::command_palette::Palette;
 use super::dialog::Dialog;
+use super::heatmap::look;
 use super::history::History;
 use super::host::BOOK;
 use super::kept::Kept;
 use super::reply::Reply;
 use super::session::Room;
+use super::setting::SETTINGS;
 use super::walkthrough::{Page, Reading};
 use super::{
-    Command, Host, Session, command, kept, laboratory, model, picture, side, style, walkthrough,
+    Command, Host, Session, command, command_palette, kept, laboratory, model, picture, side,
+    style, walkthrough,
 };
 
 mod bar;
@@ -39,6 +43,8 @@ pub struct App {
     pub(crate) laboratory: laboratory::LaboratoryRoom,
     model: model::ModelRoom,
     palette: Option<Palette>,
+    /// Whether the sheet of keys lies over the page.
+    shows_keys: bool,
     dialog: Option<Dialog>,
     notice: Option<Notice>,
     pictures: picture::Pending,
@@ -67,6 +73,7 @@ impl App {
             laboratory: laboratory::LaboratoryRoom::new(Arc::clone(&host)),
             model: model::ModelRoom::new(Arc::clone(&host)),
             palette: None,
+            shows_keys: false,
             dialog: None,
             notice: None,
             pictures: picture::Pending::new(Arc::clone(&host)),
@@ -139,7 +146,8 @@ impl App {
     /// Draws the window and handles the user's input.
     pub fn ui(&mut self, ui: &mut Ui) {
         let mut chosen = self.overlay(ui);
-        if self.palette.is_none() && self.dialog.is_none() {
+        self.shows_keys = self.shows_keys && command_palette::keys(ui);
+        if self.palette.is_none() && self.dialog.is_none() && !self.shows_keys {
             chosen = chosen.or_else(|| command::pressed(ui.ctx()));
         }
         let first = &self.session.walkthrough;
@@ -153,14 +161,18 @@ impl App {
         }
         self.drops(ui.ctx());
         let side = !self.alone && side::is_shown(width(ui.ctx()), self.session.appearance.side);
+        let ground = if ui.visuals().dark_mode { Ground::Dark } else { Ground::Paper };
         let Session { room, look, walkthrough, laboratory, model, .. } = &mut self.session;
+        let drawn = Look { ground, ..*look };
+        look::remember(ui.ctx(), drawn);
         match room {
             Room::Walkthrough => {
-                chosen = self.walkthrough.ui(ui, walkthrough, *look, side).or(chosen);
+                chosen = self.walkthrough.ui(ui, walkthrough, drawn, side).or(chosen);
             }
-            Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look, side).or(chosen),
-            Room::Model => chosen = self.model.ui(ui, model, *look, side).or(chosen),
+            Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, drawn, side).or(chosen),
+            Room::Model => chosen = self.model.ui(ui, model, drawn, side).or(chosen),
         }
+        *look = Look { ground: look.ground, ..look::remembered(ui.ctx()) };
         if side::was_closed(ui.ctx()) {
             self.session.appearance.side = None;
         }
@@ -233,7 +245,12 @@ impl App {
         let is_possible = self.is_possible(command);
         let session = &mut self.session;
         match command {
-            Command::Palette => self.palette = Some(Palette::default()),
+            Command::Palette => self.palette = Some(Palette::of(session.room)),
+            Command::Keys => self.shows_keys = true,
+            Command::Setting(i) => {
+                session.room = SETTINGS[i].room;
+                (SETTINGS[i].choose)(session);
+            }
             Command::Book => {
                 if let Err(e) = self.host.open_book() {
                     self.tell(Err(anyhow!("no browser opens {BOOK}: {e}")));
@@ -299,7 +316,11 @@ impl App {
             Command::ZoomReset => ctx.set_zoom_factor(1.0),
             Command::Theme(theme) => ctx.set_theme(theme),
             Command::Map(map) => session.look.map = map,
-            Command::Logarithmic => session.look.logarithmic = !session.look.logarithmic,
+            Command::Linear | Command::Logarithmic => {
+                let scale = Some(command == Command::Logarithmic);
+                // Chosen again, the data decide.
+                session.look.logarithmic = scale.filter(|_| session.look.logarithmic != scale);
+            }
         }
         ctx.request_repaint();
     }

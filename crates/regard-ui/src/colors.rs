@@ -4,16 +4,18 @@ use std::sync::OnceLock;
 
 use egui::{Color32, ColorImage};
 
-use regard_figure::{COLORS, TEXELS};
+use regard_figure::{COLORS, Ground, TEXELS};
 pub use regard_figure::{Look, Map, Palette, largest};
 use regard_walkthrough::Kind;
 
 type Table = [Color32; TEXELS];
 
-/// The colours of a map, computed once.
-fn table(map: Map) -> &'static Table {
-    static TABLES: [OnceLock<Table>; Map::ALL.len()] = [const { OnceLock::new() }; Map::ALL.len()];
-    TABLES[map as usize].get_or_init(|| core::array::from_fn(|i| color(map.texel(i))))
+/// The colours of a map on a ground, computed once.
+fn table(map: Map, ground: Ground) -> &'static Table {
+    static TABLES: [[OnceLock<Table>; Map::ALL.len()]; 2] =
+        [const { [const { OnceLock::new() }; Map::ALL.len()] }; 2];
+    TABLES[ground as usize][map as usize]
+        .get_or_init(|| core::array::from_fn(|i| color(map.texel(i, ground))))
 }
 
 const fn color([r, g, b]: [u8; 3]) -> Color32 {
@@ -53,13 +55,14 @@ pub(crate) trait Colors: Copy {
 impl Colors for Palette {
     fn colors(self) -> impl Fn(f32) -> Color32 + Sync {
         static NONE: Table = [Color32::TRANSPARENT; TEXELS];
-        let (table, texel) = (self.map().map_or(&NONE, table), self.texels());
+        let (table, texel) =
+            (self.map().map_or(&NONE, |map| table(map, self.ground())), self.texels());
         move |x| table[texel(x)]
     }
 
     fn at(self, t: f32) -> Color32 {
         let t = (t.clamp(0.0, 1.0) * (COLORS - 1) as f32).round() as usize;
-        self.map().map_or(Color32::TRANSPARENT, |map| table(map)[t])
+        self.map().map_or(Color32::TRANSPARENT, |map| table(map, self.ground())[t])
     }
 }
 

@@ -6,6 +6,7 @@ use regard_walkthrough::Example;
 use super::colors::Map;
 use super::plots::PlotName;
 use super::session::Room;
+use super::setting::SETTINGS;
 use super::walkthrough::real_head;
 
 /// An action that needs no pointer.
@@ -15,6 +16,8 @@ pub enum Command {
     Palette,
     /// Opens the book.
     Book,
+    /// Shows the keys and gestures.
+    Keys,
     /// Goes to a room.
     Room(Room),
     /// Goes to the next example.
@@ -79,8 +82,12 @@ pub enum Command {
     Theme(ThemePreference),
     /// Chooses the colours of weights.
     Map(Map),
-    /// Switches between linear and logarithmic colours.
+    /// Lets equal steps of colour stand for equal differences, or leaves the scale to the data again.
+    Linear,
+    /// Lets equal steps of colour stand for equal factors, or leaves the scale to the data again.
     Logarithmic,
+    /// Makes a choice of a room, by its place in the table of choices.
+    Setting(usize),
 }
 
 impl Command {
@@ -88,7 +95,7 @@ impl Command {
     pub(crate) fn groups() -> Vec<Vec<Self>> {
         use ThemePreference::{Dark, Light, System};
         vec![
-            vec![Self::Palette, Self::Book],
+            vec![Self::Palette, Self::Keys, Self::Book],
             Room::ALL.map(Self::Room).to_vec(),
             [Self::NextExample, Self::PreviousExample, Self::Guide, Self::Present, Self::RealHead]
                 .into_iter()
@@ -117,13 +124,75 @@ impl Command {
             vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
             vec![Self::SidePanel, Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
             [Light, Dark, System].map(Self::Theme).to_vec(),
-            Map::SEQUENTIAL.iter().copied().map(Self::Map).chain([Self::Logarithmic]).collect(),
+            Map::SEQUENTIAL
+                .iter()
+                .copied()
+                .map(Self::Map)
+                .chain([Self::Linear, Self::Logarithmic])
+                .collect(),
         ]
     }
 
-    /// All commands.
+    /// All commands, the choices of the rooms first.
     pub(crate) fn all() -> Vec<Self> {
-        Self::groups().concat()
+        let settings = (0..SETTINGS.len()).map(Self::Setting);
+        settings.chain(Self::groups().concat()).collect()
+    }
+
+    /// The room that the command belongs to. `None`: every room.
+    pub(crate) fn room(self) -> Option<Room> {
+        match self {
+            Self::Setting(i) => Some(SETTINGS[i].room),
+            Self::Example(_)
+            | Self::NextExample
+            | Self::PreviousExample
+            | Self::Guide
+            | Self::Present
+            | Self::RealHead
+            | Self::ResetNumbers => Some(Room::Walkthrough),
+            Self::PinA | Self::ForgetA | Self::Benchmark | Self::OpenTokens => {
+                Some(Room::Laboratory)
+            }
+            Self::OpenModel
+            | Self::OpenModelB
+            | Self::OpenImage
+            | Self::OpenAttention
+            | Self::ExportSweep => Some(Room::Model),
+            _ => None,
+        }
+    }
+
+    /// Other words by which the palette finds the command.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Setting(i) => SETTINGS[i].words,
+            Self::Book => "help manual documentation learn",
+            Self::Keys => "help shortcuts keyboard mouse gestures",
+            Self::Guide => "lesson questions quiz teach",
+            Self::Present => "slides full screen teach",
+            Self::RealHead => "start landing first page story",
+            Self::Undo | Self::Redo => "back history",
+            Self::Reset | Self::ResetNumbers => "restore initial default",
+            Self::PinA => "compare",
+            Self::Benchmark => "speed measure time",
+            Self::OpenModel => "load hugging face gguf weights",
+            Self::OpenModelB => "compare second quantization",
+            Self::OpenImage => "load vit picture",
+            Self::OpenAttention => "load file heads safetensors npy npz",
+            Self::OpenTokens => "load queries keys file",
+            Self::OpenSession | Self::SaveSession => "load file json",
+            Self::SaveImage => "screenshot png",
+            Self::ExportMatrix => "save figure png svg html csv npy lines grid",
+            Self::ExportSweep => "save ablate ablation knock out",
+            Self::ExportPlot(_) => "save figure plot svg csv",
+            Self::CopyMatrix => "clipboard numbers",
+            Self::SidePanel => "hide controls drawer",
+            Self::ZoomIn | Self::ZoomOut | Self::ZoomReset => "size larger smaller text font",
+            Self::Theme(_) => "mode appearance",
+            Self::Map(_) => "map palette colors",
+            Self::Linear | Self::Logarithmic => "log scale colors",
+            _ => "",
+        }
     }
 
     /// The name.
@@ -131,6 +200,8 @@ impl Command {
         match self {
             Self::Palette => "Commands".to_owned(),
             Self::Book => "Read the book".to_owned(),
+            Self::Keys => "Keys".to_owned(),
+            Self::Setting(i) => SETTINGS[i].name.to_owned(),
             Self::Room(room) => format!("Go to {}", room.name()),
             Self::NextExample => "Next example".to_owned(),
             Self::PreviousExample => "Previous example".to_owned(),
@@ -165,14 +236,17 @@ impl Command {
             Self::Theme(ThemePreference::Dark) => "Theme: dark".to_owned(),
             Self::Theme(ThemePreference::System) => "Theme: as the system".to_owned(),
             Self::Map(map) => format!("Colours: {}", map.name()),
-            Self::Logarithmic => "Colours: linear or logarithmic".to_owned(),
+            Self::Linear => "Colours: linear".to_owned(),
+            Self::Logarithmic => "Colours: logarithmic".to_owned(),
         }
     }
 
     /// The effect, in one sentence.
     pub(crate) fn tooltip(self) -> String {
         match self {
-            Self::Palette => "Find a command by its name.".to_owned(),
+            Self::Palette => "Find a view, a choice or a command by its name or another word for it.".to_owned(),
+            Self::Keys => "Show the keys and what the pointer does.".to_owned(),
+            Self::Setting(i) => format!("In the room {}.", SETTINGS[i].room.name()),
             Self::Book => {
                 "Open the book in the browser: the mathematics of attention, with every number.".to_owned()
             }
@@ -248,8 +322,12 @@ impl Command {
             Self::Theme(ThemePreference::Dark) => "Use light text on a dark ground.".to_owned(),
             Self::Theme(ThemePreference::System) => "Follow the theme of the system.".to_owned(),
             Self::Map(_) => "Use these colours for weights.".to_owned(),
+            Self::Linear => {
+                "Let equal steps of colour stand for equal differences. Chosen again: by the data."
+                    .to_owned()
+            }
             Self::Logarithmic => {
-                "Let equal steps of colour stand for equal differences, or for equal factors."
+                "Let equal steps of colour stand for equal factors. Chosen again: by the data."
                     .to_owned()
             }
         }
@@ -259,6 +337,7 @@ impl Command {
     pub(crate) fn shortcut(self) -> Option<KeyboardShortcut> {
         let (modifiers, key) = match self {
             Self::Palette => (Modifiers::COMMAND, Key::K),
+            Self::Keys => (Modifiers::NONE, Key::Questionmark),
             Self::Room(Room::Walkthrough) => (Modifiers::COMMAND, Key::Num1),
             Self::Room(Room::Laboratory) => (Modifiers::COMMAND, Key::Num2),
             Self::Room(Room::Model) => (Modifiers::COMMAND, Key::Num3),
@@ -282,6 +361,7 @@ impl Command {
             Self::ZoomReset => (Modifiers::COMMAND, Key::Num0),
             Self::Logarithmic => (Modifiers::COMMAND, Key::L),
             Self::Book
+            | Self::Setting(_)
             | Self::Example(_)
             | Self::Guide
             | Self::Present
@@ -294,6 +374,7 @@ impl Command {
             | Self::OpenImage
             | Self::OpenTokens
             | Self::Theme(_)
+            | Self::Linear
             | Self::Map(_) => return None,
         };
         Some(KeyboardShortcut::new(modifiers, key))
@@ -301,7 +382,10 @@ impl Command {
 
     /// Whether a text field uses these keys itself.
     pub(crate) fn is_of_text(self) -> bool {
-        matches!(self, Self::Undo | Self::Redo | Self::NextExample | Self::PreviousExample)
+        matches!(
+            self,
+            Self::Undo | Self::Redo | Self::NextExample | Self::PreviousExample | Self::Keys
+        )
     }
 }
 

@@ -1,25 +1,33 @@
-//! A "?" beside a name. It opens an explanation of the thing and of how to read it.
+//! An explanation of a thing and of how to read it. It shows while the pointer is over the name or the "?" beside it; a click, a
+//! finger or the keyboard keeps it open.
 
-use egui::{Align, Label, Layout, RichText, TextStyle, Ui};
+use egui::{Align, Button, Label, Layout, Popup, Response, RichText, TextStyle, Ui};
 
 use super::style;
 
 /// The width of an explanation.
 const WIDTH: f32 = 360.0;
 
-/// A "?" that opens an explanation in paragraphs.
+/// A "?" with an explanation in paragraphs.
 pub(crate) fn explain(ui: &mut Ui, name: &str, text: &str) {
-    let mark = RichText::new("?").text_style(TextStyle::Small);
-    let button = ui.menu_button(mark, |ui| {
-        ui.set_max_width(WIDTH.min(ui.ctx().content_rect().width() - 32.0));
-        // A menu stretches its lines to its width. Text is easier to read unstretched.
-        ui.with_layout(Layout::top_down(Align::Min), |ui| {
-            for paragraph in text.lines() {
-                ui.add(Label::new(paragraph).wrap());
-            }
-        });
+    let mark = RichText::new("?").text_style(TextStyle::Small).weak();
+    let button = ui.add(Button::new(mark).frame_when_inactive(false));
+    Popup::menu(&button).show(|ui| paragraphs(ui, text));
+    under_pointer(button.accessible_name(format!("Explain: {name}")), text);
+}
+
+fn under_pointer(response: Response, text: &str) {
+    response.on_hover_ui(|ui| paragraphs(ui, text));
+}
+
+fn paragraphs(ui: &mut Ui, text: &str) {
+    ui.set_max_width(WIDTH.min(ui.ctx().content_rect().width() - 32.0));
+    // A menu stretches its lines to its width. Text is easier to read unstretched.
+    ui.with_layout(Layout::top_down(Align::Min), |ui| {
+        for paragraph in text.lines() {
+            ui.add(Label::new(paragraph).wrap());
+        }
     });
-    button.response.accessible_name(format!("Explain: {name}")).on_hover_text("What is this?");
 }
 
 /// The name of a panel, and its explanation.
@@ -39,7 +47,7 @@ pub(crate) fn title(ui: &mut Ui, name: &str, text: &str) {
 
 fn titled(ui: &mut Ui, name: &str, text: &str, text_style: TextStyle) {
     ui.horizontal(|ui| {
-        ui.label(RichText::new(name).text_style(text_style).strong());
+        under_pointer(ui.label(RichText::new(name).text_style(text_style).strong()), text);
         explain(ui, name, text);
     });
 }

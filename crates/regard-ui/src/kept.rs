@@ -269,7 +269,7 @@ mod tests {
         session.walkthrough.settings.causal = false;
         first.write(&session).unwrap(); // its own file
         let kept = fs::read(&path).unwrap();
-        session.look.logarithmic = true;
+        session.look.logarithmic = Some(true);
         let error = settle(&mut second, &session).unwrap_err().to_string();
         assert!(error.contains("another window"), "{error}");
         settle(&mut second, &session).unwrap();

@@ -25,6 +25,7 @@ mod picture;
 mod plots;
 mod reply;
 mod session;
+mod setting;
 mod side;
 mod style;
 mod temperature;

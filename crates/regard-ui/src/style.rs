@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use egui::style::ScrollStyle;
+use egui::text::{LayoutJob, TextFormat};
 use egui::{
     Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Margin,
     Panel, RichText, Stroke, TextStyle, Theme, Visuals, vec2,
@@ -34,6 +35,18 @@ pub(crate) const EDITED: Color32 = Color32::from_rgb(240, 228, 66);
 /// Text in the small size, for a remark.
 pub(crate) fn remark(text: String) -> RichText {
     RichText::new(text).text_style(TextStyle::Small)
+}
+
+/// A token in one line. The sign for a blank before a word, or for a line break, is light.
+pub(crate) fn token(text: &str, font: &FontId, color: Color32) -> LayoutJob {
+    let word = text.trim_start_matches(['␣', '⏎', '⇥']);
+    let blank = &text[..text.len() - word.len()];
+    let mut job = LayoutJob { break_on_newline: false, ..LayoutJob::default() };
+    let mut append =
+        |text: &str, color| job.append(text, 0.0, TextFormat::simple(font.clone(), color));
+    append(blank, color.gamma_multiply(0.45));
+    append(word, color);
+    job
 }
 
 /// Sets fonts, spacing and both themes. The theme follows the system until the user chooses one.
@@ -102,41 +115,30 @@ pub(crate) fn card(visuals: &Visuals) -> Frame {
 /// The inner margin of [`card`].
 pub(crate) const CARD_MARGIN: i8 = 12;
 
-/// egui's fonts, and the mathematical signs that they lack.
+/// One typeface for all texts. Signs of other scripts come from egui's fonts, or in a page from the browser.
 fn fonts() -> FontDefinitions {
     #[cfg(target_arch = "wasm32")]
-    let mut fonts = page_fonts();
+    return own_fonts(FontDefinitions::empty());
     #[cfg(not(target_arch = "wasm32"))]
-    let mut fonts = FontDefinitions::default();
-    let symbols = FontData::from_static(include_bytes!("../assets/symbols.ttf"));
-    fonts.font_data.insert("symbols".to_owned(), Arc::new(symbols));
-    for family in fonts.families.values_mut() {
-        family.push("symbols".to_owned());
-    }
-    fonts
+    own_fonts(FontDefinitions::default())
 }
 
-/// The parts of egui's fonts that the texts need: the whole fonts are larger than the program, and a page loads them. The
-/// browser draws every other sign. `apps/web/fonts.sh` extracts the parts.
-#[cfg(any(target_arch = "wasm32", test))]
-fn page_fonts() -> FontDefinitions {
-    let files: [(&str, &[u8], f32); 3] = [
-        ("Ubuntu-Light", include_bytes!("../assets/page/Ubuntu-Light.ttf"), 1.0),
-        ("Hack", include_bytes!("../assets/page/Hack-Regular.ttf"), 1.0),
-        ("egui-icons", include_bytes!("../assets/page/egui-icons.ttf"), 0.9), // as large as egui has them
+/// Puts the window's own fonts before others.
+fn own_fonts(mut fonts: FontDefinitions) -> FontDefinitions {
+    let files = [
+        ("regard-sans", regard_figure::fonts::SANS, 1.0),
+        ("regard-symbols", regard_figure::fonts::SYMBOLS, 1.0),
+        ("egui-icons", include_bytes!("../assets/egui-icons.ttf"), 0.9), // as large as egui has them
     ];
-    let mut fonts = FontDefinitions::empty();
+    let own = files.map(|(name, ..)| name.to_owned());
     for (name, file, scale) in files {
         let tweak = egui::FontTweak { scale, ..egui::FontTweak::default() };
         let data = FontData::from_static(file).tweak(tweak);
         fonts.font_data.insert(name.to_owned(), Arc::new(data));
     }
-    let family = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    fonts.families = [
-        (FontFamily::Monospace, family(&["Hack", "Ubuntu-Light", "egui-icons"])),
-        (FontFamily::Proportional, family(&["Ubuntu-Light", "egui-icons"])),
-    ]
-    .into();
+    for family in [FontFamily::Proportional, FontFamily::Monospace] {
+        fonts.families.entry(family).or_default().splice(0..0, own.clone());
+    }
     fonts
 }
 
@@ -260,13 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn the_fonts_of_the_page_have_every_sign_of_the_texts() {
-        let [own, page] = [FontDefinitions::default(), page_fonts()].map(|fonts| {
-            let ctx = Context::default();
-            ctx.set_fonts(fonts);
-            ctx.run_ui(egui::RawInput::default(), |_| ()).textures_delta.clear();
-            move |font: &FontId, sign| ctx.fonts_mut(|fonts| fonts.has_glyph(font, sign))
-        });
+    fn the_fonts_have_every_sign_of_the_texts() {
+        let [own, page] =
+            [FontDefinitions::default(), own_fonts(FontDefinitions::empty())].map(|fonts| {
+                let ctx = Context::default();
+                ctx.set_fonts(fonts);
+                ctx.run_ui(egui::RawInput::default(), |_| ()).textures_delta.clear();
+                move |font: &FontId, sign| ctx.fonts_mut(|fonts| fonts.has_glyph(font, sign))
+            });
         let signs = signs();
         assert!(signs.contains(&'√') && signs.contains(&'a'));
         for font in [FontId::proportional(14.5), FontId::monospace(11.5)] {
@@ -277,7 +280,7 @@ mod tests {
                 .collect();
             assert!(
                 lost.is_empty(),
-                "{font:?} lacks {lost:?}: run apps/web/fonts.sh with more signs"
+                "{font:?} lacks {lost:?}: add them in crates/regard-figure/fonts/make.py"
             );
         }
     }

@@ -108,7 +108,7 @@ fn map_parser() -> impl TypedValueParser<Value = Map> {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // The format is checked before a large file is read.
     let format = Format::of(&args.to).bad_input()?;
-    let look = Look { logarithmic: args.log, ..Look::default() };
+    let look = Look { logarithmic: args.log.then_some(true), ..Look::default() };
     if args.bare && (format != Format::Png || args.view.is_some_and(|view| view != View::Matrix)) {
         return Err(anyhow::anyhow!("--bare is for a .png of a matrix")).bad_input();
     }
@@ -263,7 +263,8 @@ fn of_session(args: &Args) -> Result<Matrix> {
         "--matrix, --layer, --head and --rollout are not for sessions, which tell themselves what is shown"
     );
     let session = Session::read(&Native, &args.source)?;
-    let look = Look { logarithmic: session.look.logarithmic || args.log, ..session.look };
+    let logarithmic = args.log.then_some(true).or(session.look.logarithmic);
+    let look = Look { logarithmic, ..session.look };
     match session.room {
         Room::Walkthrough if session.walkthrough.page == Page::RealHead => {
             walkthrough::real_head(&Native, &session.walkthrough.real, look)

@@ -5,16 +5,16 @@
 
 use ab_glyph::{Font as _, FontRef, GlyphId, PxScale, ScaleFont as _, point};
 
-use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text};
+use crate::figure::{Anchor, Cells, Figure, HATCH, Ink, Line, Shape, Text};
+use crate::{Ground, fonts};
 
-/// All outlines of DejaVu Sans 2.37, without its hints and its tables for shaping, which are not read:
-/// `pyftsubset DejaVuSans.ttf --unicodes='*' --no-hinting --layout-features= --name-IDs='*'`.
+/// The font of every sign that [`fonts::SANS`] lacks: all outlines of DejaVu Sans 2.37, without its hints and its tables for
+/// shaping, which are not read (`pyftsubset DejaVuSans.ttf --unicodes='*' --no-hinting --layout-features= --name-IDs='*'`). A page
+/// has its signs of mathematics alone.
 #[cfg(not(target_arch = "wasm32"))]
-const FONT: &[u8] = include_bytes!("../../fonts/DejaVuSans.ttf");
-/// Its Latin, Greek and Cyrillic letters and its signs of mathematics: the whole font would be a seventh of the page.
-/// `apps/web/fonts.sh` extracts them.
+const OTHERS: &[u8] = include_bytes!("../../fonts/DejaVuSans.ttf");
 #[cfg(target_arch = "wasm32")]
-const FONT: &[u8] = include_bytes!("../../fonts/page/DejaVuSans.ttf");
+const OTHERS: &[u8] = fonts::SYMBOLS;
 const PAPER: u8 = 255;
 /// The lengths of a dash and of the gap after it, in CSS pixels.
 const DASH: [f64; 2] = [5.0, 3.0];
@@ -25,6 +25,7 @@ pub(super) fn draw(figure: &Figure, [width, height]: [usize; 2], scale: f64) -> 
     for shape in &figure.shapes {
         match shape {
             Shape::Cells(cells) => canvas.cells(cells),
+            Shape::Hatch { at, size } => canvas.hatch(*at, *size),
             Shape::Text(text) => canvas.text(text),
             Shape::Line(line) if line.opacity > 0.0 => canvas.line(line),
             Shape::Line(_) => {}
@@ -76,6 +77,18 @@ impl Canvas {
         for row in down {
             let line = &mut self.bytes[row * self.width * 3..][across.start * 3..across.end * 3];
             line.as_chunks_mut::<3>().0.fill(color);
+        }
+    }
+
+    /// Draws lines that rise to the right, each a CSS pixel wide.
+    fn hatch(&mut self, [x, y]: [f64; 2], [width, height]: [f64; 2]) {
+        let (across, down) =
+            (self.span(x, x + width, self.width), self.span(y, y + height, self.height));
+        let period = (HATCH * self.scale).round() as usize;
+        for (row, col) in down.flat_map(|row| across.clone().map(move |col| (row, col))) {
+            if ((row + col) % period) < self.scale as usize {
+                self.blend(col as i64, row as i64, Ground::Paper.hatch(), 1.0);
+            }
         }
     }
 
@@ -136,14 +149,20 @@ impl Canvas {
     }
 
     fn text(&mut self, text: &Text) {
-        let Ok(font) = FontRef::try_from_slice(FONT) else { return };
-        // The font's scale is the height of a line, not of an em.
-        let em = f64::from(font.units_per_em().unwrap_or(1.0));
-        let size = text.size * self.scale * f64::from(font.height_unscaled()) / em;
-        let scaled = font.as_scaled(PxScale::from(size as f32));
-        let glyphs: Vec<GlyphId> = text.text.chars().map(|c| font.glyph_id(c)).collect();
-        let advance = |glyph: &GlyphId| scaled.h_advance(*glyph);
-        let width: f32 = glyphs.iter().map(advance).sum();
+        let fonts = [fonts::SANS, OTHERS].map(FontRef::try_from_slice);
+        let [Ok(sans), Ok(others)] = fonts else { return };
+        let fonts = [&sans, &others].map(|font| {
+            // The font's scale is the height of a line, not of an em.
+            let em = f64::from(font.units_per_em().unwrap_or(1.0));
+            let size = text.size * self.scale * f64::from(font.height_unscaled()) / em;
+            font.as_scaled(PxScale::from(size as f32))
+        });
+        let glyph = |c: char| {
+            let font = usize::from(fonts[0].glyph_id(c) == GlyphId(0));
+            (&fonts[font], fonts[font].glyph_id(c))
+        };
+        let glyphs: Vec<_> = text.text.chars().map(glyph).collect();
+        let width: f32 = glyphs.iter().map(|(font, glyph)| font.h_advance(*glyph)).sum();
         let mut pen = match text.anchor {
             Anchor::Start => 0.0,
             Anchor::Middle => -width / 2.0,
@@ -153,9 +172,9 @@ impl Canvas {
         let color = rgb(text.ink);
         // Bold letters are drawn a second time, a little to the right.
         let strokes: &[f32] = if text.bold { &[0.0, 0.6] } else { &[0.0] };
-        for glyph in glyphs {
+        for (font, id) in glyphs {
             for stroke in strokes {
-                let glyph = glyph.with_scale_and_position(scaled.scale(), point(pen + stroke, 0.0));
+                let glyph = id.with_scale_and_position(font.scale(), point(pen + stroke, 0.0));
                 let Some(outline) = font.outline_glyph(glyph) else { continue };
                 let corner = outline.px_bounds().min;
                 outline.draw(|x, y, share| {
@@ -164,7 +183,7 @@ impl Canvas {
                     self.blend(x0 + x, y0 + y, color, f64::from(share));
                 });
             }
-            pen += advance(&glyph);
+            pen += font.h_advance(id);
         }
     }
 }

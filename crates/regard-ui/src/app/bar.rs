@@ -117,7 +117,8 @@ impl App {
             Command::SidePanel => Some(side::is_shown(super::width(ctx), appearance.side)),
             Command::Theme(theme) => Some(ctx.options(|options| options.theme_preference) == theme),
             Command::Map(map) => Some(look.map == map),
-            Command::Logarithmic => Some(look.logarithmic),
+            Command::Linear => Some(look.logarithmic == Some(false)),
+            Command::Logarithmic => Some(look.logarithmic == Some(true)),
             _ => None,
         }
     }

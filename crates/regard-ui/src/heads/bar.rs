@@ -7,7 +7,6 @@ use super::order::Effects;
 use super::{Shown, State};
 use crate::choice;
 use crate::explain::explain;
-use crate::heatmap;
 
 const MEANS: &str = "A mean averages the weights cell by cell: over the heads of a layer, over the heads of one number in all \
     layers, or over all heads. A mean hides that heads do different things.\n\
@@ -100,8 +99,6 @@ fn which(ui: &mut Ui, heads: &Surveyed, state: &mut State, effects: &Effects) {
     choice::show(ui, "Draw", &mut state.lines, &choices, 24.0);
     if state.lines {
         explain(ui, "Lines", LINES);
-    } else {
-        explain(ui, "Heatmap", heatmap::EXPLANATION);
     }
 }
 

@@ -172,7 +172,7 @@ impl Thumbnails {
         let texture = self.textures.entry(id).or_insert_with(|| {
             let numbers = of.heads.thumbnail(id, state.hide_first);
             let limit = if state.own_scale { largest(&numbers) } else { most };
-            let limit = Extent { largest: limit, end: limit };
+            let limit = Extent { largest: limit, end: limit, is_faint: false };
             let (_, cols) = of.heads.survey.thumbnail_shape();
             let image = of.heads.palette(&numbers, limit, of.look).image(&numbers, cols);
             let options =
@@ -344,10 +344,17 @@ fn caption(ui: &Ui, of: Contents<'_>, id: HeadId, state: &State, is_marked: bool
     let used = painter.text(left, Align2::LEFT_TOP, number, font.clone(), color);
     let Some(value) = value(of, id, state) else { return };
     let room = at.right() - used.right() - 6.0;
-    // A narrow picture shows the share without the name of its pattern.
-    let number = value.split_once(' ').map_or("", |(_, number)| number).to_owned();
+    // A narrow picture shortens the name of its pattern, and then leaves out the share.
+    let (pattern, share) = value.split_once(' ').unwrap_or((&value, ""));
+    let short = match pattern {
+        "previous" => "prev.",
+        "duplicate" => "dup.",
+        "induction" => "ind.",
+        pattern => pattern,
+    };
+    let texts = [value.clone(), format!("{short} {share}"), short.to_owned()];
     let weak = visuals.weak_text_color();
-    let fitting = [value, number].into_iter().find_map(|text| {
+    let fitting = texts.into_iter().find_map(|text| {
         let galley = painter.layout_no_wrap(text, font.clone(), weak);
         (galley.size().x > 0.0 && galley.size().x <= room).then_some(galley)
     });

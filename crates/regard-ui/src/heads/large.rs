@@ -8,7 +8,7 @@ use regard_heads::{HeadId, Part};
 
 use super::lines::Layer;
 use super::opened::{Select, Selected, Surveyed};
-use super::{Shown, State, bar, lines};
+use super::{Shown, Side, State, bar, lines};
 use crate::colors::Look;
 use crate::heatmap::{Cell, Heatmap, Pointing};
 use crate::numbers;
@@ -34,6 +34,8 @@ pub(crate) struct Large {
     pub(crate) paints: bool,
     /// The name of the run, if several stand side by side.
     pub(crate) of: String,
+    /// Whether the rows have no labels, because those of the run beside it are the same.
+    pub(crate) is_beside: bool,
     /// Whether the name of the run already stands above an image.
     pub(crate) is_named: bool,
 }
@@ -213,6 +215,7 @@ impl Large {
                         .filter(|(row, col)| *row < rows.len() && *col < cols.len()),
                     large,
                     paints: self.paints,
+                    has_row_labels: !self.is_beside,
                     ..Heatmap::new(&name, &selected.drawn, [rows, cols], &selected.picture)
                 };
                 let width = ui.available_width();
@@ -220,6 +223,10 @@ impl Large {
                 if let Some((row, _)) = pointing.chosen {
                     state.chosen = pointing.chosen;
                     state.around = row;
+                    if pointing.response.clicked() {
+                        // Lines show this token's.
+                        state.isolated = Some((Side::Queries, row));
+                    }
                 }
                 pointing
             })

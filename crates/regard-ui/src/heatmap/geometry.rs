@@ -13,6 +13,8 @@ use crate::{numbers, style};
 const MAX_ANNOTATED: usize = 1024;
 /// The largest width that a token gives its column.
 const WIDEST_COLUMN: f32 = 88.0;
+/// The largest height of the labels above the columns where they are upright.
+const TALLEST_LABEL: f32 = 84.0;
 /// The largest width of a cell when zooming in.
 const WIDEST_CELL: f32 = 96.0;
 /// The maximum ratio of a cell's height to that of its number.
@@ -38,6 +40,10 @@ pub(crate) struct Geometry {
     pub(crate) col_label: f32,
     /// The height of a line of labels.
     pub(crate) line: f32,
+    /// Whether the labels of columns read from the bottom to the top, because they are words that are wider than a column.
+    pub(crate) is_upright: bool,
+    /// The height of the labels of columns.
+    pub(crate) above: f32,
     /// Whether every cell shows its number.
     pub(crate) has_numbers: bool,
     /// Whether a line below the cells says which part is visible.
@@ -62,12 +68,16 @@ impl Geometry {
 
         let wanted = (map.numbers.len() <= MAX_ANNOTATED).then(|| numbers::decimals(map.numbers));
         let row_label = widest(map.row_labels, ui).min(0.35 * max_width).max(map.inset.label);
+        let row_label = if map.has_row_labels { row_label } else { 0.0 };
         let col_label = widest(map.col_labels, ui);
         let left = captions + row_label + GAP;
         let inset = map.inset;
         let room = (max_width - left - right - inset.gap.x).max(1.0)
             / (cols + inset.cells[0]).max(1) as f32;
 
+        let is_number = |label: &String| label.ends_with(|c: char| c.is_ascii_digit());
+        let has_words = !map.col_labels.iter().all(is_number);
+        let is_upright = |cell: Vec2| has_words && col_label > cell.x;
         // If not all decimals fit, two are better than no number.
         let annotated = wanted.and_then(|wanted| {
             let mut widths = (wanted.min(2)..=wanted)
@@ -82,11 +92,21 @@ impl Geometry {
             let wanted = (number + padding).max(label).max(unit * 34.0);
             vec2(wanted.min(room).floor(), (unit * 30.0).floor())
         } else {
-            let side = room.min(map.large / rows.max(1) as f32).min(unit * 30.0);
-            Vec2::splat(if side >= 2.0 { side.floor() } else { side })
+            let side = |large: f32| {
+                let side = room.min(large / rows.max(1) as f32).min(unit * 30.0);
+                Vec2::splat(if side >= 2.0 { side.floor() } else { side })
+            };
+            let cell = side(map.large);
+            if is_upright(cell) {
+                side(map.large - (col_label.min(TALLEST_LABEL) - line))
+            } else {
+                cell
+            }
         };
+        let is_upright = is_upright(cell);
+        let above = if is_upright { col_label.min(TALLEST_LABEL) } else { line };
         let note = annotated.is_none() && has_bar;
-        let top = captions + line + 2.0;
+        let top = captions + above + 2.0;
         let has_numbers = annotated.is_some();
         Self {
             rows,
@@ -96,6 +116,8 @@ impl Geometry {
             row_label,
             col_label,
             line,
+            is_upright,
+            above,
             has_numbers,
             note,
             left,
@@ -121,6 +143,11 @@ impl Geometry {
         let side = ((large - self.top - gap.y) / rows).floor().min(most);
         self.cell.x = self.cell.x.max(side.min(room));
         self.cell.y = self.cell.y.max(side.min(self.cell.x));
+    }
+
+    /// The width of the colour bar with its numbers and the gap before it.
+    pub(crate) fn bar_width(&self) -> f32 {
+        self.right
     }
 
     pub(crate) fn size(&self) -> Vec2 {

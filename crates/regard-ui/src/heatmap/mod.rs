@@ -4,6 +4,7 @@
 //! with more cells than pixels is drawn by the largest number of each block ([`Picture`]).
 
 mod geometry;
+pub(crate) mod look;
 mod navigate;
 mod paint;
 mod picture;
@@ -21,14 +22,15 @@ use crate::{numbers, style};
 /// The explanation of a heatmap.
 pub(crate) const EXPLANATION: &str = "\
     Each cell is one number. Its row is the query that attends, its column the key that is attended to. The bar maps colours to \
-    numbers. Masked cells are grey, and hatched where they are large. NaN is magenta.\n\
+    numbers. Masked cells are hatched. NaN is magenta.\n\
     Pooling: if there are more cells than pixels, a pixel shows the largest number of its block of cells, or the one farthest from 0 \
     if numbers have both signs. No large weight is lost, but blocks look fuller than they are. The line below the cells gives the size \
     of the blocks.\n\
-    Colours: weights go from 0 to the largest weight. Numbers of both signs have a map of their own, with 0 in the middle. The menu \
-    offers other maps. The colour-blind can read all of them.\n\
+    Colours: weights go from 0, which looks like the background, to the largest weight. Numbers of both signs are blue below 0 and red \
+    above. The colour-blind can read all maps. Where few numbers outshine all others, colours end below them (≥).\n\
     Logarithm: equal steps of colour stand for equal factors instead of equal differences, over six powers of ten. This \
-    distinguishes small weights, but hardly distinguishes large ones.\n\
+    distinguishes small weights, but hardly distinguishes large ones. The data choose it where linear colours would hide more than \
+    a quarter of all weight.\n\
     Scroll with Ctrl (Cmd on a Mac) to zoom, drag to move, click to choose a cell. Arrow keys move the cursor; P pins its cell.";
 
 /// (row, column).
@@ -64,6 +66,8 @@ pub struct Heatmap<'a> {
     pub paints: bool,
     /// The room between the cells and their labels.
     pub inset: Inset,
+    /// Whether the rows have labels. Beside a matrix with the same rows they need none.
+    pub has_row_labels: bool,
     /// Whether the keys are the caller's, although the cells have the focus. A click does not give it to them then.
     pub is_passive: bool,
 }
@@ -132,6 +136,7 @@ impl<'a> Heatmap<'a> {
             large: Self::LARGE,
             paints: false,
             inset: Inset::default(),
+            has_row_labels: true,
             is_passive: false,
         }
     }

@@ -19,8 +19,6 @@ const WHOLE_TEXTURE: Rect = Rect::from_min_max(Pos2::ZERO, pos2(1.0, 1.0));
 const MOST_NUMBERS: usize = 3000;
 /// The least width of a cell with a number.
 const NARROW: f32 = 26.0;
-/// The least side of a hatched cell.
-const TINY: f32 = 10.0;
 
 pub(crate) fn paint(
     map: &Heatmap<'_>,
@@ -42,7 +40,6 @@ pub(crate) fn paint(
         StrokeKind::Outside,
     );
     if level == 0 {
-        hatch_all(map, &within, seen, &rows, &cols);
         annotate(map, ui, at, &within, seen, &rows, &cols);
     }
     mark(map, &within, seen);
@@ -52,11 +49,11 @@ pub(crate) fn paint(
     let crossed =
         hovered.or(map.pointed).filter(|(row, col)| *row < map.rows() && *col < map.cols());
     if let Some(cell) = crossed {
-        crosshair(&within, seen, cell);
+        crosshair(&within, seen, cell, visuals.dark_mode);
     }
     around::labels(map, ui, at, seen, &rows, &cols, crossed);
     around::captions(map, ui, at, seen);
-    around::color_bar(map.picture.palette(), ui, seen);
+    around::color_bar(map, ui, at, seen);
     around::note(map, ui, at, seen, view, level);
     if response.has_focus() {
         ui.painter().rect_stroke(
@@ -114,12 +111,10 @@ fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
     let level = (finest.min(coarsest)..=coarsest).find(fits).unwrap_or(coarsest);
     let (texture, part) = map.picture.texture(ui.ctx(), map.name, map.numbers, &part(level));
     let cells_of = |blocks: &Range<usize>| blocks.start << level..blocks.end << level;
-    within.image(
-        texture,
-        seen.rect_of(&cells_of(&part.rows), &cells_of(&part.cols)),
-        WHOLE_TEXTURE,
-        Color32::WHITE,
-    );
+    let place =
+        |rows: &Range<usize>, cols: &Range<usize>| seen.rect_of(&cells_of(rows), &cells_of(cols));
+    within.image(texture, place(&part.rows, &part.cols), WHOLE_TEXTURE, Color32::WHITE);
+    map.picture.hatch(within, place);
     level
 }
 
@@ -163,59 +158,22 @@ fn annotate(
     }
 }
 
-/// Hatches masked cells and NaN.
-fn hatch_all(
-    map: &Heatmap<'_>,
-    within: &Painter,
-    seen: &Seen,
-    rows: &Range<usize>,
-    cols: &Range<usize>,
-) {
-    let palette = map.picture.palette();
-    if palette.is_plain() || seen.cell.min_elem() < TINY {
-        return;
-    }
-    for row in rows.clone() {
-        for col in cols.clone() {
-            let Some(x) = map.number((row, col)) else { continue };
-            if x.is_nan() || x == f32::NEG_INFINITY {
-                hatch(
-                    within,
-                    seen.rect((row, col)),
-                    colors::ink_on(palette.color(x)).gamma_multiply(0.25),
-                );
-            }
-        }
-    }
-}
-
-fn hatch(painter: &Painter, rect: Rect, color: Color32) {
-    const STEP: f32 = 7.0;
-    let painter = painter.with_clip_rect(rect.intersect(painter.clip_rect()));
-    let mut x = rect.left() - rect.height() + STEP / 2.0;
-    while x < rect.right() {
-        painter.line_segment(
-            [pos2(x, rect.bottom()), pos2(x + rect.height(), rect.top())],
-            Stroke::new(1.0, color),
-        );
-        x += STEP;
-    }
-}
-
 /// Draws lines to both axes and a frame around the cell, visible on every colour.
-fn crosshair(within: &Painter, seen: &Seen, cell: Cell) {
+fn crosshair(within: &Painter, seen: &Seen, cell: Cell, is_dark: bool) {
     let rect = seen.rect(cell);
-    let dark = Stroke::new(1.0, Color32::from_black_alpha(150));
+    let color =
+        if is_dark { Color32::from_white_alpha(110) } else { Color32::from_black_alpha(150) };
+    let line = Stroke::new(1.0, color);
     let (ys, xs) = if rect.height() < 4.0 {
         (vec![rect.center().y], vec![rect.center().x])
     } else {
         (vec![rect.top(), rect.bottom()], vec![rect.left(), rect.right()])
     };
     for y in ys {
-        within.hline(seen.frame.left()..=rect.left(), y, dark);
+        within.hline(seen.frame.left()..=rect.left(), y, line);
     }
     for x in xs {
-        within.vline(x, seen.frame.top()..=rect.top(), dark);
+        within.vline(x, seen.frame.top()..=rect.top(), line);
     }
     outline(within, rect, Color32::WHITE);
 }

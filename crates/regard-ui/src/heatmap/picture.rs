@@ -3,8 +3,9 @@
 use core::cell::RefCell;
 use core::ops::Range;
 
-use egui::{Color32, Context, TextureHandle, TextureId, TextureOptions};
+use egui::{Color32, Context, Id, Mesh, Painter, Rect, TextureHandle, TextureId, TextureOptions};
 use rayon::prelude::*;
+use regard_figure::Ground;
 use regard_heads::packed;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +39,12 @@ struct Drawn {
     blocks: Blocks,
     palette: Palette,
     texture: TextureHandle,
+    /// The runs of masked blocks: a row, and the columns from and to.
+    masked: Vec<(usize, Range<usize>)>,
 }
+
+/// More runs of masked blocks than this would be finer than their hatch.
+const MOST_RUNS: usize = 1 << 13;
 
 /// A range of a level's blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +117,33 @@ impl Picture {
         Blocks { level, rows: covering(rows), cols: covering(cols) }
     }
 
+    /// Draws a hatch on the masked blocks of the texture that was made last. `place` is the rectangle of the blocks in a row
+    /// and some columns.
+    pub(super) fn hatch(
+        &self,
+        painter: &Painter,
+        place: impl Fn(&Range<usize>, &Range<usize>) -> Rect,
+    ) {
+        const PERIOD: f32 = 8.0;
+        let drawn = self.drawn.borrow();
+        let runs = drawn.as_ref().map_or(&[][..], |drawn| &drawn.masked);
+        if runs.is_empty() {
+            return;
+        }
+        let mut mesh = Mesh::with_texture(hatch(painter.ctx(), self.palette.ground()));
+        for (row, cols) in runs {
+            let rect = place(&(*row..row + 1), cols).intersect(painter.clip_rect());
+            if rect.is_positive() {
+                let uv = Rect::from_min_max(
+                    (rect.min.to_vec2() / PERIOD).to_pos2(),
+                    (rect.max.to_vec2() / PERIOD).to_pos2(),
+                );
+                mesh.add_rect_with_uv(rect, uv, Color32::WHITE);
+            }
+        }
+        painter.add(mesh);
+    }
+
     /// A texture that contains these blocks, and all the blocks that it contains.
     ///
     /// The texture of the previous call is used again if it contains the blocks in the same colours. A new one has a margin, so
@@ -141,13 +174,25 @@ impl Picture {
         };
         let color = self.palette.colors();
         let mut texels = vec![Color32::TRANSPARENT; blocks.rows.len() * blocks.cols.len()];
+        let mut masked = Vec::new();
         // This runs in the window's thread, which must not wait for a pool that computes the next picture.
         for (texels, row) in
             texels.chunks_exact_mut(blocks.cols.len().max(1)).zip(blocks.rows.clone())
         {
-            for (texel, x) in texels.iter_mut().zip(&from[row * cols..][blocks.cols.clone()]) {
+            let numbers = &from[row * cols..][blocks.cols.clone()];
+            let mut col = blocks.cols.start;
+            for run in numbers.chunk_by(|a, b| is_masked(*a) == is_masked(*b)) {
+                if run.first().copied().is_some_and(is_masked) && masked.len() <= MOST_RUNS {
+                    masked.push((row, col..col + run.len()));
+                }
+                col += run.len();
+            }
+            for (texel, x) in texels.iter_mut().zip(numbers) {
                 *texel = color(*x);
             }
+        }
+        if masked.len() > MOST_RUNS {
+            masked.clear();
         }
         let image = egui::ColorImage::new([blocks.cols.len(), blocks.rows.len()], texels);
         let texture = match drawn.take() {
@@ -158,7 +203,7 @@ impl Picture {
             None => ctx.load_texture(name, image, TextureOptions::NEAREST),
         };
         let id = texture.id();
-        *drawn = Some(Drawn { blocks: blocks.clone(), palette: self.palette, texture });
+        *drawn = Some(Drawn { blocks: blocks.clone(), palette: self.palette, texture, masked });
         (id, blocks)
     }
 }
@@ -178,6 +223,27 @@ impl Blocks {
         let side = self.rows.len().max(self.cols.len());
         side + 2 * (side / Self::AROUND)
     }
+}
+
+fn is_masked(x: f32) -> bool {
+    x == f32::NEG_INFINITY
+}
+
+/// The texture of a hatch, which repeats.
+fn hatch(ctx: &Context, ground: Ground) -> TextureId {
+    const SIDE: usize = 16;
+    let id = Id::unique(("hatch", ground));
+    if let Some(texture) = ctx.data(|data| data.get_temp::<TextureHandle>(id)) {
+        return texture.id();
+    }
+    let [r, g, b] = ground.hatch();
+    let line = |i: usize| (i % SIDE + i / SIDE) % SIDE < 2;
+    let color = |i| if line(i) { Color32::from_rgb(r, g, b) } else { Color32::TRANSPARENT };
+    let image = egui::ColorImage::new([SIDE; 2], (0..SIDE * SIDE).map(color).collect());
+    let texture = ctx.load_texture("hatch", image, TextureOptions::LINEAR_REPEAT);
+    let made = texture.id();
+    ctx.data_mut(|data| data.insert_temp(id, texture));
+    made
 }
 
 /// The blocks with a margin on both sides, as far as the matrix goes.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::colors::Look;
 use crate::explain::{explain, heading};
-use crate::heatmap::{self, Cell, Heatmap, Pointing};
+use crate::heatmap::{Cell, Heatmap, Pointing};
 use crate::memo::Memo;
 use crate::plots::PlotName;
 use crate::style::{self, panel, readout, remark};
@@ -177,9 +177,6 @@ impl LaboratoryRoom {
                 }
             }
             explain(ui, "A and B", A_AND_B);
-            ui.separator();
-            ui.label("Heatmap");
-            explain(ui, "Heatmap", heatmap::EXPLANATION);
         });
         if let Some(pinned) = &state.pinned {
             ui.add(Label::new(remark(format!("A: {}", controls::in_words(pinned)))).wrap());

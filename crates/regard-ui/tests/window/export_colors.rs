@@ -5,7 +5,7 @@ use crate::heads::Opened;
 use crate::laboratory::{LaboratoryInputs, Shown};
 use crate::{Room, Session, attention as attention_session, of_step};
 use egui::Color32;
-use regard_figure::{Error, Format, HIDDEN, Look, Map, Matrix, Palette};
+use regard_figure::{Error, Format, Ground, Look, Map, Matrix, Palette};
 use regard_heads::{HeadId, unattended};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
 use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -15,8 +15,8 @@ use super::TestHost;
 use super::driver::{Window, app, open, outcome};
 
 const LOOKS: [Look; 2] = [
-    Look { map: Map::YellowOrangeRed, logarithmic: false },
-    Look { map: Map::Viridis, logarithmic: true },
+    Look { map: Map::YellowOrangeRed, logarithmic: Some(false), end: None, ground: Ground::Paper },
+    Look { map: Map::Viridis, logarithmic: Some(true), end: None, ground: Ground::Paper },
 ];
 
 /// The colour of each of the `n` × `n` cells of a PNG.
@@ -35,6 +35,7 @@ fn cells(png: &[u8], n: usize) -> Vec<[u8; 3]> {
 /// Checks that the file's cells and its colour bar are those of `numbers` on the screen.
 fn looks_like(matrix: &Matrix, numbers: &[f32], palette: Palette, what: &str) {
     let n = matrix.rows.len();
+    let palette = palette.on(Ground::Paper);
     let found = cells(&matrix.bare_png().unwrap(), n);
     for (found, x) in found.iter().zip(numbers) {
         let [r, g, b] = *found;
@@ -48,7 +49,11 @@ fn looks_like(matrix: &Matrix, numbers: &[f32], palette: Palette, what: &str) {
         .filter(|x| x.is_finite())
         .fold(0.0, |a: f32, x| if x.abs() > a.abs() { x } else { a });
     let place = numbers.iter().position(|x| *x == largest).unwrap();
-    assert_eq!(found[place], map.at(if largest < 0.0 { 0.0 } else { 1.0 }), "{what}");
+    assert_eq!(
+        found[place],
+        map.at(if largest < 0.0 { 0.0 } else { 1.0 }, Ground::Paper),
+        "{what}"
+    );
     let svg = String::from_utf8(matrix.encode(Format::Svg).unwrap()).unwrap();
     let [low, _, high] = palette.marks().map(two_digits);
     assert!(
@@ -99,7 +104,7 @@ fn of_the_laboratory() {
             &format!("{look:?} {shown:?}"),
         );
         let masked = outcome.numbers.iter().position(|x| *x == f32::NEG_INFINITY).unwrap();
-        assert_eq!(cells(&matrix.bare_png().unwrap(), outcome.side)[masked], HIDDEN);
+        assert_eq!(cells(&matrix.bare_png().unwrap(), outcome.side)[masked], Ground::Paper.rgb());
         let csv = matrix.csv().unwrap();
         assert_eq!(csv.contains("-inf"), shown == Shown::Scores, "a masked weight is 0");
     }
@@ -154,9 +159,14 @@ fn of_the_walkthrough() {
         let window = open(Session { look, ..Session::default() }, [1280.0, 900.0]);
         let matrix = app(&window).matrix().unwrap();
         // Weights extend to 1, as the page shows them, whatever the largest is.
-        assert_eq!(matrix.palette.range(), (if look.logarithmic { 1e-6 } else { 0.0 }, 1.0));
-        let (found, palette) =
-            (cells(&matrix.bare_png().unwrap(), matrix.rows.len()), matrix.palette);
+        assert_eq!(
+            matrix.palette.range(),
+            (if look.logarithmic == Some(true) { 1e-6 } else { 0.0 }, 1.0)
+        );
+        let (found, palette) = (
+            cells(&matrix.bare_png().unwrap(), matrix.rows.len()),
+            matrix.palette.on(Ground::Paper),
+        );
         for (found, x) in found.iter().zip(weights.matrix.as_slice()) {
             assert_eq!(*found, palette.rgb(*x));
         }

@@ -121,14 +121,14 @@ fn the_maps_of_a_model_are_exported() {
     let mut window = open(start, [1400.0, 1000.0]);
     choose(&mut window, Command::ExportSweep);
     let sweep = export(&mut window, &folder.path().join("sweep.csv"));
-    assert!(sweep.starts_with("layer \\ head,head 0,head 1"), "{sweep}");
+    assert!(sweep.starts_with("layer \\ head,x.0,x.1"), "{sweep}");
     choose(&mut window, Command::ExportSweep);
     let svg = export(&mut window, &folder.path().join("sweep.svg"));
-    assert!(svg.contains("without each head</text>") && svg.contains(">layer 0</text>"));
+    assert!(svg.contains("without each head</text>") && svg.contains(">0.x</text>"));
     // All heads are exported as shown.
     choose(&mut window, Command::ExportMatrix);
     let grid = export(&mut window, &folder.path().join("heads.svg"));
-    assert!(grid.contains(">head 1</text>") && grid.contains(">layer 1</text>"));
+    assert!(grid.contains(">x.1</text>") && grid.contains(">1.x</text>"));
     for (view, part) in [(View::Attribution, "MLP"), (View::Patches, "layer 0")] {
         let state = &mut choices(&mut window).model;
         state.view = view;

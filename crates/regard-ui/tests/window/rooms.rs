@@ -1,16 +1,18 @@
 //! The rooms and their surroundings: tabs, commands, names, and sufficient space.
 
+use crate::colors::{Look, Map};
+use crate::setting::SETTINGS;
 use crate::walkthrough::{Page, Reading};
 use crate::{Command, PlotName, Room, Session};
 use egui::accesskit::Role;
-use egui::{Key, Theme, ThemePreference, ViewportCommand, vec2};
+use egui::{Key, Pos2, Theme, ThemePreference, ViewportCommand, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Quantity};
 
 use super::driver::{
-    Window, app, assert_named, choices, choose, click, open, press, room, says, session, settle,
-    shows, type_path,
+    Window, app, assert_named, choices, choose, click, open, outcome, press, room, says, session,
+    set_value, settle, shows, type_path,
 };
 
 #[test]
@@ -75,6 +77,8 @@ fn check(window: &Window, command: Command, before: &Session) {
     let (ctx, all) = (&window.ctx, Example::ALL);
     let ok = match command {
         Command::Palette => shows(window, "Find a command"),
+        Command::Keys => says(window, "pin a cell"),
+        Command::Setting(i) => now.room == SETTINGS[i].room && now != before,
         // A test's host opens no browser.
         Command::Book => says(window, crate::host::BOOK),
         Command::Room(room) => now.room == room,
@@ -111,7 +115,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         Command::ZoomReset => ctx.zoom_factor() == 1.0,
         Command::Theme(theme) => ctx.options(|options| options.theme_preference) == theme,
         Command::Map(map) => now.look.map == map,
-        Command::Logarithmic => now.look.logarithmic != before.look.logarithmic,
+        Command::Linear | Command::Logarithmic => now.look.logarithmic != before.look.logarithmic,
     };
     assert!(ok, "{command:?}");
 }
@@ -216,9 +220,6 @@ fn every_panel_explains_itself() {
         ("Mask", "which keys each query sees"),
         ("Sinks", "put most weight on the first token"),
         ("A and B", "Pin it as A"),
-        ("Heatmap", "Pooling"),
-        ("Heatmap", "Logarithm"),
-        ("Heatmap", "Colours"),
         ("The row of t63", "How one query distributes"),
         ("Weights, sorted", "from the largest to the smallest"),
         ("Entropy by temperature", "in nats"),
@@ -249,13 +250,45 @@ fn every_panel_explains_itself() {
     }
 }
 
+fn explains_under_pointer(window: &mut Window, panel: &str, words: &str) {
+    window.get_by_label(&format!("Explain: {panel}")).hover();
+    window.run_steps(6);
+    assert!(says(window, words), "under the pointer, {panel}: {words}");
+}
+
 fn explains(window: &mut Window, panel: &str, words: &str) {
-    window.get_by_label(&format!("Explain: {panel}")).click();
+    let mark = format!("Explain: {panel}");
+    explains_under_pointer(window, panel, words);
+    window.hover_at(Pos2::new(2.0, 2.0));
+    window.run_steps(6);
+    window.get_by_label(&mark).click();
     window.run_steps(3);
     assert!(says(window, words), "{panel}: {words}");
     window.key_press(Key::Escape);
     window.run_steps(3);
     assert!(window.query_all_by_label_contains(words).next().is_none(), "{panel} is closed");
+}
+
+/// A click on the colour bar opens the map, the scale and the end of the colours.
+#[test]
+fn the_colour_bar_is_the_control_of_the_colours() {
+    let mut window = room(Room::Laboratory);
+    window.get_by_label_contains("Colours of Weights").click();
+    window.run_steps(3);
+    for name in ["viridis", "Logarithmic"] {
+        window.get_by_label(name).click();
+        window.run_steps(3);
+    }
+    let end = "End of the colours, in percent of the largest number";
+    set_value(&mut window, Role::Slider, end, 10.0);
+    let look =
+        Look { map: Map::Viridis, logarithmic: Some(true), end: Some(0.1), ..Look::default() };
+    assert_eq!(session(&window).look, look);
+    assert!(
+        says(&window, "viridis, logarithmic")
+            && outcome(&window).palette(look).ticks()[2].starts_with("≥")
+    );
+    explains_under_pointer(&mut window, "Colours", "Pooling");
 }
 
 /// The texts in the line of tabs, from left to right, none of which overlap.

@@ -7,13 +7,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::colors::Map;
-use crate::heads::{AttentionSource, Order, Shown};
 use crate::laboratory::{Brush, TokenSource};
 use crate::{App, Command, Room, Session};
 use egui::{Key, Modifiers, Theme, ThemePreference};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use regard_heads::Measure;
 use regard_kernels::Temperature;
 use regard_walkthrough::Example;
 
@@ -222,22 +220,4 @@ fn overlays_of_a_tiny_window_have_a_width() {
             window.run_steps(2);
         }
     }
-}
-
-/// Earlier sessions have a room of its own for files of attention.
-#[test]
-fn a_session_of_the_room_of_files_shows_its_file_in_the_model_room() {
-    let text = br#"{"format": "regard session 1", "room": "heads", "heads": {"source": {"file": "a.npy"},
-        "order": "induction", "shown": "head", "layer": 1, "head": 2}, "model": {"text": "typed"}}"#;
-    let Session { room, model, .. } = Session::parse(text).unwrap();
-    assert_eq!((room, model.file), (Room::Model, Some(AttentionSource::File("a.npy".into()))));
-    let order = Some(Order::Measure(Measure::Induction));
-    assert_eq!((model.heads.order, model.heads.shown), (order, Shown::Head));
-    assert_eq!(model.heads.id().to_string(), "1.2");
-    // In another room, the model stays.
-    let text = String::from_utf8(text.to_vec())
-        .unwrap()
-        .replace("\"room\": \"heads\"", "\"room\": \"model\"");
-    let model = Session::parse(text.as_bytes()).unwrap().model;
-    assert_eq!((model.file, &*model.text), (None, "typed"));
 }

@@ -8,7 +8,7 @@ use crate::walkthrough::{At, Picked};
 use egui::accesskit::Role;
 use egui::{Color32, Pos2, Rect, TextureId, vec2};
 use egui_kittest::kittest::Queryable as _;
-use regard_figure::{HIDDEN, NOT_A_NUMBER};
+use regard_figure::{Ground, NOT_A_NUMBER};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Kind, Quantity, Without};
 
@@ -213,17 +213,18 @@ fn the_diverging_map_is_centred_at_zero() {
         let light = |x: f32| palette.color(x).intensity();
         assert!((light(x) - light(-x)).abs() < 0.15, "{x}");
     }
-    assert_eq!(palette.rgb(f32::NEG_INFINITY), HIDDEN);
+    assert_eq!(palette.rgb(f32::NEG_INFINITY), Ground::Paper.rgb());
     assert_eq!(palette.rgb(f32::NAN), NOT_A_NUMBER);
     assert_eq!(palette.color(f32::INFINITY), palette.color(3.0));
 }
 
 #[test]
-fn the_sequential_map_darkens_from_zero_to_one() {
-    let palette = colors::of_step(Kind::Weights, &[], Look::default());
-    let light: Vec<f32> = (0..=10).map(|i| palette.color(i as f32 / 10.0).intensity()).collect();
-    assert!(light.is_sorted_by(|a, b| a > b), "{light:?}");
-    for special in [HIDDEN, NOT_A_NUMBER] {
-        assert!((0..=100).all(|i| palette.rgb(i as f32 / 100.0) != special));
+fn the_distance_from_the_ground_grows_from_zero_to_one() {
+    for ground in [Ground::Paper, Ground::Dark] {
+        let palette = colors::of_step(Kind::Weights, &[], Look { ground, ..Look::default() });
+        let light: Vec<f32> =
+            (0..=10).map(|i| palette.color(i as f32 / 10.0).intensity()).collect();
+        let goes_on = |a: &f32, b: &f32| if ground == Ground::Dark { a < b } else { a > b };
+        assert!(light.is_sorted_by(goes_on), "{ground:?} {light:?}");
     }
 }

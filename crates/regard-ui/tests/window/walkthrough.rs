@@ -267,6 +267,11 @@ fn a_cell_unfolds_and_its_operands_lead_to_their_steps() {
     window.hover_at(Pos2::new(2.0, 2.0));
     window.run_steps(3);
     assert!(says(&window, "1·2 + 1·1 + 1·1 = 4"));
+    assert!(!says(&window, "ULP from f64"), "precision is told under the pointer");
+    let scores = step(&window, "raw_scores");
+    let name = format!("{}: {}, {}", scores.name, scores.row_labels[1], scores.col_labels[0]);
+    window.get_by_label(&name).hover();
+    window.run_steps(60);
     assert!(says(&window, "ULP from f64"));
     let expr = step(&window, "raw_scores").arithmetic(1, 0).unwrap().expr.unwrap();
     let operands: Vec<_> = expr.operands().into_iter().cloned().collect();
@@ -430,7 +435,11 @@ fn the_users_own_tokens_and_sizes() {
 #[test]
 fn each_step_says_its_error_and_what_leaving_it_out_broke() {
     let mut window = open(Example::ILoveRobotics);
+    assert!(!says(&window, "exact"), "precision is folded");
+    let details = ["q", "weights"].map(|key| format!("Details of {}", step(&window, key).name));
+    click(&mut window, &details[0]);
     assert!(says(&window, "exact"), "whole numbers are");
+    click(&mut window, &details[1]);
     let error = step(&window, "weights").relative_error();
     assert!(error > 0.0 && says(&window, &format!("error {}", numbers::error(error))));
     for &without in Without::ALL {

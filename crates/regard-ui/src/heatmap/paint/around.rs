@@ -5,18 +5,15 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use egui::epaint::TextShape;
-use egui::text::{LayoutJob, TextWrapping};
-use egui::{Align2, Color32, Galley, Mesh, Rect, Shape, Ui, pos2, vec2};
+use egui::text::TextWrapping;
+use egui::{
+    Align2, Color32, CursorIcon, Galley, Rect, Role, Sense, StrokeKind, Ui, WidgetInfo, pos2, vec2,
+};
 
 use super::label_font;
-use crate::colors::{Colors as _, Palette};
 use crate::heatmap::geometry::{BAR, GAP, Geometry, Seen};
-use crate::heatmap::{Cell, Heatmap, View};
+use crate::heatmap::{Cell, Heatmap, View, look};
 use crate::style;
-
-/// Up to this many columns, labels are placed by their own widths, with this gap.
-const MOST_BY_WIDTH: usize = 64;
-const BETWEEN: f32 = 6.0;
 
 /// Draws the labels of the visible cells. They stay on the screen while the page scrolls.
 pub(crate) fn labels(
@@ -32,7 +29,7 @@ pub(crate) fn labels(
     let left = seen.frame.left() - inset.x - GAP;
     let top = seen.frame.top() - inset.y - 2.0;
     // What stands between the labels and the cells scrolls with both.
-    let top = if inset.y > 0.0 { top } else { top.max(ui.clip_rect().top() + at.line + 2.0) };
+    let top = if inset.y > 0.0 { top } else { top.max(ui.clip_rect().top() + at.above + 2.0) };
     // Half a point is rounding.
     let scrolled = top > seen.frame.top() + 0.5;
     let edge = if scrolled {
@@ -41,11 +38,14 @@ pub(crate) fn labels(
         seen.frame.top()
     };
     if scrolled && top < seen.frame.bottom() {
-        let strip = Rect::from_x_y_ranges(seen.frame.x_range(), top - at.line - 2.0..=edge);
+        let strip = Rect::from_x_y_ranges(seen.frame.x_range(), top - at.above - 2.0..=edge);
         ui.painter().rect_filled(strip, 0, ui.visuals().window_fill);
     }
     let normal = ui.visuals().text_color();
     let row_label = |row: usize, backed: bool| {
+        if !map.has_row_labels {
+            return;
+        }
         let color = if map.marks.query == Some(row) {
             style::readable(style::QUERY, ui.visuals())
         } else if map.marks.keys.contains(&row) {
@@ -71,40 +71,49 @@ pub(crate) fn labels(
         row_label(row, true);
     }
 
-    let roomy = at.col_label.min(78.0) + 6.0 <= seen.cell.x || seen.cell.x >= 40.0;
-    let stride =
-        if roomy { 1 } else { strided(((at.col_label + 8.0) / seen.cell.x).ceil() as usize) };
-    // Words have different widths: of a few columns, each that has room after the last one is labelled. Numbers stay round.
-    let is_number = |label: &String| label.ends_with(|c: char| c.is_ascii_digit());
-    let by_width = !roomy
-        && cols.len() <= MOST_BY_WIDTH
-        && !map.col_labels[cols.clone()].iter().all(is_number);
-    let col_label = |col: usize, backed: bool, after: f32| {
-        let width =
-            if backed || by_width { at.col_label } else { seen.cell.x * stride as f32 - 2.0 };
+    let needed = if at.is_upright { at.line } else { at.col_label + 6.0 };
+    let stride = if needed <= seen.cell.x + 6.0 {
+        1
+    } else {
+        strided(((needed + 2.0) / seen.cell.x).ceil() as usize)
+    };
+    let col_label = |col: usize, backed: bool| {
         let is_key = map.marks.cols.contains(&col);
         let color = if is_key { style::readable(style::KEY, ui.visuals()) } else { normal };
-        let galley = elided(ui, &map.col_labels[col], width, color);
+        let galley = elided(
+            ui,
+            &map.col_labels[col],
+            at.col_label.max(seen.cell.x).min(if at.is_upright { at.above } else { f32::INFINITY }),
+            color,
+        );
+        let size = if at.is_upright { galley.size().yx() } else { galley.size() };
         let middle = seen.rect((0, col)).center().x;
-        let half = galley.size().x / 2.0;
-        if middle - half < after {
-            return after;
-        }
         let x = if backed { middle.clamp(seen.frame.left(), seen.frame.right()) } else { middle };
-        place(ui, pos2(x - half, top - galley.size().y), galley, color, backed);
-        if by_width { middle + half + BETWEEN } else { after }
+        let corner = pos2(x - size.x / 2.0, top - size.y);
+        if at.is_upright {
+            back(ui, Rect::from_min_size(corner, size), backed);
+            let shape = TextShape::new(corner + vec2(0.0, size.y), galley, color);
+            ui.painter().add(shape.with_angle(-FRAC_PI_2));
+        } else {
+            place(ui, corner, galley, color, backed);
+        }
     };
-    let over_col = crossed.map(|cell| cell.1).filter(|col| cols.contains(col) && !roomy);
+    // The columns of the crosshair and of the marked keys always have their names, which displace their neighbours'.
+    let always: Vec<usize> = crossed
+        .map(|cell| cell.1)
+        .into_iter()
+        .chain(map.marks.cols.iter().copied())
+        .filter(|col| stride > 1 && cols.contains(col))
+        .collect();
     let x = |col: usize| seen.rect((0, col)).center().x;
-    let has_room =
-        |col: &usize| over_col.is_none_or(|over| (x(*col) - x(over)).abs() >= at.col_label + 6.0);
-    let stride = if by_width { 1 } else { stride };
+    let has_room = |col: &usize| always.iter().all(|over| (x(*col) - x(*over)).abs() >= needed);
     let is_seen =
         |col: &usize| col.is_multiple_of(stride) && seen.frame.x_range().contains(x(*col));
-    let labelled = cols.clone().filter(|col| is_seen(col) && has_room(col));
-    labelled.fold(f32::NEG_INFINITY, |after, col| col_label(col, false, after));
-    if let Some(col) = over_col {
-        col_label(col, true, f32::NEG_INFINITY);
+    for col in cols.clone().filter(|col| is_seen(col) && has_room(col)) {
+        col_label(col, false);
+    }
+    for col in always {
+        col_label(col, true);
     }
 }
 
@@ -128,16 +137,20 @@ fn strided(least: usize) -> usize {
 }
 
 fn place(ui: &Ui, corner: egui::Pos2, galley: Arc<Galley>, color: Color32, backed: bool) {
-    if backed {
-        let rect = Rect::from_min_size(corner, galley.size()).expand2(vec2(3.0, 1.0));
-        ui.painter().rect_filled(rect, 2, ui.visuals().window_fill);
-    }
+    back(ui, Rect::from_min_size(corner, galley.size()), backed);
     ui.painter().galley(corner, galley, color);
+}
+
+/// Hides what is below a label that displaces others.
+fn back(ui: &Ui, label: Rect, backed: bool) {
+    if backed {
+        ui.painter().rect_filled(label.expand2(vec2(3.0, 1.0)), 2, ui.visuals().window_fill);
+    }
 }
 
 /// One line of text, which ends in "…" if it does not fit.
 fn elided(ui: &Ui, text: &str, max_width: f32, color: Color32) -> Arc<Galley> {
-    let mut job = LayoutJob::simple_singleline(text.to_owned(), label_font(ui), color);
+    let mut job = style::token(text, &label_font(ui), color);
     job.wrap = TextWrapping::truncate_at_width(max_width.ceil() + 0.5);
     ui.painter().layout_job(job)
 }
@@ -146,7 +159,7 @@ pub(crate) fn captions(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen) {
     let Some([down, across]) = map.captions else { return };
     let cells = seen.frame;
     let color = ui.visuals().weak_text_color();
-    let above = cells.center_top() - vec2(0.0, 2.0 + at.line + 1.5 * GAP / 2.0);
+    let above = cells.center_top() - vec2(0.0, 2.0 + at.above + 1.5 * GAP / 2.0);
     ui.painter().text(above, Align2::CENTER_BOTTOM, across, label_font(ui), color);
     let galley = ui.painter().layout_no_wrap(down.to_owned(), label_font(ui), color);
     let x = cells.left() - 2.0 * GAP - at.row_label - at.line;
@@ -157,27 +170,31 @@ pub(crate) fn captions(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen) {
     );
 }
 
-pub(crate) fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
-    const STEPS: u32 = 48;
+/// Draws the colour bar, which opens the choice of colours.
+pub(crate) fn color_bar(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen) {
+    let palette = map.picture.palette();
     if palette.is_plain() {
         return;
     }
     let unit = label_font(ui).size / style::SMALL;
     let height = seen.frame.height().min(240.0 * unit);
     let bar = Rect::from_min_size(seen.frame.right_top() + vec2(GAP, 0.0), vec2(BAR, height));
-    let mut mesh = Mesh::default();
-    for i in 0..=STEPS {
-        let t = i as f32 / STEPS as f32;
-        let (y, color) = (egui::lerp(bar.bottom()..=bar.top(), t), palette.at(t));
-        mesh.colored_vertex(pos2(bar.left(), y), color);
-        mesh.colored_vertex(pos2(bar.right(), y), color);
-        if i > 0 {
-            let first = 2 * (i - 1);
-            mesh.add_triangle(first, first + 1, first + 2);
-            mesh.add_triangle(first + 1, first + 2, first + 3);
-        }
-    }
-    ui.painter().add(Shape::mesh(mesh));
+    let whole = Rect::from_min_size(bar.min, vec2(at.bar_width() - GAP, height));
+    let response = ui.interact(whole, ui.scope_id().with((map.name, "colours")), Sense::click());
+    let name = format!("Colours of {}: {palette}", map.name);
+    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+    look::paint(ui, bar, palette, false);
+    let visuals = ui.visuals();
+    let edge = if response.hovered() || response.has_focus() {
+        visuals.selection.stroke
+    } else {
+        visuals.widgets.noninteractive.bg_stroke
+    };
+    ui.painter().rect_stroke(bar, 0, edge, StrokeKind::Outside);
+    look::open(&response, palette);
+    response
+        .on_hover_cursor(CursorIcon::PointingHand)
+        .on_hover_text(format!("{palette}. Click to change."));
     let [low, middle, high] = palette.ticks();
     let color = ui.visuals().weak_text_color();
     let label = |y: f32, tick: String, align: Align2| {
