@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::colors::Look;
 use crate::Host;
 
-use super::heads::{self, AttentionSource};
 use super::{laboratory, model, walkthrough};
 
 /// A room of the window.
@@ -23,7 +22,6 @@ pub enum Room {
     /// Attention of any size, for experiments.
     Laboratory,
     /// A model that reads a text and that can be changed, or the attention of one.
-    #[serde(alias = "heads")]
     Model,
 }
 
@@ -136,24 +134,6 @@ pub(crate) const LARGEST_FILE: u64 = 4 << 20;
 #[serde(default)]
 struct Marked {
     format: Option<IgnoredAny>,
-    room: Option<String>,
-    /// Earlier files have a room for files of attention. What it shows is now the model room's.
-    heads: FileRoom,
-}
-
-/// The file of the earlier room. Its other keys are those of [`HeadsOfFile`]: flattened into one struct, serde would keep a copy of
-/// every value.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct FileRoom {
-    source: AttentionSource,
-}
-
-/// The choices of the earlier room.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct HeadsOfFile {
-    heads: heads::State,
 }
 
 impl Session {
@@ -209,11 +189,6 @@ impl Session {
         );
         let mut session: Self =
             serde_json::from_slice(text).context("it is not a session file of this version")?;
-        if marked.room.as_deref() == Some("heads") {
-            let HeadsOfFile { heads } =
-                serde_json::from_slice(text).context("it is not a session file of this version")?;
-            session.model = model::State { heads, ..model::State::of_file(marked.heads.source) };
-        }
         session.laboratory.limit();
         let zoom = session.appearance.zoom;
         session.appearance.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };

@@ -129,8 +129,8 @@ impl Parts {
         };
         let numbers: Vec<f32> = layers.iter().flat_map(of_layer).collect();
         let heads = layers.first().map_or(0, |layer| layer.heads.len());
-        let rows = (0..layers.len()).map(|i| format!("layer {i}")).collect();
-        let cols = (0..heads).map(|i| format!("head {i}")).chain(["MLP".to_owned()]).collect();
+        let rows = (0..layers.len()).map(|i| format!("{i}.x")).collect();
+        let cols = (0..heads).map(|i| format!("x.{i}")).chain(["MLP".to_owned()]).collect();
         Ok(Self { attribution, map: SignedMap::new(numbers, [rows, cols]) })
     }
 

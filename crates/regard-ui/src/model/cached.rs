@@ -11,6 +11,10 @@ use crate::work::Once;
 /// The largest height of the list.
 const HEIGHT: f32 = 360.0;
 
+/// What the list says where there is no model, and the command that fetches a small one.
+const NONE: &str = "The local Hugging Face cache has no model. This command, in a terminal, fetches a small one (270 MB):";
+const FETCH: &str = "regard model HuggingFaceTB/SmolLM2-135M --download";
+
 /// A model in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
@@ -80,7 +84,11 @@ impl CachedModels {
             return None;
         };
         if list.is_empty() {
-            ui.add(Label::new(weak("The local Hugging Face cache has no model.")).wrap());
+            ui.add(Label::new(weak(NONE)).wrap());
+            ui.add(Label::new(RichText::new(FETCH).monospace()).wrap());
+            if ui.button("Copy the command").clicked() {
+                ui.ctx().copy_text(FETCH.to_owned());
+            }
         }
         let mut chosen = None;
         // A menu gives a scroll area only its minimum height.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use egui::{
-    CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextEdit, TextStyle, Ui, vec2,
+    Align, CentralPanel, Frame, Label, Layout, Margin, Panel, Rect, RichText, ScrollArea, TextEdit,
+    TextStyle, Ui, UiBuilder, vec2,
 };
 use regard_models::Which;
 
@@ -55,6 +56,8 @@ const BESIDE: f32 = 560.0;
 const BOTH: f32 = 320.0;
 /// From this width on, a sentence in large letters fits in a line.
 const WIDE: f32 = 620.0;
+/// The room for the labels of rows, which only the first of three panes has.
+const LABELS: f32 = 56.0;
 
 impl ModelRoom {
     /// Shows the text, and the chosen view of its run.
@@ -120,7 +123,7 @@ impl ModelRoom {
         if reads != Reads::TextAndDecoder {
             patch::show(ui, state, outcome, description);
         }
-        told(ui, outcome, self.dropped.as_deref());
+        told(ui, outcome, description.context, self.dropped.as_deref());
         let sentence = note::sentence(outcome, &outcome.list);
         // The line exists before a change is made, so that nothing moves under the pointer.
         let style = if ui.available_width() < WIDE { TextStyle::Body } else { style::subheading() };
@@ -253,6 +256,7 @@ impl ModelRoom {
         let [a, b] = pair.heads;
         let heads = [Some(a), Some(b), difference.map(|heads| &**heads)]
             .map(Option::<&Arc<Surveyed>>::cloned);
+        let first = heads[0].clone();
         let shows_grid = state.heads.part().is_none();
         // The difference stands over the first image.
         let pictures = [Version::Changed, Version::Second, Version::FirstMinusSecond];
@@ -263,11 +267,21 @@ impl ModelRoom {
         // The name and the choice of [CLS] stand above.
         let height = ui.available_height();
         let room = vec2(f32::INFINITY, if is_low { height - 70.0 } else { 0.4 * height });
-        ui.columns_const(|columns: &mut [Ui; 3]| {
-            for (i, (ui, (name, heads))) in
-                columns.iter_mut().zip(names.iter().zip(&heads)).enumerate()
-            {
-                ui.push_id(i, |ui| {
+        // The first pane has the labels of all rows, and their room.
+        let gap = ui.spacing().item_spacing.x;
+        let labels = if shows_grid { 0.0 } else { LABELS };
+        let each = ((ui.available_width() - labels - 2.0 * gap) / 3.0).max(1.0);
+        ui.horizontal_top(|ui| {
+            for (i, (name, heads)) in names.iter().zip(&heads).enumerate() {
+                let width = if i == 0 { each + labels } else { each };
+                let size = vec2(width, ui.available_height());
+                let place = Rect::from_min_size(ui.cursor().min, size);
+                ui.allocate_space(size);
+                let pane = UiBuilder::new()
+                    .id_salt(i)
+                    .max_rect(place)
+                    .layout(Layout::top_down(Align::Min));
+                ui.scope_builder(pane, |ui| {
                     let Some(heads) = heads else { return };
                     self.panes[i].call(name);
                     if shows_grid {
@@ -278,6 +292,8 @@ impl ModelRoom {
                     let picture = pictures[i].as_ref().zip(patches);
                     let Pane { large, overlay, .. } = &mut self.panes[i];
                     large.is_named = picture.is_some();
+                    let first = first.as_ref().map(|heads| &heads.labels()[0]);
+                    large.is_beside = i > 0 && first == Some(&heads.labels()[0]);
                     if let Some((picture, patches)) = picture {
                         bar::title(ui, name);
                         let room = room.min(ui.available_size());
@@ -358,12 +374,19 @@ impl ModelRoom {
 }
 
 /// Names the parts of the text, the changes and the second text that have no effect, and the reason.
-fn told(ui: &mut Ui, outcome: &Outcome, dropped: Option<&str>) {
+fn told(ui: &mut Ui, outcome: &Outcome, context: Option<usize>, dropped: Option<&str>) {
     let (warning, error) = (ui.visuals().warn_fg_color, ui.visuals().error_fg_color);
-    let unknown = &outcome.unchanged.unknown;
-    if !unknown.is_empty() {
+    let count = outcome.unchanged.tokens.len();
+    let long = context.filter(|most| count > *most).map(|most| {
+        format!("The text has {count} tokens. The model has learnt to read {most}: do not rely on what it says of the rest.")
+    });
+    let [unknown, known] = &outcome.unchanged.unknown;
+    let strange = (!unknown.is_empty()).then(|| {
         let words: Vec<String> = unknown.iter().map(|word| format!("“{word}”")).collect();
-        let text = format!("The model does not know {}.", words.join(", "));
+        let words = format!("The model does not know {}.", words.join(", "));
+        if known.is_empty() { words } else { format!("{words} It knows {} …", known.join(", ")) }
+    });
+    for text in long.into_iter().chain(strange) {
         let text = RichText::new(text).text_style(TextStyle::Small).color(warning);
         ui.add(Label::new(text).wrap());
     }

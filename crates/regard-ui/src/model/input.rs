@@ -29,8 +29,8 @@ pub(super) struct Prepared {
     pub(crate) tokens: Vec<Label>,
     /// The tokens of the decoder, if the model has an encoder and a decoder.
     pub(crate) decoder_tokens: Vec<Label>,
-    /// The words that become the unknown token.
-    pub(crate) unknown: Vec<String>,
+    /// The words that become the unknown token, and, if there are any, some that do not.
+    pub(crate) unknown: [Vec<String>; 2],
     pub(crate) picture: Option<Arc<ColorImage>>,
 }
 
@@ -85,6 +85,12 @@ impl Prepared {
         }
         let mut unknown = tokenizer.unknown(text).map_err(|e| e.to_string())?;
         unknown.dedup();
+        let known = if unknown.is_empty() {
+            Vec::new()
+        } else {
+            known(tokenizer, opened.model.description().vocabulary)
+        };
+        let unknown = [unknown, known];
         let tokens = labels(tokenizer, &input.ids);
         Ok(Self { input, tokens, decoder_tokens: Vec::new(), unknown, picture: None })
     }
@@ -122,7 +128,13 @@ impl Prepared {
         let size = [small.width() as usize, small.height() as usize];
         let picture = Some(Arc::new(ColorImage::from_rgb(size, small.as_raw())));
         let tokens = patches(opened.model.description());
-        Ok(Self { input, tokens, decoder_tokens: Vec::new(), unknown: Vec::new(), picture })
+        Ok(Self {
+            input,
+            tokens,
+            decoder_tokens: Vec::new(),
+            unknown: [const { Vec::new() }; 2],
+            picture,
+        })
     }
 }
 
@@ -199,6 +211,18 @@ fn tokenizer(opened: &Loaded) -> Result<&Tokenizer, String> {
 fn labels(tokenizer: &Tokenizer, ids: &[u32]) -> Vec<Label> {
     let name = |id: &u32| tokenizer.token(*id).unwrap_or_else(|| id.to_string());
     readable(ids.iter().map(name).collect())
+}
+
+/// A few words of a small vocabulary, spread over all of it.
+fn known(tokenizer: &Tokenizer, vocabulary: usize) -> Vec<String> {
+    const SMALL: usize = 4096;
+    const WORDS: usize = 12;
+    let ids: Vec<u32> = (0..vocabulary.min(SMALL) as u32).collect();
+    let is_word = |text: &String| text.len() > 2 && text.chars().all(char::is_alphabetic);
+    let texts = labels(tokenizer, &ids).into_iter().map(|label| label.text);
+    let words: Vec<String> = texts.filter(is_word).collect();
+    let stride = (words.len() / WORDS).max(1);
+    words.into_iter().step_by(stride).take(WORDS).collect()
 }
 
 /// The class token, and the patches by their row and column.

@@ -117,7 +117,7 @@ pub(super) fn show(
     ui.vertical(|ui| {
         ui.spacing_mut().item_spacing = Vec2::splat(GAP);
         if size != [regard_digits::SIDE; 2] {
-            clear(ui, drawing, key, name);
+            clear(ui, drawing, size, key, name);
             return;
         }
         for labels in KEYS {
@@ -126,7 +126,7 @@ pub(super) fn show(
                     sample(ui, drawing, *label, key, name);
                 }
                 if labels.len() == 1 {
-                    clear(ui, drawing, key, name);
+                    clear(ui, drawing, size, key, name);
                 }
             });
         }
@@ -134,12 +134,14 @@ pub(super) fn show(
 }
 
 /// Shows the button that takes all ink away, as wide as two keys.
-fn clear(ui: &mut Ui, drawing: &mut Option<Drawing>, key: f32, name: &str) {
+fn clear(ui: &mut Ui, drawing: &mut Option<Drawing>, size: [usize; 2], key: f32, name: &str) {
     ui.spacing_mut().button_padding.x = GAP;
     let button = Button::new("Clear").min_size(vec2(2.0 * key + GAP, key));
-    let button = ui.add_enabled(drawing.is_some(), button).on_hover_text("Take all ink away.");
+    let has_ink = drawing.as_ref().is_some_and(|drawing| drawing.ink.iter().any(|ink| *ink > 0));
+    let button = ui.add_enabled(has_ink, button).on_hover_text("Take all ink away.");
     if button.accessible_name(format!("{name}: Clear")).clicked() {
-        *drawing = None;
+        // The model reads the empty pad, so that its heads stay where they are.
+        *drawing = Some(blank(size));
     }
 }
 

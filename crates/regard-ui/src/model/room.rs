@@ -329,10 +329,11 @@ impl ModelRoom {
                 Some(encoder) => format!("{} + {}", encoder.layers(), stack.layers()),
                 None => stack.layers().to_string(),
             };
-            let reads = match description.embedding.patches {
-                Some(patches) => format!("images of {} × {}", patches.height, patches.width),
-                None => format!("{} tokens", description.vocabulary),
-            };
+            let context = description.context.map(|most| format!(", reads up to {most}"));
+            let reads = description.embedding.patches.map_or_else(
+                || format!("{} tokens{}", description.vocabulary, context.unwrap_or_default()),
+                |patches| format!("images of {} × {}", patches.height, patches.width),
+            );
             let heads = stack.block.heads;
             let text = format!("{family}, {layers} layers of {heads} heads, {reads}, {size}");
             ui.add(Label::new(RichText::new(text).weak()).wrap());

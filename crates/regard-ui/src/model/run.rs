@@ -45,8 +45,8 @@ pub(super) struct Unchanged {
     pub tokens: Vec<Label>,
     /// The tokens of the decoder of a model with an encoder and a decoder.
     pub(crate) decoder_tokens: Vec<Label>,
-    /// The words that the model reads as "unknown".
-    pub(crate) unknown: Vec<String>,
+    /// The words that the model reads as "unknown", and, if there are any, some that it knows.
+    pub(crate) unknown: [Vec<String>; 2],
     #[serde(with = "pixels")]
     pub(crate) picture: Option<Arc<ColorImage>>,
     /// The file of the picture.

@@ -33,8 +33,9 @@ pub(super) fn matrix(effects: &Effects, next: &[Next], look: Look) -> Option<Mat
     if numbers.len() < rows.len() * heads {
         return None;
     }
-    let layers = rows.iter().map(|row| format!("{} {}", stack_name(row.attention), row.layer));
-    let cols = (0..*heads).map(|i| format!("head {i}"));
+    // Names as those of heads: "1.0" is in the row "1.x" and in the column "x.0".
+    let layers = rows.iter().map(|row| format!("{}x", row.to_string().trim_end_matches('0')));
+    let cols = (0..*heads).map(|i| format!("x.{i}"));
     let map = SignedMap::new(numbers.clone(), [layers.collect(), cols.collect()]);
     let title = format!("Logit of “{}” without each head", next.first()?.token);
     Some(map.matrix(title, TERMS, look))
@@ -94,15 +95,5 @@ impl Effects {
         let layers = 1 + rows.take_while(|row| row.attention == which).count();
         let [start, end] = [first, first + layers].map(|row| row * self.heads);
         self.numbers.get(start.min(self.numbers.len())..end.min(self.numbers.len())).unwrap_or(&[])
-    }
-}
-
-/// The name of the rows of an attention's layers.
-fn stack_name(which: Which) -> &'static str {
-    match which {
-        Which::Only => "layer",
-        Which::Encoder => "encoder",
-        Which::Decoder => "decoder",
-        Which::Cross => "cross",
     }
 }

@@ -1,6 +1,6 @@
 //! The panel at the bottom: the arithmetic of the cell under the pointer.
 
-use egui::{Align, DragValue, Label, Layout, RichText, ScrollArea, TextStyle, Ui};
+use egui::{Align, DragValue, Label, Layout, RichText, ScrollArea, Ui};
 use regard_walkthrough::{Expr, Inputs, Step, Walkthrough};
 
 use super::state::{At, Picked, State};
@@ -57,7 +57,7 @@ fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
     );
 }
 
-/// The name of the cell, its number if it can be changed, and its error.
+/// The name of the cell, with its error under the pointer, and its number if it can be changed.
 fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
     ui.horizontal(|ui| {
         ui.set_min_height(ui.spacing().interact_size.y);
@@ -65,16 +65,15 @@ fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
             let (row, col) = at.cell;
             let (error, ulp) =
                 (step.error(row, col).unwrap_or(0.0), step.ulp(row, col).unwrap_or(0.0));
-            let text = format!("{} ULP from f64", numbers::ulp(ulp));
-            let label = ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
-            label.on_hover_text(format!(
-                "{} in absolute terms. {}",
-                numbers::error(error),
-                numbers::ULP
-            ));
             number(ui, &mut state.inputs, step, at);
             ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
-                ui.add(Label::new(RichText::new(edit::name(step, at.cell)).strong()).truncate());
+                let name = RichText::new(edit::name(step, at.cell)).strong();
+                ui.add(Label::new(name).truncate()).on_hover_text(format!(
+                    "{} ULP from f64, {} in absolute terms. {}",
+                    numbers::ulp(ulp),
+                    numbers::error(error),
+                    numbers::ULP
+                ));
             });
         });
     });

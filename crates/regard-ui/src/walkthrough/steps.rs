@@ -3,14 +3,16 @@
 use egui::accesskit::Role;
 use egui::style::ScrollAnimation;
 use egui::{
-    Align, InputState, Key, Label, Layout, Modifiers, RichText, Sense, TextStyle, Ui, UiBuilder,
-    WidgetInfo, vec2,
+    Align, Align2, CollapsingHeader, InputState, Key, Label, Layout, Modifiers, RichText, Sense,
+    TextStyle, Ui, UiBuilder, WidgetInfo, vec2,
 };
-use regard_walkthrough::{Kind, Rows, Selection, Step, StepKey, Walkthrough};
+use regard_walkthrough::{Kind, Question, Rows, Selection, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
+use super::stage::Stage;
 use super::state::{At, Picked, Reading, State};
 use super::{Cache, formula, rows};
+use crate::colors::Palette;
 use crate::heatmap::{Cell, Heatmap, Picture, View};
 use crate::{numbers, style};
 
@@ -156,6 +158,7 @@ impl Steps<'_> {
         let mut show = |ui: &mut Ui, width: f32| {
             ui.set_width(width);
             if !is_revealed {
+                self.covered(ui, [width, bottom - ui.cursor().top()], row, walkthrough);
                 return None;
             }
             // The captions of several heads need some height.
@@ -184,6 +187,57 @@ impl Steps<'_> {
             ui.vertical(|ui| show(ui, width)).inner
         })
         .inner
+    }
+
+    /// Shows what a product is computed from, around the room for its numbers. If the question is for their count, that would
+    /// be the answer, and nothing is shown.
+    fn covered(
+        &self,
+        ui: &mut Ui,
+        [width, height]: [f32; 2],
+        row: &[&Step],
+        walkthrough: &Walkthrough,
+    ) {
+        let [step] = row else { return };
+        let asks_count = |question: Question| question.ask.contains("How many");
+        let stage = self.cache.stage(step).filter(|stage| matches!(stage, Stage::Product(_)));
+        let Some(stage) = stage.filter(|_| !walkthrough.question(step.key).is_none_or(asks_count))
+        else {
+            return;
+        };
+        let numbers = vec![f32::NEG_INFINITY; step.matrix.as_slice().len()];
+        let picture = Picture::new(&numbers, step.matrix.cols(), Palette::PLAIN);
+        let plain = heatmap(step, &picture);
+        let map = Heatmap {
+            numbers: &numbers,
+            masked: 0.0,
+            inset: stage.inset(ui),
+            captions: None,
+            is_passive: true,
+            ..plain
+        };
+        let pointing = map.show_filling(ui, [width, height], &mut View::default());
+        let colors = self.colors();
+        stage.draw(ui, step, &pointing, None, self.since, &colors);
+        let place = pointing
+            .whole((0, 0))
+            .union(pointing.whole((step.matrix.rows() - 1, step.matrix.cols() - 1)));
+        let font = style::subheading().resolve(ui.style());
+        ui.painter().text(
+            place.center(),
+            Align2::CENTER_CENTER,
+            "?",
+            font,
+            ui.visuals().weak_text_color(),
+        );
+    }
+
+    /// The colours and the numbers of the steps.
+    fn colors<'s>(&'s self) -> impl Fn(StepKey) -> Option<(Palette, &'s [f32])> {
+        |key: StepKey| {
+            let step = self.cache.walkthrough().ok()?.step(key)?;
+            Some((self.cache.picture(step)?.palette(), step.matrix.as_slice()))
+        }
     }
 
     /// Whether what a row is computed from fits below its text but not beside it.
@@ -383,10 +437,7 @@ impl Steps<'_> {
             state.views.insert(step.key, view);
         }
         if let Some(stage) = self.cache.stage(step).filter(|_| heatmap.is_staged()) {
-            let colors = |key: StepKey| {
-                let step = self.cache.walkthrough().ok()?.step(key)?;
-                Some((self.cache.picture(step)?.palette(), step.matrix.as_slice()))
-            };
+            let colors = self.colors();
             let cell = pointing.hovered.or(heatmap.pointed);
             stage.draw(ui, step, &pointing, cell, self.since, &colors);
         }
@@ -484,24 +535,11 @@ fn name<'a>(row: &[&'a Step]) -> &'a str {
     first.name.split_once(", head ").map_or(first.name.as_str(), |(name, _)| name)
 }
 
-/// The name, the error, and the formula of a single step.
+/// The name, and the formula of a single step.
 fn heading(ui: &mut Ui, row: &[&Step]) {
     let strong = ui.visuals().strong_text_color();
-    let worse = |a: &'_ &Step, b: &'_ &Step| a.relative_error().total_cmp(&b.relative_error());
-    let Some(step) = row.iter().copied().max_by(|a, b| worse(a, b)) else { return };
-    ui.horizontal_wrapped(|ui| {
-        formula::show(ui, name(row), style::subheading().resolve(ui.style()).size, strong);
-        let error = match step.relative_error() {
-            0.0 => "exact".to_owned(),
-            error => format!("error {}", numbers::error(error)),
-        };
-        let error = RichText::new(error);
-        let (absolute, ulp) = (numbers::error(step.max_error), numbers::ulp(step.max_ulp));
-        ui.label(error.text_style(TextStyle::Small).weak()).on_hover_text(format!(
-            "The largest distance from the same step in double precision, relative to the largest number of the matrix. In absolute terms, it is {absolute}, or {ulp} ULP. {}",
-            numbers::ULP
-        ));
-    });
+    let Some(step) = row.first() else { return };
+    formula::show(ui, name(row), style::subheading().resolve(ui.style()).size, strong);
     if row.len() == 1 && !step.formula.is_empty() {
         formula::show(ui, &step.formula, formula::size(ui), strong);
     }
@@ -513,20 +551,46 @@ fn text(ui: &mut Ui, row: &[&Step], is_revealed: bool) {
     heading(ui, row);
     let Some(step) = row.first() else { return };
     if is_revealed {
-        let shapes = RichText::new(step.shapes()).text_style(TextStyle::Monospace).weak();
+        let shapes = RichText::new(step.shapes()).text_style(TextStyle::Small).weak();
         ui.label(shapes).on_hover_text(
             "The shape: [rows, columns]. For a product, the shapes of its factors come first.",
         );
     }
     let size = TextStyle::Body.resolve(ui.style()).size;
     formula::show(ui, &step.meaning, size, ui.visuals().text_color());
-    if is_revealed && !step.code.is_empty() {
-        let code = RichText::new(step.code).text_style(TextStyle::Monospace).weak();
-        ui.add(Label::new(code).wrap()).on_hover_text("The Rust call that computes it.");
+    if is_revealed {
+        details(ui, row, step);
     }
-    if let Some(correction) = &step.correction {
-        ui.add(Label::new(RichText::new(correction).color(ui.visuals().warn_fg_color)).wrap());
-    }
+}
+
+/// A line that opens the precision, the call and a note.
+fn details(ui: &mut Ui, row: &[&Step], step: &Step) {
+    let small = |text: &str| RichText::new(text).text_style(TextStyle::Small).weak();
+    let line =
+        if step.correction.is_some() { "Precision, code, a note" } else { "Precision, code" };
+    let details = CollapsingHeader::new(small(line)).id_salt(("details", step.key));
+    let shown = details.show(ui, |ui| {
+        let worse =
+            |a: &'_ &Step, b: &'_ &Step| a.relative_error().total_cmp(&b.relative_error());
+        let worst = row.iter().copied().max_by(|a, b| worse(a, b)).unwrap_or(step);
+        let error = match worst.relative_error() {
+            0.0 => "exact".to_owned(),
+            error => format!("error {}", numbers::error(error)),
+        };
+        let (absolute, ulp) = (numbers::error(worst.max_error), numbers::ulp(worst.max_ulp));
+        ui.label(error).on_hover_text(format!(
+            "The largest distance from the same step in double precision, relative to the largest number of the matrix. In absolute terms, it is {absolute}, or {ulp} ULP. {}",
+            numbers::ULP
+        ));
+        if !step.code.is_empty() {
+            let code = RichText::new(step.code).text_style(TextStyle::Monospace);
+            ui.add(Label::new(code).wrap()).on_hover_text("The Rust call that computes it.");
+        }
+        if let Some(correction) = &step.correction {
+            ui.add(Label::new(correction).wrap());
+        }
+    });
+    shown.header_response.accessible_name(format!("Details of {}", name(row)));
 }
 
 /// The words of a screen reader for a row, a column and a number.

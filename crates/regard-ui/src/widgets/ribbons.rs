@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use egui::accesskit::Role;
 use egui::{
-    Color32, FontId, Pos2, Rect, Response, Sense, Shape, Stroke, StrokeKind, TextStyle, Ui, Vec2,
-    WidgetInfo, pos2, vec2,
+    Color32, EventFilter, FontId, Key, Pos2, Rect, Response, Sense, Shape, Stroke, StrokeKind,
+    TextStyle, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
 use super::Motion;
@@ -66,6 +66,11 @@ impl Ribbons {
                 written.push(rect);
             }
         }
+        // The words are one stop of the Tab key: the arrow keys go from one to the next.
+        let id = ui.scope_id().with("word with the stop");
+        let stop =
+            ui.data(|data| data.get_temp::<usize>(id)).unwrap_or(0).min(last.saturating_sub(1));
+        let mut next = None;
         for (i, (word, place)) in words.iter().zip(&places).enumerate() {
             let is_hidden = hidden.contains(&i);
             if i == last {
@@ -75,12 +80,14 @@ impl Ribbons {
                 ui.painter().rect_stroke(*place, 6, stroke, StrokeKind::Inside);
                 continue;
             }
-            let response = ui.interact(*place, ui.scope_id().with(("word", i)), Sense::click());
+            let sense = if i == stop { Sense::click() } else { Sense::CLICK };
+            let response = ui.interact(*place, ui.scope_id().with(("word", i)), sense);
+            next = next.or_else(|| arrow(ui, &response, i, last));
             response.widget_info(|| {
                 WidgetInfo::selected(Role::Button, true, is_hidden, format!("Hide {word} at {i}"))
             });
             if response.clicked() {
-                clicked = Some(i);
+                (clicked, next) = (Some(i), Some(i));
             }
             let color = paint(ui, &response, is_hidden);
             let at = write(ui, word, place.center(), &font, color);
@@ -90,8 +97,26 @@ impl Ribbons {
             let does = if is_hidden { "Show it again" } else { "Hide it" };
             response.on_hover_text(format!("“{word}” gets {:.1} %. {does}.", 100.0 * weight(i)));
         }
+        if let Some(next) = next {
+            ui.data_mut(|data| data.insert_temp(id, next));
+            let word = ui.scope_id().with(("word", next));
+            ui.memory_mut(|memory| memory.request_focus(word));
+            ui.ctx().request_repaint();
+        }
         clicked
     }
+}
+
+/// The word before `end` to which an arrow key leads from word `i`, if it has the focus.
+fn arrow(ui: &Ui, response: &Response, i: usize, end: usize) -> Option<usize> {
+    if !response.has_focus() {
+        return None;
+    }
+    let filter = EventFilter { horizontal_arrows: true, ..EventFilter::default() };
+    ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
+    let pressed = |key| ui.input(|input| input.num_presses(key));
+    let place = (i + pressed(Key::ArrowRight)).saturating_sub(pressed(Key::ArrowLeft));
+    (place != i).then(|| place.min(end.saturating_sub(1)))
 }
 
 /// The colour of the ribbons.
