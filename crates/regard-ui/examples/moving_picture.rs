@@ -1,7 +1,7 @@
-//! Writes the moving picture of the first screen as an animated PNG: the temperature is dragged, a word is hidden, and another
-//! sentence is opened.
+//! Writes the pictures of the pages. The first screen moves, as an animated PNG: the temperature is dragged, a word is hidden, and
+//! another sentence is opened. Every other picture is that of a session.
 //!
-//! `cargo run -p regard-ui --features snapshots --example moving_picture docs/screenshots/landing.png`
+//! `cargo run -p regard-ui --features snapshots --example moving_picture docs/screenshots`
 #![expect(clippy::unwrap_used, reason = "a program of the developers")]
 
 #[path = "../tests/window/host.rs"]
@@ -10,6 +10,7 @@ mod host;
 use core::time::Duration;
 use std::fs::File;
 use std::io::BufWriter;
+use std::path::Path;
 use std::sync::Arc;
 
 use egui::{Pos2, Rect, ThemePreference};
@@ -17,11 +18,15 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use image::{RgbImage, buffer::ConvertBuffer as _, imageops};
 use png::{BitDepth, BlendOp, ColorType, Compression, Encoder};
-use regard_ui::{App, Command};
+use regard_ui::walkthrough::{At, Picked};
+use regard_ui::{App, Command, Session};
+use regard_walkthrough::{Example, Quantity};
 
 const SIZE: [f32; 2] = [900.0, 600.0];
+/// The margin that the harness leaves around the window.
+const MARGIN: u32 = 8;
 /// The time from one frame to the next, in milliseconds.
-const STEP: u16 = 40;
+const STEP: u16 = 50;
 
 /// The window, and the frames so far: each with the number of steps for which it is shown.
 struct Film {
@@ -37,7 +42,7 @@ impl Film {
             // The model has answered when the next frame is drawn.
             std::thread::sleep(Duration::from_millis(60));
             self.window.run_steps(1);
-            let frame: RgbImage = self.window.render().unwrap().convert();
+            let frame = picture(&mut self.window);
             match self.frames.last_mut() {
                 Some((last, steps)) if *last == frame => *steps += 1,
                 _ => self.frames.push((frame, 1)),
@@ -61,7 +66,7 @@ impl Film {
     }
 
     fn click(&mut self, name: &str) {
-        self.go(self.place(name).center(), 12);
+        self.go(self.place(name).center(), 9);
         self.window.drag_at(self.pointer);
         self.window.run_steps(1);
         self.window.drop_at(self.pointer);
@@ -70,9 +75,87 @@ impl Film {
     }
 }
 
+/// The sessions of the pictures that do not move, in dark or light.
+const ROOMS: [(&str, &str, ThemePreference); 4] = [
+    (
+        "model",
+        r#"{"room": "model", "model": {"text": "Mary and John went to the store. John had a cold drink. John gave the drink to",
+            "changes": [{"change": {"ablate": {"head": "0.2", "to": "zero"}}, "on": true}],
+            "heads": {"shown": "head", "layer": 3, "head": 3, "chosen": [19, 14]}}}"#,
+        ThemePreference::Dark,
+    ),
+    (
+        "heads",
+        r#"{"room": "model", "model": {"file": "sample", "heads": {"order": "induction"}}}"#,
+        ThemePreference::Light,
+    ),
+    (
+        "lines",
+        r#"{"room": "model", "model": {"file": "sample",
+            "heads": {"shown": "head", "layer": 1, "head": 1, "lines": true, "isolated": ["queries", 17]}}}"#,
+        ThemePreference::Light,
+    ),
+    (
+        "laboratory",
+        r#"{"room": "laboratory", "laboratory": {"inputs": {"tokens": 512, "alibi": 0.02, "sink": 6.0}, "chosen": [400, 380]}}"#,
+        ThemePreference::Dark,
+    ),
+];
+
+/// Writes the picture of a session.
+fn room(folder: &Path, name: &str, session: Session, theme: ThemePreference) {
+    let is_alone = name == "page-embedded";
+    let size = if is_alone { [720.0, 480.0] } else { [1280.0, 800.0] };
+    let begin = move |ctx: &egui::Context| {
+        let host = Arc::new(host::TestHost::DEFAULT);
+        let mut app = App::with_session(ctx, host, session.clone());
+        app.alone = is_alone;
+        app.perform(ctx, Command::Theme(theme));
+        app
+    };
+    let mut window = Harness::builder().with_size(with_margin(size)).wgpu().build_ui_state(
+        move |ui, app: &mut Option<App>| match app {
+            Some(app) => app.ui(ui),
+            None => *app = Some(begin(ui.ctx())),
+        },
+        None,
+    );
+    while window.state().as_ref().is_none_or(App::is_busy) {
+        std::thread::sleep(Duration::from_millis(20));
+        window.run_steps(4);
+    }
+    window.run_steps(8);
+    picture(&mut window).save(folder.join(name).with_extension("png")).unwrap();
+}
+
+/// The window without the margin that the harness leaves around it.
+fn picture(window: &mut Harness<'static, Option<App>>) -> RgbImage {
+    let whole: RgbImage = window.render().unwrap().convert();
+    let [width, height] = [whole.width(), whole.height()].map(|side| side - 2 * MARGIN);
+    imageops::crop_imm(&whole, MARGIN, MARGIN, width, height).to_image()
+}
+
+/// The size of a harness whose window has this size.
+fn with_margin(size: [f32; 2]) -> [f32; 2] {
+    size.map(|side| side + 2.0 * MARGIN as f32)
+}
+
 fn main() {
-    let path = std::env::args_os().nth(1).expect("which file is to be written?");
-    let builder = Harness::builder().with_size(SIZE).with_step_dt(f32::from(STEP) / 1000.0);
+    let folder =
+        std::env::args_os().nth(1).expect("into which folder are the pictures to be written?");
+    let folder = Path::new(&folder);
+    for (name, session, theme) in ROOMS {
+        let session = session.replacen('{', r#"{"format": "regard session 1", "#, 1);
+        room(folder, name, Session::parse(session.as_bytes()).unwrap(), theme);
+    }
+    let mut session = regard_ui::example(Example::ILoveRobotics);
+    let step = Quantity::Weights.into();
+    session.walkthrough.picked = Some(Picked::Cell(At { step, cell: (0, 2) }));
+    room(folder, "walkthrough", session, ThemePreference::Dark);
+    let session = regard_ui::example(Example::TheCatSat);
+    room(folder, "page-embedded", session, ThemePreference::Light);
+    let builder =
+        Harness::builder().with_size(with_margin(SIZE)).with_step_dt(f32::from(STEP) / 1000.0);
     let begin = |ctx: &egui::Context| {
         let host = Arc::new(host::TestHost::DEFAULT);
         let mut app = App::with_session(ctx, host, regard_ui::greeting());
@@ -102,9 +185,9 @@ fn main() {
     let slider = film.place("Temperature of the head");
     film.go(slider.center(), 12);
     film.window.drag_at(film.pointer);
-    film.go(slider.right_center(), 30);
+    film.go(slider.right_center(), 22);
     film.steps(40);
-    film.go(slider.center(), 15);
+    film.go(slider.center(), 11);
     film.window.drop_at(film.pointer);
     film.window.hover_at(film.pointer);
     film.steps(15);
@@ -113,11 +196,11 @@ fn main() {
     film.click("Open another sentence");
     film.click("Open another sentence");
 
-    write(&path, &film.frames);
+    write(&folder.join("landing.png"), &film.frames);
 }
 
 /// Writes the frames. Each after the first holds only the rectangle that differs from the one before.
-fn write(path: &std::ffi::OsStr, frames: &[(RgbImage, u16)]) {
+fn write(path: &Path, frames: &[(RgbImage, u16)]) {
     let (width, height) = frames[0].0.dimensions();
     let mut encoder = Encoder::new(BufWriter::new(File::create(path).unwrap()), width, height);
     encoder.set_color(ColorType::Rgb);
