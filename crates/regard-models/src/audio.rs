@@ -24,7 +24,7 @@ const MOST: usize = 1024;
 
 /// Turns a recording into the numbers that a model of sound reads: a log-mel spectrogram.
 ///
-/// The settings are those of `preprocessor_config.json`; what it leaves out is as in transformers.
+/// The settings are those of `preprocessor_config.json`, with the defaults of transformers.
 ///
 /// ```
 /// use regard_models::{AudioProcessor, Checkpoint, Model};
@@ -42,9 +42,9 @@ const MOST: usize = 1024;
 pub struct AudioProcessor {
     rate: u32,
     hop: usize,
-    /// Samples of a window.
+    /// The number of samples of a window.
     window: usize,
-    /// Samples of the whole input.
+    /// The number of samples of the whole input.
     samples: usize,
     padding: f32,
     frames: Frames,
@@ -54,7 +54,7 @@ impl AudioProcessor {
     /// The processor of a checkpoint's model.
     ///
     /// # Errors
-    /// Names the file and the setting that is not known, or that does not fit the model.
+    /// An error names the file and the setting that is not known or does not fit the model.
     pub fn of(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
         const FILE: Beside = Beside::PreprocessorConfig;
         let Some(frames) = description.embedding.frames else {
@@ -115,7 +115,7 @@ impl AudioProcessor {
         Ok(Self { rate, hop, window, samples, padding, frames })
     }
 
-    /// The samples of a second.
+    /// The number of samples per second.
     pub fn rate(&self) -> u32 {
         self.rate
     }
@@ -125,7 +125,7 @@ impl AudioProcessor {
         (2 * self.hop) as f64 / f64::from(self.rate)
     }
 
-    /// The log-mel spectrogram \[bands, frames\] of a recording with one channel of `rate` samples a second.
+    /// The log-mel spectrogram \[bands, frames\] of a recording with one channel of `rate` samples per second.
     ///
     /// # Errors
     /// [`Error::Shape`] if there are no samples, or more than the model reads; [`Error::Range`] if a sample is not finite or the
@@ -156,7 +156,7 @@ impl AudioProcessor {
         let Frames { bands, count } = self.frames;
         let last = self.samples - 1;
         let sample = |i: usize| {
-            // Mirrored at the first and at the last sample.
+            // The samples are mirrored at the first and at the last one.
             let i = i.abs_diff(self.window / 2);
             let i = if i > last { 2 * last - i } else { i };
             f64::from(recording.get(i).copied().unwrap_or(self.padding))
@@ -244,7 +244,7 @@ impl Spectrum {
     }
 }
 
-/// The samples of a WAV file and their number in a second. Several channels become their mean. Integers are divided so that they
+/// The samples of a WAV file, and their number per second. Several channels become their mean. Integers are divided so that they
 /// lie between −1 and 1.
 ///
 /// # Errors
@@ -263,7 +263,7 @@ pub fn read_wav(bytes: &[u8]) -> Result<(Vec<f32>, u32), Error> {
     let spec = reader.spec();
     let channels = usize::from(spec.channels);
     let factor = (2.0_f32).powi(1 - i32::from(spec.bits_per_sample)) / f32::from(spec.channels);
-    // The file says how many samples there are, which is not to be believed before they are read.
+    // The number of samples that the file states is not trusted before they are read.
     let (mut recording, mut read) = (Vec::new(), 0);
     let mut add = |sample: f32| {
         if read % channels == 0 {

@@ -87,7 +87,7 @@ pub struct Embedding {
     pub norm: Option<NormSettings>,
     /// Patches of an image instead of tokens.
     pub patches: Option<Patches>,
-    /// Frames of sound instead of an encoder's tokens. Everything else here is of the decoder's tokens then.
+    /// The frames of sound that an encoder reads instead of tokens. The other fields are then those of the decoder's tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<Frames>,
 }
@@ -151,14 +151,14 @@ pub struct Patches {
 
 /// A log-mel spectrogram, which two convolutions over time read (Radford et al. 2022, Whisper).
 ///
-/// Each spans three frames, and GELU follows it. The second one moves by two frames, and the encoder has a position for each of its
-/// outputs.
+/// Each convolution spans three frames, and GELU follows it. The second one moves by two frames, and the encoder has a position
+/// for each of its outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Frames {
-    /// Mel bands.
+    /// The number of mel bands.
     pub bands: usize,
-    /// Frames, an even number.
+    /// The number of frames, which is even.
     pub count: usize,
 }
 
@@ -521,7 +521,7 @@ impl Patches {
 }
 
 impl Frames {
-    /// The positions of the encoder.
+    /// The number of positions of the encoder.
     pub fn positions(&self) -> usize {
         self.count / 2
     }

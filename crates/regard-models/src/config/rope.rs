@@ -40,7 +40,7 @@ impl Config<'_> {
                 continue;
             }
             let own = parameters.and_then(|kinds_of| kinds_of.get(kinds[i])?.as_object());
-            // Transformers 5 overlooks an older `type` where there is no object for the kind.
+            // Transformers 5 ignores the older key `type` if there is no object for the kind.
             let plain = || Map::from_iter([("rope_type".to_owned(), "default".into())]);
             let mut own = own.cloned().unwrap_or_else(plain);
             if i == 0 || self.family == "modernbert" {

@@ -20,7 +20,7 @@ impl Convolutions {
     }
 }
 
-/// For every `step`th frame the numbers \[channels, 3\] of the frame before it, of itself and of the one after it. There are zeros
+/// For every `step`th frame, the numbers \[channels, 3\] of the frame before it, of itself and of the one after it. There are zeros
 /// before the first frame and after the last. `strides` are the distances between channels and between frames.
 fn threes(
     x: &[f32],

@@ -54,10 +54,10 @@ pub(crate) enum Tokens {
     Patches(Linear),
 }
 
-/// The way from frames of sound to an encoder's stream.
+/// The layers that turn frames of sound into an encoder's stream.
 #[derive(Debug)]
 pub(crate) struct Convolutions {
-    /// Each reads the numbers \[channels, 3\] of three frames.
+    /// Each layer reads the numbers \[channels, 3\] of three frames.
     pub(crate) layers: [Linear; 2],
     /// \[positions, width\]
     pub(crate) positions: Tensor,
