@@ -63,14 +63,19 @@ impl Description {
         {
             family.clone_into(&mut description.family);
         }
+        let wrong = |what| Error::file(checkpoint.path(), what);
         let embedded = description.embedding.scale;
-        let scale = if let Head::Tokens { scale, .. } = description.head { scale } else { 1.0 };
+        let (scale, softcap) = match description.head {
+            Head::Tokens { scale, softcap, .. } => (scale, softcap),
+            _ => (1.0, None),
+        };
         if !(embedded.is_finite() && scale.is_finite()) {
             let what = format!("embeddings have the factor {embedded}, and logits {scale}");
-            return Err(Error::file(checkpoint.path(), what));
+            return Err(wrong(what));
         }
+        check_cap("logits", softcap).map_err(wrong)?;
         for stack in description.encoder.iter().chain([&description.stack]) {
-            check(stack, description.width).map_err(|what| Error::file(checkpoint.path(), what))?;
+            check(stack, description.width).map_err(wrong)?;
         }
         Ok(description)
     }
@@ -114,14 +119,20 @@ fn check(stack: &Stack, width: usize) -> Result<(), String> {
         let (found, most) = (rotary.features, block.head_size);
         return Err(format!("{found} features of a head cannot turn in pairs: a head has {most}"));
     }
-    let numbers =
-        [block.scale, block.norm.epsilon, block.softcap.unwrap_or(1.0), block.output_scale];
-    for number in numbers {
+    for number in [block.scale, block.norm.epsilon, block.output_scale] {
         if !number.is_finite() {
             return Err(format!("a setting of the attention or of a norm is {number}"));
         }
     }
-    Ok(())
+    check_cap("scores", block.softcap)
+}
+
+/// Whether the numbers that a soft cap divides stay numbers.
+fn check_cap(of: &str, cap: Option<f32>) -> Result<(), String> {
+    match cap.filter(|cap| !cap.is_finite() || *cap < f32::MIN_POSITIVE) {
+        Some(cap) => Err(format!("the soft cap of the {of} is {cap}, and not a number above 0")),
+        None => Ok(()),
+    }
 }
 
 /// A stack of layers with norms before the sublayers, as in GPT-2, without tokens or patches.

@@ -98,7 +98,9 @@ impl Config<'_> {
             features = head_size;
         }
         let mut base = base;
-        if !features.is_multiple_of(2) && !matches!(kind, "dynamic" | "yarn") {
+        // `check` refuses more features than a head has.
+        let is_odd = features < head_size && !features.is_multiple_of(2);
+        if is_odd && !matches!(kind, "dynamic" | "yarn") {
             // For an odd number n of features, transformers has (n + 1) / 2 pairs, of which pair i is rotated by θ^(−2i/n).
             base = base.powf((features + 1) as f64 / features as f64);
             features += 1;

@@ -54,6 +54,9 @@ fn a_setting_that_makes_no_sense_is_named() {
         ("tiny-llama", rope, json!("new"), "the rope_type \"new\" is not known"),
         ("tiny-llama", rope, json!("linear"), "no number factor"),
         ("tiny-vit", "patch_size", json!(5), "patches of 5"),
+        ("tiny-gpt_neox", "rotary_pct", json!(1e308), "features of a head cannot turn in pairs"),
+        ("tiny-gemma2", "attn_logit_softcapping", json!(0), "the soft cap of the scores is 0"),
+        ("tiny-gemma2", "final_logit_softcapping", json!(0), "the soft cap of the logits is 0"),
     ] {
         assert_says(&with_config(model, &[(key, value)]), &[part]);
     }
