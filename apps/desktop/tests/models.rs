@@ -619,6 +619,10 @@ fn a_score_is_the_number_of_the_trace() {
     {
         assert!(text.contains(part), "{text}");
     }
+    // A large product has the decimals that its error is told in.
+    let large = ["score", "story", "--text", "Mia", "--head", "0.0", "--query", "1", "--key", "0"];
+    let large = printed(&large);
+    assert!(large.contains("dot product q·k        127.831"), "{large}");
     let changed = json(&[&args[..8], &["--key", "0", "--head-temperature", "1.2=inf"]].concat());
     assert_eq!(changed["temperature"], "inf");
     assert_eq!(changed["weight"]["value"], 0.5);

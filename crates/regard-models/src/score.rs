@@ -204,6 +204,7 @@ impl Pass<'_> {
         let (reference, _) = steps.softmax(&references, key);
         let hidden = hidden(key);
         let maximum = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let maximum = if sum.is_nan() { f32::NAN } else { maximum };
         Ok(Score {
             head,
             query,
@@ -222,7 +223,7 @@ impl Pass<'_> {
             hidden,
             score: hidden.is_none().then_some(scores[key]),
             temperature: steps.temperature.get(),
-            maximum: (maximum > f32::NEG_INFINITY).then_some(maximum),
+            maximum: (maximum != f32::NEG_INFINITY).then_some(maximum),
             sum,
             weight: Rounded::new(weights[key], reference),
         })
@@ -315,6 +316,9 @@ impl Steps {
 
     /// The weight of a key among these scores, and the sum of exp((s − m) / T); with the limits T → 0 and T → ∞.
     fn softmax(&self, scores: &[f64], key: usize) -> (f64, f64) {
+        if scores.iter().any(|score| score.is_nan()) {
+            return (f64::NAN, f64::NAN);
+        }
         let maximum = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if maximum == f64::NEG_INFINITY {
             return (0.0, 0.0);

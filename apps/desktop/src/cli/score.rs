@@ -101,18 +101,24 @@ fn push_features(out: &mut String, score: &Score) {
         let _ = write!(out, "{i:>7}");
         let before = before.iter().flat_map(|(q, k)| [q[i], k[i]]);
         for number in before.chain([score.q[i], score.k[i], *product as f32]) {
-            let _ = write!(out, " {:>12}", numbers::fixed(number, 6));
+            let _ = write!(out, " {:>12}", number_of(number.into(), 6));
         }
         out.push('\n');
     }
 }
 
+/// A number with all its decimals: a rounded one would hide the error beside it.
+fn number_of(x: f64, decimals: usize) -> String {
+    format!("{x:.decimals$}").replace("inf", "∞").replace('-', "−")
+}
+
 /// The steps from the dot product to the weight, each with its number.
 fn steps(score: &Score) -> Vec<(&'static str, String)> {
-    let number = |x: f32| numbers::fixed(x, 6);
+    let number = |x: f32| number_of(x.into(), 6);
     let checked = |x: &Rounded| {
         let Rounded { value, reference, error, .. } = x;
-        format!("{}  (in f64 {reference:.12}, error {})", number(*value), numbers::error(*error))
+        let reference = number_of(*reference, 12);
+        format!("{}  (in f64 {reference}, error {})", number(*value), numbers::error(*error))
     };
     let mut steps = vec![
         ("dot product q·k", checked(&score.dot)),

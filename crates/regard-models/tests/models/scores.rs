@@ -117,6 +117,18 @@ fn a_query_that_sees_nothing_has_no_maximum() {
 }
 
 #[test]
+fn nan_shows_in_the_reference_too() {
+    let model = open("tiny-gpt2");
+    let width = model.description().width;
+    let place = "blocks.0.hook_resid_pre".to_owned();
+    let nan = Change::Add { place, position: None, vector: vec![f32::NAN; width] };
+    let score = model.pass().change(nan).score(&input(&model), "0.0".parse().unwrap(), 1, 0);
+    let score = score.unwrap();
+    assert!(score.weight.value.is_nan() && score.weight.reference.is_nan(), "{score:?}");
+    assert!(score.maximum.is_some_and(f32::is_nan) && score.sum.is_nan(), "{score:?}");
+}
+
+#[test]
 fn why_a_key_is_hidden_is_told() {
     let model = open("tiny-gemma2"); // layer 0 has a window of 5
     let input = input(&model);
