@@ -43,7 +43,7 @@ pub(crate) trait Printed {
     /// Prints it on standard output.
     ///
     /// # Errors
-    /// If the output cannot be written. It is not an error if a reader stops early (`| head`).
+    /// If the output cannot be written. It is not an error if a reader stops early (`| head`): the program ends.
     fn print(&self) -> io::Result<()>;
 }
 
@@ -77,9 +77,13 @@ pub(crate) fn tell(line: impl Display) {
     drop(writeln!(anstream::stderr(), "{}", escaped(&line)));
 }
 
+#[expect(
+    clippy::exit,
+    reason = "nobody reads what a text that is written or a benchmark would still print"
+)]
 fn write_to(mut out: impl Write, text: &str) -> io::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         done => done,
     }
 }

@@ -509,12 +509,17 @@ mod terminal {
         let message = text(&output.stderr);
         assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1), "{message}");
 
-        let mut command = regard(&["walk", "the-cat-sat"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut first = [0; 1];
-        child.stdout.take().unwrap().read_exact(&mut first).unwrap(); // as `head -c 1` does
-        let output = wait(child);
-        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        // The second one would write for minutes.
+        let endless =
+            ["generate", "story", "--text", "Mia gave Tom the ball", "--tokens", "100000"];
+        for args in [&["walk", "the-cat-sat"][..], &endless] {
+            let mut command = regard(args);
+            let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let mut first = [0; 1];
+            child.stdout.take().unwrap().read_exact(&mut first).unwrap(); // as `head -c 1` does
+            let output = wait(child);
+            assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        }
     }
 }
 
