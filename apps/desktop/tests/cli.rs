@@ -600,6 +600,7 @@ mod attend {
             (qkv(&[3, 4], &[5, 3], &[5, 2]), &[][..], &["k", "[1, 1, 5, 3]", "[1, 1, 5, 4]"][..]),
             (qkv(&[3, 4], &[1, 5, 4], &[5, 2]), &[], &["`k`", "[1, 5, 4]"]),
             (good()[..2].to_vec(), &[], &["`v` is missing", "k, q"]),
+            (Vec::new(), &[], &["`q` is missing; the file has no tensor"]),
             (good(), &["--window", "1,0"], &["--position"]),
             // With padding, top-left and bottom-right differ.
             (padded, &["--window", "1,0"], &["--position"]),
@@ -608,9 +609,9 @@ mod attend {
             (with(mask(Dtype::BOOL, &[4], vec![1; 4])), &[], &["mask", "1, 4]", "1, 5]"]),
             (with(mask(Dtype::BOOL, &[4, 5], vec![1; 20])), &[], &["mask", "4, 5", "3, 5"]),
             (with(mask(Dtype::I32, &[5], floats(&[0.0; 5]))), &[], &["`attn_mask` is I32", "U8"]),
-            (integers, &[], &["`q` is I32"]),
+            (integers, &[], &["`q` is I32, but F32"]),
             (with(past), &[], &["past_value"]),
-            (with(lengths(-1)), &[], &["kv_lengths", "-1"]),
+            (with(lengths(-1)), &[], &["`kv_lengths` holds -1\n"]),
         ] {
             let said = folder.refusal(&file(&tensors), args);
             for part in parts {
@@ -621,6 +622,9 @@ mod attend {
         for bytes in [truncated, b"no safetensors at all", b""] {
             assert!(folder.refusal(bytes, &[]).contains("in.safetensors"));
         }
+        let negative = folder.attend(&file(&good()), &["--window", "-1,0"]);
+        let said = String::from_utf8(negative.stderr).unwrap();
+        assert!(said.contains("'-1,0' for '--window") && said.contains("expected"), "{said}");
     }
 
     #[test]

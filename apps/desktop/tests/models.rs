@@ -468,6 +468,9 @@ fn sweep_patches_paths_and_predict_looks_through_a_lens() {
     let table = printed(&[&sweep[..], &["--path", "0.1", "--into", "v"]].concat());
     assert!(table.contains("layer 1") && !table.contains("layer 0"), "{table}");
     assert_refused(&[&sweep[..], &["--path", "0.9"]].concat(), &["there is no head 0.9"]);
+    assert_refused(&[&sweep[..], &["--path", "1.2"]].concat(), &["--path 1.2 leads to no head"]);
+    let said = refused(&[&sweep[..], &["--patch-each-place", "--into", "k"]].concat());
+    assert!(said.contains("--into"), "{said}");
     let said = refused(&["sweep", &model, "--text", text, "--logit", "5", "--path", "0.1"]);
     assert!(said.contains("--patch-text"), "{said}");
 
@@ -894,10 +897,14 @@ fn changes_without_a_meaning_are_refused() {
         (&["--ablate", "2.0"][..], "there is no head 2.0: there are 2 layers of 4 heads"),
         (&["--ablate", "0.4"], "there is no head 0.4"),
         (&["--ablate", "encoder.0.0"], "the model has one stack"),
-        (&["--ablate", "0.1=half"], "\"half\" is neither zero nor mean"),
+        (
+            &["--ablate", "0.1=half"],
+            "\"half\" is neither zero nor mean; the form is L.H[=zero|mean|other]",
+        ),
         (&["--ablate", "7"], "a head is written LAYER.HEAD"),
         (&["--head-temperature", "0.1"], "L.H=T"),
         (&["--head-temperature", "0.1=-1"], "0.1=-1"),
+        (&["--head-temperature", "0.1=1e50"], "to 3.4e38, or inf"),
         (&["--cut", "0.1:1,2"], "query 1 of head 0.1 does not see key 2: there is nothing to cut"),
         (&["--cut", "0.1:99,2"], "there is no edge 99,2 to cut"),
         (&["--patch", "1.1"], "--patch-text"),
@@ -913,6 +920,15 @@ fn changes_without_a_meaning_are_refused() {
     }
     let said = of(&t5, &["--ablate", "0.1"]);
     assert!(said.contains("the model has encoder, decoder and cross"), "{said}");
+    // Options that belong to a text, beside other inputs; and a list that clap could take for an option.
+    for input in [["--ids", "1"], ["--image", "a.png"], ["--audio", "a.wav"]] {
+        for options in [["--text-pair", "a"].as_slice(), &["--chat"]] {
+            let said = refused(&[&["predict", &gpt], &input[..], options].concat());
+            assert!(said.contains("cannot be used with"), "{said}");
+        }
+    }
+    let said = refused(&["predict", &gpt, "--ids", "-1,2"]);
+    assert!(said.contains("'-1' for '--ids <IDS>'"), "{said}");
     assert_refused(
         &["predict", &gpt, "--ids", "999"],
         &["the token 999 is not one of the vocabulary's 320"],

@@ -61,7 +61,7 @@ pub(crate) struct Args {
     temperature: Temperature,
 
     /// Let each query see at most LEFT keys before its position and RIGHT keys after it (inf: no limit)
-    #[arg(long, value_name = "LEFT,RIGHT")]
+    #[arg(long, value_name = "LEFT,RIGHT", allow_hyphen_values = true)]
     window: Option<Window>,
 
     /// The queries' positions for --window and `alibi_slopes`, in the words of --causal [default: as --causal]

@@ -55,6 +55,7 @@ impl AttendInputs {
             "tensor `q` has the shape {:?}, but 2, 3 or 4 dimensions are needed",
             q.shape()
         );
+        let numbers = tensors::numbers("q", &q)?;
         let k = with_past(file, "past_key", "k", &q)?;
         let v = with_past(file, "past_value", "v", &q)?;
         check_dtype("k", k.dtype, "q", q.dtype())?;
@@ -74,8 +75,7 @@ impl AttendInputs {
         let lengths = tensors::lengths(file, "kv_lengths")?;
         let sinks = of_heads(file, "sinks", q.shape())?;
         let alibi_slopes = of_heads(file, "alibi_slopes", q.shape())?;
-        let mut q = tensors::numbers("q", &q)?;
-        q.shape = to_four_dimensions(&q.shape);
+        let q = Tensor { shape: to_four_dimensions(&numbers.shape), ..numbers };
         Ok(Self { q, k, v, rank, has_past, allowed, bias, lengths, sinks, alibi_slopes })
     }
 }

@@ -139,6 +139,8 @@ fn take_negative_numbers(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| {
             let takes_value = !arg.is_positional() && arg.get_action().takes_values();
+            let is_list = arg.get_value_delimiter().is_some();
+            let arg = if is_list { arg.allow_hyphen_values(true) } else { arg }; // `-1,2` is no number
             if takes_value { arg.allow_negative_numbers(true) } else { arg }
         })
         .mut_subcommands(take_negative_numbers)

@@ -99,7 +99,8 @@ pub(crate) fn required<'f>(file: &SafeTensors<'f>, name: &str) -> Result<TensorV
     file.tensor(name).ok().with_context(|| {
         let mut names = file.names();
         names.sort_unstable();
-        format!("tensor `{name}` is missing; the file has {}", names.join(", "))
+        let names = if names.is_empty() { "no tensor".to_owned() } else { names.join(", ") };
+        format!("tensor `{name}` is missing; the file has {names}")
     })
 }
 
@@ -120,8 +121,8 @@ pub(crate) fn lengths(file: &SafeTensors<'_>, name: &str) -> Result<Option<Vec<u
         view.shape()
     );
     let numbers = view.data().as_chunks().0.iter().map(|b| i64::from_le_bytes(*b));
-    let lengths =
-        numbers.map(|n| usize::try_from(n).with_context(|| format!("tensor `{name}` holds {n}")));
+    let lengths = numbers
+        .map(|n| usize::try_from(n).ok().with_context(|| format!("tensor `{name}` holds {n}")));
     lengths.collect::<Result<_>>().map(Some)
 }
 

@@ -207,8 +207,12 @@ pub(crate) fn parse_ablation(text: &str) -> Result<Ablation, String> {
 /// A head and its replacement. `None` is the mean over another text.
 fn parse_ablate(text: &str) -> Result<(HeadAddress, Option<Ablation>), String> {
     let (head, to) = text.split_once('=').unwrap_or((text, "zero"));
-    let head = parse(head, "L.H[=zero|mean|other]")?;
-    Ok((head, if to == "other" { None } else { Some(parse_ablation(to)?) }))
+    const FORM: &str = "L.H[=zero|mean|other]";
+    let to = match to {
+        "other" => None,
+        to => Some(parse_ablation(to).map_err(|e| format!("{e}; the form is {FORM}"))?),
+    };
+    Ok((parse(head, FORM)?, to))
 }
 
 fn parse_patch_head(text: &str) -> Result<(HeadAddress, Option<usize>), String> {

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     audio: Option<PathBuf>,
 
     /// A second text, for a model that reads two (bert)
-    #[arg(long, value_name = "TEXT", requires = "text", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["ids", "image", "audio"], allow_hyphen_values = true)]
     text_pair: Option<String>,
 
     /// The text that the decoder has written so far, for a model with an encoder and a decoder (t5, whisper)
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     decoder_ids: Option<Vec<u32>>,
 
     /// Put the text into the model's chat template, as a message of the user
-    #[arg(long, requires = "text", conflicts_with = "text_pair")]
+    #[arg(long, conflicts_with_all = ["ids", "image", "audio", "text_pair"])]
     chat: bool,
 }
 

@@ -64,7 +64,12 @@ pub(crate) struct Args {
     path: Option<HeadAddress>,
 
     /// The part of each later head that reads this output: its queries, its keys or its values
-    #[arg(long, value_enum, default_value_t = Into::Q, requires = "path")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Into::Q,
+        conflicts_with_all = ["ablate_each_head", "patch_each_place", "attribute_each_head"]
+    )]
     into: Into,
 
     #[command(flatten)]
@@ -206,6 +211,10 @@ impl Sweep {
         let from = args.other.input(&args.input, &reading.input, checkpoint, model).bad_input()?;
         if let Some(head) = args.path {
             let paths = model.paths(head, args.into.place(), &from).bad_input()?;
+            if paths.is_empty() {
+                let what = "leads to no head, because its layer is the last one";
+                return Err(anyhow::anyhow!("--path {head} {what}")).bad_input();
+            }
             let (at, changes) = paths.into_iter().unzip();
             return Ok(Self { changes, at, kind: &PATH });
         }
