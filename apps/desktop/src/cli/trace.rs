@@ -99,8 +99,13 @@ impl Kept {
             let outputs = known.iter().map(|output| output.name.clone());
             let all: Vec<String> = description.places().into_iter().chain(outputs).collect();
             let is_unknown = |name: &&&String| !name.contains('*') && !all.contains(name);
-            let hint = places.iter().find(is_unknown).map(|name| suggest::hint(name, all.clone()));
-            anyhow!("{e}{}", hint.unwrap_or_default())
+            let unknown = places.iter().find(is_unknown);
+            let meant = unknown.and_then(|name| Some((name, suggest::nearest(name, &all)?)));
+            // The place that the error names is the nearest by its letters alone, and no output.
+            meant.map_or_else(
+                || anyhow!("{e}"),
+                |(name, meant)| anyhow!("the model has no {name:?}; did you mean {meant:?}?"),
+            )
         })?;
         let is_named = |output: &Output| outputs.iter().any(|name| **name == output.name);
         Ok(Self { outputs: known.into_iter().filter(is_named).collect(), places, are_named: true })
