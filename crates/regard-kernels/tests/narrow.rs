@@ -118,13 +118,19 @@ fn blocks_of(format: Quantization, rows: usize, cols: usize, seed: f64) -> Vec<u
     let random = numbers(rows * cols / block * size, seed);
     let mut bytes: Vec<u8> = random.iter().map(|x| (x * 127.0) as i8 as u8).collect();
     let places: &[usize] = match format {
-        Quantization::Q8_0 | Quantization::Q4_0 | Quantization::Q5_0 => &[0],
+        Quantization::Q8_0 | Quantization::Q4_0 | Quantization::Q5_0 | Quantization::Iq4Nl => &[0],
         Quantization::Q6K => &[208],
+        Quantization::Q2K => &[80, 82],
+        Quantization::Q3K => &[108],
+        Quantization::Mxfp4 => &[],
         _ => &[0, 2],
     };
     for (i, block) in bytes.chunks_exact_mut(size).enumerate() {
         for at in places {
             block[at + 1] = ((12 + (i + at) % 6) << 2) as u8 | block[at + 1] & 0x83;
+        }
+        if format == Quantization::Mxfp4 {
+            block[0] = 125 + (i % 6) as u8;
         }
     }
     bytes

@@ -44,12 +44,16 @@ impl Format {
             GgufType::Q4_K => Quantization::Q4K,
             GgufType::Q5_K => Quantization::Q5K,
             GgufType::Q6_K => Quantization::Q6K,
+            GgufType::Q2_K => Quantization::Q2K,
+            GgufType::Q3_K => Quantization::Q3K,
+            GgufType::IQ4_NL => Quantization::Iq4Nl,
+            GgufType::MXFP4 => Quantization::Mxfp4,
             _ => return None,
         }))
     }
 
     /// The names of all formats that can be read.
-    pub const KNOWN: &str = "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K";
+    pub const KNOWN: &str = "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and MXFP4";
 
     /// The bytes of a number that is not in a block.
     fn number_bytes(self) -> Option<usize> {
@@ -290,7 +294,7 @@ mod tests {
 
     use super::*;
 
-    const KINDS: [GgufType; 8] = [
+    const KINDS: [GgufType; 12] = [
         GgufType::Q8_0,
         GgufType::Q4_0,
         GgufType::Q4_1,
@@ -299,6 +303,10 @@ mod tests {
         GgufType::Q4_K,
         GgufType::Q5_K,
         GgufType::Q6_K,
+        GgufType::Q2_K,
+        GgufType::Q3_K,
+        GgufType::IQ4_NL,
+        GgufType::MXFP4,
     ];
 
     proptest! {
@@ -314,7 +322,10 @@ mod tests {
                 let mut bytes = bytes[..2 * row_bytes].to_vec();
                 let scales = match kind {
                     GgufType::Q6_K => &[208][..],
-                    GgufType::Q8_0 | GgufType::Q4_0 | GgufType::Q5_0 => &[0],
+                    GgufType::Q2_K => &[80, 82],
+                    GgufType::Q3_K => &[108],
+                    GgufType::Q8_0 | GgufType::Q4_0 | GgufType::Q5_0 | GgufType::IQ4_NL => &[0],
+                    GgufType::MXFP4 => &[],
                     _ => &[0, 2],
                 };
                 for row in bytes.chunks_exact_mut(row_bytes) {

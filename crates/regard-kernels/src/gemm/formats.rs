@@ -3,11 +3,11 @@
 //!
 //! An element is n·s + o. n is an integer of its own; the scale s and the offset o are shared by a part, which is 16
 //! neighbours. A block holds 32 elements: its scale as f16, its offset as f16 if it has one, and then the integers, the low 4
-//! bits of two of them in each byte. A fifth bit is stored elsewhere. A super-block holds 256 elements. Its parts have scales
-//! and offsets of 6 or 8 bits, which are multiplied by the super-block's f16 numbers d and d_min.
+//! bits of two of them in each byte. A fifth bit is stored elsewhere. In two formats the 4 bits are the place of n in a table. A
+//! super-block holds 256 elements. Its parts have scales and offsets of 4, 6 or 8 bits, which are multiplied by the
+//! super-block's f16 numbers d and d_min.
 //!
-//! A kernel decodes a pair of parts at a time. Either both parts share a scale and an offset, or each has a scale and there is
-//! no offset. A group of 256 elements, which is eight blocks or one super-block, has eight pairs, whose 16 factors fill one
+//! A kernel decodes a pair of parts at a time. Either both parts share a scale and an offset, or each has a scale. A group of 256 elements, which is eight blocks or one super-block, has eight pairs, whose 16 factors fill one
 //! vector.
 //!
 //! In the formats with offsets the product n·s is exact in `f32`: s has at most 17 significant bits, and n has at most 5. So an
@@ -42,6 +42,14 @@ pub enum Quantization {
     Q5K,
     /// 6 bits for each number, in blocks of 256; a scale of 8 bits for each 16 numbers.
     Q6K,
+    /// 2 bits for each number, in blocks of 256; a scale and an offset of 4 bits for each 16 numbers.
+    Q2K,
+    /// 3 bits for each number, in blocks of 256; a scale of 6 bits for each 16 numbers.
+    Q3K,
+    /// 4 bits for each number, which choose one of 16 values that lie closer together near 0; a scale for each 32 numbers.
+    Iq4Nl,
+    /// A floating-point number of 4 bits; a power of two for each 32 numbers (Open Compute Project 2023, Microscaling Formats).
+    Mxfp4,
 }
 
 impl Quantization {
@@ -55,6 +63,10 @@ impl Quantization {
         Self::Q4K,
         Self::Q5K,
         Self::Q6K,
+        Self::Q2K,
+        Self::Q3K,
+        Self::Iq4Nl,
+        Self::Mxfp4,
     ];
 
     /// The numbers in a block, and the bytes that it takes.
@@ -69,6 +81,10 @@ impl Quantization {
             Self::Q4K => (256, 144),
             Self::Q5K => (256, 176),
             Self::Q6K => (256, 210),
+            Self::Q2K => (256, 84),
+            Self::Q3K => (256, 110),
+            Self::Iq4Nl => (32, 18),
+            Self::Mxfp4 => (32, 17),
         }
     }
 }
@@ -84,6 +100,10 @@ impl fmt::Display for Quantization {
             Self::Q4K => "Q4_K",
             Self::Q5K => "Q5_K",
             Self::Q6K => "Q6_K",
+            Self::Q2K => "Q2_K",
+            Self::Q3K => "Q3_K",
+            Self::Iq4Nl => "IQ4_NL",
+            Self::Mxfp4 => "MXFP4",
         })
     }
 }
@@ -178,6 +198,10 @@ pub(crate) struct Q5_1;
 pub(crate) struct Q4K;
 pub(crate) struct Q5K;
 pub(crate) struct Q6K;
+pub(crate) struct Q2K;
+pub(crate) struct Q3K;
+pub(crate) struct Iq4Nl;
+pub(crate) struct Mxfp4;
 
 /// `N` bytes, of which number `at` is the first.
 #[inline(always)]
@@ -459,10 +483,7 @@ impl Decode<176> for Q5K {
     #[inline(always)]
     fn pair<S: Simd>(simd: S, block: &[u8; 176], pair: usize, factors: &Factors) -> [S::V; 2] {
         let (at, high) = low_bits(pair);
-        let mut fifth = bytes_at(block, 16);
-        for bits in &mut fifth {
-            *bits = ((*bits >> pair) & 1) << 4;
-        }
+        let fifth = bits_of::<1, PAIR>(bytes_at(block, 16), pair).map(|bit| bit << 4);
         let numbers = with_bits(nibbles(bytes_at(block, 48 + at), high), fifth);
         five_bits_shifted(simd, numbers, factors)
     }
@@ -481,10 +502,109 @@ impl Decode<210> for Q6K {
     fn pair<S: Simd>(simd: S, block: &[u8; 210], pair: usize, scales: &Factors) -> [S::V; 2] {
         let (half, pair) = (pair / 4, pair % 4);
         let numbers = nibbles(bytes_at(block, half * 64 + pair % 2 * PAIR), pair >= 2);
-        let mut bits = bytes_at(block, 128 + half * PAIR);
-        for bits in &mut bits {
-            *bits = ((*bits >> (2 * pair)) & 3) << 4;
-        }
+        let bits = bits_of::<3, PAIR>(bytes_at(block, 128 + half * PAIR), 2 * pair);
+        let bits = bits.map(|bits| bits << 4);
         scaled::<S, 32>(simd, with_bits(numbers, bits), scales)
+    }
+}
+
+/// As many bits of each byte as `MASK` has, from bit `first` on.
+#[inline(always)]
+fn bits_of<const MASK: u8, const N: usize>(mut bytes: [u8; N], first: usize) -> [u8; N] {
+    for byte in &mut bytes {
+        *byte = (*byte >> first) & MASK;
+    }
+    bytes
+}
+
+/// The four pairs of half a super-block have their bits in the same 32 bytes, 2 bits each. Each part has 4 bits of a scale, and
+/// above them 4 bits of an offset.
+impl Decode<84> for Q2K {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, block: &[u8; 84]) -> [Factors; PAIRS] {
+        let scales = simd.widen_i8(&less::<0>(nibbles(bytes_at(block, 0), false)));
+        in_pairs(simd, simd.mul(scales, simd.splat(f16_at(block, 80))))
+    }
+
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, block: &[u8; 84], pair: usize, scales: &Factors) -> [S::V; 2] {
+        let numbers = bits_of::<3, PAIR>(bytes_at(block, 16 + pair / 4 * PAIR), 2 * (pair % 4));
+        let offsets: [u8; 2] = nibbles(bytes_at(block, 2 * pair), true);
+        let minimum = -f16_at(block, 82);
+        let [first, second] = halves(numbers);
+        let part = |numbers, scale, offset| {
+            let offset = simd.splat(minimum * f32::from(offset));
+            simd.mul_add(simd.widen_i8(&less::<0>(numbers)), simd.splat(scale), offset)
+        };
+        [part(first, scales[0], offsets[0]), part(second, scales[1], offsets[1])]
+    }
+}
+
+/// The low two bits are as those of [`Q2K`]; the third ones of a pair are one bit of each of 32 bytes. Of the 16 scales of 6 bits
+/// the low four are nibbles of 8 bytes, and the others two bits each of 4 bytes.
+impl Decode<110> for Q3K {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, block: &[u8; 110]) -> [Factors; PAIRS] {
+        let (low, high) = (bytes_at::<8>(block, 96), bytes_at::<4>(block, 104));
+        let mut scales = [0; LANES];
+        let of_nibbles = scales.as_chunks_mut::<8>().0.iter_mut().zip([false, true]);
+        of_nibbles.for_each(|(scales, is_high)| *scales = nibbles(low, is_high));
+        for (i, scales) in scales.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            for (scale, bits) in scales.iter_mut().zip(bits_of::<3, 4>(high, 2 * i)) {
+                *scale |= bits << 4;
+            }
+        }
+        let scales = simd.widen_i8(&less::<32>(scales));
+        in_pairs(simd, simd.mul(scales, simd.splat(f16_at(block, 108))))
+    }
+
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, block: &[u8; 110], pair: usize, scales: &Factors) -> [S::V; 2] {
+        let numbers = bits_of::<3, PAIR>(bytes_at(block, 32 + pair / 4 * PAIR), 2 * (pair % 4));
+        let third = bits_of::<1, PAIR>(bytes_at(block, 0), pair).map(|bit| bit << 2);
+        scaled::<S, 4>(simd, with_bits(numbers, third), scales)
+    }
+}
+
+/// The elements of a block whose 4 bits choose among 16 values.
+#[inline(always)]
+fn of_table<S: Simd>(simd: S, bytes: [u8; LANES], table: &[i8; LANES], scale: f32) -> [S::V; 2] {
+    of_nibbles(simd, bytes, simd.mul(simd.widen_i8(table), simd.splat(scale)))
+}
+
+impl Decode<144> for Iq4Nl {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, group: &[u8; 144]) -> [Factors; PAIRS] {
+        of_blocks(simd, group)
+    }
+
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, group: &[u8; 144], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
+        const TABLE: [i8; LANES] =
+            [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+        of_table(simd, bytes_at(group, pair * 18 + 2), &TABLE, *scale)
+    }
+}
+
+/// A block's first byte e is the exponent of its scale 2^(e − 128), half of what the format says: the table has twice the numbers
+/// of 4 bits, which are whole. The scales of 0 and 1 are subnormal.
+impl Decode<136> for Mxfp4 {
+    #[inline(always)]
+    fn factors<S: Simd>(_: S, group: &[u8; 136]) -> [Factors; PAIRS] {
+        let mut factors = [[0.0; 2]; PAIRS];
+        for (factors, block) in factors.iter_mut().zip(group.as_chunks::<17>().0) {
+            let bits = match block[0] {
+                exponent @ 0..2 => 0x0020_0000 << exponent,
+                exponent => u32::from(exponent - 1) << 23,
+            };
+            *factors = [f32::from_bits(bits); 2];
+        }
+        factors
+    }
+
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, group: &[u8; 136], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
+        const TABLE: [i8; LANES] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+        of_table(simd, bytes_at(group, pair * 17 + 1), &TABLE, *scale)
     }
 }

@@ -20,7 +20,10 @@
 use core::marker::PhantomData;
 
 use super::Store;
-use super::formats::{Decode, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Quantization, decode};
+use super::formats::{
+    Decode, Iq4Nl, Mxfp4, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Quantization,
+    decode,
+};
 use crate::arch::{Kernel, LANES, Panel, Simd, dispatch};
 use crate::error::{Error, check_len, check_shape};
 use crate::{Mat, MatMut};
@@ -153,7 +156,10 @@ fn decode_blocks<S: Simd>(simd: S, format: Quantization, blocks: &[u8], out: &mu
             }
         };
     }
-    formats!(Q8_0: 272, Q4_0: 144, Q4_1: 160, Q5_0: 176, Q5_1: 192, Q4K: 144, Q5K: 176, Q6K: 210);
+    formats!(
+        Q8_0: 272, Q4_0: 144, Q4_1: 160, Q5_0: 176, Q5_1: 192, Q4K: 144, Q5K: 176, Q6K: 210, Q2K: 84, Q3K: 110,
+        Iq4Nl: 144, Mxfp4: 136
+    );
 }
 
 /// Decodes all of W.

@@ -26,9 +26,8 @@ fn every_format_widens_to_the_numbers_of_the_reference() {
     let checkpoint = Checkpoint::open(golden("gguf/types.gguf")).unwrap();
     let bytes = fs::read(golden("gguf/types.expected.safetensors")).unwrap();
     let expected = SafeTensors::deserialize(&bytes).unwrap();
-    for name in
-        ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"]
-    {
+    let formats = "f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k q4_k q5_k q6_k iq4_nl mxfp4";
+    for name in formats.split(' ') {
         let tensor = checkpoint.read(name).unwrap();
         assert_eq!(
             (tensor.shape(), tensor.format().to_string()),
@@ -118,7 +117,7 @@ fn a_type_that_is_not_known_is_named_with_those_that_are() {
     let said = checkpoint.read("iq4_xs").unwrap_err().to_string();
     assert_says(
         &said,
-        &["types.gguf: the tensor iq4_xs has the type IQ4_XS; known are F32,", "Q6_K"],
+        &["types.gguf: the tensor iq4_xs has the type IQ4_XS; known are F32,", "MXFP4"],
     );
     let said = checkpoint.read("nothing").unwrap_err().to_string();
     assert_says(&said, &["types.gguf: the tensor nothing is missing"]);
