@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folders, one for each family, two for t5, and one with a text model in a model of images.
-pub const FAMILIES: [&str; 21] = [
+/// The folders, one for each family, two for t5 and gpt_oss, and one with a text model in a model of images.
+pub const FAMILIES: [&str; 24] = [
     "tiny-bert",
     "tiny-distilbert",
     "tiny-gemma2",
@@ -11,6 +11,8 @@ pub const FAMILIES: [&str; 21] = [
     "tiny-gemma3_text",
     "tiny-gpt2",
     "tiny-gpt_neox",
+    "tiny-gpt_oss",
+    "tiny-gpt_oss-mxfp4",
     "tiny-granite",
     "tiny-llama",
     "tiny-mistral",
@@ -19,6 +21,7 @@ pub const FAMILIES: [&str; 21] = [
     "tiny-phi3",
     "tiny-qwen2",
     "tiny-qwen3",
+    "tiny-qwen3_moe",
     "tiny-roberta",
     "tiny-smollm3",
     "tiny-t5",

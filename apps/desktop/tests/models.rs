@@ -133,9 +133,8 @@ fn trace_gives_what_transformers_gives() {
         for (tensor, values) in &tensors {
             let parts: Vec<&str> = tensor.split('/').collect();
             let found = match parts[..] {
-                ["lens" | "lens_logits" | "generated" | "input_ids_b" | "input_features_b"] => {
-                    continue;
-                }
+                ["lens" | "lens_logits" | "generated" | "input_ids_b" | "input_features_b"]
+                | ["experts", _] => continue,
                 [plain_name] => &plain[plain_name],
                 [kind, at, output] => {
                     let other = match (tensors.get("input_ids_b"), tensors.get("input_features_b"))

@@ -187,6 +187,42 @@ pub struct Stack {
     pub hidden_after_norm: bool,
     /// The computation of each layer.
     pub block: Block,
+    /// The experts that stand in the place of the feed-forward layer in some layers or in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<Experts>,
+}
+
+/// Feed-forward layers of which each token takes a few: a mixture of experts (Shazeer et al. 2017).
+///
+/// A linear layer, the router, gives each expert a logit. A token takes the experts with the largest ones. The sum of their
+/// outputs, each times a weight, is the output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Experts {
+    /// For each layer, whether it has experts; the others have one feed-forward layer for all tokens.
+    pub layers: Vec<bool>,
+    /// The experts of a layer.
+    pub count: usize,
+    /// The experts that a token takes.
+    pub used: usize,
+    /// The hidden features of an expert.
+    pub hidden: usize,
+    /// Whether the weights of the experts that a token takes sum to 1: they are the softmax of these experts' logits. Without it
+    /// they are those experts' shares of the softmax of all logits.
+    pub normalized: bool,
+    /// The gate of the experts, where it is not that of the block.
+    pub gate: Option<ClampedGate>,
+}
+
+/// A gate that keeps its inputs small (gpt-oss): the hidden features are g · σ(`slope` · g) · (u + 1) for g of the gate, at most
+/// `limit`, and u of the second projection, between −`limit` and `limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ClampedGate {
+    /// The factor in the sigmoid.
+    pub slope: f32,
+    /// The largest value.
+    pub limit: f32,
 }
 
 impl Stack {
@@ -206,6 +242,20 @@ impl Stack {
     /// ```
     pub fn rotary_of(&self, layer: usize) -> Option<&RotarySettings> {
         self.rotary.get((*self.turns.get(layer)?)?)
+    }
+
+    /// The experts of a layer, if it has any.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let qwen = Description::of(&Checkpoint::open(format!("{models}/tiny-qwen3_moe"))?)?;
+    /// let experts = |layer| qwen.stack.experts_of(layer).map(|experts| (experts.used, experts.count));
+    /// assert_eq!((experts(0), experts(1)), (Some((2, 5)), None));
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn experts_of(&self, layer: usize) -> Option<&Experts> {
+        self.experts.as_ref().filter(|experts| experts.layers.get(layer) == Some(&true))
     }
 
     /// Gives all layers the same rotary position embedding.
@@ -245,6 +295,10 @@ pub struct Block {
     pub output_scale: f32,
     /// A learned bias by the distance of query and key (T5).
     pub relative: Option<RelativeBias>,
+    /// Whether each head has a learned score that takes part in the softmax and gives no value (gpt-oss): its weights sum to less
+    /// than 1.
+    #[serde(default)]
+    pub sinks: bool,
     /// The activation of the feed-forward layer.
     pub activation: Activation,
     /// Whether the hidden features are multiplied by a second projection of the input.

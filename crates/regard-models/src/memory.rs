@@ -17,7 +17,12 @@ impl Description {
             // and outputs (twice: by head and by token), or the hidden features. Each is counted twice while a linear layer
             // writes it.
             let attention = 3 * q + 2 * kv;
-            let features = 4 * self.width + attention.max(3 * block.hidden);
+            // An expert's tokens, its hidden features and its output; and the weights of all experts.
+            let experts = stack
+                .experts
+                .as_ref()
+                .map_or(0, |experts| 2 * self.width + 3 * experts.hidden + 2 * experts.count);
+            let features = 4 * self.width + attention.max(3 * block.hidden).max(experts);
             let bias =
                 if block.relative.is_some() { product(&[block.heads, tokens, tokens]) } else { 0 };
             sum([product(&[tokens, features]), bias, product(&[others, 2, kv])])
@@ -87,11 +92,14 @@ impl Description {
     /// The numbers at a place.
     fn numbers_at(&self, place: &str, [first, second]: [usize; 2]) -> u64 {
         let name = StackName::of_place(place);
-        let (block, tokens) = match (name, &self.encoder) {
-            (Some(StackName::Decoder), _) => (&self.stack.block, second),
-            (_, Some(encoder)) => (&encoder.block, first),
-            (_, None) => (&self.stack.block, first),
+        let (stack, tokens) = match (name, &self.encoder) {
+            (Some(StackName::Decoder), _) => (&self.stack, second),
+            (_, Some(encoder)) => (encoder, first),
+            (_, None) => (&self.stack, first),
         };
+        let block = &stack.block;
+        let [count, used] =
+            stack.experts.as_ref().map_or([0; 2], |experts| [experts.count, experts.used]);
         let keys = if place.contains("cross_attn.") { first } else { tokens };
         match place.rsplit('.').next().unwrap_or_default() {
             "hook_q" | "hook_q_normed" | "hook_rot_q" | "hook_z" => {
@@ -102,6 +110,8 @@ impl Description {
             }
             "hook_attn_scores" | "hook_pattern" => product(&[block.heads, tokens, keys]),
             "hook_pre" | "hook_pre_linear" | "hook_post" => product(&[tokens, block.hidden]),
+            "hook_expert_weights" => product(&[tokens, count]),
+            "hook_expert_indices" => product(&[tokens, used]),
             "hook_q_input" | "hook_result" => product(&[tokens, block.heads, self.width]),
             "hook_k_input" | "hook_v_input" => product(&[tokens, block.kv_heads, self.width]),
             "hook_scale" => tokens as u64,

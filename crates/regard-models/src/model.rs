@@ -89,7 +89,8 @@ impl Model {
     /// A weight or a bias in `f32`, or `None` if the model does not have it: `tokens` \[vocabulary, width\], `positions`
     /// \[positions, width\], `head` \[outputs, width\] and `head.bias`, and of each layer of a stack (`blocks`, `encoder` or
     /// `decoder`) `blocks.3.attn.q`, `attn.k`, `attn.v`, `attn.out`, `mlp.gate`, `mlp.up` and `mlp.down`, each \[outputs, inputs\],
-    /// the same with `.bias`, and of `cross_attn`. Of norms, `blocks.3.ln1`, `ln2` and `ln_final`, with and without `.bias`.
+    /// the same with `.bias`, and of `cross_attn`. Experts have `mlp.router`, `mlp.experts.7.gate` and so on. Of norms,
+    /// `blocks.3.ln1`, `ln2` and `ln_final`, with and without `.bias`.
     ///
     /// # Errors
     /// [`Error::Compute`] if the copy does not fit in memory.
@@ -164,9 +165,9 @@ impl Model {
                     ("ln3", _) if cross.is_some() => Ok(layer.norm_2.as_ref().and_then(of_norm)),
                     ("ln1_post", _) => Ok(layer.after.as_ref().and_then(|(norm, _)| of_norm(norm))),
                     ("ln2_post", _) => Ok(layer.after.as_ref().and_then(|(_, norm)| of_norm(norm))),
-                    ("mlp.gate", _) => layer.gate.as_ref().map_or(Ok(None), of_layer),
-                    ("mlp.up", _) => of_layer(&layer.up),
-                    ("mlp.down", _) => of_layer(&layer.down),
+                    (_, Some(("mlp", part))) => {
+                        layer.feed_forward.part(part).map_or(Ok(None), of_layer)
+                    }
                     (_, Some(("attn", part))) => attention(own, part),
                     (_, Some(("cross_attn", part))) => {
                         cross.map_or(Ok(None), |(_, cross)| attention(cross, part))

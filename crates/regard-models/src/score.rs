@@ -8,6 +8,7 @@ use regard::{Attention, Heads, Mask, MaskTensor, Stage, Temperature};
 use serde::{Deserialize, Serialize};
 
 use crate::change::temperature;
+use crate::forward::{at_temperature, sinks_at};
 use crate::{Change, Error, HeadAddress, Input, Pass, Stack, Values, Which};
 
 /// The steps of one score of a head, from query i and key j to the attention weight.
@@ -57,7 +58,10 @@ pub struct Score {
     pub temperature: f32,
     /// The largest score m of the query; `None` if it sees no key.
     pub maximum: Option<f32>,
-    /// The sum of exp((s − m) / T) over the scores s of the keys that the query sees, in `f64`.
+    /// The score of the head's sink, if it has one (gpt-oss): it takes part in the softmax, and the temperature does not divide it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sink: Option<f32>,
+    /// The sum of exp((s − m) / T) over the scores s of the keys that the query sees, and exp(sink − m / T), in `f64`.
     pub sum: f64,
     /// exp((score − m) / T) / sum, or 0 for a hidden key: the attention weight.
     pub weight: Rounded,
@@ -180,6 +184,7 @@ impl Pass<'_> {
             scale: if cross { block.scale } else { block.scale_in(head.layer) },
             softcap: block.softcap,
             temperature: self.temperature_of(&head)?,
+            sink: self.sink(&head),
         };
 
         let k = vector(all_k, key, kv_head);
@@ -223,6 +228,7 @@ impl Pass<'_> {
             hidden,
             score: hidden.is_none().then_some(scores[key]),
             temperature: steps.temperature.get(),
+            sink: steps.sink,
             maximum: (maximum != f32::NEG_INFINITY).then_some(maximum),
             sum,
             weight: Rounded::new(weights[key], reference),
@@ -240,6 +246,13 @@ impl Pass<'_> {
         let table = weights.relative.as_ref()?;
         let data = stack.block.relative?.bias(table, heads, !stack.causal, 0, edges);
         Some(Values { shape: vec![heads, queries, keys], data })
+    }
+
+    /// The score of a head's sink.
+    fn sink(&self, head: &HeadAddress) -> Option<f32> {
+        let layers = &self.model.weights().stack.layers;
+        let sinks = layers.get(head.layer)?.attention.sinks.as_ref()?;
+        sinks.get(head.head).copied()
     }
 
     /// The temperature of a head: the last one that a change gives it.
@@ -264,6 +277,7 @@ struct Steps {
     scale: f32,
     softcap: Option<f32>,
     temperature: Temperature,
+    sink: Option<f32>,
 }
 
 impl Steps {
@@ -280,7 +294,7 @@ impl Steps {
 
     /// All steps.
     fn attention<'m>(&self, mask: Mask<'m>) -> Attention<'m> {
-        let attention = Attention::new().scale(self.scale).temperature(self.temperature).mask(mask);
+        let attention = Attention::new().scale(self.scale).mask(mask);
         match self.softcap {
             Some(cap) => attention.softcap(cap),
             None => attention,
@@ -302,9 +316,15 @@ impl Steps {
         if let Some(bias) = bias {
             mask = mask.bias(MaskTensor::new(bias, &[bias.len()])?);
         }
-        let attention = self.attention(mask);
-        let row = |stage| Ok::<_, Error>(attention.scores(stage, q, keys)?.into_vec());
-        Ok([row(Stage::Masked)?, row(Stage::Weights)?])
+        let own = self.sink.map(|sink| [sink]);
+        let mut attention = self.attention(mask);
+        if let Some(sink) = &own {
+            attention = attention.sinks(sink);
+        }
+        let sink = self.sink.map(|sink| sinks_at(&[sink], self.temperature));
+        let weighing = at_temperature(&attention, self.temperature, sink.as_deref());
+        let scores = attention.scores(Stage::Masked, q, keys)?.into_vec();
+        Ok([scores, weighing.scores(Stage::Weights, q, keys)?.into_vec()])
     }
 
     /// The score before the bias, in `f64`.
@@ -332,7 +352,13 @@ impl Steps {
                 ((score - maximum) / f64::from(self.temperature.get())).exp()
             }
         };
-        let sum = scores.iter().map(|score| power(*score)).sum();
+        // The limit T → 0 compares the largest score with 0.
+        let beside = self.sink.map_or(0.0, |sink| match f64::from(self.temperature.get()) {
+            t if t > 0.0 => (f64::from(sink) - maximum / t).exp(),
+            _ if maximum < 0.0 => f64::INFINITY,
+            _ => f64::from(u8::from(maximum == 0.0)),
+        });
+        let sum = scores.iter().map(|score| power(*score)).sum::<f64>() + beside;
         (power(scores[key]) / sum, sum)
     }
 }

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoTokenizer
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 FOLDER = Path(__file__).parent
 TEXTS = ["the cat sat on the naïve mat", "tokens look at other tokens and decide what to keep"]
@@ -60,7 +61,59 @@ MODELS = {
         rope_parameters=dict(rope_type="default", rope_theta=600.0), attention_bias=True, mlp_bias=True, embedding_multiplier=3.0,
         attention_multiplier=0.3, residual_multiplier=0.7, logits_scaling=1.7, tie_word_embeddings=True, dtype="float32",
     ), ("1.2", "0.0=3", "1.3")),
+    "tiny-qwen3_moe": ("tiny-llama", "Qwen3MoeForCausalLM", {"dtype": torch.bfloat16, "max_shard_size": "40KB"}, SMALL | dict(
+        model_type="qwen3_moe", num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=6, hidden_act="silu",
+        moe_intermediate_size=9, num_local_experts=5, num_experts_per_tok=2, mlp_only_layers=[1], decoder_sparse_step=1,
+        norm_topk_prob=False, attention_bias=True, tie_word_embeddings=False, dtype="bfloat16",
+        rope_parameters=dict(rope_type="default", rope_theta=900.0),
+    ), ("2.1", "0.3=0.5", "2.4")),
+    "tiny-gpt_oss": ("tiny-llama", "GptOssForCausalLM", {"dtype": torch.float16}, SMALL | dict(
+        model_type="gpt_oss", num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=6, sliding_window=4,
+        layer_types=[SLIDING, FULL, SLIDING], num_local_experts=5, num_experts_per_tok=3, swiglu_limit=0.9, tie_word_embeddings=True,
+        rope_parameters=YARN | dict(truncate=False), dtype="float16",
+    ), ("1.3", "2.1=0.5", "1.6")),
+    "tiny-gpt_oss-mxfp4": ("tiny-llama", "GptOssForCausalLM", {"dtype": torch.bfloat16, "mxfp4": True}, SMALL | dict(
+        model_type="gpt_oss", hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=1,
+        head_dim=6, sliding_window=3, num_local_experts=3, experts_per_token=2, num_experts_per_tok=2, attention_bias=True,
+        rope_theta=500.0, rope_scaling=dict(YARN, truncate=False), tie_word_embeddings=False, torch_dtype="bfloat16",
+        quantization_config=dict(quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "lm_head"]),
+    ), ("0.2", "1.1=3", "1.5")),
 }
+
+# The numbers of 4 bits of MXFP4.
+FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def to_mxfp4(weight):
+    """Blocks [experts, outputs, inputs / 32, 16] and scales of a weight [experts, inputs, outputs], and the weight that they are."""
+    rows = weight.transpose(1, 2).float().unflatten(-1, (-1, 32))
+    scales = (rows.abs().amax(-1) / 6).log2().ceil().int()
+    numbers = (rows * torch.pow(2.0, -scales)[..., None]).unsqueeze(-1).sub(FP4).abs().argmin(-1)
+    blocks = (numbers[..., 0::2] | numbers[..., 1::2] << 4).to(torch.uint8)
+    stored = torch.ldexp(FP4[numbers], scales[..., None]).flatten(-2).transpose(1, 2).contiguous()
+    return blocks, (scales + 127).to(torch.uint8), stored
+
+
+def quantize(folder):
+    """Stores the experts of a folder as MXFP4."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    for name in [name for name in tensors if name.endswith("_proj") and ".experts." in name]:
+        blocks, scales, stored = to_mxfp4(tensors.pop(name))
+        found = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+        assert torch.equal(found, stored), name
+        tensors |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+    save_file(tensors, path, {"format": "pt"})
+
+
+def dequantized(folder):
+    """The experts of such a folder in single numbers, by the names that a model has them."""
+    tensors = load_file(folder / "model.safetensors")
+    names = [name.removesuffix("_blocks") for name in tensors if name.endswith("_blocks")]
+    return {
+        name: convert_moe_packed_tensors(tensors[f"{name}_blocks"], tensors[f"{name}_scales"], dtype=torch.float32).double()
+        for name in names
+    }
 
 
 class InF64:
@@ -135,6 +188,11 @@ class Runs:
                 return (x,) + args[1:]
 
             hooks.append(layers[layer].register_forward_pre_hook(put))
+        for i, block in enumerate(layers):
+            router = getattr(block.mlp, "router", getattr(block.mlp, "gate", None))
+            if hasattr(router, "top_k"):
+                keep = lambda i: lambda _, args, out: kept.update({f"{i}.weights": out[1], f"{i}.indices": out[2]})
+                hooks.append(router.register_forward_hook(keep(i)))
         hooks.append(self.base.norm.register_forward_pre_hook(lambda _, args: kept.update(last=args[0])))
         with torch.no_grad():
             out = self.model(torch.tensor([ids]), output_attentions=True, output_hidden_states=True, use_cache=False)
@@ -145,7 +203,8 @@ class Runs:
             logits=out.logits[0],
             attentions=torch.cat(out.attentions),
             hidden_states=torch.cat(out.hidden_states),
-            residual_last=kept["last"][0],
+            residual_last=kept.pop("last")[0],
+            **{f"experts/{name}": value for name, value in kept.items()},
         )
 
     def lens(self, hidden, residual_last):
@@ -176,15 +235,28 @@ def tried(name, seed):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     stored = dict(stored)
-    made = AutoConfig.for_model(**json.loads(json.dumps(config)))
+    made = {key: value for key, value in config.items() if key != "quantization_config"}
+    made = AutoConfig.for_model(**json.loads(json.dumps(made)))
     model = randomized(getattr(transformers, architecture)(made), seed)
+    mxfp4 = stored.pop("mxfp4", False)
     model.to(stored.pop("dtype", torch.float32)).save_pretrained(folder, **stored)
+    if mxfp4:
+        quantize(folder)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     (folder / "generation_config.json").unlink(missing_ok=True)
     shutil.copy(FOLDER / tokens_of / "tokenizer.json", folder)
     tokenizer = AutoTokenizer.from_pretrained(FOLDER / tokens_of)
     ids, other = (tokenizer(text).input_ids[:TOKENS] for text in TEXTS)
-    model = getattr(transformers, architecture).from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
+    ways = dict(attn_implementation="eager", dtype=torch.float64)
+    if getattr(made, "num_experts_per_tok", None):
+        ways["experts_implementation"] = "eager"
+    if mxfp4:
+        made = AutoConfig.for_model(**{key: value for key, value in config.items() if key != "quantization_config"})
+        tensors = load_file(folder / "model.safetensors") | dequantized(folder)
+        tensors = {key: value for key, value in tensors.items() if not key.endswith(("_blocks", "_scales"))}
+        model = getattr(transformers, architecture).from_pretrained(None, config=made, state_dict=tensors, **ways)
+    else:
+        model = getattr(transformers, architecture).from_pretrained(folder, **ways)
     with InF64():
         runs = Runs(model)
         plain = runs.run(ids)
@@ -204,8 +276,9 @@ def tried(name, seed):
         if least < 2e-3 or apart < 1e-4 or len(set(written)) < 4 or set(written) & set(ends if isinstance(ends, list) else [ends]):
             return None
     tensors |= {"lens_logits": lens.values[..., :5]}
+    whole = {key: value.tolist() for key, value in tensors.items() if key.endswith("indices")}
     tensors = {key: value.to(torch.float32).contiguous() for key, value in tensors.items()}
-    whole = {"input_ids": ids, "input_ids_b": other, "generated": written, "lens": lens.indices[..., :5].tolist()}
+    whole |= {"input_ids": ids, "input_ids_b": other, "generated": written, "lens": lens.indices[..., :5].tolist()}
     tensors |= {key: torch.tensor(value) for key, value in whole.items()}
     save_file(tensors, folder / "expected.safetensors")
     notes = {

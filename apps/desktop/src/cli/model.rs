@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use indicatif::DecimalBytes;
-use regard_models::{Checkpoint, Description, Head, Patches, Placement, Stack, Tokenizer};
+use regard_models::{Checkpoint, Description, Experts, Head, Patches, Placement, Stack, Tokenizer};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -204,7 +204,19 @@ fn block(stack: &Stack) -> String {
     };
     let gated = if block.gated { "gated " } else { "" };
     let parallel = if block.parallel { ", parallel to the attention" } else { "" };
-    format!("{norm}; {gated}feed-forward layer of {} features{parallel}", block.hidden)
+    let one = format!("{gated}feed-forward layer of {} features", block.hidden);
+    let layers = match &stack.experts {
+        None => one,
+        Some(Experts { layers, count, used, hidden, .. }) => {
+            let with = layers.iter().filter(|has| **has).count();
+            let others = match layers.len() - with {
+                0 => String::new(),
+                others => format!(" in {with} layers, and a {one} in {others}"),
+            };
+            format!("{count} experts of {hidden} features, of which a token takes {used}{others}")
+        }
+    };
+    format!("{norm}; {layers}{parallel}")
 }
 
 fn positions(description: &Description) -> String {

@@ -74,7 +74,7 @@ impl Quantization {
     pub const fn block(self) -> (usize, usize) {
         match self {
             Self::Q8_0 => (32, 34),
-            Self::Q4_0 => (32, 18),
+            Self::Q4_0 | Self::Iq4Nl => (32, 18),
             Self::Q4_1 => (32, 20),
             Self::Q5_0 => (32, 22),
             Self::Q5_1 => (32, 24),
@@ -83,7 +83,6 @@ impl Quantization {
             Self::Q6K => (256, 210),
             Self::Q2K => (256, 84),
             Self::Q3K => (256, 110),
-            Self::Iq4Nl => (32, 18),
             Self::Mxfp4 => (32, 17),
         }
     }

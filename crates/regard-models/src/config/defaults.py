@@ -17,7 +17,8 @@ DECODER = f"""vocab_size hidden_size intermediate_size num_hidden_layers num_att
 max_position_embeddings original_max_position_embeddings tie_word_embeddings hidden_act hidden_activation rms_norm_eps
 attention_bias mlp_bias sliding_window use_sliding_window max_window_layers layer_types query_pre_attn_scalar
 attn_logit_softcapping final_logit_softcapping no_rope_layers no_rope_layer_interval embedding_multiplier attention_multiplier
-residual_multiplier logits_scaling {EVERY}"""
+residual_multiplier logits_scaling num_experts num_local_experts num_experts_per_tok moe_intermediate_size norm_topk_prob
+decoder_sparse_step mlp_only_layers swiglu_alpha swiglu_limit {EVERY}"""
 BERT = f"""vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings type_vocab_size
 tie_word_embeddings hidden_act layer_norm_eps is_decoder {EVERY}"""
 KEYS = {
@@ -28,7 +29,7 @@ KEYS = {
         scale_attn_weights scale_attn_by_inverse_layer_idx {EVERY}""",
     "gpt_neox": f"""vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings
         tie_word_embeddings hidden_act layer_norm_eps attention_bias use_parallel_residual {EVERY}""",
-    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma2", "phi3", "smollm3", "olmo2", "olmo3", "granite", "gemma3_text"), DECODER),
+    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma2", "phi3", "smollm3", "olmo2", "olmo3", "granite", "gemma3_text", "qwen3_moe", "gpt_oss"), DECODER),
     "t5": f"""vocab_size d_model d_kv d_ff num_layers num_decoder_layers num_heads feed_forward_proj layer_norm_epsilon
         relative_attention_num_buckets relative_attention_max_distance {EVERY}""",
     "vit": """hidden_size intermediate_size num_hidden_layers num_attention_heads image_size patch_size num_channels hidden_act

@@ -12,8 +12,7 @@ use crate::{
 };
 
 /// The known architectures.
-const KNOWN: &str =
-    "llama, qwen2, qwen3, smollm3, granite, olmo2, gemma2, gemma3, phi3, gpt2 and gptneox";
+const KNOWN: &str = "llama, qwen2, qwen3, qwen3moe, gpt-oss, smollm3, granite, olmo2, gemma2, gemma3, phi3, gpt2 and gptneox";
 
 /// The settings of a GGUF file.
 pub(super) struct Config<'a> {
@@ -23,11 +22,11 @@ pub(super) struct Config<'a> {
 }
 
 impl Config<'_> {
-    fn wrong(&self, what: impl Into<String>) -> Error {
+    pub(super) fn wrong(&self, what: impl Into<String>) -> Error {
         Error::file(self.path, what)
     }
 
-    fn optional(&self, key: &str) -> Option<usize> {
+    pub(super) fn optional(&self, key: &str) -> Option<usize> {
         usize::try_from(u32::try_from(self.metadata.number(key)?).ok()?).ok()
     }
 
@@ -43,9 +42,8 @@ impl Config<'_> {
             "gpt2" => (Activation::GeluTanh, layer("layer_norm_epsilon")),
             "gptneox" => (Activation::Gelu, layer("layer_norm_eps")),
             "gemma2" | "gemma3" => (Activation::GeluTanh, rms),
-            "llama" | "qwen2" | "qwen3" | "smollm3" | "granite" | "olmo2" | "phi3" => {
-                (Activation::Silu, rms)
-            }
+            "llama" | "qwen2" | "qwen3" | "qwen3moe" | "gpt-oss" | "smollm3" | "granite"
+            | "olmo2" | "phi3" => (Activation::Silu, rms),
             _ => {
                 let what = format!("the architecture {family:?} is not known: ");
                 return Err(unknown(self.path, self.checkpoint, &what, KNOWN));
@@ -60,6 +58,8 @@ impl Config<'_> {
         let class = match family {
             "gptneox" => "gpt_neox",
             "gemma3" => "gemma3_text",
+            "gpt-oss" => "gpt_oss",
+            "qwen3moe" => "qwen3_moe",
             family => family,
         };
         let usual = |key: &str| default(class, key);
@@ -96,10 +96,11 @@ impl Config<'_> {
         let parallel = self.metadata.flag(&key("use_parallel_residual"));
         block.parallel = parallel.unwrap_or(family == "gptneox");
         block.qk_norm = match family {
-            "qwen3" | "gemma3" => Some(QkNorm::Head),
+            "qwen3" | "qwen3moe" | "gemma3" => Some(QkNorm::Head),
             "olmo2" => Some(QkNorm::Heads),
             _ => None,
         };
+        block.sinks = family == "gpt-oss";
         block.softcap = cap("attn_logit_softcapping");
         block.activation = activation;
         block.gated = !gpt;
@@ -120,7 +121,7 @@ impl Config<'_> {
         }
         // One of every `pattern` layers sees all tokens.
         let pattern = match family {
-            "gemma2" => Some(2),
+            "gemma2" | "gpt-oss" => Some(2),
             "gemma3" => Some(6),
             "olmo2" => Some(4),
             "phi3" => Some(usize::MAX),
@@ -128,7 +129,8 @@ impl Config<'_> {
         };
         if let Some(pattern) = pattern {
             // A file of Gemma 3 or OLMo 2 without a window has none.
-            let usual = usual("sliding_window").filter(|_| matches!(family, "gemma2" | "phi3"));
+            let usual =
+                usual("sliding_window").filter(|_| matches!(family, "gemma2" | "phi3" | "gpt-oss"));
             let usual = usual.and_then(Value::as_u64).and_then(|x| usize::try_from(x).ok());
             // 0 means no window.
             let window = self.optional(&key("attention.sliding_window")).or(usual);
@@ -150,6 +152,8 @@ impl Config<'_> {
         if family != "gpt2" {
             self.turn(family, &mut description.stack, head_size)?;
         }
+        let hidden = description.stack.block.hidden;
+        description.stack.experts = self.experts(family, layers, hidden)?;
         let count = size("context_length")?;
         let positions = LearnedPositions { count, first: 0, pad: None };
         description.context = Some(count);
@@ -237,7 +241,8 @@ impl Config<'_> {
                 beta_fast: float("scaling.yarn_beta_fast").unwrap_or(32.0),
                 beta_slow: float("scaling.yarn_beta_slow").unwrap_or(1.0),
                 amplitude: Some(amplitude * (1.0 + 0.1 * factor.max(1.0).ln())),
-                whole_pairs: true,
+                // llama.cpp rounds for gpt-oss too, which was trained without it.
+                whole_pairs: family != "gpt-oss",
             }),
             other => {
                 let known = "none, linear and yarn, and longrope with its tensors rope_factors_short and rope_factors_long";

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The known families, by their names in config.json.
-const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, olmo3, gemma2, gemma3, gemma3_text, phi3, t5, vit and whisper";
+const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, qwen3_moe, gpt_oss, smollm3, granite, olmo2, olmo3, gemma2, gemma3, gemma3_text, phi3, t5, vit and whisper";
 
 /// The endings of the names of transformers' classes, and the kinds of their heads. A base model's name has none of these
 /// endings.
@@ -90,13 +90,13 @@ impl<'a> Config<'a> {
     }
 
     /// The value of a key, or the family's default if the file lacks the key. `null` counts as no value, and has no default.
-    fn get(&self, key: &str) -> Option<&'a Value> {
+    pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
         let value = self.own(key).or_else(|| default(self.family, key));
         value.filter(|value| !value.is_null())
     }
 
     /// The error for a key that is missing, or whose value is not a `what`.
-    fn not_a(&self, key: &str, what: &str) -> Error {
+    pub(super) fn not_a(&self, key: &str, what: &str) -> Error {
         match self.own(key) {
             Some(value) => self.wrong(format!("{key} is {value}, which is no {what}")),
             None => self.wrong(format!("{key} is missing")),
@@ -127,7 +127,7 @@ impl<'a> Config<'a> {
         self.get(key).map(|_| self.number(key).map(|x| x as f32)).transpose()
     }
 
-    fn flag(&self, key: &str) -> Result<bool, Error> {
+    pub(super) fn flag(&self, key: &str) -> Result<bool, Error> {
         self.get(key).and_then(Value::as_bool).ok_or_else(|| self.not_a(key, "true or false"))
     }
 
@@ -214,8 +214,8 @@ impl<'a> Config<'a> {
             "bert" | "roberta" | "distilbert" => self.bert()?,
             "gpt2" => self.gpt2()?,
             "gpt_neox" => self.gpt_neox()?,
-            "llama" | "mistral" | "qwen2" | "qwen3" | "smollm3" | "granite" | "olmo2" | "olmo3"
-            | "gemma2" | "gemma3_text" | "phi3" => self.llama()?,
+            "llama" | "mistral" | "qwen2" | "qwen3" | "qwen3_moe" | "gpt_oss" | "smollm3"
+            | "granite" | "olmo2" | "olmo3" | "gemma2" | "gemma3_text" | "phi3" => self.llama()?,
             "t5" => self.t5()?,
             "vit" => self.vit()?,
             "whisper" => self.whisper()?,
@@ -391,10 +391,11 @@ impl<'a> Config<'a> {
             self.activation(if gemma { "hidden_activation" } else { "hidden_act" })?;
         block.gated = true;
         block.qk_norm = match self.family {
-            "qwen3" | "gemma3_text" => Some(QkNorm::Head),
+            "qwen3" | "qwen3_moe" | "gemma3_text" => Some(QkNorm::Head),
             "olmo2" | "olmo3" => Some(QkNorm::Heads),
             _ => None,
         };
+        block.sinks = self.family == "gpt_oss";
         let head_size = block.head_size;
         block.biases = match self.family {
             "mistral" | "qwen2" | "phi3" => {
@@ -403,7 +404,7 @@ impl<'a> Config<'a> {
             family => {
                 let attention = self.flag("attention_bias")?;
                 let has_bias = matches!(family, "llama" | "smollm3" | "granite");
-                let hidden = has_bias && self.flag("mlp_bias")?;
+                let hidden = has_bias && self.flag("mlp_bias")? || family == "gpt_oss";
                 Biases { qkv: attention, out: attention, hidden }
             }
         };
@@ -432,6 +433,10 @@ impl<'a> Config<'a> {
         let layers = description.stack.layers();
         let turning = self.turning(layers)?;
         description.stack.windows = self.windows(layers, &turning)?;
+        description.stack.experts = match self.family {
+            "qwen3_moe" | "gpt_oss" => self.experts(layers)?,
+            _ => None,
+        };
         self.turn(&mut description.stack, head_size)?;
         let turns = description.stack.turns.iter_mut().zip(turning);
         turns.filter(|(_, turning)| !turning).for_each(|(turns, _)| *turns = None);
@@ -473,7 +478,8 @@ impl<'a> Config<'a> {
     fn windows(&self, layers: usize, turning: &[bool]) -> Result<Vec<Option<usize>>, Error> {
         let (may_slide, by_layer) = match self.family {
             "mistral" | "phi3" => (true, false),
-            "gemma2" | "gemma3_text" | "olmo3" | "smollm3" => (true, true),
+            "gemma2" | "gemma3_text" | "olmo3" | "smollm3" | "gpt_oss" => (true, true),
+            "qwen3_moe" => (self.flag("use_sliding_window")?, false),
             "qwen2" | "qwen3" => (self.flag("use_sliding_window")?, true),
             _ => return Ok(vec![None; layers]),
         };
@@ -493,14 +499,16 @@ impl<'a> Config<'a> {
             let first = self.optional("max_window_layers")?.unwrap_or(0);
             // One of every `pattern` layers sees all tokens.
             let pattern = match self.family {
-                "gemma2" => 2,
+                "gemma2" | "gpt_oss" => 2,
                 "olmo3" => 4,
                 "gemma3_text" => self.step("sliding_window_pattern", Some(6))?,
                 _ => 1,
             };
             let may_slide = self.flag_or("use_sliding_window", false)? && window.is_some();
             let slides = |layer: usize| match self.family {
-                "gemma2" | "gemma3_text" | "olmo3" => !(layer + 1).is_multiple_of(pattern),
+                "gemma2" | "gemma3_text" | "olmo3" | "gpt_oss" => {
+                    !(layer + 1).is_multiple_of(pattern)
+                }
                 "smollm3" => may_slide && turning.get(layer) == Some(&false),
                 "qwen2" | "qwen3" => window.is_some() && layer >= first,
                 _ => window.is_some(),

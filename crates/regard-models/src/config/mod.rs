@@ -1,5 +1,6 @@
 //! Reads the settings of a checkpoint into a [`Description`].
 
+mod experts;
 mod gguf;
 mod hugging_face;
 mod rope;
@@ -12,8 +13,8 @@ use serde_json::{Map, Value};
 use crate::read::Settings;
 use crate::weights;
 use crate::{
-    Activation, Biases, Block, Checkpoint, Description, Embedding, Error, Head, NormSettings,
-    Placement, RotarySettings, Stack,
+    Activation, Biases, Block, Checkpoint, Description, Embedding, Error, Experts, Head,
+    NormSettings, Placement, RotarySettings, Stack,
 };
 
 /// The defaults of transformers' config classes for keys that a file may leave out, by key and family. defaults.py writes them.
@@ -106,6 +107,14 @@ fn text_of(config: &Value) -> Option<Value> {
 fn check(stack: &Stack, width: usize) -> Result<(), String> {
     let block = &stack.block;
     let (heads, kv_heads) = (block.heads, block.kv_heads);
+    if let Some(Experts { count, used, hidden, .. }) = stack.experts {
+        if used == 0 || used > count {
+            return Err(format!("a token cannot take {used} of {count} experts"));
+        }
+        if hidden == 0 {
+            return Err("the hidden features of an expert are 0".into());
+        }
+    }
     if width == 0 || block.head_size == 0 || block.hidden == 0 {
         return Err("a size of the model is 0".into());
     }
@@ -158,6 +167,7 @@ fn plain(
         softcap: None,
         output_scale: 1.0,
         relative: None,
+        sinks: false,
         activation: Activation::Gelu,
         gated: false,
         biases: Biases { qkv: true, out: true, hidden: true },
@@ -171,6 +181,7 @@ fn plain(
         final_norm: Some(norm),
         hidden_after_norm: true,
         block,
+        experts: None,
     };
     let embedding = Embedding {
         scale: 1.0,

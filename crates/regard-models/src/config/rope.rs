@@ -1,6 +1,6 @@
 //! Rotary settings of config.json, in the forms that transformers 4 and 5 write.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::hugging_face::Config;
 use crate::{Error, Frequencies, RotaryScaling, RotarySettings, Stack};
@@ -23,12 +23,17 @@ impl Config<'_> {
             "modernbert" => [("global_rope_theta", 160_000.0), ("local_rope_theta", 10_000.0)],
             family => {
                 // If both objects exist, only the scaling counts.
-                let parameters = scaling.or(parameters).cloned().unwrap_or_default();
+                let parameters = scaling.or(parameters).cloned();
+                let parameters = parameters.unwrap_or_else(|| self.usual_parameters());
                 if kinds.iter().any(|kind| parameters.contains_key(*kind)) {
                     return Err(self.wrong("rope_parameters by kinds of layers are not known"));
                 }
                 let key = if family == "gpt_neox" { "rotary_emb_base" } else { "rope_theta" };
-                let base = if family == "smollm3" { 2_000_000.0 } else { 10_000.0 };
+                let base = match family {
+                    "smollm3" => 2_000_000.0,
+                    "gpt_oss" => 150_000.0,
+                    _ => 10_000.0,
+                };
                 stack.turn_all(self.rotary(&parameters.into(), head_size, key, base)?);
                 return Ok(());
             }
@@ -52,6 +57,18 @@ impl Config<'_> {
         let windows = stack.windows.iter();
         stack.turns = windows.map(|window| places[usize::from(window.is_some())]).collect();
         Ok(())
+    }
+
+    /// The `rope_parameters` of the family's class.
+    fn usual_parameters(&self) -> Map<String, Value> {
+        let yarn = || {
+            json!({
+                "rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                "truncate": false, "original_max_position_embeddings": 4096,
+            })
+        };
+        let usual = (self.family == "gpt_oss").then(yarn);
+        usual.and_then(|usual| usual.as_object().cloned()).unwrap_or_default()
     }
 
     /// A rotary embedding. `key` is the key of its base in transformers 4, and `usual` is the base of a file without it.

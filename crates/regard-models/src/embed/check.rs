@@ -78,6 +78,8 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
         (block.parallel, "parallel sublayers"),
         (block.qk_norm.is_some(), "norms of queries and keys"),
         (activation, "an activation other than ReLU, GELU and SiLU"),
+        (stack.experts.is_some(), "experts"),
+        (block.sinks, "sinks of its attention"),
         (block.softcap.is_some(), "a soft cap of its scores"),
         (block.relative.is_some(), "a bias by distance"),
         (stack.windows.iter().any(narrow), "a window that is shorter than the context"),

@@ -76,7 +76,8 @@ impl Tensors {
             // embed::check refuses these.
             _ => "",
         };
-        let attention = &layer.attention;
+        let (attention, feed_forward) = (&layer.attention, layer.feed_forward.one()?);
+        let gate = feed_forward.gate.as_ref().map(|gate| self.linear(gate)).transpose()?;
         Ok(source::layer([
             ("attention_norm", self.norm(layer.norm_1.as_ref())),
             ("query", self.linear(&attention.q)?),
@@ -85,13 +86,10 @@ impl Tensors {
             ("attention", format!("{scale:?}")),
             ("output", self.linear(&attention.out)?),
             ("feed_forward_norm", self.norm(layer.norm_2.as_ref())),
-            (
-                "gate",
-                source::option(layer.gate.as_ref().map(|gate| self.linear(gate)).transpose()?),
-            ),
-            ("up", self.linear(&layer.up)?),
+            ("gate", source::option(gate)),
+            ("up", self.linear(&feed_forward.up)?),
             ("activation", format!("regard_embed::{activation}")),
-            ("down", self.linear(&layer.down)?),
+            ("down", self.linear(&feed_forward.down)?),
         ]))
     }
 

@@ -292,7 +292,7 @@ impl Constants {
         let output = at("attn.hook_z").clamp(value / 2048.0, value);
         let (normed, normed_2, hidden) =
             (at("ln1.hook_out"), at("ln2.hook_out"), at("mlp.hook_post"));
-        let attention = &layer.attention;
+        let (attention, feed_forward) = (&layer.attention, layer.feed_forward.one()?);
         let function = match activation {
             Activation::Silu => "silu",
             Activation::Gelu | Activation::GeluTanh => "gelu",
@@ -311,19 +311,19 @@ impl Constants {
             ("feed_forward_norm", self.norm(layer.norm_2.as_ref(), normed_2, unit)),
             (
                 "gate",
-                source::option(match &layer.gate {
+                source::option(match &feed_forward.gate {
                     Some(gate) => Some(self.linear(gate, normed_2, hidden_unit)?),
                     None => None,
                 }),
             ),
-            ("up", self.linear(&layer.up, normed_2, hidden_unit)?),
+            ("up", self.linear(&feed_forward.up, normed_2, hidden_unit)?),
             (
                 "activation",
                 format!(
                     "regard_embed::int8::Activation {{ function: regard_embed::int8::{function}, hidden: {hidden_scale} }}"
                 ),
             ),
-            ("down", self.linear(&layer.down, hidden, unit)?),
+            ("down", self.linear(&feed_forward.down, hidden, unit)?),
         ]))
     }
 

@@ -142,6 +142,10 @@ impl Runner<'_> {
         if let Some(cap) = setting.block.softcap {
             attention = attention.softcap(cap);
         }
+        let sinks = weights.sinks.as_deref();
+        if let Some(sinks) = sinks {
+            attention = attention.sinks(sinks);
+        }
         // By run and head. If a head has several temperatures, the last one counts.
         let temperatures: BTreeMap<usize, Temperature> = (0..)
             .zip(&of_runs)
@@ -153,7 +157,8 @@ impl Runner<'_> {
             let mut all = compute(&attention)?;
             let len = all.as_slice().len() / (runs * heads);
             for (head, temperature) in &temperatures {
-                let one = compute(&attention.clone().temperature(*temperature))?;
+                let sinks = sinks.map(|sinks| sinks_at(sinks, *temperature));
+                let one = compute(&at_temperature(&attention, *temperature, sinks.as_deref()))?;
                 let numbers = head * len..(head + 1) * len;
                 let (from, to) = (one.as_slice(), all.as_mut_slice());
                 to[numbers.clone()].copy_from_slice(&from[numbers]);
@@ -175,6 +180,11 @@ impl Runner<'_> {
                     let len = tokens * keys;
                     for (head, rows) in scores.chunks_exact_mut(len.max(1)).enumerate() {
                         let temperature = temperatures.get(&head).copied();
+                        if let Some(sinks) = sinks {
+                            let temperature = temperature.unwrap_or(Temperature::ONE);
+                            weigh_beside(rows, keys, sinks[head % heads], temperature)?;
+                            continue;
+                        }
                         let rows = MatMut::new(rows, tokens, keys).map_err(regard::Error::from)?;
                         softmax_rows(rows, temperature.unwrap_or(Temperature::ONE));
                     }
@@ -283,6 +293,45 @@ impl Runner<'_> {
         }
         Ok(out)
     }
+}
+
+/// The scores of sinks beside scores that a temperature divides, which the sinks are not: each times the temperature.
+pub(crate) fn sinks_at(sinks: &[f32], temperature: Temperature) -> Vec<f32> {
+    sinks.iter().map(|sink| sink * temperature.get()).collect()
+}
+
+/// An attention whose scores are divided by a temperature, and whose sinks, times the temperature, are not. At ∞ all scores are 0.
+pub(crate) fn at_temperature<'a>(
+    attention: &Attention<'a>,
+    temperature: Temperature,
+    sinks: Option<&'a [f32]>,
+) -> Attention<'a> {
+    let attention = attention.clone();
+    match sinks {
+        None => attention.temperature(temperature),
+        Some(_) if temperature.get() == f32::INFINITY => attention.scale(0.0),
+        Some(sinks) => attention.temperature(temperature).sinks(sinks),
+    }
+}
+
+/// Makes weights of rows of scores beside a sink.
+fn weigh_beside(
+    rows: &mut [f32],
+    keys: usize,
+    sink: f32,
+    temperature: Temperature,
+) -> Result<(), Error> {
+    for row in rows.chunks_exact_mut(keys.max(1)) {
+        let (mut all, mut temperature) = (row.to_vec(), temperature);
+        if temperature.get() == f32::INFINITY {
+            all.iter_mut().filter(|x| x.is_finite()).for_each(|x| *x = 0.0);
+            temperature = Temperature::ONE;
+        }
+        all.extend(sinks_at(&[sink], temperature));
+        softmax_rows(MatMut::new(&mut all, 1, keys + 1).map_err(regard::Error::from)?, temperature);
+        row.copy_from_slice(&all[..keys]);
+    }
+    Ok(())
 }
 
 /// Weights \[runs, heads, tokens, keys\] times values \[runs, keys, kv heads, head size\], as \[runs, heads, tokens, head size\].

@@ -3,11 +3,13 @@
 
 mod attention;
 mod convolution;
+mod experts;
 mod place;
 mod relative;
 mod rows;
 mod run;
 
+pub(crate) use self::attention::{at_temperature, sinks_at};
 pub(crate) use self::place::{Keep, StackName, layer_output, matches, named};
 pub(crate) use self::rows::Rows;
 pub(crate) use self::run::{Caches, Runner, Streams, normed, product};

@@ -73,7 +73,7 @@ pub(crate) fn norm_2(stack: &Stack) -> &'static str {
 /// The places of a layer, in the order of computation, without the layer's prefix. `ln1` alone stands for the places of this norm.
 fn of_layer(stack: &Stack, layer: usize) -> impl Iterator<Item = String> {
     let (block, cross) = (&stack.block, stack.cross);
-    let turns = stack.rotary_of(layer).is_some();
+    let (turns, experts) = (stack.rotary_of(layer).is_some(), stack.experts_of(layer).is_some());
     let (before, after) = (block.placement.has_before(), block.placement == Placement::After);
     let (own, normed) = (block.placement.has_after(), block.qk_norm.is_some());
     let places = [
@@ -108,9 +108,11 @@ fn of_layer(stack: &Stack, layer: usize) -> impl Iterator<Item = String> {
         ("hook_resid_mid_cross", cross),
         ("hook_mlp_in", true),
         (if after { "ln1" } else { norm_2(stack) }, before || after),
-        ("mlp.hook_pre", true),
-        ("mlp.hook_pre_linear", block.gated),
-        ("mlp.hook_post", true),
+        ("mlp.hook_expert_weights", experts),
+        ("mlp.hook_expert_indices", experts),
+        ("mlp.hook_pre", !experts),
+        ("mlp.hook_pre_linear", block.gated && !experts),
+        ("mlp.hook_post", !experts),
         ("ln2_post", own),
         ("hook_mlp_out", true),
         ("hook_resid_post", true),
@@ -171,7 +173,10 @@ impl Description {
     /// - `attn.hook_result`: \[tokens, heads, width\], what each head adds to the attention's output;
     /// - `attn.hook_attn_scores` (before softmax, masked ones are −∞) and `hook_pattern` (after it): \[heads, queries, keys\];
     /// - `mlp.hook_pre` (before the activation), `hook_pre_linear` (what a gate is multiplied by), `hook_post`:
-    ///   \[tokens, hidden\].
+    ///   \[tokens, hidden\];
+    /// - of a layer with experts instead of these, `mlp.hook_expert_weights` \[tokens, experts\], which is 0 for those that a token
+    ///   does not take, and `mlp.hook_expert_indices` \[tokens, experts that a token takes\], the one with the largest weight first.
+    ///   Where the weights are changed, a token takes the experts with the largest ones, and the weights count as they are.
     pub fn places(&self) -> Vec<String> {
         let mut places = Vec::new();
         if self.encoder.is_none() {

@@ -12,7 +12,7 @@ use super::attention::{Inputs, Setting};
 use super::place::{OF_NORM, norm_2};
 use super::{Hook, Input, Keep, Rows, StackName, Trace, Values};
 use crate::change::Plan;
-use crate::weights::{Layer, StackWeights, Tokens};
+use crate::weights::{FeedForward, FeedForwards, Layer, StackWeights, Tokens};
 use crate::{Block, Description, Error, Head, LearnedPositions, Model, Placement, Stack, Tensor};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
@@ -525,16 +525,25 @@ impl<'r> Runner<'r> {
         let norm = weights.norm_2.as_ref().filter(|_| placement.has_before());
         let normed_x = norm.map(|norm| self.norm(norm, &place(norm_2(stack)), x)).transpose()?;
         let x = normed_x.as_ref().unwrap_or(x);
-        let mut features = x.map(|x| product(weights.gate.as_ref().unwrap_or(&weights.up), x))?;
-        self.place(&place("mlp.hook_pre"), &hidden, &mut features)?;
-        stack.block.activation.apply(&mut features.data);
-        if weights.gate.is_some() {
-            let mut up = x.map(|x| product(&weights.up, x))?;
-            self.place(&place("mlp.hook_pre_linear"), &hidden, &mut up)?;
-            features.multiply(up);
-        }
-        self.place(&place("mlp.hook_post"), &hidden, &mut features)?;
-        let mut out = features.map(|x| product(&weights.down, x))?;
+        let mut out = match (&weights.feed_forward, stack.experts_of(layer)) {
+            (FeedForwards::Experts { router, each, .. }, Some(experts)) => {
+                let activation = stack.block.activation;
+                self.mixture(&place, (router, each), (experts, activation), x)?
+            }
+            (layer, _) => {
+                let FeedForward { gate, up, down } = layer.one()?;
+                let mut features = x.map(|x| product(gate.as_ref().unwrap_or(up), x))?;
+                self.place(&place("mlp.hook_pre"), &hidden, &mut features)?;
+                stack.block.activation.apply(&mut features.data);
+                if gate.is_some() {
+                    let mut up = x.map(|x| product(up, x))?;
+                    self.place(&place("mlp.hook_pre_linear"), &hidden, &mut up)?;
+                    features.multiply(up);
+                }
+                self.place(&place("mlp.hook_post"), &hidden, &mut features)?;
+                features.map(|x| product(down, x))?
+            }
+        };
         out.scale(stack.block.output_scale);
         if let Some((_, after)) = &weights.after {
             out = self.norm(after, &place("ln2_post"), &out)?;

@@ -144,7 +144,8 @@ pub(super) fn open(
             }
             None => info.byte_len.unwrap_or_default(),
         };
-        let stored = Stored { file: path.to_owned(), kind, shape, offset: info.data_offset, bytes };
+        let (file, offset) = (path.to_owned(), info.data_offset);
+        let stored = Stored { file, kind, shape, offset, bytes, scales: None };
         if tensors.insert(info.name.clone(), stored).is_some() {
             return Err(Error::tensor(path, &info.name, "is in the file twice"));
         }

@@ -1,6 +1,7 @@
 //! The files of a model: the list of its tensors, and their numbers.
 
 mod beside;
+mod blocks;
 mod files;
 mod gguf;
 mod safetensors;
@@ -9,7 +10,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::beside::Beside;
@@ -67,7 +68,17 @@ struct Stored {
     /// The outermost dimension first.
     shape: Vec<usize>,
     offset: u64,
+    /// With those of the scales.
     bytes: u64,
+    /// The scales of blocks of MXFP4 that a file has as a tensor of their own.
+    scales: Option<Box<Self>>,
+}
+
+impl Stored {
+    /// The files that the tensor is in.
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        core::iter::once(&self.file).chain(self.scales.iter().map(|scales| &scales.file))
+    }
 }
 
 impl Checkpoint {
@@ -111,7 +122,9 @@ impl Checkpoint {
             (path, Settings::Gguf(metadata), tensors)
         } else {
             let config = Settings::Config(files.json(&path.join(Beside::Config.name()))?);
-            (path.to_owned(), config, safetensors::open(&files, path)?)
+            let mut tensors = safetensors::open(&files, path)?;
+            blocks::join(&mut tensors)?;
+            (path.to_owned(), config, tensors)
         };
         Ok(Self { path, files, settings, tensors, bytes_read: AtomicU64::new(0), told: None })
     }
@@ -127,7 +140,8 @@ impl Checkpoint {
         if matches!(self.files, Files::Memory(_)) {
             return Vec::new();
         }
-        let mut files: BTreeSet<_> = self.tensors.values().map(|s| s.file.clone()).collect();
+        let mut files: BTreeSet<_> =
+            self.tensors.values().flat_map(Stored::files).cloned().collect();
         let beside = Beside::ALL.map(|file| self.path.join(file.name()));
         files.extend(beside.into_iter().filter(|path| path.is_file()));
         files.into_iter().collect()
@@ -149,7 +163,8 @@ impl Checkpoint {
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn for_each_part(&self, part: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
-        let mut files: BTreeSet<_> = self.tensors.values().map(|s| s.file.clone()).collect();
+        let mut files: BTreeSet<_> =
+            self.tensors.values().flat_map(Stored::files).cloned().collect();
         let beside = [Beside::Config, Beside::Tokenizer].map(|file| self.path.join(file.name()));
         files.extend(beside.into_iter().filter(|path| self.files.has(path)));
         let mut buffer = vec![0; 1 << 20];
@@ -244,6 +259,12 @@ impl Checkpoint {
         self.tensors.get(name).map(|stored| stored.shape.as_slice())
     }
 
+    /// Whether a tensor's numbers are in blocks.
+    pub(crate) fn is_in_blocks(&self, name: &str) -> bool {
+        let format = self.tensors.get(name).and_then(|stored| stored.kind.1);
+        matches!(format, Some(Format::Blocks(_)))
+    }
+
     /// The bytes of all tensors in the files, which is what they take in memory.
     pub fn bytes(&self) -> u64 {
         self.tensors.values().map(|stored| stored.bytes).fold(0, u64::saturating_add)
@@ -262,7 +283,7 @@ impl Checkpoint {
     pub fn read(&self, name: &str) -> Result<Tensor, Error> {
         let stored =
             self.tensors.get(name).ok_or_else(|| Error::tensor(&self.path, name, "is missing"))?;
-        let Stored { file: path, kind: (kind, format), shape, offset, .. } = stored;
+        let Stored { file: path, kind: (kind, format), shape, offset, scales, .. } = stored;
         let format = format.ok_or_else(|| {
             let what = format!("has the type {kind}; known are {}", Format::KNOWN);
             Error::tensor(path, name, what)
@@ -270,7 +291,13 @@ impl Checkpoint {
         let (mut file, _) = self.files.open(path)?;
         let read = Tensor::filled(format, shape.clone(), |bytes| {
             file.seek(SeekFrom::Start(*offset))?;
-            file.read_exact(bytes)
+            let Some(scales) = scales else { return file.read_exact(bytes) };
+            let mut of_scales = match self.files.open(&scales.file) {
+                Ok((file, _)) => file,
+                Err(e) => return Err(io::Error::other(e.to_string())),
+            };
+            of_scales.seek(SeekFrom::Start(scales.offset))?;
+            blocks::read(file, of_scales, bytes)
         });
         let tensor = read.map_err(|e| Error::tensor(path, name, format!("cannot be read: {e}")))?;
         let before = self.bytes_read.fetch_add(stored.bytes, Ordering::Relaxed);

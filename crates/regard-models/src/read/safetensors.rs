@@ -138,6 +138,7 @@ fn header(
             shape: info.shape.clone(),
             offset: start + first,
             bytes: end - first,
+            scales: None,
         };
         if let Some(other) = tensors.insert(name.clone(), stored) {
             let what = format!("is also in {}", other.file.display());

@@ -1,5 +1,6 @@
 //! The weights of a model, in the type of the file, and in one layout for all families.
 
+mod experts;
 mod linear;
 mod names;
 
@@ -12,6 +13,7 @@ use std::thread;
 
 use regard::{Embedding as Table, Linear, Norm, Threads};
 
+pub(crate) use self::experts::{FeedForward, FeedForwards};
 use self::linear::Stored;
 pub(crate) use self::names::unknown;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
@@ -80,9 +82,7 @@ pub(crate) struct Layer {
     pub(crate) after: Option<(Norm, Norm)>,
     pub(crate) attention: AttentionWeights,
     pub(crate) cross: Option<(Norm, AttentionWeights)>,
-    pub(crate) gate: Option<Linear>,
-    pub(crate) up: Linear,
-    pub(crate) down: Linear,
+    pub(crate) feed_forward: FeedForwards,
 }
 
 #[derive(Debug)]
@@ -93,6 +93,8 @@ pub(crate) struct AttentionWeights {
     pub(crate) out: Linear,
     /// The norms of queries and keys.
     pub(crate) qk_norm: Option<(Norm, Norm)>,
+    /// The score of each query head's sink.
+    pub(crate) sinks: Option<Vec<f32>>,
 }
 
 impl Weights {
@@ -105,8 +107,7 @@ impl Weights {
                 .cross
                 .as_ref()
                 .map_or(0, |(_, cross)| cross.q.weight_bytes() + cross.out.weight_bytes());
-            let gate = layer.gate.as_ref().map_or(0, Linear::weight_bytes);
-            attention + cross + gate + layer.up.weight_bytes() + layer.down.weight_bytes()
+            attention + cross + layer.feed_forward.product_bytes()
         };
         let head = self.head.as_ref().map_or(0, Linear::weight_bytes);
         self.stack.layers.iter().map(of_layer).sum::<usize>() + head
@@ -305,7 +306,8 @@ impl Loader<'_> {
             let shape = [relative.buckets, block.heads];
             Ok::<_, Error>(self.table(&name(0)(&names.relative), &shape)?.to_f32())
         });
-        let layers = for_each(stack.layers(), |layer| self.layer_of(&name(layer), names, stack))?;
+        let layers =
+            for_each(stack.layers(), |layer| self.layer_of(&name(layer), names, (stack, layer)))?;
         Ok(StackWeights {
             layers,
             norm: self.optional_norm(norm, stack.final_norm)?,
@@ -317,11 +319,10 @@ impl Loader<'_> {
         &self,
         name: &impl Fn(&str) -> String,
         names: &LayerNames,
-        stack: &Stack,
+        (stack, layer): (&Stack, usize),
     ) -> Result<Layer, Error> {
         let (block, width) = (&stack.block, self.description.width);
         let norm = |own: &str| self.norm(&name(own), block.norm, width);
-        let (gate, up) = self.feed_forward(name, names, block, width)?;
         let own = block.placement != Placement::Output;
         Ok(Layer {
             norm_1: own.then(|| norm(&names.norm_1)).transpose()?,
@@ -338,24 +339,25 @@ impl Loader<'_> {
             } else {
                 None
             },
-            gate,
-            up,
-            down: self.linear(&name(&names.down), [width, block.hidden], block.biases.hidden)?,
+            feed_forward: match stack.experts_of(layer) {
+                Some(experts) => self.experts(name, &names.experts, block, experts)?,
+                None => FeedForwards::One(self.feed_forward(name, names, block)?),
+            },
         })
     }
 
-    /// The gate, if there is one, and the projection by which it is multiplied.
+    /// The feed-forward layer of all tokens.
     fn feed_forward(
         &self,
         name: &impl Fn(&str) -> String,
         names: &LayerNames,
         block: &Block,
-        width: usize,
-    ) -> Result<(Option<Linear>, Linear), Error> {
-        let (hidden, bias) = (block.hidden, block.biases.hidden);
+    ) -> Result<FeedForward, Error> {
+        let (width, hidden, bias) = (self.description.width, block.hidden, block.biases.hidden);
         let linear = |name: &str| self.linear(name, [hidden, width], bias);
+        let down = || self.linear(&name(&names.down), [width, hidden], bias);
         if !block.gated {
-            return Ok((None, linear(&name(&names.up))?));
+            return Ok(FeedForward { gate: None, up: linear(&name(&names.up))?, down: down()? });
         }
         let gate = name(&names.gate);
         if !names.gate_up.is_empty() && self.found(&gate, "weight").is_none() {
@@ -365,9 +367,10 @@ impl Loader<'_> {
                 let rows = both.select(&(first..first + hidden).collect::<Vec<_>>());
                 self.layer(&fused, self.memory(&fused, rows)?)
             };
-            return Ok((Some(rows(0)?), rows(hidden)?));
+            return Ok(FeedForward { gate: Some(rows(0)?), up: rows(hidden)?, down: down()? });
         }
-        Ok((Some(linear(&gate)?), linear(&name(&names.up))?))
+        let gate = Some(linear(&gate)?);
+        Ok(FeedForward { gate, up: linear(&name(&names.up))?, down: down()? })
     }
 
     fn attention(
@@ -425,6 +428,13 @@ impl Loader<'_> {
             k,
             v,
             out: self.linear(&name(&names.out), [width, q_rows], block.biases.out)?,
+            sinks: if block.sinks {
+                let name = name(&names.sinks);
+                let kind = if self.found(&name, "weight").is_some() { "weight" } else { "" };
+                Some(self.tensor(&name, kind, &[block.heads])?.to_f32())
+            } else {
+                None
+            },
             qk_norm: qk_norm.transpose()?,
         })
     }

@@ -66,7 +66,23 @@ pub(super) struct LayerNames {
     /// The rows of the gate, followed by those of `up`.
     pub(super) gate_up: String,
     pub(super) down: String,
+    pub(super) experts: ExpertNames,
     pub(super) relative: String,
+}
+
+/// The names of the tensors of a mixture of experts. `{}.` stands for the number of an expert; without it, a tensor has all
+/// experts along its first dimension.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ExpertNames {
+    pub(super) router: String,
+    pub(super) gate: String,
+    pub(super) up: String,
+    /// The outputs of the gate and those of `up`.
+    pub(super) gate_up: String,
+    pub(super) down: String,
+    /// Whether those outputs alternate, and weights in single numbers are \[inputs, outputs\].
+    pub(super) alternate: bool,
 }
 
 /// The names of an attention's tensors.
@@ -81,6 +97,7 @@ pub(super) struct AttentionNames {
     pub(super) out: String,
     pub(super) q_norm: String,
     pub(super) k_norm: String,
+    pub(super) sinks: String,
 }
 
 /// The order of rows of weights in a family's files.
@@ -142,7 +159,8 @@ pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool
     let family = NAMES.get(match description.family.as_str() {
         "t5" if description.stack.block.gated => "t5 gated",
         "vit" if has_any(["vit.layers.0.mlp.fc1.weight", "layers.0.mlp.fc1.weight"]) => "vit 5",
-        "mistral" | "qwen2" | "qwen3" | "smollm3" | "granite" | "phi3" => "llama",
+        "mistral" | "qwen2" | "qwen3" | "qwen3_moe" | "gpt_oss" | "smollm3" | "granite"
+        | "phi3" => "llama",
         "gemma3" | "gemma3_text" | "olmo2" | "olmo3" => "gemma2",
         family => family,
     });
@@ -152,6 +170,10 @@ pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool
         "t5" if description.encoder.is_none() => {
             names.layer.clone_from(&names.encoder);
             names.norm.clone_from(&names.encoder_norm);
+        }
+        "gpt_oss" => {
+            "mlp.router".clone_into(&mut names.layer.experts.router);
+            names.layer.experts.alternate = true;
         }
         "gpt_neox" if has("lm_head.weight") => "lm_head".clone_into(&mut names.head),
         _ => {}
@@ -181,7 +203,8 @@ pub(super) fn gguf(architecture: &str) -> Option<Names> {
         "llama" | "smollm3" | "granite" => names.layout = Layout::Neighbours,
         // The rows of the gate and those of `up` are one tensor.
         "phi3" => names.layer.gate_up.clone_from(&names.layer.up),
-        "qwen2" | "qwen3" | "gemma2" | "gemma3" | "olmo2" | "gpt2" | "gptneox" => {}
+        "gpt-oss" => names.layer.norm_2.clone_from(&names.layer.after_1),
+        "qwen2" | "qwen3" | "qwen3moe" | "gemma2" | "gemma3" | "olmo2" | "gpt2" | "gptneox" => {}
         _ => return None,
     }
     Some(names)

@@ -35,6 +35,8 @@ SMALL = dict(vocab_size=11, hidden_size=8, intermediate_size=6, num_hidden_layer
 ONE_HEAD = SMALL | {"num_attention_heads": 1}
 GROUPED = SMALL | {"num_key_value_heads": 1}
 TWO = {"num_hidden_layers": 2}
+EXPERTS = GROUPED | {"head_dim": 4, "num_local_experts": 3, "num_experts_per_tok": 2}
+QWEN3 = EXPERTS | {"moe_intermediate_size": 5}
 PHI3 = SMALL | {"pad_token_id": None}  # by default it is a token of a larger vocabulary
 GPT2 = dict(vocab_size=11, n_embd=8, n_layer=1, n_head=2, n_positions=8)
 BERT = SMALL | {"max_position_embeddings": 12}
@@ -114,6 +116,13 @@ CASES = [
     ("layer types", "MistralForCausalLM", GROUPED | TWO | {"sliding_window": 2, "layer_types": ["full_attention"] * 2}),
     ("layer types", "Phi3ForCausalLM", PHI3 | TWO | {"sliding_window": 2, "layer_types": ["full_attention"] * 2}),
     ("layer types", "Gemma2ForCausalLM", GROUPED | TWO | {"head_dim": 4, "sliding_window": 2, "layer_types": ["full_attention", "sliding_attention"]}),
+    # Experts.
+    ("defaults", "Qwen3MoeForCausalLM", QWEN3),
+    ("one tensor for all experts", "Qwen3MoeForCausalLM", QWEN3, {"in_memory": True}),
+    ("other names, some dense", "Qwen3MoeForCausalLM", {k: v for k, v in QWEN3.items() if k != "num_local_experts"} | TWO | {"num_experts": 4, "decoder_sparse_step": 2, "norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 2}),
+    ("no experts", "Qwen3MoeForCausalLM", QWEN3 | {"num_local_experts": 0}),
+    ("defaults", "GptOssForCausalLM", EXPERTS | TWO),
+    ("settings", "GptOssForCausalLM", EXPERTS | TWO | {"attention_bias": False, "swiglu_alpha": 1.3, "swiglu_limit": 0.2, "sliding_window": 2, "layer_types": ["full_attention", "sliding_attention"], "rope_scaling": LINEAR, "tie_word_embeddings": True}),
     # Classes.
     ("classes", "BertForSequenceClassification", BERT | HEADS),
     ("classes", "RobertaForSequenceClassification", BERT | HEADS),
@@ -180,6 +189,11 @@ REFUSED = [
     ("Olmo3ForCausalLM", GROUPED | {"rope_parameters": {"sliding_attention": {"rope_theta": -1.0}}}, "rope_theta is -1"),
     ("GraniteForCausalLM", GROUPED | {"logits_scaling": 0}, "logits inf"),
     ("GraniteForCausalLM", GROUPED | {"residual_multiplier": "x"}, 'residual_multiplier is "x", which is no number'),
+    ("Qwen3MoeForCausalLM", QWEN3 | {"num_experts_per_tok": 4}, "a token cannot take 4 of 3 experts"),
+    ("Qwen3MoeForCausalLM", QWEN3 | {"num_experts_per_tok": 0}, "a token cannot take 0 of 3 experts"),
+    ("Qwen3MoeForCausalLM", QWEN3 | {"decoder_sparse_step": 0}, "decoder_sparse_step is 0"),
+    ("Qwen3MoeForCausalLM", QWEN3 | {"mlp_only_layers": ["first"]}, "which is no list of layers"),
+    ("GptOssForCausalLM", EXPERTS | {"num_local_experts": 0}, "a token cannot take 2 of 0 experts"),
     ("T5ForConditionalGeneration", T5 | {"relative_attention_max_distance": 8}, "32 buckets do not reach beyond"),
 ]
 
@@ -208,7 +222,8 @@ def case(name, architecture, settings, more=None):
     config = config_of(architecture, settings)
     made = AutoConfig.for_model(**config_of(architecture, settings))
     made._attn_implementation = "eager"
-    shapes = saved(getattr(transformers, architecture)(made))
+    model = getattr(transformers, architecture)(made)
+    shapes = {k: list(v.shape) for k, v in model.state_dict().items()} if more.get("in_memory") else saved(model)
     vocabulary = [made.vocab_size, made.hidden_size] if "vit" not in made.model_type else None
     for added in more.get("with", []):
         shapes[added] = vocabulary if added.endswith("weight") else [shapes[added.replace("bias", "weight")][0]]
@@ -219,6 +234,7 @@ def case(name, architecture, settings, more=None):
         save_file({k: numbers(k, v) for k, v in shapes.items()}, f"{folder}/model.safetensors")
         (Path(folder) / "config.json").write_text(json.dumps(config))
         model = getattr(transformers, architecture).from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
+        model.config._experts_implementation = "eager"
     model = model.double().eval()
     found = {"name": f"{name}: {architecture}", "config": config, "shapes": shapes}
     with torch.no_grad():
@@ -241,7 +257,7 @@ def case(name, architecture, settings, more=None):
 
 def refused(architecture, settings, says):
     shapes = saved(getattr(transformers, architecture)(AutoConfig.for_model(**config_of(architecture, {
-        key: value for key, value in settings.items() if key in PHI3 | T5 | {"num_key_value_heads": 1, "head_dim": 4}
+        key: value for key, value in settings.items() if key in PHI3 | T5 | {"num_key_value_heads": 1} | QWEN3
     }))))
     return {"name": says, "config": config_of(architecture, settings), "shapes": shapes, "says": says}
 

@@ -26,9 +26,11 @@ from transformers import (
     Olmo3Config,
     SmolLM3Config,
     GPTNeoXConfig,
+    GptOssConfig,
     LlamaConfig,
     Phi3Config,
     Qwen3Config,
+    Qwen3MoeConfig,
     AutoModelForCausalLM,
 )
 
@@ -39,7 +41,7 @@ IDS = torch.tensor([[5, 17, 3, 22, 9, 14, 1, 20, 7, 11, 2, 19]])
 def model_of(config, seed):
     """A model in f32 whose numbers are all random: norms and biases too, so that a forgotten one shows."""
     torch.manual_seed(seed)
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model = AutoModelForCausalLM.from_config(config)
     for parameter in model.parameters():
         parameter.data = 0.4 * torch.randn_like(parameter) + (0.5 if parameter.dim() == 1 else 0.0)
@@ -143,6 +145,22 @@ def unconverted(arch, name, tensor, config):
     return tensor
 
 
+def experts(name, tensor):
+    """The tensors that the converter makes of one with all experts: their names, and views of it."""
+    if ".experts." not in name and ".sinks" not in name:
+        return None
+    layer = name.split(".")[2]
+    named = lambda part: f"blk.{layer}.ffn_{part}_exps." + ("bias" if "_bias" in name else "weight")
+    if ".sinks" in name:
+        return {f"blk.{layer}.attn_sinks.weight": tensor}
+    halves = tensor.chunk(2, dim=1)
+    if "gpt_oss" in name:
+        # [experts, inputs, outputs], the outputs of gate and up alternating
+        tensor = tensor.transpose(1, 2) if tensor.dim() == 3 else tensor
+        halves = tensor[:, ::2], tensor[:, 1::2]
+    return dict(zip(map(named, ("gate", "up")), halves)) if "gate_up" in name else {named("down"): tensor}
+
+
 def write(file, arch, config, seed, scaling=()):
     model = model_of(config, seed)
     writer = gguf.GGUFWriter(FOLDER / f"{file}.gguf", arch)
@@ -165,7 +183,11 @@ def write(file, arch, config, seed, scaling=()):
     else:
         writer.add_head_count_kv(config.num_key_value_heads)
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    if arch in ("qwen3", "gemma2", "gemma3"):
+    if arch in ("qwen3moe", "gpt-oss"):
+        writer.add_expert_count(config.num_local_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
+    if arch in ("qwen3", "qwen3moe", "gemma2", "gemma3", "gpt-oss"):
         writer.add_key_length(head)
         writer.add_value_length(head)
     if arch == "gemma2":
@@ -185,6 +207,8 @@ def write(file, arch, config, seed, scaling=()):
         writer.add_embedding_scale(config.embedding_multiplier)
         writer.add_residual_scale(config.residual_multiplier)
         writer.add_logit_scale(config.logits_scaling)
+    if arch == "gpt-oss":
+        writer.add_sliding_window(config.sliding_window)
     if arch == "phi3":
         writer.add_rope_dimension_count(int(head * parameters.get("partial_rotary_factor", 1.0)))
         writer.add_rope_scaling_orig_ctx_len(config.original_max_position_embeddings)
@@ -196,6 +220,18 @@ def write(file, arch, config, seed, scaling=()):
     state = model.state_dict()
     for index, (name, tensor) in enumerate(state.items()):
         if "rotary" in name or name.endswith("attention.bias") or (name == "lm_head.weight" and config.tie_word_embeddings):
+            continue
+        if parts := experts(f"{name} of {config.model_type}", tensor):
+            for part, view in parts.items():
+                numbers = view.float().contiguous().numpy()
+                if part.endswith("weight") and "exps" in part:
+                    kind = gguf.GGMLQuantizationType.MXFP4 if index % 2 else gguf.GGMLQuantizationType.Q8_0
+                    blocks = gguf.quants.quantize(numbers, kind)
+                    writer.add_tensor(part, blocks, raw_dtype=kind)
+                    numbers = gguf.quants.dequantize(blocks, kind)
+                else:
+                    writer.add_tensor(part, numbers)
+                view.copy_(torch.tensor(np.array(numbers)))
             continue
         numbers = converted(arch, name, tensor, config).float().numpy()
         if tensor.dim() == 1:
@@ -260,6 +296,11 @@ def files():
         rope_parameters=plain,
     )
     write("gemma2", "gemma2", gemma2, 4)
+    moe = dict(grouped, num_hidden_layers=2, head_dim=16, rms_norm_eps=1e-5, tie_word_embeddings=False, num_local_experts=4, num_experts_per_tok=2)
+    qwen3 = Qwen3MoeConfig(**moe, moe_intermediate_size=64, norm_topk_prob=True, mlp_only_layers=[], rope_parameters=plain)
+    write("qwen3moe", "qwen3moe", qwen3, 8)
+    gpt_oss = GptOssConfig(**moe, sliding_window=3, rope_parameters=yarn | {"truncate": False})
+    write("gpt-oss", "gpt-oss", gpt_oss, 9, scaling)
     phi3 = dict(grouped, num_hidden_layers=1, rms_norm_eps=1e-5, sliding_window=5)
     config = Phi3Config(**phi3, original_max_position_embeddings=64, rope_parameters=plain)
     write("phi3", "phi3", config, 5)

@@ -5,7 +5,7 @@ use regard_tests::models::golden;
 use crate::common::{input, open};
 
 /// The families whose head is linear.
-const FAMILIES: &str = "gemma2 gemma3_text gpt2 gpt_neox granite llama mistral olmo2 olmo3 phi3 qwen2 qwen3 smollm3 t5 t5-gated vit";
+const FAMILIES: &str = "gemma2 gemma3_text gpt2 gpt_neox gpt_oss granite llama mistral olmo2 olmo3 phi3 qwen2 qwen3 qwen3_moe smollm3 t5 t5-gated vit";
 
 /// The unit roundoff of `f32`.
 const U: f64 = f32::EPSILON as f64 / 2.0;

@@ -44,6 +44,7 @@ fn a_model_that_the_runtime_does_not_compute_is_refused_by_its_part() {
         ("tiny-t5", "an encoder"),
         ("tiny-gemma2", "which the embedded runtime does not compute"),
         ("tiny-qwen3", "norms of queries and keys"),
+        ("tiny-gpt_oss", "experts"),
         ("tiny-gpt_neox", "parallel sublayers"),
     ] {
         let said = open(name).embed(&options(None, 4, 512, 256)).unwrap_err().to_string();

@@ -19,6 +19,8 @@ fn check(name: &str) -> Model {
 fn converted_models_give_the_numbers_of_transformers() {
     for name in [
         "qwen3",
+        "qwen3moe",
+        "gpt-oss",
         "gemma2",
         "gemma3",
         "gemma3-swa",

@@ -105,6 +105,26 @@ fn check(name: &str) {
                     from: expected.input_of("_b"),
                 }
             }
+            ["experts", place] => {
+                let (layer, part) = place.split_once('.').unwrap();
+                let place = |part| format!("blocks.{layer}.mlp.hook_expert_{part}");
+                let trace = model.pass().keep([place("weights"), place("indices")]);
+                let trace = trace.run(&input).unwrap();
+                let [weights, indices] =
+                    ["weights", "indices"].map(|part| trace.get(&place(part)).unwrap());
+                let [count, used] = [weights, indices].map(|values| values.shape[1]);
+                let weight =
+                    |(i, index): (usize, &f32)| weights.data[i / used * count + *index as usize];
+                let data = indices.data.iter().enumerate().map(weight).collect();
+                let taken = Values { shape: indices.shape.clone(), data };
+                let found = if part == "weights" { &taken } else { indices };
+                assert_close(found, values, &format!("{name}: {tensor}"));
+                // All others are 0.
+                let [all, of_taken] = [weights, &taken].map(|x| x.data.iter().sum::<f32>());
+                assert!((all - of_taken).abs() <= 1e-5 * all, "{name}: {tensor}");
+                checked += 1;
+                continue;
+            }
             other => panic!("{other:?}"),
         };
         let what = format!("{name}: {tensor}");

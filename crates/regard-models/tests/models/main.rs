@@ -7,6 +7,7 @@ mod chats;
 mod classes;
 mod common;
 mod embed;
+mod experts;
 mod families;
 mod gguf;
 mod golden;

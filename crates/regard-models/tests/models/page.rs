@@ -11,13 +11,14 @@ use serde_json::json;
 
 use crate::common::open;
 
-const FAMILIES: [&str; 19] = [
+const FAMILIES: [&str; 21] = [
     "bert",
     "distilbert",
     "gemma2",
     "gemma3_text",
     "gpt2",
     "gpt_neox",
+    "gpt_oss",
     "granite",
     "llama",
     "mistral",
@@ -26,6 +27,7 @@ const FAMILIES: [&str; 19] = [
     "phi3",
     "qwen2",
     "qwen3",
+    "qwen3_moe",
     "roberta",
     "smollm3",
     "t5",
@@ -57,7 +59,7 @@ fn general(place: &str) -> String {
 /// The shape of every place, in the sizes' names: from runs of models whose sizes differ from each other.
 fn shapes() -> BTreeMap<String, String> {
     let mut shapes = BTreeMap::new();
-    for family in ["gpt2", "phi3", "gemma2", "gemma3_text", "bert", "gpt_neox", "t5"] {
+    for family in ["gpt2", "phi3", "gemma2", "gemma3_text", "bert", "gpt_neox", "t5", "gpt_oss"] {
         let (tokens, written) = (7, 9);
         let mut input = Input::tokens(vec![3; tokens]);
         let model = open(&format!("tiny-{family}"));
@@ -66,6 +68,8 @@ fn shapes() -> BTreeMap<String, String> {
             input = input.decoder(vec![3; written]);
         }
         let block = &description.stack.block;
+        let experts = description.stack.experts.as_ref();
+        let [count, used] = experts.map_or([0; 2], |experts| [experts.count, experts.used]);
         let places = description.places();
         let trace = model.pass().keep(places.clone()).run(&input).unwrap();
         for place in places {
@@ -79,6 +83,8 @@ fn shapes() -> BTreeMap<String, String> {
                 n if n == block.kv_heads => "kv heads",
                 n if n == block.head_size => "head size",
                 n if n == block.hidden => "hidden",
+                n if n == count => "experts",
+                n if n == used => "experts used",
                 n => panic!("{place} of {family}: {n}"),
             };
             let names: Vec<_> = trace.get(&place).unwrap().shape.iter().map(name).collect();

@@ -84,15 +84,16 @@ fn a_score_agrees_with_the_trace_in_every_family() {
 
 #[test]
 fn a_score_follows_the_changes() {
-    let model = open("tiny-gpt2");
     let head: HeadAddress = "1.2".parse().unwrap();
-    for temperature in [0.0, 0.3, 7.0, f32::INFINITY] {
+    let cases = [0.0, 0.3, 7.0, f32::INFINITY].map(|t| [("tiny-gpt2", t), ("tiny-gpt_oss", t)]);
+    for (name, temperature) in cases.into_iter().flatten() {
+        let model = open(name);
         let changes = [
             Change::Temperature { head, temperature },
             Change::Cut { head, query: 5, key: 2 },
             Change::Ablate { head: "0.1".parse().unwrap(), to: regard_models::Ablation::Zero },
         ];
-        check_heads("tiny-gpt2", &model, &changes, true);
+        check_heads(name, &model, &changes, true);
         let cut = changed(model.pass(), &changes).score(&input(&model), head, 5, 2).unwrap();
         assert_eq!((cut.hidden, cut.score, cut.weight.value), (Some(Hidden::Cut), None, 0.0));
         assert_eq!(cut.temperature, temperature);
