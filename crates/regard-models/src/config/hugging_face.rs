@@ -423,7 +423,14 @@ impl<'a> Config<'a> {
             description.embedding.scale = (description.width as f32).sqrt();
         }
         if self.family == "granite" {
-            let multiplier = |key: &str| self.number(key).map(|x| x as f32);
+            let multiplier = |key: &str| {
+                let x = self.number(key)? as f32;
+                // Logits are divided by theirs.
+                if x.is_finite() && (x != 0.0 || key != "logits_scaling") {
+                    return Ok(x);
+                }
+                Err(self.wrong(format!("{key} is {x}, which is no multiplier")))
+            };
             block.scale = multiplier("attention_multiplier")?;
             block.output_scale = multiplier("residual_multiplier")?;
             description.embedding.scale = multiplier("embedding_multiplier")?;

@@ -187,7 +187,7 @@ REFUSED = [
     ("SmolLM3ForCausalLM", SMOL | {"no_rope_layer_interval": 0}, "no_rope_layer_interval is 0"),
     ("Olmo3ForCausalLM", GROUPED | TWO | {"sliding_window": None}, "there is no sliding_window"),
     ("Olmo3ForCausalLM", GROUPED | {"rope_parameters": {"sliding_attention": {"rope_theta": -1.0}}}, "rope_theta is -1"),
-    ("GraniteForCausalLM", GROUPED | {"logits_scaling": 0}, "logits inf"),
+    ("GraniteForCausalLM", GROUPED | {"logits_scaling": 0}, "logits_scaling is 0, which is no multiplier"),
     ("GraniteForCausalLM", GROUPED | {"residual_multiplier": "x"}, 'residual_multiplier is "x", which is no number'),
     ("Qwen3MoeForCausalLM", QWEN3 | {"num_experts_per_tok": 4}, "a token cannot take 4 of 3 experts"),
     ("Qwen3MoeForCausalLM", QWEN3 | {"num_experts_per_tok": 0}, "a token cannot take 0 of 3 experts"),
