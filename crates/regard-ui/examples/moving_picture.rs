@@ -206,6 +206,7 @@ fn write(path: &Path, frames: &[(RgbImage, u16)]) {
     encoder.set_color(ColorType::Rgb);
     encoder.set_depth(BitDepth::Eight);
     encoder.set_compression(Compression::High);
+    encoder.set_filter(png::Filter::NoFilter); // flat colours are smaller so
     encoder.set_animated(u32::try_from(frames.len()).unwrap(), 0).unwrap();
     encoder.set_blend_op(BlendOp::Source).unwrap();
     let mut writer = encoder.write_header().unwrap();

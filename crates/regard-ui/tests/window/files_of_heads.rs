@@ -199,7 +199,11 @@ fn lines_are_isolated_by_a_token_and_a_long_text_is_seen_in_parts() {
     click(&mut window, "key 151: ␣t1");
     assert_eq!(session(&window).model.heads.isolated, Some((Side::Keys, 151)));
     click(&mut window, "Heatmap");
-    assert!(says(&window, "Heatmap of Head 0.0"));
+    let map = window.get_by_label("Heatmap of Head 0.0").rect();
+    super::driver::click_at(&mut window, map.lerp_inside(egui::vec2(0.1, 0.75)));
+    let heads = &session(&window).model.heads;
+    let chosen = heads.chosen.unwrap();
+    assert_eq!(heads.isolated, Some((Side::Queries, chosen.0)), "lines show this token's");
 }
 
 #[test]

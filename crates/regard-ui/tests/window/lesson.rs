@@ -2,7 +2,7 @@
 
 use crate::walkthrough::{Reading, State};
 use egui::Key;
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_walkthrough::{Example, Quantity};
 
 use super::driver::{Window, choices, click, key, open_smooth, says, session, walkthrough};
@@ -58,6 +58,20 @@ fn the_guided_path_takes_an_answer_and_says_whether_it_is_right() {
     click(&mut window, "Step 10: Attention weights A");
     click(&mut window, "Answer t1");
     assert!(says(&window, "“t1” is not right.") && says(&window, "Heatmap of Attention weights A"));
+}
+
+#[test]
+fn the_guided_path_shows_the_factors_before_their_product() {
+    let mut window = open(Example::ILoveRobotics);
+    let question = walkthrough(&window).question(Quantity::RawScores).unwrap();
+    click(&mut window, "Guide me");
+    while !says(&window, &question.ask) {
+        click(&mut window, "Show the numbers");
+        click(&mut window, "Next");
+    }
+    assert!(says(&window, "Heatmap of ") && !says(&window, &question.answer));
+    let map = window.get_by_label_contains("Heatmap of ");
+    assert!(!map.accesskit_node().value().is_some_and(|value| value.contains('4')));
 }
 
 #[test]

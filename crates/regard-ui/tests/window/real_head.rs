@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use egui::accesskit::Role;
-use egui::{Pos2, Rect};
+use egui::{Key, Pos2, Rect};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_walkthrough::Example;
 
 use super::driver::{
-    Window, click, click_on, open_smooth, places, press, says, session, set_value, settle,
+    Window, click, click_on, key, open_smooth, places, press, says, session, set_value, settle,
 };
 use crate::Command;
 
@@ -37,6 +37,20 @@ fn expects(window: &Window, word: &str, share: f32) {
 
 fn temperature(window: &mut Window, t: f64) {
     set_value(window, Role::Slider, "Temperature of the head", t);
+}
+
+#[test]
+fn the_words_are_one_stop_of_tab_with_arrows_inside() {
+    let mut window = open([1280.0, 800.0]);
+    window.get_by_label("Hide [STORY] at 0").focus();
+    window.run_steps(3);
+    for name in ["Hide Mia at 1", "Hide saw at 2", "Hide the at 3"] {
+        key(&mut window, Key::ArrowRight);
+        assert!(window.get_by_label(name).accesskit_node().is_focused(), "{name}");
+    }
+    key(&mut window, Key::Tab);
+    let words = window.query_all_by_label_contains("Hide ");
+    assert!(words.into_iter().all(|word| !word.accesskit_node().is_focused()), "Tab leaves them");
 }
 
 #[test]
