@@ -81,8 +81,11 @@ impl<N: Numbers, M: Model<Numbers = N, Input = Image<N>>, const NARROW: usize, c
             let count = M::SHAPE.block().min(patches - start);
             let numbers = first(step.narrow, count * per_patch);
             for (i, out) in numbers.chunks_exact_mut(per_patch.max(1)).enumerate() {
-                for (x, (channel, place)) in out.iter_mut().zip(image.places(start + i)) {
-                    *x = M::Numbers::narrow(number(channel, place), image.scale);
+                let rows = out.chunks_exact_mut(image.patch[1].max(1));
+                for (row, (channel, first)) in rows.zip(image.rows(start + i)) {
+                    for (x, place) in row.iter_mut().zip(first..) {
+                        *x = M::Numbers::narrow(number(channel, place), image.scale);
+                    }
                 }
             }
             let added = first(step.added, count * features);
@@ -96,17 +99,13 @@ impl<N: Numbers, M: Model<Numbers = N, Input = Image<N>>, const NARROW: usize, c
 }
 
 impl<N: Numbers> Image<N> {
-    /// The channel and the place of each number of a patch.
-    fn places(&self, patch: usize) -> impl Iterator<Item = (usize, usize)> {
+    /// The channel of each row of a patch, and the place of the row's first number.
+    fn rows(&self, patch: usize) -> impl Iterator<Item = (usize, usize)> {
         let ([channels, height, width], [high, wide]) = (self.size, self.patch);
-        let in_row = width.checked_div(wide).unwrap_or(0);
-        let (row, column) =
-            (patch.checked_div(in_row).unwrap_or(0), patch.checked_rem(in_row).unwrap_or(0));
+        let in_row = width.checked_div(wide).unwrap_or(0).max(1);
+        let (top, left) = (patch / in_row * high, patch % in_row * wide);
         (0..channels).flat_map(move |channel| {
-            (row * high..(row + 1) * high).flat_map(move |y| {
-                let start = (channel * height + y) * width + column * wide;
-                (start..start + wide).map(move |place| (channel, place))
-            })
+            (top..top + high).map(move |y| (channel, (channel * height + y) * width + left))
         })
     }
 }

@@ -2,12 +2,10 @@
 //!
 //! ```text
 //! x ← the token's embedding (+ its position's), or all patches of an image
-//! x ← the token's embedding (+ its position's), or all patches of an image
 //! for each layer
 //!     for each block of tokens
-//!         k, v ← norm(x) W_k, W_v;  rotate k by the position;  keep k and v
+//!         q, k, v ← norm(x) W_q, W_k, W_v;  rotate q and k by the position
 //!     for each block of tokens
-//!         q ← norm(x) W_q;  rotate q by the position
 //!         x ← x + [attention of each head on all keys so far] W_o
 //!         x ← x + feed-forward(norm(x))
 //! logits ← norm(x) W_head
@@ -91,11 +89,11 @@ impl Shape {
         layers * self.context * self.of_keys()
     }
 
-    /// The number of narrow numbers in a [`State`]: keys, values and inputs of products.
+    /// The number of narrow numbers in a [`State`]: keys, values, queries and inputs of products.
     #[must_use]
     pub const fn narrow(&self) -> usize {
-        let in_turn = largest_of([2 * self.of_queries(), self.hidden, self.patch, 0]);
-        2 * self.kept() + self.block() * (self.width + in_turn)
+        let in_turn = largest_of([self.of_queries(), self.hidden, self.patch, 0]);
+        2 * self.kept() + self.tokens() * self.of_queries() + self.block() * (self.width + in_turn)
     }
 
     /// The number of wide numbers in a [`State`]: the residual stream, the output of a sublayer, and memory that projections,
@@ -172,10 +170,11 @@ impl<M: Model, const NARROW: usize, const WIDE: usize> State<M, NARROW, WIDE> {
         let shape = M::SHAPE;
         let (keys, narrow) = split(&mut self.narrow, shape.kept());
         let (values, narrow) = split(narrow, shape.kept());
+        let (queries, narrow) = split(narrow, shape.tokens() * shape.of_queries());
         let (normed, narrow) = split(narrow, shape.block() * shape.width);
         let (x, wide) = split(&mut self.wide, shape.tokens() * shape.width);
         let (added, wide) = split(wide, shape.block() * shape.width);
-        Step { position: self.len, keys, values, normed, narrow, x, added, wide }
+        Step { position: self.len, keys, values, queries, normed, narrow, x, added, wide }
     }
 
     /// The logits of the last token, or of the classes.
@@ -204,6 +203,8 @@ pub(crate) struct Step<'s, M: Model> {
     /// \[layers whose keys are kept, context, key/value heads, head size\].
     keys: &'s mut [Narrow<M>],
     values: &'s mut [Narrow<M>],
+    /// \[tokens that are read, query heads, head size\]
+    queries: &'s mut [Narrow<M>],
     normed: &'s mut [Narrow<M>],
     pub(crate) narrow: &'s mut [Narrow<M>],
     /// The residual stream.
@@ -224,14 +225,15 @@ impl<M: Model> Step<'_, M> {
         let (tokens, block) = (M::SHAPE.tokens(), M::SHAPE.block());
         for (index, layer) in weights.layers.iter().enumerate() {
             let first_key = if patch == 0 { index * context } else { 0 };
-            for first in (0..tokens).step_by(block) {
-                self.keep(layer, rotary, first_key, first..(first + block).min(tokens))?;
-            }
             // The head needs one token of the last layer.
             let wanted = if index + 1 == layers { 1 } else { tokens };
+            for first in (0..tokens).step_by(block) {
+                let rows = first..(first + block).min(tokens);
+                self.project(layer, rotary, first_key, wanted.saturating_sub(first), rows)?;
+            }
             for first in (0..wanted).step_by(block) {
                 let rows = first..(first + block).min(wanted);
-                self.attend(layer, rotary, first_key, rows.clone())?;
+                self.attend(layer, first_key, rows.clone())?;
                 self.feed_forward(layer, rows)?;
             }
         }
@@ -263,15 +265,17 @@ impl<M: Model> Step<'_, M> {
         )
     }
 
-    /// Computes and keeps the keys and values of these tokens.
-    fn keep(
+    /// Computes the keys and values of these tokens, and the queries of the first `wanted` of them.
+    fn project(
         &mut self,
         layer: &Layer<M::Numbers>,
         rotary: Option<&<M::Numbers as Numbers>::Rotary>,
         first_key: usize,
+        wanted: usize,
         rows: Range<usize>,
     ) -> Result<(), KernelError> {
-        let of_keys = M::SHAPE.of_keys();
+        let (width, of_keys, of_queries) =
+            (M::SHAPE.width, M::SHAPE.of_keys(), M::SHAPE.of_queries());
         let turn = Turn::By {
             rotary,
             head_size: M::SHAPE.head_size,
@@ -280,36 +284,32 @@ impl<M: Model> Step<'_, M> {
         let start = first_key + self.position;
         let place = (start + rows.start) * of_keys..(start + rows.end) * of_keys;
         self.norm(&layer.attention_norm, &rows)?;
-        let Self { keys, values, normed, wide, .. } = self;
-        let normed = first(normed, rows.len() * M::SHAPE.width);
+        let Self { keys, values, queries, normed, wide, .. } = self;
+        let normed = first(normed, rows.len() * width);
         let key = keys.get_mut(place.clone()).unwrap_or_default();
         let value = values.get_mut(place).unwrap_or_default();
         for (linear, turn, out) in [(&layer.key, turn, key), (&layer.value, Turn::None, value)] {
             M::Numbers::project(linear, turn, normed, wide, out)?;
         }
-        Ok(())
+        let wanted = wanted.min(rows.len());
+        let query = queries.get_mut(rows.start * of_queries..).unwrap_or_default();
+        let (query, normed) = (first(query, wanted * of_queries), first(normed, wanted * width));
+        M::Numbers::project(&layer.query, turn, normed, wide, query)
     }
 
     /// x ← x + the attention of norm(x), for these tokens on all keys so far.
     fn attend(
         &mut self,
         layer: &Layer<M::Numbers>,
-        rotary: Option<&<M::Numbers as Numbers>::Rotary>,
         first_key: usize,
         rows: Range<usize>,
     ) -> Result<(), KernelError> {
         let Shape { context, heads, kv_heads, head_size, width, .. } = M::SHAPE;
         let (of_queries, of_keys) = (M::SHAPE.of_queries(), M::SHAPE.of_keys());
         let count = rows.len();
-        // The norm of a decoder's token has been computed for its key.
-        if M::SHAPE.tokens() > 1 {
-            self.norm(&layer.attention_norm, &rows)?;
-        }
-        let Self { keys, values, normed, narrow, added, wide, .. } = self;
-        let (query, narrow) = split(narrow, count * of_queries);
+        let Self { keys, values, queries, narrow, added, wide, .. } = self;
+        let query = queries.get(rows.start * of_queries..).unwrap_or_default();
         let attended = first(narrow, count * of_queries);
-        let turn = Turn::By { rotary, head_size, position: self.position + rows.start };
-        M::Numbers::project(&layer.query, turn, first(normed, count * width), wide, query)?;
 
         // The compiler knows the most keys, and leaves out the code for longer texts.
         let n = (self.position + M::SHAPE.tokens()).min(context);

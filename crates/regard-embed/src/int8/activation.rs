@@ -70,7 +70,8 @@ fn times<const N: usize>(x: i32, table: &[u16; N]) -> i32 {
     let magnitude = x.unsigned_abs().min((last as u32) << STEP);
     let (i, fraction) = ((magnitude >> STEP) as usize, (magnitude & ((1 << STEP) - 1)) as i32);
     let at = |i: usize| table.get(i).map_or(1 << 15, |x| i32::from(*x));
-    let (low, high) = (at(i), at((i + 1).min(last)));
+    // At the end of the table the fraction is 0.
+    let (low, high) = (at(i), at(i + 1));
     let above = low + ((((high - low) * fraction) + (1 << (STEP - 1))) >> STEP);
     let factor = if x < 0 { (1 << 15) - above } else { above };
     ((i64::from(x) * i64::from(factor) + (1 << 14)) >> 15) as i32

@@ -52,6 +52,14 @@ fn rounded(x: i64) -> i32 {
     ((x + (1 << (ANGLES - 1))) >> ANGLES) as i32
 }
 
+/// Numbers without their last `bits`, in 8 bits.
+#[inline(always)]
+fn narrowed(x: &[i32], bits: u32, out: &mut [i8]) {
+    for (x, out) in x.iter().zip(out) {
+        *out = narrow(divide_by_power(*x, bits));
+    }
+}
+
 impl Numbers for Integers {
     type Wide = i32;
     type Narrow = i8;
@@ -108,8 +116,9 @@ impl Numbers for Integers {
     ) -> Result<(), Error> {
         let wide = first(wide, out.len());
         linear.forward(x, wide)?;
-        let bits = match turn {
-            Turn::None => 0,
+        // Each loop has a constant number of bits.
+        match turn {
+            Turn::None => narrowed(wide, 0, out),
             Turn::By { rotary, head_size, position } => {
                 if let Some(rotary) = rotary {
                     let tokens = wide.chunks_exact_mut(linear.mantissas.len().max(1));
@@ -118,11 +127,8 @@ impl Numbers for Integers {
                         heads.for_each(|head| rotary.turn(head, position));
                     }
                 }
-                FINER
+                narrowed(wide, FINER, out);
             }
-        };
-        for (x, out) in wide.iter().zip(out) {
-            *out = narrow(divide_by_power(*x, bits));
         }
         Ok(())
     }
@@ -140,20 +146,19 @@ impl Numbers for Integers {
         let Activation { function, hidden: (mantissa, exponent) } = layer.activation;
         let (up, wide) = split(wide, out.len());
         layer.up.forward(x, up)?;
+        let hidden = |x| narrow(requantize(x, mantissa, exponent));
         if let Some(linear) = &layer.gate {
             let gate = first(wide, out.len());
             linear.forward(x, gate)?;
-            for (up, gate) in up.iter_mut().zip(gate) {
+            for ((out, up), gate) in out.iter_mut().zip(up).zip(gate) {
                 let product = i64::from(function(*gate)) * i64::from(*up);
-                *up = ((product + (1 << 11)) >> 12).clamp(-(1 << 31), (1 << 31) - 1) as i32;
+                let product = ((product + (1 << 11)) >> 12).clamp(-(1 << 31), (1 << 31) - 1);
+                *out = hidden(product as i32);
             }
         } else {
-            for x in up.iter_mut() {
-                *x = function(*x);
+            for (out, up) in out.iter_mut().zip(up) {
+                *out = hidden(function(*up));
             }
-        }
-        for (out, up) in out.iter_mut().zip(up) {
-            *out = narrow(requantize(*up, mantissa, exponent));
         }
         Ok(())
     }

@@ -4,15 +4,15 @@
 //! for each group of 4 rows of x, and for each row that is left
 //!     for each part of the inputs
 //!         widen x to 16 bits                      on cores with SMLAD
-//!         sums ← sums + x · the weight's rows     as the scores of queries with keys
-//! outputs ← requantize(sums)                      a mantissa an output, one exponent
+//!         sums ← sums + x · the weight's rows     as the scores of queries with keys; the first sums are the bias
+//!     outputs ← requantize(sums)                  a mantissa an output, one exponent
 //! ```
 
 use super::requantize;
+use crate::Mat;
 use crate::arch::int8::{GROUP, Queries, query_words};
 use crate::arch::{Kernel, Simd, dispatch};
 use crate::error::{Error, check_len, check_most};
-use crate::{Mat, MatMut};
 
 /// The 16-bit numbers on the stack to which the rows of a group are widened at a time.
 const WIDENED: usize = 256;
@@ -75,73 +75,93 @@ impl Linear<'_> {
         if !self.bias.is_empty() {
             check_len("the bias", self.bias.len(), outputs)?;
         }
-        let bias = self.bias.iter().copied().chain(core::iter::repeat(0));
-        for out in out.chunks_exact_mut(outputs.max(1)) {
-            for (out, bias) in out.iter_mut().zip(bias.clone()) {
-                *out = bias;
-            }
-        }
         let (x, weight) = (Mat::new(x, rows, inputs)?, Mat::new(self.weight, outputs, inputs)?);
-        dispatch(AddProducts { x, weight, sums: MatMut::new(out, rows, outputs)? });
-        for out in out.chunks_exact_mut(outputs.max(1)) {
-            for (out, mantissa) in out.iter_mut().zip(self.mantissas) {
-                *out = requantize(*out, *mantissa, self.exponent);
-            }
-        }
+        dispatch(Products { layer: self, x, weight, out });
         Ok(())
+    }
+
+    /// Outputs of sums without the bias of the outputs from `first` on.
+    #[inline(always)]
+    fn finish(&self, first: usize, products: impl Iterator<Item = i32>, out: &mut [i32]) {
+        let bias = self.bias.get(first..).filter(|bias| !bias.is_empty()).unwrap_or(&[0; OUTPUTS]);
+        let mantissas = self.mantissas.get(first..).unwrap_or_default();
+        for (((out, product), bias), mantissa) in
+            out.iter_mut().zip(products).zip(bias).zip(mantissas)
+        {
+            *out = requantize(product.wrapping_add(*bias), *mantissa, self.exponent);
+        }
     }
 }
 
-/// `sums` \[rows, outputs\] += Wx for each row of x \[rows, inputs\].
-struct AddProducts<'a> {
+/// Outputs whose sums are on the stack at once.
+const OUTPUTS: usize = 32;
+
+/// `out` \[rows, outputs\] ← Wx + b of each row of x \[rows, inputs\].
+struct Products<'a> {
+    layer: &'a Linear<'a>,
     x: Mat<'a, i8>,
     weight: Mat<'a, i8>,
-    sums: MatMut<'a, i32>,
+    out: &'a mut [i32],
 }
 
-impl Kernel for AddProducts<'_> {
+impl Kernel for Products<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
-        let whole = self.x.rows() - self.x.rows() % GROUP;
-        for row in (0..whole).step_by(GROUP) {
-            simd.call(OfRows::<GROUP> { of: &mut self, row });
-        }
-        for row in whole..self.x.rows() {
-            simd.call(OfRows::<1> { of: &mut self, row });
+    fn run<S: Simd>(self, simd: S) {
+        let Self { layer, x, weight, mut out } = self;
+        let mut words = [0; query_words(1, WIDENED)];
+        let mut row = 0;
+        while row < x.rows() {
+            let group = if x.rows() - row < GROUP { 1 } else { GROUP };
+            let (of_group, rest) =
+                out.split_at_mut_checked(group * weight.rows()).unwrap_or_default();
+            let rows = Products { layer, x: x.rows_from(row, group), weight, out: of_group };
+            if group == GROUP {
+                simd.call(OfRows::<GROUP> { of: rows, words: &mut words });
+            } else {
+                simd.call(OfRows::<1> { of: rows, words: &mut words });
+            }
+            (row, out) = (row + group, rest);
         }
     }
 }
 
-/// Computes `R` rows of the products, from number `row` on.
-struct OfRows<'p, 'a, const R: usize> {
-    of: &'p mut AddProducts<'a>,
-    row: usize,
+/// The products of `R` rows.
+struct OfRows<'p, const R: usize> {
+    of: Products<'p>,
+    words: &'p mut [i32; query_words(1, WIDENED)],
 }
 
-impl<const R: usize> Kernel for OfRows<'_, '_, R> {
+impl<const R: usize> Kernel for OfRows<'_, R> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        /// Outputs whose sums over a part are on the stack.
-        const OUTPUTS: usize = 16;
-        let Self { of: AddProducts { x, weight, sums }, row } = self;
+        let Self { of: Products { layer, x, weight, out }, words } = self;
         let part = WIDENED / R;
-        let mut words = [0; query_words(1, WIDENED)];
-        for start in (0..x.cols()).step_by(part) {
-            let rows = x.block(row, R, start, part);
-            let queries = Queries::new(core::array::from_fn(|r| rows.row(r)), &mut words);
+        let mut products = [[0; R]; OUTPUTS];
+        for start in (0..x.cols().max(1)).step_by(part) {
+            let rows = x.block(0, R, start, part);
+            let queries = Queries::new(core::array::from_fn(|r| rows.row(r)), words);
+            let last = x.cols() <= start + part;
             for first in (0..weight.rows()).step_by(OUTPUTS) {
                 let keys = weight.block(first, OUTPUTS, start, part);
-                let mut products = [[0; R]; OUTPUTS];
                 let room = keys.rows().next_multiple_of(4);
                 queries.dots(keys, 0, products.get_mut(..room).unwrap_or_default());
-                for r in 0..R {
-                    let sums = sums.row_mut(row + r).get_mut(first..).unwrap_or_default();
-                    for (sum, products) in sums.iter_mut().zip(&products) {
-                        *sum = sum.wrapping_add(products[r]);
+                for (r, out) in (0..R).zip(out.chunks_exact_mut(weight.rows())) {
+                    let out = out.get_mut(first..).unwrap_or_default();
+                    // What earlier parts have left is in `out`.
+                    if start > 0 {
+                        for (out, products) in out.iter().zip(&mut products) {
+                            products[r] = products[r].wrapping_add(*out);
+                        }
+                    }
+                    let products = products.iter().map(|products| products[r]);
+                    if last {
+                        layer.finish(first, products, out);
+                    } else {
+                        out.iter_mut().zip(products).for_each(|(out, product)| *out = product);
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use super::{divide_by_power, narrow, requantize};
 use crate::error::{Error, check_len, check_most};
 
-/// Numbers beyond ±2²⁶ count as ±2²⁶. The squares of 2¹¹ such numbers have a sum of less than 2⁶³.
+/// Numbers that need more than 27 bits count as the nearest that does not: squares of 2¹¹ of them then have a sum below 2⁶³.
 const MOST: i32 = 1 << 26;
 /// The most features, for the same bound.
 const MOST_FEATURES: usize = 1 << 11;
@@ -68,26 +68,34 @@ impl Norm<'_> {
     }
 
     fn row(&self, x: &[i32], out: &mut [i8]) {
-        let clamped = |x: &i32| i64::from((*x).clamp(-MOST, MOST));
+        let clamped = |x: &i32| (*x).clamp(-MOST, MOST - 1);
         let mean = if self.beta.is_empty() {
             0
         } else {
-            x.iter().map(clamped).fold(0_i64, i64::wrapping_add) / x.len().max(1) as i64
+            let sum = x.iter().map(clamped).fold(0_i64, |sum, x| sum.wrapping_add(i64::from(x)));
+            // Many cores divide 32 bits in one instruction, and 64 bits in a hundred.
+            i32::try_from(sum).map_or_else(
+                |_| (sum / x.len().max(1) as i64) as i32,
+                |sum| sum / x.len().max(1) as i32,
+            )
         };
-        let centered = |x: &i32| clamped(x) - mean;
-        let squares = x.iter().map(centered).fold(0_u64, |sum, x| sum.wrapping_add((x * x) as u64));
-        let mean_square = squares.checked_div(x.len() as u64).unwrap_or(0);
+        let centered = |x: &i32| i64::from(clamped(x).wrapping_sub(mean));
+        let squares = x.iter().map(centered).fold(0_i64, |sum, x| sum.wrapping_add(x * x));
+        let mean_square = (squares as u64).checked_div(x.len() as u64).unwrap_or(0);
         let root = mean_square.saturating_add(self.epsilon).isqrt();
         let reciprocal = ((1_u64 << 46) / root.max(1)) as i64;
-        let mut beta = self.beta.iter();
-        for ((out, x), mantissa) in out.iter_mut().zip(x).zip(self.mantissas) {
-            // x| is at most √width times the root, so the quotient has at most 22 bits for a width of 2¹¹.
-            let quotient = (centered(x) * reciprocal + (1 << 29)) >> 30;
-            let output = requantize(quotient as i32, *mantissa, self.exponent);
-            *out = narrow(match beta.next() {
-                None => output,
-                Some(beta) => divide_by_power(output.saturating_add(*beta), FINER),
-            });
+        // |x| is at most √width times the root, so that the quotient has 22 bits for a width of 2¹¹.
+        let quotient = |x: &i32| ((centered(x) * reciprocal + (1 << 29)) >> 30) as i32;
+        let outputs = x.iter().map(quotient).zip(self.mantissas);
+        let outputs = outputs.map(|(x, mantissa)| requantize(x, *mantissa, self.exponent));
+        if self.beta.is_empty() {
+            for (out, output) in out.iter_mut().zip(outputs) {
+                *out = narrow(output);
+            }
+        } else {
+            for ((out, output), beta) in out.iter_mut().zip(outputs).zip(self.beta) {
+                *out = narrow(divide_by_power(output.saturating_add(*beta), FINER));
+            }
         }
     }
 }

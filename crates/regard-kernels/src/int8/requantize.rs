@@ -26,14 +26,18 @@
 #[must_use]
 #[inline]
 pub fn requantize(x: i32, mantissa: i32, exponent: i32) -> i32 {
-    let left = exponent.clamp(0, 31);
-    let shifted = x << left;
-    let shifted = if shifted >> left == x { shifted } else { (x >> 31) ^ i32::MAX };
+    // The exponent is the same for all numbers of a layer: its branches cost less than shifts by nothing.
+    let shifted = if exponent > 0 {
+        let left = exponent.min(31);
+        if x << left >> left == x { x << left } else { (x >> 31) ^ i32::MAX }
+    } else {
+        x
+    };
     let product = i64::from(shifted) * i64::from(mantissa);
     let high = ((product + (1 << 30)) >> 31) as i32;
     // −2³¹ · −2³¹ is the only product that leaves 32 bits, and the only one that gives −2³¹ here.
     let high = if high == i32::MIN { i32::MAX } else { high };
-    divide_by_power(high, exponent.saturating_neg().max(0) as u32)
+    if exponent < 0 { divide_by_power(high, exponent.unsigned_abs()) } else { high }
 }
 
 /// x / 2^`power`, rounded to the nearest integer, halves away from zero. A `power` above 31 counts as 31.
