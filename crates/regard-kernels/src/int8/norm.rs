@@ -44,7 +44,7 @@ pub struct Norm<'a> {
 }
 
 impl Norm<'_> {
-    /// Writes the norm of each row of x \[rows, width\] to `out` \[rows, width\]. Numbers beyond ±2²⁶ count as ±2²⁶.
+    /// Writes the norm of each row of x \[rows, width\] to `out` \[rows, width\]. Numbers beyond 27 bits count as the nearest within them.
     ///
     /// The root is rounded down, so its error is less than one unit of x. The error of its reciprocal is at most 2⁻⁴⁶. The mean
     /// of a layer norm is rounded towards 0.
