@@ -34,7 +34,7 @@ def near(found, expected, tolerance=1e-4):
 
 def test_sizes_and_tokens(model):
     cfg = model.cfg
-    assert (cfg.n_layers, cfg.n_heads, cfg.d_model, cfg.d_head) == (4, 4, 64, cfg.d_head)
+    assert (cfg.n_layers, cfg.n_heads, cfg.d_model, cfg.n_ctx) == (4, 4, 64, 96)
     ids = model.to_tokens(TEXT)
     assert ids.dtype == np.int64 and model.to_str_tokens(TEXT)[1] == "Mary"
     assert model.to_string(ids[1:]) == TEXT
