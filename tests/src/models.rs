@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The folders, one for each family, two for t5 and gpt_oss, and one with a text model in a model of images.
-pub const FAMILIES: [&str; 24] = [
+pub const FAMILIES: [&str; 25] = [
     "tiny-bert",
     "tiny-distilbert",
     "tiny-gemma2",
@@ -16,6 +16,7 @@ pub const FAMILIES: [&str; 24] = [
     "tiny-granite",
     "tiny-llama",
     "tiny-mistral",
+    "tiny-modernbert",
     "tiny-olmo2",
     "tiny-olmo3",
     "tiny-phi3",

@@ -557,7 +557,7 @@ impl Plan {
 }
 
 /// The mean over positions of a head's part of rows of `len`, in `f64`.
-fn mean(data: &[f32], len: usize, head: usize, size: usize) -> Vec<f32> {
+pub(crate) fn mean(data: &[f32], len: usize, head: usize, size: usize) -> Vec<f32> {
     let mut sums = vec![0.0_f64; size];
     let rows = data.chunks_exact(len.max(1));
     let count = rows.len().max(1) as f64;

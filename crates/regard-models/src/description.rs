@@ -167,7 +167,7 @@ pub struct Frames {
 #[non_exhaustive]
 pub struct Stack {
     /// For each layer, the most keys that a query sees, itself included; `None` means without limit. There are as many layers
-    /// as entries.
+    /// as entries. In a stack that is not causal, a query sees as many keys on its other side.
     pub windows: Vec<Option<usize>>,
     /// The rotary position embeddings of the layers: none, one, or several (Gemma 3's local and global layers have different
     /// ones).
@@ -181,6 +181,9 @@ pub struct Stack {
     pub causal: bool,
     /// Whether each layer also attends to the encoder's output.
     pub cross: bool,
+    /// Whether the first layer's attention reads the stream without a norm before it (ModernBERT).
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub begins_bare: bool,
     /// A norm after the last layer.
     pub final_norm: Option<NormSettings>,
     /// Whether the last of transformers' `hidden_states` comes after that norm.
@@ -473,6 +476,9 @@ pub enum Head {
     Classes {
         /// A linear layer and this activation come first (BERT's pooler).
         pooler: Option<Activation>,
+        /// A norm after these (ModernBERT).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        norm: Option<NormSettings>,
         /// The position that is read.
         position: ClassPosition,
     },
@@ -490,6 +496,8 @@ pub enum Head {
 pub enum ClassPosition {
     /// The first: BERT's `[CLS]`, or an image's class token.
     First,
+    /// No single position: the mean of all hidden states is read (an option of ModernBERT).
+    Mean,
     /// The last position that is not padding, in a decoder.
     Last {
         /// The padding token, if the config has one. In a text of padding alone the first position is read.

@@ -92,7 +92,7 @@ impl Rounded {
 pub enum Hidden {
     /// The key comes after the query.
     Causal,
-    /// The key is before the layer's sliding window.
+    /// The key is outside the layer's sliding window.
     Window,
     /// A [`Change::Cut`] hides it.
     Cut,
@@ -107,7 +107,7 @@ impl Stack {
         let window = self.windows.get(head.layer).copied().flatten();
         if self.causal && key > query {
             Some(Hidden::Causal)
-        } else if window.is_some_and(|window| key + window <= query) {
+        } else if window.is_some_and(|window| key.abs_diff(query) >= window) {
             Some(Hidden::Window)
         } else {
             None

@@ -133,7 +133,7 @@ fn steps(score: &Score) -> Vec<(&'static str, String)> {
     }
     let hidden = score.hidden.map(|hidden| match hidden {
         Hidden::Causal => "hidden: the key comes after the query",
-        Hidden::Window => "hidden: the key lies before the sliding window",
+        Hidden::Window => "hidden: the key lies outside the sliding window",
         _ => "hidden: the edge is cut",
     });
     steps.push(("mask", hidden.unwrap_or("the query sees the key").to_owned()));

@@ -34,6 +34,9 @@ KEYS = {
         relative_attention_num_buckets relative_attention_max_distance {EVERY}""",
     "vit": """hidden_size intermediate_size num_hidden_layers num_attention_heads image_size patch_size num_channels hidden_act
         layer_norm_eps qkv_bias""",
+    "modernbert": f"""vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings norm_eps
+        hidden_activation attention_bias mlp_bias local_attention layer_types classifier_activation classifier_pooling
+        tie_word_embeddings {EVERY}""",
     "whisper": f"""vocab_size d_model encoder_layers encoder_attention_heads encoder_ffn_dim decoder_layers decoder_attention_heads
         decoder_ffn_dim num_mel_bins max_source_positions max_target_positions activation_function decoder_start_token_id
         tie_word_embeddings {EVERY}""",

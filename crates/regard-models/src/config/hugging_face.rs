@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The known families, by their names in config.json.
-const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, qwen3_moe, gpt_oss, smollm3, granite, olmo2, olmo3, gemma2, gemma3, gemma3_text, phi3, t5, vit and whisper";
+const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, qwen3_moe, gpt_oss, smollm3, granite, olmo2, olmo3, gemma2, gemma3, gemma3_text, phi3, t5, vit, whisper and modernbert";
 
 /// The endings of the names of transformers' classes, and the kinds of their heads. A base model's name has none of these
 /// endings.
@@ -46,7 +46,8 @@ const KEYS: [&str; 4] =
     ["hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"];
 
 /// The tensors that only a head for tokens has, in any family.
-const TENSORS_OF_HEADS: [&str; 5] = [
+const TENSORS_OF_HEADS: [&str; 6] = [
+    "decoder.bias",
     "lm_head.weight",
     "embed_out.weight",
     "lm_head.dense.weight",
@@ -218,6 +219,7 @@ impl<'a> Config<'a> {
             | "granite" | "olmo2" | "olmo3" | "gemma2" | "gemma3_text" | "phi3" => self.llama()?,
             "t5" => self.t5()?,
             "vit" => self.vit()?,
+            "modernbert" => self.modernbert()?,
             "whisper" => self.whisper()?,
             _ => {
                 let class = Some(self.architecture()).filter(|class| !class.is_empty());
@@ -231,7 +233,7 @@ impl<'a> Config<'a> {
             None => self.optional("max_position_embeddings")?,
         };
         description.ends = self.ends()?;
-        self.choose_head(&mut description);
+        self.choose_head(&mut description)?;
         if description.stack.causal {
             for (key, causal) in [("is_causal", true), ("use_bidirectional_attention", false)] {
                 if self.flag_or(key, causal)? != causal {
@@ -248,19 +250,30 @@ impl<'a> Config<'a> {
 
     /// Sets the head of a description that has the head of a model that predicts tokens. It is the one that `architectures`
     /// names, or if it names no known one, the one whose tensors exist.
-    fn choose_head(&self, description: &mut Description) {
+    fn choose_head(&self, description: &mut Description) -> Result<(), Error> {
         let named = self.architecture();
         let kind = HEADS.iter().find(|(end, _)| named.ends_with(end)).map(|(_, kind)| *kind);
         let transformed = matches!(description.head, Head::Tokens { transform: Some(_), .. });
         let found = description.tied && !transformed || self.has(&TENSORS_OF_HEADS);
         description.head = match kind {
-            Some(HeadKind::Tokens) => return,
+            Some(HeadKind::Tokens) => return Ok(()),
+            Some(HeadKind::Classes) if self.family == "modernbert" => {
+                let Head::Tokens { transform: Some((pooler, norm)), .. } = description.head else {
+                    return Ok(());
+                };
+                let position = match self.text("classifier_pooling")? {
+                    "cls" => ClassPosition::First,
+                    "mean" => ClassPosition::Mean,
+                    _ => return Err(self.not_a("classifier_pooling", "\"cls\" or \"mean\"")),
+                };
+                Head::Classes { pooler: Some(pooler), norm: Some(norm), position }
+            }
             Some(HeadKind::Classes) if self.family != "t5" => self.classes(),
             Some(HeadKind::Classes | HeadKind::Other) => {
                 Head::Other { architecture: named.to_owned() }
             }
             None if self.family == "vit" && self.has(&["classifier.weight"]) => self.classes(),
-            None if self.family != "vit" && found => return,
+            None if self.family != "vit" && found => return Ok(()),
             None => Head::None,
         };
         description.tied = false;
@@ -269,6 +282,7 @@ impl<'a> Config<'a> {
                 (0..).map_while(|id: u32| self.get("id2label")?.get(id.to_string())?.as_str());
             description.labels = labels.map(str::to_owned).collect();
         }
+        Ok(())
     }
 
     /// The first of `architectures`, or nothing.
@@ -286,7 +300,7 @@ impl<'a> Config<'a> {
                 (None, ClassPosition::Last { pad: ids(self.get("pad_token_id")).first().copied() })
             }
         };
-        Head::Classes { pooler, position }
+        Head::Classes { pooler, norm: None, position }
     }
 
     /// A stack of layers with norms before the sublayers, as in GPT-2. Each family changes what differs. `keys` are the keys of
@@ -485,12 +499,19 @@ impl<'a> Config<'a> {
     fn windows(&self, layers: usize, turning: &[bool]) -> Result<Vec<Option<usize>>, Error> {
         let (may_slide, by_layer) = match self.family {
             "mistral" | "phi3" => (true, false),
-            "gemma2" | "gemma3_text" | "olmo3" | "smollm3" | "gpt_oss" => (true, true),
+            "gemma2" | "gemma3_text" | "olmo3" | "smollm3" | "gpt_oss" | "modernbert" => {
+                (true, true)
+            }
             "qwen3_moe" => (self.flag("use_sliding_window")?, false),
             "qwen2" | "qwen3" => (self.flag("use_sliding_window")?, true),
             _ => return Ok(vec![None; layers]),
         };
-        let window = if may_slide { self.optional("sliding_window")? } else { None };
+        let window = match self.family {
+            // All keys on both sides, of which a token sees half on each and itself.
+            "modernbert" => Some(self.size("local_attention")? / 2 + 1),
+            _ if may_slide => self.optional("sliding_window")?,
+            _ => None,
+        };
         if window == Some(0) {
             return Err(self.wrong("sliding_window is 0, and no token would see itself"));
         }
@@ -509,6 +530,7 @@ impl<'a> Config<'a> {
                 "gemma2" | "gpt_oss" => 2,
                 "olmo3" => 4,
                 "gemma3_text" => self.step("sliding_window_pattern", Some(6))?,
+                "modernbert" => self.step("global_attn_every_n_layers", Some(3))?,
                 _ => 1,
             };
             let may_slide = self.flag_or("use_sliding_window", false)? && window.is_some();
@@ -516,6 +538,7 @@ impl<'a> Config<'a> {
                 "gemma2" | "gemma3_text" | "olmo3" | "gpt_oss" => {
                     !(layer + 1).is_multiple_of(pattern)
                 }
+                "modernbert" => !layer.is_multiple_of(pattern),
                 "smollm3" => may_slide && turning.get(layer) == Some(&false),
                 "qwen2" | "qwen3" => window.is_some() && layer >= first,
                 _ => window.is_some(),
@@ -530,6 +553,25 @@ impl<'a> Config<'a> {
             return Err(self.wrong("layers slide, but there is no sliding_window"));
         }
         Ok(windows(layers, window, |layer| slides.get(layer) == Some(&true)))
+    }
+
+    fn modernbert(&self) -> Result<Description, Error> {
+        let norm = self.norm(NormKind::Layer, "norm_eps")?;
+        let mut description = self.of_tokens(KEYS, norm)?;
+        description.embedding.norm = Some(norm);
+        let stack = &mut description.stack;
+        (stack.causal, stack.begins_bare) = (false, true);
+        let block = &mut stack.block;
+        block.activation = self.activation("hidden_activation")?;
+        block.gated = true;
+        let attention = self.flag("attention_bias")?;
+        block.biases = Biases { qkv: attention, out: attention, hidden: self.flag("mlp_bias")? };
+        let head_size = block.head_size;
+        stack.windows = self.windows(stack.layers(), &[])?;
+        self.turn(stack, head_size)?;
+        let transform = Some((self.activation("classifier_activation")?, norm));
+        description.head = Head::Tokens { transform, scale: 1.0, softcap: None };
+        Ok(description)
     }
 
     fn t5(&self) -> Result<Description, Error> {

@@ -178,6 +178,7 @@ fn plain(
         turns: Vec::new(),
         causal: true,
         cross: false,
+        begins_bare: false,
         final_norm: Some(norm),
         hidden_after_norm: true,
         block,

@@ -72,6 +72,7 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
         (!plain_head, "a head other than one product"),
         (embedding.types > 0 && !reads_images, "types of tokens"),
         (embedding.norm.is_some(), "a norm of the embeddings"),
+        (stack.begins_bare, "a first layer without a norm"),
         (embedding.scale != 1.0, "scaled embeddings"),
         (block.placement != Placement::Before, "norms after its sublayers"),
         (block.output_scale != 1.0, "scaled outputs of its sublayers"),

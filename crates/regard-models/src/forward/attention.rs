@@ -49,7 +49,8 @@ impl Setting<'_> {
         match self.window {
             Some(window) => {
                 let left = Some(window.saturating_sub(1));
-                mask.window(Position::BottomRight, Window { left, right: None })
+                let right = left.filter(|_| !self.causal);
+                mask.window(Position::BottomRight, Window { left, right })
             }
             None => mask,
         }

@@ -75,13 +75,14 @@ fn of_layer(stack: &Stack, layer: usize) -> impl Iterator<Item = String> {
     let (block, cross) = (&stack.block, stack.cross);
     let (turns, experts) = (stack.rotary_of(layer).is_some(), stack.experts_of(layer).is_some());
     let (before, after) = (block.placement.has_before(), block.placement == Placement::After);
+    let bare = layer == 0 && stack.begins_bare;
     let (own, normed) = (block.placement.has_after(), block.qk_norm.is_some());
     let places = [
         ("hook_resid_pre", true),
         ("attn.hook_q_input", true),
         ("attn.hook_k_input", true),
         ("attn.hook_v_input", true),
-        ("ln1", before),
+        ("ln1", before && !bare),
         ("attn.hook_q", true),
         ("attn.hook_k", true),
         ("attn.hook_v", true),

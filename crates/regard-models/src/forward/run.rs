@@ -11,9 +11,12 @@ use regard::{KvCache, KvCacheShape, Linear, Norm, Pairing, Rotary, Sequences};
 use super::attention::{Inputs, Setting};
 use super::place::{OF_NORM, norm_2};
 use super::{Hook, Input, Keep, Rows, StackName, Trace, Values};
-use crate::change::Plan;
+use crate::change::{Plan, mean};
 use crate::weights::{FeedForward, FeedForwards, Layer, StackWeights, Tokens};
-use crate::{Block, Description, Error, Head, LearnedPositions, Model, Placement, Stack, Tensor};
+use crate::{
+    Block, ClassPosition, Description, Error, Head, LearnedPositions, Model, Placement, Stack,
+    Tensor,
+};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
 #[derive(Debug)]
@@ -573,14 +576,22 @@ impl Model {
         let Some(head) = &weights.head else { return Ok(None) };
         match &self.description().head {
             Head::None | Head::Other { .. } => Ok(None),
-            Head::Classes { pooler, .. } => {
+            Head::Classes { pooler, position, .. } => {
                 let runs = x.each().zip(read.iter().cycle());
                 let row =
                     |(run, row): (&[f32], &usize)| run[row * width..(row + 1) * width].to_vec();
-                let mut states: Vec<f32> = runs.flat_map(row).collect();
+                let mut states: Vec<f32> = match position {
+                    ClassPosition::Mean => {
+                        x.each().flat_map(|run| mean(run, width, 0, width)).collect()
+                    }
+                    _ => runs.flat_map(row).collect(),
+                };
                 if let (Some(activation), Some(linear)) = (pooler, &weights.pooler) {
                     states = product(linear, &states)?;
                     activation.apply(&mut states);
+                }
+                if let Some(norm) = &weights.pooler_norm {
+                    states = normed(norm, &states)?;
                 }
                 Ok(Some(by_run(x.runs, vec![head.outputs()], product(head, &states)?)))
             }

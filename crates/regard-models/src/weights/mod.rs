@@ -38,6 +38,7 @@ pub(crate) struct Weights {
     pub(crate) transform: Option<(Linear, Norm)>,
     /// The linear layer before the head of a model that classifies.
     pub(crate) pooler: Option<Linear>,
+    pub(crate) pooler_norm: Option<Norm>,
     pub(crate) head: Option<Linear>,
     /// The divisors of [`Frequencies::Stored`].
     pub(crate) divisors: Option<Vec<f32>>,
@@ -187,6 +188,12 @@ impl Loader<'_> {
                 }
                 _ => None,
             },
+            pooler_norm: match self.description.head {
+                Head::Classes { norm: Some(norm), .. } => {
+                    Some(self.norm(&names.transform.1, norm, width)?)
+                }
+                _ => None,
+            },
             head: self.head(&tokens)?,
             divisors: self.divisors()?,
             tokens,
@@ -325,7 +332,9 @@ impl Loader<'_> {
         let norm = |own: &str| self.norm(&name(own), block.norm, width);
         let own = block.placement != Placement::Output;
         Ok(Layer {
-            norm_1: own.then(|| norm(&names.norm_1)).transpose()?,
+            norm_1: (own && !(layer == 0 && stack.begins_bare))
+                .then(|| norm(&names.norm_1))
+                .transpose()?,
             norm_2: own.then(|| norm(&names.norm_2)).transpose()?,
             after: if block.placement.has_after() {
                 Some((norm(&names.after_1)?, norm(&names.after_2)?))

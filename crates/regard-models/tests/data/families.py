@@ -42,6 +42,7 @@ GPT2 = dict(vocab_size=11, n_embd=8, n_layer=1, n_head=2, n_positions=8)
 BERT = SMALL | {"max_position_embeddings": 12}
 DISTIL = dict(vocab_size=11, dim=8, hidden_dim=6, n_layers=1, n_heads=2, max_position_embeddings=8)
 T5 = dict(vocab_size=11, d_model=8, d_kv=4, d_ff=6, num_layers=1, num_heads=2)
+MODERN = SMALL | dict(num_hidden_layers=3, num_attention_heads=2, pad_token_id=0, local_attention=2)
 VIT = dict(hidden_size=8, intermediate_size=6, num_hidden_layers=1, num_attention_heads=2, image_size=4, patch_size=2)
 FOUR = {"num_hidden_layers": 4}
 GEMMA3 = GROUPED | TWO | {"head_dim": 4, "sliding_window": 3, "sliding_window_pattern": 2}
@@ -138,6 +139,13 @@ CASES = [
     ("padding", "Olmo3ForSequenceClassification", SMALL | HEADS | {"pad_token_id": 2}),
     ("nothing but padding", "Qwen2ForSequenceClassification", GROUPED | HEADS | {"pad_token_id": 5}, {"ids": [5, 5, 5]}),
     ("padding in a text", "RobertaForMaskedLM", BERT, {"ids": [3, 1, 7, 1, 9, 4]}),
+    # Local and global attention, whose kinds older files do not name.
+    ("defaults", "ModernBertForMaskedLM", MODERN),
+    ("every second", "ModernBertForMaskedLM", MODERN | {"global_attn_every_n_layers": 2, "local_rope_theta": 50.0, "global_rope_theta": 20.0, "local_attention": 5}),
+    ("biases", "ModernBertForMaskedLM", MODERN | {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "classifier_bias": True, "decoder_bias": False, "tie_word_embeddings": False, "classifier_activation": "silu"}),
+    ("layer types", "ModernBertForSequenceClassification", MODERN | HEADS | {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 30.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 9.0}}}),
+    ("mean", "ModernBertForSequenceClassification", MODERN | HEADS | {"classifier_pooling": "mean"}),
+    ("head", "ModernBertForTokenClassification", MODERN | HEADS),
     # Heads that are not computed.
     *(("head", name, base | HEADS) for name, base in {
         "SmolLM3ForTokenClassification": SMOL, "GPT2ForTokenClassification": GPT2, "GPT2ForQuestionAnswering": GPT2, "LlamaForTokenClassification": SMALL,
@@ -248,7 +256,7 @@ def case(name, architecture, settings, more=None):
             if architecture == "T5ForConditionalGeneration":
                 found["decoder"] = [0, 5, 2]
                 inputs["decoder_input_ids"] = torch.tensor([found["decoder"]])
-            elif made.model_type not in ("t5", "distilbert"):
+            elif made.model_type not in ("t5", "distilbert", "modernbert"):
                 inputs["use_cache"] = False
             out = model(**inputs)
     found["logits"] = None if name == "head" else [float(f"{x:.7g}") for x in out.logits.flatten().tolist()]

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::common::open;
 
-const FAMILIES: [&str; 21] = [
+const FAMILIES: [&str; 22] = [
     "bert",
     "distilbert",
     "gemma2",
@@ -22,6 +22,7 @@ const FAMILIES: [&str; 21] = [
     "granite",
     "llama",
     "mistral",
+    "modernbert",
     "olmo2",
     "olmo3",
     "phi3",

@@ -274,7 +274,7 @@ fn changes_in_batches_and_sweeps_are_those_of_single_runs() {
         let place = "blocks.1.hook_resid_pre".to_owned();
         let changes = [
             Change::Temperature { head, temperature: 0.5 },
-            Change::Cut { head, query: 5, key: 1 },
+            Change::Cut { head, query: 5, key: 3 },
             Change::Cut { head, query: 5, key: 2 },
             Change::Temperature { head: "1.1".parse().unwrap(), temperature: f32::INFINITY },
             zeros,

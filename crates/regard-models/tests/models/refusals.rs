@@ -25,7 +25,8 @@ fn with_config(name: &str, values: &[(&str, Value)]) -> String {
 #[test]
 fn a_family_that_is_not_known_is_named_with_those_that_are() {
     let said = with_config("tiny-llama", &[("model_type", "mamba".into())]);
-    let parts = ["config.json: the family \"mamba\" is not known", "gpt_neox", "vit and whisper"];
+    let parts =
+        ["config.json: the family \"mamba\" is not known", "gpt_neox", "whisper and modernbert"];
     assert_says(&said, &parts);
     // Its class, and its tensors that no family has.
     let config = json!({"model_type": "mamba", "architectures": ["MambaForCausalLM"]});
