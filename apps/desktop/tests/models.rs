@@ -868,7 +868,7 @@ fn keep_names_places_and_outputs() {
     };
     let args = keep("blocks.7.hook_resid_pre");
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    assert_refused(&args, &["the model has no place \"blocks.7.hook_resid_pre\""]);
+    assert_refused(&args, &["the model has no \"blocks.7.hook_resid_pre\""]);
     assert!(!Path::new(output).exists());
 }
 

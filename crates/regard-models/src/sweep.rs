@@ -78,7 +78,7 @@ impl Model {
     /// of tokens. They are ordered by layer, those of an encoder before those of a decoder.
     ///
     /// ```
-    /// use regard_models::{Input, Model};
+    /// use regard_models::{Input, Logits, Model};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let (input, other) = (Input::tokens([7, 8, 9]), Input::tokens([7, 6, 9]));
