@@ -86,7 +86,7 @@ impl Model {
     /// assert_eq!(patches.len(), 2 * 3); // layers × positions
     ///
     /// let unchanged = model.baseline(&input)?;
-    /// let logits = model.sweep(&unchanged, &patches, true, &mut |_| Ok(()))?;
+    /// let logits = model.sweep(&unchanged, &patches, Logits::Last, &mut |_| Ok(()))?;
     /// assert_eq!(Some(logits[0].last()), unchanged.logits().map(|x| x.last())); // the first tokens are the same
     /// assert_eq!(Some(logits[1].last()), model.pass().run(&other)?.logits().map(|x| x.last())); // the only other one
     /// # Ok::<(), regard_models::Error>(())
