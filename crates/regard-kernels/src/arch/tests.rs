@@ -16,10 +16,6 @@ use crate::{Mat, MatMut};
 
 type Block = [f32; LANES];
 
-/// Whether a multiply-add of the portable tier rounds once: this depends on what `wide` was compiled for.
-const PORTABLE_IS_FUSED: bool =
-    cfg!(any(target_feature = "fma", all(target_arch = "aarch64", target_feature = "neon")));
-
 /// Runs a kernel on a tier, if this CPU has it.
 trait RunTier {
     /// Whether a multiply-add rounds once.
@@ -32,7 +28,9 @@ struct OnPortable;
 
 #[cfg(not(scalar))]
 impl RunTier for OnPortable {
-    const FUSED: bool = PORTABLE_IS_FUSED;
+    // This depends on what `wide` was compiled for.
+    const FUSED: bool =
+        cfg!(any(target_feature = "fma", all(target_arch = "aarch64", target_feature = "neon")));
 
     fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
         Some(kernel.run(Portable))
@@ -604,7 +602,7 @@ fn tiers_with_fused_multiply_add_agree_on_exp_to_the_last_bit() {
     type Exp = fn(&Block) -> Option<Block>;
     let mut tiers: Vec<(&str, Exp)> =
         vec![("AVX2", exp_of::<OnAvx2>), ("AVX-512", exp_of::<OnAvx512>)];
-    if PORTABLE_IS_FUSED {
+    if OnPortable::FUSED {
         tiers.push(("portable", exp_of::<OnPortable>)); // without FMA its last bits are its own
     }
     let mut bits = Bits(7);
