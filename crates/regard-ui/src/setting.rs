@@ -68,6 +68,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     model("Show patches", "activation patching causal tracing second text view", |s| {
         s.model.view = View::Patches;
     }),
+    model("Show experts", "mixture of experts moe router routing view", |s| {
+        s.model.view = View::Experts;
+    }),
     model("Show all heads", "grid overview browser small pictures", |s| heads(s, Shown::Grid)),
     model("Show one head", "change ablate zero mean temperature cut edge large", |s| {
         heads(s, Shown::Head);

@@ -16,6 +16,7 @@ use regard_walkthrough::Marks;
 
 use self::geometry::{Geometry, Seen};
 pub use self::picture::{Blocks, Picture};
+pub(crate) use self::speak::words;
 pub use self::view::View;
 use crate::{numbers, style};
 

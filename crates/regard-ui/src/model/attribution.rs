@@ -8,9 +8,9 @@ use regard_heads::HeadId;
 use regard_models::{Attribution, Change, Model};
 use serde::{Deserialize, Serialize};
 
+use super::chart::Chart;
 use super::open::Loaded;
 use super::run::Unchanged;
-use super::signed::SignedMap;
 use super::{Next, State, View as Shows};
 use crate::colors::Look;
 use crate::explain::title;
@@ -33,7 +33,7 @@ const TERMS: [&str; 3] = ["layer", "part", "added to the logit"];
 pub(crate) struct Parts {
     pub(super) attribution: Attribution,
     /// \[layers, heads + 1\]: the feed-forward layer is last.
-    map: SignedMap,
+    pub(super) map: Chart,
 }
 
 /// Asks what each part of a model adds to the logit of token A, or to that of A − B.
@@ -131,7 +131,7 @@ impl Parts {
         let heads = layers.first().map_or(0, |layer| layer.heads.len());
         let rows = (0..layers.len()).map(|i| format!("{i}.x")).collect();
         let cols = (0..heads).map(|i| format!("x.{i}")).chain(["MLP".to_owned()]).collect();
-        Ok(Self { attribution, map: SignedMap::new(numbers, [rows, cols]) })
+        Ok(Self { attribution, map: Chart::new(numbers, [rows, cols]) })
     }
 
     /// What each head adds, [layers, heads].

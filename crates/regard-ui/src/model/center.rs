@@ -16,8 +16,8 @@ use super::room::outcome;
 use super::run::Outcome;
 use super::state::View;
 use super::{
-    ModelRoom, State, Version, attribution, changes, compare, lens, note, pad, patch, patches,
-    strip,
+    ModelRoom, State, Version, attribution, changes, compare, experts, lens, note, pad, patch,
+    patches, strip,
 };
 use crate::choice::{self, Choice};
 use crate::colors::Look;
@@ -38,12 +38,13 @@ const KINDS: [Choice<Which>; 3] = [
     (Which::Cross, "Cross", Ok("Tokens of the decoder attend to those of the text.")),
 ];
 
-/// The views of a run.
-const VIEWS: [Choice<View>; 4] = [
+/// The views of a run. Only models with experts have the last one.
+const VIEWS: [Choice<View>; 5] = [
     (View::Attention, "Attention", Ok("Show what each head attends to.")),
     (View::Lens, "Logit lens", Ok("Show what the model would predict after each layer.")),
     (View::Attribution, "Attribution", Ok("Show what each part of the model adds to a logit.")),
     (View::Patches, "Patches", Ok("Show what each place of the second text does in the first.")),
+    (View::Experts, "Experts", Ok("Show which experts each token takes.")),
 ];
 
 /// The width of the choice of the run, as a menu.
@@ -134,7 +135,10 @@ impl ModelRoom {
         ui.horizontal(|ui| {
             ui.set_min_height(ui.spacing().interact_size.y);
             if reads == Reads::Text {
-                choice::show(ui, "View", &mut state.view, &VIEWS, VERSIONS);
+                let has_experts =
+                    description.stack.experts.is_some() || state.view == View::Experts;
+                let views = &VIEWS[..VIEWS.len() - usize::from(!has_experts)];
+                choice::show(ui, "View", &mut state.view, views, VERSIONS);
             }
             if state.view == View::Attention {
                 if reads == Reads::TextAndDecoder {
@@ -155,6 +159,7 @@ impl ModelRoom {
                 attribution::show(ui, &mut self.attributed, state, &outcome.list, look);
             }
             View::Patches => patches::show(ui, &mut self.patches, state, outcome, look),
+            View::Experts => experts::show(ui, &mut self.experts, state, description, look),
         }
         asked
     }

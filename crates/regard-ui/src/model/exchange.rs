@@ -7,6 +7,7 @@ use regard_models::Which;
 use sha2::{Digest as _, Sha256};
 
 use super::attribution::Attribute;
+use super::experts::Route;
 use super::lens::Predict;
 use super::open::{self, Opened};
 use super::patches::PatchEach;
@@ -18,7 +19,7 @@ use super::state::View;
 use super::sweep::Sweep;
 use super::unfold::Unfold;
 use super::weighted::Weigh;
-use super::{DIGITS, ModelRoom, Record, State, Version, hash, note};
+use super::{DIGITS, ModelRoom, Record, State, Version, experts, hash, note};
 use crate::heads::{self, AttentionSource, Effect, OpenAttention, Shown, Surveyed};
 use crate::work::{Background, Held, Latest, Once, PATIENCE, Shared};
 
@@ -68,6 +69,8 @@ impl ModelRoom {
         self.lens.ask(&self.background, ctx, asked);
         let asked = self.attribution_of(state);
         self.attributed.ask(&self.background, ctx, asked);
+        let asked = self.experts_of(state);
+        self.experts.ask(&self.background, ctx, asked);
         let asked = self.patches_of(state);
         self.patches.ask(&self.background, ctx, asked);
         let asked = self.weight_of(state);
@@ -209,6 +212,13 @@ impl ModelRoom {
         Some(Predict { model: opened.place(), run, changes: outcome.request.changes.clone() })
     }
 
+    fn experts_of(&self, state: &State) -> Option<Route> {
+        let (opened, outcome) = self.in_view(state, View::Experts)?;
+        opened.description.stack.experts.as_ref()?;
+        let run = self.background.id(&outcome.unchanged);
+        Some(Route { model: opened.place(), run, changes: outcome.request.changes.clone() })
+    }
+
     fn attribution_of(&self, state: &State) -> Option<Attribute> {
         let is_needed = state.view == View::Attribution || state.heads.needs(Effect::Attribution);
         let (opened, outcome) = self.run_of(state).filter(|_| is_needed)?;
@@ -246,6 +256,9 @@ fn limit(state: &mut State, opened: &Opened) {
     let attentions = opened.description.attentions();
     if !attentions.iter().any(|(which, _)| *which == state.attention) {
         state.attention = attentions.first().map_or_else(Which::default, |(which, _)| *which);
+    }
+    if opened.description.stack.experts_of(state.mixture).is_none() {
+        state.mixture = experts::layers(&opened.description).next().unwrap_or_default();
     }
     if Reads::of(&opened.description) != Reads::Text {
         state.view = View::Attention;

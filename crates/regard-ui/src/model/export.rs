@@ -16,6 +16,7 @@ impl ModelRoom {
             View::Attention => self.matrix(look),
             View::Attribution => self.attributed.value().map(|parts| parts.matrix(look)),
             View::Patches => self.patches.value().map(|effects| effects.matrix(look)),
+            View::Experts => self.experts.value()?.matrix(state.mixture, look),
             View::Lens => None,
         }
     }

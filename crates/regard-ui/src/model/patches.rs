@@ -8,9 +8,9 @@ use regard_models::{Change, Logits, Values};
 use serde::{Deserialize, Serialize};
 
 use super::State;
+use super::chart::Chart;
 use super::open::Loaded;
 use super::run::{Outcome, Unchanged};
-use super::signed::SignedMap;
 use crate::colors::Look;
 use crate::explain::title;
 use crate::work::{Background, Latest, Question, Step, Steps};
@@ -25,7 +25,7 @@ const EXPLANATION: &str = "\
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Effects {
     /// \[layers, positions\]
-    pub(super) map: SignedMap,
+    pub(super) map: Chart,
     /// "Logit of “Mia” minus that of “Rosa”".
     measure: String,
 }
@@ -135,7 +135,7 @@ impl Question for PatchEach {
             });
             let labels =
                 [(0..stack.layers()).map(|i| format!("layer {i}")).collect(), tokens.collect()];
-            let map = SignedMap::new(core::mem::take(&mut numbers), labels);
+            let map = Chart::new(core::mem::take(&mut numbers), labels);
             Ok(Step::Done(Effects { map, measure }))
         }
     }

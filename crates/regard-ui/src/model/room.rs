@@ -14,6 +14,7 @@ use super::attribution::{Attribute, Parts};
 use super::cached::CachedModels;
 use super::compare::{Asked, ModelB};
 use super::exchange::{self, LatestRun};
+use super::experts::{Route, Taken};
 use super::lens::{Predict, Predictions};
 use super::next::Predicts;
 use super::open::{self, Opened, short};
@@ -70,6 +71,7 @@ pub struct ModelRoom {
     pub(super) sweep: Latest<Sweep, sweep::Effects>,
     pub(super) lens: Latest<Predict, Predictions>,
     pub(super) attributed: Latest<Attribute, Parts>,
+    pub(super) experts: Latest<Route, Taken>,
     pub(super) patches: Latest<PatchEach, patches::Effects>,
     pub(super) unfolded: Latest<Unfold, Score>,
     pub(super) weighted: Latest<Weigh, Shared<Surveyed>>,
@@ -92,6 +94,7 @@ impl ModelRoom {
             sweep: Latest::default(),
             lens: Latest::default(),
             attributed: Latest::default(),
+            experts: Latest::default(),
             patches: Latest::default(),
             unfolded: Latest::default(),
             weighted: Latest::default(),
@@ -137,6 +140,7 @@ impl ModelRoom {
             || self.sweep.is_busy()
             || self.lens.is_busy()
             || self.attributed.is_busy()
+            || self.experts.is_busy()
             || self.patches.is_busy()
             || self.unfolded.is_busy()
             || self.weighted.is_busy()
@@ -198,7 +202,10 @@ impl ModelRoom {
             View::Attention => self.panes[0].large.readout(ui, &state.heads),
             view => {
                 ui.take_available_space();
-                ui.add(Label::new(RichText::new(view.hint()).weak()).truncate());
+                ui.add(match self.spoken(state) {
+                    Some(text) => Label::new(RichText::new(text).monospace()).truncate(),
+                    None => Label::new(RichText::new(view.hint()).weak()).truncate(),
+                });
             }
         });
         let is_wide = ui.available_width() >= WIDE;
@@ -266,6 +273,17 @@ impl ModelRoom {
             .filter(|_| self.weighted.key().is_some_and(|key| key.attention == state.attention));
         let heads = weighted.map(|heads| &**heads);
         Some(Arc::clone(heads.unwrap_or_else(|| outcome.version(state.version, state.attention))))
+    }
+
+    /// The cell of the view under the pointer, in words.
+    fn spoken(&self, state: &State) -> Option<&str> {
+        let chart = match state.view {
+            View::Attention | View::Lens => None,
+            View::Attribution => self.attributed.value().map(|parts| &parts.map),
+            View::Patches => self.patches.value().map(|effects| &effects.map),
+            View::Experts => self.experts.value().and_then(|taken| taken.of(state.mixture)),
+        };
+        chart?.spoken.as_deref()
     }
 
     /// The effects of the heads that are shown, as far as they are known.
@@ -443,6 +461,11 @@ impl ModelRoom {
     /// The images that are shown: that of one run, or those of A, of B and of A − B.
     pub(crate) fn pictures(&self) -> [Option<&egui::ColorImage>; 3] {
         self.panes.each_ref().map(|pane| pane.overlay.picture())
+    }
+
+    /// The weight of each expert of a layer for each token, if that is shown.
+    pub(crate) fn experts(&self, layer: usize) -> Option<&[f32]> {
+        self.experts.value()?.of(layer).map(|chart| &chart.numbers[..])
     }
 
     /// The likeliest token after each layer and position, if the logit lens is shown: the embedding, then the layers.

@@ -52,6 +52,8 @@ pub enum View {
     Attribution,
     /// The effect of patching each place of the second text's run into that of the first.
     Patches,
+    /// The experts that each token takes, in a model that has them.
+    Experts,
 }
 
 impl View {
@@ -62,6 +64,7 @@ impl View {
             Self::Lens => "Point at a cell to read its token and its probability.",
             Self::Attribution => "Point at a cell to read what it adds; click a head to see it.",
             Self::Patches => "Click a cell to make its patch, or to take it back.",
+            Self::Experts => "Point at a cell to read the weight of its expert.",
         }
     }
 }
@@ -135,6 +138,8 @@ pub struct State {
     pub attention: Which,
     /// The view in the middle of the room.
     pub view: View,
+    /// The layer whose experts are shown.
+    pub(crate) mixture: usize,
     /// The tokens whose logits are attributed: the first, or the first minus the second. `None`: the likeliest, or no second.
     pub(crate) attributed: [Option<u32>; 2],
     /// The part that a patch takes from the second run.
@@ -179,6 +184,7 @@ impl State {
             image: None,
             attention: Which::Only,
             view: View::default(),
+            mixture: 0,
             attributed: [None; 2],
             part: Part::default(),
             heads,

@@ -7,9 +7,9 @@ use regard_models::{Ablation, Change, HeadAddress, Logits, Which};
 use serde::{Deserialize, Serialize};
 
 use super::Next;
+use super::chart::Chart;
 use super::open::Loaded;
 use super::run::Unchanged;
-use super::signed::SignedMap;
 use crate::colors::Look;
 use crate::work::{Background, Question, Step, Steps};
 
@@ -36,7 +36,7 @@ pub(super) fn matrix(effects: &Effects, next: &[Next], look: Look) -> Option<Mat
     // Names as those of heads: "1.0" is in the row "1.x" and in the column "x.0".
     let layers = rows.iter().map(|row| format!("{}x", row.to_string().trim_end_matches('0')));
     let cols = (0..*heads).map(|i| format!("x.{i}"));
-    let map = SignedMap::new(numbers.clone(), [layers.collect(), cols.collect()]);
+    let map = Chart::new(numbers.clone(), [layers.collect(), cols.collect()]);
     let title = format!("Logit of “{}” without each head", next.first()?.token);
     Some(map.matrix(title, TERMS, look))
 }

@@ -15,7 +15,7 @@ use crate::Host;
 use crate::heads::{OpenAttention, Select};
 use crate::host::Reply;
 use crate::laboratory::{Compute, Measure};
-use crate::model::{Attribute, Open, PatchEach, Predict, Run, Sweep, Unfold, Weigh};
+use crate::model::{Attribute, Open, PatchEach, Predict, Route, Run, Sweep, Unfold, Weigh};
 
 /// Takes the share of the work that is done, from 0 to 1. Returns `Break` if nobody waits for the answer any more.
 pub type Tell = Arc<dyn Fn(f32) -> ControlFlow<()> + Send + Sync>;
@@ -91,6 +91,7 @@ questions!(
     Run,
     Sweep,
     Predict,
+    Route,
     Attribute,
     PatchEach,
     Unfold,

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use crate::heads::Side;
-use crate::model::{DIGITS, State};
+use crate::model::{DIGITS, State, View};
 use crate::{App, Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{
     Ablation, Change, Checkpoint, ImageProcessor, Input, Model, Which, probabilities,
 };
-use safetensors::SafeTensors;
+use safetensors::{Dtype, SafeTensors};
 
 use super::driver::{
     Window, app, button, buttons, cells, choices, click, click_on, open, press, says, session,
@@ -34,16 +34,28 @@ fn t5() -> Window {
     opened("tiny-t5", |state| DECODER.clone_into(&mut state.decoder))
 }
 
-/// A head's weights as transformers computes them.
-fn golden(name: &str, layer: usize, head: usize) -> Vec<f32> {
-    let bytes = std::fs::read(format!("{MODELS}/tiny-t5/expected.safetensors")).unwrap();
+/// A tensor of a model's golden data, as transformers computes it.
+fn tensor(model: &str, name: &str) -> (Vec<usize>, Vec<f32>) {
+    let bytes = std::fs::read(format!("{MODELS}/{model}/expected.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
     let tensor = tensors.tensor(name).unwrap();
-    let &[_, heads, queries, keys] = tensor.shape() else { panic!("{:?}", tensor.shape()) };
-    let numbers: &[u8] = tensor.data();
-    let numbers = numbers.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()));
+    let bytes: &[u8] = tensor.data();
+    let numbers = match tensor.dtype() {
+        Dtype::I64 => {
+            let integers = bytes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap()));
+            integers.map(|x| x as f32).collect()
+        }
+        _ => bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect(),
+    };
+    (tensor.shape().to_vec(), numbers)
+}
+
+/// A head's weights as transformers computes them.
+fn golden(name: &str, layer: usize, head: usize) -> Vec<f32> {
+    let (shape, numbers) = tensor("tiny-t5", name);
+    let [_, heads, queries, keys] = shape[..] else { panic!("{shape:?}") };
     let len = queries * keys;
-    numbers.skip((layer * heads + head) * len).take(len).collect()
+    numbers[(layer * heads + head) * len..][..len].to_vec()
 }
 
 #[test]
@@ -144,6 +156,58 @@ fn the_decoder_writes_on() {
     assert_eq!(run(&window).written().len(), 11);
     type_text(&mut window, "the");
     assert_eq!(run(&window).tokens().len(), 2, "the token and the end");
+}
+
+#[test]
+fn the_experts_of_each_token_are_shown() {
+    for (name, layers) in [("tiny-qwen3_moe", &[0, 2][..]), ("tiny-gpt_oss", &[0, 1, 2])] {
+        let mut window = opened(name, |state| "the cat sat on the na".clone_into(&mut state.text));
+        click(&mut window, "Experts");
+        assert_eq!(app(&window).model().error(), None);
+        for layer in layers {
+            if state(&window).mixture != *layer {
+                click(&mut window, &format!("layer {layer}"));
+            }
+            let (shape, weights) = tensor(name, &format!("experts/{layer}.weights"));
+            let (_, indices) = tensor(name, &format!("experts/{layer}.indices"));
+            let mut expected = vec![0.0; shape[0] * 5];
+            for (i, (weight, expert)) in weights.iter().zip(&indices).enumerate() {
+                expected[i / shape[1] * 5 + *expert as usize] = *weight;
+            }
+            let found = app(&window).model().experts(*layer).unwrap();
+            assert_eq!(found.len(), expected.len());
+            // Weights are at most 1; the bound of the models' golden tests is the same.
+            let far = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(far < 1e-5, "{name}, layer {layer}: {far}");
+        }
+        // The cell under the pointer is told below.
+        let map = window.get_by_label_contains("Heatmap of the weight of each expert").rect();
+        window.hover_at(map.center());
+        window.run_steps(3);
+        let last = *layers.last().unwrap();
+        let weight = app(&window).model().experts(last).unwrap()[5 * 5 + 2];
+        let weight = regard_figure::numbers::spoken(weight);
+        let token = &run(&window).tokens()[5].text;
+        assert!(says(&window, &format!("token {token}, expert 2, weight {weight}")), "{name}");
+
+        // A change of a head changes the weights of later layers.
+        let head = "0.1".parse().unwrap();
+        let change = Change::Ablate { head, to: Ablation::Zero };
+        choices(&mut window).model.toggle(&change);
+        settle(&mut window);
+        let model = Model::open(format!("{MODELS}/{name}")).unwrap();
+        let place = format!("blocks.{last}.mlp.hook_expert_weights");
+        let input = Input::tokens(run(&window).ids());
+        let trace = model.pass().change(change).keep([place.clone()]).run(&input).unwrap();
+        assert_eq!(app(&window).model().experts(last).unwrap(), trace.get(&place).unwrap().data);
+    }
+    // A layer without experts gives way to the first one that has them, and a model without experts says so.
+    let window = opened("tiny-qwen3_moe", |state| (state.view, state.mixture) = (View::Experts, 1));
+    assert_eq!(state(&window).mixture, 0);
+    let window = opened("tiny-llama", |state| state.view = View::Experts);
+    assert!(says(&window, "This model has no experts"));
+    let window = opened("tiny-llama", |_| ());
+    assert!(says(&window, "Patches") && !says(&window, "Experts"), "no view of experts is offered");
 }
 
 /// A picture of 6 × 9 pixels, as PNG.

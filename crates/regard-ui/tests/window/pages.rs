@@ -30,8 +30,8 @@ fn tiny(model: &str, change: impl FnOnce(&mut State)) -> Session {
     })
 }
 
-/// The patches from a second text, the attribution of a logit, two models side by side, an encoder with a decoder, a model of
-/// images, and one that is drawn for, alone and with a second drawing.
+/// The patches from a second text, the attribution of a logit, two models side by side, an encoder with a decoder, a
+/// mixture of experts, a model of images, and one that is drawn for, alone and with a second drawing.
 pub fn all(folder: &Path) -> Vec<(&'static str, Session)> {
     let (picture, rounded) = (picture(folder), rounded(folder));
     vec![
@@ -59,6 +59,13 @@ pub fn all(folder: &Path) -> Vec<(&'static str, Session)> {
             tiny("tiny-t5", |state| {
                 "tokens look at".clone_into(&mut state.decoder);
                 (state.attention, state.heads.shown) = (Which::Cross, Shown::Head);
+            }),
+        ),
+        (
+            "experts",
+            tiny("tiny-gpt_oss", |state| {
+                "the cat sat on the mat".clone_into(&mut state.text);
+                state.view = View::Experts;
             }),
         ),
         (

@@ -1,4 +1,4 @@
-//! A map of numbers of both signs: layers × something, in the diverging colours.
+//! A small labelled matrix of a view: numbers of both signs in the diverging colours, or weights in those of attention.
 
 use std::sync::Arc;
 
@@ -8,30 +8,43 @@ use regard_heads::packed;
 use serde::{Deserialize, Serialize};
 
 use crate::colors::{Look, Palette, largest};
-use crate::heatmap::{Cell, Heatmap, Picture, Pointing, View};
+use crate::heatmap::{Cell, Heatmap, Picture, Pointing, View, words};
 
 /// The numbers and their display.
 #[derive(Serialize, Deserialize)]
-pub(super) struct SignedMap {
+pub(super) struct Chart {
     /// The numbers, row by row.
     #[serde(with = "packed")]
     pub(crate) numbers: Vec<f32>,
+    is_signed: bool,
     picture: Picture,
     labels: [Vec<String>; 2],
     /// The cursor of the keyboard.
     pointed: Option<Cell>,
+    /// The cell under the pointer, or that of the cursor, in words.
+    pub(crate) spoken: Option<String>,
     view: View,
 }
 
-impl SignedMap {
-    /// A map with a row for each of the first labels and a column for each of the second ones.
+impl Chart {
+    /// Numbers of both signs, with a row for each of the first labels and a column for each of the second ones.
     pub(crate) fn new(numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
-        let palette = Palette::signed(largest(&numbers), Look::default());
-        let picture = Picture::new(&numbers, labels[1].len(), palette);
-        Self { numbers, picture, labels, pointed: None, view: View::default() }
+        Self::of(true, numbers, labels)
     }
 
-    /// The map with its title, to export it. `terms` are the words for a row, a column and a number.
+    /// Weights, which go from 0.
+    pub(crate) fn of_weights(numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
+        Self::of(false, numbers, labels)
+    }
+
+    fn of(is_signed: bool, numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
+        let palette = palette(is_signed, &numbers, Look::default());
+        let picture = Picture::new(&numbers, labels[1].len(), palette);
+        let (pointed, spoken, view) = Default::default();
+        Self { numbers, is_signed, picture, labels, pointed, spoken, view }
+    }
+
+    /// The matrix with its title, to export it. `terms` are the words for a row, a column and a number.
     pub(crate) fn matrix(
         &self,
         title: String,
@@ -48,11 +61,11 @@ impl SignedMap {
             rows,
             cols,
             axes: [row, col],
-            palette: Palette::signed(largest(&self.numbers), look),
+            palette: palette(self.is_signed, &self.numbers, look),
         }
     }
 
-    /// Draws the map over the width of the page, but at most `large` points high, with the cell `pointed` marked.
+    /// Draws it over the width of the page, but at most `large` points high, with the cell `pointed` marked.
     pub(crate) fn draw(
         &mut self,
         ui: &mut Ui,
@@ -62,7 +75,7 @@ impl SignedMap {
         pointed: Option<Cell>,
         large: f32,
     ) -> Pointing {
-        self.picture.set_palette(Palette::signed(largest(&self.numbers), look));
+        self.picture.set_palette(palette(self.is_signed, &self.numbers, look));
         let [rows, cols] = &self.labels;
         let map = Heatmap {
             terms,
@@ -71,7 +84,9 @@ impl SignedMap {
             ..Heatmap::new(name, &self.numbers, [rows, cols], &self.picture)
         };
         let width = ui.available_width();
-        map.show_enlarged(ui, width, &mut self.view)
+        let pointing = map.show_enlarged(ui, width, &mut self.view);
+        self.spoken = pointing.hovered.or(pointed).and_then(|cell| words(&map, cell));
+        pointing
     }
 
     /// Fills the rest of the page except for `below` points. Returns the cell that was clicked: arrow keys move the cursor, and
@@ -91,4 +106,9 @@ impl SignedMap {
         self.pointed = pointing.chosen.or(self.pointed);
         self.pointed.filter(|_| pointing.response.clicked())
     }
+}
+
+fn palette(is_signed: bool, numbers: &[f32], look: Look) -> Palette {
+    let make = if is_signed { Palette::signed } else { Palette::weights };
+    make(largest(numbers), look)
 }
