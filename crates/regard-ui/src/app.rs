@@ -302,6 +302,7 @@ impl App {
             | Command::OpenAttention
             | Command::OpenModel
             | Command::OpenImage
+            | Command::OpenRecording
             | Command::OpenModelB
             | Command::OpenTokens
             | Command::ExportMatrix

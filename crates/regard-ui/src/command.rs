@@ -60,6 +60,8 @@ pub enum Command {
     OpenModelB,
     /// Opens an image for a model of images.
     OpenImage,
+    /// Opens a recording for a model of sound.
+    OpenRecording,
     /// Reads a file of queries and keys.
     OpenTokens,
     /// Writes the matrix that is shown to a file.
@@ -114,6 +116,7 @@ impl Command {
                 Self::OpenModel,
                 Self::OpenModelB,
                 Self::OpenImage,
+                Self::OpenRecording,
                 Self::OpenAttention,
                 Self::OpenTokens,
                 Self::ExportMatrix,
@@ -156,6 +159,7 @@ impl Command {
             Self::OpenModel
             | Self::OpenModelB
             | Self::OpenImage
+            | Self::OpenRecording
             | Self::OpenAttention
             | Self::ExportSweep => Some(Room::Model),
             _ => None,
@@ -178,6 +182,7 @@ impl Command {
             Self::OpenModel => "load hugging face gguf weights",
             Self::OpenModelB => "compare second quantization",
             Self::OpenImage => "load vit picture",
+            Self::OpenRecording => "load whisper sound audio wav speech",
             Self::OpenAttention => "load file heads safetensors npy npz",
             Self::OpenTokens => "load queries keys file",
             Self::OpenSession | Self::SaveSession => "load file json",
@@ -223,6 +228,7 @@ impl Command {
             Self::OpenModel => "Open model".to_owned(),
             Self::OpenModelB => "Open model B".to_owned(),
             Self::OpenImage => "Open image".to_owned(),
+            Self::OpenRecording => "Open recording".to_owned(),
             Self::OpenTokens => "Open tokens".to_owned(),
             Self::ExportMatrix => "Export matrix".to_owned(),
             Self::ExportSweep => "Export the effect of each head".to_owned(),
@@ -290,6 +296,9 @@ impl Command {
             }
             Self::OpenImage => {
                 "Open an image (PNG or JPEG) for a model of images, such as vit.".to_owned()
+            }
+            Self::OpenRecording => {
+                "Open a recording (WAV) for a model of sound, such as whisper.".to_owned()
             }
             Self::OpenModelB => {
                 "Open a second model of the same family, or another quantization, and compare the two."
@@ -372,6 +381,7 @@ impl Command {
             | Self::ForgetA
             | Self::OpenModelB
             | Self::OpenImage
+            | Self::OpenRecording
             | Self::OpenTokens
             | Self::Theme(_)
             | Self::Linear

@@ -48,6 +48,7 @@ impl Words {
                 ("Open", "", &["gguf", "safetensors", "json"])
             }
             Command::OpenImage => ("Open", "", &["png", "jpg", "jpeg"]),
+            Command::OpenRecording => ("Open", "", &["wav"]),
             Command::ExportMatrix => ("Export", "matrix.svg", &MATRIX),
             Command::ExportSweep => ("Export", "heads.svg", &MATRIX),
             Command::ExportPlot(_) => ("Export", "curves.svg", &MATRIX[..4]),

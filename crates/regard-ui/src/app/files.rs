@@ -48,7 +48,8 @@ impl App {
         }
     }
 
-    /// Opens a session (.json), a model (a folder or .gguf), an image (.png, .jpg), or attention (any other file).
+    /// Opens a session (.json), a model (a folder or .gguf), an image (.png, .jpg), a recording (.wav), or attention (any other
+    /// file).
     pub fn open_file(&mut self, ctx: &Context, path: &Path) {
         let command = if Session::is_named(path) {
             Command::OpenSession
@@ -56,6 +57,8 @@ impl App {
             Command::OpenModel
         } else if ends_with(path, &["png", "jpg", "jpeg"]) {
             Command::OpenImage
+        } else if ends_with(path, &["wav"]) {
+            Command::OpenRecording
         } else {
             Command::OpenAttention
         };
@@ -100,13 +103,16 @@ impl App {
                 let name = self.model_at(&path);
                 self.open_model(ctx, name);
             }
-            Command::OpenImage => {
+            Command::OpenImage | Command::OpenRecording => {
                 self.session.room = Room::Model;
-                if self.model.reads_images(&self.session.model) {
+                if self.model.takes(&self.session.model, command) {
                     self.session.model.image = Some(from_anywhere(path));
                 } else {
-                    let what =
-                        "the model of this room reads text: open a model of images (vit) first";
+                    let what = if command == Command::OpenImage {
+                        "the model of this room reads no image: open a model of images (vit) first"
+                    } else {
+                        "the model of this room reads no recording: open a model of sound (whisper) first"
+                    };
                     self.tell(Err(anyhow::anyhow!("{}: {what}", path.display())));
                 }
             }

@@ -10,6 +10,7 @@ use regard_models::Which;
 
 use super::compare::Asked;
 use super::input::grid;
+use super::overlay::Parts;
 use super::pane::Pane;
 use super::reads::Reads;
 use super::room::outcome;
@@ -26,16 +27,20 @@ use crate::heads::{AttentionSource, Shown, Surveyed, bar};
 use crate::{Command, message, style};
 
 const OF_KINDS: &str = "\
-    Encoder: each token of the text attends to all of them. Decoder: each token that the decoder has written attends to those before it \
-    and to itself. Cross: each token of the decoder (the rows) attends to the tokens of the text (the columns).\n\
-    Encoder and decoder add a learned number to each score, which depends on the distance of query and key (relative position bias). \
+    Encoder: each token of the text, or each position of a recording, attends to all of them. Decoder: each token that the decoder has written attends to those before it \
+    and to itself. Cross: each token of the decoder (the rows) attends to those of the encoder (the columns).\n\
+    T5's encoder and decoder add a learned number to each score, which depends on the distance of query and key (relative position bias). \
     The cross-attention adds none.";
 
 /// The attention of a model with an encoder and a decoder.
 const KINDS: [Choice<Which>; 3] = [
-    (Which::Encoder, "Encoder", Ok("Tokens of the text attend to each other.")),
+    (
+        Which::Encoder,
+        "Encoder",
+        Ok("Tokens of the text, or times of the recording, attend to each other."),
+    ),
     (Which::Decoder, "Decoder", Ok("Tokens of the decoder attend to the earlier ones.")),
-    (Which::Cross, "Cross", Ok("Tokens of the decoder attend to those of the text.")),
+    (Which::Cross, "Cross", Ok("Tokens of the decoder attend to the text or the recording.")),
 ];
 
 /// The views of a run. Only models with experts have the last one.
@@ -77,13 +82,17 @@ impl ModelRoom {
             Reads::Text => text(ui, &mut state.text, "Type a text for the model to read.", "Text"),
             Reads::TextAndDecoder => {
                 text(ui, &mut state.text, "Type a text for the encoder to read.", "Text");
-                let hint = "Type what the decoder has written so far, or let it write.";
-                text(ui, &mut state.decoder, hint, "Text of the decoder");
             }
+            Reads::Recording => {}
+        }
+        if reads.decodes() {
+            let hint = "Type what the decoder has written so far, or let it write.";
+            text(ui, &mut state.decoder, hint, "Text of the decoder");
         }
         if let Some(message) = self.latest.error() {
             let is_empty = match reads {
                 Reads::Image => state.image.is_none() && state.drawing.is_none(),
+                Reads::Recording => state.image.is_none(),
                 Reads::Text | Reads::TextAndDecoder => state.text.trim().is_empty(),
             };
             let color =
@@ -91,8 +100,8 @@ impl ModelRoom {
             ui.add(Label::new(RichText::new(message).color(color)).wrap());
         }
         let Some(outcome) = outcome(&self.latest) else {
-            if reads == Reads::Image {
-                asked = ui.horizontal_wrapped(|ui| image(ui, state)).inner;
+            if reads.is_file() {
+                asked = ui.horizontal_wrapped(|ui| file(ui, state, reads)).inner;
             }
             return asked;
         };
@@ -100,19 +109,25 @@ impl ModelRoom {
         if reads != Reads::Image {
             let which = state.attention;
             let labels = outcome.labels(which);
-            let dropped = strip::show(ui, labels, which, large, &mut state.heads, look);
+            // The spectrogram shows the positions of a recording.
+            let hears = reads == Reads::Recording;
+            let words = [labels[0].clone(), Vec::new()];
+            let labels = if hears && which == Which::Cross { &words } else { labels };
+            let dropped = if hears && which == Which::Encoder {
+                None
+            } else {
+                strip::show(ui, labels, which, large, &mut state.heads, look)
+            };
             if let Some((from, to)) = dropped {
                 self.dropped = patch::drop_at(state, outcome, description, from, to).err();
             }
         }
         let switched = ui.horizontal_wrapped(|ui| {
-            let opens = if reads == Reads::Image {
-                image(ui, state)
-            } else {
+            let opens = if reads.is_file() { file(ui, state, reads) } else { None };
+            if reads != Reads::Image {
                 self.writer.show(ui, state, outcome, description);
                 ui.separator();
-                None
-            };
+            }
             let draws = pad::size_for(description).is_some();
             let (cached, host) = (&mut self.cached, &self.background.host);
             let asked = compare::switch(ui, state, reads, draws, cached, host);
@@ -121,10 +136,11 @@ impl ModelRoom {
         asked = asked.or(switched.inner);
         self.model_b.messages(ui, state, Some(outcome));
         compare::field(ui, state, outcome);
-        if reads != Reads::TextAndDecoder {
+        if !reads.decodes() {
             patch::show(ui, state, outcome, description);
         }
-        told(ui, outcome, description.context, self.dropped.as_deref());
+        let context = description.context.filter(|_| reads != Reads::Recording);
+        told(ui, outcome, context, self.dropped.as_deref());
         let sentence = note::sentence(outcome, &outcome.list);
         // The line exists before a change is made, so that nothing moves under the pointer.
         let style = if ui.available_width() < WIDE { TextStyle::Body } else { style::subheading() };
@@ -141,7 +157,7 @@ impl ModelRoom {
                 choice::show(ui, "View", &mut state.view, views, VERSIONS);
             }
             if state.view == View::Attention {
-                if reads == Reads::TextAndDecoder {
+                if reads.decodes() {
                     choice::show(ui, "Attention of", &mut state.attention, &KINDS, VERSIONS);
                     explain(ui, "Encoder, decoder and cross-attention", OF_KINDS);
                 }
@@ -191,6 +207,7 @@ impl ModelRoom {
         if self.overlaid(ui, &heads, state, look) {
             return;
         }
+        self.spectrogram(ui, &heads, state, look);
         if state.heads.shown == Shown::Grid || state.heads.part().is_none() {
             self.grid(ui, 0, &heads, state, look);
             return;
@@ -219,9 +236,10 @@ impl ModelRoom {
         state: &mut State,
         look: Look,
     ) -> bool {
-        let picture = self.outcome().and_then(|outcome| outcome.picture(state.version).cloned());
+        let outcome = self.outcome().filter(|outcome| outcome.reads() == Reads::Image);
+        let picture = outcome.and_then(|outcome| outcome.picture(state.version).cloned());
         let (Some(picture), Some(opened)) = (picture, self.models.opened()) else { return false };
-        let patches = grid(&opened.description);
+        let patches = Parts::Patches(grid(&opened.description));
         let width = 0.5 * ui.available_width();
         let beside = Panel::left("image").resizable(false).exact_size(width);
         beside.frame(Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO })).show(
@@ -251,6 +269,24 @@ impl ModelRoom {
         true
     }
 
+    /// Shows the spectrogram of a recording above the heads whose keys are its positions.
+    fn spectrogram(&mut self, ui: &mut Ui, heads: &Surveyed, state: &mut State, look: Look) {
+        let outcome = self.outcome().filter(|outcome| outcome.reads() == Reads::Recording);
+        let picture = outcome.and_then(|outcome| outcome.picture(state.version).cloned());
+        let (height, which) = (ui.available_height(), state.attention);
+        let Some(picture) = picture.filter(|_| which != Which::Decoder && height >= BOTH) else {
+            return;
+        };
+        let above = Panel::top("spectrogram").resizable(false).exact_size(0.35 * height);
+        above.frame(Frame::NONE).show(ui, |ui| {
+            // The title stands above, and a line may stand below.
+            let room = vec2(ui.available_width(), ui.available_height() - 56.0);
+            let Pane { large, overlay, .. } = &mut self.panes[0];
+            let parts = Parts::Times(heads.labels(), which);
+            overlay.show(ui, &picture, parts, large, &mut state.heads, look, room);
+        });
+    }
+
     /// Shows the runs A and B and their difference.
     fn three_panes(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let pair = self.outcome().and_then(|outcome| outcome.pair(state.attention));
@@ -265,9 +301,11 @@ impl ModelRoom {
         let shows_grid = state.heads.part().is_none();
         // The difference stands over the first image.
         let pictures = [Version::Changed, Version::Second, Version::FirstMinusSecond];
-        let picture = |version| self.outcome()?.picture(version).cloned();
+        let outcome = || self.outcome().filter(|outcome| outcome.reads() == Reads::Image);
+        let picture = |version| outcome()?.picture(version).cloned();
         let pictures = pictures.map(|version| picture(version).filter(|_| !shows_grid));
-        let patches = self.models.opened().map(|opened| grid(&opened.description));
+        let patches = self.models.opened();
+        let patches = patches.map(|opened| Parts::Patches(grid(&opened.description)));
         let is_low = ui.available_height() < BOTH;
         // The name and the choice of [CLS] stand above.
         let height = ui.available_height();
@@ -432,9 +470,10 @@ fn draw(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) {
     }
 }
 
-/// Shows the choice of the file of an image.
-fn image(ui: &mut Ui, state: &State) -> Option<Asked> {
-    let open = Command::OpenImage;
+/// Shows the choice of the file of an image or of a recording.
+fn file(ui: &mut Ui, state: &State, reads: Reads) -> Option<Asked> {
+    let is_sound = reads == Reads::Recording;
+    let open = if is_sound { Command::OpenRecording } else { Command::OpenImage };
     let asked = ui.button(open.name()).on_hover_text(open.tooltip()).clicked();
     if let Some(path) = &state.image {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();

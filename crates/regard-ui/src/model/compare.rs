@@ -121,7 +121,7 @@ pub(super) fn switch(
     cached: &mut CachedModels,
     host: &Arc<dyn Host>,
 ) -> Option<Asked> {
-    if reads != Reads::Image {
+    if !reads.is_file() {
         let mut on = state.second.is_some();
         let hint = "Read a second text, to compare it with the first and to patch from it.";
         if ui.checkbox(&mut on, "Second text").on_hover_text(hint).changed() {

@@ -255,7 +255,10 @@ impl ModelRoom {
 fn limit(state: &mut State, opened: &Opened) {
     let attentions = opened.description.attentions();
     if !attentions.iter().any(|(which, _)| *which == state.attention) {
-        state.attention = attentions.first().map_or_else(Which::default, |(which, _)| *which);
+        // The words that are written look at the recording.
+        let hears = Reads::of(&opened.description) == Reads::Recording;
+        let first = if hears { attentions.last() } else { attentions.first() };
+        state.attention = first.map_or_else(Which::default, |(which, _)| *which);
     }
     if opened.description.stack.experts_of(state.mixture).is_none() {
         state.mixture = experts::layers(&opened.description).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The input of a model: a text; a text and the decoder's text; or an image.
+//! The input of a model: a text, an image, or a recording; and the decoder's text.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -9,7 +9,7 @@ use image::error::{LimitError, LimitErrorKind};
 use image::{ColorType, DynamicImage, ImageDecoder as _, ImageError, ImageReader, Limits};
 use regard_figure::Label;
 use regard_heads::readable;
-use regard_models::{Description, Input, Tokenizer};
+use regard_models::{Description, Frames, Input, Tokenizer, read_wav};
 
 use super::open::Loaded;
 use super::pad::{self, Drawing};
@@ -17,7 +17,7 @@ use super::reads::Reads;
 use super::request::Request;
 use crate::Host;
 
-/// The largest file of an image, in bytes.
+/// The largest file of an image or of a recording, in bytes.
 const LARGEST: u64 = 64 << 20;
 /// The maximum number of pixels a side of an image on the screen.
 const SIDE: u32 = 768;
@@ -49,8 +49,12 @@ impl Prepared {
         match Reads::of(description) {
             Reads::Image => Self::of_image(host, opened, request, reader),
             Reads::Text => Self::of_text(opened, text, ids),
-            Reads::TextAndDecoder => {
-                let mut read = Self::of_text(opened, text, ids)?;
+            reads @ (Reads::TextAndDecoder | Reads::Recording) => {
+                let mut read = if reads == Reads::Recording {
+                    Self::of_recording(host, opened, request)?
+                } else {
+                    Self::of_text(opened, text, ids)?
+                };
                 let tokenizer = tokenizer(opened)?;
                 let decoder_ids = if let Some(ids) = &request.decoder_ids {
                     ids.clone()
@@ -95,6 +99,25 @@ impl Prepared {
         Ok(Self { input, tokens, decoder_tokens: Vec::new(), unknown, picture: None })
     }
 
+    fn of_recording(host: &dyn Host, opened: &Loaded, request: &Request) -> Result<Self, String> {
+        let sound = opened.sound.as_ref().zip(opened.model.description().embedding.frames);
+        let (sound, frames) = sound.ok_or("the model does not say how it reads a recording")?;
+        let path = request.image.as_deref();
+        let path = path.ok_or("Open a recording (WAV), or drop one onto the window.")?;
+        let said = |what: &dyn core::fmt::Display| format!("{}: {what}", path.display());
+        let bytes = host.read(path, LARGEST).map_err(|e| said(&e))?;
+        let (recording, rate) = read_wav(&bytes).map_err(|e| said(&e))?;
+        let input = sound.read(&recording, rate).map_err(|e| said(&e))?;
+        let time = |i: usize| Label::plain(&format!("{:.2} s", i as f64 * sound.seconds()));
+        Ok(Self {
+            picture: Some(Arc::new(spectrogram(&input.features, frames))),
+            input,
+            tokens: (0..frames.positions()).map(time).collect(),
+            decoder_tokens: Vec::new(),
+            unknown: [const { Vec::new() }; 2],
+        })
+    }
+
     fn of_image(
         host: &dyn Host,
         opened: &Loaded,
@@ -136,6 +159,18 @@ impl Prepared {
             picture,
         })
     }
+}
+
+/// A log-mel spectrogram \[bands, frames\] in shades of grey, the lowest band at the bottom.
+fn spectrogram(features: &[f32], frames: Frames) -> ColorImage {
+    let low = features.iter().copied().fold(f32::INFINITY, f32::min);
+    let high = features.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let shade = |x: &f32| (255.0 * (x - low) / (high - low).max(f32::MIN_POSITIVE)) as u8;
+    let bands = features.chunks_exact(frames.count).rev();
+    ColorImage::from_gray(
+        [frames.count, frames.bands],
+        &bands.flatten().map(shade).collect::<Vec<_>>(),
+    )
 }
 
 /// The pixels of a drawing.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use egui::Context;
 use regard_figure::Label;
 use regard_models::{
-    ChangedReading, Checkpoint, Description, Error, ImageProcessor, Model, Reading,
+    AudioProcessor, ChangedReading, Checkpoint, Description, Error, ImageProcessor, Model, Reading,
 };
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,8 @@ pub(super) struct Loaded {
     pub(crate) tokens: String,
     /// The conversion of an image to numbers, for a model of images.
     pub(crate) processor: Option<ImageProcessor>,
+    /// The conversion of a recording to numbers, for a model of sound.
+    pub(crate) sound: Option<AudioProcessor>,
     /// Its last reading of the first text, and of the second.
     pub(crate) read: [LastReading<Reading>; 2],
     /// Its last reading with changes.
@@ -124,9 +126,12 @@ impl Loaded {
         let processor = (Reads::of(model.description()) == Reads::Image)
             .then(|| ImageProcessor::of(checkpoint, model.description()));
         let processor = processor.transpose().map_err(|e| message(&name, &e.to_string()))?;
+        let sound = (Reads::of(model.description()) == Reads::Recording)
+            .then(|| AudioProcessor::of(checkpoint, model.description()));
+        let sound = sound.transpose().map_err(|e| message(&name, &e.to_string()))?;
         let (tokens, bytes) = (hash::of_tokens(&model), checkpoint.bytes());
         let (read, read_changed) = Default::default();
-        Ok(Self { name, model, bytes, hash, tokens, processor, read, read_changed })
+        Ok(Self { name, model, bytes, hash, tokens, processor, sound, read, read_changed })
     }
 
     /// Refuses a model B whose heads or tokens differ from those of this one.

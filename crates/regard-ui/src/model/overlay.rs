@@ -1,4 +1,4 @@
-//! The attention of a head over the patches of an image.
+//! The attention of a head over the patches of an image, or over a spectrogram.
 
 use std::sync::Arc;
 
@@ -7,6 +7,8 @@ use egui::{
     ColorImage, Id, Label, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, TextStyle,
     TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
+
+use regard_models::Which;
 
 use crate::colors::{Colors as _, Look};
 use crate::explain::title;
@@ -18,28 +20,48 @@ const EXPLANATION: &str = "\
     weight that the query gives it: the more opaque the colour, the larger the weight. Point at a patch to see what it attends to; \
     click it to keep it as the query. [CLS] is the query whose output is sorted into classes.";
 
+const OF_SOUND: &str = "\
+    The spectrogram of the recording: time goes to the right, frequency up, and a light point is a loud one. The encoder has a position \
+    for every two frames. Each is coloured by the weight that the query gives it: the more opaque the colour, the larger the weight. In \
+    the cross-attention the query is a token of the decoder: point at its row, or click the token. Click a position to choose its cell.";
+
 /// An image narrower than this, of several side by side, has no words above it.
 const NARROW: f32 = 300.0;
 /// The opacity of the smallest and of the largest weight.
 const OPACITY: [f32; 2] = [0.08, 0.78];
+
+/// What a picture is divided into.
+#[derive(Clone, Copy)]
+pub(super) enum Parts<'a> {
+    /// Rows and columns of patches. The class token comes before them.
+    Patches([usize; 2]),
+    /// Positions of a recording, with the labels of the queries and of the positions.
+    Times(&'a [Vec<String>; 2], Which),
+}
 
 /// The texture of the image.
 #[derive(Default)]
 pub(super) struct Overlay(Option<(Arc<ColorImage>, TextureHandle)>);
 
 impl Overlay {
-    /// Shows the image, `rows` × `cols` patches, with the weights of a query over it, in at most the given room.
+    /// Shows the image with the weights of a query over its parts, in at most the given room.
     pub(crate) fn show(
         &mut self,
         ui: &mut Ui,
         picture: &Arc<ColorImage>,
-        [rows, cols]: [usize; 2],
+        parts: Parts<'_>,
         large: &Large,
         state: &mut State,
         look: Look,
         room: Vec2,
     ) {
-        let fits = |numbers: &[f32]| numbers.len() == (1 + rows * cols).pow(2);
+        let ([rows, cols], first, queries) = match parts {
+            Parts::Patches([rows, cols]) => ([rows, cols], 1, 1 + rows * cols),
+            Parts::Times([queries, times], _) => ([1, times.len()], 0, queries.len()),
+        };
+        // The parts are queries, too.
+        let is_self = !matches!(parts, Parts::Times(_, Which::Cross));
+        let fits = |numbers: &[f32]| numbers.len() == queries * (first + rows * cols);
         let matrix = large.selected().filter(|selected| fits(&selected.numbers));
         let palette = matrix.and_then(|_| Some(large.matrix(look)?.palette));
         let kept = match state.isolated {
@@ -51,17 +73,29 @@ impl Overlay {
         let pointed: Option<usize> = ui.data(|data| data.get_temp(hovered_id)).flatten();
         let on_map = large.hovered().map(|(row, _)| row);
         let chosen = state.chosen.map(|(row, _)| row);
-        let query = pointed.or(on_map).or(kept).or(chosen).unwrap_or(0);
-        let name = |token: usize| match token.checked_sub(1) {
-            None => "[CLS]".to_owned(),
-            Some(patch) => format!("patch {},{}", patch / cols.max(1), patch % cols.max(1)),
+        let query = pointed.filter(|_| is_self).or(on_map).or(kept).or(chosen);
+        // The last token of a decoder is the one that is written on.
+        let last = queries.saturating_sub(1);
+        let query = query.unwrap_or(if is_self { 0 } else { last }).min(last);
+        let name = |side: Side, token: usize| match parts {
+            Parts::Times([queries, times], _) => {
+                let labels = if side == Side::Queries { queries } else { times };
+                labels.get(token).cloned().unwrap_or_default()
+            }
+            Parts::Patches(_) => match token.checked_sub(1) {
+                None => "[CLS]".to_owned(),
+                Some(patch) => format!("patch {},{}", patch / cols.max(1), patch % cols.max(1)),
+            },
         };
+        let of_query = name(Side::Queries, query);
         let weight = |key: usize| matrix?.number(query, key).filter(|w| w.is_finite());
         let is_narrow = room.x < NARROW && !large.of.is_empty();
         if !is_narrow {
-            title(ui, &format!("Weights of {} over the image", name(query)), EXPLANATION);
+            let (what, explanation) =
+                if first == 1 { ("image", EXPLANATION) } else { ("spectrogram", OF_SOUND) };
+            title(ui, &format!("Weights of {of_query} over the {what}"), explanation);
         }
-        ui.horizontal(|ui| {
+        let of_class = |ui: &mut Ui| {
             let button = ui.selectable_label(query == 0, "[CLS]");
             if button.on_hover_text("Show what the class token attends to.").clicked() {
                 state.isolated = Some((Side::Queries, 0));
@@ -71,31 +105,36 @@ impl Overlay {
                 let text = format!("weight on [CLS]{itself}: {}", numbers::fixed(weight, 2));
                 ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
             }
-        });
+        };
+        if first == 1 {
+            ui.horizontal(of_class);
+        }
 
         let size = vec2(picture.width() as f32, picture.height() as f32);
-        let scale = (room.x / size.x).min(room.y / size.y);
-        let (whole, _) = ui.allocate_exact_size((size * scale).floor(), Sense::hover());
+        // Time and frequency have no common scale.
+        let size = if first == 1 { size * (room.x / size.x).min(room.y / size.y) } else { room };
+        let (whole, _) = ui.allocate_exact_size(size.floor(), Sense::hover());
         let texture = self.texture(ui, picture);
         let corners = Rect::from_min_max(Pos2::ZERO, pos2(1.0, 1.0));
         ui.painter().image(texture, whole, corners, egui::Color32::WHITE);
         let cell = vec2(whole.width() / cols.max(1) as f32, whole.height() / rows.max(1) as f32);
-        let largest =
-            (1..=rows * cols).filter_map(weight).map(f32::abs).fold(f32::MIN_POSITIVE, f32::max);
+        let largest = (first..first + rows * cols)
+            .filter_map(weight)
+            .map(f32::abs)
+            .fold(f32::MIN_POSITIVE, f32::max);
         let mut now = None;
         for patch in 0..rows * cols {
             let (i, j) = (patch / cols, patch % cols);
             let rect = Rect::from_min_size(whole.min + cell * vec2(j as f32, i as f32), cell);
-            let token = patch + 1;
+            let token = patch + first;
             let response = ui.interact(rect, ui.scope_id().with(("patch", patch)), Sense::click());
             let words = match weight(token) {
                 Some(weight) => format!(
-                    "{}, weight {} from {}",
-                    name(token),
-                    numbers::spoken(weight),
-                    name(query)
+                    "{}, weight {} from {of_query}",
+                    name(Side::Keys, token),
+                    numbers::spoken(weight)
                 ),
-                None => name(token),
+                None => name(Side::Keys, token),
             };
             let words = if large.of.is_empty() { words } else { format!("{words}, {}", large.of) };
             response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &words));
@@ -106,11 +145,13 @@ impl Overlay {
                 let color = palette.color(weight).gamma_multiply(opacity);
                 ui.painter().rect_filled(rect, 0, color);
             }
-            if token == query {
+            if is_self && token == query {
                 let stroke = Stroke::new(2.0, style::QUERY);
                 ui.painter().rect_stroke(rect, 0, stroke, StrokeKind::Inside);
             }
-            if response.clicked() {
+            if response.clicked() && !is_self {
+                state.chosen = Some((query, token));
+            } else if response.clicked() {
                 let again = state.isolated == Some((Side::Queries, token));
                 state.isolated = (!again).then_some((Side::Queries, token));
             }
@@ -120,7 +161,7 @@ impl Overlay {
             response.on_hover_text(words);
         }
         if matrix.is_none() {
-            let text = "Click a head to see its weights over the image.";
+            let text = "Click a head to see its weights here.";
             ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
         }
         if now != pointed {

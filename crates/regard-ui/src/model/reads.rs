@@ -11,16 +11,30 @@ pub(super) enum Reads {
     TextAndDecoder,
     /// An image.
     Image,
+    /// A recording, and the text that the decoder has written so far.
+    Recording,
 }
 
 impl Reads {
     pub(crate) fn of(description: &Description) -> Self {
         if description.embedding.patches.is_some() {
             Self::Image
+        } else if description.embedding.frames.is_some() {
+            Self::Recording
         } else if description.encoder.is_some() {
             Self::TextAndDecoder
         } else {
             Self::Text
         }
+    }
+
+    /// Whether the model has a decoder, which writes a text of its own.
+    pub(crate) fn decodes(self) -> bool {
+        matches!(self, Self::TextAndDecoder | Self::Recording)
+    }
+
+    /// Whether the model reads a file.
+    pub(crate) fn is_file(self) -> bool {
+        matches!(self, Self::Image | Self::Recording)
     }
 }

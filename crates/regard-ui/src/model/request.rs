@@ -25,7 +25,7 @@ pub struct Request {
     pub(crate) decoder: String,
     /// Its tokens, if they are not those that the tokenizer makes of it.
     pub(crate) decoder_ids: Option<Vec<u32>>,
-    /// The image, for a model of images.
+    /// The file of the image or of the recording, for a model that reads one.
     pub(crate) image: Option<PathBuf>,
     /// The images that are drawn: the first, if there is no other image, and the second, which run B reads.
     pub(crate) drawings: [Option<Drawing>; 2],

@@ -47,7 +47,8 @@ const MODEL: &str = "\
     A model that reads your text or your image: story and digits, which come with the program, or one of your own. Open a folder of Hugging Face \
     (config.json, model.safetensors, tokenizer.json), a .gguf file, or a name in the local Hugging Face cache such as \
     openai-community/gpt2. You can also drop a folder or a .gguf file onto the window.\n\
-    A model with an encoder and a decoder (t5) reads two texts. A model of images (vit) reads a PNG or JPEG file.\n\
+    A model with an encoder and a decoder (t5) reads two texts. A model of images (vit) reads a PNG or JPEG file, and a model of sound \
+    (whisper) a WAV file.\n\
     A file of attention has the weights that a model has computed elsewhere, [layers, heads, n, n], and its tokens if it has them: \
     safetensors, npy or npz. docs/attention-files.md shows the ten lines of Python that write one. Such a model does not run, so it \
     has no text to type and no changes.";
@@ -122,10 +123,10 @@ impl ModelRoom {
         state.compare_with(name);
     }
 
-    /// Whether the model that is open reads images.
-    pub(crate) fn reads_images(&self, state: &State) -> bool {
-        let opened = self.here(state);
-        opened.is_some_and(|opened| Reads::of(&opened.description) == Reads::Image)
+    /// Whether the model that is open reads the file that a command opens: an image, or a recording.
+    pub(crate) fn takes(&self, state: &State, command: Command) -> bool {
+        let reads = if command == Command::OpenRecording { Reads::Recording } else { Reads::Image };
+        self.here(state).is_some_and(|opened| Reads::of(&opened.description) == reads)
     }
 
     /// Whether a thread is at work.
@@ -352,7 +353,12 @@ impl ModelRoom {
                 || format!("{} tokens{}", description.vocabulary, context.unwrap_or_default()),
                 |patches| format!("images of {} × {}", patches.height, patches.width),
             );
-            let heads = stack.block.heads;
+            let heads = match (&description.encoder, stack.block.heads) {
+                (Some(encoder), heads) if encoder.block.heads != heads => {
+                    format!("{} and {heads}", encoder.block.heads)
+                }
+                (_, heads) => heads.to_string(),
+            };
             let text = format!("{family}, {layers} layers of {heads} heads, {reads}, {size}");
             ui.add(Label::new(RichText::new(text).weak()).wrap());
         }

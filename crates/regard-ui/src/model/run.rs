@@ -49,7 +49,7 @@ pub(super) struct Unchanged {
     pub(crate) unknown: [Vec<String>; 2],
     #[serde(with = "pixels")]
     pub(crate) picture: Option<Arc<ColorImage>>,
-    /// The file of the picture.
+    /// The file of the picture, if nothing else is read.
     image: Option<PathBuf>,
     pub(crate) heads: Heads,
     /// The probability of each token of the vocabulary to be next; empty if the model predicts none here.
@@ -228,12 +228,12 @@ impl Outcome {
 
     /// What kind of input the model reads.
     pub(super) fn reads(&self) -> Reads {
-        if self.unchanged.picture.is_some() {
-            Reads::Image
-        } else if self.unchanged.decoder_tokens.is_empty() {
-            Reads::Text
-        } else {
-            Reads::TextAndDecoder
+        let run = &self.unchanged;
+        match (run.picture.is_some(), run.decoder_tokens.is_empty()) {
+            (true, true) => Reads::Image,
+            (true, false) => Reads::Recording,
+            (false, true) => Reads::Text,
+            (false, false) => Reads::TextAndDecoder,
         }
     }
 
@@ -453,9 +453,13 @@ impl Unchanged {
         let bytes = model.description().attention_bytes([count, decoder_tokens.len()]);
         if bytes > MOST_BYTES {
             let (megabytes, most) = (bytes >> 20, MOST_BYTES >> 20);
+            let [of, way] = if opened.sound.is_some() {
+                [format!("recording has {count} positions"), "open a smaller model".to_owned()]
+            } else {
+                [format!("text has {count} tokens"), "shorten the text".to_owned()]
+            };
             return Err(format!(
-                "The text has {count} tokens, and the weights of all heads would take {megabytes} MB, but at most {most} MB are \
-                 shown: shorten the text."
+                "The {of}, and the weights of all heads would take {megabytes} MB, but at most {most} MB are shown: {way}."
             ));
         }
         let before = opened.read[reader].take();
@@ -469,7 +473,9 @@ impl Unchanged {
         let next = next(model, &input, baseline.logits());
         let computed = reading.computed();
         opened.read[reader].keep(reading);
-        let image = request.image.clone().filter(|_| picture.is_some());
+        // The decoder's text of a recording changes while the file stays.
+        let image =
+            request.image.clone().filter(|_| picture.is_some() && decoder_tokens.is_empty());
         Ok(Self {
             input,
             tokens,
@@ -587,10 +593,11 @@ fn hash_of<'a>(runs: impl Iterator<Item = (&'a Heads, &'a [f32])>) -> String {
     hash::digits(hash)
 }
 
-/// The number of layers of a kind of attention.
-fn layers(model: &Model, which: Which) -> usize {
+/// The numbers of layers and of heads of a kind of attention.
+fn layers_and_heads(model: &Model, which: Which) -> [usize; 2] {
     let mut attentions = model.description().attentions().into_iter();
-    attentions.find(|(of, _)| *of == which).map_or(0, |(_, stack)| stack.layers())
+    let of = attentions.find(|(of, _)| *of == which);
+    of.map_or([0; 2], |(_, stack)| [stack.layers(), stack.block.heads])
 }
 
 /// The weights of a kind of attention with the tokens of its queries and keys.
@@ -605,12 +612,8 @@ fn surveyed(
         Which::Decoder => [decoder_tokens, decoder_tokens],
         Which::Cross => [decoder_tokens, tokens],
     };
-    let shape = Shape {
-        layers: layers(model, which),
-        heads: model.description().stack.block.heads,
-        queries: queries.len(),
-        keys: keys.len(),
-    };
+    let [layers, heads] = layers_and_heads(model, which);
+    let shape = Shape { layers, heads, queries: queries.len(), keys: keys.len() };
     let maps = AttentionMaps::new(shape, weights, [queries.to_vec(), keys.to_vec()]);
     let heads = maps.and_then(|maps| Surveyed::new(maps, Kind::Weights, &unattended));
     heads.map_err(|e| e.to_string())

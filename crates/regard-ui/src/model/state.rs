@@ -128,7 +128,7 @@ pub struct State {
     pub decoder: String,
     /// The decoder's text as the model wrote it. It counts while `decoder` is the same.
     pub(crate) written_decoder: Option<Written>,
-    /// The image that a model of images reads.
+    /// The file of the image, or of the recording, that the model reads.
     pub image: Option<PathBuf>,
     /// The image that is drawn for it, if there is no other.
     pub drawing: Option<Drawing>,

@@ -119,7 +119,7 @@ pub(super) fn show(
     let shade = |weight: Option<f32>| {
         palette.as_ref().zip(weight).map(|(palette, weight)| palette.color(weight))
     };
-    if which == Which::Cross {
+    if which == Which::Cross && !keys.is_empty() {
         words(ui, "keys", keys.len(), |ui, i, sense| {
             let weight = query.and_then(|query| matrix?.number(query, i));
             let stroke = ui.visuals().widgets.noninteractive.bg_stroke;

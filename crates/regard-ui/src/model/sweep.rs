@@ -21,22 +21,28 @@ const TERMS: [&str; 3] = ["layer", "head", "change of the logit"];
 pub(crate) struct Effects {
     /// As far as they are known.
     pub(super) numbers: Vec<f32>,
-    /// The first head of each layer.
-    rows: Vec<HeadAddress>,
-    /// The heads of a layer.
-    heads: usize,
+    /// All heads of the model.
+    heads: Vec<HeadAddress>,
 }
 
 /// The matrix of all effects, to export it.
 pub(super) fn matrix(effects: &Effects, next: &[Next], look: Look) -> Option<Matrix> {
-    let Effects { numbers, rows, heads } = effects;
-    if numbers.len() < rows.len() * heads {
+    let Effects { numbers, heads } = effects;
+    if numbers.len() < heads.len() {
         return None;
     }
+    let count = heads.iter().map(|head| head.head + 1).max().unwrap_or_default();
+    let rows = || heads.iter().filter(|head| head.head == 0);
+    let number = |head| heads.iter().position(|of| *of == head).map(|i| numbers[i]);
+    // An encoder and a decoder may have different numbers of heads.
+    let cell =
+        |row: &HeadAddress, head| number(HeadAddress { head, ..*row }).unwrap_or(f32::NEG_INFINITY);
+    let cells = rows().flat_map(|row| (0..count).map(move |head| (row, head)));
+    let cells = cells.map(|(row, head)| cell(row, head)).collect();
     // Names as those of heads: "1.0" is in the row "1.x" and in the column "x.0".
-    let layers = rows.iter().map(|row| format!("{}x", row.to_string().trim_end_matches('0')));
-    let cols = (0..*heads).map(|i| format!("x.{i}"));
-    let map = Chart::new(numbers.clone(), [layers.collect(), cols.collect()]);
+    let layers = rows().map(|row| format!("{}x", row.to_string().trim_end_matches('0')));
+    let cols = (0..count).map(|i| format!("x.{i}"));
+    let map = Chart::new(cells, [layers.collect(), cols.collect()]);
     let title = format!("Logit of “{}” without each head", next.first()?.token);
     Some(map.matrix(title, TERMS, look))
 }
@@ -68,7 +74,10 @@ impl Question for Sweep {
             let whole = baseline.logits().and_then(|logits| logits.last().get(top).copied());
             let whole = whole.ok_or("The model has no logits.")?;
             let heads = description.heads();
-            let layer = heads.iter().skip(effects.len()).take(stack.block.heads.max(1));
+            let of_layer = |head: &HeadAddress| (head.attention, head.layer);
+            let first = heads.get(effects.len()).map(of_layer);
+            let layer = heads.iter().skip(effects.len());
+            let layer = layer.take_while(|head| Some(of_layer(head)) == first);
             let changes: Vec<Change> =
                 layer.map(|head| Change::Ablate { head: *head, to: Ablation::Zero }).collect();
             let logits = model.sweep(baseline, &changes, Logits::Last, &mut |_| Ok(()));
@@ -80,8 +89,7 @@ impl Question for Sweep {
             );
             let _ = tell(effects.len() as f32 / heads.len() as f32);
             let is_done = effects.len() == heads.len();
-            let rows = heads.into_iter().filter(|head| head.head == 0).collect();
-            let found = Effects { numbers: effects.clone(), rows, heads: stack.block.heads };
+            let found = Effects { numbers: effects.clone(), heads };
             Ok(if is_done { Step::Done(found) } else { Step::Shown(found) })
         }
     }
@@ -90,10 +98,10 @@ impl Question for Sweep {
 impl Effects {
     /// The effects of the heads of one kind of attention.
     pub(super) fn of(&self, which: Which) -> &[f32] {
-        let mut rows = self.rows.iter();
-        let Some(first) = rows.position(|row| row.attention == which) else { return &[] };
-        let layers = 1 + rows.take_while(|row| row.attention == which).count();
-        let [start, end] = [first, first + layers].map(|row| row * self.heads);
-        self.numbers.get(start.min(self.numbers.len())..end.min(self.numbers.len())).unwrap_or(&[])
+        let mut heads = self.heads.iter();
+        let Some(start) = heads.position(|head| head.attention == which) else { return &[] };
+        let end = start + 1 + heads.take_while(|head| head.attention == which).count();
+        let known = self.numbers.len();
+        &self.numbers[start.min(known)..end.min(known)]
     }
 }

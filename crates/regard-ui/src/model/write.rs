@@ -100,7 +100,9 @@ impl Writer {
 pub(super) fn append(state: &mut State, outcome: &Outcome, next: &Next) -> Result<(), String> {
     let more = next.adds.as_deref().ok_or("the tokenizer has no text for the token")?;
     let (so_far, written) = match outcome.reads() {
-        Reads::TextAndDecoder => (&mut state.decoder, &mut state.written_decoder),
+        Reads::TextAndDecoder | Reads::Recording => {
+            (&mut state.decoder, &mut state.written_decoder)
+        }
         Reads::Text | Reads::Image => (&mut state.text, &mut state.written),
     };
     let at_start = so_far.is_empty() || so_far.ends_with(char::is_whitespace);

@@ -31,7 +31,7 @@ fn tiny(model: &str, change: impl FnOnce(&mut State)) -> Session {
 }
 
 /// The patches from a second text, the attribution of a logit, two models side by side, an encoder with a decoder, a
-/// mixture of experts, a model of images, and one that is drawn for, alone and with a second drawing.
+/// mixture of experts, a model of sound, one of images, and one that is drawn for, alone and with a second drawing.
 pub fn all(folder: &Path) -> Vec<(&'static str, Session)> {
     let (picture, rounded) = (picture(folder), rounded(folder));
     vec![
@@ -66,6 +66,14 @@ pub fn all(folder: &Path) -> Vec<(&'static str, Session)> {
             tiny("tiny-gpt_oss", |state| {
                 "the cat sat on the mat".clone_into(&mut state.text);
                 state.view = View::Experts;
+            }),
+        ),
+        (
+            "whisper",
+            tiny("tiny-whisper", |state| {
+                state.image = Some(format!("{MODELS}/tiny-whisper/sound.wav").into());
+                " tokens look at".clone_into(&mut state.decoder);
+                (state.attention, state.heads.shown) = (Which::Cross, Shown::Head);
             }),
         ),
         (

@@ -101,6 +101,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::OpenModel
         | Command::OpenModelB
         | Command::OpenImage
+        | Command::OpenRecording
         | Command::OpenTokens
         | Command::ExportMatrix
         | Command::ExportPlot(PlotName::Weights) => shows(window, "Path of the file"),
