@@ -156,8 +156,9 @@ fn every_control_does_something() {
         // The first page keeps the clicked token, which its session does not hold.
         let of_page =
             |(_, name, _): &Control| what == "the first page" && name.starts_with("token ");
-        // No font has a glyph for a part of a character, which the text then ends with.
-        let of_byte = |(_, name, _): &Control| name.contains("\\x");
+        // The fonts have no glyph for a part of a character, with which these models' next tokens end the text.
+        let of_byte =
+            |(_, name, _): &Control| matches!(what, "experts" | "whisper") && name.contains(" %");
         let all = controls(&open(start.clone(), SIZE)).into_iter();
         for control in all.filter(|control| !of_page(control) && !of_byte(control)) {
             // A control that occurs in an earlier session of the room is the same one.
