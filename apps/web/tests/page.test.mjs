@@ -134,13 +134,18 @@ const words = (tokens) => tokens.filter((token) => /^[\w.,]+$/.test(token));
 
 /** Types a text, and waits until the page predicts the tokens that `regard predict` prints. */
 async function predicts(page, model, text) {
-    await page.getByRole("textbox", { name: "Text", exact: true }).fill(text);
+    const field = page.getByRole("textbox", { name: "Text", exact: true });
+    await field.fill(text);
     const { next } = JSON.parse(regard("predict", model, "--text", text, "--top", "5", "--format", "json"));
     const wanted = words(next.map((each) => each.token));
     assert.ok(wanted.length > 1, String(wanted));
     const shown = page.getByRole("button", { name: /: (< )?[\d.]+ %$/ });
     const names = async () => words(await shown.evaluateAll((all) => all.slice(0, 5).map((button) => button.getAttribute("aria-label").replace(/: [^:]*$/, ""))));
-    for (let i = 0; i < 200 && JSON.stringify(await names()) !== JSON.stringify(wanted); i++) await page.waitForTimeout(100);
+    for (let i = 0; i < 200 && JSON.stringify(await names()) !== JSON.stringify(wanted); i++) {
+        await page.waitForTimeout(100);
+        // A model that is still opening sets a text of its own.
+        if ((await field.inputValue()) !== text) await field.fill(text);
+    }
     assert.deepEqual(await names(), wanted);
 }
 
@@ -552,7 +557,11 @@ test("a screen with more pixels shows the same, and motion can be switched off",
     assert.equal(ratio, 2);
     const two = await cells(page);
     assert.ok(new Set(two.colors.map(String)).size > 2, String(two.colors));
-    assert.deepEqual(await cells(await open(t, "", { viewport: { width, height } })), two);
+    const one = await cells(await open(t, "", { viewport: { width, height } }));
+    assert.deepEqual(one.size, two.size);
+    // The middle of a pixel lies elsewhere in its cell: the last digit of a colour may round to its neighbour.
+    const differences = one.colors.flat().map((channel, i) => Math.abs(channel - two.colors.flat()[i]));
+    assert.ok(Math.max(...differences) <= 1, `${JSON.stringify(one.colors)} ${JSON.stringify(two.colors)}`);
 });
 
 test("the theme follows the browser's", async (t) => {
