@@ -422,19 +422,17 @@ class Model:
         if (what in ("patch", "path")) != (source is not None):
             raise ValueError("a patch and a path take their numbers from the run of another text, `source`, and nothing else does")
 
-        rows = [f"{stack}{layer}" for stack, count in self._attentions() for layer in range(count)]
+        counts = self._attentions()
+        rows = list(counts)
         if what == "attribute":
             return self._attribute(one, logit, position, rows)
         measure, last = self._measure(one, logit, position)
         from_input = None
         changes: list[Change] = []
-        # An encoder may have another number of heads than the decoder.
-        stacks = ["encoder" if row.startswith("encoder") else "stack" for row in rows]
-        counts = [self._description[stack]["block"]["heads"] for stack in stacks]
-        columns = [f"head {head}" for head in range(max(counts))]
+        columns = [f"head {head}" for head in range(max(counts.values()))]
         shape: tuple[int, ...] = (len(rows), len(columns))
-        heads = [f"{row}.{head}" for row, count in zip(rows, counts) for head in range(count)]
-        where: Any = np.arange(len(columns)) < np.array(counts)[:, None]
+        heads = [f"{row}.{head}" for row, count in counts.items() for head in range(count)]
+        where: Any = np.arange(len(columns)) < np.array(list(counts.values()))[:, None]
         if what == "ablate":
             changes = [Ablate(head, to) for head in heads]
         elif patch == "each-head":
@@ -572,16 +570,18 @@ class Model:
         """Whether the model has an encoder and a decoder."""
         return self._description["encoder"] is not None
 
-    def _attentions(self) -> list[tuple[str, int]]:
-        """The start of the names of heads of each kind, with the number of layers."""
-        cfg = self.cfg
+    def _attentions(self) -> dict[str, int]:
+        """The layers that attend, such as "2" or "cross.1", with the heads of each: an encoder may have another number of them."""
         if not self._is_pair:
-            return [("", cfg.n_layers)]
-        return [("encoder.", cfg.n_encoder_layers), ("decoder.", cfg.n_layers), ("cross.", cfg.n_layers)]
+            return {str(layer): self.cfg.n_heads for layer in range(self.cfg.n_layers)}
+        encoder = self._description["encoder"]["block"]["heads"]
+        of_encoder = {f"encoder.{layer}": encoder for layer in range(self.cfg.n_encoder_layers)}
+        own, cross = ({f"{kind}.{layer}": self.cfg.n_heads for layer in range(self.cfg.n_layers)} for kind in ("decoder", "cross"))
+        return {**of_encoder, **own, **cross}
 
     def _head(self, head: Head | None) -> str:
         name = head_name(head or "")
-        known = [f"{stack}{layer}.{i}" for stack, layers in self._attentions() for layer in range(layers) for i in range(self.cfg.n_heads)]
+        known = [f"{layer}.{i}" for layer, count in self._attentions().items() for i in range(count)]
         if name not in known:
             raise nearest(name, known, "the model has no head")
         return name
