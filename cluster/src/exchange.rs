@@ -12,7 +12,7 @@ use regard::{CHUNK_KEYS, Heads, Threads};
 
 use crate::Tokens;
 
-/// Why an attention over many machines was refused. All ranks get the same error.
+/// This error says why an attention over many machines was refused. All ranks get the same error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

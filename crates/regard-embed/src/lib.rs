@@ -21,8 +21,8 @@ pub use self::state::{Model, Shape, State, Weights};
 pub use regard_kernels; // its errors and views are in signatures
 pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
 
-/// Why a token or an image cannot be read. If `regard embed` has written the model, `next` then leaves the text of the state
-/// unchanged.
+/// This error says why a token or an image cannot be read. If `regard embed` has written the model, `next` then leaves
+/// the text of the state unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,6 +1,7 @@
 //! The errors of the kernels.
 
-/// Why a kernel refused its input. Every variant names the tensor at fault. Nothing is written before all checks have passed.
+/// This error says why a kernel refused its input. Every variant names the tensor at fault. Nothing is written before all
+/// checks have passed.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

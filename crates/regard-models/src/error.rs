@@ -1,7 +1,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a model, an input or a change is refused. The message is one line, and names the file and the tensor at fault.
+/// This error says why a model, an input or a change is refused. The message is one line, and names the file and
+/// the tensor at fault.
 ///
 /// ```
 /// use regard_models::Checkpoint;

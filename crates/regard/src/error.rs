@@ -1,6 +1,7 @@
 use regard_kernels::Error as KernelError;
 
-/// Why an attention was refused. Every variant names the tensor at fault, and the shapes or numbers that do not fit.
+/// This error says why an attention was refused. Every variant names the tensor at fault, and the shapes or numbers
+/// that do not fit.
 ///
 /// ```
 /// use regard::{Attention, Heads};

@@ -32,7 +32,7 @@ const DEEP: usize = 96;
 /// The most levels of lists and dictionaries in a value.
 const DEEPEST: u8 = 32;
 
-/// Why a template cannot be applied.
+/// This fault keeps a template from being applied.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It takes more steps than it is allowed.
