@@ -50,6 +50,18 @@ fn attention(path: &str, file: &[u8], neighbour: Option<(&str, &[u8])>) -> Outco
     Ok(())
 }
 
+/// A model of the repository whose input is prepared as this preprocessor_config.json says.
+fn prepared(config: &[u8], weights: &[u8], preprocessor: &[u8]) -> (Checkpoint, Model) {
+    let files = [
+        ("config.json", config.to_vec()),
+        ("model.safetensors", weights.to_vec()),
+        ("preprocessor_config.json", preprocessor.to_vec()),
+    ];
+    let checkpoint = Checkpoint::from_files("model", files).expect("the model is there");
+    let model = Model::load(&checkpoint).expect("the model is right");
+    (checkpoint, model)
+}
+
 /// Reads a model whole: all tensors, the tokenizer with a text, and a forward pass.
 fn model<'a>(files: impl IntoIterator<Item = (&'a str, Vec<u8>)>, text: &str) -> Outcome {
     let checkpoint = Checkpoint::from_files("model", files)?;

@@ -1,6 +1,6 @@
 //! A WAV file, as a model of sound reads it.
 
-use regard_models::{AudioProcessor, Checkpoint, Model, read_wav};
+use regard_models::{AudioProcessor, read_wav};
 
 const CONFIG: &[u8] = include_bytes!("../../../tests/golden/models/tiny-whisper/config.json");
 const WEIGHTS: &[u8] =
@@ -17,13 +17,7 @@ pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
 
 /// Prepares a recording as preprocessor_config.json says, and runs the model.
 pub(super) fn read(preprocessor: &[u8], recording: &[f32], rate: u32) -> crate::Outcome {
-    let files = [
-        ("config.json", CONFIG.to_vec()),
-        ("model.safetensors", WEIGHTS.to_vec()),
-        ("preprocessor_config.json", preprocessor.to_vec()),
-    ];
-    let checkpoint = Checkpoint::from_files("model", files).expect("the model is there");
-    let model = Model::load(&checkpoint).expect("the model is right");
+    let (checkpoint, model) = crate::prepared(CONFIG, WEIGHTS, preprocessor);
     let processor = AudioProcessor::of(&checkpoint, model.description())?;
     let input = processor.read(recording, rate)?;
     crate::run(&model, &input.decoder(model.description().decoder_start.clone()))

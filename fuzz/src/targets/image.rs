@@ -1,6 +1,6 @@
 //! A PNG or JPEG file, which is read for a model of images.
 
-use regard_models::{Checkpoint, ImageProcessor, Model};
+use regard_models::ImageProcessor;
 
 const CONFIG: &[u8] = include_bytes!("../../../tests/golden/models/tiny-vit/config.json");
 const WEIGHTS: &[u8] = include_bytes!("../../../tests/golden/models/tiny-vit/model.safetensors");
@@ -19,13 +19,7 @@ pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
 
 /// Prepares an image as preprocessor_config.json describes, and runs the model.
 pub(super) fn read(preprocessor: &[u8], pixels: &[u8], size: [usize; 2]) -> crate::Outcome {
-    let files = [
-        ("config.json", CONFIG.to_vec()),
-        ("model.safetensors", WEIGHTS.to_vec()),
-        ("preprocessor_config.json", preprocessor.to_vec()),
-    ];
-    let checkpoint = Checkpoint::from_files("model", files).expect("the model is there");
-    let model = Model::load(&checkpoint).expect("the model is right");
+    let (checkpoint, model) = crate::prepared(CONFIG, WEIGHTS, preprocessor);
     let processor = ImageProcessor::of(&checkpoint, model.description())?;
     crate::run(&model, &processor.read(pixels, size)?)
 }

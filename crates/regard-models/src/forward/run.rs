@@ -13,10 +13,7 @@ use super::place::{OF_NORM, norm_2};
 use super::{Hook, Input, Keep, Rows, StackName, Trace, Values};
 use crate::change::{Plan, mean};
 use crate::weights::{FeedForward, FeedForwards, Layer, StackWeights, Tokens};
-use crate::{
-    Block, ClassPosition, Description, Error, Head, LearnedPositions, Model, Placement, Stack,
-    Tensor,
-};
+use crate::{Block, ClassPosition, Description, Error, Head, Model, Placement, Stack, Tensor};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
 #[derive(Debug)]
@@ -289,21 +286,19 @@ impl<'r> Runner<'r> {
         if only {
             self.place("hook_embed", &[width], &mut x)?;
         }
-        let (table, positions) = match sound {
-            Some(sound) => {
-                let positions = LearnedPositions { count: tokens, first: 0, pad: None };
-                (Some(&sound.positions), Some(positions))
-            }
-            None => (weights.positions.as_ref(), embedding.positions),
-        };
-        if let (Some(table), Some(positions)) = (table, positions) {
-            let numbers: Vec<usize> = match (embedding.patches, sound) {
-                (Some(_), _) | (_, Some(_)) => (0..tokens).collect(),
-                (None, None) => {
+        // Positions of a recording are tensors of the encoder, as many as it has tokens.
+        let learned = embedding.positions.filter(|_| sound.is_none());
+        let table = sound.map_or(weights.positions.as_ref(), |sound| Some(&sound.positions));
+        if let Some(table) = table {
+            let numbers: Vec<usize> = match learned {
+                Some(positions) if embedding.patches.is_none() => {
                     inputs.iter().flat_map(|x| positions.rows(&ids_of(x), first)).collect()
                 }
+                _ => (0..tokens).collect(),
             };
-            if numbers.iter().any(|row| *row >= positions.count) {
+            if let Some(positions) = learned
+                && numbers.iter().any(|row| *row >= positions.count)
+            {
                 let (all, most) = (first + tokens, positions.most());
                 return Err(Error::Range(format!(
                     "{all} tokens are too many: the model has positions for {most}"

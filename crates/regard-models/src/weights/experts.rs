@@ -133,7 +133,7 @@ impl Loader<'_> {
             return (0..count).map(each).collect();
         }
         let name = name.replace("{}.", "");
-        let kind = if self.found(&name, "weight").is_some() { "weight" } else { "" };
+        let kind = self.kind(&name);
         let found = self.found(&name, kind).unwrap_or_else(|| name.clone());
         let by_columns = turned && !self.checkpoint.is_in_blocks(&found);
         let shape = if by_columns { [inputs, outputs] } else { [outputs, inputs] };

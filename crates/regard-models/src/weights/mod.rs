@@ -439,8 +439,7 @@ impl Loader<'_> {
             out: self.linear(&name(&names.out), [width, q_rows], block.biases.out)?,
             sinks: if block.sinks {
                 let name = name(&names.sinks);
-                let kind = if self.found(&name, "weight").is_some() { "weight" } else { "" };
-                Some(self.tensor(&name, kind, &[block.heads])?.to_f32())
+                Some(self.tensor(&name, self.kind(&name), &[block.heads])?.to_f32())
             } else {
                 None
             },
@@ -540,6 +539,11 @@ impl Loader<'_> {
         };
         let found = self.found(name, kind);
         self.used().extend(found);
+    }
+
+    /// The end of the name of a tensor that safetensors files store under the bare name, and GGUF files as a weight.
+    fn kind(&self, name: &str) -> &'static str {
+        if self.found(name, "weight").is_some() { "weight" } else { "" }
     }
 
     /// The name in the file. A base model's names lack the prefix, some classes with a head call it `transformer`, and old
