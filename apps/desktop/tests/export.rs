@@ -9,7 +9,7 @@ use regard_figure::{Format, Ground, Look, Map};
 use regard_heads::{HeadId, unattended};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
 use regard_tests::rounding::{gamma, sums_to_one};
-use regard_ui::heads::{AttentionSource, Opened, Shown};
+use regard_ui::heads::{AttentionSource, OpenedHeads, Shown};
 use regard_ui::{Room, Session, attention as attention_session, of_step};
 use regard_walkthrough::{Example, Kind, Quantity, Settings, Walkthrough};
 use safetensors::{Dtype, SafeTensors};
@@ -411,7 +411,7 @@ fn a_head_has_the_colours_of_the_window() {
         let mut session = Session { look, ..attention_session(&file) };
         session.model.heads.show(HeadId { layer: 0, head });
         let opened =
-            Opened::open(&Native, session.model.file.clone().unwrap(), &unattended).unwrap();
+            OpenedHeads::open(&Native, session.model.file.clone().unwrap(), &unattended).unwrap();
         let matrix = opened.matrix(session.model.heads.clone(), look).unwrap();
         let png = matrix.encode(Format::Png).unwrap();
         let saved = folder.path("mine.regard.json");

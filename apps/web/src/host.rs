@@ -11,7 +11,7 @@ use js_sys::{Array, Float32Array, Uint8Array};
 use regard_heads::Stream;
 use regard_models::Checkpoint;
 use regard_ui::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
-use regard_ui::{Background, Begun, Message, Step, Tell, model};
+use regard_ui::{Advance, Background, Begun, Message, Tell, model};
 use wasm_bindgen::prelude::*;
 
 use crate::{address, system};
@@ -87,9 +87,9 @@ pub fn step(number: u32) -> Result<Option<Array>, String> {
         ControlFlow::Continue(())
     });
     let (message, is_last) = match begun(&tell)? {
-        Step::More => (None, false),
-        Step::Shown(message) => (Some(message), false),
-        Step::Done(message) => (Some(message), true),
+        Advance::More => (None, false),
+        Advance::Shown(message) => (Some(message), false),
+        Advance::Done(message) => (Some(message), true),
     };
     if !is_last {
         BEGUN.with_borrow_mut(|all| all.insert(number, begun));

@@ -16,7 +16,7 @@ use egui::{Context, Event, Key, Modifiers, PointerButton, Pos2, RawInput, Rect, 
 use regard::Temperature;
 use regard_models::{Ablation, Change, HeadAddress, Which};
 use regard_ui::colors::{Look, Palette};
-use regard_ui::heatmap::{Heatmap, Picture, View};
+use regard_ui::heatmap::{Heatmap, Picture, Viewport};
 use regard_ui::laboratory::{Engine, LaboratoryInputs, Request, Shown};
 use regard_ui::model::{Listed, State};
 use regard_ui::{App, Room, Session};
@@ -266,7 +266,7 @@ fn frame(c: &mut Criterion) {
     let picture = Picture::new(&numbers, N, Palette::weights(1.0, Look::default()));
     let ctx = Context::default();
     App::new(&ctx, Arc::new(TestHost::DEFAULT), Example::TheCatSat);
-    let mut view = View::default();
+    let mut view = Viewport::default();
     let mut show = |events: Vec<Event>| {
         let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, vec2(1280.0, 1000.0)));
         let input =

@@ -1,5 +1,6 @@
 //! The contents of the window: a bar with tabs and a menu, and the open room.
 
+use core::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,10 +16,9 @@ use super::heatmap::look;
 use super::history::History;
 use super::host::BOOK;
 use super::kept::Kept;
-use super::reply::Reply;
 use super::session::Room;
 use super::setting::SETTINGS;
-use super::walkthrough::{Page, Reading};
+use super::walkthrough::{Page, ReadingMode};
 use super::{
     Command, Host, Session, command, command_palette, kept, laboratory, model, picture, side,
     style, walkthrough,
@@ -153,7 +153,7 @@ impl App {
         let first = &self.session.walkthrough;
         let is_presented = self.session.room == Room::Walkthrough
             && first.page == Page::Example
-            && first.reading == Reading::Presented;
+            && first.reading == ReadingMode::Presented;
         // A presented step fills the window.
         if !is_presented && !self.alone {
             let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
@@ -218,21 +218,18 @@ impl App {
             self.tell(done);
         }
         if let Some(palette) = &mut self.palette {
-            let reply = palette.show(ui);
-            if !matches!(reply, Reply::Pending) {
+            if let ControlFlow::Break(chosen) = palette.show(ui) {
                 self.palette = None;
-            }
-            if let Reply::Chosen(command) = reply {
-                return Some(command);
+                if chosen.is_some() {
+                    return chosen;
+                }
             }
         }
         if let Some(dialog) = &mut self.dialog {
             let command = dialog.command;
-            match dialog.show(&*self.host, ui) {
-                Reply::Pending => {}
-                Reply::Closed => self.dialog = None,
-                Reply::Chosen(path) => {
-                    self.dialog = None;
+            if let ControlFlow::Break(chosen) = dialog.show(&*self.host, ui) {
+                self.dialog = None;
+                if let Some(path) = chosen {
                     self.use_file(ui.ctx(), command, path);
                 }
             }
@@ -260,8 +257,10 @@ impl App {
             Command::NextExample => self.go_to_example(|state| state.go_by(1)),
             Command::PreviousExample => self.go_to_example(|state| state.go_by(-1)),
             Command::Example(example) => self.go_to_example(|state| state.open(example)),
-            Command::Guide => self.go_to_example(|state| state.read_example(Reading::Guided)),
-            Command::Present => self.go_to_example(|state| state.read_example(Reading::Presented)),
+            Command::Guide => self.go_to_example(|state| state.read_example(ReadingMode::Guided)),
+            Command::Present => {
+                self.go_to_example(|state| state.read_example(ReadingMode::Presented))
+            }
             Command::RealHead => self.go_to_example(|state| state.page = Page::RealHead),
             Command::Undo => self.history.undo(session),
             Command::Redo => self.history.redo(session),

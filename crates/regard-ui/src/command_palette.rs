@@ -1,5 +1,7 @@
 //! The command palette, a list of all commands that is searched by typing, and the sheet of keys.
 
+use core::ops::ControlFlow;
+
 use egui::{
     Align2, Button, Grid, Id, Key, Modal, Modifiers, RichText, ScrollArea, TextEdit, TextStyle, Ui,
     vec2,
@@ -7,7 +9,6 @@ use egui::{
 
 use super::session::Room;
 use super::{Command, style};
-use crate::reply::Reply;
 
 /// The distance of the palette from the top of the window.
 const TOP: f32 = 56.0;
@@ -41,8 +42,8 @@ impl Palette {
         Self { room, typed: String::new(), marked: 0 }
     }
 
-    /// Shows the palette.
-    pub(crate) fn show(&mut self, ui: &Ui) -> Reply<Command> {
+    /// Shows the palette. `Break` closes it, with the command that was chosen, if any.
+    pub(crate) fn show(&mut self, ui: &Ui) -> ControlFlow<Option<Command>> {
         let (up, down, enter) = ui.input_mut(|input| {
             let mut pressed = |key| input.consume_key(Modifiers::NONE, key);
             (pressed(Key::ArrowUp), pressed(Key::ArrowDown), pressed(Key::Enter))
@@ -85,9 +86,8 @@ impl Palette {
             chosen
         });
         match modal.inner {
-            Some(command) => Reply::Chosen(command),
-            None if modal.should_close() => Reply::Closed,
-            None => Reply::Pending,
+            None if !modal.should_close() => ControlFlow::Continue(()),
+            chosen => ControlFlow::Break(chosen),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The file dialog: a path is typed, or found with the system's own dialog.
 
+use core::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
@@ -7,7 +8,6 @@ use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
 use super::{Command, style};
 use crate::Host;
 use crate::host::FileDialog;
-use crate::reply::Reply;
 use crate::work::Once;
 
 /// The open dialog.
@@ -76,8 +76,8 @@ impl Dialog {
         is_name || host.exists(path) || host.is_folder(path)
     }
 
-    /// Shows the dialog.
-    pub(crate) fn show(&mut self, host: &dyn Host, ui: &Ui) -> Reply<PathBuf> {
+    /// Shows the dialog. `Break` closes it, with the path that was chosen, if any.
+    pub(crate) fn show(&mut self, host: &dyn Host, ui: &Ui) -> ControlFlow<Option<PathBuf>> {
         if let Some(found) = self.browsing.as_ref().and_then(Once::take) {
             self.browsing = None;
             if let Ok(Some(path)) = found {
@@ -146,13 +146,13 @@ impl Dialog {
         let path = Path::new(self.path.trim());
         if act && opens && !self.can_be_opened(host, path) {
             self.refusal = Some(format!("There is no {}.", path.display()));
-            Reply::Pending
+            ControlFlow::Continue(())
         } else if act && !path.as_os_str().is_empty() {
-            Reply::Chosen(path.to_owned())
+            ControlFlow::Break(Some(path.to_owned()))
         } else if cancel || modal.should_close() {
-            Reply::Closed
+            ControlFlow::Break(None)
         } else {
-            Reply::Pending
+            ControlFlow::Continue(())
         }
     }
 }

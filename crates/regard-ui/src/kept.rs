@@ -43,7 +43,7 @@ pub(crate) struct Kept {
     since: Instant,
     writes: Writes,
     /// Disks can be slow, but frames must not be.
-    writer: Option<Once<Outcome>>,
+    writer: Option<Once<WriteResult>>,
 }
 
 /// Whether the session can be written.
@@ -58,7 +58,7 @@ enum Writes {
 }
 
 /// What a write has found.
-enum Outcome {
+enum WriteResult {
     /// The file now holds this text.
     Written(Vec<u8>),
     /// Another window has written the file.
@@ -134,15 +134,15 @@ impl Kept {
     }
 
     /// Notes what a write has found.
-    fn take(&mut self, outcome: anyhow::Result<Outcome>) -> anyhow::Result<()> {
+    fn take(&mut self, outcome: anyhow::Result<WriteResult>) -> anyhow::Result<()> {
         match outcome {
-            Ok(Outcome::Written(text)) => {
+            Ok(WriteResult::Written(text)) => {
                 self.known = Some(text.clone());
                 self.written = text;
                 self.writes = Writes::Good;
                 Ok(())
             }
-            Ok(Outcome::Taken) => {
+            Ok(WriteResult::Taken) => {
                 self.writes = Writes::Taken;
                 Err(anyhow!("another window keeps its session in {}", self.path.display()))
             }
@@ -160,17 +160,17 @@ fn write(
     path: &Path,
     text: Vec<u8>,
     known: Option<&[u8]>,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<WriteResult> {
     if let Some(folder) = path.parent() {
         host.create_folder(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
     }
     // A file that is gone can be written anew.
     if host.read(path, LARGEST_FILE).is_ok_and(|found| Some(&*found) != known) {
-        return Ok(Outcome::Taken);
+        return Ok(WriteResult::Taken);
     }
     host.write(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(Outcome::Written(text))
+    Ok(WriteResult::Written(text))
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ mod message;
 pub mod model;
 mod picture;
 mod plots;
-mod reply;
 mod session;
 mod setting;
 mod side;
@@ -46,7 +45,7 @@ pub use self::command::Command;
 pub use self::host::Host;
 pub use self::plots::PlotName;
 pub use self::session::{Appearance, Room, Session};
-pub use self::work::{Background, Begun, Message, Step, Tell};
+pub use self::work::{Advance, Background, Begun, Message, Tell};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -101,7 +101,7 @@ enum ThemeName {
 #[serde(default)]
 pub struct Session {
     /// The version of the file's format.
-    pub format: Format,
+    pub format: SessionFormat,
     /// The open room.
     pub room: Room,
     /// The appearance of the window. Undo does not change it.
@@ -119,7 +119,7 @@ pub struct Session {
 
 /// The format of a session file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Format {
+pub enum SessionFormat {
     /// The first format.
     #[default]
     #[serde(rename = "regard session 1")]

@@ -18,7 +18,7 @@ use std::time::Instant;
 use egui::{Rect, ThemePreference, vec2};
 use egui_kittest::kittest::Queryable as _;
 use egui_kittest::{Harness, SnapshotOptions, SnapshotResults};
-use regard_ui::walkthrough::Reading;
+use regard_ui::walkthrough::ReadingMode;
 use regard_ui::{App, Command, Room, Session};
 use regard_walkthrough::Example;
 
@@ -81,16 +81,16 @@ fn rooms_look_as_they_did() {
     let mut results = SnapshotResults::new();
     let room = |room: Room| (room.name().to_lowercase(), Session { room, ..Session::default() });
     let start = ("start".to_owned(), regard_ui::greeting());
-    let read = |name: &str, reading: Reading, revealed: bool| {
+    let read = |name: &str, reading: ReadingMode, revealed: bool| {
         let mut session = regard_ui::example(Example::MathOfAttention);
         session.walkthrough.read(reading);
         (session.walkthrough.at, session.walkthrough.revealed) = (9, revealed);
         (name.to_owned(), session)
     };
     let lessons = [
-        read("guide-asks", Reading::Guided, false),
-        read("guide-answers", Reading::Guided, true),
-        read("present", Reading::Presented, false),
+        read("guide-asks", ReadingMode::Guided, false),
+        read("guide-answers", ReadingMode::Guided, true),
+        read("present", ReadingMode::Presented, false),
         ("curve".to_owned(), regard_ui::example(Example::Gradients)),
     ];
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use egui::{Button, DragValue, Label, RichText, Ui};
 
 use super::opened::Surveyed;
 use super::order::Effects;
-use super::{Shown, State};
+use super::{HeadsState, Shown};
 use crate::choice;
 use crate::explain::explain;
 
@@ -25,7 +25,7 @@ const LINES: &str = "Queries stand at the left and keys at the right. The line f
 const BESIDE: f32 = 350.0;
 
 /// Shows the row.
-pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut State, effects: &Effects) {
+pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
     let rollout = if heads.maps.is_self_attention() {
         Ok("Estimate how much of each token reaches each position through the layers.")
     } else {
@@ -54,7 +54,7 @@ pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut State, effects: &E
 }
 
 /// The controls for the layer and the head, and for heatmap or lines.
-fn which(ui: &mut Ui, heads: &Surveyed, state: &mut State, effects: &Effects) {
+fn which(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
     let shape = heads.maps.shape();
     if matches!(state.shown, Shown::Head | Shown::MeanOfLayer | Shown::Rollout) {
         let number = |place: f64| heads.maps.layer_number(place as usize).to_string();

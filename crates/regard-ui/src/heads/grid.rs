@@ -1,6 +1,6 @@
 //! The grid of all heads as small pictures.
 //!
-//! All pictures are visible at once, as large as the room allows ([`Places`]). Where the user prefers larger ones, the grid scrolls.
+//! All pictures are visible at once, as large as the room allows ([`GridPlaces`]). Where the user prefers larger ones, the grid scrolls.
 //! A head's [effect](Effect) can lie around its picture as a coloured frame.
 
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use egui::{
     TextureFilter, TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
-use super::opened::{Kind, Surveyed};
+use super::opened::{MapKind, Surveyed};
 use super::order::{Effects, Order};
-use super::{Shown, Side, State};
+use super::{HeadsState, Shown, Side};
 use crate::colors::{Colors as _, Look, Palette, largest};
 use crate::{numbers, style};
 use regard_figure::Extent;
@@ -60,7 +60,7 @@ pub(crate) struct Contents<'a> {
 
 impl Thumbnails {
     /// Shows all heads. A click on one enlarges it.
-    pub(crate) fn show(&mut self, ui: &mut Ui, of: Contents<'_>, state: &mut State) {
+    pub(crate) fn show(&mut self, ui: &mut Ui, of: Contents<'_>, state: &mut HeadsState) {
         let drawn_for = Some((of.look, state.own_scale, state.hide_first));
         if self.drawn_for != drawn_for {
             self.clear();
@@ -80,10 +80,10 @@ impl Thumbnails {
             let line = ui.text_style_height(&TextStyle::Small) + 2.0;
             let shape = of.heads.maps.shape();
             let by_layer = state.order.is_none().then_some(shape);
-            let mut places = Places::fitting(room, [line, scale * GAP], ids.len(), by_layer);
+            let mut places = GridPlaces::fitting(room, [line, scale * GAP], ids.len(), by_layer);
             if state.scrolls && places.side < WIDEST {
                 let room = room - vec2(SCROLL_BAR, 0.0);
-                places = Places::scrolling(room, [line, scale * GAP], ids.len(), by_layer);
+                places = GridPlaces::scrolling(room, [line, scale * GAP], ids.len(), by_layer);
             }
             let (whole, _) = ui.allocate_exact_size(places.size(), Sense::hover());
             for (i, id) in ids.iter().enumerate() {
@@ -101,7 +101,7 @@ impl Thumbnails {
         rect: Rect,
         of: Contents<'_>,
         id: HeadId,
-        state: &State,
+        state: &HeadsState,
     ) -> Response {
         let heads = of.heads;
         let response = ui.interact(rect, ui.scope_id().with((id.layer, id.head)), Sense::click());
@@ -167,7 +167,13 @@ impl Thumbnails {
         })
     }
 
-    fn texture(&mut self, ui: &Ui, of: Contents<'_>, id: HeadId, state: &State) -> egui::TextureId {
+    fn texture(
+        &mut self,
+        ui: &Ui,
+        of: Contents<'_>,
+        id: HeadId,
+        state: &HeadsState,
+    ) -> egui::TextureId {
         let most = self.largest;
         let texture = self.textures.entry(id).or_insert_with(|| {
             let numbers = of.heads.thumbnail(id, state.hide_first);
@@ -191,7 +197,7 @@ impl Thumbnails {
 
 /// The places of some squares in a grid, each with room for a line of text below it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Places {
+struct GridPlaces {
     columns: usize,
     rows: usize,
     /// Whether the next square is below, not at the right.
@@ -201,7 +207,7 @@ struct Places {
     gap: f32,
 }
 
-impl Places {
+impl GridPlaces {
     /// A grid of so many columns and rows, as large as the room allows.
     fn new(room: Vec2, [line, gap]: [f32; 2], [columns, rows]: [usize; 2], down: bool) -> Self {
         let side = |line: f32, gap: f32| {
@@ -263,9 +269,9 @@ impl Places {
 }
 
 /// "head 3.5, entropy 2.1 nats (20 queries)".
-fn name(Contents { heads, effects, .. }: Contents<'_>, id: HeadId, state: &State) -> String {
+fn name(Contents { heads, effects, .. }: Contents<'_>, id: HeadId, state: &HeadsState) -> String {
     let number = heads.maps.name_of(id);
-    if heads.kind != Kind::Weights {
+    if heads.kind != MapKind::Weights {
         let (term, most) = (heads.term(), numbers::spoken(largest_of(heads, id)));
         return format!("head {number}, largest {term} {most}");
     }
@@ -297,7 +303,7 @@ fn name(Contents { heads, effects, .. }: Contents<'_>, id: HeadId, state: &State
 }
 
 /// The best pattern of a head. Where the first token is hidden, its share of the weight is none.
-fn pattern(measures: &Measures, state: &State) -> Option<(Measure, f32)> {
+fn pattern(measures: &Measures, state: &HeadsState) -> Option<(Measure, f32)> {
     measures.pattern(&Measure::PATTERNS[usize::from(state.hide_first)..])
 }
 
@@ -317,10 +323,10 @@ pub(crate) fn standing(measures: &Measures, measure: Measure) -> String {
 fn value(
     Contents { heads, effects, .. }: Contents<'_>,
     id: HeadId,
-    state: &State,
+    state: &HeadsState,
 ) -> Option<String> {
-    if heads.kind != Kind::Weights {
-        let sign = if heads.kind == Kind::Differences { "±" } else { "" };
+    if heads.kind != MapKind::Weights {
+        let sign = if heads.kind == MapKind::Differences { "±" } else { "" };
         return Some(format!("{sign}{}", numbers::fixed(largest_of(heads, id), 2)));
     }
     let measures = heads.survey.measures(id);
@@ -335,7 +341,7 @@ fn value(
 }
 
 /// The head's name at the left, and its number at the right as far as there is room.
-fn caption(ui: &Ui, of: Contents<'_>, id: HeadId, state: &State, is_marked: bool, at: Rect) {
+fn caption(ui: &Ui, of: Contents<'_>, id: HeadId, state: &HeadsState, is_marked: bool, at: Rect) {
     let (font, visuals) = (TextStyle::Small.resolve(ui.style()), ui.visuals());
     let painter = ui.painter().with_clip_rect(at.intersect(ui.clip_rect()));
     let color = if is_marked { visuals.warn_fg_color } else { visuals.text_color() };
@@ -380,19 +386,19 @@ mod tests {
         ] {
             let room = vec2(width, height);
             let count = layers * heads;
-            let places = Places::fitting(room, AROUND, count, shape(layers, heads));
+            let places = GridPlaces::fitting(room, AROUND, count, shape(layers, heads));
             assert_eq!(places.down, down, "{layers} × {heads}");
-            let sorted = Places::fitting(room, AROUND, count, None);
+            let sorted = GridPlaces::fitting(room, AROUND, count, None);
             for places in [places, sorted] {
                 let whole = Rect::from_min_size(pos2(0.0, 0.0), room + vec2(2.0, 2.0));
                 assert!((0..count).all(|i| whole.contains_rect(places.rect(i))), "{places:?}");
             }
         }
-        let wide = Places::fitting(vec2(1300.0, 800.0), AROUND, 270, shape(30, 9));
+        let wide = GridPlaces::fitting(vec2(1300.0, 800.0), AROUND, 270, shape(30, 9));
         assert!(wide.side >= CAPTIONED && wide.line > 0.0, "{wide:?}");
         // One head fills the room, and two heads stand side by side.
-        assert_eq!(Places::fitting(vec2(3000.0, 1800.0), AROUND, 1, shape(1, 1)).side, 1776.0);
-        assert_eq!(Places::fitting(vec2(3000.0, 1800.0), AROUND, 2, shape(1, 2)).columns, 2);
+        assert_eq!(GridPlaces::fitting(vec2(3000.0, 1800.0), AROUND, 1, shape(1, 1)).side, 1776.0);
+        assert_eq!(GridPlaces::fitting(vec2(3000.0, 1800.0), AROUND, 2, shape(1, 2)).columns, 2);
     }
 
     #[test]
@@ -400,7 +406,7 @@ mod tests {
         let columns = |width, heads, by_layer: bool| {
             let shape = Shape { layers: 12, heads, queries: 9, keys: 9 };
             let by_layer = by_layer.then_some(shape);
-            Places::scrolling(vec2(width, 700.0), AROUND, 12 * heads, by_layer).columns
+            GridPlaces::scrolling(vec2(width, 700.0), AROUND, 12 * heads, by_layer).columns
         };
         assert_eq!(columns(1000.0, 12, true), 12);
         assert_eq!(columns(300.0, 12, true), 1);

@@ -6,9 +6,9 @@ use egui::{Context, Label, RichText, ScrollArea, Ui};
 use regard_figure::{Figure, Matrix, overlaid};
 use regard_heads::{HeadId, Part};
 
-use super::lines::Layer;
+use super::lines::LineSet;
 use super::opened::{Select, Selected, Surveyed};
-use super::{Shown, Side, State, bar, lines};
+use super::{HeadsState, Shown, Side, bar, lines};
 use crate::colors::Look;
 use crate::heatmap::{Cell, Heatmap, Pointing};
 use crate::numbers;
@@ -126,7 +126,7 @@ impl Large {
     /// The lines that are shown, to export them: those of the matrix, and of the heads that lie over it.
     pub(crate) fn lines(
         &self,
-        state: &State,
+        state: &HeadsState,
         look: Look,
     ) -> Option<Result<Figure, regard_figure::Error>> {
         let (of, selected) = self.shown.as_ref()?;
@@ -161,7 +161,12 @@ impl Large {
     }
 
     /// Shows the matrix as a heatmap or as lines. Returns the input of the pointer on the heatmap.
-    pub(crate) fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Pointing> {
+    pub(crate) fn show(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut HeadsState,
+        look: Look,
+    ) -> Option<Pointing> {
         let (of, selected) = self.shown.as_mut()?;
         let heads = &of.heads;
         selected.set_look(look);
@@ -180,13 +185,13 @@ impl Large {
             self.hovered = None;
             self.overlaid.take(heads, &state.overlaid);
             let ids = state.overlaid.iter().enumerate();
-            let overlaid = ids.zip(&self.overlaid.numbers).map(|((place, id), numbers)| Layer {
+            let overlaid = ids.zip(&self.overlaid.numbers).map(|((place, id), numbers)| LineSet {
                 name: heads.maps.title(Part::Head(*id)),
                 numbers,
                 color: lines::color(place),
                 id: Some(*id),
             });
-            let shown = Layer {
+            let shown = LineSet {
                 name: selected.title.clone(),
                 numbers: &selected.numbers,
                 color: ui.visuals().hyperlink_color,
@@ -194,7 +199,7 @@ impl Large {
             };
             // An overlaid head is drawn once, in its own colour.
             let is_overlaid = matches!(of.part, Part::Head(id) if state.overlaid.contains(&id));
-            let layers: Vec<Layer<'_>> =
+            let layers: Vec<LineSet<'_>> =
                 Some(shown).filter(|_| !is_overlaid).into_iter().chain(overlaid).collect();
             lines::show(ui, heads, selected, &layers, state);
             return None;
@@ -239,7 +244,7 @@ impl Large {
     }
 
     /// Shows a cell in words: the one under the pointer, or the chosen one.
-    pub(crate) fn readout(&self, ui: &mut Ui, state: &State) {
+    pub(crate) fn readout(&self, ui: &mut Ui, state: &HeadsState) {
         ui.take_available_space();
         let hint = match state.shown {
             Shown::Grid => "Click a head to enlarge it.",

@@ -12,7 +12,7 @@ use regard_heads::HeadId;
 
 use super::opened::{Selected, Surveyed};
 use super::state::MOST_OVERLAID;
-use super::{Side, State};
+use super::{HeadsState, Side};
 use crate::{numbers, style};
 
 /// Lines weaker than this share of the strongest are not drawn.
@@ -36,7 +36,7 @@ const COLORS: [Color32; MOST_OVERLAID] = [
 ];
 
 /// The weights of a head or of a mean, row by row, and the colour of their lines.
-pub(super) struct Layer<'a> {
+pub(super) struct LineSet<'a> {
     pub(crate) name: String,
     pub(crate) numbers: &'a [f32],
     pub(crate) color: Color32,
@@ -44,7 +44,7 @@ pub(super) struct Layer<'a> {
     pub(crate) id: Option<HeadId>,
 }
 
-impl Layer<'_> {
+impl LineSet<'_> {
     fn row(&self, query: usize, keys: usize) -> &[f32] {
         self.numbers.get(query * keys..(query + 1) * keys).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ pub(super) fn color(place: usize) -> Color32 {
 }
 
 /// The layout.
-struct Places {
+struct LinePlaces {
     tokens: [Range<usize>; 2],
     /// The number of keys, visible or not.
     keys: usize,
@@ -67,7 +67,7 @@ struct Places {
     line: f32,
 }
 
-impl Places {
+impl LinePlaces {
     fn of(&self, side: Side) -> &Range<usize> {
         &self.tokens[side as usize]
     }
@@ -90,8 +90,8 @@ pub(super) fn show(
     ui: &mut Ui,
     opened: &Surveyed,
     selected: &Selected,
-    layers: &[Layer<'_>],
-    state: &mut State,
+    layers: &[LineSet<'_>],
+    state: &mut HeadsState,
 ) {
     legend(ui, layers, state);
     ui.scope(|ui| {
@@ -112,8 +112,8 @@ fn tokens_and_lines(
     ui: &mut Ui,
     opened: &Surveyed,
     selected: &Selected,
-    layers: &[Layer<'_>],
-    state: &mut State,
+    layers: &[LineSet<'_>],
+    state: &mut HeadsState,
 ) {
     let scale = style::enlarged(ui);
     let counts = opened.labels.each_ref().map(Vec::len);
@@ -143,7 +143,7 @@ fn tokens_and_lines(
     let left = rect.left() + number + width;
     let [_, keys] = counts;
     let places =
-        Places { tokens, keys, ends: [left, left + between], width, top: rect.top(), line };
+        LinePlaces { tokens, keys, ends: [left, left + between], width, top: rect.top(), line };
     let hovered = token_buttons(ui, opened, state, &places);
     let isolated = hovered.or(state.isolated).filter(|(side, i)| places.of(*side).contains(i));
     captions(ui, &places);
@@ -164,7 +164,7 @@ fn widest(ui: &Ui, opened: &Surveyed, tokens: &[Range<usize>; 2]) -> f32 {
 }
 
 /// A slider for the token in the middle, if not all tokens fit.
-fn around(ui: &mut Ui, state: &mut State, most: usize) {
+fn around(ui: &mut Ui, state: &mut HeadsState, most: usize) {
     ui.horizontal(|ui| {
         ui.label("Around token");
         ui.spacing_mut().slider_width = (ui.available_width() - 96.0).clamp(80.0, 320.0);
@@ -183,7 +183,7 @@ fn window(n: usize, around: usize, fit: usize) -> Range<usize> {
 fn note(
     ui: &mut Ui,
     selected: &Selected,
-    state: &State,
+    state: &HeadsState,
     tokens: &[Range<usize>; 2],
     counts: [usize; 2],
 ) -> bool {
@@ -209,8 +209,8 @@ fn note(
 fn token_buttons(
     ui: &Ui,
     opened: &Surveyed,
-    state: &mut State,
-    places: &Places,
+    state: &mut HeadsState,
+    places: &LinePlaces,
 ) -> Option<(Side, usize)> {
     let mut hovered = None;
     for (side, term) in [(Side::Queries, "query"), (Side::Keys, "key")] {
@@ -232,7 +232,7 @@ fn token_buttons(
 }
 
 /// Shows the name and the colour of each head, if there are several.
-fn legend(ui: &mut Ui, layers: &[Layer<'_>], state: &mut State) {
+fn legend(ui: &mut Ui, layers: &[LineSet<'_>], state: &mut HeadsState) {
     if layers.len() < 2 {
         return;
     }
@@ -257,7 +257,7 @@ fn legend(ui: &mut Ui, layers: &[Layer<'_>], state: &mut State) {
 }
 
 /// The captions of both columns.
-fn captions(ui: &Ui, places: &Places) {
+fn captions(ui: &Ui, places: &LinePlaces) {
     let color = ui.visuals().weak_text_color();
     let font = TextStyle::Small.resolve(ui.style());
     let y = places.top - 2.0;
@@ -269,10 +269,10 @@ fn captions(ui: &Ui, places: &Places) {
 
 fn lines(
     ui: &Ui,
-    layer: &Layer<'_>,
+    layer: &LineSet<'_>,
     is_one_of_several: bool,
-    state: &State,
-    places: &Places,
+    state: &HeadsState,
+    places: &LinePlaces,
     isolated: Option<(Side, usize)>,
 ) {
     let (side, only) = match isolated {
@@ -312,7 +312,7 @@ fn texts(
     ui: &Ui,
     opened: &Surveyed,
     selected: &Selected,
-    places: &Places,
+    places: &LinePlaces,
     isolated: Option<(Side, usize)>,
 ) {
     let visuals = ui.visuals();

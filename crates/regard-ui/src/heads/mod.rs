@@ -1,6 +1,6 @@
 //! The browser of heads: the attention of a model or of a file, layer by layer and head by head.
 //!
-//! [`State`] holds the choices of the user. Threads read files and combine heads. Until they are done, the previous result is shown.
+//! [`HeadsState`] holds the choices of the user. Threads read files and combine heads. Until they are done, the previous result is shown.
 
 pub(crate) mod bar;
 mod grid;
@@ -12,9 +12,9 @@ mod state;
 
 pub(crate) use self::grid::{Contents, Thumbnails};
 pub(crate) use self::large::Large;
-pub(crate) use self::opened::{Kind, OpenAttention, Select, Selected};
-pub use self::opened::{Opened, Surveyed};
+pub(crate) use self::opened::{MapKind, OpenAttention, Select, Selected};
+pub use self::opened::{OpenedHeads, Surveyed};
 pub(crate) use self::order::Effects;
 pub use self::order::{Effect, Order};
 pub(crate) use self::state::Side;
-pub use self::state::{AttentionSource, Shown, State};
+pub use self::state::{AttentionSource, HeadsState, Shown};

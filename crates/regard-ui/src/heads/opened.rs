@@ -4,7 +4,7 @@ use core::ops::Deref;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{AttentionSource, State};
+use super::{AttentionSource, HeadsState};
 use crate::Host;
 use crate::colors::{self, Look, Palette};
 use crate::heatmap::{Cell, Picture};
@@ -24,7 +24,7 @@ const READING: f32 = 0.4;
 
 /// An attention that has been read.
 #[derive(Serialize, Deserialize)]
-pub struct Opened {
+pub struct OpenedHeads {
     /// The source of the attention.
     pub(crate) source: AttentionSource,
     heads: Shared<Surveyed>,
@@ -32,7 +32,7 @@ pub struct Opened {
 
 /// The meaning of the numbers of an attention. Measures describe weights alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum MapKind {
     /// Weights.
     Weights,
     /// The weights of one run minus those of another.
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     ValueWeighted,
 }
 
-impl Kind {
+impl MapKind {
     /// The term for a number.
     pub(super) fn term(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ pub struct Surveyed {
     pub(super) labels: [Vec<String>; 2],
     /// The largest absolute value.
     pub(super) largest: f32,
-    pub(super) kind: Kind,
+    pub(super) kind: MapKind,
     /// Whether no query sees a key after its own position.
     pub(crate) is_causal: bool,
     /// The edges that are cut: a head with a query and a key.
@@ -97,13 +97,13 @@ pub(crate) struct OpenAttention {
 }
 
 impl Question for OpenAttention {
-    type Answer = Opened;
+    type Answer = OpenedHeads;
     const NAME: &'static str = "heads";
 
-    fn begin(self, background: Arc<Background>) -> impl Steps<Opened> {
+    fn begin(self, background: Arc<Background>) -> impl Steps<OpenedHeads> {
         at_once(move |tell| {
             let name = self.source.to_string();
-            let opened = Opened::open(&*background.host, self.source, &|part| tell(part));
+            let opened = OpenedHeads::open(&*background.host, self.source, &|part| tell(part));
             let opened = opened.map_err(|e| format!("{name} was not opened: {e}"))?;
             background.put(self.place, Arc::clone(&opened.heads));
             Ok(opened)
@@ -130,7 +130,7 @@ impl Question for Select {
     }
 }
 
-impl Opened {
+impl OpenedHeads {
     /// Reads the attention through `host` and surveys every weight.
     ///
     /// # Errors
@@ -148,7 +148,10 @@ impl Opened {
                 AttentionMaps::open_with(&|path| host.open(path), path, None, &reading)?
             }
         };
-        Ok(Self { source, heads: Shared(Arc::new(Surveyed::new(maps, Kind::Weights, &looking)?)) })
+        Ok(Self {
+            source,
+            heads: Shared(Arc::new(Surveyed::new(maps, MapKind::Weights, &looking)?)),
+        })
     }
 
     /// The heads, to share with a thread.
@@ -167,7 +170,7 @@ impl Opened {
     }
 }
 
-impl Deref for Opened {
+impl Deref for OpenedHeads {
     type Target = Surveyed;
 
     fn deref(&self) -> &Surveyed {
@@ -185,7 +188,7 @@ impl Surveyed {
     /// Surveys every number of an attention, or of the differences of two.
     pub(crate) fn new(
         maps: AttentionMaps,
-        kind: Kind,
+        kind: MapKind,
         progress: &Progress<'_>,
     ) -> Result<Self, Error> {
         let survey = Survey::new(&maps, progress)?;
@@ -238,7 +241,7 @@ impl Surveyed {
 
     /// The colours of some numbers of this extent.
     pub(super) fn palette(&self, numbers: &[f32], extent: Extent, look: Look) -> Palette {
-        if self.kind == Kind::Differences {
+        if self.kind == MapKind::Differences {
             Palette::of(extent, Signs::Both, look)
         } else {
             palette(numbers, extent, look)
@@ -254,7 +257,7 @@ impl Surveyed {
     ///
     /// # Errors
     /// [`Error::NotSelfAttention`] if the session asks for rollout where it has no meaning.
-    pub fn matrix(&self, mut state: State, look: Look) -> Result<Matrix, Error> {
+    pub fn matrix(&self, mut state: HeadsState, look: Look) -> Result<Matrix, Error> {
         let shown = state.shown;
         state.limit(self.maps.shape(), self.maps.is_self_attention());
         // If rollout has no meaning, an error is better than another matrix that passes unnoticed.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::grid::standing;
 use super::opened::Surveyed;
 use super::state::MOST_OVERLAID;
-use super::{Shown, State};
+use super::{HeadsState, Shown};
 use crate::colors::largest;
 use crate::explain::heading;
 
@@ -115,7 +115,7 @@ impl Effects {
     }
 }
 
-impl State {
+impl HeadsState {
     /// Whether the grid needs this number of each head.
     pub(crate) fn needs(&self, effect: Effect) -> bool {
         self.tint == Some(effect) || self.order == Some(Order::Effect(effect))
@@ -155,7 +155,7 @@ impl Surveyed {
 }
 
 /// Shows the panel.
-pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut State, effects: &Effects) {
+pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
     heading(ui, "Heads", HEADS);
     let is_run =
         |order: &Order| discriminant(order) == discriminant(&Order::Effect(Effect::Ablation));
@@ -228,7 +228,7 @@ fn row(ui: &mut Ui, name: &str, contents: impl FnOnce(&mut Ui)) {
 }
 
 /// Shows the choices of the lines.
-fn lines(ui: &mut Ui, heads: &Surveyed, state: &mut State) {
+fn lines(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState) {
     row(ui, "Lines of each query", |ui| {
         let most = DragValue::new(&mut state.most_lines);
         let most = most.range(0..=heads.maps.shape().keys).speed(0.05);
@@ -259,7 +259,7 @@ fn lines(ui: &mut Ui, heads: &Surveyed, state: &mut State) {
 }
 
 /// Shows the measures of the chosen head.
-fn measures(ui: &mut Ui, heads: &Surveyed, state: &State) {
+fn measures(ui: &mut Ui, heads: &Surveyed, state: &HeadsState) {
     let measures = heads.survey.measures(state.id());
     for &measure in Measure::ALL {
         let Some(x) = measures.get(measure) else { continue };

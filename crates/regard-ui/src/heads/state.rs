@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Order};
-use crate::heatmap::{Cell, View};
+use crate::heatmap::{Cell, Viewport};
 use regard_figure::Matrix;
 use regard_heads::{HeadId, Over, Part, Shape};
 
@@ -65,7 +65,7 @@ pub(super) const MOST_OVERLAID: usize = 6;
 /// The choices of the user in this room.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub struct HeadsState {
     /// What the heads are sorted by. `None`: layer by layer.
     pub(crate) order: Option<Order>,
     /// Whether the smallest comes first.
@@ -93,17 +93,17 @@ pub struct State {
     /// The cell that was clicked.
     pub(crate) chosen: Option<Cell>,
     /// The visible part of the heatmap.
-    pub(crate) view: View,
+    pub(crate) view: Viewport,
     /// The only token whose lines are shown.
     pub(crate) isolated: Option<(Side, usize)>,
     /// The token in the middle of the lines, if not all tokens fit.
     pub(crate) around: usize,
 }
 
-impl State {
+impl HeadsState {
     /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
     pub(crate) fn choices(&self) -> Self {
-        Self { chosen: None, view: View::default(), isolated: None, around: 0, ..self.clone() }
+        Self { chosen: None, view: Viewport::default(), isolated: None, around: 0, ..self.clone() }
     }
 
     /// Takes the choices of another state. Zoom, pins and the cursor stay.
@@ -148,7 +148,7 @@ impl State {
     }
 }
 
-impl State {
+impl HeadsState {
     /// Whether the weights of a query have lines, key by key.
     pub(super) fn drawn<'w>(&self, weights: &'w [f32]) -> impl Fn(usize) -> bool + use<'w> {
         let first = usize::from(self.hide_first);
@@ -196,7 +196,7 @@ mod tests {
     fn the_largest_weights_have_lines() {
         let weights = [0.5, 0.1, 0.0, 0.3, 0.1];
         let drawn = |hide_first, most_lines| {
-            let state = State { hide_first, most_lines, ..State::default() };
+            let state = HeadsState { hide_first, most_lines, ..HeadsState::default() };
             let drawn = state.drawn(&weights);
             (0..5).filter(|key| drawn(*key)).collect::<Vec<_>>()
         };

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use egui::{Pos2, Rect, TextStyle, Ui, Vec2, WidgetText, vec2};
 
-use super::{Cell, Heatmap, Inset, View};
+use super::{Cell, Heatmap, Inset, Viewport};
 use crate::{numbers, style};
 
 /// With at most this many cells, the cells are sized for their numbers.
@@ -175,7 +175,7 @@ impl Geometry {
     }
 
     /// The part of the matrix that is visible in `cells`.
-    pub(crate) fn seen(&self, cells: Rect, view: &View) -> Seen {
+    pub(crate) fn seen(&self, cells: Rect, view: &Viewport) -> Seen {
         let size = self.matrix();
         let corner = view.corner().min(size - size / view.zoom()).max(Vec2::ZERO);
         Seen {

@@ -17,7 +17,7 @@ use regard_walkthrough::Marks;
 use self::geometry::{Geometry, Seen};
 pub use self::picture::{Blocks, Picture};
 pub(crate) use self::speak::words;
-pub use self::view::View;
+pub use self::view::Viewport;
 use crate::{numbers, style};
 
 /// The explanation of a heatmap.
@@ -172,7 +172,12 @@ impl<'a> Heatmap<'a> {
 
     /// Draws the matrix as [`show`](Self::show) does. If there is room, its numbers are larger than usual, and its cells are larger
     /// than the numbers need.
-    pub(crate) fn show_enlarged(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
+    pub(crate) fn show_enlarged(
+        &self,
+        ui: &mut Ui,
+        max_width: f32,
+        view: &mut Viewport,
+    ) -> Pointing {
         let size = self.size(ui, max_width);
         let factor = (max_width / size.x).min(self.large / size.y).clamp(1.0, Self::MOST_ENLARGED);
         ui.scope(|ui| {
@@ -187,7 +192,7 @@ impl<'a> Heatmap<'a> {
         &self,
         ui: &mut Ui,
         [max_width, height]: [f32; 2],
-        view: &mut View,
+        view: &mut Viewport,
     ) -> Pointing {
         let mut geometry = Geometry::new(self, ui, max_width);
         if geometry.has_numbers {
@@ -197,11 +202,11 @@ impl<'a> Heatmap<'a> {
     }
 
     /// Draws the part of the matrix that `view` shows, no wider than `max_width`.
-    pub fn show(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
+    pub fn show(&self, ui: &mut Ui, max_width: f32, view: &mut Viewport) -> Pointing {
         self.draw(ui, &Geometry::new(self, ui, max_width), view)
     }
 
-    fn draw(&self, ui: &mut Ui, geometry: &Geometry, view: &mut View) -> Pointing {
+    fn draw(&self, ui: &mut Ui, geometry: &Geometry, view: &mut Viewport) -> Pointing {
         view.limit(geometry.most_zoom());
         let (_, whole) = ui.allocate_space(geometry.size());
         let cells = geometry.cells(whole.min);

@@ -3,7 +3,7 @@
 use egui::{Event, EventFilter, Key, Rect, Response, Ui, Vec2};
 
 use super::geometry::Geometry;
-use super::{Cell, Heatmap, View};
+use super::{Cell, Heatmap, Viewport};
 
 /// The zoom factor of a press of + or −.
 const STEP: f32 = 1.25;
@@ -15,7 +15,7 @@ pub(crate) fn navigate(
     response: &Response,
     at: &Geometry,
     cells: Rect,
-    view: &mut View,
+    view: &mut Viewport,
 ) -> Option<Cell> {
     let size = at.matrix();
     // On a touch screen, egui reports the first finger as the pointer, which may leave the matrix.

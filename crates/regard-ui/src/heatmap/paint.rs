@@ -10,7 +10,7 @@ use egui::{
 use regard_walkthrough::Marks;
 
 use super::geometry::{BESIDE, Geometry, Seen, text_width};
-use super::{Cell, Heatmap, View};
+use super::{Cell, Heatmap, Viewport};
 use crate::colors::Colors as _;
 use crate::{colors, numbers, style};
 
@@ -25,7 +25,7 @@ pub(crate) fn paint(
     ui: &Ui,
     at: &Geometry,
     seen: &Seen,
-    view: &View,
+    view: &Viewport,
     response: &Response,
     hovered: Option<Cell>,
 ) {

@@ -23,7 +23,7 @@ pub struct Picture {
     /// Level 1 has blocks of 2 × 2 cells, level 2 of 4 × 4, and so on.
     levels: Vec<Level>,
     #[serde(skip)]
-    drawn: RefCell<Option<Drawn>>,
+    drawn: RefCell<Option<DrawnTexture>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,7 +35,7 @@ struct Level {
 }
 
 /// The texture and its contents.
-struct Drawn {
+struct DrawnTexture {
     blocks: Blocks,
     palette: Palette,
     texture: TextureHandle,
@@ -203,7 +203,8 @@ impl Picture {
             None => ctx.load_texture(name, image, TextureOptions::NEAREST),
         };
         let id = texture.id();
-        *drawn = Some(Drawn { blocks: blocks.clone(), palette: self.palette, texture, masked });
+        *drawn =
+            Some(DrawnTexture { blocks: blocks.clone(), palette: self.palette, texture, masked });
         (id, blocks)
     }
 }

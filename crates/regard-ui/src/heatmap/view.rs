@@ -11,7 +11,7 @@ const MOST_PINNED: usize = 32;
 /// The zoom and the corner of a heatmap, and its pinned cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct View {
+pub struct Viewport {
     /// A zoom of 1 shows the whole matrix, 2 half of its rows and columns.
     zoom: f32,
     /// The row and the column at the corner, with the fractions that are cut off.
@@ -20,13 +20,13 @@ pub struct View {
     pub(crate) pinned: Vec<Cell>,
 }
 
-impl Default for View {
+impl Default for Viewport {
     fn default() -> Self {
         Self { zoom: 1.0, corner: (0.0, 0.0), pinned: Vec::new() }
     }
 }
 
-impl View {
+impl Viewport {
     /// Whether the whole matrix is visible.
     pub(crate) fn is_whole(&self) -> bool {
         self.zoom <= 1.0
@@ -93,21 +93,21 @@ mod tests {
     #[test]
     fn what_is_under_the_pointer_stays_there() {
         let (size, at) = (vec2(4096.0, 2048.0), vec2(0.25, 0.75));
-        let mut view = View::default();
-        let under = |view: &View| view.corner() + at * size / view.zoom();
+        let mut view = Viewport::default();
+        let under = |view: &Viewport| view.corner() + at * size / view.zoom();
         let before = under(&view);
         for factor in [2.0, 3.0, 10.0, 0.5] {
             view.zoom_by(factor, at, size, 700.0);
             assert!((under(&view) - before).length() < 1e-2, "{:?}", under(&view));
         }
         view.zoom_by(1e-9, at, size, 700.0);
-        assert_eq!(view, View::default());
+        assert_eq!(view, Viewport::default());
     }
 
     #[test]
     fn the_picture_stays_filled() {
         let size = vec2(100.0, 100.0);
-        let mut view = View::default();
+        let mut view = Viewport::default();
         view.zoom_by(4.0, vec2(0.5, 0.5), size, 50.0);
         view.go_to(vec2(1000.0, -5.0), size);
         assert_eq!(view.corner(), vec2(75.0, 0.0));
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_pin_is_taken_out_by_pinning_again() {
-        let mut view = View::default();
+        let mut view = Viewport::default();
         view.pin((1, 2));
         view.pin((3, 4));
         view.pin((1, 2));

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::LaboratoryInputs;
 use crate::explain::heading;
 use crate::style::remark;
-use crate::work::{Background, Once, Question, Step, Steps};
+use crate::work::{Advance, Background, Once, Question, Steps};
 use crate::{Command, colors};
 
 /// The largest product of queries, dimensions and heads. With more, a naive call would take too long.
@@ -53,7 +53,7 @@ impl Benchmark {
         }
         let shape = shape(inputs);
         (self.shape, self.last) = (Some(shape), None);
-        self.task = Some(background.ask(ctx, Measure(shape)));
+        self.task = Some(background.ask(ctx, MeasureSpeed(shape)));
     }
 
     /// Takes new results.
@@ -112,9 +112,9 @@ fn shape(inputs: &LaboratoryInputs) -> Shape {
 
 /// Asks how fast attention of a shape is.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Measure(Shape);
+pub(crate) struct MeasureSpeed(Shape);
 
-impl Question for Measure {
+impl Question for MeasureSpeed {
     type Answer = Progress;
     const NAME: &'static str = "benchmark";
 
@@ -131,7 +131,7 @@ impl Question for Measure {
             let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
             let more = measuring.sample().map_err(said)?;
             let progress = measuring.progress.clone();
-            Ok(if more { Step::Shown(progress) } else { Step::Done(progress) })
+            Ok(if more { Advance::Shown(progress) } else { Advance::Done(progress) })
         }
     }
 }

@@ -10,17 +10,9 @@ use super::{Brush, LaboratoryInputs, State, TokenFile, TokenSource};
 use crate::explain::heading;
 use crate::{Command, temperature};
 
-/// A request of the knobs.
-pub(crate) enum Asked {
-    /// A command's button was pressed.
-    Command(Command),
-    /// Random tokens replace those of a file.
-    Random,
-}
-
-/// Shows all knobs. `file` is the file of the tokens, once it is read.
-pub(crate) fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> Option<Asked> {
-    let asked = tokens(ui, &mut state.inputs, file);
+/// Shows all knobs. `file` is the file of the tokens, once it is read. Returns the command whose button was pressed.
+pub(crate) fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> Option<Command> {
+    let command = tokens(ui, &mut state.inputs, file);
     ui.separator();
     softmax(ui, &mut state.inputs);
     ui.separator();
@@ -34,10 +26,10 @@ pub(crate) fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> 
     );
     ui.checkbox(&mut state.inputs.hide_first, "Hide the first token")
         .on_hover_text("Remove the first token's weight. The others sum to 1 again.");
-    asked
+    command
 }
 
-fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) -> Option<Asked> {
+fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) -> Option<Command> {
     heading(
         ui,
         "Tokens",
@@ -59,11 +51,11 @@ fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) 
     if is_random {
         random(ui, inputs);
     }
-    let mut asked = None;
+    let mut command = None;
     ui.horizontal_wrapped(|ui| {
         let open = Command::OpenTokens;
         if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
-            asked = Some(Asked::Command(open));
+            command = Some(open);
         }
         if !is_random
             && ui
@@ -71,10 +63,10 @@ fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) 
                 .on_hover_text("Close the file and draw random tokens.")
                 .clicked()
         {
-            asked = Some(Asked::Random);
+            inputs.source = TokenSource::Seed;
         }
     });
-    asked
+    command
 }
 
 /// The name of the file, and the choice of its head.

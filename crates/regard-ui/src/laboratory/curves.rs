@@ -15,7 +15,7 @@ use crate::heatmap::Cell;
 use crate::memo::Memo;
 use crate::plots::{self, PlotName};
 use crate::style::remark;
-use crate::work::Numbers;
+use crate::work::SharedNumbers;
 use crate::{Command, colors, temperature};
 
 /// The number of points of a curve over the temperature.
@@ -56,7 +56,7 @@ pub(crate) type ByDimMemo = Memo<ScoresKey, ByDim>;
 /// The identity of some scores.
 #[derive(Clone)]
 pub(crate) struct ScoresKey {
-    scores: Numbers,
+    scores: SharedNumbers,
     hides_first: bool,
 }
 

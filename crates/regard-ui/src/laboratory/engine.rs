@@ -8,14 +8,14 @@ use regard_kernels::softmax;
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
-use super::files::{Error, Files, Names, Read, names};
-use super::tokens::{Drawn, Tokens};
+use super::files::{Error, Files, Names, ReadFile, names};
+use super::tokens::{RandomTokens, Tokens};
 use super::{LaboratoryInputs, Request, Shown, TokenFile, TokenSource};
 use crate::Host;
 use crate::colors::{Look, Palette};
 use crate::heatmap::Picture;
 use crate::memo::Memo;
-use crate::work::{Background, Numbers, Question, Shared, Steps, at_once};
+use crate::work::{Background, Question, Shared, SharedNumbers, Steps, at_once};
 use regard_figure::{Extent, Matrix, Signs};
 
 mod scores;
@@ -62,13 +62,13 @@ pub struct Outcome {
     /// Queries and keys.
     pub(super) tokens: Shared<Tokens>,
     /// The scores \[n, n\], the input of softmax. A masked score is −∞.
-    pub(crate) scores: Numbers,
+    pub(crate) scores: SharedNumbers,
     /// The weights \[n, n\]. −∞ marks a masked cell, whose weight is 0, so that it is drawn as masked.
-    pub(crate) weights: Numbers,
+    pub(crate) weights: SharedNumbers,
     /// The weights of A, if something is pinned.
-    pub(crate) pinned: Option<Numbers>,
+    pub(crate) pinned: Option<SharedNumbers>,
     /// The numbers that are shown: scores, weights, weights of A, or B − A.
-    pub numbers: Numbers,
+    pub numbers: SharedNumbers,
     /// The number of tokens of what is shown.
     pub(crate) side: usize,
     /// The labels of these tokens.
@@ -124,7 +124,7 @@ impl Outcome {
 /// Computes outcomes. It keeps the intermediate results that the next request may need again.
 pub struct Engine {
     files: Files,
-    drawn: Option<Drawn>,
+    drawn: Option<RandomTokens>,
     tokens: Memo<LaboratoryInputs, Arc<Tokens>>,
     scores: Memo<LaboratoryInputs, Arc<Vec<f32>>>,
     weights: Memo<LaboratoryInputs, Arc<Vec<f32>>>,
@@ -201,10 +201,10 @@ impl Engine {
             request,
             file: file.map(|file| file.about),
             tokens: Shared(tokens),
-            scores: Numbers(scores),
-            weights: Numbers(weights),
-            pinned: pinned.map(Numbers),
-            numbers: Numbers(numbers),
+            scores: SharedNumbers(scores),
+            weights: SharedNumbers(weights),
+            pinned: pinned.map(SharedNumbers),
+            numbers: SharedNumbers(numbers),
             side,
             names: Shared(names),
             picture,
@@ -219,7 +219,7 @@ impl Engine {
         &mut self,
         inputs: &mut LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
-    ) -> Result<Option<Read>, Error> {
+    ) -> Result<Option<ReadFile>, Error> {
         let file = self.files.get(inputs, progress)?;
         if let Some(file) = &file {
             inputs.limit_to(&file.about);
@@ -227,7 +227,7 @@ impl Engine {
         Ok(file)
     }
 
-    fn names(&mut self, inputs: &LaboratoryInputs, file: Option<&Read>) -> Arc<Names> {
+    fn names(&mut self, inputs: &LaboratoryInputs, file: Option<&ReadFile>) -> Arc<Names> {
         let key = (inputs.source.clone(), inputs.tokens);
         if let Some(names) = self.names.get(&key) {
             return names;
@@ -246,7 +246,7 @@ impl Engine {
         }
         let tokens = match self.files.get(inputs, progress)? {
             Some(file) => Tokens::of_file(&file.whole, inputs),
-            None => self.drawn.get_or_insert_with(|| Drawn::new(inputs.seed)).tokens(inputs),
+            None => self.drawn.get_or_insert_with(|| RandomTokens::new(inputs.seed)).tokens(inputs),
         };
         Ok(self.tokens.put(key, Arc::new(tokens)))
     }

@@ -54,7 +54,7 @@ impl TokenFile {
 
 /// A file that has been read.
 #[derive(Clone)]
-pub(crate) struct Read {
+pub(crate) struct ReadFile {
     path: PathBuf,
     pub(crate) whole: Arc<QueriesAndKeys>,
     pub(crate) about: Shared<TokenFile>,
@@ -63,7 +63,7 @@ pub(crate) struct Read {
 /// The files of the last request. Each is read once.
 pub(crate) struct Files {
     host: Arc<dyn Host>,
-    read: Vec<Read>,
+    read: Vec<ReadFile>,
 }
 
 impl Files {
@@ -84,7 +84,7 @@ impl Files {
         &mut self,
         inputs: &LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
-    ) -> Result<Option<Read>, Error> {
+    ) -> Result<Option<ReadFile>, Error> {
         let Some(wanted) = inputs.source.path() else { return Ok(None) };
         if let Some(read) = self.read.iter().find(|read| read.path == wanted) {
             return Ok(Some(read.clone()));
@@ -97,7 +97,7 @@ impl Files {
         match QueriesAndKeys::open_with(&|path| self.host.open(path), wanted, &progress) {
             Ok(file) => {
                 let about = Shared(Arc::new(TokenFile::of(&file)));
-                let read = Read { path, whole: Arc::new(file), about };
+                let read = ReadFile { path, whole: Arc::new(file), about };
                 self.read.push(read.clone());
                 Ok(Some(read))
             }

@@ -18,7 +18,7 @@ pub use self::engine::{Engine, Outcome};
 pub use self::files::Error;
 pub use self::state::{Brush, LaboratoryInputs, Request, Shown, Square, State, TokenSource};
 
-pub(crate) use self::benchmark::Measure;
+pub(crate) use self::benchmark::MeasureSpeed;
 pub(crate) use self::engine::Compute;
 pub(crate) use self::files::TokenFile;
 pub(crate) use self::room::LaboratoryRoom;

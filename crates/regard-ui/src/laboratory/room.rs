@@ -9,7 +9,6 @@ use egui::{
 use web_time::Instant;
 
 use super::benchmark::Benchmark;
-use super::controls::Asked;
 use super::curves::{self, ByDimMemo, Curves};
 use super::{
     LaboratoryInputs, Outcome, Request, Shown, Square, State, TokenSource, controls, files,
@@ -118,21 +117,15 @@ impl LaboratoryRoom {
     ) -> Option<Command> {
         readout(ui).show(ui, |ui| self.readout(ui, self.hovered.or(state.chosen)));
         let file = self.file(state);
-        let asked = if side {
-            side::show(ui, "knobs", |ui| {
-                controls::show(ui, state, file.as_deref().map(|file| &**file))
-            })
-        } else {
-            None
-        };
+        let had_file = state.inputs.source != TokenSource::Seed;
         let mut command = None;
-        match asked {
-            Some(Asked::Command(asked)) => command = Some(asked),
-            Some(Asked::Random) => {
-                self.opening = None;
-                state.inputs.source = TokenSource::Seed;
-            }
-            None => {}
+        if side {
+            command = side::show(ui, "knobs", |ui| {
+                controls::show(ui, state, file.as_deref().map(|file| &**file))
+            });
+        }
+        if had_file && state.inputs.source == TokenSource::Seed {
+            self.opening = None;
         }
         self.exchange(ui, state);
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {

@@ -6,7 +6,7 @@ use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
 use super::TokenFile;
-use crate::heatmap::{Cell, View};
+use crate::heatmap::{Cell, Viewport};
 
 /// The maximum number of tokens.
 pub(crate) const MOST_TOKENS: usize = 4096;
@@ -140,7 +140,7 @@ pub struct State {
     /// The cell that was clicked.
     pub chosen: Option<Cell>,
     /// The visible part of the heatmap.
-    pub(crate) view: View,
+    pub(crate) view: Viewport,
 }
 
 impl Default for LaboratoryInputs {
@@ -234,7 +234,7 @@ pub(crate) const LEAST_CAP: f32 = 0.1;
 impl State {
     /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
     pub(crate) fn choices(&self) -> Self {
-        Self { chosen: None, view: View::default(), brush: None, ..self.clone() }
+        Self { chosen: None, view: Viewport::default(), brush: None, ..self.clone() }
     }
 
     /// Takes the choices of another state. Zoom, pins and the cursor stay.

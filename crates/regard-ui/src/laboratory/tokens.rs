@@ -25,13 +25,13 @@ pub(crate) struct Tokens {
 }
 
 /// Independent normal numbers, which are drawn once.
-pub(crate) struct Drawn {
+pub(crate) struct RandomTokens {
     seed: u32,
     of_queries: (TorchRng, Vec<f32>),
     of_keys: (TorchRng, Vec<f32>),
 }
 
-impl Drawn {
+impl RandomTokens {
     /// A store that has drawn nothing.
     pub(crate) fn new(seed: u32) -> Self {
         let start = |seed| (TorchRng::seed(seed), Vec::new());
@@ -111,10 +111,11 @@ mod tests {
 
     #[test]
     fn more_tokens_and_dimensions_keep_the_existing_ones() {
-        let mut drawn = Drawn::new(7);
+        let mut drawn = RandomTokens::new(7);
         let few = drawn.tokens(&LaboratoryInputs { seed: 7, ..inputs(10, 0.0) });
         let many = drawn.tokens(&LaboratoryInputs { seed: 7, ..inputs(1000, 0.0) });
-        let at_once = Drawn::new(7).tokens(&LaboratoryInputs { seed: 7, ..inputs(1000, 0.0) });
+        let at_once =
+            RandomTokens::new(7).tokens(&LaboratoryInputs { seed: 7, ..inputs(1000, 0.0) });
         assert_eq!(many.queries, at_once.queries);
         assert_eq!(few.keys, many.keys[..10 * MOST_DIM]);
         let (q, k) = many.of_dim(3, 0.0);
@@ -124,8 +125,11 @@ mod tests {
 
     #[test]
     fn tokens_keep_their_variance_and_keys_have_the_requested_similarity() {
-        let tokens =
-            Drawn::new(1).tokens(&LaboratoryInputs { smooth: 0.5, alike: 0.7, ..inputs(500, 0.0) });
+        let tokens = RandomTokens::new(1).tokens(&LaboratoryInputs {
+            smooth: 0.5,
+            alike: 0.7,
+            ..inputs(500, 0.0)
+        });
         let n = tokens.queries.len() as f64;
         let mean = |f: &dyn Fn(f64, f64) -> f64| {
             tokens
@@ -143,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_sink_is_added_to_the_scaled_score_of_the_first_key() {
-        let tokens = Drawn::new(3).tokens(&inputs(200, 0.0));
+        let tokens = RandomTokens::new(3).tokens(&inputs(200, 0.0));
         let mean_score = |sink| {
             let (q, k) = tokens.of_dim(256, sink);
             let scores = q

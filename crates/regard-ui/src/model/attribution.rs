@@ -30,7 +30,7 @@ const TERMS: [&str; 3] = ["layer", "part", "added to the logit"];
 
 /// The contribution of each part.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Parts {
+pub(crate) struct LogitParts {
     pub(super) attribution: Attribution,
     /// \[layers, heads + 1\]: the feed-forward layer is last.
     pub(super) map: Chart,
@@ -46,14 +46,14 @@ pub(crate) struct Attribute {
 }
 
 impl Question for Attribute {
-    type Answer = Parts;
+    type Answer = LogitParts;
     const NAME: &'static str = "attribution";
 
-    fn begin(self, background: Arc<Background>) -> impl Steps<Parts> {
+    fn begin(self, background: Arc<Background>) -> impl Steps<LogitParts> {
         at_once(move |_| {
             let opened = background.held::<Loaded>(self.model)?;
             let run = background.part::<Unchanged>(self.run)?;
-            Parts::new(&opened.model, &run, self.changes, self.tokens)
+            LogitParts::new(&opened.model, &run, self.changes, self.tokens)
         })
     }
 }
@@ -61,7 +61,7 @@ impl Question for Attribute {
 /// Shows the picture, and the choice of the tokens.
 pub(super) fn show(
     ui: &mut Ui,
-    parts: &mut Latest<Attribute, Parts>,
+    parts: &mut Latest<Attribute, LogitParts>,
     state: &mut State,
     next: &[Next],
     look: Look,
@@ -103,7 +103,7 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
     });
 }
 
-impl Parts {
+impl LogitParts {
     /// The picture, to export it.
     pub(super) fn matrix(&self, look: Look) -> Matrix {
         self.map.matrix(TITLE.to_owned(), TERMS, look)

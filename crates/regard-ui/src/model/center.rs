@@ -8,9 +8,9 @@ use egui::{
 };
 use regard_models::Which;
 
-use super::compare::Asked;
+use super::compare::OpenChoice;
 use super::input::grid;
-use super::overlay::Parts;
+use super::overlay::PictureParts;
 use super::pane::Pane;
 use super::reads::Reads;
 use super::room::outcome;
@@ -67,7 +67,12 @@ const LABELS: f32 = 56.0;
 
 impl ModelRoom {
     /// Shows the text, and the chosen view of its run.
-    pub(super) fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Asked> {
+    pub(super) fn central(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut State,
+        look: Look,
+    ) -> Option<OpenChoice> {
         self.messages(ui, state);
         if state.file.is_some() {
             self.of_file(ui, state, look);
@@ -239,7 +244,7 @@ impl ModelRoom {
         let outcome = self.outcome().filter(|outcome| outcome.reads() == Reads::Image);
         let picture = outcome.and_then(|outcome| outcome.picture(state.version).cloned());
         let (Some(picture), Some(opened)) = (picture, self.models.opened()) else { return false };
-        let patches = Parts::Patches(grid(&opened.description));
+        let patches = PictureParts::Patches(grid(&opened.description));
         let width = 0.5 * ui.available_width();
         let beside = Panel::left("image").resizable(false).exact_size(width);
         beside.frame(Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO })).show(
@@ -282,7 +287,7 @@ impl ModelRoom {
             // The title stands above, and a line may stand below.
             let room = vec2(ui.available_width(), ui.available_height() - 56.0);
             let Pane { large, overlay, .. } = &mut self.panes[0];
-            let parts = Parts::Times(heads.labels(), which);
+            let parts = PictureParts::Times(heads.labels(), which);
             overlay.show(ui, &picture, parts, large, &mut state.heads, look, room);
         });
     }
@@ -305,7 +310,7 @@ impl ModelRoom {
         let picture = |version| outcome()?.picture(version).cloned();
         let pictures = pictures.map(|version| picture(version).filter(|_| !shows_grid));
         let patches = self.models.opened();
-        let patches = patches.map(|opened| Parts::Patches(grid(&opened.description)));
+        let patches = patches.map(|opened| PictureParts::Patches(grid(&opened.description)));
         let is_low = ui.available_height() < BOTH;
         // The name and the choice of [CLS] stand above.
         let height = ui.available_height();
@@ -471,7 +476,7 @@ fn draw(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) {
 }
 
 /// Shows the choice of the file of an image or of a recording.
-fn file(ui: &mut Ui, state: &State, reads: Reads) -> Option<Asked> {
+fn file(ui: &mut Ui, state: &State, reads: Reads) -> Option<OpenChoice> {
     let is_sound = reads == Reads::Recording;
     let open = if is_sound { Command::OpenRecording } else { Command::OpenImage };
     let asked = ui.button(open.name()).on_hover_text(open.tooltip()).clicked();
@@ -480,5 +485,5 @@ fn file(ui: &mut Ui, state: &State, reads: Reads) -> Option<Asked> {
         let path = path.display().to_string();
         ui.add(Label::new(RichText::new(name).strong()).truncate()).on_hover_text(path);
     }
-    asked.then_some(Asked::Command(open))
+    asked.then_some(OpenChoice::Dialog(open))
 }

@@ -8,7 +8,7 @@ use regard_heads::packed;
 use serde::{Deserialize, Serialize};
 
 use crate::colors::{Look, Palette, largest};
-use crate::heatmap::{Cell, Heatmap, Picture, Pointing, View, words};
+use crate::heatmap::{Cell, Heatmap, Picture, Pointing, Viewport, words};
 
 /// The numbers and their display.
 #[derive(Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub(super) struct Chart {
     pointed: Option<Cell>,
     /// The cell under the pointer, or that of the cursor, in words.
     pub(crate) spoken: Option<String>,
-    view: View,
+    view: Viewport,
 }
 
 impl Chart {

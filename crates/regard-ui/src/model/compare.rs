@@ -5,7 +5,7 @@ use std::sync::Arc;
 use egui::{Context, Label, RichText, TextStyle, Ui};
 
 use super::cached::CachedModels;
-use super::open::{self, Opened, short};
+use super::open::{self, OpenedModel, short};
 use super::opener::progress;
 use super::reads::Reads;
 use super::run::Outcome;
@@ -48,7 +48,7 @@ const MOST: usize = 6;
 
 /// The model of run B, if it is open or being opened.
 #[derive(Default)]
-pub(super) struct ModelB(Latest<String, Held<Opened>>);
+pub(super) struct ModelB(Latest<String, Held<OpenedModel>>);
 
 impl ModelB {
     /// Opens the model that the state names.
@@ -60,7 +60,7 @@ impl ModelB {
     }
 
     /// The model that the state names, if it is open.
-    pub(crate) fn here(&self, state: &State) -> Option<&Held<Opened>> {
+    pub(crate) fn here(&self, state: &State) -> Option<&Held<OpenedModel>> {
         self.0.value().filter(|opened| state.second_model.as_ref() == Some(&opened.name))
     }
 
@@ -104,11 +104,13 @@ impl ModelB {
     }
 }
 
-/// A request of a menu.
-pub(super) enum Asked {
-    Command(Command),
-    Open(String),
-    /// Opens the sample of attention.
+/// A choice of what to open.
+pub(super) enum OpenChoice {
+    /// A file, for which the command asks.
+    Dialog(Command),
+    /// A model by its name.
+    Model(String),
+    /// The sample of attention.
     Sample,
 }
 
@@ -120,7 +122,7 @@ pub(super) fn switch(
     draws: bool,
     cached: &mut CachedModels,
     host: &Arc<dyn Host>,
-) -> Option<Asked> {
+) -> Option<OpenChoice> {
     if !reads.is_file() {
         let mut on = state.second.is_some();
         let hint = "Read a second text, to compare it with the first and to patch from it.";
@@ -148,11 +150,11 @@ pub(super) fn switch(
         ui.set_min_width(300.0);
         let open = Command::OpenModelB;
         if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
-            asked = Some(Asked::Command(open));
+            asked = Some(OpenChoice::Dialog(open));
             ui.close();
         }
         if state.model != STORY && ui.button("Open story as model B").clicked() {
-            asked = Some(Asked::Open(STORY.to_owned()));
+            asked = Some(OpenChoice::Model(STORY.to_owned()));
             ui.close();
         }
         if state.second_model.is_some() && ui.button("Remove model B").clicked() {
@@ -162,7 +164,7 @@ pub(super) fn switch(
         ui.separator();
         ui.label("Cached models");
         if let Some(name) = cached.rows(ui) {
-            asked = Some(Asked::Open(name));
+            asked = Some(OpenChoice::Model(name));
         }
     });
     let hint = "Compare with another model, or with another quantization of this one.";

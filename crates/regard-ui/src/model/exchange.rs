@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::attribution::Attribute;
 use super::experts::Route;
 use super::lens::Predict;
-use super::open::{self, Opened};
+use super::open::{self, OpenedModel};
 use super::patches::PatchEach;
 use super::reads::Reads;
 use super::request::Request;
@@ -31,7 +31,7 @@ pub(super) fn read(
     background: &Arc<Background>,
     ctx: &Context,
     source: &AttentionSource,
-) -> Once<Held<heads::Opened>> {
+) -> Once<Held<heads::OpenedHeads>> {
     background.hold(ctx, |place| OpenAttention { place, source: source.clone() })
 }
 
@@ -106,7 +106,7 @@ impl ModelRoom {
     }
 
     /// Takes a run that has ended, and starts the next if the text or the changes are others by now.
-    fn run(&mut self, ctx: &Context, opened: &Held<Opened>, state: &mut State) {
+    fn run(&mut self, ctx: &Context, opened: &Held<OpenedModel>, state: &mut State) {
         let request = self.request(state);
         if self.latest.take(Some(&request)) {
             self.check(opened, &request, state);
@@ -129,7 +129,7 @@ impl ModelRoom {
     }
 
     /// Compares a run with the one that the session has, if it is of the same request.
-    fn check(&mut self, opened: &Opened, request: &Request, state: &mut State) {
+    fn check(&mut self, opened: &OpenedModel, request: &Request, state: &mut State) {
         // Until model B is open, the session's run is not there to be compared with.
         let Some(outcome) = outcome(&self.latest)
             .filter(|outcome| outcome.request == *request && !self.model_b.is_busy())
@@ -177,12 +177,12 @@ impl ModelRoom {
     }
 
     /// The model, and its latest run, if the middle of the room has this view.
-    fn in_view(&self, state: &State, view: View) -> Option<(&Held<Opened>, &Outcome)> {
+    fn in_view(&self, state: &State, view: View) -> Option<(&Held<OpenedModel>, &Outcome)> {
         self.run_of(state).filter(|_| state.view == view)
     }
 
     /// The model, and its latest run.
-    fn run_of(&self, state: &State) -> Option<(&Held<Opened>, &Outcome)> {
+    fn run_of(&self, state: &State) -> Option<(&Held<OpenedModel>, &Outcome)> {
         let opened = self.models.opened().filter(|_| state.file.is_none());
         opened.map(|opened| &**opened).zip(self.outcome())
     }
@@ -252,7 +252,7 @@ impl ModelRoom {
 }
 
 /// Limits the choices to those that a model has.
-fn limit(state: &mut State, opened: &Opened) {
+fn limit(state: &mut State, opened: &OpenedModel) {
     let attentions = opened.description.attentions();
     if !attentions.iter().any(|(which, _)| *which == state.attention) {
         // The words that are written look at the recording.
@@ -269,7 +269,7 @@ fn limit(state: &mut State, opened: &Opened) {
 }
 
 /// The hashes of a run.
-fn record(opened: &Opened, model_b: Option<&Opened>, outcome: &Outcome) -> Record {
+fn record(opened: &OpenedModel, model_b: Option<&OpenedModel>, outcome: &Outcome) -> Record {
     let mut asked = Sha256::new();
     // The text of a request contains each of its numbers exactly.
     asked.update(format!("{} {:?}", opened.name, outcome.request));

@@ -25,7 +25,7 @@ const TERMS: [&str; 3] = ["token", "expert", "weight"];
 
 /// The weight of each expert for each token.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Taken {
+pub(crate) struct ExpertWeights {
     /// The layers that have experts, and the weights \[tokens, experts\] of each.
     layers: Vec<(usize, Chart)>,
 }
@@ -39,10 +39,10 @@ pub(crate) struct Route {
 }
 
 impl Question for Route {
-    type Answer = Taken;
+    type Answer = ExpertWeights;
     const NAME: &'static str = "experts";
 
-    fn begin(self, background: Arc<Background>) -> impl Steps<Taken> {
+    fn begin(self, background: Arc<Background>) -> impl Steps<ExpertWeights> {
         at_once(move |_| {
             let model = &background.held::<Loaded>(self.model)?.model;
             let run = background.part::<Unchanged>(self.run)?;
@@ -58,7 +58,7 @@ impl Question for Route {
                 Ok((layer, Chart::of_weights(weights.data.clone(), labels)))
             };
             let layers = layers(model.description()).map(chart).collect::<Result<_, String>>()?;
-            Ok(Taken { layers })
+            Ok(ExpertWeights { layers })
         })
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn layers(description: &Description) -> impl Iterator<Item = usize> {
 /// Shows the weights of the chosen layer, and the choice of the layer.
 pub(super) fn show(
     ui: &mut Ui,
-    taken: &mut Latest<Route, Taken>,
+    taken: &mut Latest<Route, ExpertWeights>,
     state: &mut State,
     description: &Description,
     look: Look,
@@ -99,7 +99,7 @@ pub(super) fn show(
     }
 }
 
-impl Taken {
+impl ExpertWeights {
     /// The weights of a layer.
     pub(super) fn of(&self, layer: usize) -> Option<&Chart> {
         self.layers.iter().find(|(of, _)| *of == layer).map(|(_, chart)| chart)

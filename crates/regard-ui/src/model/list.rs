@@ -16,7 +16,7 @@ const LIST: &str = "\
     Edges of one head that are cut one after another stand in one line.";
 
 /// A change of the list.
-enum Edit {
+enum ListEdit {
     Remove(Range<usize>),
     Switch(Range<usize>, bool),
     /// Swaps the first with the second, which follows it.
@@ -46,7 +46,7 @@ pub(super) fn show(
         ui.horizontal(|ui| {
             let remove = ui.button("×").on_hover_text("Remove this change.");
             if remove.accessible_name(format!("Remove: {text}")).clicked() {
-                edit = Some(Edit::Remove(line.clone()));
+                edit = Some(ListEdit::Remove(line.clone()));
             }
             let others = [
                 (i.checked_sub(1), "↑", "Move up", "Make this change earlier."),
@@ -62,20 +62,20 @@ pub(super) fn show(
                 if let (true, Some(other)) = (button.clicked(), other) {
                     let (first, second) =
                         if other.start < line.start { (other, line) } else { (line, other) };
-                    edit = Some(Edit::Swap(first.clone(), second.clone()));
+                    edit = Some(ListEdit::Swap(first.clone(), second.clone()));
                 }
             }
             let switch = ui.checkbox(&mut on, "").accessible_name(&text);
             if switch.on_hover_text("Make this change, or leave it out.").changed() {
-                edit = Some(Edit::Switch(line.clone(), on));
+                edit = Some(ListEdit::Switch(line.clone(), on));
             }
             ui.add(Label::new(&text).wrap());
         });
     }
     match edit {
-        Some(Edit::Remove(line)) => drop(state.changes.drain(line)),
-        Some(Edit::Switch(line, on)) => state.changes[line].iter_mut().for_each(|c| c.on = on),
-        Some(Edit::Swap(first, second)) => {
+        Some(ListEdit::Remove(line)) => drop(state.changes.drain(line)),
+        Some(ListEdit::Switch(line, on)) => state.changes[line].iter_mut().for_each(|c| c.on = on),
+        Some(ListEdit::Swap(first, second)) => {
             state.changes[first.start..second.end].rotate_left(first.len());
         }
         None => {}

@@ -47,7 +47,7 @@ pub use self::record::Record;
 pub use self::request::Request;
 pub use self::room::ModelRoom;
 pub use self::run::{Outcome, grid, matrix};
-pub use self::state::{BUNDLED, DIGITS, Listed, Part, STORY, State, Version, View, Written};
+pub use self::state::{BUNDLED, DIGITS, Listed, PatchedPart, STORY, State, Version, View, Written};
 
 pub(crate) use self::attribution::Attribute;
 pub(crate) use self::experts::Route;

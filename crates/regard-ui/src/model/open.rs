@@ -33,7 +33,7 @@ pub fn bundled(name: &str) -> Option<Result<Checkpoint, Error>> {
 
 /// What the window knows of a model that has been opened.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedModel {
     /// The user's name for it.
     pub(crate) name: String,
     pub(crate) description: Description,
@@ -94,10 +94,10 @@ pub(crate) struct Open {
 }
 
 impl Question for Open {
-    type Answer = Opened;
+    type Answer = OpenedModel;
     const NAME: &'static str = "model";
 
-    fn begin(self, background: Arc<Background>) -> impl Steps<Opened> {
+    fn begin(self, background: Arc<Background>) -> impl Steps<OpenedModel> {
         at_once(move |tell| {
             let name = self.name;
             let mut checkpoint =
@@ -112,7 +112,7 @@ impl Question for Open {
             let (name, hash, bytes) = (name.clone(), hash.clone(), *bytes);
             let description = loaded.model.description().clone();
             background.put(self.place, Arc::new(loaded));
-            Ok(Opened { name, description, bytes, hash })
+            Ok(OpenedModel { name, description, bytes, hash })
         })
     }
 }
@@ -172,7 +172,11 @@ impl Loaded {
 }
 
 /// Begins to read a model.
-pub(super) fn start(background: &Arc<Background>, ctx: &Context, name: &str) -> Once<Held<Opened>> {
+pub(super) fn start(
+    background: &Arc<Background>,
+    ctx: &Context,
+    name: &str,
+) -> Once<Held<OpenedModel>> {
     background.hold(ctx, |place| Open { place, name: name.to_owned() })
 }
 

@@ -12,7 +12,7 @@ use regard_models::Which;
 
 use crate::colors::{Colors as _, Look};
 use crate::explain::title;
-use crate::heads::{Large, Side, State};
+use crate::heads::{HeadsState, Large, Side};
 use crate::{numbers, style};
 
 const EXPLANATION: &str = "\
@@ -32,7 +32,7 @@ const OPACITY: [f32; 2] = [0.08, 0.78];
 
 /// What a picture is divided into.
 #[derive(Clone, Copy)]
-pub(super) enum Parts<'a> {
+pub(super) enum PictureParts<'a> {
     /// Rows and columns of patches. The class token comes before them.
     Patches([usize; 2]),
     /// Positions of a recording, with the labels of the queries and of the positions.
@@ -49,18 +49,18 @@ impl Overlay {
         &mut self,
         ui: &mut Ui,
         picture: &Arc<ColorImage>,
-        parts: Parts<'_>,
+        parts: PictureParts<'_>,
         large: &Large,
-        state: &mut State,
+        state: &mut HeadsState,
         look: Look,
         room: Vec2,
     ) {
         let ([rows, cols], first, queries) = match parts {
-            Parts::Patches([rows, cols]) => ([rows, cols], 1, 1 + rows * cols),
-            Parts::Times([queries, times], _) => ([1, times.len()], 0, queries.len()),
+            PictureParts::Patches([rows, cols]) => ([rows, cols], 1, 1 + rows * cols),
+            PictureParts::Times([queries, times], _) => ([1, times.len()], 0, queries.len()),
         };
         // The parts are queries, too.
-        let is_self = !matches!(parts, Parts::Times(_, Which::Cross));
+        let is_self = !matches!(parts, PictureParts::Times(_, Which::Cross));
         let fits = |numbers: &[f32]| numbers.len() == queries * (first + rows * cols);
         let matrix = large.selected().filter(|selected| fits(&selected.numbers));
         let palette = matrix.and_then(|_| Some(large.matrix(look)?.palette));
@@ -78,11 +78,11 @@ impl Overlay {
         let last = queries.saturating_sub(1);
         let query = query.unwrap_or(if is_self { 0 } else { last }).min(last);
         let name = |side: Side, token: usize| match parts {
-            Parts::Times([queries, times], _) => {
+            PictureParts::Times([queries, times], _) => {
                 let labels = if side == Side::Queries { queries } else { times };
                 labels.get(token).cloned().unwrap_or_default()
             }
-            Parts::Patches(_) => match token.checked_sub(1) {
+            PictureParts::Patches(_) => match token.checked_sub(1) {
                 None => "[CLS]".to_owned(),
                 Some(patch) => format!("patch {},{}", patch / cols.max(1), patch % cols.max(1)),
             },

@@ -5,14 +5,14 @@ use regard_models::{Change, Description, HeadAddress, Input, Placement};
 
 use super::reads::Reads;
 use super::run::{Outcome, Unchanged};
-use super::state::Part;
+use super::state::PatchedPart;
 use super::{State, strip};
 use crate::style;
 
 /// A token of the second text that is being dragged, by its position.
 pub(super) struct Dragged(pub usize);
 
-impl Part {
+impl PatchedPart {
     const ALL: [Self; 5] =
         [Self::StreamOut, Self::StreamIn, Self::Attention, Self::FeedForward, Self::Head];
 
@@ -108,7 +108,7 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
         let name = state.part.name();
         let menu = ComboBox::from_id_salt("patched part").selected_text(name).width(220.0);
         let menu = menu.show_ui(ui, |ui| {
-            for part in Part::ALL {
+            for part in PatchedPart::ALL {
                 ui.selectable_value(&mut state.part, part, part.name());
             }
         });
@@ -116,7 +116,7 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
         let stack = &description.stack;
         let layers = DragValue::new(&mut state.heads.layer).range(0..=stack.layers() - 1);
         ui.add(layers.speed(0.1)).accessible_name("Layer of the patch");
-        if state.part == Part::Head {
+        if state.part == PatchedPart::Head {
             ui.label(".");
             let heads = DragValue::new(&mut state.heads.head).range(0..=stack.block.heads - 1);
             ui.add(heads.speed(0.1)).accessible_name("Head of the patch");
@@ -172,7 +172,7 @@ pub(super) fn drop_at(
 fn part_name(state: &State) -> String {
     let id = state.heads.id();
     match state.part {
-        Part::Head => format!("{} {}.{}", state.part.name(), id.layer, id.head),
+        PatchedPart::Head => format!("{} {}.{}", state.part.name(), id.layer, id.head),
         part => format!("{} {}", part.name(), id.layer),
     }
 }

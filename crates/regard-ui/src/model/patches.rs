@@ -13,7 +13,7 @@ use super::open::Loaded;
 use super::run::{Outcome, Unchanged};
 use crate::colors::Look;
 use crate::explain::title;
-use crate::work::{Background, Latest, Question, Step, Steps};
+use crate::work::{Advance, Background, Latest, Question, Steps};
 
 const EXPLANATION: &str = "\
     Each cell is a run of the first text, with one change: at this position, the stream into this layer is what it is in the run of \
@@ -23,7 +23,7 @@ const EXPLANATION: &str = "\
 
 /// The change of a logit by each patch.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Effects {
+pub(crate) struct PatchEffects {
     /// \[layers, positions\]
     pub(super) map: Chart,
     /// "Logit of “Mia” minus that of “Rosa”".
@@ -36,12 +36,12 @@ const TERMS: [&str; 3] = ["layer", "token", "change of the logit"];
 /// Shows the picture. A click on a cell makes its patch.
 pub(super) fn show(
     ui: &mut Ui,
-    effects: &mut Latest<PatchEach, Effects>,
+    effects: &mut Latest<PatchEach, PatchEffects>,
     state: &mut State,
     outcome: &Outcome,
     look: Look,
 ) {
-    let name = effects.value().map_or_else(|| "Each place patched".to_owned(), Effects::title);
+    let name = effects.value().map_or_else(|| "Each place patched".to_owned(), PatchEffects::title);
     title(ui, &name, EXPLANATION);
     let Some(second) = outcome.second_text() else {
         let text = "The patches come from a second text, which model A reads: switch on “Second text”, and change a word of it.";
@@ -59,7 +59,7 @@ pub(super) fn show(
     effects.show(ui, "Patching places");
 }
 
-impl Effects {
+impl PatchEffects {
     /// The picture, to export it.
     pub(super) fn matrix(&self, look: Look) -> Matrix {
         self.map.matrix(self.title(), TERMS, look)
@@ -78,11 +78,11 @@ pub(crate) struct PatchEach {
 }
 
 impl Question for PatchEach {
-    type Answer = Effects;
+    type Answer = PatchEffects;
     const NAME: &'static str = "patches";
 
     /// A step is a layer, so that a text that has changed by then does not wait for all of them.
-    fn begin(self, background: Arc<Background>) -> impl Steps<Effects> {
+    fn begin(self, background: Arc<Background>) -> impl Steps<PatchEffects> {
         let mut numbers = Vec::new();
         move |tell| {
             let opened = background.held::<Loaded>(self.model)?;
@@ -114,7 +114,7 @@ impl Question for PatchEach {
             numbers.extend(logits.iter().map(|logits| measure(logits) - whole));
             let _ = tell(numbers.len() as f32 / patches.len() as f32);
             if numbers.len() < patches.len() {
-                return Ok(Step::More);
+                return Ok(Advance::More);
             }
             let name = |id: usize| {
                 let id = u32::try_from(id).unwrap_or(u32::MAX);
@@ -136,7 +136,7 @@ impl Question for PatchEach {
             let labels =
                 [(0..stack.layers()).map(|i| format!("layer {i}")).collect(), tokens.collect()];
             let map = Chart::new(core::mem::take(&mut numbers), labels);
-            Ok(Step::Done(Effects { map, measure }))
+            Ok(Advance::Done(PatchEffects { map, measure }))
         }
     }
 }

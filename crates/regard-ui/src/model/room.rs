@@ -10,21 +10,21 @@ use egui::{
 use regard_figure::Matrix;
 use regard_models::{Score, Which};
 
-use super::attribution::{Attribute, Parts};
+use super::attribution::{Attribute, LogitParts};
 use super::cached::CachedModels;
-use super::compare::{Asked, ModelB};
+use super::compare::{ModelB, OpenChoice};
 use super::exchange::{self, LatestRun};
-use super::experts::{Route, Taken};
+use super::experts::{ExpertWeights, Route};
 use super::lens::{Predict, Predictions};
 use super::next::Predicts;
-use super::open::{self, Opened, short};
+use super::open::{self, OpenedModel, short};
 use super::opener::Opener;
 use super::pane::Pane;
-use super::patches::{self, PatchEach};
+use super::patches::{PatchEach, PatchEffects};
 use super::reads::Reads;
 use super::run::Outcome;
 use super::state::View;
-use super::sweep::{self, Sweep};
+use super::sweep::{Sweep, SweepEffects};
 use super::unfold::{self, Unfold};
 use super::weighted::Weigh;
 use super::write::{self, Writer};
@@ -56,8 +56,8 @@ const MODEL: &str = "\
 /// The view of a [`State`].
 pub struct ModelRoom {
     pub(super) background: Arc<Background>,
-    pub(super) models: Opener<String, Opened>,
-    pub(super) files: Opener<AttentionSource, heads::Opened>,
+    pub(super) models: Opener<String, OpenedModel>,
+    pub(super) files: Opener<AttentionSource, heads::OpenedHeads>,
     /// What came of the latest request.
     pub(super) latest: LatestRun,
     /// What is shown: one run, or the runs A and B and their difference.
@@ -69,11 +69,11 @@ pub struct ModelRoom {
     /// Why the run is not the one that the session has.
     pub(super) differs: Option<&'static str>,
     pub(super) cached: CachedModels,
-    pub(super) sweep: Latest<Sweep, sweep::Effects>,
+    pub(super) sweep: Latest<Sweep, SweepEffects>,
     pub(super) lens: Latest<Predict, Predictions>,
-    pub(super) attributed: Latest<Attribute, Parts>,
-    pub(super) experts: Latest<Route, Taken>,
-    pub(super) patches: Latest<PatchEach, patches::Effects>,
+    pub(super) attributed: Latest<Attribute, LogitParts>,
+    pub(super) experts: Latest<Route, ExpertWeights>,
+    pub(super) patches: Latest<PatchEach, PatchEffects>,
     pub(super) unfolded: Latest<Unfold, Score>,
     pub(super) weighted: Latest<Weigh, Shared<Surveyed>>,
 }
@@ -175,17 +175,17 @@ impl ModelRoom {
     }
 
     /// The model that the state names, if it has been opened and is shown.
-    pub(super) fn here(&self, state: &State) -> Option<Arc<Held<Opened>>> {
+    pub(super) fn here(&self, state: &State) -> Option<Arc<Held<OpenedModel>>> {
         self.models.here(&state.model).filter(|_| state.file.is_none())
     }
 
     /// The file that the state names, if it has been read.
-    pub(super) fn file_here(&self, state: &State) -> Option<Arc<Held<heads::Opened>>> {
+    pub(super) fn file_here(&self, state: &State) -> Option<Arc<Held<heads::OpenedHeads>>> {
         self.files.here(state.file.as_ref()?)
     }
 
     /// The file that was read last.
-    pub fn file(&self) -> Option<&heads::Opened> {
+    pub fn file(&self) -> Option<&heads::OpenedHeads> {
         self.files.opened().map(|file| &***file)
     }
 
@@ -252,10 +252,10 @@ impl ModelRoom {
             frame.show(ui, |ui| self.central(ui, state, look)).inner
         });
         match (asked, central.inner) {
-            (Some(Asked::Open(name)), _) => self.open(ui.ctx(), state, name),
-            (Some(Asked::Sample), _) => self.open_file(ui.ctx(), AttentionSource::Sample),
-            (_, Some(Asked::Open(name))) => self.compare_with(state, name),
-            (Some(Asked::Command(command)), _) | (_, Some(Asked::Command(command))) => {
+            (Some(OpenChoice::Model(name)), _) => self.open(ui.ctx(), state, name),
+            (Some(OpenChoice::Sample), _) => self.open_file(ui.ctx(), AttentionSource::Sample),
+            (_, Some(OpenChoice::Model(name))) => self.compare_with(state, name),
+            (Some(OpenChoice::Dialog(command)), _) | (_, Some(OpenChoice::Dialog(command))) => {
                 return Some(command);
             }
             (None, _) => {}
@@ -292,7 +292,7 @@ impl ModelRoom {
         let attributed = self.attributed.value().filter(|_| state.attention == Which::Only);
         Effects {
             ablation: self.ablation(state.attention).to_vec(),
-            attribution: attributed.map(Parts::of_heads).unwrap_or_default(),
+            attribution: attributed.map(LogitParts::of_heads).unwrap_or_default(),
             can_run: state.file.is_none(),
             is_ablating: self.sweep.is_busy(),
         }
@@ -328,7 +328,7 @@ impl ModelRoom {
     }
 
     /// Shows what is open, and what can be opened.
-    fn opened(&mut self, ui: &mut Ui, state: &State) -> Option<Asked> {
+    fn opened(&mut self, ui: &mut Ui, state: &State) -> Option<OpenChoice> {
         let mut asked = None;
         heading(ui, "Model", MODEL);
         if let Some(file) = self.file_here(state) {
@@ -365,25 +365,25 @@ impl ModelRoom {
         ui.horizontal_wrapped(|ui| {
             let open = Command::OpenModel;
             if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
-                asked = Some(Asked::Command(open));
+                asked = Some(OpenChoice::Dialog(open));
             }
             for (name, hint) in BUNDLED.into_iter().zip(HINTS) {
                 let is_open = state.file.is_none() && state.model == name;
                 if !is_open && ui.button(format!("Open {name}")).on_hover_text(hint).clicked() {
-                    asked = Some(Asked::Open(name.to_owned()));
+                    asked = Some(OpenChoice::Model(name.to_owned()));
                 }
             }
             let open = Command::OpenAttention;
             if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
-                asked = Some(Asked::Command(open));
+                asked = Some(OpenChoice::Dialog(open));
             }
             let hint = "Open a small file of attention: twelve heads made by hand.";
             let is_sample = state.file == Some(AttentionSource::Sample);
             if !is_sample && ui.button("Open the sample").on_hover_text(hint).clicked() {
-                asked = Some(Asked::Sample);
+                asked = Some(OpenChoice::Sample);
             }
             if let Some(name) = self.cached.show(ui, &self.background.host) {
-                asked = Some(Asked::Open(name));
+                asked = Some(OpenChoice::Model(name));
             }
         });
         asked
@@ -420,7 +420,7 @@ impl ModelRoom {
 }
 
 /// Shows what a file of attention has.
-fn of_file(ui: &mut Ui, file: &heads::Opened) {
+fn of_file(ui: &mut Ui, file: &heads::OpenedHeads) {
     ui.add(Label::new(RichText::new(file.name()).strong()).wrap());
     let shape = file.maps.shape();
     let (layers, heads) = (counted(shape.layers, "layer"), counted(shape.heads, "head"));

@@ -22,7 +22,7 @@ use super::request::Request;
 use super::weighted::weighted;
 use super::{Next, State, Version, hash};
 use crate::Host;
-use crate::heads::{self, Kind, Surveyed};
+use crate::heads::{self, MapKind, Surveyed};
 use crate::heatmap::Cell;
 use crate::work::{Background, Question, Shared, Steps, at_once};
 
@@ -33,7 +33,7 @@ const MOST_BYTES: u64 = 256 << 20;
 const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
 /// The weights of each kind of attention.
-pub(super) type Heads = PerAttention<Shared<Surveyed>>;
+pub(super) type HeadsPerAttention = PerAttention<Shared<Surveyed>>;
 /// The differences of each kind of attention.
 type Differences = PerAttention<Difference>;
 
@@ -51,7 +51,7 @@ pub(super) struct Unchanged {
     pub(crate) picture: Option<Arc<ColorImage>>,
     /// The file of the picture, if nothing else is read.
     image: Option<PathBuf>,
-    pub(crate) heads: Heads,
+    pub(crate) heads: HeadsPerAttention,
     /// The probability of each token of the vocabulary to be next; empty if the model predicts none here.
     #[serde(with = "packed")]
     pub(crate) next: Vec<f32>,
@@ -68,7 +68,7 @@ pub(super) type Runs = [Option<Shared<Unchanged>>; 2];
 /// A run with changes.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Changed {
-    pub(crate) heads: Heads,
+    pub(crate) heads: HeadsPerAttention,
     /// Changed minus unchanged.
     pub(crate) difference: Differences,
     #[serde(with = "packed")]
@@ -391,7 +391,7 @@ fn heads_of<T>(
     ask: impl FnOnce(&Surveyed) -> T,
 ) -> anyhow::Result<T> {
     if let Some(source) = &state.file {
-        let opened = heads::Opened::open(host, source.clone(), &unattended);
+        let opened = heads::OpenedHeads::open(host, source.clone(), &unattended);
         let opened = opened.with_context(|| source.to_string())?;
         return Ok(ask(&opened));
     }
@@ -465,7 +465,7 @@ impl Unchanged {
         let before = opened.read[reader].take();
         let reading = model.read(&input, before).map_err(|e| e.to_string())?;
         let both = [&tokens[..], &decoder_tokens[..]];
-        let heads = Heads::new(model.description(), |which, _| {
+        let heads = HeadsPerAttention::new(model.description(), |which, _| {
             let weights = reading.weights(which).ok_or("the run has kept no weights")?;
             surveyed(model, which, weights.data.clone(), both).map(|heads| Shared(Arc::new(heads)))
         })?;
@@ -515,7 +515,7 @@ impl Changed {
         let reading = model.read_changed(unchanged.baseline()?, changes, before);
         let reading = reading.map_err(|e| e.to_string())?;
         let both = [&unchanged.tokens[..], &unchanged.decoder_tokens[..]];
-        let heads = Heads::new(model.description(), |which, _| {
+        let heads = HeadsPerAttention::new(model.description(), |which, _| {
             let changed = reading.weights(which).ok_or("the run has kept no weights")?;
             let weights = weights(changed, unchanged.heads.of(which));
             let mut heads = surveyed(model, which, weights, both)?;
@@ -532,7 +532,11 @@ impl Changed {
 
 impl Difference {
     /// The differences of each kind of attention of a model.
-    fn each(model: &Model, first: &Heads, second: &Heads) -> Result<Differences, String> {
+    fn each(
+        model: &Model,
+        first: &HeadsPerAttention,
+        second: &HeadsPerAttention,
+    ) -> Result<Differences, String> {
         Differences::new(model.description(), |which, _| {
             Self::new(first.of(which), second.of(which))
         })
@@ -557,7 +561,7 @@ impl Difference {
         }
         moved.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         let maps = AttentionMaps::new(shape, all, first.maps.tokens());
-        let heads = maps.and_then(|maps| Surveyed::new(maps, Kind::Differences, &unattended));
+        let heads = maps.and_then(|maps| Surveyed::new(maps, MapKind::Differences, &unattended));
         let mut heads = heads.map_err(|e| e.to_string())?;
         // Where no weight differs, the differences alone do not tell.
         heads.is_causal = first.is_causal && second.is_causal;
@@ -578,7 +582,7 @@ fn weights(changed: &Values, unchanged: &Surveyed) -> Vec<f32> {
 }
 
 /// The hash of the weights and of the probabilities of runs.
-fn hash_of<'a>(runs: impl Iterator<Item = (&'a Heads, &'a [f32])>) -> String {
+fn hash_of<'a>(runs: impl Iterator<Item = (&'a HeadsPerAttention, &'a [f32])>) -> String {
     let mut hash = Sha256::new();
     let mut add = |numbers: &[f32]| {
         let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -615,7 +619,7 @@ fn surveyed(
     let [layers, heads] = layers_and_heads(model, which);
     let shape = Shape { layers, heads, queries: queries.len(), keys: keys.len() };
     let maps = AttentionMaps::new(shape, weights, [queries.to_vec(), keys.to_vec()]);
-    let heads = maps.and_then(|maps| Surveyed::new(maps, Kind::Weights, &unattended));
+    let heads = maps.and_then(|maps| Surveyed::new(maps, MapKind::Weights, &unattended));
     heads.map_err(|e| e.to_string())
 }
 

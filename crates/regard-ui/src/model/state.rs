@@ -81,7 +81,7 @@ pub struct Written {
 /// The part of the second text's run that a patch puts into that of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Part {
+pub enum PatchedPart {
     /// The residual stream that enters a layer.
     StreamIn,
     /// The residual stream that leaves a layer.
@@ -143,9 +143,9 @@ pub struct State {
     /// The tokens whose logits are attributed: the first, or the first minus the second. `None`: the likeliest, or no second.
     pub(crate) attributed: [Option<u32>; 2],
     /// The part that a patch takes from the second run.
-    pub(crate) part: Part,
+    pub(crate) part: PatchedPart,
     /// The display of the heads.
-    pub heads: heads::State,
+    pub heads: heads::HeadsState,
     /// The hashes of the latest run, against which a replay is checked.
     pub record: Option<Record>,
     /// Whether dragging over a head's heatmap hides cells, or shows them again. `None`: it moves the visible part.
@@ -163,7 +163,7 @@ impl State {
     pub fn of(model: impl Into<String>) -> Self {
         let model = model.into();
         let drawing = if model == DIGITS { Drawing::of_digit(FIRST) } else { None };
-        let mut heads = heads::State::default();
+        let mut heads = heads::HeadsState::default();
         if model == DIGITS {
             // What the class token attends to lies over the image at once.
             heads.shown = Shown::Head;
@@ -186,7 +186,7 @@ impl State {
             view: View::default(),
             mixture: 0,
             attributed: [None; 2],
-            part: Part::default(),
+            part: PatchedPart::default(),
             heads,
             record: None,
             brush: None,
@@ -202,9 +202,14 @@ impl State {
 
     /// Shows a file of attention. How the heads are drawn stays.
     pub(crate) fn show_file(&mut self, source: AttentionSource) {
-        let heads::State { order, own_scale, hide_first, scrolls, .. } = self.heads;
-        self.heads =
-            heads::State { order, scrolls, own_scale, hide_first, ..heads::State::default() };
+        let heads::HeadsState { order, own_scale, hide_first, scrolls, .. } = self.heads;
+        self.heads = heads::HeadsState {
+            order,
+            scrolls,
+            own_scale,
+            hide_first,
+            ..heads::HeadsState::default()
+        };
         (self.file, self.view, self.brush) = (Some(source), View::Attention, None);
         (self.attention, self.version) = (Which::Only, Version::Changed);
     }

@@ -10,7 +10,7 @@ use regard_models::Which;
 
 use super::patch::Dragged;
 use crate::colors::{Colors as _, Look, ink_on};
-use crate::heads::{Large, Selected, Side, State};
+use crate::heads::{HeadsState, Large, Selected, Side};
 use crate::{numbers, style};
 
 /// The space around the text of a token, and between two tokens.
@@ -97,7 +97,7 @@ pub(super) fn show(
     [queries, keys]: &[Vec<String>; 2],
     which: Which,
     large: Option<&Large>,
-    state: &mut State,
+    state: &mut HeadsState,
     look: Look,
 ) -> Option<(usize, usize)> {
     let fits = |selected: &&Selected| selected.numbers.len() == queries.len() * keys.len();

@@ -11,14 +11,14 @@ use super::chart::Chart;
 use super::open::Loaded;
 use super::run::Unchanged;
 use crate::colors::Look;
-use crate::work::{Background, Question, Step, Steps};
+use crate::work::{Advance, Background, Question, Steps};
 
 /// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["layer", "head", "change of the logit"];
 
 /// The change of a logit by each head.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Effects {
+pub(crate) struct SweepEffects {
     /// As far as they are known.
     pub(super) numbers: Vec<f32>,
     /// All heads of the model.
@@ -26,8 +26,8 @@ pub(crate) struct Effects {
 }
 
 /// The matrix of all effects, to export it.
-pub(super) fn matrix(effects: &Effects, next: &[Next], look: Look) -> Option<Matrix> {
-    let Effects { numbers, heads } = effects;
+pub(super) fn matrix(effects: &SweepEffects, next: &[Next], look: Look) -> Option<Matrix> {
+    let SweepEffects { numbers, heads } = effects;
     if numbers.len() < heads.len() {
         return None;
     }
@@ -55,11 +55,11 @@ pub(crate) struct Sweep {
 }
 
 impl Question for Sweep {
-    type Answer = Effects;
+    type Answer = SweepEffects;
     const NAME: &'static str = "sweep";
 
     /// A step is a layer, so that a text that has changed by then does not wait for the whole sweep.
-    fn begin(self, background: Arc<Background>) -> impl Steps<Effects> {
+    fn begin(self, background: Arc<Background>) -> impl Steps<SweepEffects> {
         let mut effects = Vec::new();
         move |tell| {
             let opened = background.held::<Loaded>(self.model)?;
@@ -89,13 +89,13 @@ impl Question for Sweep {
             );
             let _ = tell(effects.len() as f32 / heads.len() as f32);
             let is_done = effects.len() == heads.len();
-            let found = Effects { numbers: effects.clone(), heads };
-            Ok(if is_done { Step::Done(found) } else { Step::Shown(found) })
+            let found = SweepEffects { numbers: effects.clone(), heads };
+            Ok(if is_done { Advance::Done(found) } else { Advance::Shown(found) })
         }
     }
 }
 
-impl Effects {
+impl SweepEffects {
     /// The effects of the heads of one kind of attention.
     pub(super) fn of(&self, which: Which) -> &[f32] {
         let mut heads = self.heads.iter();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::open::Loaded;
 use super::run::Unchanged;
-use crate::heads::{Kind, Surveyed};
+use crate::heads::{MapKind, Surveyed};
 use crate::work::{Background, Question, Shared, Steps, at_once};
 
 /// Asks for the weights of a run, each times the norm of its value.
@@ -67,7 +67,7 @@ pub(super) fn weighted(
         numbers.extend(rows.flat_map(|row| row.iter().zip(&norms).map(|(w, v)| w * v)));
     }
     let maps = AttentionMaps::new(shape, numbers, heads.maps.tokens());
-    let weighted = maps.and_then(|maps| Surveyed::new(maps, Kind::ValueWeighted, &unattended));
+    let weighted = maps.and_then(|maps| Surveyed::new(maps, MapKind::ValueWeighted, &unattended));
     let mut weighted = weighted.map_err(|e| e.to_string())?;
     weighted.is_causal = heads.is_causal;
     weighted.cut.clone_from(&heads.cut);

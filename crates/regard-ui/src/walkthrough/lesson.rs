@@ -4,8 +4,8 @@
 use egui::{Button, Key, Label, Modifiers, RichText, TextEdit, TextStyle, Ui, vec2};
 use regard_walkthrough::{Options, StepKey, Walkthrough};
 
-use super::state::{At, Reading, State};
-use super::steps::Steps;
+use super::state::{At, ReadingMode, State};
+use super::steps::StepsPage;
 use super::{formula, rows};
 use crate::{Command, style};
 
@@ -22,10 +22,10 @@ pub(crate) fn enlarged(ui: &Ui) -> f32 {
 /// Buttons that lead from the page to the guided path and to the presentation.
 pub(crate) fn begin(ui: &mut Ui, state: &mut State) {
     if ui.small_button("Guide me").on_hover_text(Command::Guide.tooltip()).clicked() {
-        state.read(Reading::Guided);
+        state.read(ReadingMode::Guided);
     }
     if ui.small_button("Present").on_hover_text(Command::Present.tooltip()).clicked() {
-        state.read(Reading::Presented);
+        state.read(ReadingMode::Presented);
     }
 }
 
@@ -34,13 +34,13 @@ pub(crate) fn show(
     ui: &mut Ui,
     state: &mut State,
     walkthrough: &Walkthrough,
-    steps: &mut Steps<'_>,
+    steps: &mut StepsPage<'_>,
 ) -> Option<At> {
     let rows = rows::of_page(&walkthrough.steps);
     let last = rows.len().saturating_sub(1);
     state.at = state.at.min(last);
     keys(ui, state, last);
-    let is_presented = state.reading == Reading::Presented;
+    let is_presented = state.reading == ReadingMode::Presented;
     if is_presented {
         style::enlarge(ui, enlarged(ui));
     }
@@ -55,32 +55,32 @@ pub(crate) fn show(
             next(state, last);
         }
         if ui.small_button("Leave").on_hover_text("Show the whole page again (Esc).").clicked() {
-            state.read(Reading::Page);
+            state.read(ReadingMode::Page);
         }
     });
     ui.add_space(8.0);
     let first: StepKey = rows.get(state.at)?.first()?.key;
-    if state.reading == Reading::Guided {
-        question(ui, state, walkthrough, first);
+    if state.reading == ReadingMode::Guided {
+        exercise(ui, state, walkthrough, first);
         ui.add_space(8.0);
     }
     steps.single(ui, state, walkthrough, state.at)
 }
 
-/// Shows the question, and then the answer.
-fn question(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough, step: StepKey) {
-    let Some(question) = walkthrough.question(step) else { return };
+/// Shows the question of a step's exercise, and then the solution.
+fn exercise(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough, step: StepKey) {
+    let Some(exercise) = walkthrough.exercise(step) else { return };
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
         ui.label(RichText::new("What do you expect?").text_style(style::subheading()).strong());
         let size = TextStyle::Body.resolve(ui.style()).size;
-        formula::show(ui, &question.ask, size, ui.visuals().text_color());
+        formula::show(ui, &exercise.question, size, ui.visuals().text_color());
         if state.revealed {
             verdict(ui, state);
-            ui.add(Label::new(RichText::new(&question.answer).strong()).wrap());
+            ui.add(Label::new(RichText::new(&exercise.solution).strong()).wrap());
             return;
         }
-        ui.horizontal_wrapped(|ui| answer(ui, state, &question.options));
+        ui.horizontal_wrapped(|ui| options(ui, state, &exercise.options));
         let button = Button::new("Show the numbers").min_size(vec2(0.0, 28.0));
         if ui.add(button).on_hover_text("Or press the right arrow.").clicked() {
             state.revealed = true;
@@ -88,8 +88,8 @@ fn question(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough, step: Ste
     });
 }
 
-/// Takes the answer. Once it is given, the numbers are shown.
-fn answer(ui: &mut Ui, state: &mut State, options: &Options) {
+/// Takes the learner's answer. Once it is given, the numbers are shown.
+fn options(ui: &mut Ui, state: &mut State, options: &Options) {
     let (said, right) = &mut state.said;
     match options {
         Options::Choice { of, .. } => {
@@ -131,7 +131,7 @@ fn verdict(ui: &mut Ui, state: &State) {
 fn keys(ui: &Ui, state: &mut State, last: usize) {
     let pressed = |key| ui.input_mut(|input| input.consume_key(Modifiers::NONE, key));
     let is_focused = ui.memory(|memory| memory.focused()).is_some();
-    let is_presented = state.reading == Reading::Presented;
+    let is_presented = state.reading == ReadingMode::Presented;
     if pressed(Key::PageDown) {
         next(state, last);
     }
@@ -157,7 +157,7 @@ fn keys(ui: &Ui, state: &mut State, last: usize) {
         back(state);
     }
     if pressed(Key::Escape) {
-        state.read(Reading::Page);
+        state.read(ReadingMode::Page);
     }
 }
 

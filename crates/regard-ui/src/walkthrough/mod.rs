@@ -26,4 +26,4 @@ use self::cache::Cache;
 pub use self::curve::plot as curves;
 pub use self::real_head::{RealHead, matrix as real_head};
 pub(crate) use self::room::WalkthroughRoom;
-pub use self::state::{At, Page, Picked, Reading, State};
+pub use self::state::{At, Page, Picked, ReadingMode, State};

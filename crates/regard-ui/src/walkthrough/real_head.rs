@@ -176,7 +176,7 @@ impl RealHeadPage {
             ui.colored_label(ui.visuals().error_fg_color, error);
             return;
         }
-        let Some(shown) = Reading::of(&self.model) else {
+        let Some(shown) = HeadRun::of(&self.model) else {
             ui.label("Opening the model.");
             return;
         };
@@ -206,7 +206,7 @@ impl RealHeadPage {
     }
 
     /// The sentence with its ribbons, and what the visitor can do.
-    fn sentence(&mut self, ui: &mut Ui, shown: &Reading, state: &mut State, height: f32) {
+    fn sentence(&mut self, ui: &mut Ui, shown: &HeadRun, state: &mut State, height: f32) {
         let size = vec2(ui.available_width(), height);
         let real = &mut state.real;
         let clicked = self.ribbons.show(ui, size, &shown.words, &shown.weights, &real.hidden);
@@ -255,7 +255,7 @@ impl RealHeadPage {
     }
 
     /// The next words, and the matrix or the arithmetic of a weight.
-    fn consequences(&mut self, ui: &mut Ui, shown: &Reading, state: &mut State, look: Look) {
+    fn consequences(&mut self, ui: &mut Ui, shown: &HeadRun, state: &mut State, look: Look) {
         label(ui, "Next word", NEXT);
         let bars = shown.next.iter().map(|next| Bar {
             id: next.id,
@@ -285,7 +285,7 @@ impl RealHeadPage {
 }
 
 /// What the model has read.
-struct Reading {
+struct HeadRun {
     words: Vec<String>,
     /// The weights of the last word in the head.
     weights: Vec<f32>,
@@ -296,7 +296,7 @@ struct Reading {
     hidden: Vec<usize>,
 }
 
-impl Reading {
+impl HeadRun {
     fn of(model: &ModelRoom) -> Option<Self> {
         let (heads, changes) = model.changed()?;
         let words = heads.labels()[0].clone();

@@ -10,8 +10,8 @@ use super::edit::Edit;
 use super::outline::Outline;
 use super::own_tokens::OwnTokens;
 use super::real_head::{MOST_ENLARGED, RealHeadPage, USUAL};
-use super::state::{Page, Reading};
-use super::steps::Steps;
+use super::state::{Page, ReadingMode};
+use super::steps::StepsPage;
 use super::{
     At, Cache, Picked, State, checks, curve, explanation, lesson, rows, sidebar, steps, top,
     why_scale,
@@ -101,13 +101,13 @@ impl WalkthroughRoom {
             self.real.ui(ui, state, look);
             return None;
         }
-        let command = if side && state.reading != Reading::Presented {
+        let command = if side && state.reading != ReadingMode::Presented {
             let Self { cache, own_tokens, .. } = self;
             side::show(ui, "example", |ui| sidebar::show(ui, state, own_tokens, cache))
         } else {
             None
         };
-        let is_presented = state.reading == Reading::Presented;
+        let is_presented = state.reading == ReadingMode::Presented;
         let is_down = ui.input(|input| input.pointer.any_down());
         let before = self.cache.settings();
         if self.cache.update(state, look, self.in_gesture) {
@@ -201,7 +201,7 @@ impl WalkthroughRoom {
         if let Some(step) = step {
             state.unfold(step);
             if let (true, Ok(walkthrough)) =
-                (state.reading != Reading::Page, self.cache.walkthrough())
+                (state.reading != ReadingMode::Page, self.cache.walkthrough())
             {
                 let rows = rows::of_page(&walkthrough.steps);
                 let row = rows.iter().position(|row| row.iter().any(|s| s.key == step));
@@ -224,7 +224,7 @@ impl WalkthroughRoom {
         // Each example starts at its first step.
         ScrollArea::vertical().id_salt(state.example()).auto_shrink(false).show(ui, |ui| {
             Frame::new().inner_margin(Margin::symmetric(16, 16)).show(ui, |ui| {
-                if state.reading != Reading::Presented {
+                if state.reading != ReadingMode::Presented {
                     let factor = ui.available_width() / USUAL;
                     style::enlarge(ui, factor.clamp(1.0, MOST_ENLARGED));
                 }
@@ -255,7 +255,7 @@ impl WalkthroughRoom {
     /// Shows one step of the example. Returns the cell under the pointer.
     fn one_step(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
         let walkthrough = self.cache.walkthrough().ok()?;
-        let mut steps = Steps::new(&self.cache, &mut self.edit, None, self.moved.1);
+        let mut steps = StepsPage::new(&self.cache, &mut self.edit, None, self.moved.1);
         let hovered = lesson::show(ui, state, walkthrough, &mut steps);
         (self.here, self.chosen) = (steps.here, None);
         hovered
@@ -263,7 +263,7 @@ impl WalkthroughRoom {
 
     /// Shows the example. Returns the cell under the pointer, and the command whose button was pressed.
     fn example(&mut self, ui: &mut Ui, state: &mut State) -> (Option<At>, Option<Command>) {
-        if state.reading != Reading::Page {
+        if state.reading != ReadingMode::Page {
             return (self.one_step(ui, state), None);
         }
         ui.horizontal_wrapped(|ui| {
@@ -293,7 +293,8 @@ impl WalkthroughRoom {
             command = why_scale::show(ui, rows);
             ui.add_space(16.0);
         }
-        let mut steps = Steps::new(&self.cache, &mut self.edit, self.reveal.take(), self.moved.1);
+        let mut steps =
+            StepsPage::new(&self.cache, &mut self.edit, self.reveal.take(), self.moved.1);
         steps.keep = self.keep.take();
         let hovered = steps.show(ui, state, walkthrough);
         self.tops = core::mem::take(&mut steps.tops);

@@ -3,7 +3,7 @@
 use regard_walkthrough::{Kind, Quantity, Rows, Step};
 
 use super::State;
-use super::state::Reading;
+use super::state::ReadingMode;
 
 /// The maximum number of steps in a row of the outline: the steps of heads are narrow.
 const MOST: usize = 4;
@@ -29,7 +29,7 @@ pub(crate) fn of_page(steps: &[Step]) -> Vec<Vec<&Step>> {
 
 /// The number of steps whose numbers are shown. The guided path asks before it shows those of the next row.
 pub(crate) fn shown(state: &State, steps: &[Step]) -> usize {
-    if state.reading != Reading::Guided {
+    if state.reading != ReadingMode::Guided {
         return steps.len();
     }
     let rows = of_page(steps);
@@ -62,7 +62,7 @@ fn most(step: &Step) -> usize {
 
 /// A stage of attention, from tokens to output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Phase {
     /// The given matrices.
     Given,
     /// The learned matrices.
@@ -76,15 +76,15 @@ enum Stage {
     Other,
 }
 
-fn stage(step: &Step) -> Stage {
+fn stage(step: &Step) -> Phase {
     match step.key.quantity {
-        Quantity::Q | Quantity::K | Quantity::V => Stage::Projected,
-        Quantity::Output | Quantity::CausalOutput | Quantity::BlockOutput => Stage::Output,
-        _ if step.formula.is_empty() && step.rows == Rows::Other => Stage::Learned,
-        _ if step.formula.is_empty() => Stage::Given,
-        _ if step.kind == Kind::Weights => Stage::Weights,
-        _ if step.key.quantity.is_scores() => Stage::Scores,
-        _ => Stage::Other,
+        Quantity::Q | Quantity::K | Quantity::V => Phase::Projected,
+        Quantity::Output | Quantity::CausalOutput | Quantity::BlockOutput => Phase::Output,
+        _ if step.formula.is_empty() && step.rows == Rows::Other => Phase::Learned,
+        _ if step.formula.is_empty() => Phase::Given,
+        _ if step.kind == Kind::Weights => Phase::Weights,
+        _ if step.key.quantity.is_scores() => Phase::Scores,
+        _ => Phase::Other,
     }
 }
 
@@ -92,12 +92,12 @@ fn stage(step: &Step) -> Stage {
 pub(crate) fn results(steps: &[Step]) -> Vec<&Step> {
     let rows = of_outline(steps);
     let last = |wanted| rows.iter().rfind(|row| stage(row[0]) == wanted).cloned();
-    [last(Stage::Weights), last(Stage::Output)].into_iter().flatten().flatten().collect()
+    [last(Phase::Weights), last(Phase::Output)].into_iter().flatten().flatten().collect()
 }
 
 /// Whether a step is a result to keep in view: weights and outputs.
 pub(crate) fn is_result(step: &Step) -> bool {
-    matches!(stage(step), Stage::Weights | Stage::Output)
+    matches!(stage(step), Phase::Weights | Phase::Output)
 }
 
 #[cfg(test)]

@@ -70,9 +70,9 @@ pub(crate) fn choose(ui: &mut Ui, state: &mut State) {
             .show_ui(ui, |ui| opened = list(ui, is_example.then(|| state.example())));
         list.response.on_hover_text(summary).accessible_name("Example");
         match opened {
-            Some(Choice::RealHead) => state.page = Page::RealHead,
-            Some(Choice::Example(example)) if is_example && example == state.example() => {}
-            Some(Choice::Example(example)) => state.open(example),
+            Some(Entry::RealHead) => state.page = Page::RealHead,
+            Some(Entry::Example(example)) if is_example && example == state.example() => {}
+            Some(Entry::Example(example)) => state.open(example),
             None => {}
         }
         if arrow(ui, "›", "Next example") {
@@ -82,19 +82,19 @@ pub(crate) fn choose(ui: &mut Ui, state: &mut State) {
 }
 
 /// An entry of the list.
-enum Choice {
+enum Entry {
     RealHead,
     Example(Example),
 }
 
 /// The real head and all examples. Returns the one that was clicked. `open` is the example that is shown, if one is.
-fn list(ui: &mut Ui, open: Option<Example>) -> Option<Choice> {
+fn list(ui: &mut Ui, open: Option<Example>) -> Option<Entry> {
     ui.spacing_mut().item_spacing.y = 2.0;
     let mut clicked = None;
     let button = Button::selectable(open.is_none(), real_head::TITLE);
     let button = button.min_size(vec2(ui.available_width(), 0.0));
     if ui.add(button).on_hover_text(real_head::SUMMARY).clicked() {
-        clicked = Some(Choice::RealHead);
+        clicked = Some(Entry::RealHead);
     }
     for &group in Group::ALL {
         ui.add_space(4.0);
@@ -103,7 +103,7 @@ fn list(ui: &mut Ui, open: Option<Example>) -> Option<Choice> {
             let button = Button::selectable(open == Some(example), example.title())
                 .min_size(vec2(ui.available_width(), 0.0));
             if ui.add(button).on_hover_text(example.summary()).clicked() {
-                clicked = Some(Choice::Example(example));
+                clicked = Some(Entry::Example(example));
             }
         }
     }

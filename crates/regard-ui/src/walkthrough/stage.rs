@@ -29,7 +29,7 @@ const MOST: usize = 16;
 const SECONDS: f64 = 0.4;
 
 /// The colours and the numbers of a step.
-type Colors<'a> = dyn Fn(StepKey) -> Option<(Palette, &'a [f32])> + 'a;
+type StepColors<'a> = dyn Fn(StepKey) -> Option<(Palette, &'a [f32])> + 'a;
 
 /// The power of a score at a temperature.
 const DIVIDED: &str = "e^((s−max)/T)";
@@ -162,11 +162,11 @@ impl Stage {
         pointing: &Pointing,
         pointed: Option<Cell>,
         [since, step_since]: [f64; 2],
-        colors: &Colors<'_>,
+        colors: &StepColors<'_>,
     ) {
         let is_lid = matches!(self, Self::Lid(_));
         let moved = progress(ui, if is_lid { step_since } else { since }, SECONDS);
-        let at = Place::new(ui, step, pointing, self.inset(ui));
+        let at = StagePlace::new(ui, step, pointing, self.inset(ui));
         match self {
             Self::Product(factors) => at.product(factors, pointed, moved, colors),
             Self::Softmax(scores) => at.softmax(scores, pointed.map_or(0, |(row, _)| row), moved),
@@ -216,7 +216,7 @@ fn product(step: &Step) -> Option<Stage> {
 }
 
 /// The cells of a step on the screen, and the room around them.
-struct Place<'a> {
+struct StagePlace<'a> {
     ui: &'a Ui,
     step: &'a Step,
     pointing: &'a Pointing,
@@ -229,7 +229,7 @@ struct Place<'a> {
     font: FontId,
 }
 
-impl<'a> Place<'a> {
+impl<'a> StagePlace<'a> {
     fn new(ui: &'a Ui, step: &'a Step, pointing: &'a Pointing, inset: Inset) -> Self {
         let first = pointing.whole((0, 0));
         let (rows, cols) = step.matrix.shape();
@@ -280,7 +280,7 @@ impl<'a> Place<'a> {
         factors: &[Factor; 2],
         pointed: Option<Cell>,
         moved: f32,
-        colors: &Colors<'_>,
+        colors: &StepColors<'_>,
     ) {
         let [left, top, between] = self.corners();
         let inner = factors[0].cols;
@@ -450,7 +450,7 @@ impl<'a> Place<'a> {
         self.small(top - vec2(6.0, 0.0), Align2::RIGHT_TOP, name, weak);
     }
 
-    fn lid(&self, from: StepKey, moved: f32, colors: &Colors<'_>) {
+    fn lid(&self, from: StepKey, moved: f32, colors: &StepColors<'_>) {
         if moved >= 1.0 {
             return;
         }

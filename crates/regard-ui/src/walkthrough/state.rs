@@ -6,7 +6,7 @@ use regard_walkthrough::{Example, Inputs, Selection, Settings, StepKey, Walkthro
 use serde::{Deserialize, Serialize};
 
 use super::RealHead;
-use crate::heatmap::{Cell, View};
+use crate::heatmap::{Cell, Viewport};
 
 /// The page that the room shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub enum Page {
 /// The way in which an example is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reading {
+pub enum ReadingMode {
     /// All steps on a page.
     #[default]
     Page,
@@ -52,11 +52,11 @@ pub struct State {
     /// The clicked item. It stays when the pointer leaves.
     pub picked: Option<Picked>,
     /// The zoom and pins of each step, by its key.
-    pub(crate) views: BTreeMap<StepKey, View>,
+    pub(crate) views: BTreeMap<StepKey, Viewport>,
     /// The steps whose matrix is hidden.
     pub(crate) folded: BTreeSet<StepKey>,
     /// The way in which the example is read.
-    pub reading: Reading,
+    pub reading: ReadingMode,
     /// The row of steps that is read, unless the page shows all.
     pub at: usize,
     /// Whether the guided path shows the numbers of this row.
@@ -116,7 +116,7 @@ impl State {
             picked: None,
             views: BTreeMap::new(),
             folded: BTreeSet::new(),
-            reading: Reading::Page,
+            reading: ReadingMode::Page,
             at: 0,
             revealed: false,
             said: (String::new(), None),
@@ -125,7 +125,7 @@ impl State {
     }
 
     /// Reads the example in another way, from its first step.
-    pub fn read(&mut self, reading: Reading) {
+    pub fn read(&mut self, reading: ReadingMode) {
         self.reading = reading;
         self.go_to(0, false);
     }
@@ -137,14 +137,14 @@ impl State {
     }
 
     /// Goes to the example, and reads it in another way.
-    pub(crate) fn read_example(&mut self, reading: Reading) {
+    pub(crate) fn read_example(&mut self, reading: ReadingMode) {
         self.page = Page::Example;
         self.read(reading);
     }
 
     /// Whether the numbers of the row at [`at`](Self::at) are shown.
     pub(crate) fn is_revealed(&self) -> bool {
-        self.revealed || self.reading != Reading::Guided
+        self.revealed || self.reading != ReadingMode::Guided
     }
 
     /// The example.

@@ -6,14 +6,14 @@ use egui::{
     Align, Align2, CollapsingHeader, InputState, Key, Label, Layout, Modifiers, RichText, Sense,
     TextStyle, Ui, UiBuilder, WidgetInfo, vec2,
 };
-use regard_walkthrough::{Kind, Question, Rows, Selection, Step, StepKey, Walkthrough};
+use regard_walkthrough::{Exercise, Kind, Rows, Selection, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::stage::Stage;
-use super::state::{At, Picked, Reading, State};
+use super::state::{At, Picked, ReadingMode, State};
 use super::{Cache, formula, rows};
 use crate::colors::Palette;
-use crate::heatmap::{Cell, Heatmap, Picture, View};
+use crate::heatmap::{Cell, Heatmap, Picture, Viewport};
 use crate::{numbers, style};
 
 /// The gap above and below the line between two steps.
@@ -36,7 +36,7 @@ const SMALLEST: f32 = 0.5;
 const NARROWEST: f32 = 180.0;
 
 /// The page of steps.
-pub(crate) struct Steps<'a> {
+pub(crate) struct StepsPage<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) edit: &'a mut Edit,
     /// The step to scroll to.
@@ -59,7 +59,7 @@ pub(crate) struct Steps<'a> {
     pub(crate) tops: Vec<(StepKey, f32)>,
 }
 
-impl<'a> Steps<'a> {
+impl<'a> StepsPage<'a> {
     /// The page, which scrolls to `reveal`.
     pub(crate) fn new(
         cache: &'a Cache,
@@ -84,7 +84,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-impl Steps<'_> {
+impl StepsPage<'_> {
     /// Shows all steps. Returns the cell under the pointer.
     pub(crate) fn show(
         &mut self,
@@ -199,9 +199,9 @@ impl Steps<'_> {
         walkthrough: &Walkthrough,
     ) {
         let [step] = row else { return };
-        let asks_count = |question: Question| question.ask.contains("How many");
+        let asks_count = |exercise: Exercise| exercise.question.contains("How many");
         let stage = self.cache.stage(step).filter(|stage| matches!(stage, Stage::Product(_)));
-        let Some(stage) = stage.filter(|_| !walkthrough.question(step.key).is_none_or(asks_count))
+        let Some(stage) = stage.filter(|_| !walkthrough.exercise(step.key).is_none_or(asks_count))
         else {
             return;
         };
@@ -216,7 +216,7 @@ impl Steps<'_> {
             is_passive: true,
             ..plain
         };
-        let pointing = map.show_filling(ui, [width, height], &mut View::default());
+        let pointing = map.show_filling(ui, [width, height], &mut Viewport::default());
         let colors = self.colors();
         stage.draw(ui, step, &pointing, None, self.since, &colors);
         let place = pointing
@@ -396,7 +396,7 @@ impl Steps<'_> {
         let heatmap = Heatmap {
             pointed,
             inset: stage.map(|stage| stage.inset(&large)).unwrap_or_default(),
-            is_passive: state.reading == Reading::Presented && !state.entered,
+            is_passive: state.reading == ReadingMode::Presented && !state.entered,
             marks: step.marks(selection),
             edited: if step.is_editable() { self.cache.edited(step.key) } else { &[] },
             paints: self.edit.takes_drags(ui, step),
@@ -433,7 +433,7 @@ impl Steps<'_> {
             // A double click begins to type.
             view = before;
         }
-        if view != View::default() {
+        if view != Viewport::default() {
             state.views.insert(step.key, view);
         }
         if let Some(stage) = self.cache.stage(step).filter(|_| heatmap.is_staged()) {

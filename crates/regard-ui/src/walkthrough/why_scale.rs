@@ -9,29 +9,29 @@ use crate::plots::{self, PlotName};
 use crate::{Command, colors, style};
 
 /// A measure: its name, its definition, and its values without and with scaling.
-struct Measure {
+struct ScaleMeasure {
     name: &'static str,
     meaning: &'static str,
     values: fn(&WhyScale) -> [f64; 2],
 }
 
-const MEASURES: [Measure; 4] = [
-    Measure {
+const MEASURES: [ScaleMeasure; 4] = [
+    ScaleMeasure {
         name: "Standard deviation of the scores",
         meaning: "How far the scores of a query spread. Softmax turns a spread of s into weights whose ratios are about e^s.",
         values: |m| [m.std_raw, m.std_scaled],
     },
-    Measure {
+    ScaleMeasure {
         name: "Largest weight",
         meaning: "The weight of the key with the largest score, on average over the queries. At 1, a query sees one key only.",
         values: |m| [m.largest_raw, m.largest_scaled],
     },
-    Measure {
+    ScaleMeasure {
         name: "Entropy of the weights (nats)",
         meaning: "How widely a query spreads its attention, in nats: 0 means one key, and ln k means k keys with equal weights.",
         values: |m| [m.entropy_raw, m.entropy_scaled],
     },
-    Measure {
+    ScaleMeasure {
         name: "Gradient norm",
         meaning: "The Frobenius norm of softmax's Jacobian: how much of a gradient reaches the scores. At 0, nothing is learned.",
         values: |m| [m.gradient_raw, m.gradient_scaled],
@@ -76,7 +76,7 @@ pub(crate) fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
 
 /// The curves of one of the four measures.
 pub(crate) fn plot(rows: &[WhyScale], measure: usize) -> Option<Plot> {
-    let Measure { name, values, .. } = MEASURES.get(measure)?;
+    let ScaleMeasure { name, values, .. } = MEASURES.get(measure)?;
     let curve = |(i, (name, color)): (usize, (&str, usize))| Curve {
         name: name.to_owned(),
         points: rows.iter().map(|row| [row.d as f64, values(row)[i]]).collect(),

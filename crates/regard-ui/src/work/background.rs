@@ -14,14 +14,14 @@ use super::{Message, Once};
 use crate::Host;
 use crate::heads::{OpenAttention, Select};
 use crate::host::Reply;
-use crate::laboratory::{Compute, Measure};
+use crate::laboratory::{Compute, MeasureSpeed};
 use crate::model::{Attribute, Open, PatchEach, Predict, Route, Run, Sweep, Unfold, Weigh};
 
 /// Takes the share of the work that is done, from 0 to 1. Returns `Break` if nobody waits for the answer any more.
 pub type Tell = Arc<dyn Fn(f32) -> ControlFlow<()> + Send + Sync>;
 
 /// The result of one step towards an answer.
-pub enum Step<T> {
+pub enum Advance<T> {
     /// There is more to do.
     More,
     /// There is more to do, and this can be shown until then.
@@ -43,16 +43,16 @@ pub(crate) trait Question: Into<Sent> + Send + 'static {
 }
 
 /// The steps towards an answer.
-pub(crate) trait Steps<T>: FnMut(&Tell) -> Result<Step<T>, String> + 'static {}
+pub(crate) trait Steps<T>: FnMut(&Tell) -> Result<Advance<T>, String> + 'static {}
 
-impl<T, F: FnMut(&Tell) -> Result<Step<T>, String> + 'static> Steps<T> for F {}
+impl<T, F: FnMut(&Tell) -> Result<Advance<T>, String> + 'static> Steps<T> for F {}
 
 /// Work that is one step.
 pub(crate) fn at_once<T>(work: impl FnOnce(&Tell) -> Result<T, String> + 'static) -> impl Steps<T> {
     let mut work = Some(work);
     move |tell| match work.take() {
-        Some(work) => work(tell).map(Step::Done),
-        None => Ok(Step::More),
+        Some(work) => work(tell).map(Advance::Done),
+        None => Ok(Advance::More),
     }
 }
 
@@ -78,7 +78,7 @@ macro_rules! questions {
                     $(Self::$name(question) => begun(background, question, known),)*
                     Self::Forget(place) => {
                         background.forget(place);
-                        Box::new(|_| Ok(Step::Done(Message::default())))
+                        Box::new(|_| Ok(Advance::Done(Message::default())))
                     }
                 }
             }
@@ -99,11 +99,11 @@ questions!(
     OpenAttention,
     Select,
     Compute,
-    Measure
+    MeasureSpeed
 );
 
 /// A question that is being answered: each call does a step of the work.
-pub type Begun = Box<dyn FnMut(&Tell) -> Result<Step<Message>, String>>;
+pub type Begun = Box<dyn FnMut(&Tell) -> Result<Advance<Message>, String>>;
 
 fn begun<Q: Question>(background: &Arc<Background>, question: Q, known: BTreeSet<u64>) -> Begun {
     let mut step = question.begin(Arc::clone(background));
@@ -111,9 +111,9 @@ fn begun<Q: Question>(background: &Arc<Background>, question: Q, known: BTreeSet
     let message = move |answer| Message::new(&background, known.clone(), &answer);
     Box::new(move |tell| {
         Ok(match step(tell)? {
-            Step::More => Step::More,
-            Step::Shown(answer) => Step::Shown(message(answer)?),
-            Step::Done(answer) => Step::Done(message(answer)?),
+            Advance::More => Advance::More,
+            Advance::Shown(answer) => Advance::Shown(message(answer)?),
+            Advance::Done(answer) => Advance::Done(message(answer)?),
         })
     })
 }
@@ -227,11 +227,11 @@ impl Background {
                 let (tell, mut step) = (doing.teller(), question.begin(background));
                 loop {
                     match step(&tell)? {
-                        Step::More => {}
-                        Step::Shown(answer) => {
+                        Advance::More => {}
+                        Advance::Shown(answer) => {
                             let _ = doing.show(finish(answer));
                         }
-                        Step::Done(answer) => return Ok(finish(answer)),
+                        Advance::Done(answer) => return Ok(finish(answer)),
                     }
                     if doing.goes_on().is_break() {
                         return Err("cancelled".to_owned());

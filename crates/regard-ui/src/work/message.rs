@@ -128,9 +128,9 @@ impl<'de, T: Deserialize<'de> + Send + Sync + 'static> Deserialize<'de> for Shar
 
 /// Numbers that threads share, and that messages have like a [`Shared`] value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Numbers(pub(crate) Arc<Vec<f32>>);
+pub struct SharedNumbers(pub(crate) Arc<Vec<f32>>);
 
-impl Deref for Numbers {
+impl Deref for SharedNumbers {
     type Target = Arc<Vec<f32>>;
 
     fn deref(&self) -> &Arc<Vec<f32>> {
@@ -138,7 +138,7 @@ impl Deref for Numbers {
     }
 }
 
-impl Serialize for Numbers {
+impl Serialize for SharedNumbers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Given<'a>(#[serde(with = "packed")] &'a Vec<f32>);
@@ -146,7 +146,7 @@ impl Serialize for Numbers {
     }
 }
 
-impl<'de> Deserialize<'de> for Numbers {
+impl<'de> Deserialize<'de> for SharedNumbers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Taken(#[serde(with = "packed")] Vec<f32>);

@@ -10,11 +10,11 @@ mod latest;
 mod message;
 mod once;
 
-pub use self::background::{Background, Begun, Step, Tell};
+pub use self::background::{Advance, Background, Begun, Tell};
 pub(crate) use self::background::{Held, Place, Question, Steps, at_once};
 pub(crate) use self::latest::Latest;
 pub use self::message::Message;
-pub(crate) use self::message::{Numbers, Shared};
+pub(crate) use self::message::{Shared, SharedNumbers};
 pub(crate) use self::once::Once;
 
 use core::time::Duration;

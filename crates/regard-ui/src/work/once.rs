@@ -15,16 +15,16 @@ use crate::Host;
 ///
 /// A later result replaces an earlier one that has not been taken.
 pub(crate) struct Once<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<Inner<T>>,
     since: Instant,
 }
 
 /// The side of a [`Once`] that does the work.
 pub(crate) struct Doing<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<Inner<T>>,
 }
 
-struct Shared<T> {
+struct Inner<T> {
     slot: Mutex<Slot<T>>,
     ended: Condvar,
     /// The share of the work that is done, in thousandths.
@@ -65,7 +65,7 @@ impl<T: Send + 'static> Once<T> {
 
     /// Work whose result comes from elsewhere, for instance from a dialog.
     pub(crate) fn promise(window: &Context) -> (Self, Doing<T>) {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Inner {
             slot: Mutex::new(Slot { result: None, has_ended: false }),
             ended: Condvar::new(),
             done: AtomicU32::new(0),
@@ -169,7 +169,7 @@ impl<T> Drop for Doing<T> {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> Inner<T> {
     fn tell(&self, part: f32) -> ControlFlow<()> {
         self.done.store((part * 1000.0) as u32, Ordering::Relaxed);
         self.goes_on()

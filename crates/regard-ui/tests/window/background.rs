@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::heads::AttentionSource;
 use crate::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
 use crate::model::{Listed, State, View};
-use crate::{Background, Begun, Message, Room, Session, Step, Tell};
+use crate::{Advance, Background, Begun, Message, Room, Session, Tell};
 use egui::accesskit::Role;
 use regard_models::{Change, Which};
 
@@ -41,9 +41,9 @@ fn answer(questions: &Receiver<(Message, Replies)>) {
         let theirs = Arc::clone(&replies);
         let tell: Tell = Arc::new(move |part| theirs.lock().unwrap()(Reply::Progress(part)));
         let reply = match work(&tell) {
-            Ok(Step::More) => Reply::Progress(0.5),
-            Ok(Step::Shown(message)) => Reply::Shown(message),
-            Ok(Step::Done(message)) => Reply::Done(Ok(message)),
+            Ok(Advance::More) => Reply::Progress(0.5),
+            Ok(Advance::Shown(message)) => Reply::Shown(message),
+            Ok(Advance::Done(message)) => Reply::Done(Ok(message)),
             Err(message) => Reply::Done(Err(message)),
         };
         let is_last = matches!(reply, Reply::Done(_));
@@ -142,11 +142,11 @@ fn files_and_the_laboratory_come_from_the_worker() {
         ..Session::default()
     });
     let [apart, threads] = [&apart, &threads].map(|window| app(window).model().file().unwrap());
-    let weights = |opened: &crate::heads::Opened| -> Vec<Vec<f32>> {
+    let weights = |opened: &crate::heads::OpenedHeads| -> Vec<Vec<f32>> {
         opened.maps.shape().ids().map(|id| opened.maps.head(id).to_vec()).collect()
     };
     assert_eq!(weights(apart), weights(threads));
-    let measures = |opened: &crate::heads::Opened| format!("{:?}", opened.survey);
+    let measures = |opened: &crate::heads::OpenedHeads| format!("{:?}", opened.survey);
     assert_eq!(measures(apart), measures(threads));
     let [apart, threads] = both(&session_of(Room::Laboratory));
     let [apart, threads] = [&apart, &threads].map(outcome);

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::heads::{AttentionSource, Order, Shown};
 use crate::laboratory::{Brush, Square};
 use crate::model::{Listed, State};
-use crate::walkthrough::{At, Picked, Reading};
+use crate::walkthrough::{At, Picked, ReadingMode};
 use crate::{Room, Session};
 use egui::accesskit::{Role, Toggled};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -46,11 +46,11 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     let mut guided = Session::default();
     guided.walkthrough.open(Example::MathOfAttention);
     let mut presented = guided.clone();
-    guided.walkthrough.read(Reading::Guided);
+    guided.walkthrough.read(ReadingMode::Guided);
     guided.walkthrough.at = 1;
     let mut answered = guided.clone();
     answered.walkthrough.revealed = true;
-    presented.walkthrough.read(Reading::Presented);
+    presented.walkthrough.read(ReadingMode::Presented);
     presented.walkthrough.at = 1;
 
     let mut laboratory = session_of(Room::Laboratory);

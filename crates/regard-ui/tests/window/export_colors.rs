@@ -1,7 +1,7 @@
 //! Exports have the colours of the screen, in every room and every look.
 
 use crate::colors::Colors as _;
-use crate::heads::Opened;
+use crate::heads::OpenedHeads;
 use crate::laboratory::{LaboratoryInputs, Shown};
 use crate::{Room, Session, attention as attention_session, of_step};
 use egui::Color32;
@@ -144,7 +144,7 @@ fn of_heads() {
 
         // The command line opens the file in this way, from the session or by its flags.
         let opened =
-            Opened::open(&TestHost::DEFAULT, session.model.file.clone().unwrap(), &unattended)
+            OpenedHeads::open(&TestHost::DEFAULT, session.model.file.clone().unwrap(), &unattended)
                 .unwrap();
         let theirs = opened.matrix(session.model.heads, look).unwrap();
         assert!(theirs.encode(Format::Png).unwrap() == matrix.encode(Format::Png).unwrap());

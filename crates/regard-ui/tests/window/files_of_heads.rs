@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::heads::{AttentionSource, Effects, Opened, Order, Shown, Side};
+use crate::heads::{AttentionSource, Effects, OpenedHeads, Order, Shown, Side};
 use crate::model::State;
 use crate::{Command, Room, Session, Start};
 use egui::TextStyle;
@@ -40,7 +40,7 @@ fn source(window: &Window) -> Option<&AttentionSource> {
     session(window).model.file.as_ref()
 }
 
-fn opened(window: &Window) -> &Opened {
+fn opened(window: &Window) -> &OpenedHeads {
     app(window).model().file().unwrap()
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::App;
 use crate::colors::{Look, Palette};
-use crate::heatmap::{Cell, Heatmap, Picture, View};
+use crate::heatmap::{Cell, Heatmap, Picture, Viewport};
 use egui::{Event, Key, Modifiers, MouseWheelUnit, Pos2, Rect, TouchPhase, Vec2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -20,7 +20,7 @@ struct Shown {
     numbers: Vec<f32>,
     labels: Vec<String>,
     picture: Picture,
-    view: View,
+    view: Viewport,
     hovered: Option<Cell>,
     chosen: Option<Cell>,
     styled: bool,
@@ -32,7 +32,7 @@ fn open(n: usize, number: impl Fn(usize, usize) -> f32) -> Window {
     let numbers: Vec<f32> = (0..n * n).map(|i| number(i / n, i % n)).collect();
     let picture = Picture::new(&numbers, n, Palette::weights(1.0, Look::default()));
     let labels = (0..n).map(|i| format!("t{i}")).collect();
-    let (view, hovered, chosen) = (View::default(), None, None);
+    let (view, hovered, chosen) = (Viewport::default(), None, None);
     let shown = Shown { n, numbers, labels, picture, view, hovered, chosen, styled: false };
     let builder = Harness::builder().with_size([800.0, 700.0]).with_step_dt(0.02);
     let mut window = builder.build_ui_state(
@@ -203,7 +203,7 @@ fn dragging_moves_the_cells_once_zoomed_in_and_a_double_click_shows_all() {
         window.step();
     }
     window.run_steps(3);
-    assert_eq!(window.state().view, View::default());
+    assert_eq!(window.state().view, Viewport::default());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! An example one step at a time: the guided path asks before it says, and the presentation fills the window.
 
-use crate::walkthrough::{Reading, State};
+use crate::walkthrough::{ReadingMode, State};
 use egui::Key;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_walkthrough::{Example, Quantity};
@@ -29,13 +29,13 @@ fn the_guided_path_asks_before_it_shows_the_numbers() {
     assert!(says(&window, "Heatmap of Tokens X"), "what was shown stays shown");
     click(&mut window, "Step 10: Attention weights A");
     let walkthrough = walkthrough(&window);
-    let question = walkthrough.question(Quantity::Weights).unwrap();
-    assert!(says(&window, &question.ask) && !says(&window, &question.answer));
+    let exercise = walkthrough.exercise(Quantity::Weights).unwrap();
+    assert!(says(&window, &exercise.question) && !says(&window, &exercise.solution));
     assert!(!says(&window, "Weights of \"t0\" by"), "the curve would tell the answer");
     click(&mut window, "Show the numbers");
-    assert!(says(&window, &question.answer) && says(&window, "Weights of \"t0\" by"));
+    assert!(says(&window, &exercise.solution) && says(&window, "Weights of \"t0\" by"));
     click(&mut window, "Leave");
-    assert_eq!(state(&window).reading, Reading::Page);
+    assert_eq!(state(&window).reading, ReadingMode::Page);
 }
 
 #[test]
@@ -63,13 +63,13 @@ fn the_guided_path_takes_an_answer_and_says_whether_it_is_right() {
 #[test]
 fn the_guided_path_shows_the_factors_before_their_product() {
     let mut window = open(Example::ILoveRobotics);
-    let question = walkthrough(&window).question(Quantity::RawScores).unwrap();
+    let exercise = walkthrough(&window).exercise(Quantity::RawScores).unwrap();
     click(&mut window, "Guide me");
-    while !says(&window, &question.ask) {
+    while !says(&window, &exercise.question) {
         click(&mut window, "Show the numbers");
         click(&mut window, "Next");
     }
-    assert!(says(&window, "Heatmap of ") && !says(&window, &question.answer));
+    assert!(says(&window, "Heatmap of ") && !says(&window, &exercise.solution));
     let map = window.get_by_label_contains("Heatmap of ");
     assert!(!map.accesskit_node().value().is_some_and(|value| value.contains('4')));
 }
@@ -77,7 +77,7 @@ fn the_guided_path_shows_the_factors_before_their_product() {
 #[test]
 fn page_keys_and_arrows_turn_the_slides_until_enter_enters_a_matrix() {
     let mut window = open(Example::ILoveRobotics);
-    choices(&mut window).walkthrough.read(Reading::Presented);
+    choices(&mut window).walkthrough.read(ReadingMode::Presented);
     window.run_steps(3);
     for (pressed, at) in [
         (Key::PageDown, 1),
@@ -102,14 +102,14 @@ fn page_keys_and_arrows_turn_the_slides_until_enter_enters_a_matrix() {
     assert_eq!((picked.step, picked.cell), (Quantity::WK.into(), (1, 1)));
     key(&mut window, Key::Escape);
     key(&mut window, Key::ArrowRight);
-    assert_eq!((state(&window).at, state(&window).reading), (3, Reading::Presented));
+    assert_eq!((state(&window).at, state(&window).reading), (3, ReadingMode::Presented));
 }
 
 #[test]
 fn the_products_of_a_cell_move_for_less_than_half_a_second() {
     let mut window = open(Example::ILoveRobotics);
     window.ctx.all_styles_mut(|style| style.animation_time = 0.1);
-    choices(&mut window).walkthrough.read(Reading::Presented);
+    choices(&mut window).walkthrough.read(ReadingMode::Presented);
     let scores =
         walkthrough(&window).steps.iter().position(|s| s.key == Quantity::RawScores.into());
     choices(&mut window).walkthrough.go_to(scores.unwrap(), false);
@@ -134,7 +134,7 @@ fn the_products_of_a_cell_move_for_less_than_half_a_second() {
 #[test]
 fn arrow_keys_move_and_escape_leaves() {
     let mut window = open(Example::ILoveRobotics);
-    choices(&mut window).walkthrough.read(Reading::Guided);
+    choices(&mut window).walkthrough.read(ReadingMode::Guided);
     window.run_steps(3);
     key(&mut window, Key::ArrowRight);
     assert_eq!((state(&window).at, state(&window).revealed), (0, true));
@@ -143,7 +143,7 @@ fn arrow_keys_move_and_escape_leaves() {
     key(&mut window, Key::ArrowLeft);
     assert_eq!((state(&window).at, state(&window).revealed), (0, true));
     key(&mut window, Key::Escape);
-    assert_eq!(state(&window).reading, Reading::Page);
+    assert_eq!(state(&window).reading, ReadingMode::Page);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::colors::{Look, Map};
 use crate::setting::SETTINGS;
-use crate::walkthrough::{Page, Reading};
+use crate::walkthrough::{Page, ReadingMode};
 use crate::{Command, PlotName, Room, Session};
 use egui::accesskit::Role;
 use egui::{Key, Pos2, Theme, ThemePreference, ViewportCommand, vec2};
@@ -107,8 +107,8 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::ExportPlot(PlotName::Weights) => shows(window, "Path of the file"),
         Command::ExportSweep => says(window, "the effects are not known"),
         Command::ExportPlot(_) => says(window, "are not shown; go to the"),
-        Command::Guide => now.walkthrough.reading == Reading::Guided,
-        Command::Present => now.walkthrough.reading == Reading::Presented,
+        Command::Guide => now.walkthrough.reading == ReadingMode::Guided,
+        Command::Present => now.walkthrough.reading == ReadingMode::Presented,
         Command::CopyMatrix => says(window, "Copied"),
         Command::SidePanel => now.appearance.side == Some(false) && !shows(window, "Causal mask"),
         Command::ZoomIn => ctx.zoom_factor() > 1.0,

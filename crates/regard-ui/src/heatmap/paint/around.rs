@@ -12,7 +12,7 @@ use egui::{
 
 use super::label_font;
 use crate::heatmap::geometry::{BAR, GAP, Geometry, Seen};
-use crate::heatmap::{Cell, Heatmap, View, look};
+use crate::heatmap::{Cell, Heatmap, Viewport, look};
 use crate::style;
 
 /// Draws the labels of the visible cells. They stay on the screen while the page scrolls.
@@ -213,7 +213,7 @@ pub(crate) fn note(
     ui: &Ui,
     at: &Geometry,
     seen: &Seen,
-    view: &View,
+    view: &Viewport,
     level: usize,
 ) {
     if !at.note {

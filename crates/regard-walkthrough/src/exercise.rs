@@ -1,20 +1,20 @@
-//! Questions to ask before a step's numbers are shown. The answers follow from the numbers.
+//! Exercises to solve before a step's numbers are shown. The solutions follow from the numbers.
 
 use crate::number::number;
 use crate::{Kind, Matrix, Quantity, Rows, Step, StepKey, Walkthrough};
 
-/// A question about a step, and its answer.
+/// An exercise about a step, with its solution.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct Exercise {
     /// The question.
-    pub ask: String,
-    /// The answer, with the numbers of the example.
-    pub answer: String,
+    pub question: String,
+    /// The solution, with the numbers of the example.
+    pub solution: String,
     /// The possible answers, and which of them are right.
     pub options: Options,
 }
 
-/// The possible answers to a [`Question`].
+/// The possible answers to a [`Exercise`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Options {
     /// One of these choices.
@@ -55,24 +55,24 @@ impl Options {
 }
 
 impl Walkthrough {
-    /// A question to ask before a step's numbers are shown, and its answer. `None` if there is no such step.
+    /// An exercise to solve before a step's numbers are shown. `None` if there is no such step.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
     /// let walk = Walkthrough::run(Example::ILoveRobotics, &Settings::default())?;
-    /// let question = walk.question(Quantity::Weights).expect("there are weights");
-    /// assert_eq!(question.ask, "Which key gets the largest weight of “I”?");
-    /// assert_eq!(question.answer, "“I” gets 0.533, which is more than half.");
-    /// assert_eq!([question.options.accepts("I"), question.options.accepts("love")], [Some(true), Some(false)]);
+    /// let exercise = walk.exercise(Quantity::Weights).expect("there are weights");
+    /// assert_eq!(exercise.question, "Which key gets the largest weight of “I”?");
+    /// assert_eq!(exercise.solution, "“I” gets 0.533, which is more than half.");
+    /// assert_eq!([exercise.options.accepts("I"), exercise.options.accepts("love")], [Some(true), Some(false)]);
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
-    pub fn question(&self, step: impl Into<StepKey>) -> Option<Question> {
+    pub fn exercise(&self, step: impl Into<StepKey>) -> Option<Exercise> {
         let step = self.step(step)?;
         let (rows, cols) = step.matrix.shape();
         if rows == 0 || cols == 0 {
             return None;
         }
-        let question = match step.key.quantity {
+        let exercise = match step.key.quantity {
             _ if step.kind == Kind::Weights => of_weights(step),
             Quantity::ScaledScores => self.of_scaled(step).unwrap_or_else(|| of_cell(step)),
             Quantity::MaskedScores => of_masked(step),
@@ -83,20 +83,20 @@ impl Walkthrough {
             _ if step.formula.is_empty() => of_given(step),
             _ => of_cell(step),
         };
-        Some(question)
+        Some(exercise)
     }
 
-    fn of_scaled(&self, step: &Step) -> Option<Question> {
+    fn of_scaled(&self, step: &Step) -> Option<Exercise> {
         let raw = self.step(StepKey::new(step.key.section, Quantity::RawScores))?;
         let row = decided(&step.matrix);
         let (before, after) = (largest(raw.matrix.row(row)), largest(step.matrix.row(row)));
         let value = number(step.matrix.get(row, *after.first()?).into());
         let names = names(&step.col_labels, &after);
-        let ask = format!(
+        let question = format!(
             "Does the division change which key has the largest score of “{}”?",
             label(&step.row_labels, row)
         );
-        let answer = if before == after {
+        let solution = if before == after {
             format!(
                 "No: {names} stays the largest, with {value}. All scores are divided by the same number."
             )
@@ -105,11 +105,11 @@ impl Walkthrough {
         };
         let of = ["Yes", "No"].map(str::to_owned).to_vec();
         let right = vec![usize::from(before == after)];
-        Some(Question { ask, answer, options: Options::Choice { of, right } })
+        Some(Exercise { question, solution, options: Options::Choice { of, right } })
     }
 
     /// Asks which value an output is closest to.
-    fn of_output(&self, step: &Step) -> Option<Question> {
+    fn of_output(&self, step: &Step) -> Option<Exercise> {
         let of = |quantity| self.step(StepKey::new(step.key.section, quantity));
         let values = of(Quantity::V).or_else(|| self.step(Quantity::AllValues))?;
         let weights = if step.key.quantity == Quantity::CausalOutput {
@@ -130,31 +130,34 @@ impl Walkthrough {
         };
         let nearest =
             (0..values.matrix.rows()).min_by(|a, b| distance(*a).total_cmp(&distance(*b)))?;
-        let ask = format!(
+        let question = format!(
             "The output of “{}” is a mean of the values. Which token's value is it closest to?",
             label(&step.row_labels, row)
         );
-        let answer = format!(
+        let solution = format!(
             "To that of “{}”, at a distance of {}: its weight is {}.",
             label(&values.row_labels, nearest),
             number(distance(nearest).into()),
             number(weights.matrix.get(row, nearest).into()),
         );
         let options = Options::Choice { of: values.row_labels.clone(), right: vec![nearest] };
-        Some(Question { ask, answer, options })
+        Some(Exercise { question, solution, options })
     }
 }
 
-fn of_weights(step: &Step) -> Question {
+fn of_weights(step: &Step) -> Exercise {
     let row = decided(&step.matrix);
     let most = largest(step.matrix.row(row));
     let weight = most.first().map_or(0.0, |j| step.matrix.get(row, *j));
     let gets = if most.len() == 1 { "gets" } else { "get" };
     let half = if weight > 0.5 { "more than half" } else { "not more than half" };
     let each = if most.len() == 1 { "" } else { " each" };
-    Question {
-        ask: format!("Which key gets the largest weight of “{}”?", label(&step.row_labels, row)),
-        answer: format!(
+    Exercise {
+        question: format!(
+            "Which key gets the largest weight of “{}”?",
+            label(&step.row_labels, row)
+        ),
+        solution: format!(
             "{} {gets} {}{each}, which is {half}.",
             names(&step.col_labels, &most),
             number(weight.into())
@@ -163,26 +166,26 @@ fn of_weights(step: &Step) -> Question {
     }
 }
 
-fn of_scores(step: &Step) -> Question {
+fn of_scores(step: &Step) -> Exercise {
     let row = decided(&step.matrix);
     let most = largest(step.matrix.row(row));
     let arithmetic = most.first().and_then(|j| step.explain(row, *j)).unwrap_or_default();
-    Question {
-        ask: format!(
+    Exercise {
+        question: format!(
             "Which key does the query of “{}” match best: which dot product is the largest?",
             label(&step.row_labels, row)
         ),
-        answer: format!("{}: {arithmetic}", names(&step.col_labels, &most)),
+        solution: format!("{}: {arithmetic}", names(&step.col_labels, &most)),
         options: Options::Choice { of: step.col_labels.clone(), right: most },
     }
 }
 
-fn of_masked(step: &Step) -> Question {
+fn of_masked(step: &Step) -> Exercise {
     let row = step.matrix.rows() / 2;
     let seen = step.matrix.row(row).iter().filter(|score| **score > f32::NEG_INFINITY).count();
-    Question {
-        ask: format!("How many keys does “{}” still see?", label(&step.row_labels, row)),
-        answer: format!(
+    Exercise {
+        question: format!("How many keys does “{}” still see?", label(&step.row_labels, row)),
+        solution: format!(
             "{seen} of {}: itself and the tokens before it. The other scores are −∞.",
             step.matrix.cols()
         ),
@@ -190,34 +193,34 @@ fn of_masked(step: &Step) -> Question {
     }
 }
 
-fn of_given(step: &Step) -> Question {
+fn of_given(step: &Step) -> Exercise {
     let (rows, cols) = step.matrix.shape();
     if step.rows == Rows::Other {
-        let ask =
+        let question =
             format!("A row of {rows} numbers is multiplied by this matrix. How many come out?");
-        return Question {
-            ask,
-            answer: format!("{cols}: the matrix has {rows} rows and {cols} columns."),
+        return Exercise {
+            question,
+            solution: format!("{cols}: the matrix has {rows} rows and {cols} columns."),
             options: Options::Number(cols as f64),
         };
     }
-    Question {
-        ask: "How many numbers describe one token?".to_owned(),
-        answer: format!("{cols}: there are {rows} rows of {cols} numbers."),
+    Exercise {
+        question: "How many numbers describe one token?".to_owned(),
+        solution: format!("{cols}: there are {rows} rows of {cols} numbers."),
         options: Options::Number(cols as f64),
     }
 }
 
 /// Asks for one cell, computed by hand.
-fn of_cell(step: &Step) -> Question {
+fn of_cell(step: &Step) -> Exercise {
     let (row, col) = (step.matrix.rows() / 2, 0);
-    Question {
-        ask: format!(
+    Exercise {
+        question: format!(
             "Which number stands in row “{}”, column “{}”?",
             label(&step.row_labels, row),
             label(&step.col_labels, col)
         ),
-        answer: step.explain(row, col).unwrap_or_default(),
+        solution: step.explain(row, col).unwrap_or_default(),
         options: Options::Number(step.matrix.get(row, col).into()),
     }
 }
