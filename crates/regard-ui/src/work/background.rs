@@ -247,22 +247,19 @@ impl Background {
         self.send(question, known, move |reply| {
             let Some((doing, finish, _)) = &waiting else { return ControlFlow::Break(()) };
             let answer = |message: Message| message.read(&background).map(finish);
-            let goes_on = match reply {
-                Reply::Progress(part) => doing.tell(part),
+            let (goes_on, last) = match reply {
+                Reply::Progress(part) => (doing.tell(part), None),
                 Reply::Shown(message) => match answer(message) {
-                    Ok(answer) => doing.show(answer),
-                    Err(_) => ControlFlow::Break(()),
+                    Ok(answer) => (doing.show(answer), None),
+                    Err(reason) => (ControlFlow::Break(()), Some(Err(reason))),
                 },
-                Reply::Done(message) => {
-                    let answer = message.and_then(answer);
-                    if let Some((doing, ..)) = waiting.take() {
-                        doing.fulfil(answer);
-                    }
-                    ControlFlow::Break(())
-                }
+                Reply::Done(message) => (ControlFlow::Break(()), Some(message.and_then(answer))),
             };
-            if goes_on.is_break() {
-                waiting = None;
+            if goes_on.is_break()
+                && let Some((doing, ..)) = waiting.take()
+                && let Some(last) = last
+            {
+                doing.fulfil(last);
             }
             goes_on
         });

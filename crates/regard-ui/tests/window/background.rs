@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use crate::heads::AttentionSource;
+use crate::heads::{AttentionSource, OpenAttention};
 use crate::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
 use crate::model::{Listed, State, View};
 use crate::{Advance, Background, Begun, Message, Room, Session, Tell};
+use egui::Context;
 use egui::accesskit::Role;
 use regard_models::{Change, Which};
 
@@ -160,4 +161,21 @@ fn a_model_that_cannot_be_opened_is_told() {
     let [apart, threads] = [&apart, &threads].map(|window| app(window).model().error());
     assert!(apart.is_some_and(|message| message.contains("no/such/model was not opened")));
     assert_eq!(apart, threads);
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_ends_the_work_with_the_reason() {
+    let reason = |reply: fn(Message) -> Reply| {
+        let (sender, questions) = channel();
+        let background = Background::new(Arc::new(Apart(Mutex::new(sender))));
+        let question = OpenAttention { place: 0, source: AttentionSource::Sample };
+        let once = background.ask(&Context::default(), question);
+        let (_, mut replies) = questions.recv().unwrap();
+        let unreadable = Message { bytes: vec![0xff], lists: Vec::new() };
+        assert!(replies(reply(unreadable)).is_break() && !once.is_running());
+        once.take().unwrap().err().unwrap()
+    };
+    let last = reason(|message| Reply::Done(Ok(message)));
+    assert_eq!(reason(Reply::Shown), last);
+    assert!(!last.contains("without a result"), "{last}");
 }
