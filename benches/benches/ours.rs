@@ -44,7 +44,7 @@ struct Sizes {
 fn all(c: &mut Criterion) {
     for size in SIZES {
         let Sizes { args } = Sizes::parse_from(size.split(' '));
-        for (operation, shape) in args.operations() {
+        for (operation, shape) in args.operations().expect("flags of the operation") {
             let mut group = c.benchmark_group(operation.name());
             group
                 .sample_size(20)

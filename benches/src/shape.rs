@@ -97,7 +97,10 @@ pub struct Shape {
 
 impl Args {
     /// The operations that the flags select, with their sizes.
-    pub fn operations(&self) -> Vec<(Operation, Shape)> {
+    ///
+    /// # Errors
+    /// If a flag is given that none of these operations has.
+    pub fn operations(&self) -> Result<Vec<(Operation, Shape)>> {
         let operations = match self.operation {
             Operation::All if self.fixed => vec![Operation::Matmul, Operation::Attention],
             Operation::All => {
@@ -105,7 +108,33 @@ impl Args {
             }
             one => vec![one],
         };
-        operations.into_iter().map(|operation| (operation, self.shape(operation))).collect()
+        self.check(&operations)?;
+        Ok(operations.into_iter().map(|operation| (operation, self.shape(operation))).collect())
+    }
+
+    fn check(&self, operations: &[Operation]) -> Result<()> {
+        use Operation::{Attention, Dot, Masks, Matmul, Softmax};
+        let names = |operations: &[Operation]| {
+            operations.iter().map(|operation| operation.name()).collect::<Vec<_>>().join(", ")
+        };
+        for (flag, is_given, of) in [
+            ("--batch", self.batch.is_some(), &[Attention, Masks][..]),
+            ("--heads", self.heads.is_some(), &[Attention, Masks]),
+            ("--kv-heads", self.kv_heads.is_some(), &[Attention, Masks]),
+            ("--queries", self.queries.is_some(), &[Matmul, Softmax, Attention, Masks]),
+            ("--keys", self.keys.is_some(), &[Matmul, Softmax, Attention, Masks]),
+            ("--dim", self.dim.is_some(), &[Dot, Matmul, Attention, Masks]),
+            ("--causal", self.causal, &[Attention]),
+            ("--fixed", self.fixed, &[Matmul, Attention]),
+        ] {
+            ensure!(
+                !is_given || operations.iter().any(|operation| of.contains(operation)),
+                "{flag} is for {}; {} has no use for it",
+                names(of),
+                names(operations)
+            );
+        }
+        Ok(())
     }
 
     fn shape(&self, operation: Operation) -> Shape {
@@ -150,10 +179,6 @@ impl Shape {
     /// If a tensor is empty or has more than 2²⁸ elements, or if sizes do not fit each other.
     pub fn check(&self, operation: Operation) -> Result<()> {
         let Self { batch, heads, kv_heads, queries, keys, dim, .. } = *self;
-        ensure!(
-            !self.fixed || matches!(operation, Operation::Matmul | Operation::Attention),
-            "--fixed is for matmul and attention"
-        );
         match operation {
             Operation::Dot => check_elements("a vector", &[dim]),
             Operation::Softmax => check_elements("the scores", &[queries, keys]),
@@ -163,12 +188,13 @@ impl Shape {
                 check_elements("the product", &[queries, keys])
             }
             Operation::Attention | Operation::Masks | Operation::All => {
+                check_elements("the queries", &[batch, heads, queries, dim])?;
+                check_elements("the keys", &[batch, kv_heads, keys, dim])?;
                 ensure!(
-                    heads.checked_rem(kv_heads) == Some(0),
+                    heads.is_multiple_of(kv_heads),
                     "{kv_heads} heads of keys and values do not divide {heads} heads"
                 );
-                check_elements("the queries", &[batch, heads, queries, dim])?;
-                check_elements("the keys", &[batch, kv_heads, keys, dim])
+                Ok(())
             }
         }
     }
@@ -235,7 +261,7 @@ fn check_elements(what: &str, dimensions: &[usize]) -> Result<()> {
         .unwrap_or(usize::MAX);
     ensure!(
         (1..=MOST).contains(&product),
-        "{what} of {dimensions:?} elements: from 1 to {MOST} can be measured"
+        "{what} {dimensions:?} would have {product} elements: from 1 to {MOST} can be measured"
     );
     Ok(())
 }

@@ -40,7 +40,7 @@ fn run(cli: &Cli) -> Result<()> {
     if cli.format == Format::Text {
         println!("{HEADER}");
     }
-    for (operation, mut shape) in cli.what.operations() {
+    for (operation, mut shape) in cli.what.operations()? {
         if shape.threads == 0 {
             shape.threads = std::thread::available_parallelism()?.get();
         }

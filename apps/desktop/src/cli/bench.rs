@@ -52,11 +52,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         what.threads.iter_mut().for_each(|count| *count = threads(*count));
         return measure_model(checkpoint, &what, tell).bad_input();
     }
+    let operations = args.what.operations().bad_input()?;
     if args.format == Format::Text {
         print(&Text(format!("{}\n\n{HEADER}\n", tiers())))?;
     }
     let threads = threads(args.what.threads);
-    for (operation, shape) in args.what.operations() {
+    for (operation, shape) in operations {
         let shape = Shape { threads, ..shape };
         let mut subjects = ours::subjects(operation, shape).bad_input()?;
         subjects.keep(&args.what.implementations).bad_input()?;
