@@ -1,10 +1,10 @@
 mod markdown;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regard_kernels::Temperature;
-use regard_walkthrough::{Example, Settings, Walkthrough, Without};
+use regard_walkthrough::{Effective, Example, Inputs, Settings, Walkthrough, Without};
 use serde_json::json;
 
 use super::failure::{BadInput as _, Failure};
@@ -73,6 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let settings =
         Settings { temperature: args.temperature, causal: args.causal, without: args.without };
+    check(example, &settings).bad_input()?;
     if args.format == Format::Text {
         return show(example, &settings);
     }
@@ -83,8 +84,35 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     print(&Data::pretty_json(&walkthrough.to_json()).context("writing JSON")?)
 }
 
+/// Refuses a setting that changes no step of the example.
+fn check(example: Example, settings: &Settings) -> Result<()> {
+    let Settings { temperature, causal, without } = *settings;
+    let effective = |example| Effective::of(&Inputs::new(example));
+    let refuse_unused = |option: &str, uses: &dyn Fn(&Effective) -> bool| {
+        if uses(&effective(example)?) {
+            return Ok(());
+        }
+        let mut users = Vec::new();
+        for &other in Example::ALL {
+            users.extend(uses(&effective(other)?).then_some(other.name()));
+        }
+        bail!("{option} changes nothing in {}; it does in {}", example.name(), users.join(", "))
+    };
+    if temperature != Temperature::ONE {
+        refuse_unused("--temperature", &|effective| effective.temperature)?;
+    }
+    if causal {
+        refuse_unused("--causal", &|effective| effective.causal)?;
+    }
+    if let Some(step) = without {
+        let option = format!("--without {}", step.name());
+        refuse_unused(&option, &|effective| effective.without.contains(&step))?;
+    }
+    Ok(())
+}
+
 /// All examples, as a list of objects.
-fn list_of_examples() -> anyhow::Result<Data> {
+fn list_of_examples() -> Result<Data> {
     let list = Example::ALL
         .iter()
         .map(|e| json!({ "name": e.name(), "title": e.title(), "summary": e.summary() }));
