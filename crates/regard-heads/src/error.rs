@@ -193,7 +193,7 @@ pub enum Error {
 
     /// Rollout multiplies the attention of layers. It needs as many queries as keys, of the same tokens.
     #[error(
-        "rollout needs self-attention, with as many queries as keys, of the same tokens; the file has {queries} queries and {keys} keys"
+        "rollout needs self-attention, with as many queries as keys, of the same tokens; the matrices of the file are {queries} × {keys}"
     )]
     NotSelfAttention {
         /// The number of queries.

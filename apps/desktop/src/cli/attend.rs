@@ -11,6 +11,7 @@ use safetensors::tensor::serialize;
 use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
 use super::inputs::{AttendInputs, heads};
+use super::summary::counted;
 use super::tensors::Tensor;
 use super::threads;
 
@@ -196,7 +197,9 @@ fn position(inputs: &AttendInputs, args: &Args, what: &str) -> Result<Position> 
     let (n_q, n_k) = (inputs.q.shape[2], inputs.k.shape[2]);
     ensure!(
         n_q == n_k && inputs.lengths.is_none(),
-        "{what} over {n_q} queries and {n_k} keys needs --position: top-left, bottom-right or an offset"
+        "{what} over {} and {} needs --position: top-left, bottom-right or an offset",
+        counted(n_q, "query", "queries"),
+        counted(n_k, "key", "keys")
     );
     Ok(Position::TopLeft)
 }

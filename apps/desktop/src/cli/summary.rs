@@ -37,11 +37,11 @@ fn of_attention(path: &Path) -> Result<String> {
     };
     let _ = writeln!(
         out,
-        "{} × {}, {} queries × {} keys, {kind}",
-        counted(shape.layers, "layer"),
-        counted(shape.heads, "head"),
-        shape.queries,
-        shape.keys
+        "{} × {}, {} × {}, {kind}",
+        counted(shape.layers, "layer", "layers"),
+        counted(shape.heads, "head", "heads"),
+        counted(shape.queries, "query", "queries"),
+        counted(shape.keys, "key", "keys")
     );
     let tokens = maps.key_tokens().or_else(|| maps.query_tokens());
     let _ = match tokens {
@@ -49,7 +49,7 @@ fn of_attention(path: &Path) -> Result<String> {
             let texts: Vec<&str> = tokens.iter().map(|t| t.text.as_str()).collect();
             let first = texts[..texts.len().min(MOST_TOKENS)].join(" ");
             let more = if texts.len() > MOST_TOKENS { " …" } else { "" };
-            writeln!(out, "{}: {first}{more}", counted(texts.len(), "token"))
+            writeln!(out, "{}: {first}{more}", counted(texts.len(), "token", "tokens"))
         }
         None => writeln!(out, "no tokens"),
     };
@@ -79,7 +79,7 @@ fn of_session(session: &Session) -> String {
         "{:<20} {}, {} changed, T = {}",
         name(Room::Walkthrough),
         walkthrough.example().title(),
-        counted(walkthrough.inputs.edits().len(), "number"),
+        counted(walkthrough.inputs.edits().len(), "number", "numbers"),
         walkthrough.settings.temperature.get()
     );
     let inputs = &laboratory.inputs;
@@ -87,7 +87,7 @@ fn of_session(session: &Session) -> String {
         out,
         "{:<20} {} × {} dimensions, {}, T = {}",
         name(Room::Laboratory),
-        counted(inputs.tokens, "token"),
+        counted(inputs.tokens, "token", "tokens"),
         inputs.dim,
         inputs.source.path().map_or_else(
             || format!("random (seed {})", inputs.seed),
@@ -96,7 +96,7 @@ fn of_session(session: &Session) -> String {
         inputs.temperature.get()
     );
     let (model, name) = (&session.model, name(Room::Model));
-    let changes = counted(model.changes.len(), "change");
+    let changes = counted(model.changes.len(), "change", "changes");
     let _ = match &model.file {
         Some(file) => writeln!(out, "{name:<20} the attention of {file}"),
         None => writeln!(out, "{name:<20} {}, {changes}, {:?}", model.model, model.text),
@@ -104,7 +104,7 @@ fn of_session(session: &Session) -> String {
     out
 }
 
-fn counted(n: usize, what: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{n} {what}{plural}")
+/// A number of things: "1 query", "3 queries".
+pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
