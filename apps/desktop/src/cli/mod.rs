@@ -30,6 +30,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use regard_kernels::Tier;
 use regard_ui::{Session, Start};
 use regard_walkthrough::{Example, Settings};
 use serde::Serialize;
@@ -103,7 +104,7 @@ impl Format {
 pub fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
     regard_models::hide_caught_panics();
-    let outcome = match cli.command {
+    let outcome = check_tier().and_then(|()| match cli.command {
         None => window(cli.example, cli.file.as_deref(), cli.compare.as_deref()),
         Some(Command::Walk(args)) => walk::run(&args),
         Some(Command::Attend(args)) => attend::run(&args),
@@ -118,12 +119,30 @@ pub fn main() -> ExitCode {
         Some(Command::Embed(args)) => embed::run(&args),
         Some(Command::Completions(args)) => completions::run(&args),
         Some(Command::Man(args)) => man::run(&args),
-    };
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             tell(format_args!("error: {:#}", failure.error));
             ExitCode::from(failure.exit_code)
+        }
+    }
+}
+
+/// Refuses a word in `REGARD_TIER` that the kernels would ignore.
+fn check_tier() -> Result<(), Failure> {
+    let set = std::env::var_os("REGARD_TIER").filter(|word| !word.is_empty());
+    let Some(word) = set else { return Ok(()) };
+    let word = word.display();
+    match Tier::from_word(&word.to_string()) {
+        Some(tier) if tier.is_available() => Ok(()),
+        Some(tier) => {
+            let why = format!("REGARD_TIER={word}: this processor has no {}", tier.name());
+            Err(anyhow::anyhow!(why)).bad_input()
+        }
+        None => {
+            let why = format!("REGARD_TIER={word}: the tiers are portable, avx2 and avx512");
+            Err(anyhow::anyhow!(why)).bad_input()
         }
     }
 }
