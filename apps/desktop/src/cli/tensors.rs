@@ -126,6 +126,14 @@ pub(crate) fn lengths(file: &SafeTensors<'_>, name: &str) -> Result<Option<Vec<u
     lengths.collect::<Result<_>>().map(Some)
 }
 
+/// The bytes of numbers in a file. They are those of memory if it has the same byte order.
+pub(crate) fn bytes(numbers: &[f32]) -> Cow<'_, [u8]> {
+    if cfg!(target_endian = "little") {
+        return bytemuck::cast_slice(numbers).into();
+    }
+    numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
 impl View for Tensor {
     fn dtype(&self) -> Dtype {
         self.dtype
@@ -140,9 +148,7 @@ impl View for Tensor {
         match self.dtype {
             Dtype::F16 => numbers.flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
             Dtype::BF16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
-            // The bytes are the same if the byte order of memory is that of the file.
-            _ if cfg!(target_endian = "little") => bytemuck::cast_slice(&self.data).into(),
-            _ => numbers.flat_map(|x| x.to_le_bytes()).collect(),
+            _ => bytes(&self.data),
         }
     }
 

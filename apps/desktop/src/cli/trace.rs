@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, anyhow};
 use regard_models::{Description, Input, Output, Values};
 use safetensors::Dtype;
-use safetensors::tensor::{View, serialize};
+use safetensors::tensor::{TensorView, serialize};
 
 use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
 use super::models::{Run, open, run, working};
 use super::suggest;
+use super::tensors::bytes;
 
 /// The name in transformers of the output that does not consist of places.
 const LOGITS: &str = "logits";
@@ -46,32 +47,29 @@ pub(crate) struct Args {
     force: bool,
 }
 
-/// A tensor of the file.
-struct Tensor {
-    shape: Vec<usize>,
-    data: Data,
-}
-
-enum Data {
-    Ids(Vec<u32>),
-    Floats(Vec<f32>),
-}
-
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let to = Destination::new(&args.output, args.force)?;
     let run = args.run.read_for(&to)?;
     let (description, reading) = (run.model.description(), &run.reading);
     let kept = Kept::named(&args.keep, description).bad_input()?;
     open::allow("the run takes", kept.bytes(description, reading.lengths()))?;
-    let mut tensors = working("running the model", || kept.tensors(&run)).bad_input()?;
-    let metadata = metadata(reading, description, &tensors)?;
-    tensors.extend(read(reading.input.clone(), description));
-    let named = |(name, tensor): (&String, &Tensor)| format!("{name} {:?}", tensor.shape);
-    let names: Vec<String> = tensors.iter().map(named).collect();
+    let outputs = working("running the model", || kept.values(&run)).bad_input()?;
+    let metadata = metadata(reading, description, outputs.keys())?;
+    let mut tensors = inputs(&reading.input, description);
+    for (name, Values { shape, data }) in &outputs {
+        tensors.push((name, Dtype::F32, shape.clone(), bytes(data)));
+    }
+    tensors.sort_by_key(|tensor| tensor.0);
+    let names: Vec<String> =
+        tensors.iter().map(|(name, _, of, _)| format!("{name} {of:?}")).collect();
     working("writing", || {
+        const LAYOUT: &str = "laying out the file";
+        let mut views = Vec::new();
+        for (name, dtype, shape, bytes) in &tensors {
+            views.push((name, TensorView::new(*dtype, shape.clone(), bytes).context(LAYOUT)?));
+        }
         // serialize_to_file would write to a temporary file of its own, which Ctrl-C would leave behind.
-        let bytes = serialize(tensors, Some(metadata)).context("laying out the file")?;
-        to.write(&bytes)
+        to.write(&serialize(views, Some(metadata)).context(LAYOUT)?)
     })?;
     to.tell(&names.join(", "));
     Ok(())
@@ -93,11 +91,18 @@ impl Kept {
         if names.is_empty() {
             return Ok(Self { outputs: known, places: Vec::new(), are_named: false });
         }
-        let is_output = |name: &&String| known.iter().any(|output| output.name == **name);
-        let (outputs, places): (Vec<&String>, Vec<&String>) = names.iter().partition(is_output);
+        let input = Input::default();
+        let inputs: Vec<&str> = inputs(&input, description).iter().map(|tensor| tensor.0).collect();
+        // The input is written in any case.
+        let is_tensor = |name: &&String| {
+            known.iter().any(|output| output.name == **name) || inputs.contains(&name.as_str())
+        };
+        let (outputs, places): (Vec<&String>, Vec<&String>) = names.iter().partition(is_tensor);
         let places = description.places_named(&places).map_err(|e| {
             let outputs = known.iter().map(|output| output.name.clone());
-            let all: Vec<String> = description.places().into_iter().chain(outputs).collect();
+            let inputs = inputs.iter().map(|name| (*name).to_owned());
+            let all: Vec<String> =
+                description.places().into_iter().chain(outputs).chain(inputs).collect();
             let is_unknown = |name: &&&String| !name.contains('*') && !all.contains(name);
             let unknown = places.iter().find(is_unknown);
             let meant = unknown.and_then(|name| Some((name, suggest::nearest(name, &all)?)));
@@ -134,7 +139,7 @@ impl Kept {
     }
 
     /// Runs the model.
-    fn tensors(&self, run: &Run) -> Result<BTreeMap<String, Tensor>> {
+    fn values(&self, run: &Run) -> Result<BTreeMap<String, Values>> {
         let mut pass = run.pass().keep(self.all_places());
         if !self.has_logits() {
             pass = pass.last_logits(); // no logits are written
@@ -149,23 +154,22 @@ impl Kept {
         let named =
             self.places.iter().filter_map(|place| Some((place.clone(), trace.take(place)?)));
         values.extend(named);
-        let tensor = |Values { shape, data }| Tensor { shape, data: Data::Floats(data) };
-        Ok(values.into_iter().map(|(name, values)| (name, tensor(values))).collect())
+        Ok(values)
     }
 }
 
 /// The tokens: `tokens`, and for a model with an encoder and a decoder also the tokens of each attention by its name.
-fn metadata(
+fn metadata<'n>(
     reading: &Reading,
     description: &Description,
-    tensors: &BTreeMap<String, Tensor>,
+    outputs: impl Iterator<Item = &'n String>,
 ) -> Result<HashMap<String, String>> {
     let json = |tokens: &[String]| serde_json::to_string(tokens).context("writing tokens");
     let tokens = json(&reading.tokens)?;
     let mut metadata = HashMap::from([("tokens".to_owned(), tokens.clone())]);
     if description.encoder.is_some() {
         let decoder_tokens = json(&reading.decoder_tokens)?;
-        for name in tensors.keys() {
+        for name in outputs {
             let name = attention(name);
             if name.starts_with("cross") || name.contains("cross_attn") {
                 metadata.insert(format!("{name}.query_tokens"), decoder_tokens.clone());
@@ -185,55 +189,29 @@ fn attention(name: &str) -> String {
     parts.collect::<Vec<_>>().join(".")
 }
 
+/// A tensor of the file: its name, its type, its shape and its bytes.
+type Named<'a> = (&'a str, Dtype, Vec<usize>, Cow<'a, [u8]>);
+
 /// The input of the model, by its names in transformers.
-fn read(input: Input, description: &Description) -> Vec<(String, Tensor)> {
-    let ids = |ids: Vec<u32>| Tensor { shape: vec![ids.len()], data: Data::Ids(ids) };
-    let Input { ids: first, decoder_ids, pixels, features, .. } = input;
-    let mut tensors = Vec::new();
+fn inputs<'a>(input: &'a Input, description: &Description) -> Vec<Named<'a>> {
+    let ids = |name: &'static str, ids: &[u32]| -> Named<'a> {
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| i64::from(*id).to_le_bytes()).collect();
+        (name, Dtype::I64, vec![ids.len()], bytes.into())
+    };
+    let mut all = Vec::new();
     if let Some(patches) = &description.embedding.patches {
         let shape = vec![patches.channels, patches.height, patches.width];
-        tensors.push(("pixel_values".to_owned(), Tensor { shape, data: Data::Floats(pixels) }));
+        all.push(("pixel_values", Dtype::F32, shape, bytes(&input.pixels)));
     } else if let Some(frames) = &description.embedding.frames {
         let shape = vec![frames.bands, frames.count];
-        tensors.push(("input_features".to_owned(), Tensor { shape, data: Data::Floats(features) }));
+        all.push(("input_features", Dtype::F32, shape, bytes(&input.features)));
     } else {
-        tensors.push(("input_ids".to_owned(), ids(first)));
+        all.push(ids("input_ids", &input.ids));
     }
     if description.encoder.is_some() {
-        tensors.push(("decoder_input_ids".to_owned(), ids(decoder_ids)));
+        all.push(ids("decoder_input_ids", &input.decoder_ids));
     }
-    tensors
-}
-
-impl View for Tensor {
-    fn dtype(&self) -> Dtype {
-        match self.data {
-            Data::Ids(_) => Dtype::I64,
-            Data::Floats(_) => Dtype::F32,
-        }
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        match &self.data {
-            Data::Ids(ids) => ids.iter().flat_map(|id| i64::from(*id).to_le_bytes()).collect(),
-            // The bytes are the same if the byte order of memory is that of the file.
-            Data::Floats(numbers) if cfg!(target_endian = "little") => {
-                bytemuck::cast_slice(numbers).into()
-            }
-            Data::Floats(numbers) => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        }
-    }
-
-    fn data_len(&self) -> usize {
-        match &self.data {
-            Data::Ids(ids) => ids.len() * size_of::<i64>(),
-            Data::Floats(numbers) => size_of_val(numbers.as_slice()),
-        }
-    }
+    all
 }
 
 #[cfg(test)]
