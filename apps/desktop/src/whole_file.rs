@@ -33,32 +33,53 @@ const SUFFIX: &str = ".part";
 /// If the folder is missing or read-only, the file is read-only, or the disk is full. A regular file then has its old content,
 /// unless it has several hard links.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let old = match OpenOptions::new().write(true).open(path) {
-        Ok(file) => Some(file),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-        Err(e) => return Err(e),
-    };
-    match old {
+    match existing(path)? {
         Some(mut file) if !file.metadata()?.is_file() => file.write_all(bytes),
         Some(file) if links(&file)? > 1 => overwrite(file, bytes),
-        old => replace(&target(path)?, old.as_ref(), bytes),
+        _ => Staged::new(path, bytes)?.put(),
     }
 }
 
-/// Replaces the file `path`, which is not a symbolic link. `old` is the existing file.
-fn replace(path: &Path, old: Option<&File>, bytes: &[u8]) -> io::Result<()> {
-    let folder = folder(path);
-    remove_left_files(folder);
-    let (temporary, listed) = Listed::create(folder)?;
-    let mut file = temporary.as_file();
-    if let Some(old) = old {
-        keep_owner_and_mode(old, file)?;
+/// A file whose bytes are on the disk, but under a temporary name. If it is dropped, it is removed. So several files are
+/// written all or not at all, except by a run that is killed while it renames them.
+pub(crate) struct Staged {
+    temporary: NamedTempFile,
+    listed: Listed,
+    target: PathBuf,
+}
+
+impl Staged {
+    /// Writes `bytes` beside the file at `path`, with its mode and owner if it exists.
+    pub(crate) fn new(path: &Path, bytes: &[u8]) -> io::Result<Self> {
+        let (old, target) = (existing(path)?, target(path)?);
+        let folder = folder(&target);
+        remove_left_files(folder);
+        let (temporary, listed) = Listed::create(folder)?;
+        let mut file = temporary.as_file();
+        if let Some(old) = old {
+            keep_owner_and_mode(&old, file)?;
+        }
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(Self { temporary, listed, target })
     }
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    temporary.persist(path).map_err(|e| e.error)?;
-    drop(listed);
-    Ok(())
+
+    /// Gives the file its name.
+    pub(crate) fn put(self) -> io::Result<()> {
+        let Self { temporary, listed, target } = self;
+        temporary.persist(target).map_err(|e| e.error)?;
+        drop(listed);
+        Ok(())
+    }
+}
+
+/// The file at a path, opened to write, if there is one.
+fn existing(path: &Path) -> io::Result<Option<File>> {
+    match OpenOptions::new().write(true).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// Writes a file in place.

@@ -21,8 +21,8 @@ use regard_ui::{Room, Session};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 
-/// The longest time that a command may take to refuse a file.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A command that takes longer hangs. On a busy machine a command may take many times its usual second.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The program, without a display.
 fn regard<S: AsRef<OsStr>>(args: &[S]) -> Command {
@@ -35,7 +35,7 @@ fn regard<S: AsRef<OsStr>>(args: &[S]) -> Command {
 }
 
 /// Runs a command and returns its output. A command that hangs fails the test.
-fn run(mut command: Command) -> Output {
+fn run(command: &mut Command) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait(child)
 }
@@ -58,14 +58,14 @@ fn text(bytes: &[u8]) -> String {
 
 /// Runs a command that must succeed.
 fn succeeds<S: AsRef<OsStr>>(args: &[S]) -> Output {
-    let output = run(regard(args));
+    let output = run(&mut regard(args));
     assert!(output.status.success(), "{}", text(&output.stderr));
     output
 }
 
 /// The single line that a command prints when it refuses its input.
 fn refused<S: AsRef<OsStr>>(args: &[S], code: i32) -> String {
-    let output = run(regard(args));
+    let output = run(&mut regard(args));
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
@@ -329,6 +329,32 @@ mod outputs {
         assert_eq!(message.matches("os error").count(), 1, "{message}");
         assert_eq!(names(&folder), ["in.safetensors"]);
     }
+
+    /// A limit of 8 KiB stands for a disk with room for some files of the crate, but not for its weights.
+    #[test]
+    fn a_crate_is_written_whole_or_not_at_all() {
+        let folder = Folder::new();
+        let to = folder.path("model");
+        let embed = |limit: &str| {
+            let mut command = Command::new("sh");
+            let limited = format!("trap '' XFSZ; {limit} exec \"$0\" embed story --to \"$1\"");
+            run(command.args(["-c", &limited, env!("CARGO_BIN_EXE_regard")]).arg(&to))
+        };
+        let content = || {
+            let files = ["Cargo.toml", "src/lib.rs"].map(|name| to.join(name));
+            files.map(|file| fs::read_to_string(file).unwrap_or_default())
+        };
+        for old in ["", "// Written by `regard embed`"] {
+            let output = embed("ulimit -f 16;");
+            assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+            assert_eq!(content(), ["", old]);
+            assert_eq!(to.exists(), !old.is_empty());
+            fs::create_dir_all(to.join("src")).unwrap();
+            folder.file("model/src/lib.rs", "// Written by `regard embed`");
+        }
+        assert_eq!(embed("").status.code(), Some(0));
+        assert!(content().iter().all(|text| !text.is_empty()));
+    }
 }
 
 mod inputs {
@@ -376,7 +402,7 @@ mod inputs {
         let limited = "ulimit -v 1400000; exec \"$0\" \"$@\"";
         command.args(["-c", limited, env!("CARGO_BIN_EXE_regard")]);
         command.args(attend(&input, &output, &[]));
-        let done = run(command);
+        let done = run(&mut command);
         assert!(done.status.success(), "{}", text(&done.stderr));
         assert!(is_whole(&output));
     }
@@ -470,7 +496,7 @@ mod terminal {
         for args in [attend(&input, &folder.path("out"), &[]), vec![maps.into()], none] {
             let mut command = regard(&args);
             command.env("CLICOLOR_FORCE", "1");
-            let output = run(command);
+            let output = run(&mut command);
             let printed = format!("{}{}", text(&output.stdout), text(&output.stderr));
             assert!(printed.contains("red"), "{printed:?}");
             for odd in ["\u{1b}]", "\u{7}", "\u{9b}", "\r", "\u{202e}"] {
@@ -656,8 +682,21 @@ mod options {
             assert!(message.contains("--map and --log are for pictures"), "{message}");
         }
         for more in [&["--causal"][..], &["--temperature", "2"], &["--without", "softmax"]] {
-            let output = run(regard(&[&["walk"][..], more].concat()));
+            let output = run(&mut regard(&[&["walk"][..], more].concat()));
             assert_eq!(output.status.code(), Some(2), "{more:?}");
+        }
+    }
+
+    /// The kernels themselves ignore such a word.
+    #[test]
+    fn a_tier_that_does_not_exist_is_refused() {
+        for (word, code, part) in
+            [("bogus", 2, "REGARD_TIER=bogus: the tiers are portable, avx2"), ("", 0, "")]
+        {
+            let mut command = regard(&["walk"]);
+            let output = run(command.env("REGARD_TIER", word));
+            assert_eq!(output.status.code(), Some(code), "{word}");
+            assert!(text(&output.stderr).contains(part), "{}", text(&output.stderr));
         }
     }
 
@@ -665,7 +704,8 @@ mod options {
     fn a_number_that_is_too_large_is_not_the_limit() {
         let folder = Folder::new();
         let input = folder.file("in.safetensors", qkv());
-        let output = run(regard(&attend(&input, &folder.path("out"), &["--temperature", "1e50"])));
+        let output =
+            run(&mut regard(&attend(&input, &folder.path("out"), &["--temperature", "1e50"])));
         assert_eq!(output.status.code(), Some(2));
         let message = text(&output.stderr);
         assert!(message.contains("'1e50'") && message.contains("to 3.4e38, or inf"), "{message}");

@@ -255,6 +255,15 @@ mod walk {
             (vec!["wlak"], vec!["did you mean `regard walk`?"]),
             (vec!["two-haeds"], vec!["did you mean `regard --example two-heads`?"]),
             (vec!["stroy"], vec!["did you mean `regard story`?"]),
+            (
+                vec!["walk", "layer-norm", "--causal"],
+                vec!["--causal changes nothing in layer-norm; it does in", "the-cat-sat"],
+            ),
+            (vec!["walk", "feed-forward", "--temperature", "2"], vec!["--temperature changes"]),
+            (
+                vec!["walk", "layer-norm", "--without", "softmax"],
+                vec!["--without softmax changes nothing in layer-norm"],
+            ),
             (vec!["man", "swep"], vec!["did you mean \"sweep\"?"]),
             (vec!["export", "two-haeds", "--to", "x.svg"], vec!["did you mean \"two-heads\"?"]),
             (
@@ -752,7 +761,11 @@ mod bench {
             ("attention --impl fixed", "there is: naive, kernel, multi-head"),
             ("matmul --fixed --queries 5", "4, 8, 16, 32 and 64"),
             ("attention --fixed --queries 5", "16 × 16"),
-            ("dot --fixed", "matmul and attention"),
+            ("attention --heads 0", "the queries [1, 0, 512, 64] would have 0 elements"),
+            ("attention --kv-heads 0", "the keys [1, 0, 512, 64] would have 0 elements"),
+            ("dot --fixed", "--fixed is for matmul, attention; dot has no use for it"),
+            ("softmax --heads 2", "--heads is for attention, masks; softmax has no use"),
+            ("masks --causal", "--causal is for attention;"),
         ];
         for (args, reason) in refused {
             let output = regard(&[&["bench"], &args.split(' ').collect::<Vec<_>>()[..]].concat());

@@ -951,12 +951,18 @@ fn a_trace_says_what_it_wrote_and_which_place_may_have_been_meant() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains(to) && said.contains("attentions [4, 4, 5, 5]"), "{said}");
     let keep = ["trace", "story", "--text", "Mia", "--output", to, "--keep"];
-    for (name, meant) in
-        [("blocks.0.attn.hook_patern", "blocks.0.attn.hook_pattern"), ("atentions", "attentions")]
-    {
+    for (name, meant) in [
+        ("blocks.0.attn.hook_patern", "blocks.0.attn.hook_pattern"),
+        ("atentions", "attentions"),
+        ("inputids", "input_ids"),
+    ] {
         let said = refused(&[&keep[..], &[name]].concat());
         assert!(said.ends_with(&format!("has no {name:?}; did you mean {meant:?}?\n")), "{said}");
     }
+    // A name of the input is a name of the table, too.
+    let output = regard(&[&keep[..], &["input_ids"]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.ends_with("input_ids [2]\n"), "{said}");
 }
 
 /// A patch with a text's own run changes nothing, in any stack of t5.

@@ -11,8 +11,9 @@ use regard_models::embed::{Options, Part, Stored, WRITTEN};
 use super::failure::{BadInput as _, Failure};
 use super::models::{open, working};
 use super::parse_count;
+use crate::opened;
 use crate::say::tell;
-use crate::{opened, whole_file};
+use crate::whole_file::Staged;
 
 /// Write a model as a crate for a microcontroller
 ///
@@ -96,17 +97,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ))
         .bad_input();
     }
-    for (path, bytes) in files() {
-        let writing = || format!("writing {}", path.display());
-        fs::create_dir_all(path.parent().unwrap_or(to)).with_context(writing)?;
-        whole_file::write(&path, bytes).with_context(writing)?;
-    }
+    write(to, files())?;
     let (flash, ram) = (embedded.flash, embedded.ram);
     let (to, stored, context) = (to.display(), embedded.stored, embedded.context);
     tell(format_args!(
         "wrote {to}: {flash} bytes of weights in flash ({stored}); {ram} bytes of RAM for {context} tokens"
     ));
     Ok(())
+}
+
+/// Writes the files of a crate: all of them or none.
+fn write<'b>(to: &Path, files: impl Iterator<Item = (PathBuf, &'b Vec<u8>)>) -> anyhow::Result<()> {
+    let folders = to.join("src");
+    let new: Vec<&Path> = folders.ancestors().filter(|folder| !folder.exists()).collect();
+    let staged: anyhow::Result<Vec<_>> = files
+        .map(|(path, bytes)| {
+            let writing = || format!("writing {}", path.display());
+            fs::create_dir_all(path.parent().unwrap_or(to)).with_context(writing)?;
+            Staged::new(&path, bytes).with_context(writing)
+        })
+        .collect();
+    let staged =
+        staged.inspect_err(|_| new.iter().for_each(|folder| drop(fs::remove_dir(folder))))?;
+    let writing = || format!("writing {}", to.display());
+    staged.into_iter().try_for_each(Staged::put).with_context(writing)
 }
 
 /// Refuses a folder with a crate that no earlier run has written.
