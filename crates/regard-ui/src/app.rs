@@ -318,7 +318,7 @@ impl App {
             Command::Map(map) => session.look.map = map,
             Command::Linear | Command::Logarithmic => {
                 let scale = Some(command == Command::Logarithmic);
-                // Chosen again, the data decide.
+                // The same scale again returns the choice to the data.
                 session.look.logarithmic = scale.filter(|_| session.look.logarithmic != scale);
             }
         }

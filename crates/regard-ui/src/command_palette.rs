@@ -13,7 +13,7 @@ use super::{Command, style};
 /// The distance of the palette from the top of the window.
 const TOP: f32 = 56.0;
 
-/// What the pointer and the keys do to a matrix, and in other places.
+/// The keys and gestures of a matrix and of other parts of the window.
 const GESTURES: [(&str, &str); 10] = [
     ("Arrows", "move the cursor of a matrix; in a text of tokens, to the next token"),
     ("P, Shift + click", "pin a cell"),
@@ -104,8 +104,8 @@ fn row(ui: &mut Ui, command: Command, marked: bool, here: Room) -> egui::Respons
     ui.add(button).accessible_name(command.name()).on_hover_text(command.tooltip())
 }
 
-/// The commands that each typed word belongs to: those whose names begin with the text, then those whose names have the
-/// words, then those that other words describe. Among these, the commands of the open room come first.
+/// The commands that match all typed words: those whose names begin with the text, then those whose names contain the words, then
+/// those that other words describe. Within each group, the commands of the open room come first.
 fn found(typed: &str, room: Room) -> Vec<Command> {
     let typed = typed.trim().to_lowercase();
     let words: Vec<&str> = typed.split_whitespace().collect();

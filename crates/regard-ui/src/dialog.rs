@@ -16,11 +16,11 @@ pub(crate) struct Dialog {
     pub(crate) command: Command,
     words: Words,
     path: String,
-    /// What is wrong with the path.
+    /// The error of the path.
     refusal: Option<String>,
     /// Whether it has not been shown yet.
     is_new: bool,
-    /// The answer of the system's dialog, while that is open.
+    /// The result of the system's dialog, while that is open.
     browsing: Option<Once<Option<PathBuf>>>,
 }
 
@@ -69,7 +69,7 @@ impl Dialog {
         Some(Self { command, words, path, refusal: None, is_new: true, browsing: None })
     }
 
-    /// Whether there may be something at a path. A model can be a name in the cache.
+    /// Whether a path can be opened: it exists, or it may be the name of a model in the cache.
     fn can_be_opened(&self, host: &dyn Host, path: &Path) -> bool {
         let is_model = matches!(self.command, Command::OpenModel | Command::OpenModelB);
         let is_name = is_model && !path.is_absolute() && !path.starts_with(".");

@@ -1,4 +1,4 @@
-//! What the window asks of the system that it runs on.
+//! The interface between the window and the system that it runs on.
 
 use core::ops::ControlFlow;
 use std::fs;
@@ -20,17 +20,17 @@ pub type Work = Box<dyn FnOnce() + Send>;
 /// Takes the file that the user chose in the system's dialog. `None` means that there was no dialog or no choice.
 pub type Chosen = Box<dyn FnOnce(Option<PathBuf>) + Send>;
 
-/// What a worker says of a question.
+/// A worker's reply to a question.
 pub enum Reply {
     /// The share of the work that is done, from 0 to 1.
     Progress(f32),
-    /// What can be shown until the answer comes.
+    /// An intermediate answer, which is shown until the next arrives.
     Shown(Message),
-    /// The answer, or why there is none. It comes last.
+    /// The answer or the error. This reply is the last one.
     Done(Result<Message, String>),
 }
 
-/// Takes what a worker says of a question. `Break` means that nobody waits for the answer any more.
+/// Takes a worker's replies to a question. `Break` means that the work is cancelled.
 pub type Replies = Box<dyn FnMut(Reply) -> ControlFlow<()> + Send>;
 
 /// The system around the window: its threads, files and dialogs.
@@ -38,19 +38,19 @@ pub type Replies = Box<dyn FnMut(Reply) -> ControlFlow<()> + Send>;
 /// The rest of this crate is the same on every system, including wasm32 in a browser. The methods with a default use the
 /// standard library. A browser has no file system: its host answers them from the files that the user dropped.
 pub trait Host: Send + Sync {
-    /// Runs `work` beside the window, in a thread with this name or in something like it.
+    /// Runs `work` beside the window: in a thread with this name, or between two frames if the system has no threads.
     ///
     /// # Errors
     /// If no thread can be started. `work` is dropped then.
     fn spawn(&self, name: &str, work: Work) -> io::Result<()>;
 
-    /// Whether there is a worker that shares no memory with the window. It answers what takes long, where [`spawn`](Self::spawn) has no
-    /// thread of its own.
+    /// Whether a worker that shares no memory with the window answers the questions. A host whose [`spawn`](Self::spawn) has no
+    /// threads needs one.
     fn has_worker(&self) -> bool {
         false
     }
 
-    /// Gives the worker a question for its [`Background`](crate::Background). `replies` is called with what it says.
+    /// Gives the worker a question for its [`Background`](crate::Background). `replies` is called with each reply.
     fn ask_worker(&self, question: Message, replies: Replies) {
         let _ = (question, replies);
     }
@@ -93,10 +93,10 @@ pub trait Host: Send + Sync {
         path.is_dir()
     }
 
-    /// Opens a model, of which only the headers are read: `story`, a Hugging Face folder, or a GGUF file.
+    /// Opens a model and reads its headers: `story`, a Hugging Face folder, or a GGUF file.
     ///
     /// # Errors
-    /// What is wrong with its files. The reason names the file.
+    /// If its files cannot be read. The message names the file.
     fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
         let opened = model::bundled(name).unwrap_or_else(|| Checkpoint::open(Path::new(name)));
         opened.map_err(|e| e.to_string())

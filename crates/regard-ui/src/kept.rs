@@ -16,7 +16,7 @@ use crate::work::Once;
 /// The least time between two writes. A moving slider is not written at each step.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The same after a write that has failed.
+/// The least time between a failed write and the next.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(30);
 
 /// Renames a session that cannot be read, so that it is not overwritten. Returns the new name.
@@ -42,7 +42,7 @@ pub(crate) struct Kept {
     seen: Session,
     since: Instant,
     writes: Writes,
-    /// Disks can be slow, but frames must not be.
+    /// The write in progress. It has a thread, because a disk can be slow.
     writer: Option<Once<WriteResult>>,
 }
 
@@ -51,13 +51,13 @@ pub(crate) struct Kept {
 enum Writes {
     /// The last write, if there was one, has succeeded.
     Good,
-    /// The last write has failed, which the user knows. Later ones may succeed.
+    /// The last write has failed, and the user has been told. Later ones may succeed.
     Failed,
-    /// Another window keeps its session in the file, which the user knows.
+    /// Another window keeps its session in the file, and the user has been told.
     Taken,
 }
 
-/// What a write has found.
+/// The result of a write.
 enum WriteResult {
     /// The file now holds this text.
     Written(Vec<u8>),
@@ -133,7 +133,7 @@ impl Kept {
         writer.take().map_or(Ok(()), |outcome| self.take(outcome.map_err(|e| anyhow!(e))))
     }
 
-    /// Notes what a write has found.
+    /// Notes the result of a write.
     fn take(&mut self, outcome: anyhow::Result<WriteResult>) -> anyhow::Result<()> {
         match outcome {
             Ok(WriteResult::Written(text)) => {
@@ -165,7 +165,7 @@ fn write(
         host.create_folder(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    // A file that is gone can be written anew.
+    // A file that has been deleted is written again.
     if host.read(path, LARGEST_FILE).is_ok_and(|found| Some(&*found) != known) {
         return Ok(WriteResult::Taken);
     }
@@ -242,7 +242,7 @@ mod tests {
         session.walkthrough.settings.causal = true;
         let error = settle(&mut kept, &session).unwrap_err();
         assert!(error.to_string().contains("cannot write"), "{error:#}");
-        settle(&mut kept, &session).unwrap(); // the user knows
+        settle(&mut kept, &session).unwrap(); // the user has been told
         assert!(kept.write(&session).is_err() && !path.exists());
         disk.is_full.store(false, Ordering::Relaxed);
         settle(&mut kept, &session).unwrap();

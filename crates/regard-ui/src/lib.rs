@@ -32,8 +32,8 @@ pub mod walkthrough;
 mod widgets;
 mod work;
 
-// The tests of the window read what no application needs, so they are a part of the crate. `tests/snapshots.rs` and the
-// benchmark share two of their files, which say `regard_ui`.
+// The tests of the window use private items, so they are a part of the crate. `tests/snapshots.rs` and the benchmark share two of
+// their files, which refer to the crate as `regard_ui`.
 #[cfg(test)]
 extern crate self as regard_ui;
 #[cfg(test)]
@@ -50,11 +50,11 @@ pub use self::work::{Advance, Background, Begun, Message, Tell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-// The modules say `crate::numbers`.
+// The modules refer to it as `crate::numbers`.
 use regard_figure::numbers;
 use regard_walkthrough::Example;
 
-/// The example after the real head of the first start. It has words, and whole numbers for computing by hand.
+/// The example that follows the real head of the first start. Its tokens are words, and its numbers are whole, to compute by hand.
 pub const GREETING: Example = Example::ILoveRobotics;
 
 /// The initial contents of the window, on top of the last session or of [`greeting`].

@@ -1,6 +1,6 @@
-//! The last value of a computation, beside what it was computed from.
+//! The last value of a computation, with the key that it was computed from.
 
-/// Holds one value and its key. Another key takes its place.
+/// Holds the last value and its key.
 ///
 /// The caller computes the value, because most computations can fail or need more than the key:
 ///
@@ -30,7 +30,7 @@ impl<K: PartialEq, V: Clone> Memo<K, V> {
         value
     }
 
-    /// Holds a value and returns the one before.
+    /// Holds a value and returns the previous one.
     pub(crate) fn replace(&mut self, key: K, value: V) -> Option<V> {
         self.0.replace((key, value)).map(|(_, value)| value)
     }

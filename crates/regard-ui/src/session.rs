@@ -129,7 +129,7 @@ pub enum SessionFormat {
 /// The largest session file, in bytes. A list of empty texts takes 16 times its bytes while it grows: 64 MiB.
 pub(crate) const LARGEST_FILE: u64 = 4 << 20;
 
-/// What every session file has. What else it has is skipped.
+/// The key that every session file has. Other keys are skipped.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Marked {
@@ -181,7 +181,7 @@ impl Session {
     pub fn parse(text: &[u8]) -> anyhow::Result<Self> {
         ensure!(text.len() as u64 <= LARGEST_FILE, "it has more than {LARGEST_FILE} bytes");
         let marked: Marked = serde_json::from_slice(text).context("it is not a session file")?;
-        // A list would do for serde.
+        // serde also accepts a list of the fields.
         let object = text.trim_ascii_start().starts_with(b"{");
         ensure!(
             object && marked.format.is_some(),

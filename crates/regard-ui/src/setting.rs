@@ -15,7 +15,7 @@ pub(crate) struct Setting {
     pub(crate) name: &'static str,
     /// Other words by which it is found.
     pub(crate) words: &'static str,
-    /// Makes the choice. A switch is switched over.
+    /// Makes the choice. A switch changes its state.
     pub(crate) choose: fn(&mut Session),
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn show<R>(ui: &mut Ui, name: &'static str, contents: impl FnOnce(&mu
         input.pointer.primary_pressed()
             && outside.is_some_and(|at| !shown.response.rect.contains(at))
     });
-    // What lies over the drawer, such as a menu, is not outside of it.
+    // A menu over the drawer is a part of it.
     let is_on_page = || {
         let layer =
             ui.input(|input| input.pointer.interact_pos()).and_then(|at| ui.ctx().layer_id_at(at));

@@ -98,7 +98,7 @@ pub(crate) fn panel(ui: &egui::Ui, x: i8, y: i8) -> Frame {
     Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(x, y))
 }
 
-/// The panel at the bottom of a room, which describes what is under the pointer.
+/// The panel at the bottom of a room. It describes the item under the pointer.
 pub(crate) fn readout(ui: &egui::Ui) -> Panel {
     Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8))
 }
@@ -128,7 +128,7 @@ fn own_fonts(mut fonts: FontDefinitions) -> FontDefinitions {
     let files = [
         ("regard-sans", regard_figure::fonts::SANS, 1.0),
         ("regard-symbols", regard_figure::fonts::SYMBOLS, 1.0),
-        ("egui-icons", include_bytes!("../assets/egui-icons.ttf"), 0.9), // as large as egui has them
+        ("egui-icons", include_bytes!("../assets/egui-icons.ttf"), 0.9), // the size in egui
     ];
     let own = files.map(|(name, ..)| name.to_owned());
     for (name, file, scale) in files {

@@ -43,7 +43,7 @@ pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effect
         let before = state.shown;
         choice::show(ui, "Which heads", &mut state.shown, &choices, BESIDE);
         if state.shown == Shown::Rollout && before != Shown::Rollout {
-            // What reaches the end of the model.
+            // Rollout begins with the last layer.
             state.layer = heads.maps.shape().layers - 1;
         }
         explain(ui, "Means and rollout", MEANS);

@@ -1,7 +1,7 @@
 //! The grid of all heads as small pictures.
 //!
-//! All pictures are visible at once, as large as the room allows ([`GridPlaces`]). Where the user prefers larger ones, the grid scrolls.
-//! A head's [effect](Effect) can lie around its picture as a coloured frame.
+//! All pictures are visible at once, as large as the room allows ([`GridPlaces`]). If the user prefers larger ones, the grid
+//! scrolls. A head's [effect](Effect) can lie around its picture as a coloured frame.
 
 use std::collections::HashMap;
 
@@ -42,13 +42,13 @@ const SCROLL_BAR: f32 = 14.0;
 pub(crate) struct Thumbnails {
     drawn_for: Option<(Look, bool, bool)>,
     textures: HashMap<HeadId, TextureHandle>,
-    /// The largest weight of all heads, as far as it is drawn.
+    /// The largest weight of all heads, without the first token if that is hidden.
     largest: f32,
     /// The name of the run, if several stand side by side.
     pub(crate) of: String,
 }
 
-/// The heads of a grid, and what is shown of them.
+/// The heads of a grid, with their marks, effects and colours.
 #[derive(Clone, Copy)]
 pub(crate) struct Contents<'a> {
     pub(crate) heads: &'a Surveyed,
@@ -208,7 +208,7 @@ struct GridPlaces {
 }
 
 impl GridPlaces {
-    /// A grid of so many columns and rows, as large as the room allows.
+    /// A grid of this many columns and rows, as large as the room allows.
     fn new(room: Vec2, [line, gap]: [f32; 2], [columns, rows]: [usize; 2], down: bool) -> Self {
         let side = |line: f32, gap: f32| {
             let (width, height) =
@@ -222,8 +222,8 @@ impl GridPlaces {
         Self { columns, rows, down, side, line, gap }
     }
 
-    /// The grid in which `count` squares are all visible and as large as possible. Where they stand by layer, each layer is a column
-    /// or, if they are larger then, a row.
+    /// The grid in which `count` squares are all visible and as large as possible. If they stand by layer, each layer is a column,
+    /// or a row if the squares are larger then.
     fn fitting(room: Vec2, around: [f32; 2], count: usize, by_layer: Option<Shape>) -> Self {
         let places = |size, down| Self::new(room, around, size, down);
         let larger = |a: Self, b: Self| if b.side > a.side { b } else { a };
@@ -302,7 +302,7 @@ fn name(Contents { heads, effects, .. }: Contents<'_>, id: HeadId, state: &Heads
     name
 }
 
-/// The best pattern of a head. Where the first token is hidden, its share of the weight is none.
+/// The best pattern of a head. If the first token is hidden, its share of the weight does not count.
 fn pattern(measures: &Measures, state: &HeadsState) -> Option<(Measure, f32)> {
     measures.pattern(&Measure::PATTERNS[usize::from(state.hide_first)..])
 }
@@ -340,7 +340,7 @@ fn value(
     }
 }
 
-/// The head's name at the left, and its number at the right as far as there is room.
+/// The head's name at the left, and its number at the right if there is room.
 fn caption(ui: &Ui, of: Contents<'_>, id: HeadId, state: &HeadsState, is_marked: bool, at: Rect) {
     let (font, visuals) = (TextStyle::Small.resolve(ui.style()), ui.visuals());
     let painter = ui.painter().with_clip_rect(at.intersect(ui.clip_rect()));

@@ -72,7 +72,7 @@ impl Of {
 }
 
 impl Large {
-    /// Takes the results of the thread, and starts what is missing. `None` shows no matrix.
+    /// Takes the matrix that has been computed, and asks for the next one. `None` shows no matrix.
     pub(crate) fn exchange(
         &mut self,
         background: &Arc<Background>,

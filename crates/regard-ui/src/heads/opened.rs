@@ -91,7 +91,7 @@ pub(crate) struct Selected {
 /// Asks for the attention of a file.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct OpenAttention {
-    /// Where the heads stay.
+    /// The place of the heads.
     pub(crate) place: u64,
     pub(crate) source: AttentionSource,
 }
@@ -260,7 +260,7 @@ impl Surveyed {
     pub fn matrix(&self, mut state: HeadsState, look: Look) -> Result<Matrix, Error> {
         let shown = state.shown;
         state.limit(self.maps.shape(), self.maps.is_self_attention());
-        // If rollout has no meaning, an error is better than another matrix that passes unnoticed.
+        // Rollout without a meaning is an error. Another matrix in its place could pass unnoticed.
         state.shown = shown;
         let part = state.part().unwrap_or(Part::Mean(Over::All));
         let mut matrix = self.maps.matrix(part, look, &unattended)?;

@@ -1,4 +1,4 @@
-//! The order of the heads in the grid and what is drawn of them: the choices, and their panel.
+//! The order and the display of the heads in the grid: the choices and their panel.
 
 use core::mem::discriminant;
 
@@ -27,7 +27,7 @@ const HEADS: &str = "Each small picture is a head: rows are queries, columns are
 pub enum Effect {
     /// The change of the likeliest token's logit when the head gives zeros.
     Ablation,
-    /// What the head adds directly to the chosen logit.
+    /// The direct contribution of the head to the chosen logit.
     Attribution,
 }
 
@@ -58,7 +58,7 @@ impl Effect {
     }
 }
 
-/// What the heads are sorted by.
+/// The number by which the heads are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Order {
@@ -84,13 +84,13 @@ impl Order {
     }
 }
 
-/// The effects of the heads of an attention, \[layers, heads\], as far as they are known.
+/// The known effects of the heads of an attention, \[layers, heads\].
 #[derive(Default)]
 pub(crate) struct Effects {
     /// The change of the likeliest token's logit. The list grows while the heads are ablated in turn.
     pub(crate) ablation: Vec<f32>,
     pub(crate) attribution: Vec<f32>,
-    /// Whether there is a run, which can give them.
+    /// Whether a run can compute them. A file has no run.
     pub(crate) can_run: bool,
     /// Whether the heads are being ablated.
     pub(crate) is_ablating: bool,

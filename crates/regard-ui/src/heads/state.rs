@@ -1,4 +1,4 @@
-//! The choices of the user in this room.
+//! The choices of the user about heads.
 
 use core::fmt;
 use std::path::PathBuf;
@@ -62,11 +62,11 @@ pub(crate) enum Side {
 /// The maximum number of heads whose lines are drawn over those of the matrix: the number of colours.
 pub(super) const MOST_OVERLAID: usize = 6;
 
-/// The choices of the user in this room.
+/// The choices of the user about heads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeadsState {
-    /// What the heads are sorted by. `None`: layer by layer.
+    /// The order of the heads. `None`: layer by layer.
     pub(crate) order: Option<Order>,
     /// Whether the smallest comes first.
     pub(crate) smallest_first: bool,

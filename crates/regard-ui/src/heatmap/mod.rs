@@ -69,11 +69,11 @@ pub struct Heatmap<'a> {
     pub inset: Inset,
     /// Whether the rows have labels. Beside a matrix with the same rows they need none.
     pub has_row_labels: bool,
-    /// Whether the keys are the caller's, although the cells have the focus. A click does not give it to them then.
+    /// Whether the caller handles the keys even if the cells have the focus. A click does not give them the focus then.
     pub is_passive: bool,
 }
 
-/// Room between the cells and their labels, which the caller fills: so many cells at the left and above, and the gap to them.
+/// Room between the cells and their labels, in which the caller draws: cells at the left and above, and the gap to them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inset {
     /// The cells at the left and above.
@@ -165,7 +165,7 @@ impl<'a> Heatmap<'a> {
         Geometry::new(self, ui, max_width).has_numbers
     }
 
-    /// Whether it is drawn with what it is computed from.
+    /// Whether it is drawn with its operands.
     pub(crate) fn is_staged(&self) -> bool {
         self.inset.is_staged
     }
@@ -219,7 +219,7 @@ impl<'a> Heatmap<'a> {
         }
         let reached = navigate::navigate(self, ui, &response, geometry, cells, view);
         let seen = geometry.seen(cells, view);
-        // From a press of an arrow on, the cursor of the keyboard counts, until the pointer moves again.
+        // After an arrow key, the cursor of the keyboard counts until the pointer moves.
         let resting = Id::unique("resting pointer");
         if reached.is_some() {
             let at = ui.input(|input| input.pointer.hover_pos());

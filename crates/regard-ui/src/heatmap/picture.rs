@@ -247,7 +247,7 @@ fn hatch(ctx: &Context, ground: Ground) -> TextureId {
     made
 }
 
-/// The blocks with a margin on both sides, as far as the matrix goes.
+/// The blocks with a margin on both sides, within the matrix.
 fn around(blocks: &Range<usize>, all: usize) -> Range<usize> {
     let more = blocks.len() / Blocks::AROUND;
     let end = (blocks.end + more).min(all);

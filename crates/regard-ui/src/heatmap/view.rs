@@ -72,7 +72,7 @@ impl Viewport {
         self.go_to(corner, size);
     }
 
-    /// Moves a column and a row to the corner, as far as the cells still fill the picture.
+    /// Moves a column and a row to the corner, or near it if the cells would not fill the picture.
     pub(super) fn go_to(&mut self, corner: Vec2, size: Vec2) {
         let corner = corner.min(size - size / self.zoom()).max(Vec2::ZERO);
         self.corner = (corner.y, corner.x);

@@ -1,4 +1,4 @@
-//! Computes what follows from the laboratory's inputs, and keeps intermediate results.
+//! Computes the results of the laboratory's inputs, and keeps intermediate ones.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use self::scores::scores;
 /// Asks for the result of a request.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Compute {
-    /// The place of the engine, which is made if nothing stands there.
+    /// The place of the engine. The first question makes the engine.
     pub(crate) engine: u64,
     pub(crate) request: Request,
 }
@@ -44,7 +44,7 @@ impl Question for Compute {
             });
             let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
             let progress = |part: f32| {
-                // Work that has begun is finished: a moving slider would show nothing otherwise.
+                // Work that has begun is finished. Otherwise a moving slider would show nothing.
                 let _ = tell(part);
             };
             engine.run(self.request, &progress).map_err(|e| e.to_string())
@@ -55,7 +55,7 @@ impl Question for Compute {
 /// The result of a request.
 #[derive(Serialize, Deserialize)]
 pub struct Outcome {
-    /// The request, limited to what its files have.
+    /// The request, limited to the sizes of its files.
     pub(crate) request: Request,
     /// The file of the present state, if it has one.
     pub(crate) file: Option<Shared<TokenFile>>,
@@ -69,22 +69,22 @@ pub struct Outcome {
     pub(crate) pinned: Option<SharedNumbers>,
     /// The numbers that are shown: scores, weights, weights of A, or B − A.
     pub numbers: SharedNumbers,
-    /// The number of tokens of what is shown.
+    /// The number of tokens of the shown matrix.
     pub(crate) side: usize,
     /// The labels of these tokens.
     pub(crate) names: Shared<Names>,
     /// The picture of the numbers.
     pub picture: Picture,
-    /// How large the numbers are.
+    /// The extent of the numbers.
     pub(crate) extent: Extent,
-    /// The reason, if something else is shown than was asked for.
+    /// The reason, if another matrix than the requested one is shown.
     pub(crate) note: Option<String>,
     /// The time that the computation took.
     pub(crate) took: Duration,
 }
 
 impl Outcome {
-    /// The title of what is shown.
+    /// The title of the shown matrix.
     pub(crate) fn title(&self) -> &'static str {
         match self.request.shown {
             Shown::Scores => "Scores",
@@ -94,17 +94,17 @@ impl Outcome {
         }
     }
 
-    /// The colours of what is shown. Weights go up to the largest one, because most are small, unless it outshines all others.
+    /// The colours of the shown matrix. Weights go up to the largest one, because most are small, unless it outshines all others.
     pub(crate) fn palette(&self, look: Look) -> Palette {
         Palette::of(self.extent, self.picture.palette().signs(), look)
     }
 
-    /// The number that −∞ stands for in what is shown. A masked score is −∞; a masked weight is 0.
+    /// The number that −∞ stands for in the shown matrix. A masked score is −∞; a masked weight is 0.
     pub(crate) fn masked(&self) -> f32 {
         if self.request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 }
     }
 
-    /// What is shown, to export it.
+    /// The shown matrix, to export it.
     pub fn matrix(&self, look: Look) -> Matrix {
         let title = self.title();
         let [rows, cols] = (**self.names).clone();
@@ -130,7 +130,7 @@ pub struct Engine {
     weights: Memo<LaboratoryInputs, Arc<Vec<f32>>>,
     pinned: Memo<LaboratoryInputs, Arc<Vec<f32>>>,
     names: Memo<(TokenSource, usize), Arc<Names>>,
-    /// The weights before the last ones. Their memory is used again as soon as nobody else holds them.
+    /// The weights before the last ones. Their memory is reused when it has no other owner.
     spare: Option<Arc<Vec<f32>>>,
 }
 
@@ -149,7 +149,7 @@ impl Engine {
         }
     }
 
-    /// Computes what is asked for. `progress` is told the share of the work that is done, from 0 to 1.
+    /// Computes the outcome of a request. `progress` gets the share of the work that is done, from 0 to 1.
     ///
     /// # Errors
     /// If a file cannot be read, or if the kernels refuse the inputs.
@@ -214,7 +214,7 @@ impl Engine {
         })
     }
 
-    /// Reads the file of the inputs, if they name one, and limits the inputs to what it has.
+    /// Reads the file of the inputs, if they name one, and limits the inputs to its sizes.
     fn limit(
         &mut self,
         inputs: &mut LaboratoryInputs,

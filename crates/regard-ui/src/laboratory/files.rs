@@ -32,7 +32,7 @@ pub enum Error {
     Attention(#[from] regard::Error),
 }
 
-/// What the window knows of a file of queries and keys.
+/// A description of a file of queries and keys.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TokenFile {
     /// The number of heads.

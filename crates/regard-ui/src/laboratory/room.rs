@@ -48,7 +48,7 @@ const OF_THE_ROW: &str = "\
 /// The view of a [`State`]. It shows the last outcome while the next is computed.
 pub(crate) struct LaboratoryRoom {
     background: Arc<Background>,
-    /// Where the engine is.
+    /// The place of the engine.
     engine: Place,
     computing: Option<(Request, Once<Outcome>)>,
     /// The latest request, and when the window began to wait for a picture.

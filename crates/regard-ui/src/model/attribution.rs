@@ -36,7 +36,7 @@ pub(crate) struct LogitParts {
     pub(super) map: Chart,
 }
 
-/// Asks what each part of a model adds to the logit of token A, or to that of A − B.
+/// Asks for the contribution of each part of a model to the logit of token A, or to the difference A − B.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Attribute {
     pub(crate) model: u64,
@@ -134,7 +134,7 @@ impl LogitParts {
         Ok(Self { attribution, map: Chart::new(numbers, [rows, cols]) })
     }
 
-    /// What each head adds, [layers, heads].
+    /// The contribution of each head, \[layers, heads\].
     pub(super) fn of_heads(&self) -> Vec<f32> {
         let layers = self.attribution.layers.iter();
         layers.flat_map(|layer| layer.heads.iter().map(|x| *x as f32)).collect()

@@ -11,7 +11,7 @@ use crate::work::Once;
 /// The largest height of the list.
 const HEIGHT: f32 = 360.0;
 
-/// What the list says where there is no model, and the command that fetches a small one.
+/// The text of an empty list, and the command that fetches a small model.
 const NONE: &str = "The local Hugging Face cache has no model. This command, in a terminal, fetches a small one (270 MB):";
 const FETCH: &str = "regard model HuggingFaceTB/SmolLM2-135M --download";
 

@@ -258,7 +258,7 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     explain(ui, "Runs", RUNS);
 }
 
-/// Says why there is no difference of A and B, where it is to be shown.
+/// Shows the reason for a missing difference of A and B, if the difference is to be shown.
 pub(super) fn no_difference(ui: &mut Ui, state: &State, outcome: &Outcome) {
     let shows_difference = matches!(state.version, Version::FirstMinusSecond | Version::SideBySide);
     let difference = outcome.second().filter(|_| shows_difference).map(|second| &second.difference);

@@ -1,4 +1,4 @@
-//! What the room takes from the background and asks of it: a function a view.
+//! The room's exchange with the background. A function for each view makes its question.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) fn read(
 }
 
 impl ModelRoom {
-    /// Takes what the background has done, and asks for what is missing.
+    /// Takes the answers that have arrived, and asks the questions that are not answered.
     pub(super) fn exchange(&mut self, ctx: &Context, state: &mut State) {
         self.cached.exchange();
         self.take_opened(state);
@@ -61,7 +61,7 @@ impl ModelRoom {
         self.weighted.ask(&self.background, ctx, asked);
         self.show_heads(ctx, state);
         let asked = self.sweep_of(state);
-        // A run that is being made comes first.
+        // The sweep waits for the run.
         if asked.is_none() || !self.latest.is_busy() {
             self.sweep.ask(&self.background, ctx, asked);
         }
@@ -105,7 +105,7 @@ impl ModelRoom {
         }
     }
 
-    /// Takes a run that has ended, and starts the next if the text or the changes are others by now.
+    /// Takes a run that has ended, and starts the next if the text or the changes differ.
     fn run(&mut self, ctx: &Context, opened: &Held<OpenedModel>, state: &mut State) {
         let request = self.request(state);
         if self.latest.take(Some(&request)) {
@@ -114,7 +114,7 @@ impl ModelRoom {
         let model_b = self.model_b.here(state);
         let before = self.latest.value().map(Held::place);
         let (background, writer) = (&self.background, &mut self.writer);
-        // A run that has begun is not interrupted; the one after it has the latest text.
+        // A run that has begun is finished. The next run reads the latest text.
         self.latest.start(request, |request| {
             writer.forget();
             background.hold(ctx, |place| Run {
@@ -128,9 +128,9 @@ impl ModelRoom {
         });
     }
 
-    /// Compares a run with the one that the session has, if it is of the same request.
+    /// Compares a run with the record of the session, if that is of the same request.
     fn check(&mut self, opened: &OpenedModel, request: &Request, state: &mut State) {
-        // Until model B is open, the session's run is not there to be compared with.
+        // The record includes model B, so it cannot be compared until model B is open.
         let Some(outcome) = outcome(&self.latest)
             .filter(|outcome| outcome.request == *request && !self.model_b.is_busy())
         else {
@@ -143,12 +143,12 @@ impl ModelRoom {
         }
     }
 
-    /// What is to be run. Model B counts once it is open.
+    /// The request of the user's choices. It includes model B once that is open.
     fn request(&self, state: &State) -> Request {
         Request::of(state, self.model_b.here(state).map(|opened| opened.name.as_str()))
     }
 
-    /// Has the shown matrices computed.
+    /// Asks for the matrices that are shown.
     fn show_heads(&mut self, ctx: &Context, state: &mut State) {
         let heads = self.heads(state);
         if let Some(heads) = &heads {
@@ -176,7 +176,7 @@ impl ModelRoom {
         }
     }
 
-    /// The model, and its latest run, if the middle of the room has this view.
+    /// The model, and its latest run, if the middle of the room shows this view.
     fn in_view(&self, state: &State, view: View) -> Option<(&Held<OpenedModel>, &Outcome)> {
         self.run_of(state).filter(|_| state.view == view)
     }
@@ -189,7 +189,7 @@ impl ModelRoom {
 
     fn sweep_of(&self, state: &State) -> Option<Sweep> {
         let (opened, outcome) = self.run_of(state)?;
-        // A text that is being typed is run first.
+        // While the model writes, its runs come first.
         let sweeps = state.heads.needs(Effect::Ablation) && !self.writer.is_on();
         let run = self.background.id(&outcome.unchanged);
         sweeps.then(|| Sweep { model: opened.place(), run })
@@ -255,7 +255,7 @@ impl ModelRoom {
 fn limit(state: &mut State, opened: &OpenedModel) {
     let attentions = opened.description.attentions();
     if !attentions.iter().any(|(which, _)| *which == state.attention) {
-        // The words that are written look at the recording.
+        // A model of sound begins with the attention to the recording.
         let hears = Reads::of(&opened.description) == Reads::Recording;
         let first = if hears { attentions.last() } else { attentions.first() };
         state.attention = first.map_or_else(Which::default, |(which, _)| *which);
@@ -271,7 +271,7 @@ fn limit(state: &mut State, opened: &OpenedModel) {
 /// The hashes of a run.
 fn record(opened: &OpenedModel, model_b: Option<&OpenedModel>, outcome: &Outcome) -> Record {
     let mut asked = Sha256::new();
-    // The text of a request contains each of its numbers exactly.
+    // The debug text of a request contains each number exactly.
     asked.update(format!("{} {:?}", opened.name, outcome.request));
     Record {
         asked: hash::digits(asked),

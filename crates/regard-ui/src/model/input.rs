@@ -224,7 +224,7 @@ fn comes_in_scans(bytes: &[u8]) -> bool {
     while let Some([0xFF, marker, high, low]) = bytes.get(at..at + 4) {
         match marker {
             0xC0 | 0xC1 => components = bytes.get(at + 9), // a frame that may have one scan
-            0x00 | 0x01 | 0xD0..=0xD9 | 0xFF => return true, // no length follows: nobody writes that before a scan
+            0x00 | 0x01 | 0xD0..=0xD9 | 0xFF => return true, // no length follows, and no encoder writes these before a scan
             0xDA => return components.is_none() || components != bytes.get(at + 4),
             _ => {}
         }

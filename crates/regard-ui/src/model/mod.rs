@@ -1,8 +1,9 @@
-//! The third room: a model that reads a text during typing, and that can be changed; or a file of attention, a model that does not run.
+//! The third room: a model that reads a text during typing, and that can be changed; or a file of attention, a model that does not
+//! run.
 //!
 //! [`State`] holds the choices of the user. A thread opens the model, and another runs it: first unchanged, then with the
-//! changes, then over the second text. The heads of a run and of a file are shown alike ([`heads`](crate::heads)). What needs a run
-//! is absent for a file.
+//! changes, then over the second text. The heads of a run and of a file are shown alike ([`heads`](crate::heads)). A file
+//! has no views that need a run.
 
 mod attentions;
 mod attribution;

@@ -49,7 +49,7 @@ impl Predicts {
     }
 }
 
-/// The comparison of the probabilities.
+/// The run with which the probabilities are compared.
 #[derive(Clone, Copy, PartialEq)]
 enum Against {
     Unchanged,
@@ -88,7 +88,7 @@ pub(crate) struct Next {
     pub(crate) after: f32,
     /// Its probability in run B, if there is one.
     pub(crate) second: Option<f32>,
-    /// What it adds to the text, if the model writes it.
+    /// The text that it appends, if the model writes it.
     pub(super) adds: Option<String>,
 }
 
@@ -232,7 +232,7 @@ const TOKEN: f32 = 80.0;
 /// A narrower bar is not drawn.
 const NARROWEST_BAR: f32 = 16.0;
 
-/// The number of numbers for which a row with changes has room.
+/// The number of columns that fit in a row with changes.
 fn numbers(width: f32) -> usize {
     if width < 230.0 { 2 } else { 3 }
 }

@@ -9,7 +9,8 @@ use super::run::Outcome;
 use super::state::Listed;
 use crate::temperature;
 
-/// A change in a few words: "Head 1.2 gives zeros". `tokens` are those of the first text, and `words` those of patches, by their ids.
+/// A change in a few words: "Head 1.2 gives zeros". `tokens` are those of the first text, and `words` those of patches, by their
+/// ids.
 pub(super) fn change(change: &Change, tokens: &[String], words: &BTreeMap<u32, String>) -> String {
     let token =
         |i: usize| tokens.get(i).map_or_else(|| i.to_string(), |token| format!("{i} {token}"));
@@ -76,7 +77,7 @@ fn name(words: &BTreeMap<u32, String>, input: &Input, position: usize) -> String
     format!("“{}”", words.get(id).map_or_else(|| id.to_string(), |text| text.trim().to_owned()))
 }
 
-/// What a patch is taken from.
+/// The source of a patch.
 fn other(input: &Input) -> &'static str {
     if input.pixels.is_empty() { "the other text" } else { "the other image" }
 }

@@ -31,7 +31,7 @@ pub fn bundled(name: &str) -> Option<Result<Checkpoint, Error>> {
     }
 }
 
-/// What the window knows of a model that has been opened.
+/// A description of an open model. [`Loaded`] has its weights.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct OpenedModel {
     /// The user's name for it.
@@ -43,9 +43,9 @@ pub(crate) struct OpenedModel {
     pub(crate) hash: String,
 }
 
-/// A model with its weights, which whoever answers holds.
+/// A model with its weights, in the memory of the thread or worker that runs it.
 pub(super) struct Loaded {
-    /// What the user called it.
+    /// The user's name for it.
     pub(crate) name: String,
     pub(crate) model: Model,
     /// The bytes of its weights.
@@ -88,7 +88,7 @@ impl<T> LastReading<T> {
 /// Asks to open a model.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Open {
-    /// Where it stays.
+    /// The place of the [`Loaded`] model.
     place: u64,
     name: String,
 }

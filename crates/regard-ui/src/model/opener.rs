@@ -1,4 +1,4 @@
-//! What is open, and what is being opened.
+//! An item that is open, and the next one that is being opened.
 
 use egui::Ui;
 
@@ -6,17 +6,17 @@ use crate::message;
 use crate::work::{self, Held, Once, PATIENCE};
 use std::sync::Arc;
 
-/// What is open, by its name. It stays until the next one is there.
+/// The open item, a model or a file, with its name. It stays until the next one is open.
 pub(super) struct Opener<K, T> {
     opening: Option<Opening<K, T>>,
     opened: Option<(K, Arc<Held<T>>)>,
-    /// What could not be opened, and why.
+    /// The name of the item that could not be opened, and the error.
     failed: Option<(K, String)>,
 }
 
 struct Opening<K, T> {
     name: K,
-    /// Whether the user has just asked for it. Otherwise the session names it.
+    /// Whether the user has asked for it. Otherwise the session names it.
     is_asked: bool,
     once: Once<Held<T>>,
 }
@@ -28,13 +28,13 @@ impl<K, T> Default for Opener<K, T> {
 }
 
 impl<K: Clone + PartialEq, T> Opener<K, T> {
-    /// Begins to open what the user has asked for.
+    /// Begins to open an item that the user has asked for.
     pub(crate) fn open(&mut self, name: K, once: Once<Held<T>>) {
         self.failed = None;
         self.opening = Some(Opening { name, is_asked: true, once });
     }
 
-    /// Opens what the session names, unless that has failed.
+    /// Opens the item that the session names, unless that has failed.
     pub(crate) fn follow(&mut self, name: &K, start: impl FnOnce() -> Once<Held<T>>) {
         let has_failed = self.failed.as_ref().is_some_and(|(failed, _)| failed == name);
         if self.here(name).is_none() && self.opening.is_none() && !has_failed {
@@ -42,36 +42,36 @@ impl<K: Clone + PartialEq, T> Opener<K, T> {
         }
     }
 
-    /// Takes what has been opened. Returns its name, and whether the user has asked for it.
+    /// Takes the item that has been opened. Returns its name, and whether the user has asked for it.
     pub(crate) fn take(&mut self) -> Option<(K, bool)> {
         let done = self.opening.as_ref()?.once.take()?;
         let Opening { name, is_asked, .. } = self.opening.take()?;
         match done {
             Ok(opened) => {
-                // A message about something else stays until the user has seen it.
+                // An error about another item stays until the user dismisses it.
                 self.failed.take_if(|(failed, _)| is_asked || *failed == name);
                 self.opened = Some((name.clone(), Arc::new(opened)));
                 Some((name, is_asked))
             }
             Err(message) => {
-                // The session still names it: it may be there later.
+                // The session keeps the name, because the item may exist later.
                 self.failed = Some((name, message));
                 None
             }
         }
     }
 
-    /// What is open, if it has this name.
+    /// The open item, if it has this name.
     pub(crate) fn here(&self, name: &K) -> Option<Arc<Held<T>>> {
         self.opened.as_ref().filter(|(opened, _)| opened == name).map(|(_, held)| Arc::clone(held))
     }
 
-    /// What was opened last.
+    /// The item that was opened last.
     pub(crate) fn opened(&self) -> Option<&Arc<Held<T>>> {
         self.opened.as_ref().map(|(_, held)| held)
     }
 
-    /// Why something is not shown.
+    /// Notes the error of an item.
     pub(crate) fn fail(&mut self, name: K, message: String) {
         self.failed = Some((name, message));
     }
@@ -89,7 +89,7 @@ impl<K: Clone + PartialEq, T> Opener<K, T> {
         self.opening = None;
     }
 
-    /// Shows the error, and the progress. `is_here` tells whether the room shows something meanwhile. Returns whether the user stops it.
+    /// Shows the error and the progress. `is_here` is whether the room shows an item meanwhile. Returns whether the user cancels.
     pub(crate) fn messages(
         &mut self,
         ui: &mut Ui,
@@ -97,7 +97,7 @@ impl<K: Clone + PartialEq, T> Opener<K, T> {
         words: impl FnOnce(&K) -> String,
     ) -> bool {
         if let Some((_, message)) = &self.failed {
-            // Without the message, what the session names is opened again.
+            // After the error is dismissed, the item that the session names is opened again.
             let button = if is_here { "Dismiss" } else { "Try again" };
             if message::show(ui, message, ui.visuals().error_fg_color, button) {
                 self.failed = None;
@@ -109,7 +109,7 @@ impl<K: Clone + PartialEq, T> Opener<K, T> {
     }
 }
 
-/// Shows the progress of opening something, and where `stops` a button. Returns whether it was pressed.
+/// Shows the progress of opening an item, and a button to cancel if `stops`. Returns whether it was pressed.
 pub(super) fn progress<T>(ui: &mut Ui, name: &str, once: &Once<T>, stops: bool) -> bool {
     ui.ctx().request_repaint_after(PATIENCE);
     let row = ui.horizontal(|ui| {

@@ -30,7 +30,7 @@ const NARROW: f32 = 300.0;
 /// The opacity of the smallest and of the largest weight.
 const OPACITY: [f32; 2] = [0.08, 0.78];
 
-/// What a picture is divided into.
+/// The parts of a picture that are tokens of the model.
 #[derive(Clone, Copy)]
 pub(super) enum PictureParts<'a> {
     /// Rows and columns of patches. The class token comes before them.
@@ -59,7 +59,7 @@ impl Overlay {
             PictureParts::Patches([rows, cols]) => ([rows, cols], 1, 1 + rows * cols),
             PictureParts::Times([queries, times], _) => ([1, times.len()], 0, queries.len()),
         };
-        // The parts are queries, too.
+        // The parts are also the queries.
         let is_self = !matches!(parts, PictureParts::Times(_, Which::Cross));
         let fits = |numbers: &[f32]| numbers.len() == queries * (first + rows * cols);
         let matrix = large.selected().filter(|selected| fits(&selected.numbers));
@@ -68,13 +68,13 @@ impl Overlay {
             Some((Side::Queries, i)) => Some(i),
             _ => None,
         };
-        // Images side by side have one pointer.
+        // Images side by side share the hovered patch.
         let hovered_id = Id::unique("pointed patch");
         let pointed: Option<usize> = ui.data(|data| data.get_temp(hovered_id)).flatten();
         let on_map = large.hovered().map(|(row, _)| row);
         let chosen = state.chosen.map(|(row, _)| row);
         let query = pointed.filter(|_| is_self).or(on_map).or(kept).or(chosen);
-        // The last token of a decoder is the one that is written on.
+        // The default query of a decoder is its last token.
         let last = queries.saturating_sub(1);
         let query = query.unwrap_or(if is_self { 0 } else { last }).min(last);
         let name = |side: Side, token: usize| match parts {
@@ -182,7 +182,7 @@ impl Overlay {
         {
             return texture.id();
         }
-        // The pixels of a small image are seen as such.
+        // A small image has sharp pixels.
         let is_small = picture.size.iter().all(|side| *side <= 32);
         let options = if is_small { TextureOptions::NEAREST } else { TextureOptions::LINEAR };
         let texture = ui.ctx().load_texture("image", Arc::clone(picture), options);

@@ -56,7 +56,7 @@ impl Drawing {
         Self::of_digit(number)
     }
 
-    /// Its height and width, if it has as many pixels.
+    /// Its height and width, if they agree with the number of pixels.
     pub(super) fn size(&self) -> Option<[usize; 2]> {
         (self.size[0].checked_mul(self.size[1]) == Some(self.ink.len())).then_some(self.size)
     }

@@ -22,7 +22,7 @@ pub(super) struct Pane {
 }
 
 impl Pane {
-    /// Takes the results of the thread, and starts what is missing. `None` shows nothing.
+    /// Takes the matrix that has been computed, and asks for the next one. `None` shows no matrix.
     pub(crate) fn exchange(
         &mut self,
         background: &Arc<Background>,
@@ -33,7 +33,7 @@ impl Pane {
         self.large.exchange(background, ctx, heads.zip(part))
     }
 
-    /// Gives the run a name. The only run has an empty one.
+    /// Names the run. A single run has an empty name.
     pub(crate) fn call(&mut self, name: &str) {
         name.clone_into(&mut self.large.of);
         name.clone_into(&mut self.grid.of);

@@ -66,7 +66,7 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
     let run = &second.run;
     let refusal = refusal(outcome, run);
     let of_image = outcome.reads() == Reads::Image;
-    // The patches of the first image are no places to drag to.
+    // A token cannot be dragged onto a patch of an image.
     let [first, how] = if of_image {
         ["first image", "Click a patch."]
     } else {

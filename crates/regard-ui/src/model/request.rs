@@ -1,4 +1,4 @@
-//! What a model is to run.
+//! The request of a run.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::open::short;
 use super::{Drawing, State};
 
-/// What is to be run.
+/// The inputs and the changes of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// The text.
@@ -21,7 +21,7 @@ pub struct Request {
     pub(crate) second: Option<String>,
     /// The model of run B, if it is not that of run A. Without a second text, it reads the first one.
     pub(crate) second_model: Option<String>,
-    /// What the decoder of a model with an encoder and a decoder has written.
+    /// The text that the decoder of a model with an encoder and a decoder has written.
     pub(crate) decoder: String,
     /// Its tokens, if they are not those that the tokenizer makes of it.
     pub(crate) decoder_ids: Option<Vec<u32>>,
@@ -32,7 +32,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// What the choices of the user ask for. Model B counts once it is open.
+    /// The request of the user's choices. It includes model B once that is open.
     pub(super) fn of(state: &State, model_b: Option<&str>) -> Self {
         Self {
             text: state.text.clone(),

@@ -40,7 +40,7 @@ use crate::{Command, Host, side};
 const WIDE: f32 = 1080.0;
 /// The width of that panel: the least, the share of a wide window, and the most.
 const NEXT: [f32; 3] = [320.0, 0.17, 600.0];
-/// What the bundled models read.
+/// A hint for each bundled model.
 const HINTS: [&str; 2] =
     ["A model that writes stories.", "A model that reads a digit, which you draw."];
 const MODEL: &str = "\
@@ -58,15 +58,15 @@ pub struct ModelRoom {
     pub(super) background: Arc<Background>,
     pub(super) models: Opener<String, OpenedModel>,
     pub(super) files: Opener<AttentionSource, heads::OpenedHeads>,
-    /// What came of the latest request.
+    /// The run of the latest request.
     pub(super) latest: LatestRun,
-    /// What is shown: one run, or the runs A and B and their difference.
+    /// The runs on the screen: one, or A, B and their difference.
     pub(super) panes: [Pane; 3],
     pub(super) model_b: ModelB,
     pub(super) writer: Writer,
-    /// Why a token that was dropped makes no patch.
+    /// The reason why a dropped token makes no patch.
     pub(super) dropped: Option<String>,
-    /// Why the run is not the one that the session has.
+    /// The difference of the run from the record of the session.
     pub(super) differs: Option<&'static str>,
     pub(super) cached: CachedModels,
     pub(super) sweep: Latest<Sweep, SweepEffects>,
@@ -79,7 +79,7 @@ pub struct ModelRoom {
 }
 
 impl ModelRoom {
-    /// Nothing has been opened yet.
+    /// A room without a model.
     pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         Self {
             background: Background::new(host),
@@ -162,7 +162,7 @@ impl ModelRoom {
         self.panes[0].large.selected()
     }
 
-    /// Why a model could not be opened, or a text not be run.
+    /// The error of opening a model or a file, or of a run.
     pub fn error(&self) -> Option<&str> {
         let failed = self.models.error().or_else(|| self.files.error());
         let second = || self.outcome().and_then(Outcome::second_refusal);
@@ -212,7 +212,7 @@ impl ModelRoom {
         let is_wide = ui.available_width() >= WIDE;
         let asked = if side {
             side::show(ui, "model", |ui| {
-                // The classes of a drawing are seen while it is drawn.
+                // The classes stay in view while an image is drawn.
                 let classes_first = runs && !is_wide && self.predicts() == Predicts::Class;
                 if classes_first {
                     self.next_tokens(ui, state);
@@ -287,7 +287,7 @@ impl ModelRoom {
         chart?.spoken.as_deref()
     }
 
-    /// The effects of the heads that are shown, as far as they are known.
+    /// The known effects of the heads that are shown.
     pub(super) fn effects_of(&self, state: &State) -> Effects {
         let attributed = self.attributed.value().filter(|_| state.attention == Which::Only);
         Effects {
@@ -298,7 +298,7 @@ impl ModelRoom {
         }
     }
 
-    /// The change of the likeliest token's logit by each head, layer by layer, as far as the heads have been ablated.
+    /// The change of the likeliest token's logit by each head, layer by layer. The list grows while the heads are ablated.
     pub(crate) fn ablation(&self, which: Which) -> &[f32] {
         self.sweep.value().map_or(&[], |effects| effects.of(which))
     }
@@ -327,7 +327,7 @@ impl ModelRoom {
         }
     }
 
-    /// Shows what is open, and what can be opened.
+    /// Shows the open model or file, and the buttons that open others.
     fn opened(&mut self, ui: &mut Ui, state: &State) -> Option<OpenChoice> {
         let mut asked = None;
         heading(ui, "Model", MODEL);
@@ -389,7 +389,7 @@ impl ModelRoom {
         asked
     }
 
-    /// What the model predicts.
+    /// The kind of the model's prediction.
     fn predicts(&self) -> Predicts {
         self.models.opened().map_or(Predicts::Next, |opened| Predicts::of(&opened.description))
     }
@@ -397,7 +397,7 @@ impl ModelRoom {
     /// Shows the next tokens. A click on one appends it to the text.
     fn next_tokens(&self, ui: &mut Ui, state: &mut State) {
         let predicts = self.predicts();
-        // What is no next token is not appended: a class, or the word in a gap.
+        // A class and a word in a gap are not appended.
         let appends = predicts == Predicts::Next;
         let (outcome, list) = (self.outcome(), self.next());
         let clicked = next::show(ui, outcome, list, state.version, predicts, appends);
@@ -419,7 +419,7 @@ impl ModelRoom {
     }
 }
 
-/// Shows what a file of attention has.
+/// Shows the name, the shape and the warnings of a file of attention.
 fn of_file(ui: &mut Ui, file: &heads::OpenedHeads) {
     ui.add(Label::new(RichText::new(file.name()).strong()).wrap());
     let shape = file.maps.shape();
@@ -441,15 +441,15 @@ fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// What came of the latest request.
+/// The outcome of the latest request.
 pub(super) fn outcome(latest: &LatestRun) -> Option<&Outcome> {
     latest.value().map(|outcome| &****outcome)
 }
 
-/// What the tests read.
+/// Access for the tests.
 #[cfg(test)]
 impl ModelRoom {
-    /// What each part of the model adds to the chosen logit, if that is shown.
+    /// The attribution of the chosen logit, if it is shown.
     pub(crate) fn attribution(&self) -> Option<&regard_models::Attribution> {
         self.attributed.value().map(|parts| &parts.attribution)
     }

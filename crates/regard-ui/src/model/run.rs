@@ -55,14 +55,14 @@ pub(super) struct Unchanged {
     /// The probability of each token of the vocabulary to be next; empty if the model predicts none here.
     #[serde(with = "packed")]
     pub(crate) next: Vec<f32>,
-    /// What changed runs begin from. It stays where the run was made.
+    /// The start of changed runs. It stays in the memory where the run was made.
     #[serde(skip)]
     baseline: Option<Baseline>,
-    /// The tokens that were computed for this text. The others were known from the text before.
+    /// The number of tokens that were computed. The others were known from the previous text.
     pub(crate) computed: usize,
 }
 
-/// The runs of the first and of the second text, as far as they are known.
+/// The known runs of the first and of the second text.
 pub(super) type Runs = [Option<Shared<Unchanged>>; 2];
 
 /// A run with changes.
@@ -73,7 +73,7 @@ pub(super) struct Changed {
     pub(crate) difference: Differences,
     #[serde(with = "packed")]
     pub(crate) next: Vec<f32>,
-    /// The tokens that were computed for this text. The others were known from the text before.
+    /// The number of tokens that were computed. The others were known from the previous text.
     pub(crate) computed: usize,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Changed {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Second {
     pub(crate) run: Shared<Unchanged>,
-    /// The weights of run A, with the changes, minus these; or why there is no difference.
+    /// The weights of run A, with the changes, minus these; or the reason for a missing difference.
     pub(crate) difference: Result<Differences, String>,
 }
 
@@ -101,15 +101,15 @@ pub(super) struct Pair<'a> {
     pub(crate) difference: Result<&'a Difference, &'a str>,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Serialize, Deserialize)]
 pub struct Outcome {
     /// The request.
     pub request: Request,
     pub(super) unchanged: Shared<Unchanged>,
-    /// The run with the changes, or why they cannot be made. `None` without changes.
+    /// The run with the changes, or the reason why they cannot be made. `None` without changes.
     pub(super) changed: Option<Result<Changed, String>>,
-    /// Run B, or why there is none. `None` without a second text and a second model.
+    /// Run B, or the reason why it is missing. `None` without a second text and a second model.
     pub(super) second: Option<Result<Second, String>>,
     /// The names of the runs A and B.
     names: [String; 2],
@@ -121,21 +121,21 @@ pub struct Outcome {
     pub(super) written: Option<Next>,
     /// The tokens of the patches that the user has listed, by their ids.
     pub(super) words: BTreeMap<u32, String>,
-    /// The time that it took.
+    /// The time of the computation.
     pub(crate) took: Duration,
 }
 
 /// Asks to run a model.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Run {
-    /// Where the outcome stays.
+    /// The place of the outcome.
     pub(super) place: u64,
     pub(super) model: u64,
     pub(super) model_b: Option<u64>,
     pub(super) request: Request,
-    /// The ids of the tokens of patches, which the outcome gives words for.
+    /// The ids of the tokens of patches, for which the outcome has words.
     pub(super) named: BTreeSet<u32>,
-    /// The outcome that the window has, if there is one of these models.
+    /// The place of the previous outcome of these models.
     pub(super) before: Option<u64>,
 }
 
@@ -220,13 +220,13 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Gives words for tokens of patches.
+    /// Finds the words for tokens of patches.
     fn name(&mut self, model: &Model, ids: &BTreeSet<u32>) {
         let word = |id: &u32| Some((*id, model.tokenizer()?.decode(&[*id]).ok()?));
         self.words = ids.iter().filter_map(word).collect();
     }
 
-    /// What kind of input the model reads.
+    /// The kind of input that the model reads.
     pub(super) fn reads(&self) -> Reads {
         let run = &self.unchanged;
         match (run.picture.is_some(), run.decoder_tokens.is_empty()) {
@@ -243,7 +243,7 @@ impl Outcome {
         if input.decoder_ids.is_empty() { &input.ids } else { &input.decoder_ids }
     }
 
-    /// The unchanged runs, which a later request may have in common.
+    /// The unchanged runs, which a later outcome may share.
     pub(super) fn runs(&self) -> Runs {
         [Some(self.unchanged.clone()), self.second().map(|second| second.run.clone())]
     }
@@ -324,7 +324,7 @@ impl Outcome {
         self.second().filter(|_| self.request.second_model.is_none())
     }
 
-    /// Why there is no run B, if there is none.
+    /// The reason for a missing run B.
     pub(crate) fn second_refusal(&self) -> Option<&str> {
         self.second.as_ref()?.as_ref().err().map(String::as_str)
     }
@@ -343,21 +343,21 @@ impl Outcome {
         self.changed.as_ref()?.as_ref().ok()
     }
 
-    /// Why the changes cannot be made.
+    /// The reason why the changes cannot be made.
     pub(crate) fn refusal(&self) -> Option<&str> {
         self.changed.as_ref()?.as_ref().err().map(String::as_str)
     }
 }
 
-/// What the tests read.
+/// Access for the tests.
 #[cfg(test)]
 impl Outcome {
-    /// The tokens that were computed for the text. The others were known from the text before.
+    /// The number of tokens that were computed. The others were known from the previous text.
     pub(crate) fn computed(&self) -> usize {
         self.unchanged.computed
     }
 
-    /// The tokens that were computed for the run with changes, if there is one.
+    /// The number of tokens that were computed for the run with changes, if there is one.
     pub(crate) fn computed_changed(&self) -> Option<usize> {
         self.changed().map(|changed| changed.computed)
     }
@@ -384,7 +384,7 @@ pub fn grid(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Figure
     heads_of(host, state, |heads| heads.figure(look, state.heads.own_scale))
 }
 
-/// Runs the model of a session, or reads its file, and returns what `ask` finds in the heads that the session shows.
+/// Runs the model of a session, or reads its file. Returns the result of `ask` for the heads that the session shows.
 fn heads_of<T>(
     host: &dyn Host,
     state: &State,
@@ -417,8 +417,8 @@ fn heads_of<T>(
 }
 
 impl Unchanged {
-    /// The run of a text with its ids, or of an image. `known` is returned if it is the one, and `reader` tells the first text from
-    /// the second.
+    /// The run of a text with its ids, or of an image. Returns `known` if it is that run. `reader` is 0 for the first text and 1
+    /// for the second.
     fn of(
         host: &dyn Host,
         opened: &Loaded,
@@ -490,12 +490,12 @@ impl Unchanged {
         })
     }
 
-    /// What changed runs begin from.
+    /// The start of changed runs.
     pub(crate) fn baseline(&self) -> Result<&Baseline, String> {
         self.baseline.as_ref().ok_or_else(|| "the run was made elsewhere".to_owned())
     }
 
-    /// What the model reads.
+    /// The input of the model.
     pub(crate) fn input(&self) -> &Input {
         &self.input
     }
@@ -563,7 +563,7 @@ impl Difference {
         let maps = AttentionMaps::new(shape, all, first.maps.tokens());
         let heads = maps.and_then(|maps| Surveyed::new(maps, MapKind::Differences, &unattended));
         let mut heads = heads.map_err(|e| e.to_string())?;
-        // Where no weight differs, the differences alone do not tell.
+        // Differences of zero do not show a mask.
         heads.is_causal = first.is_causal && second.is_causal;
         Ok(Self { heads: Shared(Arc::new(heads)), moved })
     }
@@ -633,8 +633,8 @@ fn cut_of(change: &Change, which: Which) -> Option<(HeadId, Cell)> {
     }
 }
 
-/// The probability of each token of the vocabulary: to come next, or to stand in the gap; or of each class of an image. Empty if the
-/// model predicts none.
+/// The probability of each token of the vocabulary: to come next, or to stand in the gap; or of each class of an image. Empty if
+/// the model predicts none.
 fn next(model: &Model, input: &Input, logits: Option<&Values>) -> Vec<f32> {
     let Some(logits) = logits else { return Vec::new() };
     let cols = logits.shape.last().copied().unwrap_or(0);

@@ -165,7 +165,7 @@ impl State {
         let drawing = if model == DIGITS { Drawing::of_digit(FIRST) } else { None };
         let mut heads = heads::HeadsState::default();
         if model == DIGITS {
-            // What the class token attends to lies over the image at once.
+            // The room begins with the weights of one head over the image.
             heads.shown = Shown::Head;
         }
         Self {
@@ -200,7 +200,7 @@ impl State {
         state
     }
 
-    /// Shows a file of attention. How the heads are drawn stays.
+    /// Shows a file of attention. The choices about the drawing of heads stay.
     pub(crate) fn show_file(&mut self, source: AttentionSource) {
         let heads::HeadsState { order, own_scale, hide_first, scrolls, .. } = self.heads;
         self.heads = heads::HeadsState {

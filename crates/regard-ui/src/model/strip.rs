@@ -22,7 +22,7 @@ const ROWS: f32 = 3.0;
 /// A token in a frame.
 pub(super) struct Chip<'a> {
     pub(crate) text: &'a str,
-    /// The colour behind the token, or that of an empty frame.
+    /// The background of the token. `None`: that of an empty frame.
     pub(crate) fill: Option<Color32>,
     pub(crate) stroke: Stroke,
 }
@@ -44,8 +44,8 @@ impl Chip<'_> {
     }
 }
 
-/// Shows tokens as the words of a text, in at most three rows, which scroll. They are one stop of the Tab key: the arrow keys go from
-/// one to the next. `word` shows one of them with what it senses at least.
+/// Shows tokens as the words of a text, in at most three rows, which scroll. They are one stop of the Tab key: the arrow keys go
+/// from one to the next. `word` shows one token, which senses at least the given input.
 pub(super) fn words(
     ui: &mut Ui,
     name: &str,

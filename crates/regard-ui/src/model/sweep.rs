@@ -19,7 +19,7 @@ const TERMS: [&str; 3] = ["layer", "head", "change of the logit"];
 /// The change of a logit by each head.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SweepEffects {
-    /// As far as they are known.
+    /// The effects of the heads that have been ablated so far.
     pub(super) numbers: Vec<f32>,
     /// All heads of the model.
     heads: Vec<HeadAddress>,
@@ -39,7 +39,7 @@ pub(super) fn matrix(effects: &SweepEffects, next: &[Next], look: Look) -> Optio
         |row: &HeadAddress, head| number(HeadAddress { head, ..*row }).unwrap_or(f32::NEG_INFINITY);
     let cells = rows().flat_map(|row| (0..count).map(move |head| (row, head)));
     let cells = cells.map(|(row, head)| cell(row, head)).collect();
-    // Names as those of heads: "1.0" is in the row "1.x" and in the column "x.0".
+    // The labels match the names of heads: "1.0" is in the row "1.x" and in the column "x.0".
     let layers = rows().map(|row| format!("{}x", row.to_string().trim_end_matches('0')));
     let cols = (0..count).map(|i| format!("x.{i}"));
     let map = Chart::new(cells, [layers.collect(), cols.collect()]);

@@ -1,4 +1,4 @@
-//! Weights × ‖v‖: a weight counts by the size of the value that it takes. A head often gives much weight to a token with a small
+//! Weights × ‖v‖: each weight is multiplied by the norm of its value. A head often gives much weight to a token with a small
 //! value, which adds nothing to its output (Kobayashi et al. 2020, Attention is Not Only a Weight).
 
 use std::sync::Arc;

@@ -90,7 +90,7 @@ impl Writer {
         }
     }
 
-    /// Forgets why the model stopped writing.
+    /// Forgets the reason why the model stopped writing.
     pub(crate) fn forget(&mut self) {
         self.end = None;
     }

@@ -49,8 +49,8 @@ impl Cache {
         cache
     }
 
-    /// Recomputes what has changed. Returns whether anything has. All positions of a slider during one drag are one edit:
-    /// from the second on, `goes_on` is true.
+    /// Computes the results again if the state has changed. Returns whether it has. All positions of a slider during one drag are
+    /// one edit: from the second on, `goes_on` is true.
     pub(crate) fn update(&mut self, state: &State, look: Look, goes_on: bool) -> bool {
         if self.look != look {
             self.look = look;
@@ -102,7 +102,7 @@ impl Cache {
         self.pictures.get(&step.key)
     }
 
-    /// What a step is computed from, if that is drawn.
+    /// The operand stage of a step, if it has one.
     pub(crate) fn stage(&self, step: &Step) -> Option<&Stage> {
         self.stages.get(&step.key)?.as_ref()
     }

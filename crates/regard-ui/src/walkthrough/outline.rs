@@ -88,7 +88,7 @@ impl Outline<'_> {
         chosen
     }
 
-    /// Shows the results from left to right, then the steps around the one at the top of the page, as far as there is room.
+    /// Shows the results from left to right, then the steps around the one at the top of the page, as many as fit.
     /// Returns the step that was chosen.
     pub(crate) fn strip(&self, ui: &mut Ui) -> Option<StepKey> {
         let results = rows::results(&self.walkthrough.steps);

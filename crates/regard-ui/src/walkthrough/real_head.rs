@@ -1,8 +1,8 @@
 //! The first page: one head of the bundled model, which moves the word that the model expects next.
 //!
-//! The head is an induction head: the last word looks back at what came after the same word before. The sentence is the picture,
-//! with a ribbon to each word that is attended to. The visitor spreads the attention, hides a word, and opens another sentence.
-//! Then the arithmetic of the largest weight opens.
+//! The head is an induction head: the last word attends to the word that followed its earlier occurrence. The sentence is the
+//! picture, with a ribbon to each word that is attended to. The visitor spreads the attention, hides a word, and opens another
+//! sentence. Then the arithmetic of the largest weight opens.
 //!
 //! The model room runs the model and draws its matrix. This page chooses the sentence, the head and the changes.
 
@@ -50,7 +50,7 @@ const SHARE: f32 = 0.62;
 /// A page of this width has text of the usual size. On a wider one, the text grows with the width, up to a limit.
 pub(crate) const USUAL: f32 = 960.0;
 pub(crate) const MOST_ENLARGED: f32 = 2.0;
-/// The same for this page, which grows only as far as it fits the window.
+/// The same for this page, by width and height, so that it fits the window.
 const FITTING: Vec2 = vec2(860.0, 510.0);
 /// The number of words in the list of next words.
 const MOST: usize = 5;
@@ -205,7 +205,7 @@ impl RealHeadPage {
         });
     }
 
-    /// The sentence with its ribbons, and what the visitor can do.
+    /// The sentence with its ribbons, and the controls of the head.
     fn sentence(&mut self, ui: &mut Ui, shown: &HeadRun, state: &mut State, height: f32) {
         let size = vec2(ui.available_width(), height);
         let real = &mut state.real;
@@ -284,7 +284,7 @@ impl RealHeadPage {
     }
 }
 
-/// What the model has read.
+/// A run of the model over the sentence.
 struct HeadRun {
     words: Vec<String>,
     /// The weights of the last word in the head.
@@ -332,7 +332,7 @@ impl HeadRun {
         self.words.get(i).map_or("", String::as_str)
     }
 
-    /// What the head does.
+    /// A sentence about the attention of the head.
     fn attention(&self) -> String {
         let (target, last) = (self.target(), self.word(LAST));
         let word = self.word(target);
@@ -363,7 +363,7 @@ impl HeadRun {
         )
     }
 
-    /// What the model expects.
+    /// A sentence about the prediction of the model.
     fn expectation(&self) -> String {
         let Some(winner) = self.next.first() else { return String::new() };
         let (word, after) = (&winner.token, percent(winner.after));

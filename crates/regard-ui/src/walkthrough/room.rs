@@ -46,7 +46,7 @@ pub(crate) struct WalkthroughRoom {
     in_gesture: bool,
     /// The cell whose computation is shown, and when it and its step were reached.
     moved: (Option<At>, [f64; 2]),
-    /// Whether all that follows from leaving out a step is told.
+    /// Whether the banner tells all effects of leaving out a step.
     is_banner_open: bool,
     /// The steps from the one at the top of the page on, each with its place on the screen.
     tops: Vec<(StepKey, f32)>,

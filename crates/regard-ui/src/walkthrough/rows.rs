@@ -38,7 +38,7 @@ pub(crate) fn shown(state: &State, steps: &[Step]) -> usize {
     rows.iter().flatten().filter_map(place).max().map_or(0, |place| place + 1)
 }
 
-/// The rows of the outline: steps of one stage share a row, as far as there is room.
+/// The rows of the outline: steps of one stage share a row, up to a maximum number.
 pub(crate) fn of_outline(steps: &[Step]) -> Vec<Vec<&Step>> {
     let mut rows: Vec<Vec<&Step>> = Vec::new();
     for next in of_page(steps) {

@@ -1,6 +1,6 @@
-//! The operand stage: what a step is computed from, drawn around its matrix.
+//! The operand stage: the operands of a step, drawn around its matrix.
 //!
-//! | step | what is drawn |
+//! | step | drawing |
 //! |---|---|
 //! | a product | the left factor at the left and the right one above; the products of the cell under the pointer stand on the diagonal between them, and then add up |
 //! | softmax | above a row of weights its scores, their exponentials, and a bar that the weights fill |
@@ -34,7 +34,7 @@ type StepColors<'a> = dyn Fn(StepKey) -> Option<(Palette, &'a [f32])> + 'a;
 /// The power of a score at a temperature.
 const DIVIDED: &str = "e^((s−max)/T)";
 
-/// What a step is computed from.
+/// The operands of a step.
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
     /// Two factors: the left one by rows, and the right one by rows.
@@ -152,9 +152,8 @@ impl Stage {
         }
     }
 
-    /// Draws it around the cells of the step. `pointed` is the cell whose computation is shown. It and its step were reached at the times
-    /// `since`.
-    /// `palette` tells the colours of a step.
+    /// Draws it around the cells of the step. `pointed` is the cell whose computation is shown. The pointer has been on that cell
+    /// and on its step since the times `since`. `colors` returns the colours of a step.
     pub(crate) fn draw(
         &self,
         ui: &Ui,
@@ -474,9 +473,9 @@ mod tests {
     use super::*;
     use regard_walkthrough::{Example, Settings, Walkthrough};
 
-    /// The factors that are drawn are those of the numbers: their products add up to each cell. Each of k products and sums rounds once,
-    /// by half an ULP of the sum of the sizes at most, and the weights of an output have up to 14 such roundings of their own. A bias is
-    /// not a factor.
+    /// The factors that are drawn are those of the numbers: their products add up to each cell. Each of k products and sums rounds
+    /// once, by half an ULP of the sum of the sizes at most, and the weights of an output have up to 14 such roundings of their
+    /// own. A bias is not a factor.
     #[test]
     fn what_is_drawn_around_a_step_gives_its_numbers() {
         let mut found = [0; 4];

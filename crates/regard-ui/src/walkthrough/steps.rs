@@ -30,7 +30,7 @@ const MOST_LEFT: f32 = 96.0;
 const LARGEST: f32 = 2.4;
 /// The maximum factor by which the cells of a single matrix grow.
 const MOST_ALONE: f32 = 4.0;
-/// The least factor, where a single matrix stands with what it is computed from.
+/// The least factor for a single matrix with its operands.
 const SMALLEST: f32 = 0.5;
 /// The least width that a head needs beside another.
 const NARROWEST: f32 = 180.0;
@@ -189,8 +189,8 @@ impl StepsPage<'_> {
         .inner
     }
 
-    /// Shows what a product is computed from, around the room for its numbers. If the question is for their count, that would
-    /// be the answer, and nothing is shown.
+    /// Shows the operands of a product around empty room for its numbers. Nothing is shown if the exercise asks for their count,
+    /// which the room would tell.
     fn covered(
         &self,
         ui: &mut Ui,
@@ -240,7 +240,7 @@ impl StepsPage<'_> {
         }
     }
 
-    /// Whether what a row is computed from fits below its text but not beside it.
+    /// Whether the operands of a row fit below its text but not beside it.
     fn needs_room(&self, ui: &Ui, row: &[&Step], beside: f32, below: f32) -> bool {
         let [step] = row else { return false };
         let fits = |width| staged(self.cache, ui, step, width).is_some_and(|map| map.is_staged());
@@ -329,7 +329,7 @@ impl StepsPage<'_> {
         alone.filter_map(of).fold(0.0, f32::max).min(MOST_LEFT * self.scale * style::enlarged(ui))
     }
 
-    /// Shows the matrices of a row side by side, as far as there is room. Returns the cell under the pointer.
+    /// Shows the matrices of a row side by side, in as many lines as they need. Returns the cell under the pointer.
     fn matrices(
         &mut self,
         ui: &mut Ui,
@@ -472,7 +472,7 @@ fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
     }
 }
 
-/// A step's matrix with room for what it is computed from, if both fit.
+/// A step's matrix with room for its operands, if both fit.
 fn staged<'a>(cache: &'a Cache, ui: &Ui, step: &'a Step, width: f32) -> Option<Heatmap<'a>> {
     let plain = heatmap(step, cache.picture(step)?);
     let Some(stage) = cache.stage(step) else { return Some(plain) };
@@ -545,8 +545,8 @@ fn heading(ui: &mut Ui, row: &[&Step]) {
     }
 }
 
-/// The name, the formula and the meaning. What may answer a question about the step, its shape and the call that computes it, is left
-/// out until it is revealed.
+/// The name, the formula and the meaning. The shape and the code are left out until they are revealed, because they may solve the
+/// exercise.
 fn text(ui: &mut Ui, row: &[&Step], is_revealed: bool) {
     heading(ui, row);
     let Some(step) = row.first() else { return };

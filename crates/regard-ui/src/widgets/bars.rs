@@ -10,7 +10,7 @@ use super::Motion;
 
 /// A share with its name.
 pub(crate) struct Bar<'a> {
-    /// What it is a share for, which tells the bars apart.
+    /// The identity of the bar: the id of a token.
     pub(crate) id: u32,
     pub(crate) name: &'a str,
     /// From 0 to 1.
@@ -19,14 +19,14 @@ pub(crate) struct Bar<'a> {
     pub(crate) text: String,
 }
 
-/// The bars on their way to their places.
+/// The bars, which move to their places.
 #[derive(Default)]
 pub(crate) struct Bars {
     moving: BTreeMap<u32, Motion>,
 }
 
 impl Bars {
-    /// Shows the first `shown` bars in an area of this width. The others are known, so that they can come from below.
+    /// Shows the first `shown` bars in an area of this width. The others stand below the area, from where they can move in.
     pub(crate) fn show(&mut self, ui: &mut Ui, width: f32, bars: &[Bar<'_>], shown: usize) {
         let font = TextStyle::Body.resolve(ui.style());
         let line = 1.7 * font.size;

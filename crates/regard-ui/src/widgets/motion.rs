@@ -1,13 +1,13 @@
 //! Numbers that move to new values.
 //!
-//! What is drawn follows from the numbers and the time alone, so that a test can step it. At rest no frame is asked for.
+//! The drawing depends only on the numbers and the time, so that a test can step it. At rest, no frame is requested.
 
 use egui::Ui;
 
 /// The usual time of a movement, in seconds.
 pub(crate) const SECONDS: f64 = 0.15;
 
-/// Numbers on their way to others.
+/// Numbers that move to new values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Motion {
     from: Vec<f32>,
@@ -17,8 +17,7 @@ pub(crate) struct Motion {
 }
 
 impl Motion {
-    /// The numbers of this frame, on their way to `to`. The first numbers, and as many as there were not before, are there at
-    /// once.
+    /// The numbers of this frame on the way to `to`. The first numbers, and numbers of another count, appear at once.
     pub(crate) fn towards(&mut self, ui: &Ui, to: &[f32]) -> Vec<f32> {
         let now = ui.input(|input| input.time);
         if !self.to.iter().map(|x| x.to_bits()).eq(to.iter().map(|x| x.to_bits())) {
@@ -37,8 +36,8 @@ impl Motion {
     }
 }
 
-/// The share of a movement's way, from 0 to 1, which slows down towards its end: 1 − (1 − t)³. Asks for another frame until it is
-/// 1. Where the system asks for less motion, it is 1 at once.
+/// The share of a movement that is done, from 0 to 1. It slows down towards the end: 1 − (1 − t)³. Requests another frame until it
+/// is 1. It is 1 at once if the system asks for less motion.
 pub(crate) fn progress(ui: &Ui, since: f64, seconds: f64) -> f32 {
     let is_still = ui.style().animation_time == 0.0;
     let t = (ui.input(|input| input.time) - since) / seconds;

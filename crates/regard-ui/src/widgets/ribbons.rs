@@ -18,13 +18,13 @@ use crate::style;
 
 /// The points of a curve.
 const POINTS: usize = 48;
-/// A lighter weight has no ribbon, and its share is not written.
+/// A weight below the first has no ribbon. The share of a weight below the second is not written.
 const LEAST: f32 = 0.005;
 const LEAST_WRITTEN: f32 = 0.03;
 /// The height of the highest ribbon as a share of its half width.
 const ROUND: f32 = 0.75;
 
-/// The sentence, with the weights on their way to those of the state.
+/// The sentence, with weights that move to those of the state.
 #[derive(Default)]
 pub(crate) struct Ribbons {
     weights: Motion,
@@ -182,7 +182,7 @@ fn draw(ui: &Ui, area: Rect, places: &[Rect], weights: &[f32]) {
     let widest = last.center().x - places[0].center().x;
     let least = 0.03 * style::enlarged(ui).max(1.0) * whole;
     let color = accent(ui);
-    // From the left, the nearest word leaves first.
+    // The ribbon to the nearest word begins at the left.
     let mut left = last.center().x - whole / 2.0;
     for (place, weight) in places.iter().zip(weights).rev() {
         let width = weight * whole;
@@ -191,7 +191,7 @@ fn draw(ui: &Ui, area: Rect, places: &[Rect], weights: &[f32]) {
         if *weight < LEAST {
             continue;
         }
-        // The last word sees itself beside its ribbons.
+        // The ribbon of the last word to itself ends beside the others.
         let to = place.center().x.min(last.center().x - 0.9 * whole);
         let half = (from - to) / 2.0;
         let tall = (room - whole / 2.0).min(ROUND * widest / 2.0) - width / 2.0;

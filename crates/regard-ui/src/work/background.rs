@@ -1,4 +1,4 @@
-//! Questions that take long to answer, and who answers them.
+//! Questions that a thread or a worker answers in the background.
 
 use core::any::Any;
 use core::ops::{ControlFlow, Deref};
@@ -17,37 +17,37 @@ use crate::host::Reply;
 use crate::laboratory::{Compute, MeasureSpeed};
 use crate::model::{Attribute, Open, PatchEach, Predict, Route, Run, Sweep, Unfold, Weigh};
 
-/// Takes the share of the work that is done, from 0 to 1. Returns `Break` if nobody waits for the answer any more.
+/// Reports the share of the work that is done, from 0 to 1. Returns `Break` if the work is cancelled.
 pub type Tell = Arc<dyn Fn(f32) -> ControlFlow<()> + Send + Sync>;
 
 /// The result of one step towards an answer.
 pub enum Advance<T> {
-    /// There is more to do.
+    /// The work goes on.
     More,
-    /// There is more to do, and this can be shown until then.
+    /// The work goes on. The window shows this result until the next arrives.
     Shown(T),
     /// The answer.
     Done(T),
 }
 
-/// A question, and how it is answered.
+/// A question that is answered in the background: a plain value, which can be sent to a worker.
 pub(crate) trait Question: Into<Sent> + Send + 'static {
     type Answer: Serialize + DeserializeOwned + Send + 'static;
-    /// The name of its thread.
+    /// The name of the thread that answers it.
     const NAME: &'static str;
-    /// Whether the answer may have [parts](super::Shared) in common with earlier answers. A worker does not send them again.
+    /// Whether the answer may share [parts](super::Shared) with earlier answers. A worker sends such a part once.
     const REPEATS: bool = false;
 
-    /// Begins the work. Each call of what is returned does a step of it; between two steps, the work may be cancelled.
+    /// Begins the work. Each call of the returned function does one step. The work can be cancelled between two steps.
     fn begin(self, background: Arc<Background>) -> impl Steps<Self::Answer>;
 }
 
-/// The steps towards an answer.
+/// A function that does one step towards an answer in each call.
 pub(crate) trait Steps<T>: FnMut(&Tell) -> Result<Advance<T>, String> + 'static {}
 
 impl<T, F: FnMut(&Tell) -> Result<Advance<T>, String> + 'static> Steps<T> for F {}
 
-/// Work that is one step.
+/// Work in a single step.
 pub(crate) fn at_once<T>(work: impl FnOnce(&Tell) -> Result<T, String> + 'static) -> impl Steps<T> {
     let mut work = Some(work);
     move |tell| match work.take() {
@@ -58,11 +58,11 @@ pub(crate) fn at_once<T>(work: impl FnOnce(&Tell) -> Result<T, String> + 'static
 
 macro_rules! questions {
     ($($name:ident),*) => {
-        /// A question as it is sent.
+        /// A question as it is sent to a worker.
         #[derive(Serialize, Deserialize)]
         pub(crate) enum Sent {
             $($name($name),)*
-            /// Nobody needs what stands at this place any more.
+            /// Frees the value at a place.
             Forget(u64),
         }
 
@@ -118,11 +118,11 @@ fn begun<Q: Question>(background: &Arc<Background>, question: Q, known: BTreeSet
     })
 }
 
-/// Has questions answered in the background.
+/// Answers questions in threads, or in a worker if the host has one.
 ///
-/// What later questions need again, such as a model with its weights, stays with whoever answers. The window knows it by its number.
-/// A worker has a `Background` of its own, [begins](Self::begin) a question when it comes, and does the steps of all that it has begun
-/// in turn.
+/// Values that later questions need, such as a model with its weights, stay in the memory of the thread or of the worker. The
+/// window refers to them by number. A worker has a `Background` of its own. It [begins](Self::begin) each question that arrives,
+/// and does the steps of all begun questions in turn.
 pub struct Background {
     pub(crate) host: Arc<dyn Host>,
     things: Mutex<Things>,
@@ -132,15 +132,15 @@ type Thing = dyn Any + Send + Sync;
 
 #[derive(Default)]
 struct Things {
-    /// The things for which the window has a [`Place`].
+    /// The values at the window's [places](Place).
     held: BTreeMap<u64, Arc<Thing>>,
-    /// The parts of answers that are alive.
+    /// The parts of answers that are still in use.
     parts: BTreeMap<u64, Weak<Thing>>,
-    /// Places that were dropped before anything stood there.
+    /// The places that were dropped before they got a value.
     forgotten: BTreeSet<u64>,
 }
 
-/// The window's claim to what a question has put there. It is forgotten when the place is dropped.
+/// A place for a value that a question makes. Dropping the place frees the value.
 pub(crate) struct Place {
     background: Arc<Background>,
     id: u64,
@@ -163,14 +163,14 @@ impl Drop for Place {
     }
 }
 
-/// An answer, while whoever gave it holds what later questions need.
+/// An answer, with the place of the value that later questions need.
 pub(crate) struct Held<T> {
     answer: T,
     place: Arc<Place>,
 }
 
 impl<T> Held<T> {
-    /// The place of what is held, for questions.
+    /// The number of the place, for questions.
     pub(crate) fn place(&self) -> u64 {
         self.place.id
     }
@@ -185,17 +185,17 @@ impl<T> Deref for Held<T> {
 }
 
 impl Background {
-    /// Nothing has been asked. `host` opens the files that questions name.
+    /// A background without questions. `host` opens the files that questions name.
     pub fn new(host: Arc<dyn Host>) -> Arc<Self> {
         Arc::new(Self { host, things: Mutex::default() })
     }
 
-    /// A place for what questions make.
+    /// A new place.
     pub(crate) fn place(self: &Arc<Self>) -> Place {
         Place { background: Arc::clone(self), id: fresh() }
     }
 
-    /// Has a question answered. Dropping the result cancels the work after its step.
+    /// Asks a question. Dropping the result cancels the work after its current step.
     pub(crate) fn ask<Q: Question>(
         self: &Arc<Self>,
         window: &Context,
@@ -204,7 +204,7 @@ impl Background {
         self.answer(window, question, |answer| answer)
     }
 
-    /// Has a question answered that holds something at a place.
+    /// Asks a question that puts a value at a new place.
     pub(crate) fn hold<Q: Question>(
         self: &Arc<Self>,
         window: &Context,
@@ -239,7 +239,7 @@ impl Background {
                 }
             });
         }
-        // The parts that the window has now stay until the answer comes.
+        // The window keeps its parts until the answer arrives, because the worker leaves them out.
         let parts = if Q::REPEATS { self.alive() } else { BTreeMap::new() };
         let known = parts.keys().copied().collect();
         let (once, doing) = Once::promise(window);
@@ -266,7 +266,7 @@ impl Background {
         once
     }
 
-    /// Sends a question to the worker, with the parts that the window has.
+    /// Sends a question to the worker, with the numbers of the parts that the window has.
     fn send(
         self: &Arc<Self>,
         question: impl Into<Sent>,
@@ -282,13 +282,13 @@ impl Background {
     /// Begins to answer a question that was sent.
     ///
     /// # Errors
-    /// If the message is no question.
+    /// If the message is not a question.
     pub fn begin(self: &Arc<Self>, question: Message) -> Result<Begun, String> {
         let (question, known): (Sent, BTreeSet<u64>) = question.read(self)?;
         Ok(question.begin(self, known))
     }
 
-    /// Keeps what the window has a place for, in place of what was there.
+    /// Puts a value at a place. It replaces the value that was there.
     pub(crate) fn put<T: Send + Sync + 'static>(&self, place: u64, thing: Arc<T>) {
         let mut things = self.lock();
         if !things.forgotten.remove(&place) {
@@ -296,12 +296,12 @@ impl Background {
         }
     }
 
-    /// The thing at a place.
+    /// The value at a place.
     pub(crate) fn held<T: Send + Sync + 'static>(&self, place: u64) -> Result<Arc<T>, String> {
         found(self.lock().held.get(&place).cloned())
     }
 
-    /// The number of a part, by which later questions name it.
+    /// The number of a part. Later questions refer to the part by this number.
     pub(crate) fn id<T: Send + Sync + 'static>(&self, part: &Arc<T>) -> u64 {
         let address = Arc::as_ptr(part).cast::<()>();
         let parts = &mut self.lock().parts;
@@ -319,7 +319,7 @@ impl Background {
         insert(&mut self.lock().parts, id, part);
     }
 
-    /// The part of this number.
+    /// The part with this number.
     pub(crate) fn part<T: Send + Sync + 'static>(&self, id: u64) -> Result<Arc<T>, String> {
         found(self.lock().parts.get(&id).and_then(Weak::upgrade))
     }
@@ -335,7 +335,7 @@ impl Background {
         if thing.is_none() {
             things.forgotten.insert(place);
         }
-        drop((things, thing)); // the thing after the lock: it may be large
+        drop((things, thing)); // the lock is released before a large value is freed
     }
 
     fn lock(&self) -> MutexGuard<'_, Things> {
@@ -343,7 +343,7 @@ impl Background {
     }
 }
 
-/// A new number. Two instances of the program may give the same.
+/// A number that is unique within this process.
 fn fresh() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! The value of the latest key, which is computed in the background.
+//! Background work of which only the latest request counts.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use egui::{Context, Label, RichText, Ui};
 
 use super::{Background, Once, PATIENCE, Question};
 
-/// The value of a key, and the one that is being computed. Work that has begun is finished; what is asked for then comes next.
+/// The value that was computed last, with its key, and the one that is being computed. Work that has begun is finished. Then comes
+/// the latest key, and keys in between are skipped.
 pub(crate) struct Latest<K, V> {
     computing: Option<(K, Once<V>)>,
     done: Option<(K, Result<V, String>)>,
@@ -19,14 +20,15 @@ impl<K, V> Default for Latest<K, V> {
 }
 
 impl<Q: Question + Clone + PartialEq> Latest<Q, Q::Answer> {
-    /// Takes the answer that has arrived, and asks the latest question if nothing has answered it. `None` asks for nothing.
+    /// Takes the answer that has arrived, and asks the latest question unless it is answered. `None` forgets the answer.
     pub(crate) fn ask(&mut self, background: &Arc<Background>, ctx: &Context, asked: Option<Q>) {
         self.exchange(asked, |question| background.ask(ctx, question.clone()));
     }
 }
 
 impl<K: Clone + PartialEq, V> Latest<K, V> {
-    /// Takes what has been computed, and starts what is missing. `None` asks for nothing.
+    /// Takes the value that has been computed, and starts the work for the latest key if its value is missing. `None` forgets the
+    /// value.
     pub(crate) fn exchange(&mut self, asked: Option<K>, start: impl FnOnce(&K) -> Once<V>) {
         self.take(asked.as_ref());
         match asked {
@@ -35,13 +37,13 @@ impl<K: Clone + PartialEq, V> Latest<K, V> {
         }
     }
 
-    /// Takes what has been computed. Returns whether there was something.
+    /// Takes the value that has been computed. Returns whether there was one.
     pub(crate) fn take(&mut self, asked: Option<&K>) -> bool {
         let Some((key, once)) = &self.computing else { return false };
         // The work may end between the two calls; then its last result is taken the next time.
         let is_running = once.is_running();
         let outcome = once.take();
-        // What failed because another run has taken the place of its own is computed anew.
+        // An error counts only for the present key. An earlier key can fail because its run has been freed.
         let outcome = outcome.filter(|outcome| outcome.is_ok() || asked == Some(key));
         let has_taken = outcome.is_some();
         if let Some(outcome) = outcome {
@@ -71,7 +73,7 @@ impl<K: Clone + PartialEq, V> Latest<K, V> {
         self.computing.as_ref().map(|(key, once)| (key, once))
     }
 
-    /// Whether a value has been computed for long.
+    /// Whether the work has taken so long that its progress is shown.
     pub(crate) fn is_late(&self) -> bool {
         self.computing.as_ref().is_some_and(|(_, once)| once.elapsed() > 2 * PATIENCE)
     }
@@ -81,7 +83,7 @@ impl<K: Clone + PartialEq, V> Latest<K, V> {
         self.computing.as_ref().map_or(0.0, |(_, once)| once.progress())
     }
 
-    /// Forgets the value, so that it is computed anew.
+    /// Forgets the value, so that it is computed again.
     pub(crate) fn forget(&mut self) {
         self.done = None;
     }
@@ -101,12 +103,12 @@ impl<K: Clone + PartialEq, V> Latest<K, V> {
         self.done.as_mut()?.1.as_mut().ok()
     }
 
-    /// Why there is no value.
+    /// The error, if there is no value.
     pub(crate) fn error(&self) -> Option<&str> {
         self.done.as_ref()?.1.as_ref().err().map(String::as_str)
     }
 
-    /// Shows the progress of work that takes long, and why there is no value.
+    /// Shows the progress of work that takes long, and the error.
     pub(crate) fn show(&self, ui: &mut Ui, name: &str) {
         if self.is_late() {
             super::bar(ui, self.progress(), name);

@@ -12,17 +12,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Background;
 
-/// A question or an answer on its way.
+/// A question or an answer as it is sent.
 #[derive(Default)]
 pub struct Message {
-    /// All but the long lists of numbers.
+    /// The value as CBOR, without its long lists of numbers.
     pub bytes: Vec<u8>,
-    /// The long lists of numbers. A browser moves them from one memory to the other as they are.
+    /// The long lists of numbers. A browser sends them as arrays, without a copy.
     pub lists: Vec<Vec<f32>>,
 }
 
 impl Message {
-    /// Writes a value. The parts whose numbers are `known` are left out.
+    /// Writes a value. Parts whose numbers are in `known` are left out.
     pub(super) fn new<T: Serialize>(
         background: &Arc<Background>,
         known: BTreeSet<u64>,
@@ -36,7 +36,7 @@ impl Message {
         Ok(Self { bytes, lists })
     }
 
-    /// Reads a value. Its parts get the numbers that the other side has given them.
+    /// Reads a value. Its parts get the numbers that the sender has given them.
     pub(super) fn read<T: DeserializeOwned>(
         self,
         background: &Arc<Background>,
@@ -67,7 +67,7 @@ fn within<T>(background: &Arc<Background>, known: BTreeSet<u64>, work: impl FnOn
 
 const OUTSIDE: &str = "shared values are parts of messages alone";
 
-/// Writes the number of a part, and the part if the other side does not have it.
+/// Writes the number of a part, and the part if the receiver does not have it.
 fn write<T: Send + Sync + 'static, S: Serializer>(
     part: &Arc<T>,
     value: impl Serialize,
@@ -82,7 +82,7 @@ fn write<T: Send + Sync + 'static, S: Serializer>(
     (id, is_new.then_some(value)).serialize(serializer)
 }
 
-/// Reads what [`write`] has written.
+/// Reads a part that [`write`] has written.
 fn read<'de, V: Deserialize<'de>, T: Send + Sync + 'static, D: Deserializer<'de>>(
     deserializer: D,
     part: impl FnOnce(V) -> T,
@@ -97,7 +97,7 @@ fn read<'de, V: Deserialize<'de>, T: Send + Sync + 'static, D: Deserializer<'de>
     Ok(part)
 }
 
-/// A value that threads share. A message has it once, and not at all if the other side has it.
+/// A value that threads share. A message contains it once, or only its number if the receiver has it.
 pub(crate) struct Shared<T>(pub(crate) Arc<T>);
 
 impl<T> Clone for Shared<T> {

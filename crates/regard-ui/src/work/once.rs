@@ -134,7 +134,7 @@ impl<T> Doing<T> {
         self.goes_on()
     }
 
-    /// Does what [`tell`](Self::tell) does.
+    /// [`tell`](Self::tell) as a function of its own.
     pub(crate) fn teller(&self) -> Tell
     where
         T: Send + 'static,

@@ -1,4 +1,4 @@
-//! Draws what surrounds the cells: labels, captions, the colour bar, and a note on the visible part.
+//! Draws the surroundings of the cells: labels, captions, the colour bar, and a note on the visible part.
 
 use core::f32::consts::FRAC_PI_2;
 use core::ops::Range;
@@ -28,9 +28,9 @@ pub(crate) fn labels(
     let inset = at.inset();
     let left = seen.frame.left() - inset.x - GAP;
     let top = seen.frame.top() - inset.y - 2.0;
-    // What stands between the labels and the cells scrolls with both.
+    // Operands between the labels and the cells scroll with both.
     let top = if inset.y > 0.0 { top } else { top.max(ui.clip_rect().top() + at.above + 2.0) };
-    // Half a point is rounding.
+    // A difference of half a point is rounding.
     let scrolled = top > seen.frame.top() + 0.5;
     let edge = if scrolled {
         covered(top + 2.0, seen.frame.top(), seen.cell.y, at.line).min(seen.frame.bottom())
@@ -141,7 +141,7 @@ fn place(ui: &Ui, corner: egui::Pos2, galley: Arc<Galley>, color: Color32, backe
     ui.painter().galley(corner, galley, color);
 }
 
-/// Hides what is below a label that displaces others.
+/// Covers the drawing below a label that displaces others.
 fn back(ui: &Ui, label: Rect, backed: bool) {
     if backed {
         ui.painter().rect_filled(label.expand2(vec2(3.0, 1.0)), 2, ui.visuals().window_fill);

@@ -1,4 +1,4 @@
-//! What the room asks of the background, and the answers.
+//! The room's exchange with the background.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl LaboratoryRoom {
             let since = before.map_or_else(Instant::now, |(_, since)| since);
             self.asked = Some((request.clone(), since));
         }
-        // Work that has begun is finished. If each move of a slider began anew, a moving slider would show nothing.
+        // Work that has begun is finished. Otherwise a moving slider would show nothing.
         if self.computing.is_none() && self.is_late() {
             let question = Compute { engine: self.engine.id(), request: request.clone() };
             self.computing = Some((request, self.background.ask(ui.ctx(), question)));
