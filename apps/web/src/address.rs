@@ -66,7 +66,7 @@ impl Address {
             Start::Last.app(ctx, host.clone())
         };
         if let Some(session) = self.session.filter(|_| is_plain) {
-            host::put(LINKED.to_owned(), session.into_bytes());
+            host::put(LINKED.to_owned(), Some(session.into_bytes()));
             app.open_file(ctx, LINKED.as_ref());
         }
         if let Some(theme) = self.theme {

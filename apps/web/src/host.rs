@@ -21,7 +21,8 @@ const SESSION: &str = "last.regard.json";
 
 /// The files that the user has dropped or chosen, by their paths: "model/config.json".
 ///
-/// They stay in memory as long as the page, so that a session finds them again, and models read them in place.
+/// They stay in memory as long as the page, so that a session finds them again, and models read them in place. Those that are too large
+/// for a session are in the worker's memory alone.
 static FILES: Mutex<BTreeMap<PathBuf, Held>> = Mutex::new(BTreeMap::new());
 
 /// A file's contents, or why the page did not read it.
@@ -39,10 +40,11 @@ pub fn work_on() {
     }
 }
 
-/// Takes a file that the user has dropped or chosen.
+/// Takes a file that the user has dropped or chosen. The page gets no contents of a large file: the worker has them.
 #[wasm_bindgen]
-pub fn put(path: String, bytes: Vec<u8>) {
-    files().insert(PathBuf::from(path), Ok(bytes.leak()));
+pub fn put(path: String, bytes: Option<Vec<u8>>) {
+    let held = bytes.map(|bytes| &*bytes.leak());
+    files().insert(PathBuf::from(path), held.ok_or_else(|| "a session has at most 4 MiB".into()));
 }
 
 /// Remembers that a file was too large to read: together with those beside it, it has so many bytes, of at most so many.
@@ -60,6 +62,23 @@ thread_local! {
     static BACKGROUND: Arc<Background> = Background::new(Arc::new(Browser));
     /// In the worker: the questions that are being answered, by their numbers.
     static BEGUN: RefCell<BTreeMap<u32, Begun>> = RefCell::default();
+    /// The lists of numbers of the answer that comes next.
+    static TAKEN: RefCell<Vec<Vec<f32>>> = RefCell::default();
+}
+
+/// Takes the next numbers of an answer from the worker. `length` is that of the list which they begin, or 0 within a list.
+#[wasm_bindgen]
+pub fn take(numbers: &Float32Array, length: usize) {
+    TAKEN.with_borrow_mut(|lists| {
+        if length > 0 {
+            lists.push(Vec::with_capacity(length));
+        }
+        if let Some(list) = lists.last_mut() {
+            let known = list.len();
+            list.resize(known + numbers.length() as usize, 0.0);
+            numbers.copy_to(&mut list[known..]);
+        }
+    });
 }
 
 /// In the worker: begins to answer a question.
@@ -68,7 +87,8 @@ thread_local! {
 /// If the bytes are no question.
 #[wasm_bindgen]
 pub fn begin(number: u32, question: Vec<u8>, lists: Array) -> Result<(), String> {
-    let question = Message { bytes: question, lists: taken(&lists) };
+    let lists = lists.iter().map(|list| Float32Array::from(list).to_vec()).collect();
+    let question = Message { bytes: question, lists };
     let begun = BACKGROUND.with(|background| background.begin(question))?;
     BEGUN.with_borrow_mut(|all| all.insert(number, begun));
     Ok(())
@@ -105,11 +125,6 @@ fn given(lists: &[Vec<f32>]) -> Array {
     lists.iter().map(|list| Float32Array::from(&list[..])).collect()
 }
 
-/// The lists of numbers that JavaScript has brought.
-fn taken(lists: &Array) -> Vec<Vec<f32>> {
-    lists.iter().map(|list| Float32Array::from(list).to_vec()).collect()
-}
-
 /// In the worker: ends the work on a question.
 #[wasm_bindgen]
 pub fn cancel(number: u32) {
@@ -133,11 +148,10 @@ impl Host for Browser {
         let reply = move |part: Option<f32>,
                           error: Option<String>,
                           answer: Option<Uint8Array>,
-                          lists: Option<Array>,
                           is_last: bool| {
             let message = Message {
                 bytes: answer.map(|answer| answer.to_vec()).unwrap_or_default(),
-                lists: lists.map(|lists| taken(&lists)).unwrap_or_default(),
+                lists: TAKEN.take(),
             };
             let reply = match (part, error) {
                 (Some(part), _) => Reply::Progress(part),

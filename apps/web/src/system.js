@@ -2,10 +2,19 @@
 // `system.rs` declares what the program calls.
 
 /** The page sets these: what it knows of the program's exports. */
-export const page = { put: null, refuse: null, open: null, act: null, work: null };
+export const page = { put: null, refuse: null, open: null, act: null, work: null, take: null };
 
-/** The most bytes of files. The program holds them in its memory of 4 GiB, and a model's weights beside them. */
+/** The most bytes of files. The worker holds them in its memory of 4 GiB, and a model's weights beside them. */
 const MOST_BYTES = 1.5 * 2 ** 30;
+
+/** The page itself reads sessions alone, which are smaller. The worker reads everything else. */
+const SMALL_BYTES = 4 * 2 ** 20;
+
+/** The numbers that the program copies at a time: 1 MB. */
+const SLICE = 2 ** 18;
+
+/** The milliseconds of copying after which the page draws. */
+const TURN = 10;
 
 // --- Work between the frames ---
 
@@ -25,20 +34,37 @@ let asked = 0;
 /** Starts the worker, which runs the same program as the page: its first message brings that. */
 export function hire(address, message) {
     worker = new Worker(address, { type: "module", name: "regard" });
-    worker.onmessage = ({ data: { number, part, error, answer, lists, isLast } }) => {
-        const isWanted = waiting.get(number)?.(part, error, answer, lists, isLast ?? false);
-        if (isLast || error !== undefined) {
-            waiting.delete(number);
-        } else if (isWanted === false) {
-            waiting.delete(number);
-            worker.postMessage({ cancelled: number });
-        }
+    let last = Promise.resolve();
+    worker.onmessage = ({ data }) => {
+        last = last.then(() => take(data));
     };
     worker.onerror = (event) => {
-        for (const reply of waiting.values()) reply(undefined, `the worker failed: ${event.message}`, undefined, undefined, true);
+        for (const reply of waiting.values()) reply(undefined, `the worker failed: ${event.message}`, undefined, true);
         waiting.clear();
     };
     worker.postMessage(message);
+}
+
+/** Hands what the worker says to the program. The numbers of a large answer are copied in turns, between which the page draws. */
+async function take({ number, part, error, answer, lists, isLast }) {
+    if (lists && waiting.has(number)) {
+        let begun = performance.now();
+        for (const list of lists) {
+            for (let from = 0; from < list.length; from += SLICE) {
+                page.take(list.subarray(from, from + SLICE), from === 0 ? list.length : 0);
+                if (performance.now() - begun < TURN) continue;
+                await new Promise((done) => setTimeout(done, 0));
+                begun = performance.now();
+            }
+        }
+    }
+    const isWanted = waiting.get(number)?.(part, error, answer, isLast ?? false);
+    if (isLast || error !== undefined) {
+        waiting.delete(number);
+    } else if (isWanted === false) {
+        waiting.delete(number);
+        worker.postMessage({ cancelled: number });
+    }
 }
 
 export function ask(question, lists, reply) {
@@ -118,8 +144,8 @@ export async function read(files) {
             page.refuse(...refused);
         } else {
             const content = new Uint8Array(await file.arrayBuffer());
-            worker.postMessage({ put: [path, content] });
-            page.put(path, content);
+            page.put(path, content.length > SMALL_BYTES ? undefined : content);
+            worker.postMessage({ put: [path, content] }, [content.buffer]);
         }
     }
     const first = files[0]?.[0];

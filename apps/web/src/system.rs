@@ -10,8 +10,8 @@ extern "C" {
     pub fn later();
 
     /// Gives the page's worker a question for [`begin`](crate::host::begin). `reply` is called with the share of the work that is done;
-    /// or with an error; or with bytes and lists of numbers to show, and whether they are the answer. It returns whether somebody
-    /// waits for the answer.
+    /// or with an error; or with bytes to show, and whether they are the answer. [`take`](crate::host::take) has their lists of numbers
+    /// by then. `reply` returns whether somebody waits for the answer.
     pub fn ask(question: &[u8], lists: Array, reply: Closure<Take>);
 
     /// In the worker: tells the window the share of the work on a question that is done.
@@ -46,4 +46,4 @@ extern "C" {
     pub fn mirror(changes: &str);
 }
 
-type Take = dyn FnMut(Option<f32>, Option<String>, Option<Uint8Array>, Option<Array>, bool) -> bool;
+type Take = dyn FnMut(Option<f32>, Option<String>, Option<Uint8Array>, bool) -> bool;

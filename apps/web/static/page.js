@@ -88,8 +88,8 @@ async function main() {
     const [program, module, asked] = await Promise.all([import(script), WebAssembly.compileStreaming(fetched(wasm, build)), address()]);
     await program.default({ module_or_path: module });
     system.hire(place("worker.js"), { script, module });
-    const { put, refuse, open, act, work_on } = program;
-    Object.assign(system.page, { put, refuse, open, act, work: work_on });
+    const { put, refuse, open, act, work_on, take } = program;
+    Object.assign(system.page, { put, refuse, open, act, work: work_on, take });
     await program.start(document.getElementById("window"), asked);
 
     system.listen(document.getElementById("mirror"));
