@@ -15,10 +15,11 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use half::{bf16, f16};
 use regard::Heads;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
+
+use crate::attention::{narrow, widen};
 
 /// A safetensors file whose header has been read.
 pub(crate) struct Input {
@@ -87,19 +88,11 @@ impl Input {
     /// Reads the tokens at some places of several tensors of floats, which follow one another along the tokens.
     pub(crate) fn floats(&self, names: &[&str], places: &[Range<usize>]) -> Result<Rows> {
         let dtype = self.info(names[0]).map_or(Dtype::F32, |info| info.dtype);
-        let known = matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16);
-        ensure!(known, "tensor `{}` is {dtype:?}, but F32, F16 or BF16 is needed", names[0]);
         let mut data = Vec::new();
+        widen(names[0], dtype, &[], &mut data)?; // a rank may have no tokens
         let shape = self.tokens(names, places, |bytes, of_tensor| {
             data.reserve_exact(if data.is_empty() { of_tensor } else { 0 });
-            match dtype {
-                Dtype::F16 => {
-                    data.extend(bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()))
-                }
-                Dtype::BF16 => data
-                    .extend(bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32())),
-                _ => data.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b))),
-            }
+            widen(names[0], dtype, bytes, &mut data)
         })?;
         Ok(Rows { data, shape, dtype })
     }
@@ -110,7 +103,7 @@ impl Input {
         &self,
         names: &[&str],
         places: &[Range<usize>],
-        mut each: impl FnMut(&[u8], usize),
+        mut each: impl FnMut(&[u8], usize) -> Result<()>,
     ) -> Result<[usize; 4]> {
         let ([batch, heads, _, d], first_name) = (self.shape(names[0])?, names[0]);
         let (mut all, mut sources) = (0, Vec::new());
@@ -133,7 +126,7 @@ impl Input {
                 let (start, end) = (range.start.max(source.start), range.end.min(source.end));
                 if start < end {
                     let first = head * source.len() + start - source.start;
-                    each(&self.bytes(name, first * d..(first + end - start) * d)?, own);
+                    each(&self.bytes(name, first * d..(first + end - start) * d)?, own)?;
                 }
             }
         }
@@ -148,15 +141,6 @@ impl Input {
         let place = info.data_offsets.0 + elements.start * size;
         self.file.read_exact_at(&mut bytes, self.start + place as u64)?;
         Ok(bytes)
-    }
-}
-
-/// The numbers in the type of the file.
-fn narrow(data: &[f32], dtype: Dtype) -> Vec<u8> {
-    match dtype {
-        Dtype::F16 => data.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
-        Dtype::BF16 => data.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
-        _ => data.iter().flat_map(|x| x.to_le_bytes()).collect(),
     }
 }
 

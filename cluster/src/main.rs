@@ -1,11 +1,12 @@
 //! The program `regard-mpi`: `regard attend` on many machines.
 
+#[path = "../../apps/desktop/src/cli/attention.rs"]
+mod attention;
 mod file;
 
 use core::ops::Range;
 use core::slice;
 use std::panic;
-use std::path::PathBuf;
 use std::process::{self, ExitCode};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -14,10 +15,11 @@ use indicatif::{ProgressBar, ProgressFinish};
 use mpi::Threading;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::Communicator as _;
-use regard::{Attention, CHUNK_KEYS, Mask, MaskTensor, Position, Temperature, Threads, Window};
+use regard::{CHUNK_KEYS, Threads};
 use regard_mpi::{Error, Tokens, agree, attend, query_block, share};
 use safetensors::Dtype;
 
+use self::attention::{Optional, Options};
 use self::file::{Input, Output, Part, Rows};
 
 /// Attention over many machines, with the bits of one
@@ -27,56 +29,9 @@ enum Command {
     /// Compute attention over the tensors of a safetensors file; each rank computes its part
     ///
     /// The tensors and options are those of `regard attend`, which describes them. The scores cannot be written. Each rank
-    /// reads its tokens from the file and writes its part of the output.
+    /// reads its tokens from the file and writes its part of the output. --threads is for each rank.
     #[command(verbatim_doc_comment)]
     Attend(Options),
-}
-
-#[derive(clap::Args)]
-struct Options {
-    /// The safetensors file to read
-    #[arg(long, value_name = "IN.safetensors")]
-    input: PathBuf,
-
-    /// The safetensors file to write
-    #[arg(long, value_name = "OUT.safetensors")]
-    output: PathBuf,
-
-    /// Overwrite the file that is read
-    #[arg(long)]
-    force: bool,
-
-    /// Hide the keys after each query's position: top-left, bottom-right or OFFSET
-    #[arg(long, value_name = "POSITION", allow_hyphen_values = true)]
-    causal: Option<Position>,
-
-    /// Multiply the dot products by S [default: 1/√d]
-    #[arg(long, value_name = "S", allow_hyphen_values = true)]
-    scale: Option<f32>,
-
-    /// Cap the scores softly: C·tanh(score / C)
-    #[arg(long, value_name = "C")]
-    softcap: Option<f32>,
-
-    /// Divide the scores by T before softmax: 0 keeps the largest score alone, inf makes the weights uniform
-    #[arg(long, value_name = "T", default_value = "1")]
-    temperature: Temperature,
-
-    /// Let each query see at most LEFT keys before its position and RIGHT keys after it (inf: no limit)
-    #[arg(long, value_name = "LEFT,RIGHT")]
-    window: Option<Window>,
-
-    /// Place the queries for --window and `alibi_slopes`, in the words of --causal [default: as --causal]
-    #[arg(long, value_name = "POSITION", allow_hyphen_values = true)]
-    position: Option<Position>,
-
-    /// Also write `log_sum_exp` of each query's scores after the temperature, in F32
-    #[arg(long)]
-    lse: bool,
-
-    /// Threads of each rank [default: one for each core that the rank may use]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    threads: usize,
 }
 
 fn main() -> ExitCode {
@@ -129,11 +84,7 @@ struct Inputs {
     /// The dimensions that the tensors have in the file.
     dimensions: usize,
     has_past: bool,
-    allowed: Option<(Vec<bool>, [usize; 4])>,
-    bias: Option<(Vec<f32>, [usize; 4])>,
-    lengths: Option<Vec<usize>>,
-    sinks: Option<Vec<f32>>,
-    slopes: Option<Vec<f32>>,
+    optional: Optional,
 }
 
 fn run(world: &SimpleCommunicator, options: &Options) -> Result<(), (Error, u8)> {
@@ -147,7 +98,8 @@ fn run(world: &SimpleCommunicator, options: &Options) -> Result<(), (Error, u8)>
         bar.set_position(done as u64);
     };
     let prepared = || {
-        let attention = describe(&inputs, options)?.progress(&progress);
+        let (n_q, n_k) = (inputs.q.shape[2], inputs.k.shape[2]);
+        let attention = options.attention(&inputs.optional, n_q, n_k)?.progress(&progress);
         let q = Tokens { heads: inputs.q.heads("query")?, places: &inputs.queries };
         let k = Tokens { heads: inputs.k.heads("key")?, places: &inputs.keys };
         Ok::<_, anyhow::Error>((
@@ -208,11 +160,12 @@ fn read(world: &SimpleCommunicator, options: &Options) -> Result<Inputs> {
         if matches!(info.dtype, Dtype::BOOL | Dtype::U8) {
             let mut shown = Vec::new();
             file.tokens(&["attn_mask"], places, |bytes, _| {
-                shown.extend(bytes.iter().map(|b| *b != 0))
+                shown.extend(bytes.iter().map(|b| *b != 0));
+                Ok(())
             })?;
-            allowed = Some((shown, shape));
+            allowed = Some((shown, shape.to_vec()));
         } else {
-            bias = Some((file.floats(&["attn_mask"], places)?.data, shape));
+            bias = Some((file.floats(&["attn_mask"], places)?.data, shape.to_vec()));
         }
     }
     let of_heads = |name: &str| -> Result<Option<Vec<f32>>> {
@@ -237,75 +190,18 @@ fn read(world: &SimpleCommunicator, options: &Options) -> Result<Inputs> {
             let mut lengths = Vec::new();
             file.tokens(&["kv_lengths"], slice::from_ref(&FIRST), |bytes, _| {
                 lengths.extend(bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)));
+                Ok(())
             })?;
             let length =
                 |n| usize::try_from(n).with_context(|| format!("tensor `kv_lengths` holds {n}"));
             Some(lengths.into_iter().map(length).collect::<Result<_>>()?)
         }
     };
-    let (v, sinks, slopes) =
+    let (v, sinks, alibi_slopes) =
         (file.floats(of_v, &keys)?, of_heads("sinks")?, of_heads("alibi_slopes")?);
     let dimensions = dimensions[0];
-    Ok(Inputs {
-        q,
-        k,
-        v,
-        queries,
-        keys,
-        dimensions,
-        has_past,
-        allowed,
-        bias,
-        lengths,
-        sinks,
-        slopes,
-    })
-}
-
-fn describe<'a>(inputs: &'a Inputs, options: &Options) -> Result<Attention<'a>> {
-    let ([_, _, n_q, _], [_, _, n_k, _]) = (inputs.q.shape, inputs.k.shape);
-    let uses_position = options.window.is_some() || inputs.slopes.is_some();
-    ensure!(
-        options.position.is_none() || uses_position,
-        "--position is for --window and `alibi_slopes`, and there is neither"
-    );
-    let position = match options.position.or(options.causal) {
-        Some(position) => position,
-        None if uses_position && (n_q != n_k || inputs.lengths.is_some()) => bail!(
-            "--window or `alibi_slopes` over {n_q} queries and {n_k} keys needs --position: top-left, bottom-right or an offset"
-        ),
-        None => Position::TopLeft,
-    };
-    let mut attention = Attention::new().temperature(options.temperature);
-    let mut mask = Mask::NONE;
-    if let Some(scale) = options.scale {
-        attention = attention.scale(scale);
-    }
-    if let Some(cap) = options.softcap {
-        attention = attention.softcap(cap);
-    }
-    if let Some(sinks) = &inputs.sinks {
-        attention = attention.sinks(sinks);
-    }
-    if let Some(causal) = options.causal {
-        mask = mask.causal(causal);
-    }
-    if let Some(window) = options.window {
-        mask = mask.window(position, window);
-    }
-    if let Some(slopes) = &inputs.slopes {
-        mask = mask.alibi(position, slopes);
-    }
-    if let Some(lengths) = &inputs.lengths {
-        mask = mask.key_lengths(lengths);
-    }
-    if let Some((allowed, shape)) = &inputs.allowed {
-        mask = mask.allowed(MaskTensor::new(allowed, shape)?);
-    }
-    if let Some((bias, shape)) = &inputs.bias {
-        mask = mask.bias(MaskTensor::new(bias, shape)?);
-    }
-    Ok(attention.mask(mask))
+    let optional = Optional { allowed, bias, lengths, sinks, alibi_slopes };
+    Ok(Inputs { q, k, v, queries, keys, dimensions, has_past, optional })
 }
 
 fn write(

@@ -533,7 +533,7 @@ mod attend {
 
         let unsaid = folder.refusal(&file(&tensors), &["--lse"]);
         assert!(
-            unsaid.contains("`alibi_slopes` over 3 queries and 5 keys needs --position"),
+            unsaid.contains("`alibi_slopes` needs --position (top-left, bottom-right or an offset): the number of queries is 3, that of keys 5"),
             "{unsaid}"
         );
         let args = ["--lse", "--position", "bottom-right"];

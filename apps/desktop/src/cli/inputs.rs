@@ -7,6 +7,7 @@ use regard::Heads;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
+use super::attention::Optional;
 use super::limits::{self, check_rows};
 use super::models::open;
 use super::tensors::{self, Tensor};
@@ -25,11 +26,7 @@ pub(crate) struct AttendInputs {
     /// The number of dimensions of q, k and v in the file.
     pub(crate) rank: usize,
     pub(crate) has_past: bool,
-    pub(crate) allowed: Option<(Vec<bool>, Vec<usize>)>,
-    pub(crate) bias: Option<Tensor>,
-    pub(crate) lengths: Option<Vec<usize>>,
-    pub(crate) sinks: Option<Vec<f32>>,
-    pub(crate) alibi_slopes: Option<Vec<f32>>,
+    pub(crate) optional: Optional,
 }
 
 impl AttendInputs {
@@ -72,11 +69,13 @@ impl AttendInputs {
                 tensors::floats(file, "attn_mask").context("the mask is neither BOOL nor U8")?
             }
         };
+        let bias = bias.map(|bias| (bias.data, bias.shape));
         let lengths = tensors::lengths(file, "kv_lengths")?;
         let sinks = of_heads(file, "sinks", q.shape())?;
         let alibi_slopes = of_heads(file, "alibi_slopes", q.shape())?;
         let q = Tensor { shape: to_four_dimensions(&numbers.shape), ..numbers };
-        Ok(Self { q, k, v, rank, has_past, allowed, bias, lengths, sinks, alibi_slopes })
+        let optional = Optional { allowed, bias, lengths, sinks, alibi_slopes };
+        Ok(Self { q, k, v, rank, has_past, optional })
     }
 }
 

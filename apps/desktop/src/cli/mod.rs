@@ -1,6 +1,7 @@
 //! The command line: `regard` alone opens the window, and each subcommand has a module here.
 
 mod attend;
+mod attention;
 mod bench;
 mod completions;
 mod destination;

@@ -105,6 +105,6 @@ fn of_session(session: &Session) -> String {
 }
 
 /// A number of things: "1 query", "3 queries".
-pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
+fn counted(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }

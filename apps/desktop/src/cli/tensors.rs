@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use half::{bf16, f16};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use safetensors::tensor::{Metadata, TensorView, View};
 use safetensors::{Dtype, SafeTensors};
 
+use super::attention::{narrow, widen};
 use crate::opened;
 
 /// A tensor of numbers, widened to `f32`.
@@ -27,18 +27,7 @@ impl Tensor {
 
     /// Appends numbers of a file that have the type of this tensor. `name` is the name of the file's tensor in errors.
     pub(crate) fn push(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let data = &mut self.data;
-        match self.dtype {
-            Dtype::F32 => data.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b))),
-            Dtype::F16 => {
-                data.extend(bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()));
-            }
-            Dtype::BF16 => {
-                data.extend(bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32()));
-            }
-            other => bail!("tensor `{name}` is {other:?}, but F32, F16 or BF16 is needed"),
-        }
-        Ok(())
+        widen(name, self.dtype, bytes, &mut self.data)
     }
 }
 
@@ -144,11 +133,9 @@ impl View for Tensor {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        let numbers = self.data.iter();
         match self.dtype {
-            Dtype::F16 => numbers.flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
-            Dtype::BF16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
-            _ => bytes(&self.data),
+            Dtype::F32 => bytes(&self.data),
+            dtype => narrow(&self.data, dtype).into(),
         }
     }
 
