@@ -27,6 +27,7 @@ use crate::error::{Error, check_shape};
 /// assert_eq!(out, [1.0; 2 * 3 * 2]);
 /// # Ok::<(), regard::Error>(())
 /// ```
+#[must_use]
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "scaled_dot_product_attention")]
 #[doc(alias = "SDPA")]
@@ -52,7 +53,6 @@ impl fmt::Debug for Progress<'_> {
 
 impl<'a> Attention<'a> {
     /// Scale 1/√head_dim, no soft cap, no mask, temperature 1.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -65,7 +65,6 @@ impl<'a> Attention<'a> {
     /// assert_eq!(Attention::new().scale(0.0).forward(x, x, x)?, [3.0, 3.0]); // every key counts the same: the mean
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     pub fn scale(mut self, scale: f32) -> Self {
         self.scale = Some(scale);
         self
@@ -80,7 +79,6 @@ impl<'a> Attention<'a> {
     /// assert_eq!(Attention::new().softcap(50.0).scores(Stage::Softcapped, q, k)?, [0.0, 50.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     pub fn softcap(mut self, cap: f32) -> Self {
         self.softcap = Some(cap);
         self
@@ -97,7 +95,6 @@ impl<'a> Attention<'a> {
     /// assert_eq!(out(f32::INFINITY)?, [3.0, 3.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     pub fn temperature(mut self, temperature: Temperature) -> Self {
         self.temperature = temperature;
         self
@@ -112,7 +109,6 @@ impl<'a> Attention<'a> {
     /// assert_eq!(out, [1.0, 2.0, 4.0]); // the mean of each token and those before it
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     pub fn mask(mut self, mask: Mask<'a>) -> Self {
         self.mask = mask;
         self
@@ -127,7 +123,6 @@ impl<'a> Attention<'a> {
     /// assert_eq!(Attention::new().sinks(&[0.0]).forward(x, x, v)?, [3.0]); // the score of the only key: half the weight
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     pub fn sinks(mut self, scores: &'a [f32]) -> Self {
         self.sinks = Some(scores);
         self
@@ -146,7 +141,6 @@ impl<'a> Attention<'a> {
     /// assert_eq!(most.into_inner(), 3); // on one thread, a part is a head
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     pub fn progress(mut self, progress: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
         self.progress = Some(Progress(progress));
         self

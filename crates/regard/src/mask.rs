@@ -23,6 +23,7 @@ use crate::view::{check_elements, len_of};
 /// assert_eq!(weights.as_slice()[12..], [0.0, 0.0, 0.5, 0.5]); // the last token sees itself and the one before it
 /// # Ok::<(), regard::Error>(())
 /// ```
+#[must_use]
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "attn_mask")]
 pub struct Mask<'a> {
@@ -71,7 +72,6 @@ impl<'a> Mask<'a> {
     /// assert_eq!(out(Position::BottomRight)?, [2.0, 4.0]); // the last query stands at the last key
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     pub const fn causal(mut self, position: Position) -> Self {
         self.causal = Some(position);
         self
@@ -87,7 +87,6 @@ impl<'a> Mask<'a> {
     /// assert_eq!(out, [1.0, 2.0, 5.5]); // the mean of each token and the one before it
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     #[doc(alias = "sliding_window")]
     pub const fn window(mut self, position: Position, window: Window) -> Self {
         self.window = Some((position, window));
@@ -103,7 +102,6 @@ impl<'a> Mask<'a> {
     /// assert_eq!(out.as_slice()[..3], [2.0, 2.0, 5.0]); // the second entry has one key; its second query is padding too
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     #[doc(alias = "key_padding_mask")]
     pub const fn key_lengths(mut self, lengths: &'a [usize]) -> Self {
         self.key_lengths = Some(lengths);
@@ -120,7 +118,6 @@ impl<'a> Mask<'a> {
     /// assert_eq!(Attention::new().mask(mask).scores(Stage::Masked, q, k)?, [-1.0, -0.5, 0.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     pub const fn alibi(mut self, position: Position, slopes: &'a [f32]) -> Self {
         self.alibi = Some((position, slopes));
         self
@@ -135,7 +132,6 @@ impl<'a> Mask<'a> {
     /// assert_eq!(Attention::new().mask(first).forward(x, x, x)?, [2.0, 2.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     pub const fn allowed(mut self, allowed: MaskTensor<'a, bool>) -> Self {
         self.allowed = Some(allowed);
         self
@@ -152,7 +148,6 @@ impl<'a> Mask<'a> {
     /// assert_eq!(scores, [0.5, f32::NEG_INFINITY, 0.5, f32::NEG_INFINITY]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    #[must_use]
     pub const fn bias(mut self, bias: MaskTensor<'a>) -> Self {
         self.bias = Some(bias);
         self

@@ -113,6 +113,7 @@ impl<Q: Element> Partial<'_, Q> {
     }
 
     /// Whether the mask depends on places alone. A mask tensor has rows for these queries only.
+    #[must_use]
     pub fn is_by_places(&self) -> bool {
         !self.attention.mask.has_tensor()
     }
@@ -148,6 +149,7 @@ impl<Q: Element> Partial<'_, Q> {
 
     /// The numbers of the result, to [`merge`](Self::merge) elsewhere: the sums \[batch, heads, queries, d_v\], which are not
     /// yet divided, and two numbers for each query.
+    #[must_use]
     pub fn numbers(&self) -> [&[f32]; 2] {
         [self.out.as_slice(), &self.state]
     }

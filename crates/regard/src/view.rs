@@ -212,6 +212,7 @@ impl<'a, T: Element> Heads<'a, T> {
     /// assert_eq!((x.token([0, 0, 1]), x.token([0, 1, 0])), (Some(&[3.0, 4.0][..]), None));
     /// # Ok::<(), regard::Error>(())
     /// ```
+    #[must_use]
     pub fn token(&self, place: [usize; 3]) -> Option<&'a [T]> {
         let [_, _, _, d] = self.shape;
         let inside = place.iter().zip(self.shape).all(|(at, n)| *at < n);
