@@ -18,20 +18,26 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 GOLDEN = Path(os.environ.get("GOLDEN", Path(__file__).parents[2] / "tests" / "golden" / "models"))
-FAMILIES = ["gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma2", "phi3", "bert", "t5"]
+FAMILIES = [
+    *("gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "gpt_oss", "smollm3", "granite", "olmo2", "olmo3"),
+    *("gemma2", "gemma3_text", "phi3", "bert", "roberta", "t5", "vit"),
+]
 IDS = [5, 17, 3, 22, 9, 14, 1, 20, 7]
 DECODER = [0, 7, 5, 9]
 #: Where TransformerLens calls a place otherwise: the end of a name here, and there.
-RENAMED = {
+BERT = {
     # In TransformerLens, the names of the residual stream denote the sum after its norm.
-    "bert": {
-        "hook_embed": "embed.hook_out",
-        "hook_attn_out": "attn.o.hook_out",
-        "hook_resid_mid": "ln1.hook_in",
-        "hook_mlp_in": "ln1.hook_in",
-        "hook_resid_post": "ln2.hook_in",
-        "hook_normalized_resid_post": "ln2.hook_out",
-    },
+    "hook_embed": "embed.hook_out",
+    "hook_attn_out": "attn.o.hook_out",
+    "hook_resid_mid": "ln1.hook_in",
+    "hook_mlp_in": "ln1.hook_in",
+    "hook_resid_post": "ln2.hook_in",
+    "hook_normalized_resid_post": "ln2.hook_out",
+}
+RENAMED = {
+    "bert": BERT,
+    "roberta": BERT,
+    "vit": {"hook_mlp_in": "ln2.hook_in"},
     "t5": {
         "encoder_final_ln.": "encoder_ln_final.",
         "decoder_final_ln.": "decoder_ln_final.",
@@ -44,6 +50,8 @@ RENAMED = {
 #: What TransformerLens 4.3 has under a name is something else.
 OTHERWISE = {
     "bert": ("hook_attn_scores",),  # the weights after softmax
+    "roberta": ("hook_attn_scores",),
+    "vit": ("hook_attn_scores", "hook_embed"),  # the embeddings have the positions
     "t5": ("hook_scale", "hook_normalized"),  # of a layer norm, whose mean T5's norm does not take out: times γ they are not its hook_out
 }
 
@@ -56,7 +64,7 @@ def their_name(family: str, name: str) -> str:
             name = theirs + name.removeprefix(ours)
         elif not ours.endswith(".") and name.endswith(f".{ours}") or name == ours:
             name = name.removesuffix(ours) + theirs
-            if family == "bert":
+            if RENAMED[family] is BERT:
                 break
     return name.replace(".attn.", ".self_attn.") if name.startswith("decoder_blocks") else name
 
@@ -69,9 +77,10 @@ def both(request, tmp_path_factory):
     golden = GOLDEN / f"tiny-{family}"
     if not golden.exists():
         pytest.skip(f"NOT CHECKED: {golden} is not there")
-    kinds = {"bert": "AutoModelForMaskedLM", "t5": "AutoModelForSeq2SeqLM"}
+    masked = "AutoModelForMaskedLM"
+    kinds = {"bert": masked, "roberta": masked, "t5": "AutoModelForSeq2SeqLM", "vit": "AutoModelForImageClassification"}
     kind = getattr(transformers, kinds.get(family, "AutoModelForCausalLM"))
-    theirs = kind.from_pretrained(golden, dtype=torch.float32, attn_implementation="eager").eval()
+    theirs = kind.from_pretrained(golden, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager").eval()
     generator = torch.Generator().manual_seed(7)
     changed = 0
     with torch.no_grad():
@@ -81,14 +90,16 @@ def both(request, tmp_path_factory):
                 changed += 1
     assert changed
     theirs.save_pretrained(folder)
-    vocabulary = {str(i): i for i in range(theirs.config.vocab_size)}
-    special = {"unk_token": "0", "bos_token": "1", "eos_token": "2", "pad_token": "3", "cls_token": "4", "sep_token": "6", "mask_token": "8"}
-    import tokenizers
+    tokenizer = None
+    if family != "vit":
+        import tokenizers
 
-    words = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="0"))
-    words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    transformers.PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
-    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+        vocabulary = {str(i): i for i in range(theirs.config.vocab_size)}
+        special = {"unk_token": "0", "bos_token": "1", "eos_token": "2", "pad_token": "3", "cls_token": "4", "sep_token": "6", "mask_token": "8"}
+        words = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="0"))
+        words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        transformers.PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
+        tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
     lens = bridge.TransformerBridge.boot_transformers(str(folder), hf_model=theirs, tokenizer=tokenizer, device="cpu", dtype=torch.float32)
     return family, regard.Model(folder), lens
 
@@ -102,10 +113,11 @@ def test_places_are_those_of_transformer_lens(both):
         except (AttributeError, NotImplementedError, RuntimeError, ValueError) as e:
             print(f"{family}: {name}: {e}")
     kwargs = {"decoder_input": torch.tensor([DECODER])} if family == "t5" else {}
+    given = np.array(IDS) if family != "vit" else np.random.default_rng(0).standard_normal((3, 12, 12), np.float32)
     with torch.no_grad():
-        their_logits, their_cache = theirs.run_with_cache(torch.tensor([IDS]), **kwargs)
+        their_logits, their_cache = theirs.run_with_cache(torch.tensor(given[None]), **kwargs)
     reading = {"decoder": DECODER} if family == "t5" else {}
-    logits, cache = ours.run_with_cache(IDS, lambda name: True, **reading)
+    logits, cache = ours.run_with_cache(given, lambda name: True, **reading)
     compared, differ = [], []
     for name, array in cache.items():
         theirs_name = their_name(family, name)
@@ -116,6 +128,8 @@ def test_places_are_those_of_transformer_lens(both):
             continue
         expected = expected.detach().numpy()
         expected = expected[0] if expected.shape[0] == 1 and expected.ndim == array.ndim + 1 else expected
+        if name.endswith("_normed") and expected.shape == array.swapaxes(0, 1).shape:
+            expected = expected.swapaxes(0, 1)  # heads before tokens, unlike its hook_q
         expected = expected.reshape(array.shape) if expected.size == array.size else expected
         if expected.shape != array.shape:
             differ.append(f"{name}: {array.shape} is not {expected.shape}")
