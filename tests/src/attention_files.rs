@@ -39,16 +39,17 @@ pub fn bytes(numbers: &[f32]) -> Vec<u8> {
 }
 
 /// Tensors of any type.
-pub fn safetensors(
-    tensors: &[(&str, Dtype, &[usize], Vec<u8>)],
+pub fn safetensors<S: AsRef<[usize]>>(
+    tensors: &[(&str, Dtype, S, Vec<u8>)],
     metadata: &[(&str, &str)],
 ) -> Vec<u8> {
     let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
-        (*name, TensorView::new(*dtype, shape.to_vec(), bytes).unwrap())
+        (*name, TensorView::new(*dtype, shape.as_ref().to_vec(), bytes).unwrap())
     });
-    let metadata =
-        metadata.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
-    serialize(views, Some(metadata)).unwrap()
+    let owned = |(key, text): &(&str, &str)| ((*key).to_owned(), (*text).to_owned());
+    // An empty table of metadata makes a header that cannot be read.
+    let metadata = (!metadata.is_empty()).then(|| metadata.iter().map(owned).collect());
+    serialize(views, metadata).unwrap()
 }
 
 /// One tensor of `f32`.

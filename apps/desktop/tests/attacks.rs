@@ -3,8 +3,10 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use core::time::Duration;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,6 +16,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Instant;
 
+use common::{command, command_line, text};
 use regard_tests::attention_files::{Folder, attention, bytes, npy, safetensors};
 use regard_ui::heads::AttentionSource;
 use regard_ui::laboratory::TokenSource;
@@ -23,16 +26,6 @@ use serde_json::{Value, json};
 
 /// A command that takes longer hangs. On a busy machine a command may take many times its usual second.
 const PATIENCE: Duration = Duration::from_mins(3);
-
-/// The program, without a display.
-fn regard<S: AsRef<OsStr>>(args: &[S]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
-    for display in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"] {
-        command.env_remove(display);
-    }
-    command.args(args);
-    command
-}
 
 /// Runs a command and returns its output. A command that hangs fails the test.
 fn run(command: &mut Command) -> Output {
@@ -52,20 +45,16 @@ fn wait(mut child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// Runs a command that must succeed.
-fn succeeds<S: AsRef<OsStr>>(args: &[S]) -> Output {
-    let output = run(&mut regard(args));
+fn succeeds(line: impl AsRef<str>) -> Output {
+    let output = run(&mut command_line(line));
     assert!(output.status.success(), "{}", text(&output.stderr));
     output
 }
 
 /// The single line that a command prints when it refuses its input.
-fn refused<S: AsRef<OsStr>>(args: &[S], code: i32) -> String {
-    let output = run(&mut regard(args));
+fn refused(line: impl AsRef<str>, code: i32) -> String {
+    let output = run(&mut command_line(line));
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
@@ -85,10 +74,13 @@ fn qkv() -> Vec<u8> {
     tensors(&[("q", &[4, 8]), ("k", &[4, 8]), ("v", &[4, 8])])
 }
 
-fn attend(input: &Path, output: &Path, more: &[&str]) -> Vec<OsString> {
-    let paths = [OsStr::new("attend"), "--input".as_ref(), input.as_ref(), "--output".as_ref()];
-    let paths = paths.into_iter().chain([output.as_ref()]).map(OsStr::to_owned);
-    paths.chain(more.iter().map(OsString::from)).collect()
+fn attend(input: &Path, output: &Path, options: &str) -> String {
+    format!("attend --input {} --output {} {options}", input.display(), output.display())
+}
+
+/// The path of a folder of `tests/golden/models`.
+fn golden(name: &str) -> String {
+    regard_tests::models::golden(name).display().to_string()
 }
 
 /// Characters that a terminal obeys, and those that JSON and CSV escape: DEL, C1, directions, quotes and line breaks.
@@ -101,12 +93,11 @@ fn token(id: usize) -> String {
 
 /// A copy of a model of `tests/golden/models`, whose tokens are hostile. Its folder is `folder`.
 fn model(folder: &Folder) {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-gpt2");
     for file in ["config.json", "model.safetensors"] {
-        folder.file(file, fs::read(model.join(file)).unwrap());
+        fs::copy(format!("{}/{file}", golden("tiny-gpt2")), folder.path(file)).unwrap();
     }
     let config: Value =
-        serde_json::from_slice(&fs::read(model.join("config.json")).unwrap()).unwrap();
+        serde_json::from_slice(&fs::read(folder.path("config.json")).unwrap()).unwrap();
     let count = config["vocab_size"].as_u64().unwrap() as usize;
     let vocabulary: serde_json::Map<String, Value> =
         (0..count).map(|id| (token(id), id.into())).chain([("t1".into(), 1.into())]).collect();
@@ -142,7 +133,7 @@ mod outputs {
         symlink("target", &link).unwrap();
         symlink("new", &dangling).unwrap();
         for link in [&link, &dangling] {
-            succeeds(&attend(&input, link, &[]));
+            succeeds(attend(&input, link, ""));
             assert!(link.symlink_metadata().unwrap().is_symlink() && is_whole(link));
         }
         assert!(is_whole(&target) && is_whole(&folder.path("new")));
@@ -155,7 +146,7 @@ mod outputs {
         // For root, the device itself could be lost. A link in the test's folder stands for it.
         let null = folder.path("null");
         symlink("/dev/null", &null).unwrap();
-        succeeds(&attend(&input, &null, &[]));
+        succeeds(attend(&input, &null, ""));
         assert!(Path::new("/dev/null").metadata().unwrap().file_type().is_char_device());
         assert!(null.symlink_metadata().unwrap().is_symlink());
 
@@ -165,11 +156,11 @@ mod outputs {
             let fifo = fifo.clone();
             move || fs::read(fifo).unwrap()
         });
-        succeeds(&attend(&input, &fifo, &[]));
+        succeeds(attend(&input, &fifo, ""));
         assert!(fifo.metadata().unwrap().file_type().is_fifo());
         assert!(SafeTensors::deserialize(&reader.join().unwrap()).is_ok());
         // Standard output is a pipe here.
-        let output = succeeds(&attend(&input, "/dev/stdout".as_ref(), &[]));
+        let output = succeeds(attend(&input, "/dev/stdout".as_ref(), ""));
         assert!(SafeTensors::deserialize(&output.stdout).is_ok());
     }
 
@@ -179,13 +170,13 @@ mod outputs {
         let input = folder.file("in.safetensors", qkv());
         let private = folder.file("private", "old");
         fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
-        succeeds(&attend(&input, &private, &[]));
+        succeeds(attend(&input, &private, ""));
         assert_eq!(private.metadata().unwrap().mode() & 0o777, 0o600);
         assert!(is_whole(&private));
 
         let (first, second) = (folder.file("first", "old"), folder.path("second"));
         fs::hard_link(&first, &second).unwrap();
-        succeeds(&attend(&input, &first, &[]));
+        succeeds(attend(&input, &first, ""));
         assert_eq!(first.metadata().unwrap().ino(), second.metadata().unwrap().ino());
         assert!(is_whole(&second));
     }
@@ -198,20 +189,20 @@ mod outputs {
         let hard = folder.path("hard");
         fs::hard_link(&input, &hard).unwrap();
         for output in [&input, &link, &hard] {
-            let message = refused(&attend(&input, output, &[]), 2);
+            let message = refused(attend(&input, output, ""), 2);
             assert!(message.contains("overwrite") && message.contains("--force"), "{message}");
             assert_eq!(fs::read(&input).unwrap(), qkv());
         }
-        succeeds(&attend(&input, &link, &["--force"]));
+        succeeds(attend(&input, &link, "--force"));
         assert_ne!(fs::read(&input).unwrap(), qkv());
 
         let array = npy("<f4", "(2, 2)", &bytes(&[1.0, 0.0, 0.5, 0.5]));
         let maps = folder.file("maps.npy", &array);
-        let maps = maps.to_str().unwrap();
-        let message = refused(&["export", maps, "--to", maps], 2);
+        let export = format!("export {0} --to {0}", maps.display());
+        let message = refused(&export, 2);
         assert!(message.contains("overwrite"), "{message}");
-        assert_eq!(fs::read(maps).unwrap(), array);
-        succeeds(&["export", maps, "--to", maps, "--force"]);
+        assert_eq!(fs::read(&maps).unwrap(), array);
+        succeeds(format!("{export} --force"));
     }
 
     #[test]
@@ -232,8 +223,8 @@ mod outputs {
         for name in ["config.json", "model.safetensors", "tokenizer.json"].iter().chain(&others) {
             let (place, to) = (folder.path(""), folder.path(name));
             let before = fs::read(&to).unwrap();
-            let [place, to] = [&place, &to].map(|path| path.to_str().unwrap());
-            let message = refused(&["trace", place, "--ids", "1,2", "--output", to], 2);
+            let trace = format!("trace {} --ids 1,2 --output {}", place.display(), to.display());
+            let message = refused(trace, 2);
             assert!(message.contains("overwrite"), "{name}: {message}");
             assert_eq!(fs::read(to).unwrap(), before);
         }
@@ -241,11 +232,13 @@ mod outputs {
         symlink("table.csv", folder.path("link.csv")).unwrap();
         fs::remove_file(folder.path("generation_config.json")).unwrap();
         symlink("table.csv", folder.path("generation_config.json")).unwrap();
-        let [place, to] = [&place, &to].map(|path| path.to_str().unwrap());
-        let sweep =
-            ["sweep", place, "--ids", "1,2", "--ablate-each-head", "--logit", "3", "--to", to];
+        let sweep = format!(
+            "sweep {} --ids 1,2 --ablate-each-head --logit 3 --to {}",
+            place.display(),
+            to.display()
+        );
         assert!(refused(&sweep, 2).contains("overwrite"));
-        succeeds(&[&sweep[..], &["--force"]].concat());
+        succeeds(format!("{sweep} --force"));
     }
 
     /// A session names its sources, which do not appear on the command line.
@@ -261,7 +254,7 @@ mod outputs {
         attention.model.file = Some(AttentionSource::File(heads.clone()));
         laboratory.laboratory.inputs.source = TokenSource::File { path: both.clone(), head: 0 };
         let mut of_model = Session { room: Room::Model, ..Session::default() };
-        of_model.model.model = folder.path("").to_str().unwrap().to_owned();
+        of_model.model.model = folder.path("").display().to_string();
         of_model.model.text = "t1 t2".to_owned();
         let saved = folder.path("session.regard.json");
         for (session, source) in [
@@ -276,16 +269,15 @@ mod outputs {
             let link = folder.path("link.npy");
             drop(fs::remove_file(&link));
             symlink(source, &link).unwrap();
-            let [saved, link] = [&saved, &link].map(|path| path.to_str().unwrap());
-            let message = refused(&["export", saved, "--to", link], 2);
+            let export = format!("export {} --to {}", saved.display(), link.display());
+            let message = refused(export, 2);
             assert!(message.contains("overwrite"), "{message}");
             assert_eq!(fs::read(source).unwrap(), before);
         }
         fs::remove_file(&heads).unwrap();
         fs::write(&saved, attention.text().unwrap()).unwrap();
         let to = folder.path("out.csv");
-        let message =
-            refused(&["export", saved.to_str().unwrap(), "--to", to.to_str().unwrap()], 2);
+        let message = refused(format!("export {} --to {}", saved.display(), to.display()), 2);
         assert!(message.contains("heads.npy"), "{message}");
     }
 
@@ -302,7 +294,7 @@ mod outputs {
         let held = folder.file(".regard-d4E5f6.part", "another run writes it");
         let lock = File::open(&held).unwrap();
         lock.lock().unwrap();
-        succeeds(&attend(&input, &folder.path("out"), &[]));
+        succeeds(attend(&input, &folder.path("out"), ""));
         let expected = [
             ".regard-a1B2c3.txt",
             ".regard-d4E5f6.part",
@@ -318,14 +310,14 @@ mod outputs {
     fn a_full_disk_and_a_missing_folder_are_one_line() {
         let folder = Folder::new();
         let input = folder.file("in.safetensors", qkv());
-        let message = refused(&attend(&input, "/dev/full".as_ref(), &[]), 1);
+        let message = refused(attend(&input, "/dev/full".as_ref(), ""), 1);
         assert!(message.contains("/dev/full") && message.contains("space"), "{message}");
         assert_eq!(message.matches("os error").count(), 1, "{message}");
         for output in ["none/out", "in.safetensors/out"] {
-            let message = refused(&attend(&input, &folder.path(output), &[]), 1);
+            let message = refused(attend(&input, &folder.path(output), ""), 1);
             assert_eq!(message.matches("os error").count(), 1, "{message}");
         }
-        let message = refused(&attend(&input, &folder.path(""), &[]), 1);
+        let message = refused(attend(&input, &folder.path(""), ""), 1);
         assert_eq!(message.matches("os error").count(), 1, "{message}");
         assert_eq!(names(&folder), ["in.safetensors"]);
     }
@@ -372,8 +364,8 @@ mod inputs {
         let many_keys = tensors(&[("q", query), ("k", KEYS), ("v", KEYS)]);
         for file in [many_heads, many_keys] {
             let input = folder.file("in.safetensors", file);
-            for more in [&[][..], &["--scores", "weights"], &["--lse"]] {
-                let message = refused(&attend(&input, &folder.path("out"), more), 2);
+            for more in ["", "--scores weights", "--lse"] {
+                let message = refused(attend(&input, &folder.path("out"), more), 2);
                 assert!(message.contains("at most 1048576 rows"), "{message}");
             }
         }
@@ -385,7 +377,7 @@ mod inputs {
         // 2²⁰ queries on as many keys without elements: 4 TB of scores.
         const ROWS: &[usize] = &[1 << 20, 0];
         let input = folder.file("a", tensors(&["q", "k", "v"].map(|name| (name, ROWS))));
-        let message = refused(&attend(&input, &folder.path("out"), &["--scores", "raw"]), 2);
+        let message = refused(attend(&input, &folder.path("out"), "--scores raw"), 2);
         assert!(message.contains("of memory left"), "{message}");
     }
 
@@ -401,7 +393,7 @@ mod inputs {
         let mut command = Command::new("sh");
         let limited = "ulimit -v 1400000; exec \"$0\" \"$@\"";
         command.args(["-c", limited, env!("CARGO_BIN_EXE_regard")]);
-        command.args(attend(&input, &output, &[]));
+        command.args(attend(&input, &output, "").split_whitespace());
         let done = run(&mut command);
         assert!(done.status.success(), "{}", text(&done.stderr));
         assert!(is_whole(&output));
@@ -411,13 +403,11 @@ mod inputs {
     fn a_device_that_never_ends_is_no_input() {
         let folder = Folder::new();
         let out = folder.path("out");
-        let message = refused(&attend("/dev/zero".as_ref(), &out, &[]), 2);
+        let message = refused(attend("/dev/zero".as_ref(), &out, ""), 2);
         assert!(message.contains("/dev/zero"), "{message}");
-        for args in [
-            &["export", "/dev/zero", "--to", out.with_extension("csv").to_str().unwrap()][..],
-            &["/dev/zero"],
-        ] {
-            let message = refused(args, 2);
+        let export = format!("export /dev/zero --to {}", folder.path("out.csv").display());
+        for line in ["/dev/zero", &export] {
+            let message = refused(line, 2);
             assert!(message.contains("not a regular file"), "{message}");
         }
     }
@@ -430,7 +420,7 @@ mod inputs {
         let cut = qkv()[..qkv().len() - 1].to_vec();
         for (file, word) in [(long, "header"), (short, "announces"), (cut, "announces")] {
             let input = folder.file("in.safetensors", file);
-            let message = refused(&attend(&input, &folder.path("out"), &[]), 2);
+            let message = refused(attend(&input, &folder.path("out"), ""), 2);
             assert!(message.contains(word), "{message}");
         }
     }
@@ -439,7 +429,7 @@ mod inputs {
     fn a_pipe_is_an_input() {
         let folder = Folder::new();
         let out = folder.path("out");
-        let mut command = regard(&attend("/dev/stdin".as_ref(), &out, &[]));
+        let mut command = command_line(attend("/dev/stdin".as_ref(), &out, ""));
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(&qkv()).unwrap();
         let output = wait(child);
@@ -450,26 +440,29 @@ mod inputs {
     fn a_path_need_not_be_utf_8() {
         let folder = Folder::new();
         let odd = |name: &[u8]| folder.path("").join(OsStr::from_bytes(name));
+        let succeeds = |args: &[&OsStr]| {
+            let output = run(command().args(args));
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        };
         let (input, output) = (odd(b"in\xff.safetensors"), odd(b"out\xff.safetensors"));
         fs::write(&input, qkv()).unwrap();
-        succeeds(&attend(&input, &output, &[]));
+        let [attend, to] = ["--input", "--output"].map(OsStr::new);
+        succeeds(&["attend".as_ref(), attend, input.as_ref(), to, output.as_ref()]);
         assert!(is_whole(&output));
 
         let (maps, table) = (odd(b"maps\xff.safetensors"), odd(b"maps\xff.csv"));
         fs::write(&maps, attention(&[2, 2], &[1.0, 0.0, 0.5, 0.5])).unwrap();
-        succeeds(&["export".as_ref(), maps.as_os_str(), "--to".as_ref(), table.as_os_str()]);
+        succeeds(&["export".as_ref(), maps.as_ref(), "--to".as_ref(), table.as_ref()]);
         assert!(table.exists());
-        succeeds(&[maps.as_os_str()]);
+        succeeds(&[maps.as_ref()]);
 
-        let golden =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-gpt2");
         let model = odd(b"model\xff");
         fs::create_dir(&model).unwrap();
         for file in ["config.json", "model.safetensors"] {
-            fs::copy(golden.join(file), model.join(file)).unwrap();
+            fs::copy(format!("{}/{file}", golden("tiny-gpt2")), model.join(file)).unwrap();
         }
-        succeeds(&["predict".as_ref(), model.as_os_str(), "--ids".as_ref(), "1,2".as_ref()]);
-        succeeds(&[model.as_os_str()]);
+        succeeds(&["predict".as_ref(), model.as_ref(), "--ids".as_ref(), "1,2".as_ref()]);
+        succeeds(&[model.as_ref()]);
     }
 }
 
@@ -492,11 +485,10 @@ mod terminal {
             "n.safetensors",
             safetensors(&[named[0].clone(), (evil, Dtype::F32, &[1], bytes(&[1.0]))], &[]),
         );
-        let none = attend(&nothing, &folder.path("out"), &[]);
-        for args in [attend(&input, &folder.path("out"), &[]), vec![maps.into()], none] {
-            let mut command = regard(&args);
-            command.env("CLICOLOR_FORCE", "1");
-            let output = run(&mut command);
+        let none = attend(&nothing, &folder.path("out"), "");
+        let maps = maps.display().to_string();
+        for line in [attend(&input, &folder.path("out"), ""), maps, none] {
+            let output = run(command_line(line).env("CLICOLOR_FORCE", "1"));
             let printed = format!("{}{}", text(&output.stdout), text(&output.stderr));
             assert!(printed.contains("red"), "{printed:?}");
             for odd in ["\u{1b}]", "\u{7}", "\u{9b}", "\r", "\u{202e}"] {
@@ -515,31 +507,28 @@ mod terminal {
             .file("in.safetensors", tensors(&[("q", shape), ("k", shape), ("v", shape), unused]));
         let out = folder.path("out");
         let full = || File::options().write(true).open("/dev/full").unwrap();
-        let mut command = regard(&attend(&input, &out, &[]));
-        let status = command.stderr(full()).status().unwrap();
-        assert_eq!((status.code(), is_whole(&out)), (Some(0), true));
-        let status = regard(&["walk", "no-such-example"]).stderr(full()).status().unwrap();
-        assert_eq!(status.code(), Some(2));
-        let status =
-            regard(&["export", "nothing", "--to", "x.csv"]).stderr(full()).status().unwrap();
-        assert_eq!(status.code(), Some(2));
-        let status = regard::<&str>(&[]).stdout(Stdio::null()).stderr(full()).status().unwrap();
-        assert_eq!(status.code(), Some(0));
+        let status = |line: &str| {
+            let mut command = command_line(line);
+            command.stdout(Stdio::null()).stderr(full()).status().unwrap().code()
+        };
+        assert_eq!((status(&attend(&input, &out, "")), is_whole(&out)), (Some(0), true));
+        assert_eq!(status("walk no-such-example"), Some(2));
+        assert_eq!(status("export nothing --to x.csv"), Some(2));
+        assert_eq!(status(""), Some(0));
     }
 
     #[test]
     fn an_unwritable_standard_output_is_one_line_and_a_closed_one_is_none() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut command = regard(&["walk", "the-cat-sat"]);
+        let mut command = command_line("walk the-cat-sat");
         let output = wait(command.stdout(full).stderr(Stdio::piped()).spawn().unwrap());
         let message = text(&output.stderr);
         assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1), "{message}");
 
         // The second one would write for minutes.
-        let endless =
-            ["generate", "story", "--text", "Mia gave Tom the ball", "--tokens", "100000"];
-        for args in [&["walk", "the-cat-sat"][..], &endless] {
-            let mut command = regard(args);
+        let endless = "generate story --text 'Mia gave Tom the ball' --tokens 100000";
+        for line in ["walk the-cat-sat", endless] {
+            let mut command = command_line(line);
             let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             let mut first = [0; 1];
             child.stdout.take().unwrap().read_exact(&mut first).unwrap(); // as `head -c 1` does
@@ -554,8 +543,8 @@ mod data {
     use super::*;
 
     /// The JSON that a command prints. No character of it controls a terminal.
-    fn printed(args: &[&str]) -> Value {
-        let output = succeeds(&[args, &["--format", "json"]].concat());
+    fn printed(line: &str) -> Value {
+        let output = succeeds(format!("{line} --format json"));
         let shown = text(&output.stdout);
         let obeyed = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{2066}".contains(c);
         assert!(!shown.contains(obeyed), "{shown:?}");
@@ -570,48 +559,45 @@ mod data {
     fn json_has_every_token_as_it_is() {
         let folder = Folder::new();
         model(&folder);
-        let place = folder.path("");
-        let place = place.to_str().unwrap();
-        let run = |command: &'static str, more: &[&str]| {
-            printed(&[&[command, place, "--ids", "5,6,7"], more].concat())
+        let place = folder.path("").display().to_string();
+        let run = |command: &str, options: &str| {
+            printed(&format!("{command} {place} --ids 5,6,7 {options}"))
         };
-        let predicted = run("predict", &["--top", "2"]);
+        let predicted = run("predict", "--top 2");
         assert_eq!(predicted["tokens"], json!(tokens(5..8)));
         let best = predicted["next"][0]["id"].as_u64().unwrap() as usize;
         assert_eq!(predicted["next"][0]["token"], token(best));
 
-        let written = run("generate", &["--tokens", "3"]);
+        let written = run("generate", "--tokens 3");
         let ids = written["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as usize);
         assert_eq!(written["text"], tokens(ids).join(" "));
 
-        let score = run("score", &["--head", "1.0", "--query", "2", "--key", "1"]);
+        let score = run("score", "--head 1.0 --query 2 --key 1");
         assert_eq!([&score["query_token"], &score["key_token"]], [&token(7), &token(6)]);
 
         for how in ["--ablate-each-head", "--attribute-each-head"] {
-            let swept = run("sweep", &[how, "--logit", "3"]);
+            let swept = run("sweep", &format!("{how} --logit 3"));
             assert_eq!(swept["tokens"], json!(tokens(5..8)));
             assert_eq!(swept["logit"][0]["token"], token(3));
         }
         // Commands without tokens print JSON too.
-        assert_eq!(printed(&["model", place])["family"], "gpt2");
-        assert_eq!(printed(&["walk", "the-cat-sat"])["example"], "the-cat-sat");
-        let bench = ["bench", "dot", "--dim", "16", "--impl", "naive"];
-        assert_eq!(printed(&bench)["op"], "dot");
+        assert_eq!(printed(&format!("model {place}"))["family"], "gpt2");
+        assert_eq!(printed("walk the-cat-sat")["example"], "the-cat-sat");
+        assert_eq!(printed("bench dot --dim 16 --impl naive")["op"], "dot");
     }
 
     #[test]
     fn labels_of_classes_are_in_json_as_they_are() {
         let folder = Folder::new();
-        let vit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-vit");
-        let mut config: Value =
-            serde_json::from_slice(&fs::read(vit.join("config.json")).unwrap()).unwrap();
+        let [config, weights] = ["config.json", "model.safetensors"]
+            .map(|file| fs::read(format!("{}/{file}", golden("tiny-vit"))).unwrap());
+        let mut config: Value = serde_json::from_slice(&config).unwrap();
         for (id, label) in config["id2label"].as_object_mut().unwrap() {
             *label = token(id.parse().unwrap()).into();
         }
         folder.file("config.json", config.to_string());
-        folder.file("model.safetensors", fs::read(vit.join("model.safetensors")).unwrap());
-        let place = folder.path("");
-        let model = printed(&["model", place.to_str().unwrap()]);
+        folder.file("model.safetensors", weights);
+        let model = printed(&format!("model {}", folder.path("").display()));
         assert_eq!(model["labels"][1], token(1));
     }
 
@@ -627,24 +613,21 @@ mod data {
         model(&folder);
         let (place, trace) = (folder.path(""), folder.path("trace.safetensors"));
         let (csv, html) = (folder.path("out.csv"), folder.path("out.html"));
-        let [place, trace, to, page] =
-            [&place, &trace, &csv, &html].map(|path| path.to_str().unwrap());
-        succeeds(&["trace", place, "--ids", "5,6,7", "--output", trace]);
-        let file = fs::read(trace).unwrap();
+        let model = format!("{} --ids 5,6,7", place.display());
+        succeeds(format!("trace {model} --output {}", trace.display()));
+        let file = fs::read(&trace).unwrap();
         let metadata = SafeTensors::read_metadata(&file).unwrap().1;
         let written = &metadata.metadata().as_ref().unwrap()["tokens"];
         assert_eq!(serde_json::from_str::<Vec<String>>(written).unwrap(), tokens(5..8));
-        succeeds(&["export", trace, "--to", to]);
+        succeeds(format!("export {} --to {}", trace.display(), csv.display()));
         assert_eq!(headings(&csv), tokens(5..8));
 
-        let sweep =
-            ["sweep", place, "--ids", "5,6,7", "--patch-each-place", "--patch-ids", "5,6,8"];
-        let logit = ["--logit", "3", "--to"];
-        succeeds(&[&sweep[..], &logit, &[to]].concat());
+        let sweep = format!("sweep {model} --patch-each-place --patch-ids 5,6,8 --logit 3 --to");
+        succeeds(format!("{sweep} {}", csv.display()));
         let numbered = (5..8).enumerate().map(|(i, id)| format!("{i} {}", token(id)));
         assert_eq!(headings(&csv), numbered.collect::<Vec<_>>());
         // A page shows what is in a token that no font can draw, and its data is JSON.
-        succeeds(&[&sweep[..], &logit, &[page]].concat());
+        succeeds(format!("{sweep} {}", html.display()));
         let page = fs::read_to_string(&html).unwrap();
         let (_, data) = page.split_once("<script type=\"application/json\">").unwrap();
         let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
@@ -659,11 +642,10 @@ mod options {
     fn more_threads_than_cores_are_not_started() {
         let folder = Folder::new();
         let input = folder.file("in.safetensors", qkv());
-        let output = succeeds(&attend(&input, &folder.path("out"), &["--threads", "100000"]));
+        let output = succeeds(attend(&input, &folder.path("out"), "--threads 100000"));
         let note = text(&output.stderr);
         assert!(note.contains("100000 threads are more than the cores"), "{note}");
-        let none = ["bench", "dot", "--dim", "8", "--threads", "100000", "--format", "json"];
-        let output = succeeds(&none);
+        let output = succeeds("bench dot --dim 8 --threads 100000 --format json");
         assert!(!text(&output.stdout).contains("\"threads\":100000"));
     }
 
@@ -672,17 +654,19 @@ mod options {
         let folder = Folder::new();
         let input = folder.file("in.safetensors", qkv());
         let out = folder.path("out");
-        let message = refused(&attend(&input, &out, &["--position", "top-left"]), 2);
+        let message = refused(attend(&input, &out, "--position top-left"), 2);
         assert!(message.contains("--position"), "{message}");
-        let to = folder.path("out.csv");
-        for more in [&["--map", "cividis"][..], &["--log"]] {
-            let args =
-                [&["export", "the-cat-sat", "--to", to.to_str().unwrap()][..], more].concat();
-            let message = refused(&args, 2);
-            assert!(message.contains("--map and --log are for pictures"), "{message}");
+        let export = format!("export the-cat-sat --to {}", folder.path("out.csv").display());
+        for (line, part) in [
+            ("generate story --text Mia --seed 3", "--seed is for a --temperature above 0"),
+            (&format!("{export} --map cividis"), "--map and --log are for pictures"),
+            (&format!("{export} --log"), "--map and --log are for pictures"),
+        ] {
+            let message = refused(line, 2);
+            assert!(message.contains(part), "{message}");
         }
-        for more in [&["--causal"][..], &["--temperature", "2"], &["--without", "softmax"]] {
-            let output = run(&mut regard(&[&["walk"][..], more].concat()));
+        for more in ["--causal", "--temperature 2", "--without softmax"] {
+            let output = run(&mut command_line(format!("walk {more}")));
             assert_eq!(output.status.code(), Some(2), "{more:?}");
         }
     }
@@ -693,8 +677,7 @@ mod options {
         for (word, code, part) in
             [("bogus", 2, "REGARD_TIER=bogus: the tiers are portable, avx2"), ("", 0, "")]
         {
-            let mut command = regard(&["walk"]);
-            let output = run(command.env("REGARD_TIER", word));
+            let output = run(command_line("walk").env("REGARD_TIER", word));
             assert_eq!(output.status.code(), Some(code), "{word}");
             assert!(text(&output.stderr).contains(part), "{}", text(&output.stderr));
         }
@@ -705,12 +688,12 @@ mod options {
         let folder = Folder::new();
         let input = folder.file("in.safetensors", qkv());
         let output =
-            run(&mut regard(&attend(&input, &folder.path("out"), &["--temperature", "1e50"])));
+            run(&mut command_line(attend(&input, &folder.path("out"), "--temperature 1e50")));
         assert_eq!(output.status.code(), Some(2));
         let message = text(&output.stderr);
         assert!(message.contains("'1e50'") && message.contains("to 3.4e38, or inf"), "{message}");
         for limit in ["inf", "0", "3e38"] {
-            succeeds(&attend(&input, &folder.path("out"), &["--temperature", limit]));
+            succeeds(attend(&input, &folder.path("out"), &format!("--temperature {limit}")));
         }
     }
 }
@@ -724,9 +707,7 @@ fn an_image_that_announces_gigabytes_is_refused() {
     file.extend([8, 2, 0, 0, 0, 0x6c, 0x12, 0xd1, 0x6e]);
     file.extend(b"\0\0\0\x10IDAT");
     let image = folder.file("wide.png", &file);
-    let vit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models/tiny-vit");
-    let said =
-        refused(&["predict".as_ref(), vit.as_ref(), "--image".as_ref(), image.as_os_str()], 2);
+    let said = refused(format!("predict {} --image {}", golden("tiny-vit"), image.display()), 2);
     assert!(said.contains("wide.png") && said.contains("limit"), "{said}");
 }
 
@@ -735,16 +716,10 @@ fn a_fifo_is_no_model_and_no_image() {
     let folder = Folder::new();
     let fifo = folder.path("model.gguf");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let said = refused(&["model".as_ref(), fifo.as_os_str()], 2);
-    assert!(said.contains("is not a regular file"), "{said}");
-    let vit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models/tiny-vit");
-    let said =
-        refused(&["predict".as_ref(), vit.as_ref(), "--image".as_ref(), fifo.as_os_str()], 2);
-    assert!(said.contains("is not a regular file"), "{said}");
-}
-
-#[test]
-fn a_seed_without_a_temperature_is_refused() {
-    let said = refused(&["generate", "story", "--text", "Mia", "--seed", "3"], 2);
-    assert!(said.contains("--seed is for a --temperature above 0"), "{said}");
+    let fifo = fifo.display();
+    for line in [format!("model {fifo}"), format!("predict {} --image {fifo}", golden("tiny-vit"))]
+    {
+        let said = refused(line, 2);
+        assert!(said.contains("is not a regular file"), "{said}");
+    }
 }

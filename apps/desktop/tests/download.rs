@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,11 +14,10 @@ use std::path::Path;
 #[cfg(unix)]
 use std::process::Stdio;
 use std::process::{Command, Output};
-#[cfg(unix)]
-use std::sync::Once;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use common::text;
 use regard_tests::attention_files::Folder;
 use regard_tests::models::golden;
 use sha1::Sha1;
@@ -153,29 +154,25 @@ fn answer(
     drop(stream.write_all(rest));
 }
 
-fn command(server: &Server, home: &Path, program: &str) -> Command {
-    let mut command = Command::new(program);
+/// A program whose models come from a server.
+fn with(mut program: Command, server: &Server, home: &Path) -> Command {
     for name in ["HF_HUB_CACHE", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
-        command.env_remove(name);
+        program.env_remove(name);
     }
-    command.env("HF_HOME", home).env("HF_ENDPOINT", &server.address);
-    command
+    program.env("HF_HOME", home).env("HF_ENDPOINT", &server.address);
+    program
 }
 
-fn regard(server: &Server, home: &Path, args: &[&str]) -> Output {
-    command(server, home, env!("CARGO_BIN_EXE_regard")).args(args).output().unwrap()
-}
-
-const GENERATE: [&str; 8] =
-    ["generate", "some/tiny", "--ids", "7,8,9", "--tokens", "4", "--format", "json"];
+const GENERATE: &str = "generate some/tiny --ids 7,8,9 --tokens 4 --format json";
 
 fn downloads(server: &Server, home: &Path) -> Output {
-    regard(server, home, &[&GENERATE[..], &["--download"]].concat())
+    let line = common::command_line(format!("{GENERATE} --download"));
+    with(line, server, home).output().unwrap()
 }
 
 fn assert_generates(output: &Output) {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stdout).starts_with("{\"ids\":["));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("{\"ids\":["));
 }
 
 #[test]
@@ -195,7 +192,8 @@ fn a_model_is_fetched_once_into_the_layout_of_the_cache() {
     assert!(fs::read_link(&link).unwrap().starts_with("../../blobs"));
 
     assert_generates(&downloads(&server, &home));
-    assert_generates(&regard(&server, &home, &GENERATE));
+    let cached = with(common::command_line(GENERATE), &server, &home).output();
+    assert_generates(&cached.unwrap());
     assert_eq!(server.requests(), [""; 0], "what is in the cache is not asked for again");
 }
 
@@ -212,7 +210,7 @@ fn a_broken_download_goes_on_where_it_ended() {
         let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", faults));
         let home = folder.path("");
         let broken = downloads(&server, &home);
-        let said = String::from_utf8_lossy(&broken.stderr);
+        let said = text(&broken.stderr);
         assert_eq!(broken.status.code(), Some(1), "{said}");
         assert!(
             said.contains("/some/tiny/resolve/main/model.safetensors") && said.contains("goes on"),
@@ -238,7 +236,7 @@ fn large_blobs(home: &Path) -> Vec<u64> {
 #[cfg(unix)]
 fn interrupted(mut command: Command, home: &Path) -> (bool, u64) {
     let half = fs::metadata(golden("tiny-gpt2/model.safetensors")).unwrap().len() / 2;
-    let command = command.args(GENERATE).arg("--download").stdout(Stdio::null());
+    let command = command.args(GENERATE.split(' ')).arg("--download").stdout(Stdio::null());
     let mut download = command.stderr(Stdio::null()).spawn().unwrap();
     let mut tries = 0;
     while large_blobs(home) != [half] {
@@ -249,16 +247,8 @@ fn interrupted(mut command: Command, home: &Path) -> (bool, u64) {
         thread::sleep(Duration::from_millis(10));
         tries += 1;
     }
-    let pid = download.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    common::send_ctrl_c(&download);
     (download.wait().unwrap().success(), half)
-}
-
-/// A signal that this process handles has its default effect in the programs that it starts; a signal that it ignores does not.
-#[cfg(unix)]
-fn let_programs_obey_ctrl_c() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| ctrlc::set_handler(|| std::process::abort()).unwrap());
 }
 
 #[cfg(unix)]
@@ -267,19 +257,17 @@ fn a_download_that_ignores_ctrl_c_goes_on() {
     let faults = Faults { waits: Some(Duration::from_secs(1)), ..Faults::default() };
     let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", faults));
     let home = folder.path("");
-    let mut ignoring = command(&server, &home, "sh");
-    ignoring.args(["-c", "trap '' INT; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_regard")]);
-    assert!(interrupted(ignoring, &home).0);
+    assert!(interrupted(with(common::ignoring_ctrl_c(), &server, &home), &home).0);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_download_that_ctrl_c_ends_goes_on_where_it_ended() {
-    let_programs_obey_ctrl_c();
+    common::let_programs_obey_ctrl_c();
     let faults = Faults { waits: Some(Duration::from_secs(3)), ..Faults::default() };
     let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", faults));
     let home = folder.path("");
-    let (well, half) = interrupted(command(&server, &home, env!("CARGO_BIN_EXE_regard")), &home);
+    let (well, half) = interrupted(with(common::command(), &server, &home), &home);
     assert!(!well);
     let repository = home.join("hub/models--some--tiny");
     assert!(!repository.join("refs/main").exists());
@@ -303,13 +291,13 @@ fn a_terminal_shows_the_progress() {
     let files = [("config.json".to_owned(), config), ("model.safetensors".to_owned(), weights)];
     let (folder, server) = (Folder::new(), Server::start(files.into(), faults));
     let program = env!("CARGO_BIN_EXE_regard");
-    let line = format!("'{program}' {} --download", GENERATE.join(" "));
-    let output = command(&server, &folder.path(""), "script")
+    let line = format!("'{program}' {GENERATE} --download");
+    let output = with(Command::new("script"), &server, &folder.path(""))
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
         .env("TERM", "xterm")
         .output()
         .unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout);
+    let shown = text(&output.stdout);
     assert!(shown.contains("model.safetensors") && shown.contains("of 2.10 MB"), "{shown}");
 }
 
@@ -318,7 +306,7 @@ fn a_wrong_hash_is_told_and_nothing_is_kept() {
     let faults = Faults { changes_a_byte: true, ..Faults::default() };
     let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", faults));
     let wrong = downloads(&server, &folder.path(""));
-    let said = String::from_utf8_lossy(&wrong.stderr);
+    let said = text(&wrong.stderr);
     assert!(said.contains("has the hash") && said.contains("it is removed"), "{said}");
     let blobs = fs::read_dir(folder.path("hub/models--some--tiny/blobs")).unwrap();
     let large = blobs.filter(|blob| blob.as_ref().unwrap().metadata().unwrap().len() > 50_000);
@@ -329,7 +317,7 @@ fn a_wrong_hash_is_told_and_nothing_is_kept() {
 fn a_model_that_is_not_there_is_named() {
     let (folder, server) = (Folder::new(), Server::start(BTreeMap::new(), Faults::default()));
     let missing = downloads(&server, &folder.path(""));
-    let said = String::from_utf8_lossy(&missing.stderr);
+    let said = text(&missing.stderr);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(
         said.contains("downloading some/tiny")
@@ -345,8 +333,7 @@ fn names_of_shards_stay_in_the_folder() {
     let files =
         [("config.json".to_owned(), config), ("model.safetensors.index.json".to_owned(), index)];
     let (folder, server) = (Folder::new(), Server::start(files.into(), Faults::default()));
-    let said = downloads(&server, &folder.path("")).stderr;
-    let said = String::from_utf8_lossy(&said);
+    let said = text(&downloads(&server, &folder.path("")).stderr);
     assert!(
         said.contains("../../escape.safetensors") && said.contains("not a file of the same folder"),
         "{said}"

@@ -1,9 +1,12 @@
 //! `regard export`.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{json, printed, refused, regard, text};
 use regard_desktop::host::Native;
 use regard_figure::{Format, Ground, Look, Map};
 use regard_heads::{HeadId, unattended};
@@ -14,18 +17,14 @@ use regard_ui::{Room, Session, attention as attention_session, of_step};
 use regard_walkthrough::{Example, Kind, Quantity, Settings, Walkthrough};
 use safetensors::{Dtype, SafeTensors};
 
-fn export(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_regard")).arg("export").args(args).output().unwrap()
-}
-
-fn exported(args: &[&str], to: &Path) -> Vec<u8> {
-    let output = export(&[args, &["--to", to.to_str().unwrap()]].concat());
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    std::fs::read(to).unwrap()
+/// The file that `regard export` writes with these options.
+fn exported(options: &str, to: &Path) -> Vec<u8> {
+    printed(format!("export {options} --to {}", to.display()));
+    fs::read(to).unwrap()
 }
 
 fn save(session: &Session, path: &Path) {
-    std::fs::write(path, session.text().unwrap()).unwrap();
+    fs::write(path, session.text().unwrap()).unwrap();
 }
 
 fn numbers(file: &[u8]) -> Vec<f32> {
@@ -39,7 +38,7 @@ fn dump(folder: &Folder) -> (String, Vec<f32>) {
     let values = weights(24, 4, 1);
     let metadata = [("tokens", r#"["The", "Ġcat", "Ġsat", "."]"#)];
     let file = safetensors(&[("attentions", Dtype::F32, &[2, 3, 4, 4], bytes(&values))], &metadata);
-    (folder.file("in.safetensors", file).to_str().unwrap().to_owned(), values)
+    (folder.file("in.safetensors", file).display().to_string(), values)
 }
 
 /// A file of a head between two texts.
@@ -64,15 +63,10 @@ fn every_matrix_of_every_example_in_every_format() {
             let (first, how_many) = if all { (0, count) } else { (i % count, 1) };
             for format in formats.skip(first).take(how_many) {
                 let to = folder.path(&format!("out.{}", format.extension()));
-                let file = exported(&[example.name(), "--matrix", &step.key.to_string()], &to);
+                let options = format!("{} --matrix {}", example.name(), step.key);
+                let file = exported(&options, &to);
                 if format == Format::Safetensors {
-                    assert_eq!(
-                        numbers(&file),
-                        step.matrix.as_slice(),
-                        "{} {}",
-                        example.name(),
-                        step.key
-                    );
+                    assert_eq!(numbers(&file), step.matrix.as_slice(), "{options}");
                 }
             }
         }
@@ -84,8 +78,8 @@ fn a_head_a_mean_and_rollout_of_a_file() {
     let folder = Folder::new();
     let (file, values) = dump(&folder);
     let to = folder.path("out.safetensors");
-    let head = numbers(&exported(&[&file, "--layer", "1", "--head", "2"], &to));
-    assert_eq!(head, values[5 * 16..]);
+    let head = |options: &str| numbers(&exported(&format!("{file} {options}"), &to));
+    assert_eq!(head("--layer 1 --head 2"), values[5 * 16..]);
     let near = |found: Vec<f32>, heads: &[usize]| {
         for (k, found) in found.into_iter().enumerate() {
             let mean = heads.iter().map(|h| values[h * 16 + k]).sum::<f32>() / heads.len() as f32;
@@ -94,19 +88,16 @@ fn a_head_a_mean_and_rollout_of_a_file() {
             assert!((found - mean).abs() <= relative * mean, "{found}, not {mean}");
         }
     };
-    near(numbers(&exported(&[&file, "--layer", "1"], &to)), &[3, 4, 5]);
-    near(numbers(&exported(&[&file, "--head", "2"], &to)), &[2, 5]);
-    near(numbers(&exported(&[&file], &to)), &[0, 1, 2, 3, 4, 5]);
-    let rollout = numbers(&exported(&[&file, "--rollout"], &to));
+    near(head("--layer 1"), &[3, 4, 5]);
+    near(head("--head 2"), &[2, 5]);
+    near(head(""), &[0, 1, 2, 3, 4, 5]);
+    let rollout = head("--rollout");
     // Two layers, each a normalised mean of 3 heads; 4 products that are added, and the 4 numbers of a row here.
     let relative = gamma(2 * (3 + 4) + 4 + 4) as f32;
     let is_whole = |row: &[f32]| (row.iter().sum::<f32>() - 1.0).abs() <= relative;
     assert!(rollout.chunks(4).all(is_whole), "{rollout:?}");
-    let svg = exported(
-        &[&file, "--layer", "0", "--head", "1", "--map", "magma", "--log"],
-        &folder.path("out.svg"),
-    );
-    let svg = String::from_utf8(svg).unwrap();
+    let options = format!("{file} --layer 0 --head 1 --map magma --log");
+    let svg = text(&exported(&options, &folder.path("out.svg")));
     assert!(svg.contains("Head 0.1") && svg.contains("␣cat"), "{svg}");
 }
 
@@ -115,8 +106,10 @@ fn weights_are_the_attention_of_a_file_whatever_it_calls_them() {
     let folder = Folder::new();
     let (file, values) = dump(&folder);
     let to = folder.path("out.safetensors");
-    let head = ["--matrix", "weights", "--layer", "1", "--head", "2"];
-    assert_eq!(numbers(&exported(&[&[&file[..]], &head[..]].concat(), &to)), values[5 * 16..]);
+    let of = |file: &str, options: &str| {
+        numbers(&exported(&format!("{file} --matrix weights --head 2 {options}"), &to))
+    };
+    assert_eq!(of(&file, "--layer 1"), values[5 * 16..]);
     // The layers as two tensors, and the attention beside a tensor with the name `weights`.
     let layers: Vec<Vec<u8>> = values.chunks(3 * 16).map(bytes).collect();
     let shape = &[3, 4, 4][..];
@@ -125,20 +118,13 @@ fn weights_are_the_attention_of_a_file_whatever_it_calls_them() {
             (names[0], Dtype::F32, shape, layers[0].clone()),
             (names[1], Dtype::F32, shape, layers[1].clone()),
         ];
-        folder.file("two.safetensors", safetensors(&tensors, &[])).to_str().unwrap().to_owned()
+        folder.file("two.safetensors", safetensors(&tensors, &[])).display().to_string()
     };
-    let file = named(["layer_0", "layer_1"]);
-    assert_eq!(numbers(&exported(&[&[&file[..]], &head[..]].concat(), &to)), values[5 * 16..]);
-    let file = named(["attentions", "weights"]);
-    assert_eq!(
-        numbers(&exported(&[&file, "--matrix", "weights", "--head", "2", "--layer", "0"], &to)),
-        values[5 * 16..]
-    );
+    assert_eq!(of(&named(["layer_0", "layer_1"]), "--layer 1"), values[5 * 16..]);
+    assert_eq!(of(&named(["attentions", "weights"]), "--layer 0"), values[5 * 16..]);
     // Nothing tells which of the two is meant.
     let file = named(["first", "second"]);
-    let output = export(&[&file, "--matrix", "weights", "--to", to.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2));
-    let error = String::from_utf8(output.stderr).unwrap();
+    let error = refused(format!("export {file} --matrix weights --to {}", to.display()));
     assert!(error.contains("first") && error.contains("second"), "{error}");
 }
 
@@ -148,10 +134,10 @@ fn a_masked_cell_makes_no_weight_signed() {
     let values = [1.0, f32::NEG_INFINITY, 0.5, 0.5];
     let file = safetensors(&[("attentions", Dtype::F32, &[1, 1, 2, 2], bytes(&values))], &[]);
     let file = folder.file("in.safetensors", file);
-    let svg =
-        exported(&[file.to_str().unwrap(), "--layer", "0", "--head", "0"], &folder.path("out.svg"));
+    let options = format!("{} --layer 0 --head 0", file.display());
+    let svg = text(&exported(&options, &folder.path("out.svg")));
     let [r, g, b] = Map::Magma.at(1.0, Ground::Paper);
-    assert!(String::from_utf8(svg).unwrap().contains(&format!("fill=\"#{r:02x}{g:02x}{b:02x}\"")));
+    assert!(svg.contains(&format!("fill=\"#{r:02x}{g:02x}{b:02x}\"")));
 }
 
 #[test]
@@ -161,7 +147,7 @@ fn what_a_session_shows() {
     let (to, saved) = (folder.path("out.safetensors"), folder.path("mine.regard.json"));
     let export_of = |session: &Session| {
         save(session, &saved);
-        numbers(&exported(&[saved.to_str().unwrap()], &to))
+        numbers(&exported(&saved.display().to_string(), &to))
     };
     let mut session = attention_session(Path::new(&file));
     session.model.heads.show(HeadId { layer: 1, head: 0 });
@@ -171,8 +157,8 @@ fn what_a_session_shows() {
     let mut rollout = attention_session(&between);
     rollout.model.heads.shown = Shown::Rollout;
     save(&rollout, &saved);
-    let output = export(&[saved.to_str().unwrap(), "--to", to.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2));
+    let export = format!("export {} --to {}", saved.display(), to.display());
+    refused(&export);
     session.room = Room::Laboratory;
     session.laboratory.inputs.tokens = 10;
     let weights = export_of(&session);
@@ -181,18 +167,16 @@ fn what_a_session_shows() {
     session.room = Room::Walkthrough;
     let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
     assert_eq!(export_of(&session), walkthrough.step(Quantity::Weights).unwrap().matrix.as_slice());
-    let flags = export(&[saved.to_str().unwrap(), "--layer", "1", "--to", to.to_str().unwrap()]);
-    assert_eq!(flags.status.code(), Some(2));
+    refused(format!("{export} --layer 1"));
 }
 
 #[test]
 fn without_a_name_the_weights_of_an_example_are_exported() {
     let folder = Folder::new();
     let to = folder.path("out.npy");
-    let weights = exported(&["the-cat-sat", "--matrix", "weights"], &to);
-    assert_eq!(exported(&["the-cat-sat"], &to), weights);
-    let output = export(&["the-cat-sat", "--to", to.to_str().unwrap()]);
-    let note = String::from_utf8(output.stderr).unwrap();
+    let weights = exported("the-cat-sat --matrix weights", &to);
+    assert_eq!(exported("the-cat-sat", &to), weights);
+    let note = text(&regard(format!("export the-cat-sat --to {}", to.display())).stderr);
     assert!(note.contains("out.npy") && note.contains("3 × 3"), "{note}");
 }
 
@@ -200,29 +184,27 @@ fn without_a_name_the_weights_of_an_example_are_exported() {
 fn bad_input_is_exit_2_and_says_what_there_is() {
     let folder = Folder::new();
     let (file, _) = dump(&folder);
-    let broken = folder.file("broken.npz", b"PK\x03\x04").to_str().unwrap().to_owned();
+    let broken = folder.file("broken.npz", b"PK\x03\x04").display().to_string();
     let to = folder.path("out.svg");
-    let to = to.to_str().unwrap();
-    for (args, reason) in [
-        (&["the-dog-sat", "--to", to][..], "the-cat-sat"),
-        (&["the-cat-sat", "--matrix", "wights", "--to", to], "weights"),
-        (&["the-cat-sat", "--matrix", "weights", "--head", "1", "--to", to], "--head"),
-        (&["the-cat-sat", "--matrix", "weights", "--to", "out.bmp"], ".safetensors"),
-        (&["the-cat-sat", "--matrix", "weights", "--map", "jet", "--to", to], "viridis"),
-        (&["the-cat-sat", "--matrix", "weights"], "--to"),
-        (&[&file, "--layer", "2", "--to", to], "from 0 to 1"),
-        (&[&file, "--head", "3", "--to", to], "from 0 to 2"),
-        (&[&file, "--matrix", "scores", "--to", to], "attentions"),
-        (&[&broken, "--to", to], "broken.npz"),
+    for (options, reason) in [
+        ("the-dog-sat", "the-cat-sat"),
+        ("the-cat-sat --matrix wights", "weights"),
+        ("the-cat-sat --matrix weights --head 1", "--head"),
+        ("the-cat-sat --matrix weights --map jet", "viridis"),
+        (&format!("{file} --layer 2"), "from 0 to 1"),
+        (&format!("{file} --head 3"), "from 0 to 2"),
+        (&format!("{file} --matrix scores"), "attentions"),
+        (&broken, "broken.npz"),
     ] {
-        let output = export(args);
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
-        assert!(error.contains(reason), "{args:?}: {error}");
+        let error = refused(format!("export {options} --to {}", to.display()));
+        assert!(error.contains(reason), "{options}: {error}");
     }
-    assert!(!Path::new(to).exists());
-    let unwritable =
-        export(&["the-cat-sat", "--matrix", "weights", "--to", "/no/such/folder/out.csv"]);
+    assert!(!to.exists());
+    for (options, reason) in [("--to out.bmp", ".safetensors"), ("", "--to")] {
+        let error = refused(format!("export the-cat-sat --matrix weights {options}"));
+        assert!(error.contains(reason), "{options}: {error}");
+    }
+    let unwritable = regard("export the-cat-sat --matrix weights --to /no/such/folder/out.csv");
     assert_eq!(unwritable.status.code(), Some(1));
 }
 
@@ -230,21 +212,21 @@ fn bad_input_is_exit_2_and_says_what_there_is() {
 #[test]
 fn a_png_is_labelled_unless_it_is_bare() {
     let folder = Folder::new();
-    let size = |args: &[&str]| {
-        let file = exported(args, &folder.path("out.png"));
+    let size = |options: &str| {
+        let file = exported(options, &folder.path("out.png"));
         let number = |at: usize| u32::from_be_bytes(file[at..at + 4].try_into().unwrap());
         [number(16), number(20)]
     };
-    assert_eq!(size(&["the-cat-sat", "--bare"]), [768, 768]);
-    let [width, height] = size(&["the-cat-sat"]);
+    assert_eq!(size("the-cat-sat --bare"), [768, 768]);
+    let [width, height] = size("the-cat-sat");
     assert!(width > height && [width, height] != [768, 768], "{width} × {height}");
-    for args in [
-        &["the-cat-sat", "--bare", "--to", "a.svg"][..],
-        &["the-cat-sat", "--bare", "--view", "lines", "--to", "a.png"],
-        &["the-cat-sat", "--view", "grid", "--to", "a.png"],
-        &["the-cat-sat", "--view", "lines", "--to", "a.csv"],
+    for options in [
+        "--bare --to a.svg",
+        "--bare --view lines --to a.png",
+        "--view grid --to a.png",
+        "--view lines --to a.csv",
     ] {
-        assert_eq!(export(args).status.code(), Some(2), "{args:?}");
+        refused(format!("export the-cat-sat {options}"));
     }
 }
 
@@ -252,19 +234,19 @@ fn a_png_is_labelled_unless_it_is_bare() {
 fn lines_all_heads_and_pages_are_written() {
     let folder = Folder::new();
     let (file, _) = dump(&folder);
-    let text =
-        |args: &[&str], to: &str| String::from_utf8(exported(args, &folder.path(to))).unwrap();
-    let lines = text(&[&file, "--layer", "1", "--head", "0", "--view", "lines"], "lines.svg");
+    let text = |options: &str, to: &str| text(&exported(options, &folder.path(to)));
+    let lines = text(&format!("{file} --layer 1 --head 0 --view lines"), "lines.svg");
     assert!(lines.contains("<polyline") && lines.contains(" → "), "{lines}");
-    let grid = text(&[&file, "--view", "grid"], "grid.svg");
+    let all_heads = format!("{file} --view grid");
+    let grid = text(&all_heads, "grid.svg");
     for name in ["0.x", "1.x", "x.0", "x.2"] {
         assert!(grid.contains(&format!(">{name}</text>")), "{name}");
     }
-    let page = text(&[&file, "--view", "grid"], "grid.html");
+    let page = text(&all_heads, "grid.html");
     assert!(page.contains("\"head 1.2\"") && page.contains("prefers-color-scheme"));
-    let page = text(&["the-cat-sat"], "cat.html");
+    let page = text("the-cat-sat", "cat.html");
     assert!(page.contains("\"rows\":[\"The\"") || page.contains("\"rows\":[\"the\""), "{page}");
-    let map = text(&[&file, "--view", "grid", "--map", "viridis"], "grid.svg");
+    let map = text(&format!("{all_heads} --map viridis"), "grid.svg");
     let [r, g, b] = Map::Viridis.at(1.0, Ground::Paper);
     assert!(map.contains(&format!("#{r:02x}{g:02x}{b:02x}")));
 }
@@ -272,17 +254,17 @@ fn lines_all_heads_and_pages_are_written() {
 #[test]
 fn the_weights_of_a_query_by_temperature_are_curves() {
     let folder = Folder::new();
-    let to = |args: &[&str], name: &str| String::from_utf8(exported(args, &folder.path(name)));
-    let csv = to(&["i-love-robotics", "--view", "curves"], "curves.csv").unwrap();
+    let curves = |name: &str| text(&exported("i-love-robotics --view curves", &folder.path(name)));
+    let csv = curves("curves.csv");
     assert!(csv.starts_with("T,I,love,robotics\n0.01,"), "{csv}");
-    let svg = to(&["i-love-robotics", "--view", "curves"], "curves.svg").unwrap();
+    let svg = curves("curves.svg");
     assert!(svg.contains("<polyline") && svg.contains(">robotics 0.299</text>"), "{svg}");
-    for args in [
-        &["i-love-robotics", "--view", "curves", "--to", "a.npy"][..],
-        &["layer-norm", "--view", "curves", "--to", "a.svg"],
-        &["i-love-robotics", "--view", "curves", "--head", "0", "--to", "a.svg"],
+    for options in [
+        "i-love-robotics --to a.npy",
+        "layer-norm --to a.svg",
+        "i-love-robotics --head 0 --to a.svg",
     ] {
-        assert_eq!(export(args).status.code(), Some(2), "{args:?}");
+        refused(format!("export {options} --view curves"));
     }
 }
 
@@ -290,17 +272,15 @@ fn the_weights_of_a_query_by_temperature_are_curves() {
 fn a_session_exports_the_curves_and_the_grid_of_its_room() {
     let folder = Folder::new();
     let path = folder.path("session.json");
-    let source = path.to_str().unwrap();
+    let source = path.display();
     let text = |session: &Session, view: &str, to: &str| {
         save(session, &path);
-        String::from_utf8(exported(&[source, "--view", view], &folder.path(to))).unwrap()
+        text(&exported(&format!("{source} --view {view}"), &folder.path(to)))
     };
     let refused = |session: &Session, view: &str| {
         save(session, &path);
         let to = folder.path("refused.svg");
-        let output = export(&[source, "--view", view, "--to", to.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(2), "{view}");
-        String::from_utf8(output.stderr).unwrap()
+        refused(format!("export {source} --view {view} --to {}", to.display()))
     };
     let in_room = |room: Room| Session { room, ..Session::default() };
 
@@ -342,19 +322,14 @@ fn a_session_exports_the_curves_and_the_grid_of_its_room() {
 #[test]
 fn a_sweep_is_a_table_in_a_file() {
     let folder = Folder::new();
-    let sweep = ["sweep", "story", "--text", "Mia and Tom met. Tom gave the ball to"];
-    let run = |options: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
-        let output = command.args(sweep).args(options).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        output.stdout
+    let sweep = "sweep story --text 'Mia and Tom met. Tom gave the ball to'";
+    let written = |options: &str, name: &str| {
+        let to = folder.path(name);
+        printed(format!("{sweep} {options} --to {}", to.display()));
+        fs::read_to_string(to).unwrap()
     };
-    let to = folder.path("sweep.csv");
-    let heads = ["--ablate-each-head", "--logit", "Mia-Tom"];
-    run(&[&heads[..], &["--to", to.to_str().unwrap()]].concat());
-    let csv = std::fs::read_to_string(&to).unwrap();
-    let json = run(&[&heads[..], &["--format", "json"]].concat());
-    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let heads = "--ablate-each-head --logit Mia-Tom";
+    let (csv, json) = (written(heads, "sweep.csv"), json(format!("{sweep} {heads}")));
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].starts_with("layer \\ head,head 0,head 1"), "{csv}");
     for (layer, row) in json["effect"].as_array().unwrap().iter().enumerate() {
@@ -364,24 +339,14 @@ fn a_sweep_is_a_table_in_a_file() {
             row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect();
         assert_eq!(found, right, "layer {layer}");
     }
+    let patches = "--patch-each-place --patch-text 'Mia and Tom met. Mia gave the ball to'";
     for (options, part) in [
-        (&["--ablate-each-head", "--logit", "Mia"][..], ">head 3</text>"),
-        (&["--attribute-each-head", "--logit", "Mia"], ">feed-forward</text>"),
-        (
-            &[
-                "--patch-each-place",
-                "--patch-text",
-                "Mia and Tom met. Mia gave the ball to",
-                "--logit",
-                "Mia",
-            ],
-            ">layer 3</text>",
-        ),
+        ("--ablate-each-head", ">head 3</text>"),
+        ("--attribute-each-head", ">feed-forward</text>"),
+        (patches, ">layer 3</text>"),
     ] {
-        let to = folder.path("sweep.svg");
-        run(&[options, &["--to", to.to_str().unwrap()]].concat());
-        let svg = std::fs::read_to_string(&to).unwrap();
-        assert!(svg.contains(part), "{options:?}: {svg}");
+        let svg = written(&format!("{options} --logit Mia"), "sweep.svg");
+        assert!(svg.contains(part), "{options}: {svg}");
     }
 }
 
@@ -416,17 +381,12 @@ fn a_head_has_the_colours_of_the_window() {
         let png = matrix.encode(Format::Png).unwrap();
         let saved = folder.path("mine.regard.json");
         save(&session, &saved);
-        assert!(exported(&[saved.to_str().unwrap()], &to) == png);
-        let (number, mut flags) = (head.to_string(), vec![file.to_str().unwrap(), "--layer", "0"]);
-        flags.extend(["--head", &number]);
+        assert!(exported(&saved.display().to_string(), &to) == png);
         // Numbers of both signs have the diverging map, unless another one is requested.
-        if head == 0 {
-            flags.extend(["--map", look.map.name()]);
-        }
-        if look.logarithmic == Some(true) {
-            flags.push("--log");
-        }
-        assert!(exported(&flags, &to) == png, "{flags:?}");
+        let map = if head == 0 { format!("--map {}", look.map.name()) } else { String::new() };
+        let log = if look.logarithmic == Some(true) { "--log" } else { "" };
+        let options = format!("{} --layer 0 --head {head} {map} {log}", file.display());
+        assert!(exported(&options, &to) == png, "{options}");
     }
 }
 
@@ -437,10 +397,10 @@ fn a_step_has_the_colours_of_the_window() {
     let weights = walkthrough.step(Quantity::Weights).unwrap();
     for look in LOOKS {
         let png = of_step(&walkthrough, weights, look).encode(Format::Png).unwrap();
-        let flags =
-            [Example::ALL[0].name(), "--matrix", "weights", "--map", look.map.name(), "--log"];
-        let flags = &flags[..if look.logarithmic == Some(true) { 6 } else { 5 }];
-        assert!(exported(flags, &folder.path("out.png")) == png);
+        let log = if look.logarithmic == Some(true) { "--log" } else { "" };
+        let (name, map) = (Example::ALL[0].name(), look.map.name());
+        let options = format!("{name} --matrix weights --map {map} {log}");
+        assert!(exported(&options, &folder.path("out.png")) == png);
     }
 }
 
@@ -448,15 +408,6 @@ fn a_step_has_the_colours_of_the_window() {
 fn bare_cells_of_a_table_need_a_map() {
     let walkthrough = Walkthrough::run(Example::LayerNorm, &Settings::default()).unwrap();
     let moments = walkthrough.steps.iter().find(|s| s.kind == Kind::Table).unwrap();
-    let folder = Folder::new();
-    let run = export(&[
-        "layer-norm",
-        "--matrix",
-        &moments.key.to_string(),
-        "--bare",
-        "--to",
-        folder.path("a.png").to_str().unwrap(),
-    ]);
-    assert_eq!(run.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&run.stderr).contains("--map"));
+    let said = refused(format!("export layer-norm --matrix {} --bare --to a.png", moments.key));
+    assert!(said.contains("--map"), "{said}");
 }

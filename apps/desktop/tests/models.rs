@@ -3,11 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
+use common::{assert_refused, command, json, printed, refused, regard, text};
 use regard_tests::attention_files::Folder;
 use regard_tests::models::{FAMILIES, golden};
 use safetensors::tensor::TensorView;
@@ -15,37 +17,21 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
 fn path(name: &str) -> String {
-    golden(name).to_str().unwrap().to_owned()
+    golden(name).display().to_string()
 }
 
-fn regard(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_regard")).args(args).output().unwrap()
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
 }
 
-fn printed(args: &[&str]) -> String {
-    let output = regard(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+/// The number of elements of a list.
+fn len(value: &Value) -> usize {
+    value.as_array().unwrap().len()
 }
 
-fn json(args: &[&str]) -> Value {
-    serde_json::from_str(&printed(&[args, &["--format", "json"]].concat())).unwrap()
-}
-
-/// The line that the program prints about wrong arguments or files, with exit code 2.
-fn refused(args: &[&str]) -> String {
-    let output = regard(args);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-    said
-}
-
-fn assert_refused(args: &[&str], parts: &[&str]) {
-    let said = refused(args);
-    assert_eq!(said.lines().count(), 1, "{said}");
-    for part in parts {
-        assert!(said.contains(part), "{args:?}: {said:?} does not say {part:?}");
-    }
+/// The index of the largest number.
+fn largest(row: &[f64]) -> usize {
+    (0..row.len()).max_by(|i, j| row[*i].total_cmp(&row[*j])).unwrap()
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -93,27 +79,40 @@ fn ids(tensor: &Tensor) -> String {
     tensor.data.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",")
 }
 
+/// The logits of a position.
+fn row(tensors: &BTreeMap<String, Tensor>, position: usize) -> &[f64] {
+    let Tensor { shape, data } = &tensors["logits"];
+    &data[position * shape[1]..][..shape[1]]
+}
+
+/// The logits of the last position.
+fn last_row(tensors: &BTreeMap<String, Tensor>) -> &[f64] {
+    row(tensors, tensors["logits"].shape[0] - 1)
+}
+
 /// The options for the input of a golden model: its text if it has one.
-fn reads(name: &str, tensors: &BTreeMap<String, Tensor>, notes: &Value) -> Vec<String> {
-    let mut options = if let Some(text) = notes["text"].as_str() {
-        vec!["--text".to_owned(), text.to_owned()]
-    } else {
-        let file = golden(name).join("expected.safetensors");
-        let option = if tensors.contains_key("pixel_values") { "--image" } else { "--audio" };
-        vec![option.to_owned(), file.to_str().unwrap().to_owned()]
+fn reads(name: &str, tensors: &BTreeMap<String, Tensor>, notes: &Value) -> [String; 2] {
+    let file = path(&format!("{name}/expected.safetensors"));
+    let input = match notes["text"].as_str() {
+        Some(text) => format!("--text {}", quoted(text)),
+        None if tensors.contains_key("pixel_values") => format!("--image {file}"),
+        None => format!("--audio {file}"),
     };
-    if let Some(decoder) = notes["decoder_text"].as_str() {
-        options.extend(["--decoder-text".to_owned(), decoder.to_owned()]);
-    }
-    options
+    let decoder = notes["decoder_text"].as_str();
+    [input, decoder.map_or(String::new(), |text| format!("--decoder-text {}", quoted(text)))]
+}
+
+/// A word of a command line.
+fn quoted(text: &str) -> String {
+    shlex::try_quote(text).unwrap().into_owned()
 }
 
 fn traced(
     folder: &Folder,
-    args: &[&str],
+    args: impl AsRef<str>,
 ) -> (BTreeMap<String, Tensor>, BTreeMap<String, String>, PathBuf) {
     let output = folder.path("trace.safetensors");
-    printed(&[&["trace"], args, &["--output", output.to_str().unwrap()]].concat());
+    printed(format!("trace {} --output {}", args.as_ref(), output.display()));
     let (tensors, metadata) = read(&output);
     (tensors, metadata, output)
 }
@@ -124,11 +123,10 @@ fn trace_gives_what_transformers_gives() {
     let folder = Folder::new();
     for name in FAMILIES {
         let (tensors, notes) = expected(name);
-        let (model, reads) = (path(name), reads(name, &tensors, &notes));
-        let reads: Vec<&str> = reads.iter().map(String::as_str).collect();
+        let [input, decoder] = reads(name, &tensors, &notes);
         let trace =
-            |change: &[&str]| traced(&folder, &[&[model.as_str()], &reads[..], change].concat());
-        let (plain, metadata, _) = trace(&[]);
+            |change: &str| traced(&folder, format!("{} {input} {decoder} {change}", path(name)));
+        let (plain, metadata, _) = trace("");
         let mut changed: BTreeMap<String, BTreeMap<String, Tensor>> = BTreeMap::new();
         for (tensor, values) in &tensors {
             let parts: Vec<&str> = tensor.split('/').collect();
@@ -139,23 +137,19 @@ fn trace_gives_what_transformers_gives() {
                 [kind, at, output] => {
                     let other = match (tensors.get("input_ids_b"), tensors.get("input_features_b"))
                     {
-                        (Some(other), _) => ["--patch-ids".to_owned(), ids(other)],
+                        (Some(other), _) => format!("--patch-ids {}", ids(other)),
                         (None, Some(other)) => {
+                            let numbers: Vec<f32> = other.data.iter().map(|x| *x as f32).collect();
                             let file = folder.path("other.safetensors");
-                            let bytes: Vec<u8> =
-                                other.data.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
-                            let view =
-                                TensorView::new(Dtype::F32, other.shape.clone(), &bytes).unwrap();
-                            safetensors::serialize_to_file([("input_features", view)], None, &file)
-                                .unwrap();
-                            ["--patch-file".to_owned(), file.to_str().unwrap().to_owned()]
+                            save(&file, "input_features", &other.shape, &numbers);
+                            format!("--patch-file {}", file.display())
                         }
-                        (None, None) => Default::default(),
+                        (None, None) => String::new(),
                     };
                     let options = match kind {
-                        "ablated" => vec!["--ablate", at],
-                        "tempered" => vec!["--head-temperature", at],
-                        "patched" => vec!["--patch", at, &other[0], &other[1]],
+                        "ablated" => format!("--ablate {at}"),
+                        "tempered" => format!("--head-temperature {at}"),
+                        "patched" => format!("--patch {at} {other}"),
                         other => panic!("{other}"),
                     };
                     let run =
@@ -166,13 +160,18 @@ fn trace_gives_what_transformers_gives() {
             };
             assert_close(found, values, &format!("{name}: {tensor}"));
         }
-        let tokens: Value = serde_json::from_str(&metadata["tokens"]).unwrap();
-        assert_eq!(tokens, notes["tokens"], "{name}");
-        if let Some(decoder_tokens) = notes.get("decoder_tokens") {
-            let found: Value = serde_json::from_str(&metadata["decoder_tokens"]).unwrap();
-            assert_eq!(found, *decoder_tokens, "{name}");
+        for tokens in ["tokens", "decoder_tokens"] {
+            let found = metadata.get(tokens).map(|found| serde_json::from_str(found).unwrap());
+            assert_eq!(found.as_ref(), notes.get(tokens), "{name}");
         }
     }
+}
+
+/// Writes a file with one tensor.
+fn save(file: &Path, name: &str, shape: &[usize], numbers: &[f32]) {
+    let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let view = TensorView::new(Dtype::F32, shape.to_vec(), &bytes).unwrap();
+    safetensors::serialize_to_file([(name, view)], None, file).unwrap();
 }
 
 #[test]
@@ -180,117 +179,91 @@ fn generate_writes_what_transformers_writes() {
     for name in FAMILIES {
         let (tensors, notes) = expected(name);
         let Some(generated) = tensors.get("generated") else { continue };
-        let (model, reads) = (path(name), reads(name, &tensors, &notes));
         // A decoder begins with its first token alone.
-        let reads = if notes.get("decoder_text").is_some() { &reads[..2] } else { &reads[..] };
-        let count = generated.data.len().to_string();
-        let mut args = vec!["generate", model.as_str(), "--tokens", &count];
-        args.extend(reads.iter().map(String::as_str));
-        let found = json(&args);
-        let ids: Vec<f64> =
-            found["ids"].as_array().unwrap().iter().map(|id| id.as_f64().unwrap()).collect();
+        let [input, _] = reads(name, &tensors, &notes);
+        let line = format!("generate {} --tokens {} {input}", path(name), generated.data.len());
+        let found = json(&line);
+        let ids: Vec<f64> = found["ids"].as_array().unwrap().iter().map(number).collect();
         assert_eq!(ids, generated.data, "{name}");
         assert_eq!(found["text"], notes["generated_text"], "{name}");
-        assert_eq!(
-            printed(&args),
-            format!("{}\n", notes["generated_text"].as_str().unwrap()),
-            "{name}"
-        );
+        let text = format!("{}\n", notes["generated_text"].as_str().unwrap());
+        assert_eq!(printed(&line), text, "{name}");
     }
 }
 
 #[test]
 fn a_seed_gives_the_same_text_again() {
     let model = path("tiny-llama");
-    let with = |options: &[&str]| {
-        json(&[&["generate", &model, "--ids", "7,8,9", "--tokens", "20"], options].concat())["ids"]
-            .clone()
+    let with = |options: &str| {
+        json(format!("generate {model} --ids 7,8,9 --tokens 20 {options}"))["ids"].clone()
     };
-    let first = with(&["--temperature", "1", "--seed", "5"]);
-    assert_eq!(first, with(&["--temperature", "1", "--seed", "5"]));
-    assert_ne!(first, with(&["--temperature", "1", "--seed", "6"]));
-    assert_eq!(with(&["--temperature", "0.0001", "--seed", "5"]), with(&[]), "a low temperature");
+    let first = with("--temperature 1 --seed 5");
+    assert_eq!(first, with("--temperature 1 --seed 5"));
+    assert_ne!(first, with("--temperature 1 --seed 6"));
+    assert_eq!(with("--temperature 0.0001 --seed 5"), with(""), "a low temperature");
 }
 
 #[test]
 fn predict_ranks_the_next_tokens() {
     let (tensors, notes) = expected("tiny-llama");
-    let model = path("tiny-llama");
-    let found = json(&["predict", &model, "--text", notes["text"].as_str().unwrap(), "--top", "5"]);
+    let text = quoted(notes["text"].as_str().unwrap());
+    let predict = format!("predict {} --text {text}", path("tiny-llama"));
+    let found = json(format!("{predict} --top 5"));
     assert_eq!(found["tokens"], notes["tokens"]);
-    let logits = &tensors["logits"];
-    let row = &logits.data[logits.data.len() - logits.shape[1]..];
+    let row = last_row(&tensors);
     let mut order: Vec<usize> = (0..row.len()).collect();
     order.sort_by(|i, j| row[*j].total_cmp(&row[*i]));
-    let largest = row[order[0]];
-    let sum: f64 = row.iter().map(|x| (x - largest).exp()).sum();
+    let first = row[order[0]];
+    let sum: f64 = row.iter().map(|x| (x - first).exp()).sum();
     let next = found["next"].as_array().unwrap();
     assert_eq!(next.len(), 5);
     for (next, id) in next.iter().zip(order) {
         assert_eq!(next["id"].as_u64().unwrap() as usize, id);
-        assert!((next["logit"].as_f64().unwrap() - row[id]).abs() <= 1e-4 * largest.abs().max(1.0));
-        let probability = (row[id] - largest).exp() / sum;
-        assert!((next["probability"].as_f64().unwrap() - probability).abs() <= 1e-3 * probability);
+        assert!((number(&next["logit"]) - row[id]).abs() <= 1e-4 * first.abs().max(1.0));
+        let probability = (row[id] - first).exp() / sum;
+        assert!((number(&next["probability"]) - probability).abs() <= 1e-3 * probability);
         assert!(next["token"].is_string());
     }
-    let text =
-        printed(&["predict", &model, "--text", notes["text"].as_str().unwrap(), "--top", "2"]);
-    assert_eq!(text.lines().count(), 3, "{text}");
+    let table = printed(format!("{predict} --top 2"));
+    assert_eq!(table.lines().count(), 3, "{table}");
     // A decoder's prediction follows its text.
     let (tensors, notes) = expected("tiny-t5");
-    let (text, decoder) = (notes["text"].as_str().unwrap(), ids(&tensors["decoder_input_ids"]));
-    let found = json(&[
-        "predict",
-        &path("tiny-t5"),
-        "--text",
-        text,
-        "--decoder-ids",
-        &decoder,
-        "--top",
-        "1",
-    ]);
-    let logits = &tensors["logits"];
-    let last = &logits.data[logits.data.len() - logits.shape[1]..];
-    let best = (0..last.len()).max_by(|i, j| last[*i].total_cmp(&last[*j])).unwrap();
-    assert_eq!(found["next"][0]["id"].as_u64(), Some(best as u64));
+    let [input, _] = reads("tiny-t5", &tensors, &notes);
+    let (t5, decoder) = (path("tiny-t5"), ids(&tensors["decoder_input_ids"]));
+    let found = json(format!("predict {t5} {input} --decoder-ids {decoder} --top 1"));
+    assert_eq!(found["next"][0]["id"], largest(last_row(&tensors)));
     assert_eq!(found["decoder_tokens"], notes["decoder_tokens"]);
 }
 
 #[test]
 fn predict_fills_a_mask_and_sorts_images() {
     let model = path("tiny-bert");
-    let folder = Folder::new();
-    let (tensors, ..) = traced(&folder, &[&model, "--text", "the [MASK] sat"]);
-    let found = json(&["predict", &model, "--text", "the [MASK] sat", "--top", "1"]);
-    let logits = &tensors["logits"];
-    let row = &logits.data[2 * logits.shape[1]..3 * logits.shape[1]];
-    let best = (0..row.len()).max_by(|i, j| row[*i].total_cmp(&row[*j])).unwrap();
-    assert_eq!(found["next"][0]["id"].as_u64(), Some(best as u64));
-    assert_refused(&["predict", &model, "--text", "the cat"], &["put [MASK] where"]);
-    assert_refused(&["predict", &model, "--text", "[MASK] [MASK]"], &["several [MASK]"]);
+    let (tensors, ..) = traced(&Folder::new(), format!("{model} --text 'the [MASK] sat'"));
+    let found = json(format!("predict {model} --text 'the [MASK] sat' --top 1"));
+    assert_eq!(found["next"][0]["id"], largest(row(&tensors, 2)));
+    assert_refused(format!("predict {model} --text 'the cat'"), &["put [MASK] where"]);
+    assert_refused(format!("predict {model} --text '[MASK] [MASK]'"), &["several [MASK]"]);
 
     let (tensors, _) = expected("tiny-vit");
-    let image = path("tiny-vit/expected.safetensors");
-    let found = json(&["predict", &path("tiny-vit"), "--image", &image]);
-    let best =
-        (0..5).max_by(|i, j| tensors["logits"].data[*i].total_cmp(&tensors["logits"].data[*j]));
-    assert_eq!(found["next"][0]["id"].as_u64(), best.map(|id| id as u64));
-    assert_eq!(found["next"].as_array().unwrap().len(), 5);
+    let vit = path("tiny-vit");
+    let found = json(format!("predict {vit} --image {vit}/expected.safetensors"));
+    assert_eq!(found["next"][0]["id"], largest(&tensors["logits"].data));
+    assert_eq!(len(&found["next"]), 5);
 }
 
 /// PNG and JPEG files of the model's own size. Each pixel x from 0 to 255 is read as (x / 255 − mean) / deviation, where both
 /// are 0.5.
 #[test]
 fn images_of_both_kinds_are_read() {
-    let folder = Folder::new();
+    let (folder, vit) = (Folder::new(), path("tiny-vit"));
     let pixel = |x: u32, y: u32| image::Rgb([20 * x, 20 * y, 9 * (x + y)].map(|x| x as u8));
     let drawn = image::RgbImage::from_fn(12, 12, pixel);
     for kind in ["png", "jpg"] {
         let file = folder.path(&format!("image.{kind}"));
         drawn.save(&file).unwrap();
         let pixels = image::open(&file).unwrap().into_rgb8();
-        let vit = path("tiny-vit");
-        let (tensors, ..) = traced(&folder, &[&vit, "--image", file.to_str().unwrap()]);
+        let read = format!("{vit} --image {}", file.display());
+        let (tensors, ..) = traced(&folder, &read);
         let Tensor { shape, data } = &tensors["pixel_values"];
         assert_eq!(shape, &[3, 12, 12]);
         for (x, y, pixel) in pixels.enumerate_pixels() {
@@ -301,15 +274,10 @@ fn images_of_both_kinds_are_read() {
                 assert!((found - expected).abs() <= 3.0 * f64::from(f32::EPSILON), "{kind}");
             }
         }
-        let found = json(&["predict", &vit, "--image", file.to_str().unwrap(), "--top", "5"]);
-        assert_eq!(found["next"].as_array().unwrap().len(), 5);
+        assert_eq!(len(&json(format!("predict {read} --top 5"))["next"]), 5);
     }
-    let wrong = folder.path("image.png");
-    fs::write(&wrong, b"no image").unwrap();
-    assert_refused(
-        &["predict", &path("tiny-vit"), "--image", wrong.to_str().unwrap()],
-        &["image.png"],
-    );
+    let wrong = folder.file("image.png", b"no image");
+    assert_refused(format!("predict {vit} --image {}", wrong.display()), &["image.png"]);
 }
 
 /// A WAV file through every command.
@@ -317,46 +285,32 @@ fn images_of_both_kinds_are_read() {
 fn recordings_are_read() {
     let folder = Folder::new();
     let (expected, whisper) = (expected("tiny-whisper").0, path("tiny-whisper"));
-    let wav = path("tiny-whisper/sound.wav");
-    let (tensors, ..) = traced(
-        &folder,
-        &[&whisper, "--audio", &wav, "--decoder-ids", &ids(&expected["decoder_input_ids"])],
-    );
+    let wav = format!("{whisper}/sound.wav");
+    let read = format!("{whisper} --audio {wav}");
+    let decoder = ids(&expected["decoder_input_ids"]);
+    let (tensors, ..) = traced(&folder, format!("{read} --decoder-ids {decoder}"));
     for name in ["input_features", "logits", "cross_attentions"] {
         assert_close(&tensors[name], &expected[name], name);
     }
-    let first = json(&["predict", &whisper, "--audio", &wav, "--decoder-text", ""]);
-    assert_eq!(first, json(&["predict", &whisper, "--audio", &wav]));
-    let found = json(&["sweep", &whisper, "--audio", &wav, "--ablate-each-head", "--logit", "7"]);
-    assert_eq!(found["effect"]["cross"].as_array().unwrap().len(), 3);
-    json(&[
-        "score",
-        &whisper,
-        "--audio",
-        &wav,
-        "--head",
-        "cross.2.1",
-        "--query",
-        "1",
-        "--key",
-        "24",
-    ]);
+    let predict = format!("predict {read}");
+    assert_eq!(json(format!("{predict} --decoder-text ''")), json(&predict));
+    let found = json(format!("sweep {read} --ablate-each-head --logit 7"));
+    assert_eq!(len(&found["effect"]["cross"]), 3);
+    json(format!("score {read} --head cross.2.1 --query 1 --key 24"));
 
-    let cut = folder.path("cut.wav");
-    fs::write(&cut, &fs::read(&wav).unwrap()[..500]).unwrap();
-    for (model, option, file, parts) in [
+    let cut = folder.file("cut.wav", &fs::read(&wav).unwrap()[..500]);
+    let (gpt, t5) = (path("tiny-gpt2"), path("tiny-t5"));
+    for (line, parts) in [
         (
-            &whisper,
-            "--audio",
-            cut.to_str().unwrap(),
+            format!("{whisper} --audio {}", cut.display()),
             &["cut.wav", "no WAV file that can be read"][..],
         ),
-        (&whisper, "--audio", &path("tiny-gpt2/model.safetensors"), &["input_features"]),
-        (&whisper, "--image", &wav, &["reads no image"]),
-        (&whisper, "--text", "the fox", &["reads a recording (--audio FILE)"]),
-        (&path("tiny-t5"), "--audio", &wav, &["reads no recording"]),
+        (format!("{whisper} --audio {gpt}/model.safetensors"), &["input_features"]),
+        (format!("{whisper} --image {wav}"), &["reads no image"]),
+        (format!("{whisper} --text 'the fox'"), &["reads a recording (--audio FILE)"]),
+        (format!("{t5} --audio {wav}"), &["reads no recording"]),
     ] {
-        assert_refused(&["predict", model, option, file], parts);
+        assert_refused(format!("predict {line}"), parts);
     }
 }
 
@@ -364,88 +318,68 @@ fn recordings_are_read() {
 #[test]
 fn sweep_gives_a_number_for_each_head() {
     let (tensors, notes) = expected("tiny-qwen2");
-    let (model, text) = (path("tiny-qwen2"), notes["text"].as_str().unwrap());
-    let args = ["sweep", &model, "--text", text, "--ablate-each-head", "--logit", "7-9"];
-    let found = json(&args);
+    let [input, _] = reads("tiny-qwen2", &tensors, &notes);
+    let line = format!("sweep {} {input} --ablate-each-head --logit 7-9", path("tiny-qwen2"));
+    let found = json(&line);
     let difference = |logits: &Tensor| {
         let row = &logits.data[logits.data.len() - logits.shape[1]..];
         row[7] - row[9]
     };
     let unchanged = difference(&tensors["logits"]);
-    assert!((found["unchanged"].as_f64().unwrap() - unchanged).abs() < 1e-4);
+    assert!((number(&found["unchanged"]) - unchanged).abs() < 1e-4);
     let mut checked = 0;
     for (tensor, values) in &tensors {
-        let Some(head) =
-            tensor.strip_prefix("ablated/").and_then(|rest| rest.strip_suffix("/logits"))
-        else {
-            continue;
-        };
-        let (layer, head) = head.split_once('.').unwrap();
-        let at = |key: &str| {
-            found[key][layer.parse::<usize>().unwrap()][head.parse::<usize>().unwrap()]
-                .as_f64()
-                .unwrap()
-        };
+        let head = tensor.strip_prefix("ablated/").and_then(|rest| rest.strip_suffix("/logits"));
+        let Some((layer, head)) = head.and_then(|head| head.split_once('.')) else { continue };
+        let [layer, head] = [layer, head].map(|x| x.parse::<usize>().unwrap());
+        let at = |key: &str| number(&found[key][layer][head]);
         assert!((at("ablated") - difference(values)).abs() < 1e-4, "{tensor}");
         assert!((at("effect") - (difference(values) - unchanged)).abs() < 2e-4, "{tensor}");
         checked += 1;
     }
     assert!(checked >= 2);
-    let text = printed(&args);
-    assert!(text.contains("head 0") && text.contains("layer 0"), "{text}");
+    let table = printed(&line);
+    assert!(table.contains("head 0") && table.contains("layer 0"), "{table}");
 
-    let found = json(&[
-        "sweep",
-        &path("tiny-t5"),
-        "--text",
-        "the fox",
-        "--ablate-each-head=mean",
-        "--logit",
-        "7",
-    ]);
-    assert_eq!(found["effect"]["encoder"].as_array().unwrap().len(), 2);
-    assert_eq!(found["effect"]["cross"].as_array().unwrap().len(), 3);
+    let t5 = path("tiny-t5");
+    let found = json(format!("sweep {t5} --text 'the fox' --ablate-each-head=mean --logit 7"));
+    assert_eq!(["encoder", "cross"].map(|which| len(&found["effect"][which])), [2, 3]);
 }
 
 #[test]
 fn sweep_patches_each_place() {
-    let model = path("tiny-gpt2");
-    let (text, other) = ("the quick fox", "the quick dog");
-    let sweep = ["sweep", &model, "--text", text, "--logit", "5-7", "--patch-each-place"];
-    let found = json(&[&sweep[..], &["--patch-text", other]].concat());
-    let n = found["tokens"].as_array().unwrap().len();
-    let layers = found["patched"].as_array().unwrap();
-    assert_eq!(layers.len(), 2);
-    let measure = |args: &[&str]| {
-        let found = json(&[&["predict", &model, "--top", "400"], args].concat());
+    let (model, t5) = (path("tiny-gpt2"), path("tiny-t5"));
+    let read = "--text 'the quick fox'";
+    let sweep = format!("sweep {model} {read} --logit 5-7 --patch-each-place --patch-text");
+    let found = json(format!("{sweep} 'the quick dog'"));
+    assert_eq!(len(&found["patched"]), 2);
+    let measure = |options: &str| {
+        let found = json(format!("predict {model} {read} --top 400 {options}"));
         let logit = |id: u64| {
             let next = found["next"].as_array().unwrap();
-            next.iter().find(|next| next["id"] == id).unwrap()["logit"].as_f64().unwrap()
+            number(&next.iter().find(|next| next["id"] == id).unwrap()["logit"])
         };
         logit(5) - logit(7)
     };
-    let whole = measure(&["--text", text]);
-    assert!((found["unchanged"].as_f64().unwrap() - whole).abs() < 1e-5);
+    let whole = measure("");
+    assert!((number(&found["unchanged"]) - whole).abs() < 1e-5);
     for layer in 0..2 {
-        assert_eq!(layers[layer].as_array().unwrap().len(), n);
-        for position in 0..n {
+        assert_eq!(len(&found["patched"][layer]), len(&found["tokens"]));
+        for position in 0..len(&found["tokens"]) {
             let at = format!("{layer}.{position}");
-            let alone = measure(&["--text", text, "--patch", &at, "--patch-text", other]);
-            assert!((layers[layer][position].as_f64().unwrap() - alone).abs() < 1e-5, "{at}");
-            let effect = found["effect"][layer][position].as_f64().unwrap();
-            assert!((effect - (alone - whole)).abs() < 1e-5, "{at}");
+            let alone = measure(&format!("--patch {at} --patch-text 'the quick dog'"));
+            let of = |key: &str| number(&found[key][layer][position]);
+            assert!((of("patched") - alone).abs() < 1e-5, "{at}");
+            assert!((of("effect") - (alone - whole)).abs() < 1e-5, "{at}");
         }
     }
-    let table = printed(&[&sweep[..], &["--patch-text", other]].concat());
+    let table = printed(format!("{sweep} 'the quick dog'"));
     assert!(table.contains("layer 1") && table.contains("0 the"), "{table}");
-    let t5 = ["sweep", &path("tiny-t5"), "--ids", "5,6,7", "--decoder-ids", "0,3", "--logit", "4"];
-    let found = json(&[&t5[..], &["--patch-each-place", "--patch-ids", "5,9,7"]].concat());
-    assert_eq!(found["patched"]["encoder"][0].as_array().unwrap().len(), 3);
-    assert_eq!(found["patched"]["decoder"][0].as_array().unwrap().len(), 2);
-    assert_refused(
-        &[&sweep[..], &["--patch-text", "the quick brown fox jumps"]].concat(),
-        &["tokens, but the text has"],
-    );
+    let read = format!("{t5} --ids 5,6,7 --decoder-ids 0,3 --logit 4");
+    let found = json(format!("sweep {read} --patch-each-place --patch-ids 5,9,7"));
+    assert_eq!(len(&found["patched"]["encoder"][0]), 3);
+    assert_eq!(len(&found["patched"]["decoder"][0]), 2);
+    assert_refused(format!("{sweep} 'the quick brown fox jumps'"), &["tokens, but the text has"]);
 }
 
 /// A path of the residual stream through the queries of every later head: one number for each later head, and none for the
@@ -453,30 +387,30 @@ fn sweep_patches_each_place() {
 #[test]
 fn sweep_patches_paths_and_predict_looks_through_a_lens() {
     let model = path("tiny-gpt2");
-    let (text, other) = ("the quick fox", "the quick dog");
-    let sweep = ["sweep", &model, "--text", text, "--logit", "5-7", "--patch-text", other];
-    let found = json(&[&sweep[..], &["--path", "0.1"]].concat());
+    let read = format!("{model} --text 'the quick fox'");
+    let sweep = format!("sweep {read} --logit 5-7 --patch-text 'the quick dog'");
+    let found = json(format!("{sweep} --path 0.1"));
     assert_eq!(found["first_layer"], 1);
-    let heads = found["path"][0].as_array().unwrap();
-    assert!(found["path"].as_array().unwrap().len() == 1 && heads.len() == 4, "{found}");
-    let unchanged = found["unchanged"].as_f64().unwrap();
-    for (head, effect) in heads.iter().zip(found["effect"][0].as_array().unwrap()) {
-        let expected = head.as_f64().unwrap() - unchanged;
-        assert!((effect.as_f64().unwrap() - expected).abs() < 1e-5 && expected != 0.0);
+    assert!(len(&found["path"]) == 1 && len(&found["path"][0]) == 4, "{found}");
+    for head in 0..4 {
+        let expected = number(&found["path"][0][head]) - number(&found["unchanged"]);
+        let effect = number(&found["effect"][0][head]);
+        assert!((effect - expected).abs() < 1e-5 && expected != 0.0);
     }
-    let table = printed(&[&sweep[..], &["--path", "0.1", "--into", "v"]].concat());
+    let table = printed(format!("{sweep} --path 0.1 --into v"));
     assert!(table.contains("layer 1") && !table.contains("layer 0"), "{table}");
-    assert_refused(&[&sweep[..], &["--path", "0.9"]].concat(), &["there is no head 0.9"]);
-    assert_refused(&[&sweep[..], &["--path", "1.2"]].concat(), &["--path 1.2 leads to no head"]);
-    let said = refused(&[&sweep[..], &["--patch-each-place", "--into", "k"]].concat());
+    assert_refused(format!("{sweep} --path 0.9"), &["there is no head 0.9"]);
+    assert_refused(format!("{sweep} --path 1.2"), &["--path 1.2 leads to no head"]);
+    let said = refused(format!("{sweep} --patch-each-place --into k"));
     assert!(said.contains("--into"), "{said}");
-    let said = refused(&["sweep", &model, "--text", text, "--logit", "5", "--path", "0.1"]);
+    let said = refused(format!("sweep {read} --logit 5 --path 0.1"));
     assert!(said.contains("--patch-text"), "{said}");
 
-    let found = json(&["predict", &model, "--text", text, "--top", "3", "--lens"]);
+    let predict = format!("predict {read} --top 3 --lens");
+    let found = json(&predict);
     let lens = found["lens"].as_array().unwrap();
     assert!(lens.len() == 3 && lens[2] == found["next"] && lens[0] != lens[2], "{found}");
-    let table = printed(&["predict", &model, "--text", text, "--top", "3", "--lens"]);
+    let table = printed(&predict);
     assert!(table.contains("before layer 0") && table.contains("after layer 1"), "{table}");
 }
 
@@ -484,58 +418,44 @@ fn sweep_patches_paths_and_predict_looks_through_a_lens() {
 #[test]
 fn changes_take_another_text_and_a_vector() {
     let (model, folder) = (path("tiny-gpt2"), Folder::new());
-    let logit = |options: &[&str]| {
-        let args = [&["predict", &model, "--text", "the fox", "--top", "1"], options].concat();
-        json(&args)["next"][0]["logit"].as_f64().unwrap()
-    };
-    let plain = logit(&[]);
-    for option in [["--patch-head", "0.1"], ["--patch-head", "0.1:1"]] {
-        let with = |text| logit(&[&option[..], &["--patch-text", text]].concat());
-        assert_eq!(with("the fox"), plain, "{option:?}");
+    let predict = format!("predict {model} --text 'the fox' --top 1");
+    let logit = |options: &str| number(&json(format!("{predict} {options}"))["next"][0]["logit"]);
+    let plain = logit("");
+    for head in ["0.1", "0.1:1"] {
+        let with = |text| logit(&format!("--patch-head {head} --patch-text '{text}'"));
+        assert_eq!(with("the fox"), plain, "{head}");
         // The first two tokens of both texts are the same.
-        assert_eq!(with("the box") == plain, option[1].ends_with(":1"), "{option:?}");
+        assert_eq!(with("the box") == plain, head.ends_with(":1"), "{head}");
     }
-    let mean = |text| logit(&["--ablate", "0.1=other", "--patch-text", text]);
-    assert_eq!(mean("the fox"), logit(&["--ablate", "0.1=mean"]));
+    let mean = |text| logit(&format!("--ablate 0.1=other --patch-text '{text}'"));
+    assert_eq!(mean("the fox"), logit("--ablate 0.1=mean"));
     assert_ne!(mean("the box"), mean("the fox"));
 
     let file = |name: &str, width: usize, number: f32| {
         let to = folder.path(name);
-        let bytes = number.to_le_bytes().repeat(width);
-        let vector = TensorView::new(Dtype::F32, vec![width], &bytes).unwrap();
-        safetensors::serialize_to_file([("vector", vector)], None, &to).unwrap();
-        to.to_str().unwrap().to_owned()
+        save(&to, "vector", &[width], &vec![number; width]);
+        to.display().to_string()
     };
     let (zeros, ones, short) = (file("0", 32, 0.0), file("1", 32, 1.0), file("s", 3, 1.0));
-    let at = |position: &str, file: &str| format!("blocks.1.hook_resid_mid{position}={file}");
-    assert_eq!(logit(&["--add", &at("", &zeros)]), plain);
+    let place = "--add blocks.1.hook_resid_mid";
+    assert_eq!(logit(&format!("{place}={zeros}")), plain);
     // A norm that subtracts the mean does not change if the same number is added to all features.
-    assert!((logit(&["--add", &at(":0", &ones)]) - plain).abs() < 1e-4);
-    let add = |at: String| {
-        ["predict", &model, "--text", "the fox", "--add"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain([at])
-            .collect::<Vec<_>>()
-    };
-    for (at, says) in [
-        (at("", &short), "3 numbers"),
-        (at(":99", &ones), "position 99"),
-        ("nowhere=0".into(), "0: "),
-        (format!("nowhere={ones}"), "no place \"nowhere\""),
+    assert!((logit(&format!("{place}:0={ones}")) - plain).abs() < 1e-4);
+    for (add, says) in [
+        (format!("{place}={short}"), "3 numbers"),
+        (format!("{place}:99={ones}"), "position 99"),
+        ("--add nowhere=0".to_owned(), "0: "),
+        (format!("--add nowhere={ones}"), "no place \"nowhere\""),
     ] {
-        let args = add(at);
-        assert_refused(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[says]);
+        assert_refused(format!("{predict} {add}"), &[says]);
     }
 }
 
 #[test]
 fn sweep_attributes_a_logit_to_its_parts() {
-    let model = path("tiny-gpt2");
-    let args =
-        ["sweep", &model, "--text", "the quick fox", "--attribute-each-head", "--logit", "5-7"];
-    let found = json(&args);
-    let number = |value: &Value| value.as_f64().unwrap();
+    let [gpt, t5, bert] = ["tiny-gpt2", "tiny-t5", "tiny-bert"].map(path);
+    let sweep = format!("sweep {gpt} --text 'the quick fox' --logit 5-7");
+    let found = json(format!("{sweep} --attribute-each-head"));
     let mut sum: f64 =
         ["embedding", "positions", "bias"].map(|part| number(&found[part])).iter().sum();
     for layer in found["layers"].as_array().unwrap() {
@@ -545,109 +465,65 @@ fn sweep_attributes_a_logit_to_its_parts() {
         sum += number(&layer["bias"]) + number(&layer["feed_forward"]);
     }
     assert!((sum - number(&found["sum"])).abs() < 1e-9);
-    let ablated =
-        ["sweep", &model, "--text", "the quick fox", "--ablate-each-head", "--logit", "5-7"];
-    let whole = number(&json(&ablated)["unchanged"]);
+    let whole = number(&json(format!("{sweep} --ablate-each-head"))["unchanged"]);
     assert!((sum - whole).abs() < 1e-4, "{sum} is not {whole}");
     assert!((number(&found["unchanged"]) - whole).abs() < 1e-5);
     assert_eq!(found["logit"][1]["id"], 7);
-    let table = printed(&args);
+    let table = printed(format!("{sweep} --attribute-each-head"));
     assert!(table.contains("feed-forward") && table.contains("layer 1"), "{table}");
-    let table = printed(&[
-        "sweep",
-        &path("tiny-t5"),
-        "--ids",
-        "5,6",
-        "--attribute-each-head",
-        "--logit",
-        "4",
-    ]);
+    let table = printed(format!("sweep {t5} --ids 5,6 --attribute-each-head --logit 4"));
     assert!(table.contains("cross 4"), "{table}");
-    let bert = [
-        "sweep",
-        &path("tiny-bert"),
-        "--text",
-        "the [MASK]",
-        "--attribute-each-head",
-        "--logit",
-        "5",
-    ];
-    assert_refused(&bert, &["the model's head has an activation"]);
+    let line = format!("sweep {bert} --text 'the [MASK]' --attribute-each-head --logit 5");
+    assert_refused(line, &["the model's head has an activation"]);
 }
 
 #[test]
 fn a_score_is_the_number_of_the_trace() {
     let folder = Folder::new();
-    for (name, head) in [("tiny-llama", "1.3"), ("tiny-gemma2", "0.1"), ("tiny-gpt2", "0.2")] {
-        let keep = ["--text", "the quick brown fox", "--keep", "*hook_attn_scores,*hook_pattern"];
-        let (tensors, ..) = traced(&folder, &[&[path(name).as_str()], &keep[..]].concat());
-        let (layer, h) = head.split_once('.').unwrap();
-        let score = json(&[
-            "score",
-            &path(name),
-            "--text",
-            "the quick brown fox",
-            "--head",
-            head,
-            "--query",
-            "3",
-            "--key",
-            "1",
-        ]);
+    for (name, layer, head) in [("tiny-llama", 1, 3), ("tiny-gemma2", 0, 1), ("tiny-gpt2", 0, 2)] {
+        let read = format!("{} --text 'the quick brown fox'", path(name));
+        let keep = "--keep '*hook_attn_scores,*hook_pattern'";
+        let (tensors, ..) = traced(&folder, format!("{read} {keep}"));
+        let score = json(format!("score {read} --head {layer}.{head} --query 3 --key 1"));
         let at = |place: &str| {
             let Tensor { shape, data } = &tensors[&format!("blocks.{layer}.attn.{place}")];
-            data[(h.parse::<usize>().unwrap() * shape[1] + 3) * shape[2] + 1] as f32
+            data[(head * shape[1] + 3) * shape[2] + 1] as f32
         };
-        assert_eq!(score["score"].as_f64().unwrap() as f32, at("hook_attn_scores"), "{name}");
-        assert_eq!(score["weight"]["value"].as_f64().unwrap() as f32, at("hook_pattern"), "{name}");
-        assert!(score["weight"]["error"].as_f64().unwrap().abs() < 1e-6);
+        assert_eq!(number(&score["score"]) as f32, at("hook_attn_scores"), "{name}");
+        assert_eq!(number(&score["weight"]["value"]) as f32, at("hook_pattern"), "{name}");
+        assert!(number(&score["weight"]["error"]).abs() < 1e-6);
         assert_eq!(score["q_before"].is_array(), name != "tiny-gpt2");
         assert!(score["query_token"].is_string());
     }
-    let args = [
-        "score",
-        &path("tiny-gpt2"),
-        "--ids",
-        "5,6,7",
-        "--head",
-        "1.2",
-        "--query",
-        "1",
-        "--key",
-        "2",
-    ];
-    let text = printed(&args);
+    let score = format!("score {} --ids 5,6,7 --head 1.2 --query 1", path("tiny-gpt2"));
+    let table = printed(format!("{score} --key 2"));
     for part in ["head 1.2: query 1", "product", "dot product q·k", "the key comes after the query"]
     {
-        assert!(text.contains(part), "{text}");
+        assert!(table.contains(part), "{table}");
     }
     // A large product has the decimals that its error is told in.
-    let large = ["score", "story", "--text", "Mia", "--head", "0.0", "--query", "1", "--key", "0"];
-    let large = printed(&large);
+    let large = printed("score story --text Mia --head 0.0 --query 1 --key 0");
     assert!(large.contains("dot product q·k        127.831"), "{large}");
-    let changed = json(&[&args[..8], &["--key", "0", "--head-temperature", "1.2=inf"]].concat());
+    let changed = json(format!("{score} --key 0 --head-temperature 1.2=inf"));
     assert_eq!(changed["temperature"], "inf");
     assert_eq!(changed["weight"]["value"], 0.5);
-    assert_refused(&[&args[..8], &["--key", "3"]].concat(), &["3 queries and 3 keys"]);
+    assert_refused(format!("{score} --key 3"), &["3 queries and 3 keys"]);
 }
 
 #[test]
 fn a_second_text_is_for_models_that_read_two() {
     for model in ["story".to_owned(), path("tiny-llama"), path("tiny-t5")] {
-        let args = ["predict", &model, "--text", "Mia", "--text-pair", "Tom"];
-        assert_refused(&args, &["reads one text", "--text-pair"]);
+        let line = format!("predict {model} --text Mia --text-pair Tom");
+        assert_refused(line, &["reads one text", "--text-pair"]);
     }
-    json(&["predict", &path("tiny-bert"), "--text", "[MASK] fox", "--text-pair", "the dog"]);
+    json(format!("predict {} --text '[MASK] fox' --text-pair 'the dog'", path("tiny-bert")));
 }
 
 #[test]
 fn a_word_that_is_unknown_is_told_once_and_ten_are_told() {
     let words: Vec<String> = (0..30).map(|i| format!("zz{i:02}qq")).collect();
-    let text = format!("{0} {0} Mia {0}", words.join(" "));
-    let said = |text: &str| {
-        String::from_utf8(regard(&["predict", "story", "--text", text]).stderr).unwrap()
-    };
-    let notes = said(&text);
+    let said = |words: &str| text(&regard(format!("predict story --text '{words}'")).stderr);
+    let notes = said(&format!("{0} {0} Mia {0}", words.join(" ")));
     assert_eq!(notes.lines().count(), 11, "{notes}");
     assert_eq!(notes.matches("zz00qq").count(), 1, "{notes}");
     assert!(notes.contains("it does not know 20 more"), "{notes}");
@@ -657,14 +533,13 @@ fn a_word_that_is_unknown_is_told_once_and_ten_are_told() {
 /// A number of tokens does not wrap around to a small amount of memory.
 #[test]
 fn more_tokens_than_there_can_be_are_refused() {
+    let model = path("tiny-llama");
     for count in [u64::MAX, u64::MAX / 2, 1 << 60] {
-        let (count, model) = (count.to_string(), path("tiny-llama"));
-        let args = ["generate", &model, "--ids", "1,2", "--tokens", &count];
-        let output = regard(&args);
-        let said = String::from_utf8(output.stderr).unwrap();
+        let output = regard(format!("generate {model} --ids 1,2 --tokens {count}"));
+        let said = text(&output.stderr);
         assert!(!output.status.success() && output.stdout.is_empty(), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
-        json(&["model", &model, "--tokens", &count]);
+        json(format!("model {model} --tokens {count}"));
     }
 }
 
@@ -693,22 +568,19 @@ fn weights_that_are_no_numbers_choose_no_token() {
     let folder = Folder::new();
     let model = spoilt(&folder, TENSOR, f32::NAN);
     let parts = ["logits are NaN", "model.safetensors", TENSOR, "holds NaN"];
-    let ids = ["--ids", "1,2,3"];
-    let sweep = ["sweep", &model, "--logit", "3"];
-    for args in [
-        &["generate", &model][..],
-        &["generate", &model, "--temperature", "1"],
-        &["predict", &model],
-        &[&sweep[..], &["--ablate-each-head"]].concat(),
-        &[&sweep[..], &["--attribute-each-head"]].concat(),
+    for line in [
+        format!("generate {model}"),
+        format!("generate {model} --temperature 1"),
+        format!("predict {model}"),
+        format!("sweep {model} --logit 3 --ablate-each-head"),
+        format!("sweep {model} --logit 3 --attribute-each-head"),
     ] {
-        assert_refused(&[args, &ids].concat(), &parts);
+        assert_refused(format!("{line} --ids 1,2,3"), &parts);
     }
     for number in [f32::NAN, f32::INFINITY] {
-        let model = spoilt(&folder, TENSOR, number);
-        let to = folder.path("board");
-        let embed = ["embed", &model, "--to", to.to_str().unwrap(), "--int8"];
-        assert_refused(&embed, &[TENSOR, &format!("holds {number}")]);
+        let (model, to) = (spoilt(&folder, TENSOR, number), folder.path("board"));
+        let line = format!("embed {model} --to {} --int8", to.display());
+        assert_refused(line, &[TENSOR, &format!("holds {number}")]);
         assert!(!to.exists());
     }
 }
@@ -716,56 +588,47 @@ fn weights_that_are_no_numbers_choose_no_token() {
 #[test]
 fn a_token_of_a_logit_is_an_id_a_token_or_a_text() {
     let model = path("tiny-gpt2");
-    let logit = |logit: &str| {
-        json(&["sweep", &model, "--text", "the fox", "--ablate-each-head", "--logit", logit])["logit"].clone()
+    let with = |logit: &str| {
+        format!("sweep {model} --text 'the fox' --ablate-each-head --logit '{logit}'")
     };
+    let logit = |logit: &str| json(with(logit))["logit"].clone();
     let the = logit("Ġthe");
     assert_eq!(the[0]["token"], "Ġthe");
     assert_eq!(the, logit(" the"));
     assert_eq!(the, logit(&the[0]["id"].to_string()));
     assert_eq!(logit("Ġthe-the")[1]["token"], "the");
     assert_eq!(logit("-")[0]["token"], "-");
-    let with = |logit: &'static str| {
-        ["sweep", &model, "--text", "a", "--ablate-each-head", "--logit", logit]
-    };
-    assert_refused(&with("the fox"), &["\"the fox\" is", "tokens, and not one"]);
-    assert_refused(&with("99999"), &["99999 is not one of the vocabulary's 320"]);
+    assert_refused(with("the fox"), &["\"the fox\" is", "tokens, and not one"]);
+    assert_refused(with("99999"), &["99999 is not one of the vocabulary's 320"]);
 }
 
 #[test]
 fn model_says_what_a_model_is() {
-    let text = printed(&["model", &path("tiny-llama")]);
-    for part in [
-        "llama",
-        "2 × 4 heads of 8 features, which share 2 key/value heads",
-        "320",
-        "for the weights",
-    ] {
-        assert!(text.contains(part), "{text}");
+    let table = printed(format!("model {}", path("tiny-llama")));
+    let heads = "2 × 4 heads of 8 features, which share 2 key/value heads";
+    for part in ["llama", heads, "320", "for the weights"] {
+        assert!(table.contains(part), "{table}");
     }
     for name in FAMILIES {
-        let found = json(&["model", &path(name)]);
-        assert!(found["memory"]["weights"].as_u64().unwrap() > 1000, "{found}");
-        assert!(found["memory"]["run"].as_u64().unwrap() > 1000, "{found}");
-        assert!(
-            name.starts_with(&format!("tiny-{}", found["family"].as_str().unwrap())),
-            "{found}"
-        );
-        printed(&["model", &path(name)]);
+        let line = format!("model {}", path(name));
+        let found = json(&line);
+        for what in ["weights", "run"] {
+            assert!(number(&found["memory"][what]) > 1000.0, "{found}");
+        }
+        let family = format!("tiny-{}", found["family"].as_str().unwrap());
+        assert!(name.starts_with(&family), "{found}");
+        printed(line);
     }
-    let found = json(&["model", &path("gguf/tiny-llama256.Q4_K.gguf")]);
+    let found = json(format!("model {}", path("gguf/tiny-llama256.Q4_K.gguf")));
     assert_eq!(found["stack"]["block"]["kv_heads"], 1);
 }
 
 #[test]
 fn the_bundled_model_runs_by_its_name() {
-    let text = regard_story::TEXT;
-    assert_eq!(
-        json(&["predict", "story", "--text", text, "--top", "1"])["next"][0]["token"],
-        "Mary"
-    );
-    assert!(printed(&["model", "story"]).starts_with("model        story\n"));
-    assert!(printed(&["generate", "story", "--text", text, "--tokens", "8"]).contains("Mary"));
+    let read = format!("story --text {}", quoted(regard_story::TEXT));
+    assert_eq!(json(format!("predict {read} --top 1"))["next"][0]["token"], "Mary");
+    assert!(printed("model story").starts_with("model        story\n"));
+    assert!(printed(format!("generate {read} --tokens 8")).contains("Mary"));
 }
 
 #[test]
@@ -775,18 +638,18 @@ fn a_model_that_classifies_names_its_classes() {
     let file = folder.path("seven.png");
     let side = regard_digits::SIDE as u32;
     image::GrayImage::from_raw(side, side, digit.pixels.to_vec()).unwrap().save(&file).unwrap();
-    let read = ["digits", "--image", file.to_str().unwrap()];
-    let predicted = json(&[&["predict"], &read[..]].concat());
+    let read = format!("digits --image {}", file.display());
+    let predicted = json(format!("predict {read}"));
     assert_eq!(predicted["next"][0]["token"], "7");
-    let table = printed(&[&["predict"], &read[..], &["--top", "1"]].concat());
+    let table = printed(format!("predict {read} --top 1"));
     assert!(table.starts_with("class ") && table.contains("\n7 "), "{table}");
 
-    let sweep = [&["sweep"], &read[..], &["--ablate-each-head", "--logit"]].concat();
-    let swept = json(&[&sweep[..], &["7"]].concat());
+    let sweep = format!("sweep {read} --ablate-each-head --logit");
+    let swept = json(format!("{sweep} 7"));
     assert_eq!(swept["logit"][0]["token"], "7");
-    let number = |x: &Value| x.as_f64().unwrap() as f32;
-    assert_eq!(number(&swept["unchanged"]), number(&predicted["next"][0]["logit"]));
-    assert_refused(&[&sweep[..], &["10"]].concat(), &["the model has 10 classes, and none is 10"]);
+    let [swept, predicted] = [&swept["unchanged"], &predicted["next"][0]["logit"]].map(number);
+    assert_eq!(swept as f32, predicted as f32);
+    assert_refused(format!("{sweep} 10"), &["the model has 10 classes, and none is 10"]);
 }
 
 /// The name of the first key in a table.
@@ -799,50 +662,39 @@ fn first_token(csv: &str) -> &str {
 fn traces_are_files_of_attention() {
     let folder = Folder::new();
     let out = folder.path("head.csv");
-    let out = out.to_str().unwrap();
-    let export = |file: &Path, options: &[&str]| {
-        let args = [&["export", file.to_str().unwrap(), "--to", out], options].concat();
-        printed(&args);
-        fs::read_to_string(out).unwrap()
+    let export = |file: &Path, options: &str| {
+        printed(format!("export {} --to {} {options}", file.display(), out.display()));
+        fs::read_to_string(&out).unwrap()
     };
-    let (tensors, _, file) = traced(&folder, &[&path("tiny-gpt2"), "--text", "the quick fox"]);
-    let csv = export(&file, &["--layer", "1", "--head", "2"]);
+    let gpt = format!("{} --text 'the quick fox'", path("tiny-gpt2"));
+    let (tensors, _, file) = traced(&folder, &gpt);
+    let csv = export(&file, "--layer 1 --head 2");
     assert!(csv.lines().next().unwrap().contains(",the,Ġqu,"), "{csv}");
     let n = tensors["input_ids"].shape[0];
     assert_eq!(csv.lines().count(), n + 1);
-    let (_, _, file) = traced(
-        &folder,
-        &[&path("tiny-gpt2"), "--text", "the quick fox", "--keep", "blocks.*.attn.hook_pattern"],
-    );
-    assert_eq!(export(&file, &["--layer", "1", "--head", "2"]), csv);
+    let (_, _, file) = traced(&folder, format!("{gpt} --keep 'blocks.*.attn.hook_pattern'"));
+    assert_eq!(export(&file, "--layer 1 --head 2"), csv);
     // In a model with an encoder and a decoder, each attention has its own tokens.
-    let t5 = ["--text", "the fox", "--decoder-text", "a"];
-    let (tensors, _, file) = traced(&folder, &[&[path("tiny-t5").as_str()], &t5[..]].concat());
+    let t5 = format!("{} --text 'the fox' --decoder-text a", path("tiny-t5"));
+    let (tensors, _, file) = traced(&folder, &t5);
     let [.., queries, keys] = tensors["cross_attentions"].shape[..] else { panic!() };
     assert_ne!(queries, keys);
-    let csv = export(&file, &["--matrix", "cross_attentions", "--layer", "0", "--head", "0"]);
+    let csv = export(&file, "--matrix cross_attentions --layer 0 --head 0");
     assert!(first_token(&csv) == "▁the" && csv.contains("\n<pad>,"), "{csv}");
-    let csv = export(&file, &["--matrix", "decoder_attentions", "--layer", "0", "--head", "0"]);
+    let csv = export(&file, "--matrix decoder_attentions --layer 0 --head 0");
     assert_eq!(first_token(&csv), "<pad>", "{csv}");
-    let csv = export(&file, &["--layer", "0", "--head", "0"]);
+    let csv = export(&file, "--layer 0 --head 0");
     assert_eq!(first_token(&csv), "▁the", "the encoder's attention comes first: {csv}");
-    let keep = ["--keep", "decoder.*.cross_attn.hook_pattern"];
-    let (_, _, file) = traced(&folder, &[&[path("tiny-t5").as_str()], &t5[..], &keep[..]].concat());
-    assert!(export(&file, &["--layer", "0", "--head", "0"]).contains("\n<pad>,"));
+    let (_, _, file) = traced(&folder, format!("{t5} --keep 'decoder.*.cross_attn.hook_pattern'"));
+    assert!(export(&file, "--layer 0 --head 0").contains("\n<pad>,"));
 }
 
 #[test]
 fn keep_names_places_and_outputs() {
     let folder = Folder::new();
-    let args = [
-        "--text",
-        "the fox",
-        "--keep",
-        "blocks.0.attn.hook_q,attentions",
-        "--keep",
-        "*hook_resid_mid",
-    ];
-    let (tensors, ..) = traced(&folder, &[&[path("tiny-llama").as_str()], &args[..]].concat());
+    let model = path("tiny-llama");
+    let keep = "--keep blocks.0.attn.hook_q,attentions --keep '*hook_resid_mid'";
+    let (tensors, ..) = traced(&folder, format!("{model} --text 'the fox' {keep}"));
     let names: Vec<&str> = tensors.keys().map(String::as_str).collect();
     let expected = [
         "attentions",
@@ -853,31 +705,19 @@ fn keep_names_places_and_outputs() {
     ];
     assert_eq!(names, expected);
     let output = folder.path("none.safetensors");
-    let output = output.to_str().unwrap();
-    let keep = |name: &'static str| {
-        vec![
-            "trace".to_owned(),
-            path("tiny-llama"),
-            "--text".into(),
-            "a".into(),
-            "--output".into(),
-            output.into(),
-            "--keep".into(),
-            name.into(),
-        ]
-    };
-    let args = keep("blocks.7.hook_resid_pre");
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    assert_refused(&args, &["the model has no \"blocks.7.hook_resid_pre\""]);
-    assert!(!Path::new(output).exists());
+    let trace = format!("trace {model} --text a --output {}", output.display());
+    assert_refused(
+        format!("{trace} --keep blocks.7.hook_resid_pre"),
+        &["the model has no \"blocks.7.hook_resid_pre\""],
+    );
+    assert!(!output.exists());
 }
 
 #[test]
 fn a_cut_edge_has_no_weight() {
-    let folder = Folder::new();
     let model = path("tiny-gpt2");
-    let args = [model.as_str(), "--text", "the quick fox", "--cut", "1.2:3,1", "--cut", "1.2:3,2"];
-    let attentions = traced(&folder, &args).0.remove("attentions").unwrap();
+    let line = format!("{model} --text 'the quick fox' --cut 1.2:3,1 --cut 1.2:3,2");
+    let attentions = traced(&Folder::new(), line).0.remove("attentions").unwrap();
     let [_, heads, n, _] = attentions.shape[..] else { panic!() };
     let row = &attentions.data[((heads + 2) * n + 3) * n..][..n];
     assert_eq!((row[1], row[2], row[4]), (0.0, 0.0, 0.0));
@@ -886,99 +726,81 @@ fn a_cut_edge_has_no_weight() {
 
 #[test]
 fn changes_without_a_meaning_are_refused() {
-    let (gpt, t5) = (path("tiny-gpt2"), path("tiny-t5"));
-    let of = |model: &str, options: &[&str]| {
-        let mut args = vec!["predict", model, "--text", "the fox", "--top", "1"];
-        args.extend(options);
-        refused(&args)
-    };
-    for (options, part) in [
-        (&["--ablate", "2.0"][..], "there is no head 2.0: there are 2 layers of 4 heads"),
-        (&["--ablate", "0.4"], "there is no head 0.4"),
-        (&["--ablate", "encoder.0.0"], "the model has one stack"),
+    let [gpt, t5, bert] = ["tiny-gpt2", "tiny-t5", "tiny-bert"].map(path);
+    for (model, options, part) in [
+        (&gpt, "--ablate 2.0", "there is no head 2.0: there are 2 layers of 4 heads"),
+        (&gpt, "--ablate 0.4", "there is no head 0.4"),
+        (&gpt, "--ablate encoder.0.0", "the model has one stack"),
         (
-            &["--ablate", "0.1=half"],
+            &gpt,
+            "--ablate 0.1=half",
             "\"half\" is neither zero nor mean; the form is L.H[=zero|mean|other]",
         ),
-        (&["--ablate", "7"], "a head is written LAYER.HEAD"),
-        (&["--head-temperature", "0.1"], "L.H=T"),
-        (&["--head-temperature", "0.1=-1"], "0.1=-1"),
-        (&["--head-temperature", "0.1=1e50"], "to 3.4e38, or inf"),
-        (&["--cut", "0.1:1,2"], "query 1 of head 0.1 does not see key 2: there is nothing to cut"),
-        (&["--cut", "0.1:99,2"], "there is no edge 99,2 to cut"),
-        (&["--patch", "1.1"], "--patch-text"),
-        (&["--patch-text", "the fox"], "--patch"),
-        (&["--patch", "1.1", "--patch-text", "the quick fox"], "tokens, but the text has"),
-        (&["--patch", "1.9", "--patch-text", "the fox"], "there is no position 9 to patch"),
-        (&["--patch", "5.1", "--patch-text", "the fox"], "no layer of --patch 5.1"),
-        (&["--decoder-text", "a"], "--decoder-text and --decoder-ids are for t5"),
-        (&["--image", "a.png"], "--image"),
+        (&gpt, "--ablate 7", "a head is written LAYER.HEAD"),
+        (&gpt, "--head-temperature 0.1", "L.H=T"),
+        (&gpt, "--head-temperature 0.1=-1", "0.1=-1"),
+        (&gpt, "--head-temperature 0.1=1e50", "to 3.4e38, or inf"),
+        (&gpt, "--cut 0.1:1,2", "query 1 of head 0.1 does not see key 2: there is nothing to cut"),
+        (&gpt, "--cut 0.1:99,2", "there is no edge 99,2 to cut"),
+        (&gpt, "--patch 1.1", "--patch-text"),
+        (&gpt, "--patch-text 'the fox'", "--patch"),
+        (&gpt, "--patch 1.1 --patch-text 'the quick fox'", "tokens, but the text has"),
+        (&gpt, "--patch 1.9 --patch-text 'the fox'", "there is no position 9 to patch"),
+        (&gpt, "--patch 5.1 --patch-text 'the fox'", "no layer of --patch 5.1"),
+        (&gpt, "--decoder-text a", "--decoder-text and --decoder-ids are for t5"),
+        (&gpt, "--image a.png", "--image"),
+        (&t5, "--ablate 0.1", "the model has encoder, decoder and cross"),
     ] {
-        let said = of(&gpt, options);
-        assert!(said.contains(part), "{options:?}: {said}");
+        let said = refused(format!("predict {model} --text 'the fox' --top 1 {options}"));
+        assert!(said.contains(part), "{options}: {said}");
     }
-    let said = of(&t5, &["--ablate", "0.1"]);
-    assert!(said.contains("the model has encoder, decoder and cross"), "{said}");
     // Options that belong to a text, beside other inputs; and a list that clap could take for an option.
-    for input in [["--ids", "1"], ["--image", "a.png"], ["--audio", "a.wav"]] {
-        for options in [["--text-pair", "a"].as_slice(), &["--chat"]] {
-            let said = refused(&[&["predict", &gpt], &input[..], options].concat());
+    for input in ["--ids 1", "--image a.png", "--audio a.wav"] {
+        for option in ["--text-pair a", "--chat"] {
+            let said = refused(format!("predict {gpt} {input} {option}"));
             assert!(said.contains("cannot be used with"), "{said}");
         }
     }
-    let said = refused(&["predict", &gpt, "--ids", "-1,2"]);
+    let said = refused(format!("predict {gpt} --ids -1,2"));
     assert!(said.contains("'-1' for '--ids <IDS>'"), "{said}");
-    assert_refused(
-        &["predict", &gpt, "--ids", "999"],
-        &["the token 999 is not one of the vocabulary's 320"],
-    );
-    assert_refused(
-        &["generate", &path("tiny-bert"), "--text", "the"],
-        &["no head that predicts the next token"],
-    );
-    assert_refused(
-        &["generate", &gpt, "--ids", "1", "--tokens", "9999"],
-        &["the model has positions for"],
-    );
+    for (line, part) in [
+        (format!("predict {gpt} --ids 999"), "the token 999 is not one of the vocabulary's 320"),
+        (format!("generate {bert} --text the"), "no head that predicts the next token"),
+        (format!("generate {gpt} --ids 1 --tokens 9999"), "the model has positions for"),
+    ] {
+        assert_refused(line, &[part]);
+    }
 }
 
 #[test]
 fn a_trace_says_what_it_wrote_and_which_place_may_have_been_meant() {
     let folder = Folder::new();
-    let to = folder.path("story.safetensors");
-    let to = to.to_str().unwrap();
-    let output = regard(&["trace", "story", "--text", "Mia saw Tom.", "--output", to]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains(to) && said.contains("attentions [4, 4, 5, 5]"), "{said}");
-    let keep = ["trace", "story", "--text", "Mia", "--output", to, "--keep"];
+    let to = folder.path("story.safetensors").display().to_string();
+    let said = text(&regard(format!("trace story --text 'Mia saw Tom.' --output {to}")).stderr);
+    assert!(said.contains(&to) && said.contains("attentions [4, 4, 5, 5]"), "{said}");
+    let keep = format!("trace story --text Mia --output {to} --keep");
     for (name, meant) in [
         ("blocks.0.attn.hook_patern", "blocks.0.attn.hook_pattern"),
         ("atentions", "attentions"),
         ("inputids", "input_ids"),
     ] {
-        let said = refused(&[&keep[..], &[name]].concat());
+        let said = refused(format!("{keep} {name}"));
         assert!(said.ends_with(&format!("has no {name:?}; did you mean {meant:?}?\n")), "{said}");
     }
     // A name of the input is a name of the table, too.
-    let output = regard(&[&keep[..], &["input_ids"]].concat());
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = text(&regard(format!("{keep} input_ids")).stderr);
     assert!(said.ends_with("input_ids [2]\n"), "{said}");
 }
 
 /// A patch with a text's own run changes nothing, in any stack of t5.
 #[test]
 fn patches_reach_every_stack() {
-    let model = path("tiny-t5");
-    let logit = |options: &[&str]| {
-        let mut args =
-            vec!["predict", &model, "--text", "the fox", "--decoder-text", "a", "--top", "1"];
-        args.extend(options);
-        json(&args)["next"][0]["logit"].as_f64().unwrap()
-    };
-    let plain = logit(&[]);
+    let predict = format!("predict {} --text 'the fox' --decoder-text a --top 1", path("tiny-t5"));
+    let logit = |options: &str| number(&json(format!("{predict} {options}"))["next"][0]["logit"]);
+    let plain = logit("");
     for at in ["encoder.1.1", "decoder.1.0", "cross.1.1"] {
-        assert_eq!(logit(&["--patch", at, "--patch-text", "the fox"]), plain, "{at}");
-        let other = logit(&["--patch", at, "--patch-text", "the box"]);
+        assert_eq!(logit(&format!("--patch {at} --patch-text 'the fox'")), plain, "{at}");
+        let other = logit(&format!("--patch {at} --patch-text 'the box'"));
         assert!(other != plain || at.starts_with("decoder"), "{at}");
     }
 }
@@ -987,7 +809,7 @@ fn patches_reach_every_stack() {
 fn files_that_are_wrong_are_named_in_one_line() {
     let folder = Folder::new();
     assert_refused(
-        &["model", "no/such/model/here"],
+        "model no/such/model/here",
         &["no/such/model/here: there is no such file or folder"],
     );
     let copy = |name: &str| {
@@ -1000,81 +822,68 @@ fn files_that_are_wrong_are_named_in_one_line() {
         to
     };
     let model = copy("tiny-gpt2");
-    let name = model.to_str().unwrap().to_owned();
-    let weights = model.join("model.safetensors");
+    let (name, weights) = (model.display(), model.join("model.safetensors"));
     let bytes = fs::read(&weights).unwrap();
     fs::write(&weights, &bytes[..bytes.len() - 100]).unwrap();
-    assert_refused(
-        &["predict", &name, "--text", "a"],
-        &["model.safetensors: the tensor", "cut short"],
-    );
+    let cut = ["model.safetensors: the tensor", "cut short"];
+    assert_refused(format!("predict {name} --text a"), &cut);
     fs::write(&weights, b"short").unwrap();
-    assert_refused(&["model", &name], &["model.safetensors: ends before its header does"]);
+    let short = ["model.safetensors: ends before its header does"];
+    assert_refused(format!("model {name}"), &short);
     fs::remove_file(&weights).unwrap();
-    assert_refused(
-        &["model", &name],
-        &["neither model.safetensors nor model.safetensors.index.json"],
-    );
+    let none = ["neither model.safetensors nor model.safetensors.index.json"];
+    assert_refused(format!("model {name}"), &none);
 
     let shards = copy("tiny-gpt_neox");
     fs::remove_file(shards.join("model-00002-of-00002.safetensors")).unwrap();
-    assert_refused(
-        &["model", shards.to_str().unwrap()],
-        &["model.safetensors.index.json: the tensor", "missing"],
-    );
+    let missing = ["model.safetensors.index.json: the tensor", "missing"];
+    assert_refused(format!("model {}", shards.display()), &missing);
 
-    let file = folder.path("short.gguf");
-    fs::write(&file, &fs::read(golden("gguf/tiny-gpt2.F16.gguf")).unwrap()[..2000]).unwrap();
-    assert_refused(&["model", file.to_str().unwrap()], &["short.gguf: is no GGUF file"]);
+    let whole = fs::read(golden("gguf/tiny-gpt2.F16.gguf")).unwrap();
+    let file = folder.file("short.gguf", &whole[..2000]);
+    assert_refused(format!("model {}", file.display()), &["short.gguf: is no GGUF file"]);
 }
 
 #[test]
 fn models_are_found_in_the_cache_by_their_names() {
     let folder = Folder::new();
-    let snapshot = folder.path("hub/models--some--gpt/snapshots/abc");
-    fs::create_dir_all(&snapshot).unwrap();
-    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
-        fs::copy(golden("tiny-gpt2").join(file), snapshot.join(file)).unwrap();
+    let repository = folder.path("hub/models--some--gpt");
+    for part in ["snapshots/abc", "refs"] {
+        fs::create_dir_all(repository.join(part)).unwrap();
     }
-    let refs = folder.path("hub/models--some--gpt/refs");
-    fs::create_dir_all(&refs).unwrap();
-    fs::write(refs.join("main"), "abc").unwrap();
-    let regard = |name: &str, value: &Path, args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
+    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
+        fs::copy(golden("tiny-gpt2").join(file), repository.join("snapshots/abc").join(file))
+            .unwrap();
+    }
+    fs::write(repository.join("refs/main"), "abc").unwrap();
+    let regard = |name: &str, value: &str, args: &str| {
+        let mut command = command();
         for name in ["HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HF_ENDPOINT"] {
             command.env_remove(name);
         }
-        command.env(name, value).args(args).output().unwrap()
+        let output = command.env(name, folder.path(value)).args(args.split(' ')).output().unwrap();
+        (output.status.code(), text(&output.stderr))
     };
-    let found = regard("HF_HOME", &folder.path(""), &["model", "some/gpt"]);
-    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
-    let found = regard("HF_HUB_CACHE", &folder.path("hub"), &["model", "some/gpt", "--download"]);
-    assert!(found.status.success(), "what is there is not downloaded again");
-    let missing = regard("HF_HOME", &folder.path(""), &["model", "some/other"]);
-    let said = String::from_utf8(missing.stderr).unwrap();
-    assert_eq!(missing.status.code(), Some(2));
+    let (code, said) = regard("HF_HOME", "", "model some/gpt");
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = regard("HF_HUB_CACHE", "hub", "model some/gpt --download");
+    assert_eq!(code, Some(0), "what is there is not downloaded again: {said}");
+    let (code, said) = regard("HF_HOME", "", "model some/other");
+    assert_eq!(code, Some(2));
     assert!(said.contains("models--some--other") && said.contains("--download"), "{said}");
 }
 
 #[test]
 fn a_model_is_embedded_as_a_crate_and_no_other_crate_is_replaced() {
     let folder = Folder::new();
-    let to = folder.path("story");
-    let embed = |to: &Path, flash: &str| {
-        regard(&[
-            "embed",
-            "story",
-            "--to",
-            to.to_str().unwrap(),
-            "--context",
-            "96",
-            "--flash",
-            flash,
-        ])
+    let embed = |name: &str, options: &str| {
+        let to = folder.path(name);
+        (format!("embed story --to {} {options}", to.display()), to)
     };
     for _ in 0..2 {
-        let output = embed(&to, "512K");
-        let said = String::from_utf8(output.stderr).unwrap();
+        let (line, to) = embed("story", "--context 96 --flash 512K");
+        let output = regard(line);
+        let said = text(&output.stderr);
         assert!(output.status.success(), "{said}");
         assert!(said.contains("425216 bytes of weights in flash (bf16)"), "{said}");
         let library = fs::read_to_string(to.join("src/lib.rs")).unwrap();
@@ -1082,8 +891,8 @@ fn a_model_is_embedded_as_a_crate_and_no_other_crate_is_replaced() {
         assert!(to.join("src/model.rs").exists() && to.join("Cargo.toml").exists());
     }
 
-    let absent = folder.path("small");
-    let said = String::from_utf8(embed(&absent, "300K").stderr).unwrap();
+    let (line, absent) = embed("small", "--context 96 --flash 300K");
+    let said = refused(line);
     assert!(said.contains("--weights int8") && !absent.exists(), "{said}");
 
     for (name, whose) in [
@@ -1096,17 +905,15 @@ fn a_model_is_embedded_as_a_crate_and_no_other_crate_is_replaced() {
         ("build", "a folder in which Cargo builds"),
         ("AUX", "a device on Windows"),
     ] {
-        let to = folder.path(name);
-        assert_refused(&["embed", "story", "--to", to.to_str().unwrap()], &[name, whose]);
+        let (line, to) = embed(name, "");
+        assert_refused(line, &[name, whose]);
         assert!(!to.exists());
     }
 
-    let firmware = folder.path("firmware");
+    let (line, firmware) = embed("firmware", "");
     fs::create_dir_all(&firmware).unwrap();
-    fs::write(firmware.join("Cargo.toml"), "[package]").unwrap();
-    assert_refused(
-        &["embed", "story", "--to", firmware.to_str().unwrap()],
-        &["firmware/Cargo.toml belongs to a crate that `regard embed` did not write"],
-    );
-    assert_eq!(fs::read_to_string(firmware.join("Cargo.toml")).unwrap(), "[package]");
+    let manifest = folder.file("firmware/Cargo.toml", "[package]");
+    let taken = "firmware/Cargo.toml belongs to a crate that `regard embed` did not write";
+    assert_refused(line, &[taken]);
+    assert_eq!(fs::read_to_string(manifest).unwrap(), "[package]");
 }

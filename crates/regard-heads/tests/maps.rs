@@ -300,7 +300,7 @@ mod refuses {
         assert!(matches!(named(&[1, 1, 1, 1, 2, 2]), Error::Rank { .. }));
         assert!(matches!(named(&[3, 0, 0]), Error::Empty { .. }), "0 tokens");
         assert!(matches!(named(&[0, 2, 2]), Error::Empty { .. }), "0 heads");
-        let empty = refused(&safetensors(&[], &[("title", "nothing")]));
+        let empty = refused(&safetensors::<&[usize]>(&[], &[("title", "nothing")]));
         assert!(matches!(empty, Error::NoAttention { .. }), "{empty}");
         assert!(matches!(
             refused(&npz(&[("readme.txt", vec![1])], CompressionMethod::Stored)),

@@ -53,14 +53,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return measure_model(checkpoint, &what, tell).bad_input();
     }
     let operations = args.what.operations().bad_input()?;
-    if args.format == Format::Text {
-        print(&Text(format!("{}\n\n{HEADER}\n", tiers())))?;
-    }
+    let mut is_headed = args.format == Format::Json;
     let threads = threads(args.what.threads);
     for (operation, shape) in operations {
         let shape = Shape { threads, ..shape };
         let mut subjects = ours::subjects(operation, shape).bad_input()?;
         subjects.keep(&args.what.implementations).bad_input()?;
+        if !core::mem::replace(&mut is_headed, true) {
+            print(&Text(format!("{}\n\n{HEADER}\n", tiers())))?;
+        }
         for line in measure(subjects).bad_input()? {
             args.format.print(|| line.row(), &line.json())?;
         }
