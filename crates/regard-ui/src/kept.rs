@@ -186,7 +186,7 @@ mod tests {
     use crate::window::TestHost;
 
     #[test]
-    fn where_the_pointer_is_is_not_written() {
+    fn the_position_of_the_pointer_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("last.regard.json");
         let mut session = Session::default();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_aside_replaces_nothing() {
+    fn a_session_that_is_put_aside_replaces_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("last.regard.json");
         let put = |text: &str| {

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_picture_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("window.png");
         let pixels: Vec<Color32> = (0..6).map(|i| Color32::from_rgb(40 * i, 7, 255 - i)).collect();

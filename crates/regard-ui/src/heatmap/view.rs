@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_under_the_pointer_stays_there() {
+    fn the_cell_under_the_pointer_stays_there() {
         let (size, at) = (vec2(4096.0, 2048.0), vec2(0.25, 0.75));
         let mut view = Viewport::default();
         let under = |view: &Viewport| view.corner() + at * size / view.zoom();

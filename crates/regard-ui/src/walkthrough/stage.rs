@@ -477,7 +477,7 @@ mod tests {
     /// once, by half an ULP of the sum of the sizes at most, and the weights of an output have up to 14 such roundings of their
     /// own. A bias is not a factor.
     #[test]
-    fn what_is_drawn_around_a_step_gives_its_numbers() {
+    fn the_operands_around_a_step_give_its_numbers() {
         let mut found = [0; 4];
         for &example in Example::ALL {
             let walk = Walkthrough::run(example, &Settings { causal: true, ..Settings::default() })

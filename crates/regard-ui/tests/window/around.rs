@@ -45,7 +45,7 @@ fn a_message_shifts_nothing_and_is_announced() {
 
 /// The menu ticks the theme, the map and the scale that are chosen.
 #[test]
-fn the_menu_ticks_what_is_active() {
+fn the_menu_ticks_the_active_choices() {
     let mut window = walkthrough([1280.0, 1200.0]);
     let ticked = |window: &mut Window| {
         window.get_by_label("Menu").click();

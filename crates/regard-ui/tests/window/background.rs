@@ -19,9 +19,9 @@ use super::driver::{Window, app, click_on, open_with, outcome, session_of};
 use super::model::{numbers, open_head, type_text};
 
 /// A host whose worker is a thread with a background of its own.
-struct Apart(Mutex<Sender<(Message, Replies)>>);
+struct WorkerHost(Mutex<Sender<(Message, Replies)>>);
 
-impl Apart {
+impl WorkerHost {
     fn new() -> Self {
         let (sender, questions) = channel();
         std::thread::spawn(move || answer(&questions));
@@ -55,7 +55,7 @@ fn answer(questions: &Receiver<(Message, Replies)>) {
     }
 }
 
-impl Host for Apart {
+impl Host for WorkerHost {
     fn has_worker(&self) -> bool {
         true
     }
@@ -80,11 +80,11 @@ impl Host for Apart {
 
 /// A session in a window with a worker, and in one with threads.
 fn both(session: &Session) -> [Window; 2] {
-    let hosts: [Arc<dyn Host>; 2] = [Arc::new(Apart::new()), Arc::new(TestHost::DEFAULT)];
+    let hosts: [Arc<dyn Host>; 2] = [Arc::new(WorkerHost::new()), Arc::new(TestHost::DEFAULT)];
     hosts.map(|host| open_with(host, session.clone(), [1400.0, 1000.0]))
 }
 
-/// What the model room has computed.
+/// The results of the model room, as text.
 fn computed(window: &Window) -> String {
     let model = app(window).model();
     let outcome = model.outcome().unwrap();
@@ -114,9 +114,9 @@ fn a_model_runs_in_a_worker_as_it_does_in_threads() {
         let (changes, second, text) = (changes.clone(), second.clone(), text.clone());
         let model = State { text, changes, second, view, ..State::default() };
         let session = Session { room: Room::Model, model, ..Session::default() };
-        let [apart, threads] = both(&session);
-        assert_eq!(computed(&apart), computed(&threads), "{view:?}");
-        assert_eq!(app(&apart).session.model.record, app(&threads).session.model.record);
+        let [worker, threads] = both(&session);
+        assert_eq!(computed(&worker), computed(&threads), "{view:?}");
+        assert_eq!(app(&worker).session.model.record, app(&threads).session.model.record);
     }
 }
 
@@ -131,43 +131,43 @@ fn heads_and_texts_come_from_the_worker() {
         (before, app(&window).session.model.text.clone())
     });
     assert!(found[0].1.len() > "Tom had a red ball. Mia".len());
-    let [apart, threads] = found;
-    assert_eq!(apart, threads);
+    let [worker, threads] = found;
+    assert_eq!(worker, threads);
 }
 
 #[test]
 fn files_and_the_laboratory_come_from_the_worker() {
-    let [apart, threads] = both(&Session {
+    let [worker, threads] = both(&Session {
         room: Room::Model,
         model: State::of_file(AttentionSource::Sample),
         ..Session::default()
     });
-    let [apart, threads] = [&apart, &threads].map(|window| app(window).model().file().unwrap());
+    let [worker, threads] = [&worker, &threads].map(|window| app(window).model().file().unwrap());
     let weights = |opened: &crate::heads::OpenedHeads| -> Vec<Vec<f32>> {
         opened.maps.shape().ids().map(|id| opened.maps.head(id).to_vec()).collect()
     };
-    assert_eq!(weights(apart), weights(threads));
+    assert_eq!(weights(worker), weights(threads));
     let measures = |opened: &crate::heads::OpenedHeads| format!("{:?}", opened.survey);
-    assert_eq!(measures(apart), measures(threads));
-    let [apart, threads] = both(&session_of(Room::Laboratory));
-    let [apart, threads] = [&apart, &threads].map(outcome);
-    assert_eq!(apart.numbers, threads.numbers);
+    assert_eq!(measures(worker), measures(threads));
+    let [worker, threads] = both(&session_of(Room::Laboratory));
+    let [worker, threads] = [&worker, &threads].map(outcome);
+    assert_eq!(worker.numbers, threads.numbers);
 }
 
 #[test]
 fn a_model_that_cannot_be_opened_is_told() {
     let model = State::of("no/such/model");
-    let [apart, threads] = both(&Session { room: Room::Model, model, ..Session::default() });
-    let [apart, threads] = [&apart, &threads].map(|window| app(window).model().error());
-    assert!(apart.is_some_and(|message| message.contains("no/such/model was not opened")));
-    assert_eq!(apart, threads);
+    let [worker, threads] = both(&Session { room: Room::Model, model, ..Session::default() });
+    let [worker, threads] = [&worker, &threads].map(|window| app(window).model().error());
+    assert!(worker.is_some_and(|message| message.contains("no/such/model was not opened")));
+    assert_eq!(worker, threads);
 }
 
 #[test]
 fn an_answer_that_cannot_be_read_ends_the_work_with_the_reason() {
     let reason = |reply: fn(Message) -> Reply| {
         let (sender, questions) = channel();
-        let background = Background::new(Arc::new(Apart(Mutex::new(sender))));
+        let background = Background::new(Arc::new(WorkerHost(Mutex::new(sender))));
         let question = OpenAttention { place: 0, source: AttentionSource::Sample };
         let once = background.ask(&Context::default(), question);
         let (_, mut replies) = questions.recv().unwrap();

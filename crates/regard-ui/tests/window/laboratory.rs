@@ -22,7 +22,7 @@ use regard_tests::attention_files::{Folder, attention, bytes, safetensors};
 use regard_tests::rounding::weight_error;
 
 #[test]
-fn the_laboratory_computes_what_its_knobs_say() {
+fn the_knobs_change_the_weights() {
     let mut window = room(Room::Laboratory);
     assert_eq!(outcome(&window).weights.len(), 64 * 64);
     for (slider, value) in [

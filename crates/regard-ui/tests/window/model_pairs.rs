@@ -4,14 +4,12 @@ use crate::model::{State, Version};
 use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_models::{Ablation, Change, Model, Which};
+use regard_models::{Model, Which};
 
 use super::driver::{
     self, Window, app, button, cells, click, click_on, open, says, session_of, set_value, with_file,
 };
-use super::model::{
-    MODELS, numbers, open_head, run, side_by_side, state, traced, type_text, window,
-};
+use super::model::{MODELS, numbers, open_head, run, side_by_side, state, type_text, window};
 
 const TEXT: &str = "the quick brown fox";
 
@@ -105,7 +103,7 @@ fn a_replay_with_other_files_of_model_b_says_so() {
 }
 
 #[test]
-fn a_model_that_does_not_fit_says_what_differs() {
+fn a_model_that_does_not_fit_is_told_with_the_difference() {
     // One token of this copy differs.
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors", "tokenizer.json"] {
@@ -169,21 +167,6 @@ fn model_b_is_opened_by_the_menu_and_removed() {
     click(&mut window, "Open story as model B");
     let message = app(&window).model().error().unwrap();
     assert!(message.contains("cannot be compared head by head"), "{message}");
-}
-
-#[test]
-fn a_changed_run_stands_beside_the_unchanged_one() {
-    let mut window = window();
-    open_head(&mut window, 0, 0);
-    click(&mut window, "Zero");
-    open_head(&mut window, 2, 1);
-    click(&mut window, "Side by side");
-    let change = Change::Ablate { head: "0.0".parse().unwrap(), to: Ablation::Zero };
-    let (changed, _) = traced(regard_story::TEXT, &[change], 2, 1);
-    let (unchanged, _) = traced(regard_story::TEXT, &[], 2, 1);
-    let difference: Vec<f32> = changed.iter().zip(&unchanged).map(|(a, b)| a - b).collect();
-    assert_eq!(side_by_side(&window), [changed, unchanged, difference]);
-    assert!(says(&window, "A  changed") && says(&window, "B  unchanged"));
 }
 
 #[test]

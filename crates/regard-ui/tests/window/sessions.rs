@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::colors::Map;
-use crate::laboratory::{Brush, TokenSource};
+use crate::laboratory::Brush;
 use crate::{App, Command, Room, Session};
 use egui::{Key, Modifiers, Theme, ThemePreference};
 use egui_kittest::Harness;
@@ -60,11 +60,7 @@ fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
     std::fs::write(&path, odd).unwrap();
     let read = Session::read(&TestHost::DEFAULT, &path).unwrap();
     assert_eq!((read.laboratory.inputs.tokens, read.laboratory.inputs.dim), (4096, 1));
-    assert_eq!(
-        read.laboratory.inputs.source,
-        TokenSource::Seed,
-        "as before there were files of tokens"
-    );
+    assert_eq!(read.model, Session::default().model, "missing keys have their defaults");
     for (bad, word) in
         [("", "session"), ("[1]", "format"), ("{}", "format"), ("{\"format\": 2}", "session")]
     {

@@ -124,7 +124,7 @@ fn the_temperature_changes_weights_and_output() {
 }
 
 #[test]
-fn the_causal_mask_hides_what_comes_after() {
+fn the_causal_mask_hides_later_tokens() {
     let mut window = open(Example::MathOfAttention, TALL);
     assert!(walkthrough(&window).step(Quantity::MaskedScores).is_none());
     click(&mut window, "Causal mask");
@@ -149,7 +149,7 @@ fn a_step_can_be_left_out() {
 }
 
 #[test]
-fn a_cell_says_what_made_its_number() {
+fn a_cell_shows_its_arithmetic() {
     let mut window = open(Example::ILoveRobotics, TALL);
     for (key, words) in [("raw_scores", "1·2 + 1·1 + 1·1 = 4"), ("weights", "e^2.309 / (")] {
         hover(&mut window, key, (1, 0));
