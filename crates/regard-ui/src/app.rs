@@ -295,18 +295,6 @@ impl App {
             {
                 self.tell(Err(not_shown(command)));
             }
-            Command::OpenSession
-            | Command::SaveSession
-            | Command::SaveImage
-            | Command::OpenAttention
-            | Command::OpenModel
-            | Command::OpenImage
-            | Command::OpenRecording
-            | Command::OpenModelB
-            | Command::OpenTokens
-            | Command::ExportMatrix
-            | Command::ExportSweep
-            | Command::ExportPlot(_) => self.dialog = Dialog::new(&*self.host, command),
             Command::CopyMatrix => self.copy(ctx),
             Command::SidePanel => {
                 session.appearance.side = side::toggled(width(ctx), session.appearance.side);
@@ -321,6 +309,8 @@ impl App {
                 // The same scale again returns the choice to the data.
                 session.look.logarithmic = scale.filter(|_| session.look.logarithmic != scale);
             }
+            // The other commands ask for a file.
+            _ => self.dialog = Dialog::new(&*self.host, command),
         }
         ctx.request_repaint();
     }

@@ -369,23 +369,7 @@ impl Command {
             Self::ZoomOut => (Modifiers::COMMAND, Key::Minus),
             Self::ZoomReset => (Modifiers::COMMAND, Key::Num0),
             Self::Logarithmic => (Modifiers::COMMAND, Key::L),
-            Self::Book
-            | Self::Setting(_)
-            | Self::Example(_)
-            | Self::Guide
-            | Self::Present
-            | Self::RealHead
-            | Self::ExportSweep
-            | Self::ExportPlot(_)
-            | Self::ResetNumbers
-            | Self::ForgetA
-            | Self::OpenModelB
-            | Self::OpenImage
-            | Self::OpenRecording
-            | Self::OpenTokens
-            | Self::Theme(_)
-            | Self::Linear
-            | Self::Map(_) => return None,
+            _ => return None,
         };
         Some(KeyboardShortcut::new(modifiers, key))
     }

@@ -96,6 +96,11 @@ impl Start {
     }
 }
 
+/// The last part of a path.
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
 /// The session of the first start: a head of a trained model.
 pub fn greeting() -> Session {
     Session { walkthrough: walkthrough::State::greeting(GREETING), ..Session::default() }

@@ -105,7 +105,6 @@ pub struct Session {
     /// The open room.
     pub room: Room,
     /// The appearance of the window. Undo does not change it.
-    #[serde(rename = "looks")]
     pub appearance: Appearance,
     /// The colours of weights.
     pub look: Look,

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{AttentionSource, HeadsState};
-use crate::Host;
 use crate::colors::{self, Look, Palette};
 use crate::heatmap::{Cell, Picture};
 use crate::work::{Background, Question, Shared, Steps, at_once};
+use crate::{Host, file_name};
 use regard_figure::{Extent, Figure, Matrix, Signs};
 use regard_heads::{
     AttentionMaps, ColorScale, Error, HeadId, Measure, Over, Part, Progress, Survey, packed,
@@ -163,9 +163,7 @@ impl OpenedHeads {
     pub(crate) fn name(&self) -> String {
         match &self.source {
             AttentionSource::Sample => "The sample".to_owned(),
-            AttentionSource::File(path) => {
-                path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-            }
+            AttentionSource::File(path) => file_name(path),
         }
     }
 }

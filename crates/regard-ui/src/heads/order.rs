@@ -1,7 +1,5 @@
 //! The order and the display of the heads in the grid: the choices and their panel.
 
-use core::mem::discriminant;
-
 use egui::{Align, Button, ComboBox, DragValue, Label, Layout, RichText, Ui};
 use regard_heads::{HeadId, Measure};
 use serde::{Deserialize, Serialize};
@@ -157,10 +155,9 @@ impl Surveyed {
 /// Shows the panel.
 pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
     heading(ui, "Heads", HEADS);
-    let is_run =
-        |order: &Order| discriminant(order) == discriminant(&Order::Effect(Effect::Ablation));
+    let effects_of_runs = Effect::ALL.iter().filter(|_| effects.can_run).copied();
     let all = Measure::ALL.iter().copied().map(Order::Measure);
-    let all = all.chain(Effect::ALL.map(Order::Effect)).filter(|o| effects.can_run || !is_run(o));
+    let all = all.chain(effects_of_runs.map(Order::Effect));
     row(ui, "Sort by", |ui| {
         let name = state.order.map_or("Layer and head", Order::name);
         let menu =

@@ -1,14 +1,13 @@
 //! The knobs of the laboratory.
 
 use core::ops::RangeInclusive;
-use std::path::Path;
 
 use egui::{DragValue, Label, RichText, Slider, TextStyle, Ui};
 
 use super::state::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
 use super::{Brush, LaboratoryInputs, State, TokenFile, TokenSource};
 use crate::explain::heading;
-use crate::{Command, temperature};
+use crate::{Command, file_name, temperature};
 
 /// Shows all knobs. `file` is the file of the tokens, once it is read. Returns the command whose button was pressed.
 pub(crate) fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> Option<Command> {
@@ -72,7 +71,7 @@ fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) 
 /// The name of the file, and the choice of its head.
 fn of_file(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) {
     let TokenSource::File { path, head } = &mut inputs.source else { return };
-    ui.add(Label::new(RichText::new(name(path)).strong()).wrap());
+    ui.add(Label::new(RichText::new(file_name(path)).strong()).wrap());
     let Some(file) = file else { return };
     let TokenFile { heads, tokens: n, dim: d, .. } = *file;
     let mut text = format!("{n} tokens × {d}");
@@ -91,11 +90,6 @@ fn of_file(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>)
         text = format!("{text}: the first {} are shown", more.join(" and "));
     }
     ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
-}
-
-/// The name of the file without its folder.
-fn name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn random(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
@@ -239,7 +233,7 @@ pub(crate) fn in_words(inputs: &LaboratoryInputs) -> String {
     let mut words =
         format!("n = {tokens}, d = {dim}, T = {}", temperature::text(f64::from(temperature.get())));
     if let TokenSource::File { path, head } = &inputs.source {
-        words = format!("{words}, head {head} of {}", name(path));
+        words = format!("{words}, head {head} of {}", file_name(path));
     }
     let parts = [
         (inputs.causal, "causal"),

@@ -24,7 +24,7 @@ use crate::choice::{self, Choice};
 use crate::colors::Look;
 use crate::explain::explain;
 use crate::heads::{AttentionSource, Shown, Surveyed, bar};
-use crate::{Command, message, style};
+use crate::{Command, file_name, message, style};
 
 const OF_KINDS: &str = "\
     Encoder: each token of the text, or each position of a recording, attends to all of them. Decoder: each token that the decoder has written attends to those before it \
@@ -481,9 +481,8 @@ fn file(ui: &mut Ui, state: &State, reads: Reads) -> Option<OpenChoice> {
     let open = if is_sound { Command::OpenRecording } else { Command::OpenImage };
     let asked = ui.button(open.name()).on_hover_text(open.tooltip()).clicked();
     if let Some(path) = &state.image {
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        let path = path.display().to_string();
-        ui.add(Label::new(RichText::new(name).strong()).truncate()).on_hover_text(path);
+        let name = RichText::new(file_name(path)).strong();
+        ui.add(Label::new(name).truncate()).on_hover_text(path.display().to_string());
     }
     asked.then_some(OpenChoice::Dialog(open))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use egui::{Context, Label, RichText, TextStyle, Ui};
 
 use super::cached::CachedModels;
+use super::note::capital;
 use super::open::{self, OpenedModel, short};
 use super::opener::progress;
 use super::reads::Reads;
@@ -96,7 +97,7 @@ impl ModelB {
         }
         let refusal = outcome.filter(|outcome| outcome.request.second_model.is_some());
         if let Some(refusal) = refusal.and_then(Outcome::second_refusal) {
-            let text = format!("{}.", sentence(refusal.trim_end_matches('.')));
+            let text = format!("{}.", capital(refusal.trim_end_matches('.')));
             if message::show(ui, &text, color, "Remove B") {
                 state.stop_comparing();
             }
@@ -263,7 +264,7 @@ pub(super) fn no_difference(ui: &mut Ui, state: &State, outcome: &Outcome) {
     let shows_difference = matches!(state.version, Version::FirstMinusSecond | Version::SideBySide);
     let difference = outcome.second().filter(|_| shows_difference).map(|second| &second.difference);
     if let Some(Err(message)) = difference {
-        let text = RichText::new(format!("{}.", sentence(message))).text_style(TextStyle::Small);
+        let text = RichText::new(format!("{}.", capital(message))).text_style(TextStyle::Small);
         ui.add(Label::new(text.color(ui.visuals().warn_fg_color)).wrap());
     }
 }
@@ -288,10 +289,4 @@ pub(super) fn moved(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
             }
         }
     });
-}
-
-/// A message as a sentence, with a capital letter.
-fn sentence(message: &str) -> String {
-    let mut letters = message.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -37,7 +37,7 @@ pub(super) fn read(
 
 impl ModelRoom {
     /// Takes the answers that have arrived, and asks the questions that are not answered.
-    pub(super) fn exchange(&mut self, ctx: &Context, state: &mut State) {
+    pub(crate) fn exchange(&mut self, ctx: &Context, state: &mut State) {
         self.cached.exchange();
         self.take_opened(state);
         if let Some(source) = &state.file {

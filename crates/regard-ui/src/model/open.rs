@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reads::Reads;
 use super::{DIGITS, STORY, hash};
+use crate::file_name;
 use crate::work::{Background, Held, Once, Question, Steps, at_once};
 
 /// The bundled model that reads a text.
@@ -182,8 +183,7 @@ pub(super) fn start(
 
 /// The last part of a path or of a name.
 pub(super) fn short(name: &str) -> String {
-    let path = Path::new(name);
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    file_name(Path::new(name))
 }
 
 /// "gpt2 was not opened: …", without the name twice.

@@ -1,14 +1,12 @@
 //! The room: its panels and their contents.
 
-mod parts;
-
 use std::sync::Arc;
 
 use egui::{
     CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui,
 };
 use regard_figure::Matrix;
-use regard_models::{Score, Which};
+use regard_models::{Change, Score, Which};
 
 use super::attribution::{Attribute, LogitParts};
 use super::cached::CachedModels;
@@ -261,6 +259,19 @@ impl ModelRoom {
             (None, _) => {}
         }
         None
+    }
+
+    /// The attention of the run, and its changes.
+    pub(crate) fn changed(&self) -> Option<(&Arc<Surveyed>, &[Change])> {
+        let outcome = self.outcome()?;
+        Some((outcome.version(Version::Changed, Which::Only), &outcome.request.changes))
+    }
+
+    /// Shows the weights of the chosen head, for a page without the rest of the room.
+    pub(crate) fn show_weights(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        let large = &mut self.panes[0].large;
+        large.progress(ui);
+        large.show(ui, &mut state.heads, look);
     }
 
     /// The attention that is shown: that of the file, or of the run.

@@ -2,8 +2,7 @@
 
 use egui::accesskit::Role;
 use egui::{
-    Color32, EventFilter, Key, Response, ScrollArea, Sense, Stroke, StrokeKind, TextStyle, Ui,
-    Vec2, WidgetInfo, vec2,
+    Color32, Response, ScrollArea, Sense, Stroke, StrokeKind, TextStyle, Ui, Vec2, WidgetInfo, vec2,
 };
 
 use regard_models::Which;
@@ -11,6 +10,7 @@ use regard_models::Which;
 use super::patch::Dragged;
 use crate::colors::{Colors as _, Look, ink_on};
 use crate::heads::{HeadsState, Large, Selected, Side};
+use crate::widgets::arrow;
 use crate::{numbers, style};
 
 /// The space around the text of a token, and between two tokens.
@@ -66,16 +66,7 @@ pub(super) fn words(
                 if response.clicked() {
                     next = Some(i);
                 }
-                if response.has_focus() {
-                    let filter = EventFilter { horizontal_arrows: true, ..EventFilter::default() };
-                    ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
-                    let pressed = |key| ui.input(|input| input.num_presses(key));
-                    let place =
-                        (i + pressed(Key::ArrowRight)).saturating_sub(pressed(Key::ArrowLeft));
-                    if place != i {
-                        next = Some(place.min(count - 1));
-                    }
-                }
+                next = arrow(ui, &response, i, count).or(next);
                 ids.push(response.id);
             }
         });

@@ -38,11 +38,9 @@ fn job(text: &str, size: f32, color: Color32) -> LayoutJob {
             Script::Sub => (SMALL * size, Align::Max),
             Script::Super => (SMALL * size, Align::Min),
         };
-        job.append(part.text, 0.0, format(size, align, color));
+        let font_id = FontId::proportional(size);
+        let format = TextFormat { font_id, color, valign: align, ..TextFormat::default() };
+        job.append(part.text, 0.0, format);
     }
     job
-}
-
-fn format(size: f32, valign: Align, color: Color32) -> TextFormat {
-    TextFormat { font_id: FontId::proportional(size), color, valign, ..TextFormat::default() }
 }

@@ -148,7 +148,7 @@ impl RealHeadPage {
         let asked = state.real.asked();
         (self.state.text, self.state.changes) = (asked.text, asked.changes);
         self.state.heads.chosen = state.real.weight;
-        self.model.follow(ui.ctx(), &mut self.state);
+        self.model.exchange(ui.ctx(), &mut self.state);
         CentralPanel::default().frame(panel(ui, 16, 12)).show(ui, |ui| {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| self.page(ui, state, look));
         });

@@ -6,4 +6,4 @@ mod ribbons;
 
 pub(crate) use self::bars::{Bar, Bars};
 pub(crate) use self::motion::{Motion, progress};
-pub(crate) use self::ribbons::Ribbons;
+pub(crate) use self::ribbons::{Ribbons, arrow};

@@ -108,7 +108,7 @@ impl Ribbons {
 }
 
 /// The word before `end` to which an arrow key leads from word `i`, if it has the focus.
-fn arrow(ui: &Ui, response: &Response, i: usize, end: usize) -> Option<usize> {
+pub(crate) fn arrow(ui: &Ui, response: &Response, i: usize, end: usize) -> Option<usize> {
     if !response.has_focus() {
         return None;
     }

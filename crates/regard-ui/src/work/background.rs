@@ -361,5 +361,5 @@ fn insert<T: Send + Sync + 'static>(
 
 fn found<T: Send + Sync + 'static>(thing: Option<Arc<Thing>>) -> Result<Arc<T>, String> {
     let thing = thing.and_then(|thing| thing.downcast().ok());
-    thing.ok_or_else(|| "what was asked about is there no more".to_owned())
+    thing.ok_or_else(|| "the model, the run or the file of this question is closed".to_owned())
 }

@@ -75,12 +75,12 @@ impl<K: Clone + PartialEq, V> Latest<K, V> {
 
     /// Whether the work has taken so long that its progress is shown.
     pub(crate) fn is_late(&self) -> bool {
-        self.computing.as_ref().is_some_and(|(_, once)| once.elapsed() > 2 * PATIENCE)
+        self.late().is_some()
     }
 
-    /// The share of the work that is done, from 0 to 1.
-    pub(crate) fn progress(&self) -> f32 {
-        self.computing.as_ref().map_or(0.0, |(_, once)| once.progress())
+    fn late(&self) -> Option<&Once<V>> {
+        let (_, once) = self.computing.as_ref()?;
+        Some(once).filter(|once| once.elapsed() > 2 * PATIENCE)
     }
 
     /// Forgets the value, so that it is computed again.
@@ -110,8 +110,8 @@ impl<K: Clone + PartialEq, V> Latest<K, V> {
 
     /// Shows the progress of work that takes long, and the error.
     pub(crate) fn show(&self, ui: &mut Ui, name: &str) {
-        if self.is_late() {
-            super::bar(ui, self.progress(), name);
+        if let Some(once) = self.late() {
+            super::bar(ui, once.progress(), name);
         }
         if let Some(message) = self.error() {
             ui.add(Label::new(RichText::new(message).weak()).wrap());
