@@ -30,12 +30,12 @@ pub(crate) mod sealed {
     use core::fmt::Debug;
     use core::ops::Range;
 
-    use bytemuck::Zeroable;
+    use bytemuck::Pod;
     use regard_kernels::{Half, Mat};
 
     use crate::Error;
 
-    pub trait Element: Sized + Default + Zeroable + Debug + Into<f32> + 'static {
+    pub trait Element: Default + Pod + Debug + Into<f32> {
         /// The elements of `f32` memory that [`widened`](Self::widened) takes for each element.
         const MEMORY: usize;
 

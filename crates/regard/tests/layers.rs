@@ -423,6 +423,22 @@ fn parts_refuse_what_does_not_fit() {
 }
 
 #[test]
+fn outputs_of_a_weight_of_several_pages_are_those_of_its_rows() {
+    let (inputs, outputs) = (500, 1050);
+    let (weight, x) = (numbers(inputs * outputs, 41), numbers(inputs, 42));
+    let turned: Vec<f32> =
+        (0..inputs * outputs).map(|i| weight[i % outputs * inputs + i / outputs]).collect();
+    let x = Sequences::new("x", &x, [1, 1, inputs]).unwrap();
+    let rows = Linear::from_pytorch(&weight, [outputs, inputs]).unwrap().forward(x).unwrap();
+    let columns = Linear::from_conv1d(&turned, [inputs, outputs]).unwrap().forward(x).unwrap();
+    assert_eq!(bits(&rows), bits(&columns));
+    for row in [0, 15, 16, outputs - 1] {
+        let one = Linear::from_pytorch(&weight[row * inputs..][..inputs], [1, inputs]).unwrap();
+        assert_eq!(bits(&one.forward(x).unwrap()), bits(&rows.as_slice()[row..=row]));
+    }
+}
+
+#[test]
 fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
     let d = 4;
     let layers = Layers::new(8);
