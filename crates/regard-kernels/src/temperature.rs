@@ -130,7 +130,7 @@ impl Default for Temperature {
 /// The temperature is saved as a number, and ∞ as `null`, because JSON has no ∞.
 #[cfg(feature = "serde")]
 mod saved {
-    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::de::{Deserialize, Deserializer, Error as _};
     use serde::ser::{Serialize, Serializer};
 
     use super::Temperature;

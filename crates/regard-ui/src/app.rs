@@ -217,12 +217,12 @@ impl App {
         if let Some(done) = self.pictures.take() {
             self.tell(done);
         }
-        if let Some(palette) = &mut self.palette {
-            if let ControlFlow::Break(chosen) = palette.show(ui) {
-                self.palette = None;
-                if chosen.is_some() {
-                    return chosen;
-                }
+        if let Some(palette) = &mut self.palette
+            && let ControlFlow::Break(chosen) = palette.show(ui)
+        {
+            self.palette = None;
+            if chosen.is_some() {
+                return chosen;
             }
         }
         if let Some(dialog) = &mut self.dialog {
@@ -259,7 +259,7 @@ impl App {
             Command::Example(example) => self.go_to_example(|state| state.open(example)),
             Command::Guide => self.go_to_example(|state| state.read_example(ReadingMode::Guided)),
             Command::Present => {
-                self.go_to_example(|state| state.read_example(ReadingMode::Presented))
+                self.go_to_example(|state| state.read_example(ReadingMode::Presented));
             }
             Command::RealHead => self.go_to_example(|state| state.page = Page::RealHead),
             Command::Undo => self.history.undo(session),
@@ -327,7 +327,6 @@ impl App {
     }
 }
 
-/// The width of the window.
 fn width(ctx: &Context) -> f32 {
     ctx.content_rect().width()
 }

@@ -200,7 +200,6 @@ impl Command {
         }
     }
 
-    /// The name.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Palette => "Commands".to_owned(),
@@ -342,7 +341,6 @@ impl Command {
         }
     }
 
-    /// The keyboard shortcut.
     pub(crate) fn shortcut(self) -> Option<KeyboardShortcut> {
         let (modifiers, key) = match self {
             Self::Palette => (Modifiers::COMMAND, Key::K),

@@ -10,7 +10,6 @@ use crate::Host;
 use crate::host::FileDialog;
 use crate::work::Once;
 
-/// The open dialog.
 pub(crate) struct Dialog {
     /// The command that needs the file.
     pub(crate) command: Command,
@@ -24,7 +23,6 @@ pub(crate) struct Dialog {
     browsing: Option<Once<Option<PathBuf>>>,
 }
 
-/// The words of a dialog.
 #[derive(Clone, Copy)]
 struct Words {
     /// The button.

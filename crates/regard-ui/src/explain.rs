@@ -5,7 +5,6 @@ use egui::{Align, Button, Label, Layout, Popup, Response, RichText, TextStyle, U
 
 use super::style;
 
-/// The width of an explanation.
 const WIDTH: f32 = 360.0;
 
 /// A "?" with an explanation in paragraphs.

@@ -57,7 +57,6 @@ enum Writes {
     Taken,
 }
 
-/// The result of a write.
 enum WriteResult {
     /// The file now holds this text.
     Written(Vec<u8>),

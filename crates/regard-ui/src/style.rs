@@ -93,7 +93,6 @@ pub(crate) const SMALL: f32 = 12.5;
 /// The size of a number in a cell.
 const DIGITS: f32 = 11.5;
 
-/// The frame of a panel.
 pub(crate) fn panel(ui: &egui::Ui, x: i8, y: i8) -> Frame {
     Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(x, y))
 }
@@ -112,7 +111,6 @@ pub(crate) fn card(visuals: &Visuals) -> Frame {
         .inner_margin(Margin::same(CARD_MARGIN))
 }
 
-/// The inner margin of [`card`].
 pub(crate) const CARD_MARGIN: i8 = 12;
 
 /// One typeface for all texts. Signs of other scripts come from egui's fonts, or in a page from the browser.

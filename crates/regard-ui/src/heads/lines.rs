@@ -55,7 +55,6 @@ pub(super) fn color(place: usize) -> Color32 {
     COLORS[place % COLORS.len()]
 }
 
-/// The layout.
 struct LinePlaces {
     tokens: [Range<usize>; 2],
     /// The number of keys, visible or not.

@@ -42,7 +42,6 @@ pub(crate) enum MapKind {
 }
 
 impl MapKind {
-    /// The term for a number.
     pub(super) fn term(self) -> &'static str {
         match self {
             Self::Weights => "weight",
@@ -74,7 +73,6 @@ pub struct Surveyed {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Selected {
     pub(super) part: Part,
-    /// The title.
     pub(crate) title: String,
     /// The weights, queries × keys.
     #[serde(with = "packed")]
@@ -83,7 +81,6 @@ pub(crate) struct Selected {
     #[serde(with = "packed")]
     pub(super) drawn: Arc<Vec<f32>>,
     cols: usize,
-    /// The picture of the weights.
     pub(crate) picture: Picture,
     pub(super) extent: Extent,
 }
@@ -91,7 +88,6 @@ pub(crate) struct Selected {
 /// Asks for the attention of a file.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct OpenAttention {
-    /// The place of the heads.
     pub(crate) place: u64,
     pub(crate) source: AttentionSource,
 }
@@ -159,7 +155,6 @@ impl OpenedHeads {
         &self.heads
     }
 
-    /// The name of the file.
     pub(crate) fn name(&self) -> String {
         match &self.source {
             AttentionSource::Sample => "The sample".to_owned(),
@@ -232,7 +227,6 @@ impl Surveyed {
         &self.labels
     }
 
-    /// The term for a number.
     pub(super) fn term(&self) -> &'static str {
         self.kind.term()
     }

@@ -32,7 +32,6 @@ pub enum Effect {
 impl Effect {
     pub(crate) const ALL: [Self; 2] = [Self::Ablation, Self::Attribution];
 
-    /// The name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ablation => "Ablation effect",
@@ -152,7 +151,6 @@ impl Surveyed {
     }
 }
 
-/// Shows the panel.
 pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
     heading(ui, "Heads", HEADS);
     let effects_of_runs = Effect::ALL.iter().filter(|_| effects.can_run).copied();

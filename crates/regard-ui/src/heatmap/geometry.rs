@@ -34,7 +34,6 @@ pub(crate) struct Geometry {
     pub(crate) cell: Vec2,
     /// The number of decimals in the cells, if the matrix is small enough to know it in advance.
     pub(crate) decimals: Option<usize>,
-    /// The width of the row labels.
     pub(crate) row_label: f32,
     /// The width of the widest column label.
     pub(crate) col_label: f32,
@@ -169,7 +168,6 @@ impl Geometry {
         vec2(self.cols as f32, self.rows as f32)
     }
 
-    /// The largest zoom.
     pub(crate) fn most_zoom(&self) -> f32 {
         (WIDEST_CELL / self.cell.x).max(4.0)
     }
@@ -192,7 +190,6 @@ impl Geometry {
 pub(crate) struct Seen {
     /// The rectangle on the screen.
     pub(crate) frame: Rect,
-    /// The size of a cell.
     pub(crate) cell: Vec2,
     /// The column and the row at the corner of the frame.
     corner: Vec2,

@@ -20,7 +20,6 @@ pub(crate) use self::speak::words;
 pub use self::view::Viewport;
 use crate::{numbers, style};
 
-/// The explanation of a heatmap.
 pub(crate) const EXPLANATION: &str = "\
     Each cell is one number. Its row is the query that attends, its column the key that is attended to. The bar maps colours to \
     numbers. Masked cells are hatched. NaN is magenta.\n\
@@ -88,7 +87,6 @@ pub struct Inset {
 
 /// The user's input.
 pub struct Pointing {
-    /// The response of the cells.
     pub(crate) response: Response,
     /// The cell under the pointer.
     pub(crate) hovered: Option<Cell>,

@@ -211,7 +211,6 @@ fn outline(painter: &Painter, rect: Rect, color: Color32) {
     painter.rect_stroke(rect, 1, Stroke::new(2.0, color), StrokeKind::Middle);
 }
 
-/// The font of labels.
 fn label_font(ui: &Ui) -> egui::FontId {
     TextStyle::Small.resolve(ui.style())
 }

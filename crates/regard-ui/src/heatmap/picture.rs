@@ -34,7 +34,6 @@ struct Level {
     cols: usize,
 }
 
-/// The texture and its contents.
 struct DrawnTexture {
     blocks: Blocks,
     palette: Palette,
@@ -79,7 +78,6 @@ impl Picture {
         Self { palette, shape, levels, drawn: RefCell::new(None) }
     }
 
-    /// The palette.
     pub(crate) fn palette(&self) -> Palette {
         self.palette
     }
@@ -106,7 +104,6 @@ impl Picture {
         colors::largest(blocks)
     }
 
-    /// The number of levels.
     pub(crate) fn levels(&self) -> usize {
         self.levels.len()
     }

@@ -34,7 +34,6 @@ pub(crate) struct Benchmark {
 }
 
 impl Benchmark {
-    /// Whether it is running.
     pub(crate) fn is_running(&self) -> bool {
         self.task.is_some()
     }

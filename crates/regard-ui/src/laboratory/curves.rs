@@ -68,7 +68,6 @@ impl PartialEq for ScoresKey {
 
 /// The curves of a row, and those of all rows.
 pub(crate) struct Curves {
-    /// The row.
     pub(crate) row: usize,
     weights: Points,
     pinned: Option<Points>,

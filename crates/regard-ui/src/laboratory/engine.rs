@@ -75,7 +75,6 @@ pub struct Outcome {
     pub(crate) names: Shared<Names>,
     /// The picture of the numbers.
     pub picture: Picture,
-    /// The extent of the numbers.
     pub(crate) extent: Extent,
     /// The reason, if another matrix than the requested one is shown.
     pub(crate) note: Option<String>,

@@ -48,7 +48,6 @@ const OF_THE_ROW: &str = "\
 /// The view of a [`State`]. It shows the last outcome while the next is computed.
 pub(crate) struct LaboratoryRoom {
     background: Arc<Background>,
-    /// The place of the engine.
     engine: Place,
     computing: Option<(Request, Once<Outcome>)>,
     /// The latest request, and when the window began to wait for a picture.
@@ -62,7 +61,6 @@ pub(crate) struct LaboratoryRoom {
     refused: Option<String>,
     curves: Option<Curves>,
     by_dim: ByDimMemo,
-    /// The benchmark.
     pub(crate) benchmark: Benchmark,
     /// The labels of the shown matrix.
     labels: [Vec<String>; 2],
@@ -92,7 +90,6 @@ impl LaboratoryRoom {
         }
     }
 
-    /// The last outcome.
     pub(crate) fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }
@@ -118,12 +115,13 @@ impl LaboratoryRoom {
         readout(ui).show(ui, |ui| self.readout(ui, self.hovered.or(state.chosen)));
         let file = self.file(state);
         let had_file = state.inputs.source != TokenSource::Seed;
-        let mut command = None;
-        if side {
-            command = side::show(ui, "knobs", |ui| {
+        let mut command = if side {
+            side::show(ui, "knobs", |ui| {
                 controls::show(ui, state, file.as_deref().map(|file| &**file))
-            });
-        }
+            })
+        } else {
+            None
+        };
         if had_file && state.inputs.source == TokenSource::Seed {
             self.opening = None;
         }

@@ -263,7 +263,6 @@ impl State {
         self.pinned = Some(Box::new(self.inputs.clone()));
     }
 
-    /// Forgets A.
     pub(crate) fn unpin(&mut self) {
         self.pinned = None;
         if matches!(self.shown, Shown::Pinned | Shown::Difference) {

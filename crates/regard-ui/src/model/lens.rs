@@ -39,7 +39,6 @@ pub(crate) struct Predictions {
     pub(super) rows: Vec<Vec<(String, f32)>>,
 }
 
-/// Shows the table.
 pub(super) fn show(
     ui: &mut Ui,
     predictions: &Latest<Predict, Predictions>,

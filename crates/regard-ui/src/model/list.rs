@@ -15,7 +15,6 @@ const LIST: &str = "\
     has the last word. Each can be switched off and on, moved, and removed. Undo takes back the last step.\n\
     Edges of one head that are cut one after another stand in one line.";
 
-/// A change of the list.
 enum ListEdit {
     Remove(Range<usize>),
     Switch(Range<usize>, bool),

@@ -78,7 +78,6 @@ impl Against {
 /// A token that may come next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Next {
-    /// The id.
     pub(crate) id: u32,
     /// The token in a readable form.
     pub(crate) token: String,

@@ -40,7 +40,6 @@ pub(crate) struct OpenedModel {
     pub(crate) description: Description,
     /// The bytes of its weights.
     pub(crate) bytes: u64,
-    /// The hash of its files.
     pub(crate) hash: String,
 }
 
@@ -51,7 +50,6 @@ pub(super) struct Loaded {
     pub(crate) model: Model,
     /// The bytes of its weights.
     pub(crate) bytes: u64,
-    /// The hash of its files.
     pub(crate) hash: String,
     /// The hash of its tokens.
     pub(crate) tokens: String,

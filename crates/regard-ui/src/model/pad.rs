@@ -81,7 +81,6 @@ impl Drawing {
         }
     }
 
-    /// Paints its pixels.
     fn paint(&self, ui: &Ui, rect: Rect) {
         let [height, width] = self.size.map(|side| side.max(1));
         let cell = vec2(rect.width() / width as f32, rect.height() / height as f32);

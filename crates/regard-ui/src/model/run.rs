@@ -128,7 +128,6 @@ pub struct Outcome {
 /// Asks to run a model.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Run {
-    /// The place of the outcome.
     pub(super) place: u64,
     pub(super) model: u64,
     pub(super) model_b: Option<u64>,
@@ -495,7 +494,6 @@ impl Unchanged {
         self.baseline.as_ref().ok_or_else(|| "the run was made elsewhere".to_owned())
     }
 
-    /// The input of the model.
     pub(crate) fn input(&self) -> &Input {
         &self.input
     }

@@ -263,7 +263,6 @@ impl State {
         })
     }
 
-    /// The temperature of a head.
     pub(crate) fn temperature(&self, head: HeadAddress) -> f32 {
         let own = |c: &Listed| match c.change {
             Change::Temperature { head: of, temperature } if of == head => Some(temperature),

@@ -58,7 +58,6 @@ impl Writer {
         }
     }
 
-    /// Shows the buttons.
     pub(crate) fn show(
         &mut self,
         ui: &mut Ui,

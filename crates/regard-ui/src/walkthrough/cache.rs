@@ -92,12 +92,10 @@ impl Cache {
         self.walkthrough.as_ref()
     }
 
-    /// The settings of the walkthrough.
     pub(crate) fn settings(&self) -> Settings {
         self.from.1
     }
 
-    /// The picture of a step.
     pub(crate) fn picture(&self, step: &Step) -> Option<&Picture> {
         self.pictures.get(&step.key)
     }

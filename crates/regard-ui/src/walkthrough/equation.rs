@@ -121,7 +121,6 @@ struct Setter<'a> {
     ui: &'a Ui,
     /// The most terms of a sum.
     most: usize,
-    /// The size of the font.
     size: f32,
 }
 

@@ -39,7 +39,6 @@ const APART: f32 = 3.0;
 /// The height of the thumbnails in a strip.
 const STRIP: f32 = 52.0;
 
-/// The outline of a walkthrough.
 pub(crate) struct Outline<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) walkthrough: &'a Walkthrough,

@@ -79,7 +79,6 @@ impl WalkthroughRoom {
         self.cache.walkthrough()
     }
 
-    /// The page of the real head.
     pub(crate) fn real_head(&self) -> &RealHeadPage {
         &self.real
     }

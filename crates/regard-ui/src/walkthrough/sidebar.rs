@@ -81,7 +81,6 @@ pub(crate) fn choose(ui: &mut Ui, state: &mut State) {
     });
 }
 
-/// An entry of the list.
 enum Entry {
     RealHead,
     Example(Example),

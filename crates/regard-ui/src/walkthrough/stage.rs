@@ -220,7 +220,6 @@ struct StagePlace<'a> {
     step: &'a Step,
     pointing: &'a Pointing,
     painter: Painter,
-    /// The size of a cell.
     cell: Vec2,
     /// The cells of the step.
     frame: Rect,

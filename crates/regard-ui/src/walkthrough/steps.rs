@@ -35,7 +35,6 @@ const SMALLEST: f32 = 0.5;
 /// The least width that a head needs beside another.
 const NARROWEST: f32 = 180.0;
 
-/// The page of steps.
 pub(crate) struct StepsPage<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) edit: &'a mut Edit,

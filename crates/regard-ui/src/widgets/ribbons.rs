@@ -16,7 +16,6 @@ use egui::{
 use super::Motion;
 use crate::style;
 
-/// The points of a curve.
 const POINTS: usize = 48;
 /// A weight below the first has no ribbon. The share of a weight below the second is not written.
 const LEAST: f32 = 0.005;

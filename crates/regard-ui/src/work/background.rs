@@ -190,7 +190,6 @@ impl Background {
         Arc::new(Self { host, things: Mutex::default() })
     }
 
-    /// A new place.
     pub(crate) fn place(self: &Arc<Self>) -> Place {
         Place { background: Arc::clone(self), id: fresh() }
     }
@@ -319,7 +318,6 @@ impl Background {
         insert(&mut self.lock().parts, id, part);
     }
 
-    /// The part with this number.
     pub(crate) fn part<T: Send + Sync + 'static>(&self, id: u64) -> Result<Arc<T>, String> {
         found(self.lock().parts.get(&id).and_then(Weak::upgrade))
     }
