@@ -1,6 +1,7 @@
 //! The browser of heads: the attention of a model or of a file, layer by layer and head by head.
 //!
-//! [`HeadsState`] holds the choices of the user. Threads read files and combine heads. Until they are done, the previous result is shown.
+//! [`HeadsState`] holds the choices of the user. Threads read files and combine heads. Until they are done, the previous result
+//! is shown.
 
 pub(crate) mod bar;
 mod grid;

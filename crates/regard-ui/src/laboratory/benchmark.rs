@@ -28,14 +28,14 @@ const EXPLANATION: &str = "\
 /// A benchmark, running or finished.
 #[derive(Default)]
 pub(crate) struct Benchmark {
-    task: Option<Once<Progress>>,
+    running: Option<Once<Progress>>,
     shape: Option<Shape>,
     pub(crate) last: Option<Result<Progress, String>>,
 }
 
 impl Benchmark {
     pub(crate) fn is_running(&self) -> bool {
-        self.task.is_some()
+        self.running.is_some()
     }
 
     /// Stops a running benchmark or starts a new one. The results of a stopped one stay.
@@ -46,25 +46,24 @@ impl Benchmark {
         inputs: &LaboratoryInputs,
     ) {
         self.receive();
-        if let Some(task) = self.task.take() {
-            drop(task);
+        if self.running.take().is_some() {
             return;
         }
         let shape = shape(inputs);
         (self.shape, self.last) = (Some(shape), None);
-        self.task = Some(background.ask(ctx, MeasureSpeed(shape)));
+        self.running = Some(background.ask(ctx, MeasureSpeed(shape)));
     }
 
     /// Takes new results.
     pub(crate) fn receive(&mut self) {
-        let Some(task) = &self.task else { return };
-        // This comes first, so that the last result is taken before the task is dropped.
-        let has_ended = !task.is_running();
-        if let Some(last) = task.take() {
+        let Some(running) = &self.running else { return };
+        // The end is read first, so that the last result is taken before the work is dropped.
+        let has_ended = !running.is_running();
+        if let Some(last) = running.take() {
             self.last = Some(last);
         }
         if has_ended {
-            self.task = None;
+            self.running = None;
         }
     }
 
