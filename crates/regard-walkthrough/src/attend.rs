@@ -9,6 +9,62 @@ use crate::step::Kind;
 use crate::trace::{Axes, Measured, Text, Trace, labels};
 use crate::{Error, Quantity, Rows, Section, StepKey, Without};
 
+/// Attention from tokens to output without its steps in between, and the operands of its last product.
+pub(crate) struct Whole {
+    pub output: Pair,
+    weights: Pair,
+    v: Pair,
+}
+
+impl Whole {
+    /// The attention of the tokens `x` to one another. A position stands for a causal mask.
+    pub fn new(
+        trace: &Trace<'_>,
+        x: &Pair,
+        w: &[Pair; 3],
+        causal: Option<Position>,
+    ) -> Result<Self, Error> {
+        let settings = trace.settings;
+        let left_out = settings.without == Some(Without::Projections);
+        let project = |w: &Pair| if left_out { Ok(x.clone()) } else { x.times(w) };
+        let (q, k, v) = (project(&w[0])?, project(&w[1])?, project(&w[2])?);
+        let scaled = settings.without != Some(Without::Scaling);
+        let scores = Pair::scores(&q, &k, scaled, causal)?;
+        if settings.without == Some(Without::Softmax) {
+            let weights = scores.hidden_as_zero();
+            return Ok(Self { output: weights.blended(&v)?, weights, v });
+        }
+        let weights = scores.softmax(settings.temperature);
+        let mask = causal.map_or(Mask::NONE, |position| Mask::NONE.causal(position));
+        let attention = attention(scaled, mask).temperature(settings.temperature);
+        let ours = fused(&attention, &q.ours, &k.ours, &v.ours)?;
+        Ok(Self { output: Pair { ours, ..weights.blended(&v)? }, weights, v })
+    }
+
+    /// Adds the output of these tokens.
+    pub fn push(
+        self,
+        trace: &mut Trace<'_>,
+        section: Section,
+        [name, formula, meaning]: [&str; 3],
+        (rows, tokens): (Rows, &[String]),
+    ) -> Pair {
+        let Self { output, weights, v } = self;
+        let cols = labels("v", v.ours.cols());
+        let (weights, v) = (weights.named("A", tokens, tokens), v.named("V", tokens, &cols));
+        let text = Text {
+            key: StepKey::new(section, Quantity::Output),
+            symbol: "O",
+            name,
+            formula,
+            meaning,
+            code: "attention.forward(q, k, v, output, scratch)",
+        };
+        let (axes, origin) = (Axes::new(rows, tokens, &cols), Origin::product(&weights, &v));
+        trace.push(&text, output, Kind::Signed, axes, origin)
+    }
+}
+
 /// One attention, from scores to output.
 pub(crate) struct Head<'a> {
     pub section: Section,

@@ -76,13 +76,8 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
             Expr::Cosine(Box::new(angle))
         }
     });
-    Ok(trace.push(
-        &text,
-        Pair::new(ours, exact, bound),
-        Kind::Signed,
-        Axes::new(Rows::Tokens, &tokens, &dims),
-        origin,
-    ))
+    let axes = Axes::new(Rows::Tokens, &tokens, &dims);
+    Ok(trace.push(&text, Pair::new(ours, exact, bound), Kind::Signed, axes, origin))
 }
 
 /// Adds X + P.
@@ -96,11 +91,6 @@ pub(crate) fn push_placed(trace: &mut Trace<'_>, x: &Pair, positions: &Pair) -> 
         meaning: "Each token plus its position: the same word at another position now has another row.",
         code: "table.add(x, [batch, tokens, d], first)",
     };
-    trace.push(
-        &text,
-        x.plus(positions),
-        Kind::Signed,
-        Axes::new(Rows::Tokens, &rows, &cols),
-        Origin::sum(x, positions),
-    )
+    let axes = Axes::new(Rows::Tokens, &rows, &cols);
+    trace.push(&text, x.plus(positions), Kind::Signed, axes, Origin::sum(x, positions))
 }

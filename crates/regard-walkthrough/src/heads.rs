@@ -128,13 +128,8 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
     let text = Text::given(Quantity::Concatenated, "C", "Heads side by side", meaning);
     let text = Text { formula: &formula, ..text };
     let origin = Origin::side_by_side(outputs, columns);
-    trace.push(
-        &text,
-        concatenated,
-        Kind::Signed,
-        Axes::new(Rows::Queries, road.queries, &dims),
-        origin,
-    )
+    let axes = Axes::new(Rows::Queries, road.queries, &dims);
+    trace.push(&text, concatenated, Kind::Signed, axes, origin)
 }
 
 /// Adds W_O and the output.
@@ -157,13 +152,8 @@ fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Re
         code: "matmul(concatenated, w_o, output)",
     };
     let (output, origin) = (concatenated.times(&w_o)?, Origin::product(concatenated, &w_o));
-    Ok(trace.push(
-        &text,
-        output,
-        Kind::Signed,
-        Axes::new(Rows::Queries, road.queries, &cols),
-        origin,
-    ))
+    let axes = Axes::new(Rows::Queries, road.queries, &cols);
+    Ok(trace.push(&text, output, Kind::Signed, axes, origin))
 }
 
 /// The output of the multi-head layer of [`regard`].
@@ -175,14 +165,9 @@ fn layer(
     maskable: bool,
 ) -> Result<Matrix, Error> {
     let layer = multi_head(heads, weights)?;
-    let output = layer.forward(
-        sequences(x)?,
-        sequences(memory)?,
-        sequences(memory)?,
-        &attention(settings, maskable),
-    )?;
-    let cols = weights[3].cols();
-    Ok(Matrix::from_fn(x.rows(), cols, |i, j| output.as_slice()[i * cols + j]))
+    let (query, memory) = (sequences(x)?, sequences(memory)?);
+    let output = layer.forward(query, memory, memory, &attention(settings, maskable))?;
+    Ok(Matrix::from_vec(x.rows(), weights[3].cols(), output.into_vec()))
 }
 
 pub(crate) fn multi_head(heads: usize, weights: [&Matrix; 4]) -> Result<MultiHeadAttention, Error> {

@@ -82,7 +82,7 @@ pub(crate) fn push_norm(
     });
     let bounds: Vec<Vec<f64>> = bounds.collect();
     let bound = Matrix::from_fn(exact.rows(), exact.cols(), |i, j| bounds[i][j]);
-    let normed = Pair::of_layer(norm.forward(sequences(&x.ours)?)?.as_slice(), exact, bound);
+    let normed = Pair::of_layer(norm.forward(sequences(&x.ours)?)?.into_vec(), exact, bound);
     let text = Text {
         key: norm_key.into(),
         symbol: &format!("N{subscript}"),
@@ -134,7 +134,7 @@ pub(crate) fn push_feed_forward(
         code: "Linear::from_conv1d(w_1, [d, hidden])?.with_bias(b_1)?.forward(x)",
     };
     let up = linear(&w_1.ours)?.with_bias(b_1.ours.as_slice().to_vec())?;
-    let raw = x.affine(&w_1, &b_1, up.forward(sequences(&x.ours)?)?.as_slice());
+    let raw = x.affine(&w_1, &b_1, up.forward(sequences(&x.ours)?)?.into_vec());
     let axes = Axes::new(rows, &tokens, &hidden_dims);
     let raw = trace.push(&text, raw, Kind::Signed, axes, Origin::affine(x, &w_1, &b_1));
 
@@ -159,7 +159,7 @@ pub(crate) fn push_feed_forward(
     let [w_2, b_2] = push_layer(trace, [Quantity::W2, Quantity::B2], "₂", [&hidden_dims, &outs])?;
     let down = linear(&w_2.ours)?.with_bias(b_2.ours.as_slice().to_vec())?;
     let layer = FeedForward::new(up, Activation::Relu, down)?;
-    let fed = hidden.affine(&w_2, &b_2, layer.forward(sequences(&x.ours)?)?.as_slice());
+    let fed = hidden.affine(&w_2, &b_2, layer.forward(sequences(&x.ours)?)?.into_vec());
     let text = Text {
         key: Quantity::Fed.into(),
         symbol: "F",
@@ -213,11 +213,6 @@ pub(crate) fn push_residual(
         meaning: "The residual connection adds the layer's input to its output. So the layer computes only a change, and gradients have a path around it.",
         code: "add(x, layer_output)",
     };
-    trace.push(
-        &text,
-        x.plus(added),
-        Kind::Signed,
-        Axes::new(rows, &tokens, &dims),
-        Origin::sum(x, added),
-    )
+    let axes = Axes::new(rows, &tokens, &dims);
+    trace.push(&text, x.plus(added), Kind::Signed, axes, Origin::sum(x, added))
 }

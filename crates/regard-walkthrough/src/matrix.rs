@@ -19,6 +19,15 @@ impl<T: Copy> Matrix<T> {
         Self { rows, cols, data }
     }
 
+    /// A matrix whose rows follow one another in `data`.
+    ///
+    /// # Panics
+    /// If `data` has another number of elements than rows × columns.
+    pub(crate) fn from_vec(rows: usize, cols: usize, data: Vec<T>) -> Self {
+        assert_eq!(data.len(), rows * cols, "{rows} rows of {cols} columns");
+        Self { rows, cols, data }
+    }
+
     /// A matrix with the given rows.
     pub fn from_rows<const C: usize>(rows: &[[T; C]]) -> Self {
         Self { rows: rows.len(), cols: C, data: rows.as_flattened().to_vec() }

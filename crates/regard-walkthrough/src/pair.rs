@@ -5,6 +5,7 @@ use regard_kernels::{
 };
 
 use crate::bound::{self, Known};
+use crate::check::distance;
 use crate::expr::{Cell, Expr, Operand};
 use crate::{Error, Matrix, StepKey, reference};
 
@@ -65,11 +66,7 @@ impl Pair {
 
     /// The largest distance between the two.
     pub fn max_error(&self) -> f64 {
-        let distance = |(a, b): (&f32, &f64)| {
-            let a = f64::from(*a);
-            // Two hidden scores are equal, although −∞ − (−∞) is NaN.
-            if a == *b { 0.0 } else { (a - b).abs() }
-        };
+        let distance = |(a, b): (&f32, &f64)| distance(f64::from(*a), *b);
         let worse = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
         self.ours.as_slice().iter().zip(self.exact.as_slice()).map(distance).fold(0.0, worse)
     }
@@ -123,11 +120,11 @@ impl Pair {
         let mask = causal.map_or(Mask::NONE, |p| Mask::NONE.causal(p));
         let mut ours = zeros(n_q, n_k);
         let mut scratch = vec![0.0; attention_scratch_len(n_q, n_k, d_k, 0)];
-        let attention = attention(scaled, mask);
-        attention.scores(
+        let (q_view, k_view) = (q.ours.view()?, k.ours.view()?);
+        attention(scaled, mask).scores(
             Stage::Masked,
-            q.ours.view()?,
-            k.ours.view()?,
+            q_view,
+            k_view,
             ours.view_mut()?,
             &mut scratch,
         )?;
@@ -204,7 +201,7 @@ impl Pair {
     }
 
     /// A·W + b. The linear layer returns its result `ours` as a list.
-    pub fn affine(&self, w: &Self, b: &Self, ours: &[f32]) -> Self {
+    pub fn affine(&self, w: &Self, b: &Self, ours: Vec<f32>) -> Self {
         let product = reference::matmul(&self.exact, &w.exact);
         let exact = Matrix::from_fn(product.rows(), product.cols(), |i, j| {
             product.get(i, j) + b.exact.get(0, j)
@@ -213,10 +210,9 @@ impl Pair {
     }
 
     /// The result of a layer, which is a list, and its reference.
-    pub fn of_layer(ours: &[f32], exact: Matrix<f64>, bound: Matrix<f64>) -> Self {
+    pub fn of_layer(ours: Vec<f32>, exact: Matrix<f64>, bound: Matrix<f64>) -> Self {
         let (rows, cols) = exact.shape();
-        let element = |i, j| ours.get(i * cols + j).copied().unwrap_or(f32::NAN);
-        Self::new(Matrix::from_fn(rows, cols, element), exact, bound)
+        Self::new(Matrix::from_vec(rows, cols, ours), exact, bound)
     }
 
     /// `rows` rows, starting at `row`.

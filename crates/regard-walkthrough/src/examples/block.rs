@@ -89,9 +89,8 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         add(whole.as_mut_slice(), placed.ours.as_slice())?;
         let fed = feed_forward.forward(norm_2.forward(whole.sequences())?.sequences())?;
         add(whole.as_mut_slice(), fed.as_slice())?;
-        let cols = output.ours.cols();
-        let whole =
-            Matrix::from_fn(output.ours.rows(), cols, |i, j| whole.as_slice()[i * cols + j]);
+        let (rows, cols) = output.ours.shape();
+        let whole = Matrix::from_vec(rows, cols, whole.into_vec());
         trace.measured.others.push(Other {
             name: "step by step equals the layers",
             gap: Gap::between(&output, &whole, &output.bound),

@@ -1,4 +1,4 @@
-use super::{Entry, Group, Start, matrix, positions};
+use super::{Entry, Group, Start, given, matrix, positions};
 use crate::attend::Head;
 use crate::input::Input;
 use crate::project::{give_tokens, give_weights, project};
@@ -36,9 +36,13 @@ pub(super) fn inputs() -> Vec<Input> {
         [0.0, 0.0, 0.5, 1.0],
     ]);
     let [_, _, w_v] = positions::weights();
-    let given =
-        [(Quantity::X, x), (Quantity::Memory, memory), (Quantity::WQ, w_q), (Quantity::WK, w_k)];
-    given.map(|(key, m)| Input::given(key, m)).into_iter().chain([w_v]).collect()
+    let given = given([
+        (Quantity::X, x),
+        (Quantity::Memory, memory),
+        (Quantity::WQ, w_q),
+        (Quantity::WK, w_k),
+    ]);
+    given.into_iter().chain([w_v]).collect()
 }
 
 /// Computes attention as in the decoder of an encoder–decoder model.

@@ -1,4 +1,4 @@
-use super::{Entry, Group, Start, matrix};
+use super::{Entry, Group, Start, given, matrix};
 use crate::input::Input;
 use crate::layers::push_feed_forward;
 use crate::project::give_tokens;
@@ -45,8 +45,7 @@ pub(super) fn weights() -> [Input; 4] {
         [0.0, 1.0, 0.0, 0.0],
     ]);
     let b_2 = matrix(&[[0.0, 0.1, 0.0, -0.1]]);
-    [(Quantity::W1, w_1), (Quantity::B1, b_1), (Quantity::W2, w_2), (Quantity::B2, b_2)]
-        .map(|(key, m)| Input::given(key, m))
+    given([(Quantity::W1, w_1), (Quantity::B1, b_1), (Quantity::W2, w_2), (Quantity::B2, b_2)])
 }
 
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {

@@ -23,27 +23,20 @@ pub(super) const ENTRY: Entry = Entry {
 
 /// Vectors, a matrix product and a softmax; then `numpy.random.seed(0)`, X = randn(4, 6), W_Q, W_K, W_V = randn(6, 6).
 pub(super) fn inputs() -> Vec<Input> {
+    let of = |section, quantity, values| Input::given(StepKey::new(section, quantity), values);
     let mut inputs = vec![
-        Input::given(StepKey::new(Section::Dot, Quantity::X), matrix(&[[1.0, 2.0, 3.0]])),
-        Input::given(StepKey::new(Section::Dot, Quantity::Y), matrix(&[[4.0, 5.0, 6.0]])),
-        Input::given(
-            StepKey::new(Section::Matmul, Quantity::MatrixA),
-            matrix(&[[1.0, 2.0], [3.0, 4.0]]),
-        ),
-        Input::given(
-            StepKey::new(Section::Matmul, Quantity::MatrixB),
-            matrix(&[[2.0, 0.0], [1.0, 2.0]]),
-        ),
-        Input::given(StepKey::new(Section::Softmax, Quantity::Scores), matrix(&[[2.0, 1.0, 0.1]])),
+        of(Section::Dot, Quantity::X, matrix(&[[1.0, 2.0, 3.0]])),
+        of(Section::Dot, Quantity::Y, matrix(&[[4.0, 5.0, 6.0]])),
+        of(Section::Matmul, Quantity::MatrixA, matrix(&[[1.0, 2.0], [3.0, 4.0]])),
+        of(Section::Matmul, Quantity::MatrixB, matrix(&[[2.0, 0.0], [1.0, 2.0]])),
+        of(Section::Softmax, Quantity::Scores, matrix(&[[2.0, 1.0, 0.1]])),
     ];
     let mut rng = NumpyRng::seed(0);
-    inputs.extend([(Quantity::X, 4), (Quantity::WQ, 6), (Quantity::WK, 6), (Quantity::WV, 6)].map(
-        |(key, rows)| {
-            let data = rng.randn(rows * 6);
-            // The kernels use these doubles rounded; the reference uses them unrounded.
-            Input::drawn(key, Matrix::from_fn(rows, 6, |i, j| data[i * 6 + j]), "NumPy, seed 0")
-        },
-    ));
+    for (key, rows) in [(Quantity::X, 4), (Quantity::WQ, 6), (Quantity::WK, 6), (Quantity::WV, 6)] {
+        // The kernels use these doubles rounded; the reference uses them unrounded.
+        let values = Matrix::from_vec(rows, 6, rng.randn(rows * 6));
+        inputs.push(Input::drawn(key, values, "NumPy, seed 0"));
+    }
     inputs
 }
 
@@ -188,40 +181,31 @@ fn softmax(trace: &mut Trace<'_>) -> Result<(), Error> {
         "Three scores. A score can have any size and sign.",
     );
     let scores = trace.give(&text, Axes::new(Rows::Other, &rows, &cols))?;
-    let temperatures = [
+    for (quantity, name, t, meaning) in [
         (
             Quantity::AtT1,
             "Softmax at T = 1",
-            1.0,
+            Temperature::ONE,
             "Softmax turns scores into shares: they are positive, sum to 1 and keep the order of the scores.",
         ),
         (
             Quantity::AtT2,
             "Softmax at T = 2",
-            2.0,
+            Temperature::new(2.0)?,
             "A higher temperature makes the shares more even; a lower one makes them sharper.",
         ),
-    ];
-    for (quantity, name, t, meaning) in temperatures {
-        let formula = "e^(sᵢ/T) / Σⱼ e^(sⱼ/T)";
+    ] {
         let text = Text {
             key: StepKey::new(Section::Softmax, quantity),
             symbol: "softmax(s)",
             name,
-            formula,
+            formula: "e^(sᵢ/T) / Σⱼ e^(sⱼ/T)",
             meaning,
             code: "softmax(scores, temperature)",
         };
-        let temperature = Temperature::new(t).unwrap_or_default();
-        let weights = scores.softmax(temperature);
         let rows = ["the row".to_owned()];
-        trace.push(
-            &text,
-            weights,
-            Kind::Weights,
-            Axes::new(Rows::Other, &rows, &cols),
-            Origin::softmax(&scores, temperature),
-        );
+        let (axes, origin) = (Axes::new(Rows::Other, &rows, &cols), Origin::softmax(&scores, t));
+        trace.push(&text, scores.softmax(t), Kind::Weights, axes, origin);
     }
     Ok(())
 }

@@ -388,14 +388,10 @@ fn compare(
         scaled(&d_scores.transposed(), q)?.bound,
         d_qkv[2].bound.clone(),
     ];
-    let theirs = [&gradients.query, &gradients.key, &gradients.value];
+    let theirs = [gradients.query, gradients.key, gradients.value];
     let gaps = d_qkv.iter().zip(theirs).zip(&bounds).map(|((ours, theirs), bound)| {
         let (rows, cols) = ours.ours.shape();
-        Gap::between(
-            ours,
-            &Matrix::from_fn(rows, cols, |i, j| theirs.as_slice()[i * cols + j]),
-            bound,
-        )
+        Gap::between(ours, &Matrix::from_vec(rows, cols, theirs.into_vec()), bound)
     });
     trace.measured.others.extend(gaps.reduce(Gap::worse).map(|gap| Other {
         name: "step by step equals the gradients of one call",

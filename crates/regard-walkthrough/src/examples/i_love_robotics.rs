@@ -1,4 +1,4 @@
-use super::{Entry, Group, Start, attend_to_itself, matrix};
+use super::{Entry, Group, Start, attend_to_itself, given, matrix};
 use crate::attend::Head;
 use crate::input::Input;
 use crate::pair::Pair;
@@ -23,9 +23,7 @@ pub(super) fn inputs() -> Vec<Input> {
     let w_q = matrix(&[[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]);
     let w_k = matrix(&[[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]);
     let w_v = matrix(&[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]);
-    [(Quantity::X, x), (Quantity::WQ, w_q), (Quantity::WK, w_k), (Quantity::WV, w_v)]
-        .map(|(key, m)| Input::given(key, m))
-        .into()
+    given([(Quantity::X, x), (Quantity::WQ, w_q), (Quantity::WK, w_k), (Quantity::WV, w_v)]).into()
 }
 
 /// Computes the row of "love" by hand, then all rows as matrices.

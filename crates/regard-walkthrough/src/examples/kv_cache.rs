@@ -1,16 +1,16 @@
-use regard_kernels::{Mask, Position};
+use regard_kernels::Position;
 
 use super::{Entry, Group, HeadCounts, Start, matrix, positions};
-use crate::attend::Head;
+use crate::attend::{Head, Whole};
 use crate::check::Gap;
 use crate::input::Input;
 use crate::origin::Origin;
-use crate::pair::{Pair, attention, fused};
+use crate::pair::Pair;
 use crate::project::{give_tokens_and_weights, project_as};
 use crate::role::Role;
 use crate::step::Kind;
-use crate::trace::{Axes, Other, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
+use crate::trace::{Axes, Other, Text, Trace};
+use crate::{Error, Matrix, Quantity, Rows, Section};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "The KV cache",
@@ -91,26 +91,9 @@ fn push_appended(trace: &mut Trace<'_>, role: Role, [old, new]: [&Pair; 2]) -> P
 
 /// Adds the output of all tokens at once under the causal mask. Its last row must have the bits of `output`.
 fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> Result<(), Error> {
-    let without = trace.settings.without;
-    let project = |w: &Pair| {
-        if without == Some(Without::Projections) { Ok(x.clone()) } else { x.times(w) }
-    };
-    let (q, k, v) = (project(&w[0])?, project(&w[1])?, project(&w[2])?);
-    let (scaled, first) = (without != Some(Without::Scaling), Position::Offset(0));
-    let scores = Pair::scores(&q, &k, scaled, Some(first))?;
-    let (weights, whole) = if without == Some(Without::Softmax) {
-        let weights = scores.hidden_as_zero();
-        let whole = weights.blended(&v)?;
-        (weights, whole)
-    } else {
-        let weights = scores.softmax(trace.settings.temperature);
-        let mut whole = weights.blended(&v)?;
-        let attention = attention(scaled, Mask::NONE.causal(first));
-        let attention = attention.temperature(trace.settings.temperature);
-        whole.ours = fused(&attention, &q.ours, &k.ours, &v.ours)?;
-        (weights, whole)
-    };
-    let last = whole.ours.rows_from(whole.ours.rows() - 1, 1);
+    let whole = Whole::new(trace, x, w, Some(Position::Offset(0)))?;
+    let all = &whole.output.ours;
+    let last = all.rows_from(all.rows() - 1, 1);
     let pairs = last.as_slice().iter().zip(output.ours.as_slice());
     let different = pairs.filter(|(a, b)| a.to_bits() != b.to_bits()).count();
     trace.measured.others.push(Other {
@@ -118,19 +101,13 @@ fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> 
         gap: Gap { value: different as f64, limit: Some(0.0) },
         meaning: "The last output row of all tokens at once is compared with the output that uses the cache. The number counts the elements whose bits differ.",
     });
+    let text = [
+        "Output of all tokens at once",
+        "O = causal attention(X·W_Q, X·W_K, X·W_V)",
+        "Without a cache, every step computes all rows again. The mask keeps earlier tokens from seeing the new one, so their rows stay as they were, and only the last row is needed.",
+    ];
     let tokens = trace.tokens.clone();
-    let cols = labels("v", v.ours.cols());
-    let (weights, v) = (weights.named("A", &tokens, &tokens), v.named("V", &tokens, &cols));
-    let text = Text {
-        key: StepKey::new(Section::Whole, Quantity::Output),
-        symbol: "O",
-        name: "Output of all tokens at once",
-        formula: "O = causal attention(X·W_Q, X·W_K, X·W_V)",
-        meaning: "Without a cache, every step computes all rows again. The mask keeps earlier tokens from seeing the new one, so their rows stay as they were, and only the last row is needed.",
-        code: "attention.forward(q, k, v, output, scratch)",
-    };
-    let origin = Origin::product(&weights, &v);
-    trace.push(&text, whole, Kind::Signed, Axes::new(Rows::Queries, &tokens, &cols), origin);
+    whole.push(trace, Section::Whole, text, (Rows::Queries, &tokens));
     Ok(())
 }
 

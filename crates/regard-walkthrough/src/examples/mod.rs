@@ -267,14 +267,18 @@ fn give_queries_and_keys(
 
 /// `torch.randn(rows, cols)`.
 fn torch_randn(rng: &mut TorchRng, rows: usize, cols: usize) -> Matrix {
-    let data = rng.randn(rows * cols);
-    Matrix::from_fn(rows, cols, |i, j| data[i * cols + j])
+    Matrix::from_vec(rows, cols, rng.randn(rows * cols))
 }
 
 /// `torch.randn(rows, cols) * 0.1`, as an input.
 fn small_torch_randn(rng: &mut TorchRng, key: Quantity, rows: usize, cols: usize) -> Input {
     let values = torch_randn(rng, rows, cols).map(|x| f64::from(x * 0.1));
     Input::drawn(key, values, "PyTorch, seed 42, times 0.1")
+}
+
+/// Inputs of one example that are given.
+fn given<const N: usize>(all: [(Quantity, Matrix<f64>); N]) -> [Input; N] {
+    all.map(|(key, values)| Input::given(key, values))
 }
 
 /// Readable numbers with one decimal, which an example uses instead of learned ones.

@@ -1,15 +1,14 @@
-use regard_kernels::Mask;
-
-use super::{Entry, Group, HeadCounts, Start, attend_to_itself, matrix};
+use super::{Entry, Group, HeadCounts, Start, attend_to_itself, given, matrix};
+use crate::attend::Whole;
 use crate::check::Gap;
 use crate::embed::{look_up, push_placed, push_positions};
 use crate::input::Input;
 use crate::origin::Origin;
-use crate::pair::{Pair, attention as kernel, fused};
+use crate::pair::Pair;
 use crate::project::give_weights;
 use crate::step::Kind;
-use crate::trace::{Axes, Other, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
+use crate::trace::{Axes, Other, Text, Trace};
+use crate::{Error, Matrix, Quantity, Rows, Section};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Positions",
@@ -61,8 +60,7 @@ pub(super) fn weights() -> [Input; 3] {
         [0.0, -0.5, 1.0, 0.0],
         [0.5, 0.0, 0.0, 1.0],
     ]);
-    [(Quantity::WQ, w_q), (Quantity::WK, w_k), (Quantity::WV, w_v)]
-        .map(|(key, m)| Input::given(key, m))
+    given([(Quantity::WQ, w_q), (Quantity::WK, w_k), (Quantity::WV, w_v)])
 }
 
 /// Computes the output without positions, forwards and backwards; then positions, and the whole attention with them.
@@ -71,24 +69,24 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let w = give_weights(trace)?;
     let order: Vec<usize> = (0..x.ours.rows()).rev().collect();
 
-    let plain = output_of(trace, &x, &w)?;
-    let plain = push_plain(
-        trace,
-        plain,
-        Section::Plain,
+    let formula = "O = attention(X·W_Q, X·W_K, X·W_V)";
+    let tokens = trace.tokens.clone();
+    let text = [
         "Output without positions",
+        formula,
         "The same word gets the same output, wherever it stands: without positions and without a mask, attention does not know the order of the tokens.",
-        None,
-    );
-    let reversed = output_of(trace, &x.reordered(&order), &w)?;
-    let reversed = push_plain(
-        trace,
-        reversed,
-        Section::Reversed,
+    ];
+    let plain = Whole::new(trace, &x, &w, None)?;
+    let plain = plain.push(trace, Section::Plain, text, (Rows::Queries, &tokens));
+    let backwards: Vec<String> = tokens.iter().rev().cloned().collect();
+    let text = [
         "Output of the reversed tokens",
+        formula,
         "The same rows in the opposite order. Attention without a mask sees which tokens there are, not where they stand.",
-        Some(&order),
-    );
+    ];
+    let reversed = Whole::new(trace, &x.reordered(&order), &w, None)?;
+    // The reversed rows match no rows of the other steps.
+    let reversed = reversed.push(trace, Section::Reversed, text, (Rows::Other, &backwards));
     let mirrored = plain.reordered(&order);
     let gap = Gap::between(&reversed, &mirrored.ours, &mirrored.bound);
     trace.measured.others.push(Other {
@@ -103,70 +101,6 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     push_moved(trace, [&x, &positions], [&plain, &reversed], &w, &order)
 }
 
-/// The output of attention without a mask, and the operands of its last product. A causal mask would distinguish tokens by
-/// their positions.
-struct Unmasked {
-    output: Pair,
-    weights: Pair,
-    v: Pair,
-}
-
-fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<Unmasked, Error> {
-    let settings = trace.settings;
-    let project = |w: &Pair| {
-        if settings.without == Some(Without::Projections) { Ok(x.clone()) } else { x.times(w) }
-    };
-    let (q, k, v) = (project(w_q)?, project(w_k)?, project(w_v)?);
-    let scaled = settings.without != Some(Without::Scaling);
-    let scores = Pair::scores(&q, &k, scaled, None)?;
-    if settings.without == Some(Without::Softmax) {
-        return Ok(Unmasked { output: scores.times(&v)?, weights: scores, v });
-    }
-    let weights = scores.softmax(settings.temperature);
-    let mut output = weights.blended(&v)?;
-    output.ours = fused(
-        &kernel(scaled, Mask::NONE).temperature(settings.temperature),
-        &q.ours,
-        &k.ours,
-        &v.ours,
-    )?;
-    Ok(Unmasked { output, weights, v })
-}
-
-/// Adds the output without its intermediate steps, which are those of every attention.
-fn push_plain(
-    trace: &mut Trace<'_>,
-    unmasked: Unmasked,
-    section: Section,
-    name: &str,
-    meaning: &str,
-    order: Option<&[usize]>,
-) -> Pair {
-    let tokens = trace.tokens.clone();
-    let tokens: Vec<String> = order
-        .map_or_else(|| tokens.clone(), |order| order.iter().map(|i| tokens[*i].clone()).collect());
-    let Unmasked { output, weights, v } = unmasked;
-    let cols = labels("v", v.ours.cols());
-    let (weights, v) = (weights.named("A", &tokens, &tokens), v.named("V", &tokens, &cols));
-    let text = Text {
-        key: StepKey::new(section, Quantity::Output),
-        symbol: "O",
-        name,
-        formula: "O = attention(X·W_Q, X·W_K, X·W_V)",
-        meaning,
-        code: "attention.forward(q, k, v, output, scratch)",
-    };
-    // The reversed rows match no rows of the other steps.
-    let rows = if order.is_some() { Rows::Other } else { Rows::Queries };
-    trace.push(
-        &text,
-        output,
-        Kind::Signed,
-        Axes::new(rows, &tokens, &cols),
-        Origin::product(&weights, &v),
-    )
-}
-
 /// Adds the distance by which reversing moves a token's output, without and with positions.
 fn push_moved(
     trace: &mut Trace<'_>,
@@ -175,8 +109,10 @@ fn push_moved(
     w: &[Pair; 3],
     order: &[usize],
 ) -> Result<(), Error> {
-    let with = output_of(trace, &x.plus(positions), w)?.output;
-    let with_reversed = output_of(trace, &x.reordered(order).plus(positions), w)?.output;
+    // A causal mask would distinguish tokens by their positions.
+    let output = |x: &Pair| Ok::<_, Error>(Whole::new(trace, x, w, None)?.output);
+    let with = output(&x.plus(positions))?;
+    let with_reversed = output(&x.reordered(order).plus(positions))?;
     let before = plain.minus(&reversed.reordered(order));
     let after = with.minus(&with_reversed.reordered(order));
     let largest = |row: &[f64]| row.iter().fold(0.0_f64, |m, d| m.max(d.abs()));
@@ -200,12 +136,7 @@ fn push_moved(
     let cols = ["without positions", "with positions"].map(str::to_owned);
     let meanings =
         cols.clone().map(|c| format!("the largest change in the token's output, {c}")).to_vec();
-    trace.push(
-        &text,
-        moved,
-        Kind::Table,
-        Axes::new(Rows::Tokens, &rows, &cols),
-        Origin::measured(meanings),
-    );
+    let axes = Axes::new(Rows::Tokens, &rows, &cols);
+    trace.push(&text, moved, Kind::Table, axes, Origin::measured(meanings));
     Ok(())
 }

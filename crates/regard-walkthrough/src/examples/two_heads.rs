@@ -1,4 +1,4 @@
-use super::{Entry, Group, Start, matrix, self_attention};
+use super::{Entry, Group, Start, given, matrix, self_attention};
 use crate::Quantity;
 use crate::input::Input;
 
@@ -51,6 +51,5 @@ pub(super) fn projected() -> Vec<Input> {
         [-0.5, 0.5, 1.0, 0.0],
         [0.0, 0.0, 0.0, 1.0],
     ]);
-    let all = [(Quantity::X, x), (Quantity::WQ, w_q), (Quantity::WK, w_k), (Quantity::WV, w_v)];
-    all.map(|(key, m)| Input::given(key, m)).into()
+    given([(Quantity::X, x), (Quantity::WQ, w_q), (Quantity::WK, w_k), (Quantity::WV, w_v)]).into()
 }

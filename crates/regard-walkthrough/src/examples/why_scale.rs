@@ -169,14 +169,11 @@ impl Statistics {
     fn new(scores: &Matrix<f64>, weights: &Matrix<f64>, t: f64) -> Self {
         let all = scores.as_slice();
         let [_, variance] = reference::moments(all);
-        let mean_of = |f: &dyn Fn(&[f64]) -> f64| {
-            (0..weights.rows()).map(|i| f(weights.row(i))).sum::<f64>() / weights.rows() as f64
-        };
         Self {
             std: variance.sqrt(),
-            largest: mean_of(&|w| w.iter().copied().fold(0.0, f64::max)),
-            entropy: mean_of(&entropy),
-            gradient: mean_of(&|w| softmax_gradient_norm(w.iter().copied(), t)),
+            largest: mean_of(weights, &|w| w.iter().copied().fold(0.0, f64::max)),
+            entropy: mean_of(weights, &entropy),
+            gradient: mean_of(weights, &|w| softmax_gradient_norm(w.iter().copied(), t)),
         }
     }
 
@@ -185,22 +182,28 @@ impl Statistics {
     /// in the square of its norm leaves the root of a few roundings of double precision.
     fn bound(scores: &Matrix<f64>, weights: &Matrix<f64>, t: f64) -> Self {
         let length = |x: &[f64]| reference::norm(x);
-        let mean_of = |f: &dyn Fn(&[f64]) -> f64| {
-            (0..weights.rows()).map(|i| f(weights.row(i))).sum::<f64>() / weights.rows() as f64
-        };
         let eta = |e: &f64| if *e == 0.0 { 0.0 } else { -e * e.min(0.5).ln() };
         let jacobian = |e: &[f64]| length(e) * (3.0 + length(e)) + (8.0 * f64::EPSILON).sqrt();
         Self {
             std: length(scores.as_slice()) / (scores.as_slice().len() as f64).sqrt(),
-            largest: mean_of(&|e| e.iter().copied().fold(0.0, f64::max)),
-            entropy: mean_of(&|e| e.iter().map(eta).sum()),
-            gradient: if t == 0.0 || t.is_infinite() { 0.0 } else { mean_of(&jacobian) / t },
+            largest: mean_of(weights, &|e| e.iter().copied().fold(0.0, f64::max)),
+            entropy: mean_of(weights, &|e| e.iter().map(eta).sum()),
+            gradient: if t == 0.0 || t.is_infinite() {
+                0.0
+            } else {
+                mean_of(weights, &jacobian) / t
+            },
         }
     }
 
     fn as_row(&self) -> [f64; 4] {
         [self.std, self.largest, self.entropy, self.gradient]
     }
+}
+
+/// The mean of `f` over the rows.
+fn mean_of(weights: &Matrix<f64>, f: &dyn Fn(&[f64]) -> f64) -> f64 {
+    (0..weights.rows()).map(|i| f(weights.row(i))).sum::<f64>() / weights.rows() as f64
 }
 
 /// −Σ w·ln w, in nats.
@@ -247,14 +250,14 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
         .flat_map(|(_, m)| [format!("{m}, unscaled"), format!("{m}, scores over √d")])
         .collect();
     let rows: Vec<String> = samples.iter().map(|s| format!("d = {}", s.d)).collect();
+    let both = |i: usize, j: usize| &statistics[i][j % 2];
+    let of = |statistics: &Statistics, j: usize| statistics.as_row()[j / 2];
+    let (n, m) = (rows.len(), cols.len());
     let pair = Pair::new(
-        Matrix::from_fn(rows.len(), cols.len(), |i, j| {
-            statistics[i][j % 2].ours.as_row()[j / 2] as f32
-        }),
-        Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].exact.as_row()[j / 2]),
-        Matrix::from_fn(rows.len(), cols.len(), |i, j| {
-            let Both { exact, bound, .. } = &statistics[i][j % 2];
-            bound::rounded(exact.as_row()[j / 2], bound.as_row()[j / 2])
+        Matrix::from_fn(n, m, |i, j| of(&both(i, j).ours, j) as f32),
+        Matrix::from_fn(n, m, |i, j| of(&both(i, j).exact, j)),
+        Matrix::from_fn(n, m, |i, j| {
+            bound::rounded(of(&both(i, j).exact, j), of(&both(i, j).bound, j))
         }),
     );
     let text = Text {
@@ -265,11 +268,6 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
         meaning: "Without scaling, nearly all scores lie within ±3√d: for large d one weight is near 1 and the gradient vanishes. Divided by √d, they lie within ±3 for every d. Entropy is in nats.",
         code: "why_scale(temperature)",
     };
-    trace.push(
-        &text,
-        pair,
-        Kind::Table,
-        Axes::new(Rows::Other, &rows, &cols),
-        Origin::measured(meanings),
-    );
+    let axes = Axes::new(Rows::Other, &rows, &cols);
+    trace.push(&text, pair, Kind::Table, axes, Origin::measured(meanings));
 }
