@@ -100,6 +100,13 @@ pub(crate) struct Line {
     pub(crate) tip: String,
 }
 
+impl Line {
+    /// A line without a tip.
+    pub(crate) fn new(points: Vec<[f64; 2]>, width: f64, ink: Ink) -> Self {
+        Self { points, width, ink, opacity: 1.0, dashed: false, tip: String::new() }
+    }
+}
+
 /// A part of a figure, in CSS pixels from the top left corner.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shape {

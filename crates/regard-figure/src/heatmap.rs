@@ -190,14 +190,8 @@ pub(crate) fn push_bar(
     let text_at = x + BAR + GAP / 2.0;
     for (tick, part) in palette.ticks().into_iter().zip([0.0, 0.5, 1.0]) {
         let y = top + (1.0 - part) * height;
-        figure.shapes.push(Shape::Line(Line {
-            points: vec![[x + BAR, y], [x + BAR + 4.0, y]],
-            width: 1.0,
-            ink: Ink::Text,
-            opacity: 1.0,
-            dashed: false,
-            tip: String::new(),
-        }));
+        let line = Line::new(vec![[x + BAR, y], [x + BAR + 4.0, y]], 1.0, Ink::Text);
+        figure.shapes.push(Shape::Line(line));
         figure.text(Text::new([text_at + 4.0, y + FONT * 0.35], tick, FONT));
     }
     let mut y = top + height + 2.0 * GAP;

@@ -63,14 +63,8 @@ fn figure(layers: &[(Table<'_>, [u8; 3])]) -> Result<Figure, Error> {
     };
     for (i, (table, color)) in names.iter().enumerate() {
         let y = legend + (i as f64 + 0.5) * LINE;
-        figure.shapes.push(Shape::Line(Line {
-            points: vec![[GAP, y], [GAP + SAMPLE, y]],
-            width: 3.0,
-            ink: Ink::Rgb(*color),
-            opacity: 1.0,
-            dashed: false,
-            tip: String::new(),
-        }));
+        let sample = Line::new(vec![[GAP, y], [GAP + SAMPLE, y]], 3.0, Ink::Rgb(*color));
+        figure.shapes.push(Shape::Line(sample));
         figure.text(Text::new([2.0 * GAP + SAMPLE, y + FONT * 0.35], table.title, FONT));
     }
     let y = |i: usize| top + (i as f64 + 0.5) * LINE;
@@ -85,14 +79,10 @@ fn figure(layers: &[(Table<'_>, [u8; 3])]) -> Result<Figure, Error> {
             let (query, key) = (&table.rows[row].text, &table.cols[col].text);
             let of = if names.is_empty() { "" } else { table.title };
             let tip = format!("{of} {query} → {key}: {}", numbers::fixed(*x, 4));
-            figure.shapes.push(Shape::Line(Line {
-                points: vec![[ends[0] + 4.0, y(row)], [ends[1] - 4.0, y(col)]],
-                width: f64::from(1.0 + 2.0 * strength),
-                ink: Ink::Rgb(*color),
-                opacity: f64::from(strength.sqrt()),
-                dashed: false,
-                tip: tip.trim_start().to_owned(),
-            }));
+            let points = vec![[ends[0] + 4.0, y(row)], [ends[1] - 4.0, y(col)]];
+            let line = Line::new(points, f64::from(1.0 + 2.0 * strength), Ink::Rgb(*color));
+            let (opacity, tip) = (f64::from(strength.sqrt()), tip.trim_start().to_owned());
+            figure.shapes.push(Shape::Line(Line { opacity, tip, ..line }));
         }
     }
     let sides = [(table.rows, ends[0], Anchor::End), (table.cols, ends[1], Anchor::Start)];

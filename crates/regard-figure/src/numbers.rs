@@ -55,12 +55,7 @@ pub fn spoken(x: f32) -> String {
     }
     let digits =
         if size > 0.0 && size.is_finite() { (2 - size.log10().floor() as i32).max(0) } else { 0 };
-    let text = fixed(x, digits as usize);
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    trimmed(&fixed(x, digits as usize))
 }
 
 /// A number by itself, where −∞ marks a masked cell that stands for `masked`: "0 (masked)".
@@ -79,12 +74,14 @@ pub fn tick(x: f32) -> String {
         return format!("{x:.1e}").replace(".0e", "e").replace('-', "−");
     }
     let digits = if x.fract() == 0.0 { 0 } else { (1 - size.log10().floor() as i32).clamp(0, 6) };
-    let text = fixed(x, digits as usize);
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    trimmed(&fixed(x, digits as usize))
+}
+
+/// The text without the zeros that end a decimal fraction.
+fn trimmed(text: &str) -> String {
+    let is_fraction = text.contains('.');
+    let text = if is_fraction { text.trim_end_matches('0').trim_end_matches('.') } else { text };
+    text.to_owned()
 }
 
 /// A rounding error: "0" or "1.2e−7".

@@ -309,8 +309,7 @@ impl Plot {
     fn push_axes(&self, figure: &mut Figure, axes: &Axes, heights: &[f64]) {
         let ([left, bottom], [right, top]) = (axes.at([axes.across[0], axes.up[0]]), axes.corner());
         let mut rule = |points: Vec<[f64; 2]>, ink, opacity| {
-            let (tip, dashed) = (String::new(), false);
-            figure.shapes.push(Shape::Line(Line { points, width: 1.0, ink, opacity, dashed, tip }));
+            figure.shapes.push(Shape::Line(Line { opacity, ..Line::new(points, 1.0, ink) }));
         };
         rule(vec![[left, top], [left, bottom], [right, bottom]], Ink::Text, 1.0);
         let ticks = self.scale.ticks(axes.across, WANTED);
@@ -352,26 +351,17 @@ impl Plot {
         };
         for end in [0, 1] {
             let edge = curve.points.iter().zip(&curve.band).map(|([x, _], band)| [*x, band[end]]);
-            let points = visible(&edge.collect::<Vec<_>>());
-            let line = curve.line(points);
-            figure.shapes.push(Shape::Line(Line {
-                width: 1.0,
-                opacity: 0.5,
-                dashed: false,
-                ..line
-            }));
+            let line = Line::new(visible(&edge.collect::<Vec<_>>()), 1.0, Ink::Rgb(curve.color));
+            let line = Line { opacity: 0.5, tip: curve.name.clone(), ..line };
+            figure.shapes.push(Shape::Line(line));
         }
         for piece in self.pieces(i) {
             figure.shapes.push(Shape::Line(curve.line(visible(piece))));
         }
         for ends in curve.points.windows(2).filter(|ends| ends.iter().all(|[_, y]| y.is_finite())) {
-            figure.shapes.push(Shape::Line(Line {
-                width: NEAR,
-                opacity: 0.0,
-                dashed: false,
-                tip: self.told(i, ends[0]),
-                ..curve.line(visible(ends))
-            }));
+            let line = Line::new(visible(ends), NEAR, Ink::Rgb(curve.color));
+            let line = Line { opacity: 0.0, tip: self.told(i, ends[0]), ..line };
+            figure.shapes.push(Shape::Line(line));
         }
     }
 }
@@ -379,8 +369,8 @@ impl Plot {
 impl Curve {
     /// A line in the look of the curve.
     fn line(&self, points: Vec<[f64; 2]>) -> Line {
-        let (ink, dashed, tip) = (Ink::Rgb(self.color), self.dashed, self.name.clone());
-        Line { points, width: WIDTH, ink, opacity: 1.0, dashed, tip }
+        let line = Line::new(points, WIDTH, Ink::Rgb(self.color));
+        Line { dashed: self.dashed, tip: self.name.clone(), ..line }
     }
 }
 
@@ -424,16 +414,9 @@ fn wide([low, high]: [f64; 2]) -> [f64; 2] {
 /// 1, 2 or 5 times a power of ten, near `step`.
 fn round(step: f64) -> f64 {
     let unit = 10_f64.powf(step.log10().floor());
-    let times = step / unit;
-    unit * if times < 1.5 {
-        1.0
-    } else if times < 3.0 {
-        2.0
-    } else if times < 7.5 {
-        5.0
-    } else {
-        10.0
-    }
+    let times = [(1.5, 1.0), (3.0, 2.0), (7.5, 5.0)];
+    let times = times.into_iter().find(|(below, _)| step / unit < *below);
+    unit * times.map_or(10.0, |(_, times)| times)
 }
 
 /// The multiples of `step` in a range.
