@@ -170,12 +170,12 @@ impl AttentionMaps {
         let selection = select(&entries, name)?;
         let (layers, layer_numbers): (Vec<(&Entry, Shape)>, Vec<usize>) = match selection.layers {
             Layers::One(entry) => {
-                let shape = shape_of_all(entry)?;
+                let shape = shape_of(entry, false)?;
                 (vec![(entry, shape)], (0..shape.layers).collect())
             }
             Layers::Each(layers) => {
                 let shapes: Result<_, Error> =
-                    layers.iter().map(|(_, e)| Ok((*e, shape_of_layer(e)?))).collect();
+                    layers.iter().map(|(_, e)| Ok((*e, shape_of(e, true)?))).collect();
                 (shapes?, layers.iter().map(|(number, _)| *number).collect())
             }
         };
@@ -290,35 +290,25 @@ impl AttentionMaps {
     }
 }
 
-/// The shape of a tensor that holds all layers.
-fn shape_of_all(entry: &Entry) -> Result<Shape, Error> {
+/// The shape of a tensor that holds all layers, or one of them.
+fn shape_of(entry: &Entry, is_one_layer: bool) -> Result<Shape, Error> {
     let shape = match entry.shape[..] {
         [queries, keys] => Shape { layers: 1, heads: 1, queries, keys },
         [heads, queries, keys] => Shape { layers: 1, heads, queries, keys },
-        [layers, heads, queries, keys] | [layers, 1, heads, queries, keys] => {
+        [layers, heads, queries, keys] if !is_one_layer || layers == 1 => {
+            Shape { layers, heads, queries, keys }
+        }
+        [layers, 1, heads, queries, keys] if !is_one_layer => {
             Shape { layers, heads, queries, keys }
         }
         _ => {
             return Err(rank(
                 entry,
-                "[layers, heads, n, n], [heads, n, n] or [n, n] (with at most a batch of 1)",
-            ));
-        }
-    };
-    checked(entry, shape)
-}
-
-/// The shape of a tensor that holds one layer.
-fn shape_of_layer(entry: &Entry) -> Result<Shape, Error> {
-    let shape = match entry.shape[..] {
-        [queries, keys] => Shape { layers: 1, heads: 1, queries, keys },
-        [heads, queries, keys] | [1, heads, queries, keys] => {
-            Shape { layers: 1, heads, queries, keys }
-        }
-        _ => {
-            return Err(rank(
-                entry,
-                "[heads, n, n] or [n, n] for each layer (with at most a batch of 1)",
+                if is_one_layer {
+                    "[heads, n, n] or [n, n] for each layer (with at most a batch of 1)"
+                } else {
+                    "[layers, heads, n, n], [heads, n, n] or [n, n] (with at most a batch of 1)"
+                },
             ));
         }
     };

@@ -64,17 +64,13 @@ impl Measure {
 
     /// A value in words: "entropy 2.1 nats", "previous token 34 %".
     pub fn in_words(self, x: f32) -> String {
-        let percent = 100.0 * x;
-        match self {
-            Self::Entropy => format!("entropy {x:.1} nats"),
-            Self::RelativeEntropy => format!("relative entropy {percent:.0} %"),
-            Self::Distance => format!("distance {x:.1} tokens"),
-            Self::FirstToken => format!("first token {percent:.0} %"),
-            Self::PreviousToken => format!("previous token {percent:.0} %"),
-            Self::SameToken => format!("same token {percent:.0} %"),
-            Self::DuplicateToken => format!("duplicate token {percent:.0} %"),
-            Self::Induction => format!("induction {percent:.0} %"),
-        }
+        let name = self.name().split(" (").next().unwrap_or_default().to_lowercase();
+        let unit = match self {
+            Self::Entropy => " nats",
+            Self::Distance => " tokens",
+            _ => "",
+        };
+        format!("{name} {}{unit}", self.short(x))
     }
 
     /// A value for a narrow column: "2.1", "34 %".
