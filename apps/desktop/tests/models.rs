@@ -331,8 +331,8 @@ fn sweep_gives_a_number_for_each_head() {
     for (tensor, values) in &tensors {
         let head = tensor.strip_prefix("ablated/").and_then(|rest| rest.strip_suffix("/logits"));
         let Some((layer, head)) = head.and_then(|head| head.split_once('.')) else { continue };
-        let [layer, head] = [layer, head].map(|x| x.parse::<usize>().unwrap());
-        let at = |key: &str| number(&found[key][layer][head]);
+        let index = |x: &str| x.parse::<usize>().unwrap();
+        let at = |key: &str| number(&found[key][index(layer)][index(head)]);
         assert!((at("ablated") - difference(values)).abs() < 1e-4, "{tensor}");
         assert!((at("effect") - (difference(values) - unchanged)).abs() < 2e-4, "{tensor}");
         checked += 1;
