@@ -42,12 +42,41 @@ pub struct Description {
     pub decoder_start: Vec<u32>,
     /// The tokens that end a text.
     pub ends: Vec<u32>,
+    /// The tokens that the model does not write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suppressed: Vec<u32>,
+    /// The tokens with which it does not begin to write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suppressed_first: Vec<u32>,
     /// The names of the classes of a model that classifies images or texts, if they are known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
 }
 
 impl Description {
+    /// Sets the numbers of the tokens that the model does not write to −∞. `first` tells whether it begins to write.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let mut gpt = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
+    /// gpt.suppressed_first = vec![1];
+    /// let mut logits = [0.5, 2.0];
+    /// gpt.suppress(&mut logits, false);
+    /// assert_eq!(logits, [0.5, 2.0]);
+    /// gpt.suppress(&mut logits, true);
+    /// assert_eq!(logits, [0.5, f32::NEG_INFINITY]);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn suppress(&self, logits: &mut [f32], first: bool) {
+        let of_first = self.suppressed_first.iter().filter(|_| first);
+        for id in self.suppressed.iter().chain(of_first) {
+            if let Some(logit) = logits.get_mut(*id as usize) {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+    }
+
     /// Whether the model classifies its input: it has a logit for each class.
     pub fn classifies(&self) -> bool {
         matches!(self.head, Head::Classes { .. })

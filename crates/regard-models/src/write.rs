@@ -81,11 +81,13 @@ pub struct Writing<'m> {
     caches: Option<Caches>,
     sampler: Sampler,
     left: usize,
+    written: usize,
 }
 
 impl Model {
-    /// Continues `input` (the decoder's text if there is one) by at most `count` tokens. Keys and values are cached, unless a
-    /// change makes earlier tokens depend on later ones.
+    /// Continues `input` (the decoder's text if there is one) by at most `count` tokens, but for those that
+    /// [`suppress`](crate::Description::suppress) leaves out. Keys and values are cached, unless a change makes earlier tokens depend
+    /// on later ones.
     ///
     /// # Errors
     /// As [`Pass::run`](crate::Pass::run); and [`Error::Unsupported`] if the model has no head that predicts tokens,
@@ -136,7 +138,16 @@ impl Model {
         let caches =
             if cacheable { Some(Caches::new(self, all, self.tokens(input))?) } else { None };
         let (keep, input) = (Keep::default(), input.clone());
-        Ok(Writing { model: self, input, keep, plans: [plan], caches, sampler, left: count })
+        Ok(Writing {
+            model: self,
+            input,
+            keep,
+            plans: [plan],
+            caches,
+            sampler,
+            left: count,
+            written: 0,
+        })
     }
 
     /// The most likely tokens after those of `input`, at most `count`: [`write`](Self::write) at the temperature 0.
@@ -175,9 +186,11 @@ impl Writing<'_> {
         runner.caches = self.caches.as_mut();
         runner.last_only = true;
         let (trace, _) = runner.run(core::slice::from_ref(&self.input))?;
-        let logits = trace.logits.as_ref().map_or(&[][..], Values::last);
-        check_logits(logits)?;
-        let next = self.sampler.choose(logits);
+        let mut logits = trace.logits.as_ref().map_or(&[][..], Values::last).to_vec();
+        check_logits(&logits)?;
+        description.suppress(&mut logits, self.written == 0);
+        self.written += 1;
+        let next = self.sampler.choose(&logits);
         let ids = if decoding { &mut self.input.decoder_ids } else { &mut self.input.ids };
         ids.splice(..0, cached);
         ids.extend(next);

@@ -15,11 +15,13 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
+from transformers import SuppressTokensAtBeginLogitsProcessor, SuppressTokensLogitsProcessor
 from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
 
 FOLDER = Path(__file__).parent / "tiny-whisper"
 SPECIAL = ["<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>"]
 NEW = 10
+SUPPRESS, SUPPRESS_FIRST = [71], [93, 66]  # likely tokens of this model
 TEXT = " tokens look at other"
 CASES = ["The  cat's 2 hats,\n\tdidn't fit: 1234567!", "naïve café — 注意 🙂", ""]
 
@@ -61,6 +63,7 @@ def main():
     model.generation_config.forced_decoder_ids = None
     model.save_pretrained(FOLDER)
     settings = {"decoder_start_token_id": start, "eos_token_id": 0, "forced_decoder_ids": [[1, start + 1], [2, start + 2], [3, None]]}
+    settings |= {"suppress_tokens": SUPPRESS, "begin_suppress_tokens": SUPPRESS_FIRST}
     (FOLDER / "generation_config.json").write_text(json.dumps(settings, indent=2) + "\n")
     extractor = WhisperFeatureExtractor(feature_size=12, hop_length=320, chunk_length=1)
     extractor.save_pretrained(FOLDER)
@@ -151,9 +154,15 @@ def main():
     expected |= {"decoder_residual_last": last[0][0], "lens": best, "lens_logits": logits}
 
     text, generated = ids[:, : len(begin)], []
+    suppress = [
+        SuppressTokensLogitsProcessor(settings["suppress_tokens"]),
+        SuppressTokensAtBeginLogitsProcessor(settings["begin_suppress_tokens"], len(begin)),
+    ]
     for _ in range(NEW):
-        logits = run(features[0], text).logits[0, -1]
-        two = logits.topk(2)
+        logits = run(features[0], text).logits[:, -1]
+        for processor in suppress:
+            logits = processor(text, logits)
+        two = logits[0].topk(2)
         assert two.values[0] - two.values[1] > 0.002 and two.indices[0] != 0, two
         generated.append(int(two.indices[0]))
         text = torch.cat([text, two.indices[None, :1]], 1)

@@ -39,7 +39,7 @@ KEYS = {
         tie_word_embeddings {EVERY}""",
     "whisper": f"""vocab_size d_model encoder_layers encoder_attention_heads encoder_ffn_dim decoder_layers decoder_attention_heads
         decoder_ffn_dim num_mel_bins max_source_positions max_target_positions activation_function decoder_start_token_id
-        tie_word_embeddings {EVERY}""",
+        begin_suppress_tokens tie_word_embeddings {EVERY}""",
 }
 
 table = {"attribute_map": {}}

@@ -197,6 +197,11 @@ impl<'a> Config<'a> {
         Ok(ends)
     }
 
+    /// The tokens that are not written: those of config.json count only without generation_config.json.
+    fn suppressed(&self, key: &str) -> Result<Vec<u32>, Error> {
+        Ok(self.generation_ids(key)?.unwrap_or_else(|| ids(self.get(key))))
+    }
+
     /// The token with which a decoder begins.
     fn decoder_start(&self) -> Result<Option<u32>, Error> {
         let key = "decoder_start_token_id";
@@ -233,6 +238,8 @@ impl<'a> Config<'a> {
             None => self.optional("max_position_embeddings")?,
         };
         description.ends = self.ends()?;
+        description.suppressed = self.suppressed("suppress_tokens")?;
+        description.suppressed_first = self.suppressed("begin_suppress_tokens")?;
         self.choose_head(&mut description)?;
         if description.stack.causal {
             for (key, causal) in [("is_causal", true), ("use_bidirectional_attention", false)] {

@@ -213,6 +213,8 @@ fn windows(
     layers: usize,
     window: Option<usize>,
     slides: impl Fn(usize) -> bool,
+        suppressed: Vec::new(),
+        suppressed_first: Vec::new(),
 ) -> Vec<Option<usize>> {
     (0..layers).map(|layer| window.filter(|_| slides(layer))).collect()
 }

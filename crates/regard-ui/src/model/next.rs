@@ -109,9 +109,11 @@ impl Next {
         Self::each(outcome, model, ids)
     }
 
-    /// The likeliest token of the run with the changes.
+    /// The likeliest token of the run with the changes, of those that the model writes.
     pub(super) fn written(outcome: &Outcome, model: &Model) -> Option<Self> {
-        let after = outcome.next_changed().unwrap_or_else(|| outcome.next());
+        let mut after = outcome.next_changed().unwrap_or_else(|| outcome.next()).to_vec();
+        let (description, so_far) = (model.description(), outcome.written());
+        description.suppress(&mut after, so_far == description.decoder_start);
         let top = (0..after.len()).reduce(|best, i| if after[i] > after[best] { i } else { best });
         Self::each(outcome, model, vec![top?]).pop()
     }
