@@ -458,6 +458,7 @@ impl<'a> Config<'a> {
             let scale = multiplier("logits_scaling")?.recip();
             description.head = Head::Tokens { transform: None, scale, softcap: None };
         }
+        description.stack.causal = !self.sees_later_tokens()?;
         let layers = description.stack.layers();
         let turning = self.turning(layers)?;
         description.stack.windows = self.windows(layers, &turning)?;
@@ -469,6 +470,11 @@ impl<'a> Config<'a> {
         let turns = description.stack.turns.iter_mut().zip(turning);
         turns.filter(|(_, turning)| !turning).for_each(|(turns, _)| *turns = None);
         Ok(description)
+    }
+
+    /// Whether a token of Gemma 3 sees those after it too, as in EmbeddingGemma.
+    fn sees_later_tokens(&self) -> Result<bool, Error> {
+        Ok(self.family == "gemma3_text" && self.flag_or("use_bidirectional_attention", false)?)
     }
 
     /// A number of layers after which something recurs.
@@ -516,6 +522,9 @@ impl<'a> Config<'a> {
         let window = match self.family {
             // All keys on both sides, of which a token sees half on each and itself.
             "modernbert" => Some(self.size("local_attention")? / 2 + 1),
+            _ if self.sees_later_tokens()? => {
+                self.optional("sliding_window")?.map(|all| all / 2 + 1)
+            }
             _ if may_slide => self.optional("sliding_window")?,
             _ => None,
         };

@@ -74,6 +74,7 @@ CASES = [
     ("biases", "Gemma3ForCausalLM", GEMMA3 | {"attention_bias": True, "query_pre_attn_scalar": 9}),
     # SmolLM 3: layers without positions, by a list or a number; windows in those alone, or as layer_types say.
     ("interval", "SmolLM3ForCausalLM", SMOL | {"no_rope_layer_interval": 3, "use_sliding_window": True, "sliding_window": 2}),
+    ("both directions", "Gemma3ForCausalLM", GEMMA3 | {"use_bidirectional_attention": True, "sliding_window": 2}),
     ("a longer list", "SmolLM3ForCausalLM", SMOL | TWO | {"no_rope_layers": [0, 1, 0, 1], "num_key_value_heads": None}),
     ("layer types", "SmolLM3ForCausalLM", SMOL | TWO | {"sliding_window": 2, "layer_types": ["sliding_attention", "full_attention"]}),
     ("biases", "SmolLM3ForCausalLM", SMOL | {"attention_bias": True, "mlp_bias": True}),
@@ -185,7 +186,6 @@ REFUSED = [
     ("Qwen2ForCausalLM", GROUPED | {"rope_parameters": {"full_attention": {"rope_theta": 10.0}}}, "by kinds of layers"),
     ("Gemma2ForCausalLM", GROUPED | {"head_dim": 4, "sliding_window": None}, "there is no sliding_window"),
     ("MistralForCausalLM", GROUPED | {"sliding_window": 0}, "sliding_window is 0"),
-    ("Gemma3ForCausalLM", GEMMA3 | {"use_bidirectional_attention": True}, "use_bidirectional_attention is true"),
     ("Gemma3ForCausalLM", GEMMA3 | {"sliding_window_pattern": 0}, "sliding_window_pattern is 0"),
     ("Gemma3ForCausalLM", GEMMA3 | {"layer_types": ["full_attention"]}, "layer_types has 1 entries for 2 layers"),
     ("Gemma3ForCausalLM", GEMMA3 | {"sliding_window": 0}, "sliding_window is 0"),
