@@ -4,7 +4,7 @@
     python defaults.py
 
 A row is a key, with the default of each family that has it; null is Python's None. `attribute_map` has a family's other names of
-keys.
+keys, and `keys` lists every key that a config.json of these families may have.
 """
 
 import json
@@ -42,13 +42,21 @@ KEYS = {
         begin_suppress_tokens tie_word_embeddings {EVERY}""",
 }
 
+# Keys of transformers 4, and those that its classes for text wrote into every file.
+OLD = """_name_or_path attn_implementation auto_map finetuning_task global_rope_theta layer_norm_epsilon local_rope_theta
+n_ctx partial_rotary_factor position_embedding_type pretraining_tp quantization_config rope_local_base_freq rope_scaling rope_theta
+rotary_emb_base rotary_pct sliding_window_pattern summary_type task_specific_params torch_dtype use_cache"""
+
 table = {"attribute_map": {}}
+known = set(OLD.split())
 for family, keys in KEYS.items():
     config = CONFIG_MAPPING[family]
+    known |= config().to_dict().keys() | config.attribute_map.keys()
     if config.attribute_map:
         table["attribute_map"][family] = config.attribute_map
     for key in keys.split():
         if key in config.__dataclass_fields__:
             table.setdefault(key, {})[family] = config.__dataclass_fields__[key].default
+table["keys"] = sorted(known)
 rows = (f"  {json.dumps(key)}: {json.dumps(row)}" for key, row in sorted(table.items()))
 Path(__file__).with_suffix(".json").write_text("{\n" + ",\n".join(rows) + "\n}\n")

@@ -5,6 +5,7 @@ mod gguf;
 mod hugging_face;
 mod rope;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -21,19 +22,27 @@ use crate::{
 static DEFAULTS: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("defaults.json")).unwrap_or_default());
 
-/// The error for a model that no description fits. It says `what`, and lists the tensors that no family has and the known
-/// families.
+/// The error for a model that no description fits. It says `what`, and lists the tensors and the settings that no family has,
+/// and the known families.
 fn unknown(path: &Path, checkpoint: &Checkpoint, what: &str, known: &str) -> Error {
     const SHOWN: usize = 8;
-    let names = weights::unknown(checkpoint.names());
-    let list = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let needs = match names.len() {
-        0 => "all of its tensors have names that known families have".to_owned(),
-        count if count > SHOWN => {
-            format!("no known family has its tensors {list} and {} more", count - SHOWN)
+    let list = |of: &str, names: BTreeSet<String>| match names.len() {
+        0 => format!("its {of} have names that known families have"),
+        count => {
+            let list = names.into_iter().take(SHOWN).collect::<Vec<_>>().join(", ");
+            let more = count.saturating_sub(SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("no known family has its {of} {list}{more}")
         }
-        _ => format!("no known family has its tensors {list}"),
     };
+    let mut needs = list("tensors", weights::unknown(checkpoint.names()));
+    if let Settings::Config(Value::Object(config)) = checkpoint.settings() {
+        let has = |key: &&String| {
+            DEFAULTS["keys"].as_array().is_some_and(|keys| keys.iter().any(|known| known == *key))
+        };
+        let keys = config.keys().filter(|key| !has(key)).cloned().collect();
+        needs = format!("{needs}, and {}", list("settings", keys));
+    }
     Error::file(path, format!("{what}{needs}; known are {known}"))
 }
 
@@ -204,6 +213,8 @@ fn plain(
         tied: false,
         decoder_start: Vec::new(),
         ends: Vec::new(),
+        suppressed: Vec::new(),
+        suppressed_first: Vec::new(),
         labels: Vec::new(),
     }
 }
@@ -213,8 +224,6 @@ fn windows(
     layers: usize,
     window: Option<usize>,
     slides: impl Fn(usize) -> bool,
-        suppressed: Vec::new(),
-        suppressed_first: Vec::new(),
 ) -> Vec<Option<usize>> {
     (0..layers).map(|layer| window.filter(|_| slides(layer))).collect()
 }

@@ -28,8 +28,11 @@ fn a_family_that_is_not_known_is_named_with_those_that_are() {
     let parts =
         ["config.json: the family \"mamba\" is not known", "gpt_neox", "whisper and modernbert"];
     assert_says(&said, &parts);
-    // Its class, and its tensors that no family has.
-    let config = json!({"model_type": "mamba", "architectures": ["MambaForCausalLM"]});
+    // Its class, and its tensors and settings that no family has.
+    let mut config = json!({"model_type": "mamba", "architectures": ["MambaForCausalLM"], "torch_dtype": "float32"});
+    for i in 0..10 {
+        config[format!("state_size_{i}")] = i.into();
+    }
     let names =
         ["backbone.layers.0.mixer.A_log", "backbone.layers.1.mixer.A_log", "lm_head.weight"];
     let tensors = common::weights(names.map(|name| (name, vec![1], vec![0.0])));
@@ -37,7 +40,8 @@ fn a_family_that_is_not_known_is_named_with_those_that_are() {
     let checkpoint = Checkpoint::from_files("model", files).unwrap();
     let said = Description::of(&checkpoint).unwrap_err().to_string();
     let needs = "\"mamba\" is not known: its class is MambaForCausalLM, and no known family has its tensors \
-                 backbone.layers.{}.mixer.A_log; known are bert";
+                 backbone.layers.{}.mixer.A_log, and no known family has its settings state_size_0, state_size_1, state_size_2, \
+                 state_size_3, state_size_4, state_size_5, state_size_6, state_size_7 and 2 more; known are bert";
     assert_says(&said, &[needs]);
     let said = with_config("tiny-llama", &[("model_type", Value::Null)]);
     assert_says(&said, &["config.json: model_type is missing"]);
