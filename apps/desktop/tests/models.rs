@@ -379,6 +379,10 @@ fn sweep_patches_each_place() {
     let found = json(format!("sweep {read} --patch-each-place --patch-ids 5,9,7"));
     assert_eq!(len(&found["patched"]["encoder"][0]), 3);
     assert_eq!(len(&found["patched"]["decoder"][0]), 2);
+    for kind in ["--ablate-each-head", "--attribute-each-head"] {
+        let found = json(format!("sweep {read} {kind}"));
+        assert_eq!(["tokens", "decoder_tokens"].map(|key| len(&found[key])), [3, 2]);
+    }
     assert_refused(format!("{sweep} 'the quick brown fox jumps'"), &["tokens, but the text has"]);
 }
 

@@ -323,7 +323,6 @@ impl Sweep {
             }
         };
         let mut all = json!({
-            "tokens": reading.tokens,
             "logit": measure.tokens(model),
             "unchanged": whole,
             (self.kind.key): by_layer(numbers),
@@ -332,7 +331,7 @@ impl Sweep {
         if self.kind.key == PATH.key {
             all["first_layer"] = json!(self.at.first().map(|at| at.layer));
         }
-        all
+        with_tokens(all, reading)
     }
 }
 
@@ -454,11 +453,19 @@ fn attribute(
         return attributed(&parts).write(&to, format, title, ["layer", "part"]);
     }
     let mut all = json!(parts);
-    all["tokens"] = json!(reading.tokens);
     all["logit"] = json!(measure.tokens(model));
     all["unchanged"] = json!(parts.logit);
     all["sum"] = json!(parts.sum());
-    args.format.print(|| attribution(&args.logit, &parts), &all)
+    args.format.print(|| attribution(&args.logit, &parts), &with_tokens(all, reading))
+}
+
+/// JSON with the tokens that the model reads, and those of its decoder.
+fn with_tokens(mut all: Value, reading: &Reading) -> Value {
+    all["tokens"] = json!(reading.tokens);
+    if !reading.decoder_tokens.is_empty() {
+        all["decoder_tokens"] = json!(reading.decoder_tokens);
+    }
+    all
 }
 
 /// The logit and the share of each part, as a table with a row for each layer.
