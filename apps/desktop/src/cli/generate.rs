@@ -1,7 +1,7 @@
 //! `regard generate`: a model writes text.
 
 use anyhow::{Context as _, anyhow};
-use regard_models::{Model, Sampler};
+use regard_models::{Model, Sampler, Tokenizer};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Run { checkpoint, model, reading, changes } = args.run.read()?;
     allow(args.tokens, &model, &reading)?;
     let mut writing = model.write(&reading.input, args.tokens, &changes, sampler).bad_input()?;
-    let mut text = Text { model: &model, ids: Vec::new(), printed: 0 };
+    let mut text = Text { model: &model, ids: Vec::new(), stream: Stream::default() };
     while let Some(id) = working("writing", || writing.next()) {
         text.ids.push(id.map_err(|e| explained(e, &checkpoint)).bad_input()?);
         if args.format == Format::Text {
@@ -86,41 +86,111 @@ fn allow(count: usize, model: &Model, reading: &Reading) -> Result<(), Failure> 
 struct Text<'m> {
     model: &'m Model,
     ids: Vec<u32>,
-    /// The number of bytes printed so far.
-    printed: usize,
+    stream: Stream,
 }
 
 impl Text<'_> {
     /// The text without the token that ends it. For a model without a tokenizer, the ids.
     fn all(&self) -> Result<String, Failure> {
+        self.decode(self.ids())
+    }
+
+    fn ids(&self) -> &[u32] {
         let ends = &self.model.description().ends;
-        let ids = match self.ids.split_last() {
+        match self.ids.split_last() {
             Some((last, others)) if ends.contains(last) => others,
             _ => &self.ids,
-        };
+        }
+    }
+
+    fn decode(&self, ids: &[u32]) -> Result<String, Failure> {
         match self.model.tokenizer() {
             Some(tokenizer) => tokenizer.decode(ids).bad_input(),
             None => Ok(ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")),
         }
     }
 
-    /// Whether the last token is a byte, such as `<0x0A>`. The next byte then decides which character these bytes are.
-    fn ends_with_byte(&self) -> bool {
-        let token = self.ids.last().and_then(|id| self.model.tokenizer()?.token(*id));
-        token.is_some_and(|token| token.starts_with("<0x") && token.ends_with('>'))
-    }
-
     /// Prints what is new. Bytes wait for the rest of their character, unless the text has ended.
     fn print(&mut self, end: bool) -> Result<(), Failure> {
-        if !end && self.ends_with_byte() {
+        if !end
+            && self.model.tokenizer().is_some_and(|tokenizer| ends_with_byte(tokenizer, &self.ids))
+        {
             return Ok(());
         }
-        let text = self.all()?;
-        let complete = if end { text.as_str() } else { text.trim_end_matches('\u{fffd}') };
-        if let Some(new) = complete.get(self.printed..) {
-            print(&Data::new(new))?;
-            self.printed = complete.len().max(self.printed);
+        let mut stream = self.stream;
+        let new = stream.next(self.ids(), end, &mut |ids| self.decode(ids))?;
+        self.stream = stream;
+        print(&Data::new(&new))
+    }
+}
+
+/// Whether the last token is a byte, such as `<0x0A>`. The next byte then decides which character these bytes are.
+fn ends_with_byte(tokenizer: &Tokenizer, ids: &[u32]) -> bool {
+    let token = ids.last().and_then(|id| tokenizer.token(*id));
+    token.is_some_and(|token| token.starts_with("<0x") && token.ends_with('>'))
+}
+
+/// Tokens that become text as they come. A token's text depends on the tokens beside it, so a few tokens before the new ones are
+/// decoded with them, and what these give alone is left out.
+#[derive(Clone, Copy, Default)]
+struct Stream {
+    /// The number of tokens whose text is complete.
+    done: usize,
+}
+
+impl Stream {
+    /// The text of the tokens after those that are done. A character without its last bytes waits for them, unless the text has
+    /// ended.
+    fn next<E>(
+        &mut self,
+        ids: &[u32],
+        end: bool,
+        decode: &mut dyn FnMut(&[u32]) -> Result<String, E>,
+    ) -> Result<String, E> {
+        const BEFORE: usize = 8;
+        let first = self.done.saturating_sub(BEFORE);
+        let all = decode(&ids[first..])?;
+        if ids.len() <= self.done || !end && all.ends_with('\u{fffd}') {
+            return Ok(String::new());
         }
-        Ok(())
+        let known = decode(&ids[first..self.done])?;
+        self.done = ids.len();
+        Ok(all.get(known.len()..).unwrap_or_default().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regard_models::Model;
+    use regard_tests::models::{FAMILIES, golden};
+
+    use super::{Stream, ends_with_byte};
+
+    /// The pieces of a text are the whole text, of any tokenizer, and each token is decoded a few times.
+    #[test]
+    fn a_text_that_comes_in_pieces_is_decoded_in_linear_time() {
+        for name in FAMILIES.into_iter().filter(|name| *name != "tiny-vit") {
+            let model = Model::open(golden(name)).unwrap();
+            let (tokenizer, vocabulary) =
+                (model.tokenizer().unwrap(), model.description().vocabulary);
+            let known = |id: &u32| tokenizer.token(*id).is_some();
+            let drawn = (0..500_u32)
+                .map(|i| i.wrapping_mul(2_654_435_761) >> 8)
+                .map(|x| x % vocabulary as u32);
+            let ids: Vec<u32> = drawn.filter(known).collect();
+            let (mut stream, mut written, mut decoded) = (Stream::default(), String::new(), 0);
+            for read in 1..=ids.len() {
+                if read < ids.len() && ends_with_byte(tokenizer, &ids[..read]) {
+                    continue;
+                }
+                let mut decode = |ids: &[u32]| {
+                    decoded += ids.len();
+                    tokenizer.decode(ids)
+                };
+                written += &stream.next(&ids[..read], read == ids.len(), &mut decode).unwrap();
+            }
+            assert_eq!(written, tokenizer.decode(&ids).unwrap(), "{name}");
+            assert!(decoded < 60 * ids.len(), "{name}: {decoded} tokens decoded");
+        }
     }
 }
