@@ -6,9 +6,12 @@
 Each case is a config.json, the names and shapes of the tensors in the file, an input, and the logits of transformers in f64. The
 tensors' numbers are `numbers(name, shape)`, which tests/families.rs computes too. `says` is a part of what is said of a model that
 is refused; `logits` are null where the head is not computed.
+
+forms.json has the config.json of each golden model as transformers 5 writes it.
 """
 
 import json
+import tempfile
 from pathlib import Path
 
 import torch
@@ -71,10 +74,10 @@ CASES = [
     ("one kind for all", "Gemma3ForCausalLM", GEMMA3 | {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}),
     ("one kind alone", "Gemma3ForCausalLM", GEMMA3 | {"rope_local_base_freq": 7.0, "rope_parameters": {"full_attention": LINEAR | {"rope_theta": 60.0}}}),
     ("caps", "Gemma3ForCausalLM", GEMMA3 | {"attn_logit_softcapping": 0.5, "final_logit_softcapping": 0.7}),
+    ("both directions", "Gemma3ForCausalLM", GEMMA3 | {"use_bidirectional_attention": True, "sliding_window": 2}),
     ("biases", "Gemma3ForCausalLM", GEMMA3 | {"attention_bias": True, "query_pre_attn_scalar": 9}),
     # SmolLM 3: layers without positions, by a list or a number; windows in those alone, or as layer_types say.
     ("interval", "SmolLM3ForCausalLM", SMOL | {"no_rope_layer_interval": 3, "use_sliding_window": True, "sliding_window": 2}),
-    ("both directions", "Gemma3ForCausalLM", GEMMA3 | {"use_bidirectional_attention": True, "sliding_window": 2}),
     ("a longer list", "SmolLM3ForCausalLM", SMOL | TWO | {"no_rope_layers": [0, 1, 0, 1], "num_key_value_heads": None}),
     ("layer types", "SmolLM3ForCausalLM", SMOL | TWO | {"sliding_window": 2, "layer_types": ["sliding_attention", "full_attention"]}),
     ("biases", "SmolLM3ForCausalLM", SMOL | {"attention_bias": True, "mlp_bias": True}),
@@ -213,7 +216,6 @@ def config_of(architecture, settings):
 
 def saved(model):
     """The names and shapes of the tensors in a file of the model, as save_pretrained writes them."""
-    import tempfile
     from safetensors import safe_open
 
     with tempfile.TemporaryDirectory() as folder:
@@ -223,7 +225,6 @@ def saved(model):
 
 
 def case(name, architecture, settings, more=None):
-    import tempfile
     from safetensors.torch import save_file
 
     more = more or {}
@@ -273,3 +274,11 @@ def refused(architecture, settings, says):
 cases = [case(*arguments) for arguments in CASES] + [refused(*arguments) for arguments in REFUSED]
 lines = ",\n".join(json.dumps(found, separators=(",", ":")) for found in cases)
 Path(__file__).with_suffix(".json").write_text(f"[\n{lines}\n]\n")
+
+forms = {}
+for folder in sorted((Path(__file__).parents[2] / "models").glob("tiny-*")):
+    with tempfile.TemporaryDirectory() as written:
+        AutoConfig.from_pretrained(folder).save_pretrained(written)
+        forms[folder.name] = json.loads((Path(written) / "config.json").read_text())
+lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(form, separators=(',', ':'))}" for name, form in forms.items())
+Path(__file__).with_name("forms.json").write_text(f"{{\n{lines}\n}}\n")

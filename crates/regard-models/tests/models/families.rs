@@ -1,6 +1,10 @@
 //! Settings that few files have, and keys that files leave out, against transformers. `data/families.py` writes the cases.
 
+use std::collections::BTreeMap;
+use std::fs;
+
 use regard_models::{Checkpoint, Description, Error, Head, Input, Model, Values};
+use regard_tests::models::{FAMILIES, golden};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
@@ -144,4 +148,30 @@ fn weights_of_64_bits_are_refused_with_the_types_that_are_known() {
     let files = [("config.json", b"{}".to_vec()), ("model.safetensors", weights)];
     let said = Checkpoint::from_files("model", files).unwrap().read("x").unwrap_err().to_string();
     assert!(said.contains("the tensor x has the type F64; known are F32, F16, BF16"), "{said}");
+}
+
+/// transformers 5 writes rope_parameters, layer_types and dtype, where older files have other keys.
+#[test]
+fn a_config_that_transformers_5_writes_anew_means_the_same() {
+    let forms: BTreeMap<String, Value> =
+        serde_json::from_str(include_str!("../data/forms.json")).unwrap();
+    assert_eq!(forms.len(), FAMILIES.len());
+    for (name, form) in forms {
+        let file = |file: &str| fs::read(golden(&name).join(file)).ok();
+        let with = |config: Vec<u8>| {
+            let weights =
+                fs::read_dir(golden(&name)).unwrap().map(|file| file.unwrap().file_name());
+            let weights = weights.map(|name| name.to_str().unwrap().to_owned());
+            let weights = weights
+                .filter(|name| name.starts_with("model") || name == "generation_config.json");
+            let files = weights.map(|name| (name.clone(), file(&name).unwrap()));
+            let files = files.chain([("config.json".to_owned(), config)]);
+            Description::of(&Checkpoint::from_files(&name, files).unwrap()).unwrap()
+        };
+        assert_eq!(
+            with(form.to_string().into_bytes()),
+            with(file("config.json").unwrap()),
+            "{name}"
+        );
+    }
 }
