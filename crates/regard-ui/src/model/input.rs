@@ -15,6 +15,7 @@ use super::open::Loaded;
 use super::pad::{self, Drawing};
 use super::reads::Reads;
 use super::request::Request;
+use super::run::Unchanged;
 use crate::Host;
 
 /// The largest file of an image or of a recording, in bytes.
@@ -36,12 +37,13 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Prepares the input that `opened` reads for a request. `text` is the first text, or the second one. `ids` are its tokens,
-    /// if they differ from the tokenizer's. `reader` tells the first image from the second.
+    /// if they differ from the tokenizer's. `reader` tells the first image from the second, and `before` is the run before, whose
+    /// recording may be the same.
     pub(crate) fn new(
         host: &dyn Host,
         opened: &Loaded,
         request: &Request,
-        reader: usize,
+        (reader, before): (usize, Option<&Unchanged>),
         text: &str,
         ids: Option<&[u32]>,
     ) -> Result<Self, String> {
@@ -51,7 +53,7 @@ impl Prepared {
             Reads::Text => Self::of_text(opened, text, ids),
             reads @ (Reads::TextAndDecoder | Reads::Recording) => {
                 let mut read = if reads == Reads::Recording {
-                    Self::of_recording(host, opened, request)?
+                    Self::of_recording(host, opened, request, before)?
                 } else {
                     Self::of_text(opened, text, ids)?
                 };
@@ -99,7 +101,22 @@ impl Prepared {
         Ok(Self { input, tokens, decoder_tokens: Vec::new(), unknown, picture: None })
     }
 
-    fn of_recording(host: &dyn Host, opened: &Loaded, request: &Request) -> Result<Self, String> {
+    fn of_recording(
+        host: &dyn Host,
+        opened: &Loaded,
+        request: &Request,
+        before: Option<&Unchanged>,
+    ) -> Result<Self, String> {
+        // The decoder's text changes while the file stays.
+        if let Some(run) = before.filter(|run| run.image.is_some() && run.image == request.image) {
+            return Ok(Self {
+                input: Input { decoder_ids: Vec::new(), ..run.input().clone() },
+                tokens: run.tokens.clone(),
+                decoder_tokens: Vec::new(),
+                unknown: [const { Vec::new() }; 2],
+                picture: run.picture.clone(),
+            });
+        }
         let sound = opened.sound.as_ref().zip(opened.model.description().embedding.frames);
         let (sound, frames) = sound.ok_or("the model does not say how it reads a recording")?;
         let path = request.image.as_deref();

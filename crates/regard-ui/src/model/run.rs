@@ -49,8 +49,8 @@ pub(super) struct Unchanged {
     pub(crate) unknown: [Vec<String>; 2],
     #[serde(with = "pixels")]
     pub(crate) picture: Option<Arc<ColorImage>>,
-    /// The file of the picture, if nothing else is read.
-    image: Option<PathBuf>,
+    /// The file of the picture.
+    pub(super) image: Option<PathBuf>,
     pub(crate) heads: HeadsPerAttention,
     /// The probability of each token of the vocabulary to be next; empty if the model predicts none here.
     #[serde(with = "packed")]
@@ -427,13 +427,15 @@ impl Unchanged {
         known: Option<Shared<Self>>,
     ) -> Result<Shared<Self>, String> {
         if let Some(known) = &known
+            && known.decoder_tokens.is_empty()
             && known.image.is_some()
             && known.image == request.image
             && (reader == 0 || request.drawings[1].is_none())
         {
             return Ok(known.clone());
         }
-        let prepared = Prepared::new(host, opened, request, reader, text, ids)?;
+        let before = known.as_deref().map(|run| &**run);
+        let prepared = Prepared::new(host, opened, request, (reader, before), text, ids)?;
         match known.filter(|known| known.input == prepared.input) {
             Some(known) => Ok(known),
             None => Ok(Shared(Arc::new(Self::new(opened, reader, request, prepared)?))),
@@ -472,9 +474,7 @@ impl Unchanged {
         let next = next(model, &input, baseline.logits());
         let computed = reading.computed();
         opened.read[reader].keep(reading);
-        // The decoder's text of a recording changes while the file stays.
-        let image =
-            request.image.clone().filter(|_| picture.is_some() && decoder_tokens.is_empty());
+        let image = request.image.clone().filter(|_| picture.is_some());
         Ok(Self {
             input,
             tokens,

@@ -215,13 +215,16 @@ fn a_recording_is_read_and_its_attention_lies_over_its_spectrogram() {
     let folder = format!("{MODELS}/tiny-whisper");
     let mut window = opened("tiny-whisper", |_| ());
     assert!(says(&window, "Open a recording (WAV), or drop one onto the window."));
-    let sound = PathBuf::from(format!("{folder}/sound.wav"));
+    let own = tempfile::tempdir().unwrap();
+    let sound = own.path().join("sound.wav");
+    std::fs::copy(format!("{folder}/sound.wav"), &sound).unwrap();
     with_file(&mut window, Command::OpenRecording, &sound, "Open");
     assert_eq!(app(&window).model().error(), None);
     assert!(says(&window, "whisper, 2 + 3 layers of 4 and 3 heads") && says(&window, "sound.wav"));
     assert_eq!(state(&window).attention, Which::Cross, "what the words look at");
 
-    // The decoder writes on from its first tokens.
+    // The decoder writes on from its first tokens, and the recording is not read again.
+    own.close().unwrap();
     let model = Model::open(&folder).unwrap();
     let start = model.description().decoder_start.clone();
     let (_, features) = tensor("tiny-whisper", "input_features");
