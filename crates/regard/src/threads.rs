@@ -5,7 +5,7 @@ use core::hint::spin_loop;
 use core::mem::take;
 use core::num::NonZero;
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::available_parallelism;
 
@@ -111,6 +111,37 @@ impl Threads {
             Kind::One => 1,
             Kind::Pool(pool) => pool.current_num_threads() + 1,
         }
+    }
+
+    /// The values for 0, 1 and so on up to `count`, which the threads compute side by side. The computation of one value uses one
+    /// thread.
+    ///
+    /// # Errors
+    /// The error of a value. No further values are computed then.
+    ///
+    /// ```
+    /// use regard::Threads;
+    /// let squares = Threads::current().map(4, |i| Ok::<_, regard::Error>(i * i))?;
+    /// assert_eq!(squares, [0, 1, 4, 9]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn map<T: Send, E: Send>(
+        &self,
+        count: usize,
+        value: impl Fn(usize) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, E> {
+        let mut values: Vec<Option<Result<T, E>>> = (0..count).map(|_| None).collect();
+        let failed = AtomicBool::new(false);
+        let done = self.for_each(values.iter_mut().enumerate(), usize::MAX, 0, |_, (i, place)| {
+            if !failed.load(Ordering::Relaxed) {
+                let value = Self::ONE.install(|| value(i));
+                failed.fetch_or(value.is_err(), Ordering::Relaxed);
+                *place = Some(value);
+            }
+            Ok(())
+        });
+        debug_assert!(done.is_ok(), "no job of these fails: {done:?}");
+        values.into_iter().flatten().collect()
     }
 
     /// The number of other threads that are worth waking for so many multiply-adds.

@@ -5,11 +5,8 @@ mod linear;
 mod names;
 
 use core::iter::once;
-use core::mem::take;
-use core::sync::atomic::{AtomicUsize, Ordering};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use regard::{Embedding as Table, Linear, Norm, Threads};
 
@@ -313,8 +310,9 @@ impl Loader<'_> {
             let shape = [relative.buckets, block.heads];
             Ok::<_, Error>(self.table(&name(0)(&names.relative), &shape)?.to_f32())
         });
-        let layers =
-            for_each(stack.layers(), |layer| self.layer_of(&name(layer), names, (stack, layer)))?;
+        // The threads work side by side, because reading waits for memory.
+        let layers = Threads::current()
+            .map(stack.layers(), |layer| self.layer_of(&name(layer), names, (stack, layer)))?;
         Ok(StackWeights {
             layers,
             norm: self.optional_norm(norm, stack.final_norm)?,
@@ -571,38 +569,6 @@ impl Loader<'_> {
     fn memory<T>(&self, name: &str, made: Option<T>) -> Result<T, Error> {
         made.ok_or_else(|| Error::tensor(self.checkpoint.path(), name, "does not fit in memory"))
     }
-}
-
-/// The values for 0, 1 and so on, computed by a few threads side by side, because the work waits for memory. Each thread holds
-/// a tensor in addition to the values.
-fn for_each<T: Send>(
-    count: usize,
-    value: impl Fn(usize) -> Result<T, Error> + Sync,
-) -> Result<Vec<T>, Error> {
-    const MOST: usize = 4;
-    let (next, values) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let values_so_far = || values.lock().unwrap_or_else(PoisonError::into_inner);
-    let work = || {
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            if i >= count {
-                return;
-            }
-            let value = value(i);
-            if value.is_err() {
-                next.store(count, Ordering::Relaxed);
-            }
-            values_so_far().insert(i, value);
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..Threads::current().count().min(MOST).min(count) {
-            // If no thread can be started, this one does all of the work.
-            _ = thread::Builder::new().spawn_scoped(scope, || Threads::ONE.install(work));
-        }
-        Threads::ONE.install(work);
-    });
-    take(&mut *values_so_far()).into_values().collect()
 }
 
 fn joined(name: &str, kind: &str) -> String {
