@@ -56,7 +56,7 @@ impl Format {
     pub const KNOWN: &str = "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and MXFP4";
 
     /// The bytes of a number that is not in a block.
-    fn number_bytes(self) -> Option<usize> {
+    pub(crate) fn number_bytes(self) -> Option<usize> {
         match self {
             Self::F32 => Some(4),
             Self::F16 | Self::Bf16 => Some(2),

@@ -61,6 +61,22 @@ fn config() -> (&'static str, Vec<u8>) {
     ("config.json", b"{\"model_type\": \"gpt2\"}".to_vec())
 }
 
+/// A model's folder with these settings, and zeros in tensors of these shapes.
+fn zeros(config: &Value, shapes: &[(&'static str, &[usize])]) -> Vec<(&'static str, Vec<u8>)> {
+    let (mut header, mut end) = (serde_json::Map::new(), 0);
+    for (name, shape) in shapes {
+        let start = end;
+        end += 2 * shape.iter().product::<usize>();
+        header.insert(
+            (*name).to_owned(),
+            json!({"dtype": "F16", "shape": shape, "data_offsets": [start, end]}),
+        );
+    }
+    let header = Value::from(header).to_string();
+    let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &vec![0; end]].concat();
+    vec![("config.json", config.to_string().into_bytes()), ("model.safetensors", bytes)]
+}
+
 /// A GGUF file whose header is a vocabulary.
 fn gguf(model: &str, tokens: &[String]) -> Vec<u8> {
     let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
@@ -100,6 +116,67 @@ fn a_long_header_of_safetensors_is_read_or_refused_in_bounded_memory() {
     let files = |count| vec![config(), ("model.safetensors", tensors(count))];
     read(files(40_000), 1).unwrap();
     assert_refused(files(400_000), "too long for its tensors");
+}
+
+/// A layer keeps more than its numbers: its shape, and panels of 16 outputs. A file has few numbers in many experts, or one output
+/// for many inputs.
+#[test]
+fn many_small_layers_are_refused_in_bounded_memory() {
+    let _alone = alone();
+    let config = |width: usize, experts: u64| {
+        json!({
+            "model_type": "qwen3_moe", "hidden_size": width, "num_hidden_layers": 1, "num_attention_heads": 1,
+            "num_key_value_heads": 1, "head_dim": 2, "intermediate_size": 1, "vocab_size": 1, "tie_word_embeddings": false,
+            "num_experts": experts, "num_experts_per_tok": 1, "moe_intermediate_size": 1,
+        })
+    };
+    let dense = |width: usize| -> Vec<(&'static str, Vec<usize>)> {
+        vec![
+            ("model.embed_tokens.weight", vec![1, width]),
+            ("lm_head.weight", vec![1, width]),
+            ("model.norm.weight", vec![width]),
+            ("model.layers.0.input_layernorm.weight", vec![width]),
+            ("model.layers.0.post_attention_layernorm.weight", vec![width]),
+            ("model.layers.0.self_attn.q_proj.weight", vec![2, width]),
+            ("model.layers.0.self_attn.k_proj.weight", vec![2, width]),
+            ("model.layers.0.self_attn.v_proj.weight", vec![2, width]),
+            ("model.layers.0.self_attn.o_proj.weight", vec![width, 2]),
+            ("model.layers.0.self_attn.q_norm.weight", vec![2]),
+            ("model.layers.0.self_attn.k_norm.weight", vec![2]),
+        ]
+    };
+    let mixture = |width: usize, experts: usize| {
+        [
+            dense(width),
+            vec![
+                ("model.layers.0.mlp.gate.weight", vec![experts, width]),
+                ("model.layers.0.mlp.experts.gate_up_proj", vec![experts, 2, width]),
+                ("model.layers.0.mlp.experts.down_proj", vec![experts, width, 1]),
+            ],
+        ]
+        .concat()
+    };
+    for (width, experts, announced, part) in [
+        (2, 3, 3, None),
+        (2, 3, u64::from(u32::MAX), Some("mlp.gate.weight has the shape [3, 2]")),
+        (2, 1 << 20, 1 << 20, Some("too many small layers")),
+        (1 << 20, 2, 2, Some("too many small layers")),
+    ] {
+        let shapes = mixture(width, experts);
+        let shapes: Vec<_> = shapes.iter().map(|(name, shape)| (*name, &shape[..])).collect();
+        let files = zeros(&config(width, announced), &shapes);
+        let bytes: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
+        let before = MEMORY.current_usage();
+        MEMORY.reset_peak_usage();
+        let loaded = Checkpoint::from_files("model", files).and_then(|file| Model::load(&file));
+        let (peak, most) = (MEMORY.peak_usage() - before, 3 * bytes + (64 << 20));
+        assert!(peak <= most, "{experts} experts: {bytes} bytes took {peak}, more than {most}");
+        match (loaded, part) {
+            (Ok(_), None) => {}
+            (Err(said), Some(part)) => assert!(said.to_string().contains(part), "{said}"),
+            (other, part) => panic!("{part:?}: {other:?}"),
+        }
+    }
 }
 
 /// A model of few weights may have a vocabulary of many words.

@@ -13,6 +13,9 @@ use super::Stored;
 use crate::{Error, Format};
 
 const FORMAT: Quantization = Quantization::Mxfp4;
+/// The bytes of a block of ggml, and those of its numbers and of its scale.
+pub(super) const BYTES: usize = 17;
+pub(super) const PARTS: [usize; 2] = [16, 1];
 
 /// Puts a tensor `X` \[…, outputs, 32n\] in the place of each two tensors `X_blocks` and `X_scales`.
 pub(super) fn join(tensors: &mut BTreeMap<String, Stored>) -> Result<(), Error> {

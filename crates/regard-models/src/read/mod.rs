@@ -281,31 +281,51 @@ impl Checkpoint {
     /// An error names the tensor: if it does not exist, if its type is not one of [`Format::KNOWN`], or if memory has no room
     /// for it. The errors of the operating system are passed on.
     pub fn read(&self, name: &str) -> Result<Tensor, Error> {
+        self.read_part(name, None)
+    }
+
+    /// Reads a tensor, or the entry of this index along its first dimension.
+    pub(crate) fn read_part(&self, name: &str, entry: Option<usize>) -> Result<Tensor, Error> {
         let stored =
             self.tensors.get(name).ok_or_else(|| Error::tensor(&self.path, name, "is missing"))?;
         let Stored { file: path, kind: (kind, format), shape, offset, scales, .. } = stored;
+        let shape = match (entry, shape.as_slice()) {
+            (Some(entry), [count, shape @ ..]) if entry < *count => shape,
+            (Some(entry), _) => {
+                return Err(Error::tensor(path, name, format!("has no entry {entry}")));
+            }
+            (None, shape) => shape,
+        };
+        let before = |bytes: usize| (entry.unwrap_or(0) * bytes) as u64;
         let format = format.ok_or_else(|| {
             let what = format!("has the type {kind}; known are {}", Format::KNOWN);
             Error::tensor(path, name, what)
         })?;
         let (mut file, _) = self.files.open(path)?;
-        let read = Tensor::filled(format, shape.clone(), |bytes| {
-            file.seek(SeekFrom::Start(*offset))?;
-            let Some(scales) = scales else { return file.read_exact(bytes) };
+        let read = Tensor::filled(format, shape.to_vec(), |bytes| {
+            let Some(scales) = scales else {
+                file.seek(SeekFrom::Start(offset + before(bytes.len())))?;
+                return file.read_exact(bytes);
+            };
+            let [of_numbers, of_scale] =
+                blocks::PARTS.map(|part| before(bytes.len() / blocks::BYTES * part));
+            file.seek(SeekFrom::Start(offset + of_numbers))?;
             let mut of_scales = match self.files.open(&scales.file) {
                 Ok((file, _)) => file,
                 Err(e) => return Err(io::Error::other(e.to_string())),
             };
-            of_scales.seek(SeekFrom::Start(scales.offset))?;
+            of_scales.seek(SeekFrom::Start(scales.offset + of_scale))?;
             blocks::read(file, of_scales, bytes)
         });
         let tensor = read.map_err(|e| Error::tensor(path, name, format!("cannot be read: {e}")))?;
-        let before = self.bytes_read.fetch_add(stored.bytes, Ordering::Relaxed);
-        if let Some(Told(told)) = &self.told {
-            told(before + stored.bytes);
-        }
-        tensor.ok_or_else(|| {
+        let tensor = tensor.ok_or_else(|| {
             Error::tensor(path, name, format!("of the shape {shape:?} does not fit in memory"))
-        })
+        })?;
+        let bytes = tensor.bytes() as u64;
+        let before = self.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(Told(told)) = &self.told {
+            told(before + bytes);
+        }
+        Ok(tensor)
     }
 }

@@ -86,71 +86,60 @@ impl Loader<'_> {
         let (width, hidden) = (self.description.width, experts.hidden);
         let bias = block.biases.hidden;
         let router = self.linear(&name(&names.router), [experts.count, width], bias)?;
-        let parts = |part: &str, outputs, inputs| {
-            self.of_experts(&name(part), experts.count, [outputs, inputs], (names.alternate, bias))
-        };
-        let layers = |part: &str, all: Vec<Stored>| -> Result<Vec<Linear>, Error> {
-            all.into_iter().map(|stored| self.layer(&name(part), stored)).collect()
-        };
         let fused = name(&names.gate_up.replace("{}.", ""));
         let is_fused = !names.gate_up.is_empty()
             && (self.found(&fused, "").is_some() || self.found(&fused, "weight").is_some());
-        let (gate, up) = if is_fused {
-            let outputs = |first: usize| -> Vec<usize> {
-                if names.alternate {
-                    (first..2 * hidden).step_by(2).collect()
-                } else {
-                    (first * hidden..(first + 1) * hidden).collect()
-                }
-            };
-            let all = parts(&names.gate_up, 2 * hidden, width)?;
-            let half = |first| -> Result<Vec<Stored>, Error> {
-                let outputs = outputs(first);
-                all.iter().map(|both| self.memory(&fused, both.select(&outputs))).collect()
-            };
-            (layers(&names.gate_up, half(0)?)?, layers(&names.gate_up, half(1)?)?)
+        let halves: [Vec<usize>; 2] = if names.alternate {
+            [0, 1].map(|first| (first..2 * hidden).step_by(2).collect())
         } else {
-            let gate = layers(&names.gate, parts(&names.gate, hidden, width)?)?;
-            (gate, layers(&names.up, parts(&names.up, hidden, width)?)?)
+            [0, hidden].map(|first| (first..first + hidden).collect())
         };
-        let down = layers(&names.down, parts(&names.down, width, hidden)?)?;
-        let each = gate.into_iter().zip(up).zip(down);
-        let each = each.map(|((gate, up), down)| FeedForward { gate: Some(gate), up, down });
-        Ok(FeedForwards::Experts { router, each: each.collect(), used: experts.used })
+        let each = (0..experts.count).map(|expert| {
+            let part = |part: &str, outputs, inputs| {
+                let of = (experts.count, expert);
+                self.of_expert(&name(part), of, [outputs, inputs], (names.alternate, bias))
+            };
+            let layer = |of: &str, stored| self.layer(&name(of), stored);
+            let [gate, up] = if is_fused {
+                let both = part(&names.gate_up, 2 * hidden, width)?;
+                halves.each_ref().map(|outputs| self.memory(&fused, both.select(outputs)))
+            } else {
+                [&names.gate, &names.up].map(|of| part(of, hidden, width))
+            };
+            let down = layer(&names.down, part(&names.down, width, hidden)?)?;
+            let [gate, up] = [layer(&names.gate, gate?)?, layer(&names.up, up?)?];
+            Ok(FeedForward { gate: Some(gate), up, down })
+        });
+        let each = each.collect::<Result<_, Error>>()?;
+        Ok(FeedForwards::Experts { router, each, used: experts.used })
     }
 
-    /// A linear layer of each expert: a tensor each, or one tensor \[experts, outputs, inputs\] with biases \[experts, outputs\].
-    fn of_experts(
+    /// A linear layer of an expert: a tensor of its own, or its entry in one tensor \[experts, outputs, inputs\] with biases
+    /// \[experts, outputs\].
+    fn of_expert(
         &self,
         name: &str,
-        count: usize,
+        (count, expert): (usize, usize),
         [outputs, inputs]: [usize; 2],
         (turned, bias): (bool, bool),
-    ) -> Result<Vec<Stored>, Error> {
-        let own = |expert: usize| name.replace("{}", &expert.to_string());
-        if own(0) != name && self.found(&own(0), "weight").is_some() {
-            let each = |expert| self.matrix(&own(expert), [outputs, inputs], bias);
-            return (0..count).map(each).collect();
+    ) -> Result<Stored, Error> {
+        let own = name.replace("{}", &expert.to_string());
+        if own != name && self.found(&own, "weight").is_some() {
+            return self.matrix(&own, [outputs, inputs], bias);
         }
         let name = name.replace("{}.", "");
         let kind = self.kind(&name);
         let found = self.found(&name, kind).unwrap_or_else(|| name.clone());
         let by_columns = turned && !self.checkpoint.is_in_blocks(&found);
         let shape = if by_columns { [inputs, outputs] } else { [outputs, inputs] };
-        let all = self.tensor(&name, kind, &[count, shape[0], shape[1]])?;
+        let weight = self.part(&name, kind, &[count, shape[0], shape[1]], Some(expert))?;
         let (stem, kind) =
-            if kind.is_empty() { (format!("{name}_bias"), "") } else { (name.clone(), "bias") };
-        let biases = if bias && self.found(&stem, kind).is_some() {
-            Some(self.tensor(&stem, kind, &[count, outputs])?.to_f32())
+            if kind.is_empty() { (format!("{name}_bias"), "") } else { (name, "bias") };
+        let bias = if bias && self.found(&stem, kind).is_some() {
+            Some(self.part(&stem, kind, &[count, outputs], Some(expert))?.to_f32())
         } else {
             None
         };
-        let each = |expert: usize| {
-            let rows: Vec<usize> = (expert * shape[0]..(expert + 1) * shape[0]).collect();
-            let weight = self.memory(&name, all.select_rows(&rows))?;
-            let bias = biases.as_ref().map(|all| all[expert * outputs..][..outputs].to_vec());
-            Ok(Stored::new(weight, by_columns, bias))
-        };
-        (0..count).map(each).collect()
+        Ok(Stored::new(weight, by_columns, bias))
     }
 }

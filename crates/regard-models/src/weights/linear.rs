@@ -30,6 +30,22 @@ impl Stored {
         Some(Self { weight: weight?, by_columns: self.by_columns, bias })
     }
 
+    /// The bytes that the layer takes: panels of 16 outputs, or the blocks of the file, and what a layer has beside them.
+    pub(super) fn layer_bytes(&self) -> u64 {
+        const BESIDE: usize = 512;
+        let [rows, columns] = [self.weight.rows(), self.weight.cols()];
+        let numbers = if self.by_columns {
+            columns.next_multiple_of(16) * rows
+        } else {
+            rows.next_multiple_of(16) * columns
+        };
+        let bytes = match self.weight.format().number_bytes() {
+            Some(bytes) => bytes * numbers,
+            None => self.weight.bytes(),
+        };
+        (bytes + BESIDE) as u64
+    }
+
     /// The layer, with its weight in the type in which the file stores it.
     pub(super) fn layer(self) -> Result<Linear, regard::Error> {
         let layer = self.weight.into_layer(self.by_columns)?;

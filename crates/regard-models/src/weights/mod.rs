@@ -5,6 +5,7 @@ mod linear;
 mod names;
 
 use core::iter::once;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -118,6 +119,8 @@ struct Loader<'a> {
     description: &'a Description,
     names: Names,
     used: Mutex<BTreeSet<String>>,
+    /// The bytes of the layers that have been made.
+    made: AtomicU64,
 }
 
 impl Weights {
@@ -132,7 +135,8 @@ impl Weights {
             let family = &description.family;
             Error::file(checkpoint.path(), format!("the family {family:?} is not known"))
         })?;
-        Loader { checkpoint, description, names, used: Mutex::default() }.weights()
+        let (used, made) = Default::default();
+        Loader { checkpoint, description, names, used, made }.weights()
     }
 }
 
@@ -464,10 +468,16 @@ impl Loader<'_> {
         Ok(Stored::new(weight, by_columns, bias))
     }
 
+    /// A linear layer. Small ones take more memory than their numbers, so their sum is bounded by the size of the file.
     fn layer(&self, name: &str, stored: Stored) -> Result<Linear, Error> {
-        let refuse =
-            |e| Error::tensor(self.checkpoint.path(), name, format!("makes no layer: {e}"));
-        stored.layer().map_err(refuse)
+        let refuse = |what: String| Error::tensor(self.checkpoint.path(), name, what);
+        let before = self.made.fetch_add(stored.layer_bytes(), Ordering::Relaxed);
+        let most = self.checkpoint.bytes().saturating_mul(2).saturating_add(32 << 20);
+        if before > most {
+            let what = "is one of too many small layers: they would take more memory than twice the file and 32 MiB";
+            return Err(refuse(what.to_owned()));
+        }
+        stored.layer().map_err(|e| refuse(format!("makes no layer: {e}")))
     }
 
     /// The norm of a stream before or after all layers, if there is one.
@@ -518,14 +528,26 @@ impl Loader<'_> {
     }
 
     fn tensor(&self, name: &str, kind: &str, shape: &[usize]) -> Result<Tensor, Error> {
+        self.part(name, kind, shape, None)
+    }
+
+    /// A tensor of this shape, or an entry of it.
+    fn part(
+        &self,
+        name: &str,
+        kind: &str,
+        shape: &[usize],
+        entry: Option<usize>,
+    ) -> Result<Tensor, Error> {
         let found = self.found(name, kind).unwrap_or_else(|| joined(name, kind));
         self.used().insert(found.clone());
-        let tensor = self.checkpoint.read(&found)?;
-        if tensor.shape() == shape {
-            return Ok(tensor);
+        match self.checkpoint.shape(&found) {
+            Some(other) if other != shape => {
+                let what = format!("has the shape {other:?}, but the model needs {shape:?}");
+                Err(Error::tensor(&self.checkpoint.file_of(&found), &found, what))
+            }
+            _ => self.checkpoint.read_part(&found, entry),
         }
-        let what = format!("has the shape {:?}, but the model needs {shape:?}", tensor.shape());
-        Err(Error::tensor(&self.checkpoint.file_of(&found), &found, what))
     }
 
     /// Records that a tensor is used, if it exists.
