@@ -6,14 +6,14 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
-use regard::{Linear, Norm};
+use regard::Linear;
 
 use crate::change::Plan;
 use crate::forward::{Hook, Keep, Rows, Runner, Streams, named, normed, product};
-use crate::weights::{AttentionWeights, Tokens, Weights};
+use crate::weights::{Part, Tokens, Weights};
 use crate::{
-    Change, Checkpoint, ClassPosition, Description, Error, Head, HeadAddress, Input, Tensor,
-    Tokenizer, Trace, Values, Which,
+    Change, Checkpoint, ClassPosition, Description, Error, Head, HeadAddress, Input, Tokenizer,
+    Trace, Values, Which,
 };
 
 /// A model with its weights and its tokenizer.
@@ -90,7 +90,7 @@ impl Model {
     /// \[positions, width\], `head` \[outputs, width\] and `head.bias`, and of each layer of a stack (`blocks`, `encoder` or
     /// `decoder`) `blocks.3.attn.q`, `attn.k`, `attn.v`, `attn.out`, `mlp.gate`, `mlp.up` and `mlp.down`, each \[outputs, inputs\],
     /// the same with `.bias`, and of `cross_attn`. Experts have `mlp.router`, `mlp.experts.7.gate` and so on. Of norms,
-    /// `blocks.3.ln1`, `ln2` and `ln_final`, with and without `.bias`.
+    /// `blocks.3.ln1`, `ln2`, `attn.q_norm`, `attn.k_norm` and `ln_final`, with and without `.bias`.
     ///
     /// # Errors
     /// [`Error::Compute`] if the copy does not fit in memory.
@@ -109,74 +109,20 @@ impl Model {
             None => (name, false),
         };
         let vector = |data: &[f32]| Values { shape: vec![data.len()], data: data.to_vec() };
-        let of_norm = |norm: &Norm| {
-            if is_bias { norm.beta().map(vector) } else { Some(vector(norm.gamma())) }
-        };
-        let of_layer = |linear: &Linear| {
-            if is_bias {
-                return Ok(linear.bias().map(vector));
+        Ok(match self.weights.part(name) {
+            Some(Part::Norm(norm)) if is_bias => norm.beta().map(vector),
+            Some(Part::Norm(norm)) => Some(vector(norm.gamma())),
+            Some(Part::Linear(linear)) if is_bias => linear.bias().map(vector),
+            Some(Part::Linear(linear)) => {
+                let rows: Vec<u32> = (0..linear.outputs() as u32).collect();
+                let data = regard::Embedding::tied_to(linear).forward(&rows)?.into_vec();
+                Some(Values { shape: vec![linear.outputs(), linear.inputs()], data })
             }
-            let rows: Vec<u32> = (0..linear.outputs() as u32).collect();
-            let data = regard::Embedding::tied_to(linear).forward(&rows)?.into_vec();
-            Ok(Some(Values { shape: vec![linear.outputs(), linear.inputs()], data }))
-        };
-        let of_table =
-            |table: &Tensor| Values { shape: table.shape().to_vec(), data: table.to_f32() };
-        let weights = &self.weights;
-        let mut parts = name.splitn(3, '.');
-        match (parts.next().unwrap_or_default(), parts.next(), parts.next()) {
-            ("tokens", None, None) => match &weights.tokens {
-                Tokens::Rows(table) => Ok(Some(of_table(table))),
-                Tokens::Tied(_) => weights.head.as_ref().map_or(Ok(None), of_layer),
-                Tokens::Patches(linear) => of_layer(linear),
-            },
-            ("positions", None, None) => Ok(weights.positions.as_ref().map(of_table)),
-            ("head", None, None) => weights.head.as_ref().map_or(Ok(None), of_layer),
-            ("ln_final" | "decoder_final_ln", None, None) => {
-                Ok(weights.stack.norm.as_ref().and_then(of_norm))
+            Some(Part::Table(table)) if !is_bias => {
+                Some(Values { shape: table.shape().to_vec(), data: table.to_f32() })
             }
-            ("encoder_final_ln", None, None) => {
-                Ok(weights.encoder.as_ref().and_then(|stack| of_norm(stack.norm.as_ref()?)))
-            }
-            (stack, Some(layer), Some(part)) => {
-                let stack = match stack {
-                    "blocks" if weights.encoder.is_none() => Some(&weights.stack),
-                    "decoder" if weights.encoder.is_some() => Some(&weights.stack),
-                    "encoder" => weights.encoder.as_ref(),
-                    _ => None,
-                };
-                let layer = layer.parse::<usize>().ok();
-                let layer = layer.and_then(|layer| stack?.layers.get(layer));
-                let Some(layer) = layer else { return Ok(None) };
-                let (own, cross) = (&layer.attention, layer.cross.as_ref());
-                let attention = |attention: &AttentionWeights, part: &str| match part {
-                    "q" => of_layer(&attention.q),
-                    "k" => of_layer(&attention.k),
-                    "v" => of_layer(&attention.v),
-                    "out" => of_layer(&attention.out),
-                    _ => Ok(None),
-                };
-                match (part, part.split_once('.')) {
-                    ("ln1", _) => Ok(layer.norm_1.as_ref().and_then(of_norm)),
-                    ("ln2", _) => {
-                        let norm = cross.map(|(norm, _)| norm).or(layer.norm_2.as_ref());
-                        Ok(norm.and_then(of_norm))
-                    }
-                    ("ln3", _) if cross.is_some() => Ok(layer.norm_2.as_ref().and_then(of_norm)),
-                    ("ln1_post", _) => Ok(layer.after.as_ref().and_then(|(norm, _)| of_norm(norm))),
-                    ("ln2_post", _) => Ok(layer.after.as_ref().and_then(|(_, norm)| of_norm(norm))),
-                    (_, Some(("mlp", part))) => {
-                        layer.feed_forward.part(part).map_or(Ok(None), of_layer)
-                    }
-                    (_, Some(("attn", part))) => attention(own, part),
-                    (_, Some(("cross_attn", part))) => {
-                        cross.map_or(Ok(None), |(_, cross)| attention(cross, part))
-                    }
-                    _ => Ok(None),
-                }
-            }
-            _ => Ok(None),
-        }
+            _ => None,
+        })
     }
 
     /// The number of logits of a position: a logit for each token of the vocabulary, or for each class. 0 without a head.

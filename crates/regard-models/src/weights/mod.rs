@@ -15,6 +15,7 @@ pub(crate) use self::experts::{FeedForward, FeedForwards};
 use self::linear::Stored;
 pub(crate) use self::names::unknown;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
+use crate::forward::StackName;
 use crate::read::Settings;
 use crate::{
     Block, Checkpoint, Description, Error, Frames, Frequencies, Head, NormKind, NormSettings,
@@ -110,6 +111,69 @@ impl Weights {
         };
         let head = self.head.as_ref().map_or(0, Linear::weight_bytes);
         self.stack.layers.iter().map(of_layer).sum::<usize>() + head
+    }
+}
+
+/// A part of a model that has a name of its own.
+pub(crate) enum Part<'w> {
+    Linear(&'w Linear),
+    Norm(&'w Norm),
+    Table(&'w Tensor),
+}
+
+impl Weights {
+    /// The part of this name, as [`Model::parameter`](crate::Model::parameter) lists them.
+    pub(crate) fn part(&self, name: &str) -> Option<Part<'_>> {
+        let own = if self.encoder.is_some() { StackName::Decoder } else { StackName::Only };
+        let encoder = self.encoder.as_ref().map(|stack| (StackName::Encoder, stack));
+        for (of, stack) in encoder.into_iter().chain([(own, &self.stack)]) {
+            if name == of.final_norm() {
+                return stack.norm.as_ref().map(Part::Norm);
+            }
+            if let Some(layer) = of.layer_of(name) {
+                return stack.layers.get(layer)?.part(name.splitn(3, '.').nth(2)?);
+            }
+        }
+        match (name, &self.tokens) {
+            ("tokens", Tokens::Rows(table)) => Some(Part::Table(table)),
+            ("tokens", Tokens::Patches(linear)) => Some(Part::Linear(linear)),
+            ("tokens" | "head", _) => self.head.as_ref().map(Part::Linear),
+            ("positions", _) => self.positions.as_ref().map(Part::Table),
+            _ => None,
+        }
+    }
+}
+
+impl Layer {
+    fn part(&self, name: &str) -> Option<Part<'_>> {
+        let norm = match (name, &self.cross, &self.after) {
+            ("ln1", ..) => self.norm_1.as_ref(),
+            ("ln2", Some((norm, _)), _)
+            | ("ln1_post", _, Some((norm, _)))
+            | ("ln2_post", _, Some((_, norm))) => Some(norm),
+            ("ln2", None, _) | ("ln3", Some(_), _) => self.norm_2.as_ref(),
+            _ => None,
+        };
+        match (name.split_once('.'), &self.cross) {
+            (None, _) => norm.map(Part::Norm),
+            (Some(("mlp", part)), _) => self.feed_forward.part(part).map(Part::Linear),
+            (Some(("attn", part)), _) => self.attention.part(part),
+            (Some(("cross_attn", part)), Some((_, cross))) => cross.part(part),
+            _ => None,
+        }
+    }
+}
+
+impl AttentionWeights {
+    fn part(&self, name: &str) -> Option<Part<'_>> {
+        Some(match (name, &self.qk_norm) {
+            ("q", _) => Part::Linear(&self.q),
+            ("k", _) => Part::Linear(&self.k),
+            ("v", _) => Part::Linear(&self.v),
+            ("out", _) => Part::Linear(&self.out),
+            ("q_norm", Some((norm, _))) | ("k_norm", Some((_, norm))) => Part::Norm(norm),
+            _ => return None,
+        })
     }
 }
 
