@@ -268,8 +268,8 @@ impl Stack {
     /// ```
     /// use regard_models::{Checkpoint, Description};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
-    /// let llama = Description::of(&Checkpoint::open(format!("{models}/tiny-llama"))?)?;
-    /// assert_eq!(llama.stack.rotary_of(0).unwrap().base, 10000.0);
+    /// let phi = Description::of(&Checkpoint::open(format!("{models}/tiny-phi3"))?)?;
+    /// assert_eq!(phi.stack.rotary_of(0).unwrap().base, 10000.0);
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn rotary_of(&self, layer: usize) -> Option<&RotarySettings> {
