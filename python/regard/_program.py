@@ -30,7 +30,8 @@ def program() -> Path:
     found = shutil.which("regard")
     if found is None:
         raise FileNotFoundError(
-            "the program `regard` is not there: this package was built without it, and PATH does not have it"
+            "the program `regard` is not there: this package was built without it, and PATH does not have it; "
+            "`cargo install --path apps/desktop` in the repository puts it on PATH"
         )
     return Path(found)
 
