@@ -96,30 +96,26 @@ fn is_obeyed(c: char) -> bool {
 
 /// The text with `\u{…}` in place of characters that a terminal obeys. Line breaks and tabs stay.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_obeyed(c) {
-            out.extend(c.escape_unicode());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    written(text, |out, c| out.extend(c.escape_unicode()))
 }
 
 /// A line of JSON with JSON's escapes in place of characters that a terminal obeys: DEL, C1 and directions, which occur only in
 /// strings.
 fn in_json(json: &str) -> String {
-    let mut out = String::with_capacity(json.len() + 1);
-    for c in json.chars() {
-        if is_obeyed(c) {
-            // All of them have four hexadecimal digits. Writing to a string cannot fail.
-            let _ = write!(out, "\\u{:04x}", u32::from(c));
-        } else {
-            out.push(c);
-        }
-    }
+    let mut out = written(json, |out, c| {
+        // All of them have four hexadecimal digits. Writing to a string cannot fail.
+        let _ = write!(out, "\\u{:04x}", u32::from(c));
+    });
     out.push('\n');
+    out
+}
+
+/// The text, where `escape` writes the characters that a terminal obeys.
+fn written(text: &str, escape: impl Fn(&mut String, char)) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_obeyed(c) { escape(&mut out, c) } else { out.push(c) }
+    }
     out
 }
 

@@ -60,23 +60,22 @@ struct Summary<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let checkpoint = args.model.checkpoint()?;
-    let description = Description::of(&checkpoint).bad_input()?;
-    let tokenizer = Tokenizer::of(&checkpoint, description.vocabulary).bad_input()?;
-    let summary = summary(args.tokens, &checkpoint, &description, tokenizer.as_ref());
-    match args.format {
-        Format::Text => print(&Text(text(&args.model.name(), &summary))),
-        Format::Json => print(&Data::pretty_json(&summary).context("writing JSON")?),
-    }
+    show(&args.model.name(), &args.model.checkpoint()?, args.tokens, args.format)
 }
 
 /// Prints the description of a model.
 pub(crate) fn summarize(path: &Path) -> Result<(), Failure> {
-    let checkpoint = open::checkpoint(path, false)?;
-    let description = Description::of(&checkpoint).bad_input()?;
-    let tokenizer = Tokenizer::of(&checkpoint, description.vocabulary).bad_input()?;
-    let summary = summary(TOKENS, &checkpoint, &description, tokenizer.as_ref());
-    print(&Text(text(&path.display().to_string(), &summary)))
+    show(&path.display().to_string(), &open::checkpoint(path, false)?, TOKENS, Format::Text)
+}
+
+fn show(name: &str, checkpoint: &Checkpoint, tokens: usize, format: Format) -> Result<(), Failure> {
+    let description = Description::of(checkpoint).bad_input()?;
+    let tokenizer = Tokenizer::of(checkpoint, description.vocabulary).bad_input()?;
+    let summary = summary(tokens, checkpoint, &description, tokenizer.as_ref());
+    match format {
+        Format::Text => print(&Text(text(name, &summary))),
+        Format::Json => print(&Data::pretty_json(&summary).context("writing JSON")?),
+    }
 }
 
 fn summary<'a>(
@@ -119,60 +118,41 @@ fn text(name: &str, summary: &Summary<'_>) -> String {
     };
     line("model", name.to_owned());
     line("family", description.family.clone());
-    match &description.encoder {
-        Some(encoder) => {
-            line("encoder", stack(encoder));
-            line(
-                "decoder",
-                format!(
-                    "{}, and attention to the encoder in each layer",
-                    stack(&description.stack)
-                ),
-            );
-        }
-        None => line("layers", stack(&description.stack)),
+    let own = stack(&description.stack);
+    if let Some(encoder) = &description.encoder {
+        line("encoder", stack(encoder));
+        line("decoder", format!("{own}, and attention to the encoder in each layer"));
+    } else {
+        line("layers", own);
     }
     line("width", description.width.to_string());
     line("block", block(&description.stack));
     line("positions", positions(description));
     if let Some(patches) = &description.embedding.patches {
-        let Patches { height, width, patch_height, patch_width, .. } = patches;
-        line(
-            "image",
-            format!("{height} × {width} pixels in patches of {patch_height} × {patch_width}"),
-        );
+        let Patches { height, width, patch_height: rows, patch_width: cols, .. } = patches;
+        line("image", format!("{height} × {width} pixels in patches of {rows} × {cols}"));
     }
     if let Some(frames) = &description.embedding.frames {
         let (bands, count, positions) = (frames.bands, frames.count, frames.positions());
-        line(
-            "sound",
-            format!("{count} frames of {bands} mel bands, which become {positions} positions"),
-        );
+        let sound = format!("{count} frames of {bands} mel bands");
+        line("sound", format!("{sound}, which become {positions} positions"));
     }
     line("head", head(description));
-    line(
-        "tokenizer",
-        match summary.vocabulary_of_tokenizer {
-            Some(known) => format!("{known} tokens, of the model's {}", description.vocabulary),
-            None => "none".to_owned(),
-        },
+    let known = summary.vocabulary_of_tokenizer.map_or_else(
+        || "none".to_owned(),
+        |known| format!("{known} tokens, of the model's {}", description.vocabulary),
     );
+    line("tokenizer", known);
     line("parameters", format!("{} in {} tensors", summary.parameters, summary.tensors));
     let Memory { weights, tokens, run, attentions, cache } = summary.memory;
-    line("memory", format!("{} for the weights, in the types of the file", DecimalBytes(weights)));
-    line("", format!("{} for a run over {tokens} tokens", DecimalBytes(run)));
-    line(
-        "",
-        format!("{} for the attention weights that a trace of it keeps", DecimalBytes(attentions)),
-    );
+    let mut takes = |label: &str, bytes: u64, what: &str| {
+        line(label, format!("{} for {what}", DecimalBytes(bytes)));
+    };
+    takes("memory", weights, "the weights, in the types of the file");
+    takes("", run, &format!("a run over {tokens} tokens"));
+    takes("", attentions, "the attention weights that a trace of it keeps");
     if description.stack.causal {
-        line(
-            "",
-            format!(
-                "{} for the keys and values while it writes {tokens} tokens",
-                DecimalBytes(cache)
-            ),
-        );
+        takes("", cache, &format!("the keys and values while it writes {tokens} tokens"));
     }
     out
 }

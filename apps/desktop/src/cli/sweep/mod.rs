@@ -136,19 +136,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let reading = args.input.read(&checkpoint, &model)?;
     let measure = Measure::parse(&args.logit, &model, &reading).bad_input()?;
     open::allow("the run takes", model.description().run_bytes(reading.lengths(), 1))?;
+    let asked = Asked { logit: &args.logit, checkpoint, model, reading, measure };
     if args.attribute_each_head {
-        return attribute(args, to, &measure, &reading, &checkpoint, &model);
+        return asked.attribute(args.format, to);
     }
-    let sweep = Sweep::new(args, &reading, &checkpoint, &model)?;
-    let (whole, numbers) = sweep.run(&measure, &reading, &checkpoint, &model)?;
+    let sweep = Sweep::new(args, &asked)?;
+    let (whole, numbers) = sweep.run(&asked)?;
     if let Some((to, format)) = to {
         let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
-        let table = Table::stacked(sweep.tables(&effects, &reading)).bad_input()?;
+        let table = Table::stacked(sweep.tables(&effects, &asked.reading)).bad_input()?;
         let title = format!("{}: what changes when {}", args.logit, sweep.kind.what);
         return table.write(&to, format, title, sweep.axes());
     }
-    let json = sweep.json(&measure, whole, &numbers, &reading, &model);
-    args.format.print(|| sweep.text(&args.logit, whole, &numbers, &reading), &json)
+    let json = sweep.json(&asked, whole, &numbers);
+    args.format.print(|| sweep.text(&asked, whole, &numbers), &json)
+}
+
+/// A model with its input, and the logit that is measured.
+struct Asked<'a> {
+    /// The logit's words.
+    logit: &'a str,
+    checkpoint: Checkpoint,
+    model: Model,
+    reading: Reading,
+    measure: Measure,
 }
 
 /// Changes that are made one at a time.
@@ -197,12 +208,8 @@ const PATH: Kind = Kind {
 };
 
 impl Sweep {
-    fn new(
-        args: &Args,
-        reading: &Reading,
-        checkpoint: &Checkpoint,
-        model: &Model,
-    ) -> Result<Self, Failure> {
+    fn new(args: &Args, asked: &Asked<'_>) -> Result<Self, Failure> {
+        let Asked { checkpoint, model, reading, .. } = asked;
         if let Some(to) = &args.ablate_each_head {
             let at = model.description().heads();
             let ablate = |head: &HeadAddress| Change::Ablate { head: *head, to: to.clone() };
@@ -223,13 +230,8 @@ impl Sweep {
     }
 
     /// Computes the unchanged number, and the number with each change.
-    fn run(
-        &self,
-        measure: &Measure,
-        reading: &Reading,
-        checkpoint: &Checkpoint,
-        model: &Model,
-    ) -> Result<(f32, Vec<f32>), Failure> {
+    fn run(&self, asked: &Asked<'_>) -> Result<(f32, Vec<f32>), Failure> {
+        let Asked { checkpoint, model, reading, measure, .. } = asked;
         let number =
             |logits: &Values| measure.of(logits).map_err(|e| explained(e, checkpoint)).bad_input();
         let writes = model.description().stack.causal;
@@ -238,8 +240,7 @@ impl Sweep {
         let whole = model.pass().after(&unchanged);
         let whole = if writes { whole.last_logits() } else { whole };
         let whole = whole.run(&reading.input).bad_input()?;
-        let missing = NO_LOGITS;
-        let whole = number(whole.logits().context(missing).bad_input()?)?;
+        let whole = number(whole.logits().context(NO_LOGITS).bad_input()?)?;
         let done = AtomicU64::new(0);
         let logits = working_on(
             self.kind.progress,
@@ -259,11 +260,12 @@ impl Sweep {
         Ok((whole, numbers?))
     }
 
-    fn text(&self, logit: &str, whole: f32, numbers: &[f32], reading: &Reading) -> String {
+    fn text(&self, asked: &Asked<'_>, whole: f32, numbers: &[f32]) -> String {
+        let logit = asked.logit;
         let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
         let (whole, what) = (numbers::fixed(whole, 4), self.kind.with);
         let mut out = format!("{logit} unchanged: {whole}\n{what}, it changes by\n");
-        for table in self.tables(&effects, reading) {
+        for table in self.tables(&effects, &asked.reading) {
             table.push(&mut out);
         }
         out
@@ -305,14 +307,7 @@ impl Sweep {
         if self.kind.by_position { ["position", "layer"] } else { ["layer", "head"] }
     }
 
-    fn json(
-        &self,
-        measure: &Measure,
-        whole: f32,
-        numbers: &[f32],
-        reading: &Reading,
-        model: &Model,
-    ) -> Value {
+    fn json(&self, asked: &Asked<'_>, whole: f32, numbers: &[f32]) -> Value {
         let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
         let by_layer = |numbers: &[f32]| match layers(&self.at, numbers).as_slice() {
             [(_, only)] => json!(only),
@@ -323,7 +318,7 @@ impl Sweep {
             }
         };
         let mut all = json!({
-            "logit": measure.tokens(model),
+            "logit": asked.measure.tokens(&asked.model),
             "unchanged": whole,
             (self.kind.key): by_layer(numbers),
             "effect": by_layer(&effects),
@@ -331,7 +326,7 @@ impl Sweep {
         if self.kind.key == PATH.key {
             all["first_layer"] = json!(self.at.first().map(|at| at.layer));
         }
-        with_tokens(all, reading)
+        asked.with_tokens(all)
     }
 }
 
@@ -436,36 +431,37 @@ fn named(what: &str, numbers: core::ops::Range<usize>) -> Vec<Label> {
     numbers.map(|i| Label::plain(&format!("{what} {i}"))).collect()
 }
 
-fn attribute(
-    args: &Args,
-    to: Option<(Destination<'_>, FileFormat)>,
-    measure: &Measure,
-    reading: &Reading,
-    checkpoint: &Checkpoint,
-    model: &Model,
-) -> Result<(), Failure> {
-    let Measure { plus, minus, position, .. } = *measure;
-    let parts = || model.pass().attribute(&reading.input, position, plus, minus);
-    let parts = working("running the model", parts).bad_input()?;
-    check_logits(&[parts.logit as f32]).map_err(|e| explained(e, checkpoint)).bad_input()?;
-    if let Some((to, format)) = to {
-        let title = format!("{}: what each part adds to it", args.logit);
-        return attributed(&parts).write(&to, format, title, ["layer", "part"]);
+impl Asked<'_> {
+    /// Shows or writes what each part adds to the logit.
+    fn attribute(
+        &self,
+        format: Format,
+        to: Option<(Destination<'_>, FileFormat)>,
+    ) -> Result<(), Failure> {
+        let Self { logit, checkpoint, model, reading, measure } = self;
+        let Measure { plus, minus, position, .. } = *measure;
+        let parts = || model.pass().attribute(&reading.input, position, plus, minus);
+        let parts = working("running the model", parts).bad_input()?;
+        check_logits(&[parts.logit as f32]).map_err(|e| explained(e, checkpoint)).bad_input()?;
+        if let Some((to, format)) = to {
+            let title = format!("{logit}: what each part adds to it");
+            return attributed(&parts).write(&to, format, title, ["layer", "part"]);
+        }
+        let mut all = json!(parts);
+        all["logit"] = json!(measure.tokens(model));
+        all["unchanged"] = json!(parts.logit);
+        all["sum"] = json!(parts.sum());
+        format.print(|| attribution(logit, &parts), &self.with_tokens(all))
     }
-    let mut all = json!(parts);
-    all["logit"] = json!(measure.tokens(model));
-    all["unchanged"] = json!(parts.logit);
-    all["sum"] = json!(parts.sum());
-    args.format.print(|| attribution(&args.logit, &parts), &with_tokens(all, reading))
-}
 
-/// JSON with the tokens that the model reads, and those of its decoder.
-fn with_tokens(mut all: Value, reading: &Reading) -> Value {
-    all["tokens"] = json!(reading.tokens);
-    if !reading.decoder_tokens.is_empty() {
-        all["decoder_tokens"] = json!(reading.decoder_tokens);
+    /// JSON with the tokens that the model reads, and those of its decoder.
+    fn with_tokens(&self, mut all: Value) -> Value {
+        all["tokens"] = json!(self.reading.tokens);
+        if !self.reading.decoder_tokens.is_empty() {
+            all["decoder_tokens"] = json!(self.reading.decoder_tokens);
+        }
+        all
     }
-    all
 }
 
 /// The logit and the share of each part, as a table with a row for each layer.
