@@ -1,50 +1,54 @@
-//! A table as the bytes of a file, in each format.
+//! A matrix as the bytes of a file, in each format.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensorError};
 
-use crate::{Error, Figure, Format, Label, Palette, Table, heatmap, lines, npy, png};
+use crate::{Error, Figure, Format, Label, Matrix, heatmap, lines, npy, png};
 
-impl Table<'_> {
+impl Matrix {
     /// The bytes of a file in this format. Only pictures have colours.
     ///
     /// # Errors
     /// [`Error::Shape`] if the number of values is not rows × columns, [`Error::Empty`] if there are none, and the errors of the formats.
     ///
     /// ```
-    /// use regard_figure::{Format, Label, Look, Palette, Table};
-    /// let tokens = [Label::plain("a,b"), Label::plain("c")];
-    /// let values = [0.5, 0.5, 0.25, 0.75];
-    /// let table =
-    ///     Table { title: "Weights", name: "weights", values: &values, masked: f32::NEG_INFINITY, rows: &tokens, cols: &tokens, axes: ["query", "key"] };
-    /// let palette = Palette::weights(1.0, Look::default());
-    /// assert_eq!(table.encode(Format::Csv, palette)?, b"query \\ key,\"a,b\",c\n\"a,b\",0.5,0.5\nc,0.25,0.75\n");
+    /// use std::sync::Arc;
+    /// use regard_figure::{Format, Label, Look, Matrix, Palette};
+    /// let tokens = vec![Label::plain("a,b"), Label::plain("c")];
+    /// let matrix = Matrix {
+    ///     title: "Weights".to_owned(),
+    ///     name: "weights".to_owned(),
+    ///     values: Arc::new(vec![0.5, 0.5, 0.25, 0.75]),
+    ///     masked: f32::NEG_INFINITY,
+    ///     rows: tokens.clone(),
+    ///     cols: tokens,
+    ///     axes: ["query", "key"],
+    ///     palette: Palette::weights(1.0, Look::default()),
+    /// };
+    /// assert_eq!(matrix.encode(Format::Csv)?, b"query \\ key,\"a,b\",c\n\"a,b\",0.5,0.5\nc,0.25,0.75\n");
     /// # Ok::<(), regard_figure::Error>(())
     /// ```
-    pub fn encode(&self, format: Format, palette: Palette) -> Result<Vec<u8>, Error> {
-        if format.is_picture() {
-            return self.figure(palette)?.encode(format);
-        }
+    pub fn encode(&self, format: Format) -> Result<Vec<u8>, Error> {
         self.check()?;
-        let numbers = self.numbers();
-        let table = Table { values: &numbers, ..*self };
+        if format.is_picture() {
+            return heatmap::figure(self).encode(format);
+        }
+        let numbers: Vec<f32> = self.values.iter().map(|x| self.number(*x)).collect();
         match format {
-            Format::Csv => csv(&table).map_err(Error::writer),
-            Format::Npy => Ok(npy::write(table.rows.len(), table.cols.len(), table.values)),
-            _ => safetensors(&table).map_err(Error::writer),
+            Format::Csv => csv(self, &numbers).map_err(Error::writer),
+            Format::Npy => Ok(npy::write(self.rows.len(), self.cols.len(), &numbers)),
+            _ => safetensors(self, &numbers).map_err(Error::writer),
         }
     }
 
-    /// The matrix as a picture: cells, labels and colour bar.
+    /// The matrix as CSV.
     ///
     /// # Errors
-    /// [`Error::Shape`] or [`Error::Empty`].
-    pub fn figure(&self, palette: Palette) -> Result<Figure, Error> {
-        self.check()?;
-        Ok(heatmap::figure(self, palette))
+    /// [`Error::Empty`] if the matrix has no numbers.
+    pub fn csv(&self) -> Result<String, Error> {
+        Ok(String::from_utf8_lossy(&self.encode(Format::Csv)?).into_owned())
     }
 
     /// The matrix as lines from rows, at the left, to columns. Larger numbers have stronger lines.
@@ -53,29 +57,16 @@ impl Table<'_> {
     /// [`Error::Shape`], [`Error::Empty`], or [`Error::Tokens`] if there are more than 400 rows or columns.
     pub fn lines(&self) -> Result<Figure, Error> {
         self.check()?;
-        lines::of_one(self)
+        lines::figure(&[(self, lines::COLOR)])
     }
 
     /// A PNG of the cells alone. Each is a square of pixels, and text chunks explain the colours.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Empty`], or [`Error::Plain`] without colours.
-    pub fn bare_png(&self, palette: Palette) -> Result<Vec<u8>, Error> {
+    pub fn bare_png(&self) -> Result<Vec<u8>, Error> {
         self.check()?;
-        png::bare(self, palette)
-    }
-
-    /// The numbers of rows and of columns.
-    pub(crate) fn shape(&self) -> [usize; 2] {
-        [self.rows.len(), self.cols.len()]
-    }
-
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let (rows, cols) = (self.rows.len(), self.cols.len());
-        if rows.checked_mul(cols) != Some(self.values.len()) {
-            return Err(Error::Shape { values: self.values.len(), rows, cols });
-        }
-        if self.values.is_empty() { Err(Error::Empty) } else { Ok(()) }
+        png::bare(self)
     }
 }
 
@@ -94,27 +85,12 @@ impl Figure {
     }
 }
 
-impl Table<'_> {
-    /// The numbers, with −∞ replaced by the number that it stands for.
-    fn numbers(&self) -> Cow<'_, [f32]> {
-        if self.masked == f32::NEG_INFINITY || !self.values.contains(&f32::NEG_INFINITY) {
-            return Cow::Borrowed(self.values);
-        }
-        self.values.iter().map(|x| self.number(*x)).collect()
-    }
-
-    /// The number that a value stands for.
-    pub(crate) fn number(&self, x: f32) -> f32 {
-        if x == f32::NEG_INFINITY { self.masked } else { x }
-    }
-}
-
 /// Writes a line of headings, then a line for each row: its label and its numbers.
-fn csv(table: &Table<'_>) -> Result<Vec<u8>, csv::Error> {
-    let corner = if table.axes == ["", ""] { String::new() } else { table.axes.join(" \\ ") };
+fn csv(matrix: &Matrix, numbers: &[f32]) -> Result<Vec<u8>, csv::Error> {
+    let corner = if matrix.axes == ["", ""] { String::new() } else { matrix.axes.join(" \\ ") };
     let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record(core::iter::once(&corner).chain(table.cols.iter().map(|col| &col.raw)))?;
-    for (label, row) in table.rows.iter().zip(table.values.chunks(table.cols.len())) {
+    out.write_record(core::iter::once(&corner).chain(matrix.cols.iter().map(|col| &col.raw)))?;
+    for (label, row) in matrix.rows.iter().zip(numbers.chunks(matrix.cols.len())) {
         out.write_field(&label.raw)?;
         for x in row {
             out.write_field(x.to_string())?;
@@ -124,22 +100,22 @@ fn csv(table: &Table<'_>) -> Result<Vec<u8>, csv::Error> {
     out.into_inner().map_err(|e| e.into_error().into())
 }
 
-fn safetensors(table: &Table<'_>) -> Result<Vec<u8>, SafeTensorError> {
-    let bytes: Vec<u8> = table.values.iter().flat_map(|x| x.to_le_bytes()).collect();
-    let view = TensorView::new(Dtype::F32, vec![table.rows.len(), table.cols.len()], &bytes)?;
+fn safetensors(matrix: &Matrix, numbers: &[f32]) -> Result<Vec<u8>, SafeTensorError> {
+    let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let view = TensorView::new(Dtype::F32, vec![matrix.rows.len(), matrix.cols.len()], &bytes)?;
     let list = |tokens: &[Label]| {
         serde_json::Value::from(tokens.iter().map(|t| t.raw.as_str()).collect::<Vec<_>>())
             .to_string()
     };
-    let (rows, cols) = if table.axes == ["query", "key"] {
+    let (rows, cols) = if matrix.axes == ["query", "key"] {
         ("query_tokens", "key_tokens")
     } else {
         ("rows", "columns")
     };
     let metadata = HashMap::from([
-        ("title".to_owned(), table.title.to_owned()),
-        (rows.to_owned(), list(table.rows)),
-        (cols.to_owned(), list(table.cols)),
+        ("title".to_owned(), matrix.title.clone()),
+        (rows.to_owned(), list(&matrix.rows)),
+        (cols.to_owned(), list(&matrix.cols)),
     ]);
-    serialize([(table.name, view)], Some(metadata))
+    serialize([(&matrix.name, view)], Some(metadata))
 }

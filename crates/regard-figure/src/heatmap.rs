@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text, Told, is_masked};
 use crate::text::{shortened, width};
-use crate::{Ground, Label, NOT_A_NUMBER, Palette, Table, ink_on, numbers};
+use crate::{Ground, Label, Matrix, NOT_A_NUMBER, Palette, ink_on, numbers};
 
 /// The longer side of all cells, if the limits of a cell allow it.
 const SIDE: f64 = 560.0;
@@ -41,21 +41,21 @@ struct Layout {
     total: [f64; 2],
 }
 
-/// The figure of a table that is not empty.
-pub(crate) fn figure(table: &Table<'_>, palette: Palette) -> Figure {
-    let palette = palette.on(Ground::Paper);
-    let layout = Layout::of(table, palette);
+/// The figure of a matrix that is not empty.
+pub(crate) fn figure(matrix: &Matrix) -> Figure {
+    let palette = matrix.palette.on(Ground::Paper);
+    let layout = Layout::of(matrix, palette);
     let mut figure = Figure {
-        title: table.title.to_owned(),
+        title: matrix.title.clone(),
         note: palette.to_string(),
         size: layout.total,
         shapes: Vec::new(),
     };
-    figure.text(title(table.title));
-    push_cells(&mut figure, table, palette, &layout);
-    push_labels(&mut figure, table, &layout);
+    figure.text(title(&matrix.title));
+    push_cells(&mut figure, matrix, palette, &layout);
+    push_labels(&mut figure, matrix, &layout);
     let at = [layout.left + layout.width + 2.0 * GAP, layout.top];
-    push_bar(&mut figure, table.values, table.masked, palette, at, layout.height);
+    push_bar(&mut figure, &matrix.values, matrix.masked, palette, at, layout.height);
     figure
 }
 
@@ -65,8 +65,8 @@ pub(crate) fn title(text: &str) -> Text {
 }
 
 impl Layout {
-    fn of(table: &Table<'_>, palette: Palette) -> Self {
-        let (rows, cols) = (table.rows.len() as f64, table.cols.len() as f64);
+    fn of(matrix: &Matrix, palette: Palette) -> Self {
+        let (rows, cols) = (matrix.rows.len() as f64, matrix.cols.len() as f64);
         // A table without colours shows its numbers.
         let smallest = if palette.is_plain() { CELL_WITH_NUMBER } else { SMALLEST_CELL };
         let cell = (SIDE / rows.max(cols)).clamp(smallest, LARGEST_CELL);
@@ -75,14 +75,14 @@ impl Layout {
             |labels: &[Label]| labels.iter().map(|t| width(&label(t))).fold(0.0, f64::max) * font;
         let axis = |name: &str| if name.is_empty() { 0.0 } else { FONT + GAP };
         // Column labels are upright where they are wider than a column.
-        let across = longest(table.cols);
+        let across = longest(&matrix.cols);
         let above = if across > cell { across } else { font };
-        let left = 2.0 * GAP + axis(table.axes[0]) + longest(table.rows);
-        let top = TITLE_LINE + 2.0 * GAP + axis(table.axes[1]) + above;
+        let left = 2.0 * GAP + axis(matrix.axes[0]) + longest(&matrix.rows);
+        let top = TITLE_LINE + 2.0 * GAP + axis(matrix.axes[1]) + above;
         let (width_of_cells, height_of_cells) = (cols * cell, rows * cell);
-        let title = width(table.title) * TITLE + 2.0 * GAP;
+        let title = width(&matrix.title) * TITLE + 2.0 * GAP;
         let total = [
-            (left + width_of_cells + legend_width(palette, table.values)).max(title),
+            (left + width_of_cells + legend_width(palette, &matrix.values)).max(title),
             top + height_of_cells.max(LOWEST_BAR) + 6.0 * GAP,
         ];
         Self { cell, font, left, top, width: width_of_cells, height: height_of_cells, total }
@@ -97,63 +97,63 @@ pub(crate) fn legend_width(palette: Palette, values: &[f32]) -> f64 {
     4.0 * GAP + BAR + ticks.max(masked) * FONT
 }
 
-fn push_cells(figure: &mut Figure, table: &Table<'_>, palette: Palette, layout: &Layout) {
+fn push_cells(figure: &mut Figure, matrix: &Matrix, palette: Palette, layout: &Layout) {
     let Layout { cell, left, top, .. } = *layout;
     if !palette.is_plain() {
         figure.cells(Cells {
             at: [left, top],
             cell: [cell; 2],
-            cols: table.cols.len(),
-            colors: table.values.iter().map(|x| palette.rgb(*x)).collect(),
+            cols: matrix.cols.len(),
+            colors: matrix.values.iter().map(|x| palette.rgb(*x)).collect(),
             told: Told {
                 name: String::new(),
-                values: Arc::new(table.values.to_vec()),
-                rows: table.rows.to_vec(),
-                cols: table.cols.to_vec(),
-                axes: table.axes.map(str::to_owned),
-                masked: table.masked,
+                values: Arc::clone(&matrix.values),
+                rows: matrix.rows.clone(),
+                cols: matrix.cols.clone(),
+                axes: matrix.axes.map(str::to_owned),
+                masked: matrix.masked,
             },
         });
     }
     if cell < CELL_WITH_NUMBER {
         return;
     }
-    let decimals = decimals(table, palette, cell);
+    let decimals = decimals(matrix, palette, cell);
     // A weight that a mask hides has no number.
-    let is_hidden = |x: f32| is_masked(x) && table.masked == 0.0;
-    for (i, x) in table.values.iter().enumerate().filter(|(_, x)| !is_hidden(**x)) {
-        let cols = table.cols.len();
+    let is_hidden = |x: f32| is_masked(x) && matrix.masked == 0.0;
+    for (i, x) in matrix.values.iter().enumerate().filter(|(_, x)| !is_hidden(**x)) {
+        let cols = matrix.cols.len();
         let at = [
             left + ((i % cols) as f64 + 0.5) * cell,
             top + ((i / cols) as f64 + 0.5) * cell + FONT * 0.33,
         ];
         let ink = if palette.is_plain() { Ink::Text } else { Ink::Rgb(ink_on(palette.rgb(*x))) };
-        let number = numbers::cell(table.number(*x), decimals, palette);
+        let number = numbers::cell(matrix.number(*x), decimals, palette);
         let text = Text::new(at, number, NUMBER);
         figure.text(Text { anchor: Anchor::Middle, ink, ..text });
     }
 }
 
 /// The number of decimals for which the widest number fits in its cell, at most three.
-fn decimals(table: &Table<'_>, palette: Palette, cell: f64) -> usize {
+fn decimals(matrix: &Matrix, palette: Palette, cell: f64) -> usize {
     let fits = |decimals: &usize| {
-        let text = |x: &f32| numbers::cell(table.number(*x), *decimals, palette);
-        table.values.iter().all(|x| width(&text(x)) * NUMBER <= cell - 2.0)
+        let text = |x: &f32| numbers::cell(matrix.number(*x), *decimals, palette);
+        matrix.values.iter().all(|x| width(&text(x)) * NUMBER <= cell - 2.0)
     };
-    let most = numbers::decimals(table.values).min(3);
+    let most = numbers::decimals(&matrix.values).min(3);
     (0..=most).rev().find(fits).unwrap_or(0)
 }
 
 /// Adds the labels of both axes: all, or as many as fit, evenly spaced.
-fn push_labels(figure: &mut Figure, table: &Table<'_>, layout: &Layout) {
+fn push_labels(figure: &mut Figure, matrix: &Matrix, layout: &Layout) {
     let Layout { cell, font, left, top, width: cells_width, height, .. } = *layout;
     let every = ((font * 1.15 / cell).ceil() as usize).max(1);
-    for (i, token) in table.rows.iter().enumerate().step_by(every) {
+    for (i, token) in matrix.rows.iter().enumerate().step_by(every) {
         let at = [left - GAP / 2.0, top + (i as f64 + 0.5) * cell + font * 0.35];
         figure.text(Text { anchor: Anchor::End, ..Text::new(at, label(token), font) });
     }
-    let upright = table.cols.iter().any(|t| width(&label(t)) * font > cell);
-    for (i, token) in table.cols.iter().enumerate().step_by(every) {
+    let upright = matrix.cols.iter().any(|t| width(&label(t)) * font > cell);
+    for (i, token) in matrix.cols.iter().enumerate().step_by(every) {
         let (middle, y) = (left + (i as f64 + 0.5) * cell, top - GAP / 2.0);
         let text = label(token);
         figure.text(if upright {
@@ -162,7 +162,7 @@ fn push_labels(figure: &mut Figure, table: &Table<'_>, layout: &Layout) {
             Text { anchor: Anchor::Middle, ..Text::new([middle, y], text, font) }
         });
     }
-    let [rows, cols] = table.axes;
+    let [rows, cols] = matrix.axes;
     let quiet = |at, text, upright| Text {
         anchor: Anchor::Middle,
         ink: Ink::Quiet,

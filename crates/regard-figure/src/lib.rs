@@ -1,12 +1,12 @@
 #![forbid(unsafe_code)]
 //! A labelled matrix as a picture or as a file of numbers.
 //!
-//! A [`Table`] borrows the numbers, the labels and the title; a [`Matrix`] owns them and carries its [`Palette`], so that
-//! a file has the colours of the screen. [`Format`] lists the files that can be written: PNG, SVG, HTML, CSV, npy and
-//! safetensors. A [`Figure`] is the picture of a matrix, of its weights as lines ([`Table::lines`]), of many matrices
-//! ([`Grid`]) or of curves ([`Plot`]).
+//! A [`Matrix`] has numbers, labels, a title and a [`Palette`], so that a file has the colours of the screen. [`Format`] lists
+//! the files that can be written: PNG, SVG, HTML, CSV, npy and safetensors. A [`Figure`] is the picture of a matrix, of its
+//! weights as lines ([`Matrix::lines`]), of many matrices ([`Grid`]) or of curves ([`Plot`]).
 
 mod encode;
+mod error;
 mod extent;
 mod figure;
 pub mod fonts;
@@ -23,9 +23,9 @@ mod palette;
 mod plot;
 mod png;
 mod svg;
-mod table;
 mod text;
 
+pub use self::error::Error;
 pub use self::extent::Extent;
 pub use self::figure::Figure;
 pub use self::format::Format;
@@ -37,5 +37,4 @@ pub use self::palette::{
     COLORS, Ground, Look, Map, NOT_A_NUMBER, Palette, Signs, TEXELS, ink_on, largest,
 };
 pub use self::plot::{Curve, Plot, Scale};
-pub use self::table::{Error, Table};
 pub use self::text::shortened;

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use crate::{Error, Figure, Format, Label, Map, Palette, Table};
+use crate::{Error, Label, Map, Palette};
 
-/// A matrix that owns what a [`Table`] borrows, with the colours in which the window shows it.
+/// A matrix with a title, labels for its rows and columns, and the colours in which the window shows it.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     /// The title of the figure.
@@ -17,7 +17,7 @@ pub struct Matrix {
     pub rows: Vec<Label>,
     /// One label for each column.
     pub cols: Vec<Label>,
-    /// The meaning of the rows and of the columns.
+    /// The meaning of the rows and of the columns, such as "query" and "key". Both may be empty.
     pub axes: [&'static str; 2],
     /// The colours of the numbers in the window.
     pub palette: Palette,
@@ -30,40 +30,21 @@ impl Matrix {
         Self { palette: self.palette.with_map(map, &self.values), ..self }
     }
 
-    /// The bytes of a file in this format.
-    ///
-    /// # Errors
-    /// Those of [`Table::encode`].
-    pub fn encode(&self, format: Format) -> Result<Vec<u8>, Error> {
-        self.table().encode(format, self.palette)
+    /// The numbers of rows and of columns.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        [self.rows.len(), self.cols.len()]
     }
 
-    /// A PNG of the cells alone.
-    ///
-    /// # Errors
-    /// Those of [`Table::bare_png`].
-    pub fn bare_png(&self) -> Result<Vec<u8>, Error> {
-        self.table().bare_png(self.palette)
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let (rows, cols) = (self.rows.len(), self.cols.len());
+        if rows.checked_mul(cols) != Some(self.values.len()) {
+            return Err(Error::Shape { values: self.values.len(), rows, cols });
+        }
+        if self.values.is_empty() { Err(Error::Empty) } else { Ok(()) }
     }
 
-    /// The matrix as lines from rows to columns.
-    ///
-    /// # Errors
-    /// Those of [`Table::lines`].
-    pub fn lines(&self) -> Result<Figure, Error> {
-        self.table().lines()
-    }
-
-    pub(crate) fn table(&self) -> Table<'_> {
-        let Self { title, name, values, masked, rows, cols, axes, .. } = self;
-        Table { title, name, values, masked: *masked, rows, cols, axes: *axes }
-    }
-
-    /// The matrix as CSV.
-    ///
-    /// # Errors
-    /// [`Error::Empty`] if the matrix has no numbers.
-    pub fn csv(&self) -> Result<String, Error> {
-        Ok(String::from_utf8_lossy(&self.encode(Format::Csv)?).into_owned())
+    /// The number that a value stands for.
+    pub(crate) fn number(&self, x: f32) -> f32 {
+        if x == f32::NEG_INFINITY { self.masked } else { x }
     }
 }

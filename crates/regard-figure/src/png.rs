@@ -5,7 +5,7 @@ mod draw;
 use ::png::{BitDepth, ColorType, Encoder, EncodingError};
 
 use crate::figure::{Figure, Shape};
-use crate::{Error, Ground, Palette, Table};
+use crate::{Error, Ground, Matrix};
 
 /// The longer side of a picture of few bare cells, in pixels.
 const WIDTH: usize = 768;
@@ -41,15 +41,15 @@ impl Figure {
 }
 
 /// A picture of the cells as equal squares of pixels, without labels or hatch. In a large matrix, each cell is a pixel.
-pub(super) fn bare(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error> {
+pub(super) fn bare(matrix: &Matrix) -> Result<Vec<u8>, Error> {
+    let palette = matrix.palette.on(Ground::Paper);
     if palette.is_plain() {
-        return Err(Error::Plain(table.name.to_owned()));
+        return Err(Error::Plain(matrix.name.clone()));
     }
-    let palette = palette.on(Ground::Paper);
-    let (rows, cols) = (table.rows.len(), table.cols.len());
+    let [rows, cols] = matrix.shape();
     let side = (WIDTH / rows.max(cols)).max(1);
     let mut image = Vec::with_capacity(rows * cols * side * side * 3);
-    for row in table.values.chunks(cols) {
+    for row in matrix.values.chunks(cols) {
         let line: Vec<u8> = row
             .iter()
             .flat_map(|x| core::iter::repeat_n(palette.rgb(*x), side))
@@ -57,7 +57,7 @@ pub(super) fn bare(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error
             .collect();
         (0..side).for_each(|_| image.extend_from_slice(&line));
     }
-    let texts = [("Title", table.title), ("Description", &palette.to_string())];
+    let texts = [("Title", matrix.title.as_str()), ("Description", &palette.to_string())];
     encode([cols * side, rows * side], &image, &texts)
 }
 

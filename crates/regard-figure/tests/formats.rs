@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use regard_figure::{Error, Format, Grid, Ground, Label, Look, Map, Palette, Small, Table};
+use regard_figure::{Error, Format, Grid, Ground, Label, Look, Map, Matrix, Palette, Small};
 use regard_heads::{AttentionMaps, HeadId, readable, unattended};
 use regard_tests::attention_files::{Folder, weights};
 
@@ -15,13 +15,21 @@ fn tokens(labels: &[&str]) -> Vec<Label> {
     readable(labels.iter().map(|t| (*t).to_owned()).collect())
 }
 
-fn table<'a>(values: &'a [f32], rows: &'a [Label], cols: &'a [Label]) -> Table<'a> {
-    let (masked, axes) = (f32::NEG_INFINITY, ["query", "key"]);
-    Table { title: "A < B", name: "weights", values, masked, rows, cols, axes }
+fn matrix(values: &[f32], rows: &[Label], cols: &[Label]) -> Matrix {
+    Matrix {
+        title: "A < B".to_owned(),
+        name: "weights".to_owned(),
+        values: Arc::new(values.to_vec()),
+        masked: f32::NEG_INFINITY,
+        rows: rows.to_vec(),
+        cols: cols.to_vec(),
+        axes: ["query", "key"],
+        palette: palette(),
+    }
 }
 
 fn encode(format: Format, values: &[f32], rows: &[Label], cols: &[Label]) -> Vec<u8> {
-    table(values, rows, cols).encode(format, palette()).unwrap()
+    matrix(values, rows, cols).encode(format).unwrap()
 }
 
 /// Pixels of a PNG: width, height, RGB.
@@ -37,7 +45,7 @@ fn pixels(file: &[u8]) -> (usize, usize, Vec<u8>) {
 fn a_bare_png_has_a_square_for_each_cell_in_its_colour() {
     let values = [0.0, 0.25, 1.0, f32::NAN, f32::NEG_INFINITY, 0.5];
     let (rows, cols) = (tokens(&["a", "b"]), tokens(&["a", "b", "c"]));
-    let file = table(&values, &rows, &cols).bare_png(palette()).unwrap();
+    let file = matrix(&values, &rows, &cols).bare_png().unwrap();
     let (width, height, image) = pixels(&file);
     assert_eq!((width, height), (768, 512));
     for (i, x) in values.iter().enumerate() {
@@ -149,7 +157,7 @@ fn a_page_has_all_numbers_and_needs_no_network() {
     assert!(!svg.contains("#fff\"") && !svg.contains("#222\""), "{svg}");
     let many = vec![0.0; 1 << 23];
     let labels = [Label::numbers(1 << 12), Label::numbers(1 << 11)];
-    let error = table(&many, &labels[0], &labels[1]).encode(Format::Html, palette()).unwrap_err();
+    let error = matrix(&many, &labels[0], &labels[1]).encode(Format::Html).unwrap_err();
     assert!(matches!(error, Error::Many { .. }) && error.to_string().contains(".npy"), "{error}");
 }
 
@@ -157,7 +165,7 @@ fn a_page_has_all_numbers_and_needs_no_network() {
 fn lines_are_as_strong_as_the_weights() {
     let labels = tokens(&["the", "Ġcat", "Ġsat"]);
     let values = [1.0, 0.0, 0.0, 0.25, 0.75, f32::NEG_INFINITY, 0.01, 0.49, 0.5];
-    let lines = table(&values, &labels, &labels).lines().unwrap();
+    let lines = matrix(&values, &labels, &labels).lines().unwrap();
     let svg = lines.svg().unwrap();
     well_formed(&svg);
     let drawn = |tip: &str| svg.contains(&format!("<title>{tip}</title>"));
@@ -171,7 +179,7 @@ fn lines_are_as_strong_as_the_weights() {
     assert!(lines.html().unwrap().contains("the → the: 1.0000"));
     assert!(matches!(lines.encode(Format::Csv), Err(Error::NoPicture)));
     let many = Label::numbers(401);
-    let error = table(&vec![0.0; 401], &many, &labels[..1]).lines().unwrap_err();
+    let error = matrix(&vec![0.0; 401], &many, &labels[..1]).lines().unwrap_err();
     assert!(matches!(error, Error::Tokens { tokens: 401, .. }), "{error}");
 }
 
@@ -226,16 +234,8 @@ fn csv_quotes_what_needs_it_and_keeps_every_bit() {
 fn a_masked_weight_is_0_in_every_file_and_keeps_its_colour() {
     let labels = tokens(&["a", "b"]);
     let values = [1.0, f32::NEG_INFINITY, 0.25, 0.75];
-    let table = Table {
-        title: "",
-        name: "weights",
-        values: &values,
-        masked: 0.0,
-        rows: &labels,
-        cols: &labels,
-        axes: ["query", "key"],
-    };
-    let file = |format| table.encode(format, palette()).unwrap();
+    let matrix = Matrix { masked: 0.0, ..matrix(&values, &labels, &labels) };
+    let file = |format| matrix.encode(format).unwrap();
     let text = |format| String::from_utf8(file(format)).unwrap();
     assert!(text(Format::Csv).contains("a,1,0\n"), "{}", text(Format::Csv));
     let svg = text(Format::Svg);
@@ -243,7 +243,7 @@ fn a_masked_weight_is_0_in_every_file_and_keeps_its_colour() {
     // A hatch stands for the number, in the cell and beside the colour bar.
     assert_eq!(svg.matches(r#"fill="url(#hatch)""#).count(), 2, "{svg}");
     assert_eq!(svg.matches(">0</text>").count(), 1, "the tick of the colour bar alone: {svg}");
-    let (width, _, image) = pixels(&table.bare_png(palette()).unwrap());
+    let (width, _, image) = pixels(&matrix.bare_png().unwrap());
     assert_eq!(image[3 * (width - 1)..][..3], Ground::Paper.rgb());
     assert!(file(Format::Npy).ends_with(&[0.0_f32, 0.25, 0.75].map(f32::to_le_bytes).concat()));
 }
@@ -356,22 +356,11 @@ fn well_formed(svg: &str) {
 
 #[test]
 fn what_cannot_be_written_is_refused() {
-    let table = |values, rows, cols| Table {
-        title: "",
-        name: "a",
-        values,
-        masked: f32::NEG_INFINITY,
-        rows,
-        cols,
-        axes: ["", ""],
-    };
     let one = tokens(&["a"]);
     for &format in Format::ALL {
-        assert!(matches!(
-            table(&[1.0, 2.0], &one, &one).encode(format, palette()),
-            Err(Error::Shape { values: 2, .. })
-        ));
-        assert!(matches!(table(&[], &one, &[]).encode(format, palette()), Err(Error::Empty)));
+        let refused = matrix(&[1.0, 2.0], &one, &one).encode(format);
+        assert!(matches!(refused, Err(Error::Shape { values: 2, .. })));
+        assert!(matches!(matrix(&[], &one, &[]).encode(format), Err(Error::Empty)));
     }
     let error = Format::of("a.bmp".as_ref()).unwrap_err();
     assert!(error.to_string().contains(".svg"), "{error}");

@@ -1,26 +1,5 @@
 use std::path::PathBuf;
 
-use crate::Label;
-
-/// A matrix with a title and labels for its rows and columns.
-#[derive(Clone, Copy, Debug)]
-pub struct Table<'a> {
-    /// The title of the figure.
-    pub title: &'a str,
-    /// The tensor's name in a safetensors file.
-    pub name: &'a str,
-    /// The numbers, row by row.
-    pub values: &'a [f32],
-    /// The number that −∞ stands for: 0 in a matrix of weights whose masked cells are marked by −∞, −∞ in any other.
-    pub masked: f32,
-    /// One label for each row.
-    pub rows: &'a [Label],
-    /// One label for each column.
-    pub cols: &'a [Label],
-    /// The meaning of the rows and of the columns, such as "query" and "key". Both may be empty.
-    pub axes: [&'a str; 2],
-}
-
 /// An error of writing a matrix.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
