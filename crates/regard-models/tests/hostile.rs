@@ -21,6 +21,16 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The result of `work`, which takes at most so many bytes of memory.
+fn within<T>(most: usize, what: &str, work: impl FnOnce() -> T) -> T {
+    let before = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
+    let made = work();
+    let peak = MEMORY.peak_usage() - before;
+    assert!(peak <= most, "{what} took {peak} bytes of memory, more than {most}");
+    made
+}
+
 /// Reads the model of these files, and its tokenizer for `vocabulary` tokens. Asserts that memory is bounded.
 fn read(
     files: Vec<(&'static str, Vec<u8>)>,
@@ -34,14 +44,10 @@ fn read(
         _ => 0,
     };
     let more: usize = files.iter().map(expansion).sum();
-    let before = MEMORY.current_usage();
-    MEMORY.reset_peak_usage();
-    let read = Checkpoint::from_files("model", files)
-        .and_then(|checkpoint| Tokenizer::of(&checkpoint, vocabulary));
-    let peak = MEMORY.peak_usage() - before;
-    let most = 3 * bytes + more + (64 << 20);
-    assert!(peak <= most, "{bytes} bytes took {peak} bytes of memory, more than {most}");
-    read
+    within(3 * bytes + more + (64 << 20), &format!("{bytes} bytes"), || {
+        let checkpoint = Checkpoint::from_files("model", files)?;
+        Tokenizer::of(&checkpoint, vocabulary)
+    })
 }
 
 fn assert_refused(files: Vec<(&'static str, Vec<u8>)>, part: &str) {
@@ -166,11 +172,10 @@ fn many_small_layers_are_refused_in_bounded_memory() {
         let shapes: Vec<_> = shapes.iter().map(|(name, shape)| (*name, &shape[..])).collect();
         let files = zeros(&config(width, announced), &shapes);
         let bytes: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
-        let before = MEMORY.current_usage();
-        MEMORY.reset_peak_usage();
-        let loaded = Checkpoint::from_files("model", files).and_then(|file| Model::load(&file));
-        let (peak, most) = (MEMORY.peak_usage() - before, 3 * bytes + (64 << 20));
-        assert!(peak <= most, "{experts} experts: {bytes} bytes took {peak}, more than {most}");
+        let loaded = within(3 * bytes + (64 << 20), &format!("{experts} experts"), || {
+            let checkpoint = Checkpoint::from_files("model", files)?;
+            Model::load(&checkpoint)
+        });
         match (loaded, part) {
             (Ok(_), None) => {}
             (Err(said), Some(part)) => assert!(said.to_string().contains(part), "{said}"),
@@ -236,17 +241,14 @@ fn a_token_of_many_letters_is_refused() {
 
 /// Applies a template where a page has 1 MB of stack. Asserts that memory is bounded.
 fn applied(template: &str) -> Result<String, Error> {
-    let before = MEMORY.current_usage();
-    MEMORY.reset_peak_usage();
-    let said = std::thread::scope(|scope| {
-        let apply = || ChatTemplate::new(template, "", "").prompt(&[]);
-        let thread = std::thread::Builder::new().stack_size(1 << 20);
-        thread.spawn_scoped(scope, apply).unwrap().join().unwrap()
-    });
-    let peak = MEMORY.peak_usage() - before;
     let start: String = template.chars().take(80).collect();
-    assert!(peak <= 3 * template.len() + (64 << 20), "{start} took {peak} bytes");
-    said
+    within(3 * template.len() + (64 << 20), &start, || {
+        std::thread::scope(|scope| {
+            let apply = || ChatTemplate::new(template, "", "").prompt(&[]);
+            let thread = std::thread::Builder::new().stack_size(1 << 20);
+            thread.spawn_scoped(scope, apply).unwrap().join().unwrap()
+        })
+    })
 }
 
 /// Texts, lists and outputs that double, and some that are long at once.
@@ -498,13 +500,10 @@ fn a_tokenizer_that_grows_is_refused() {
         ("/added_tokens", (0..100).map(token).collect()),
     ] {
         let Ok(Some(tokenizer)) = changed(pointer, value.clone()) else { continue };
-        let before = MEMORY.current_usage();
-        MEMORY.reset_peak_usage();
-        let _ = tokenizer
-            .encode(&"the cat ".repeat(50), Some("a dog"))
-            .map(|input| tokenizer.decode(&input.ids));
-        let peak = MEMORY.peak_usage() - before;
-        assert!(peak <= 64 << 20, "{value} took {peak} bytes");
+        let _ = within(64 << 20, &value.to_string(), || {
+            let input = tokenizer.encode(&"the cat ".repeat(50), Some("a dog"))?;
+            tokenizer.decode(&input.ids)
+        });
     }
     let doubled = changed("/normalizer", times(replace("a", "aa"), 12)).unwrap().unwrap();
     let said = doubled.encode(&"a".repeat(100_000), None).unwrap_err().to_string();
