@@ -144,6 +144,11 @@ mod walk {
                 assert!(text.contains(part), "{part}: {text}");
             }
         }
+        let session = folder.path("mine.regard.json");
+        let link = regard_ui::Session::parse(&std::fs::read(session).unwrap()).unwrap().link();
+        for link in [format!("http://localhost/{link}"), link] {
+            assert_eq!(printed(link), summary("mine.regard.json"));
+        }
 
         for (name, bytes) in [
             ("cut.safetensors", &file[..file.len() - 4]),

@@ -3,15 +3,11 @@
 use std::sync::Arc;
 
 use eframe::egui::{Context, ThemePreference};
-use regard_ui::{App, Command, Room, Session, Start};
+use regard_ui::{App, Command, Room, Start};
 use regard_walkthrough::Example;
 use serde_json::Value;
 
-use crate::host::{self, Browser};
-use crate::system;
-
-/// The file that holds the session of a link.
-const LINKED: &str = "link.regard.json";
+use crate::host::Browser;
 
 /// The requests of a link, by keys in its query and in its fragment:
 ///
@@ -66,8 +62,7 @@ impl Address {
             Start::Last.app(ctx, host.clone())
         };
         if let Some(session) = self.session.filter(|_| is_plain) {
-            host::put(LINKED.to_owned(), Some(session.into_bytes()));
-            app.open_file(ctx, LINKED.as_ref());
+            app.open_file(ctx, format!("#s={session}").as_ref());
         }
         if let Some(theme) = self.theme {
             app.perform(ctx, Command::Theme(theme));
@@ -86,41 +81,4 @@ impl Address {
         }
         app
     }
-}
-
-/// Puts a session, which is the text of its file, into the page's address.
-pub fn show(text: &str) {
-    let Ok(mut session) = serde_json::from_str::<Session>(text) else { return };
-    session.model.record = None; // hashes of results are long, and they follow from the rest
-    // By way of their texts, in which a number has no more digits than it needs.
-    let value = |session: &Session| -> Option<Value> {
-        serde_json::from_str(&serde_json::to_string(session).ok()?).ok()
-    };
-    let (Some(whole), Some(plain)) = (value(&session), value(&Session::default())) else { return };
-    // Some choices are read only with all of their parts: the deepest cut that is read as the same session.
-    let cut = [9, 2, 1].into_iter().find_map(|depth| {
-        let mut short = whole.clone();
-        prune(&mut short, &plain, depth);
-        let keys = short.as_object_mut()?;
-        keys.insert("format".to_owned(), whole.get("format").cloned()?);
-        serde_json::from_value::<Session>(short.clone())
-            .is_ok_and(|again| again == session)
-            .then_some(short)
-    });
-    system::address(&cut.unwrap_or(whole).to_string());
-}
-
-/// Drops the keys whose values are the defaults, as deep as this.
-fn prune(value: &mut Value, default: &Value, depth: usize) {
-    let (Value::Object(value), Value::Object(default)) = (value, default) else { return };
-    value.retain(|key, value| {
-        let Some(default) = default.get(key) else { return true };
-        if value == default {
-            return false;
-        }
-        if depth > 1 {
-            prune(value, default, depth - 1);
-        }
-        true
-    });
 }

@@ -11,10 +11,10 @@ use js_sys::{Array, Float32Array, Uint8Array};
 use regard_heads::Stream;
 use regard_models::Checkpoint;
 use regard_ui::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
-use regard_ui::{Advance, Background, Begun, Message, Tell, model};
+use regard_ui::{Advance, Background, Begun, Message, Session, Tell, model};
 use wasm_bindgen::prelude::*;
 
-use crate::{address, system};
+use crate::system;
 
 /// The name under which the browser keeps the session.
 const SESSION: &str = "last.regard.json";
@@ -189,12 +189,18 @@ impl Host for Browser {
             return Ok(());
         }
         let text = core::str::from_utf8(bytes).map_err(io::Error::other)?;
-        address::show(text);
+        if let Ok(session) = Session::parse(bytes) {
+            system::address(&session.link());
+        }
         if system::keep(SESSION, text) {
             Ok(())
         } else {
             Err(io::Error::other("this browser keeps nothing for this page"))
         }
+    }
+
+    fn link(&self, end: &str) -> (String, &'static str) {
+        (system::address(end), "the address of this view")
     }
 
     fn exists(&self, path: &Path) -> bool {

@@ -111,25 +111,14 @@ export function open_book() {
 
 // --- The page's address ---
 
-/** Packs a text: deflate, then base64 for addresses. */
-export async function pack(text) {
-    const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));
-    const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-    const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
-    return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
-
-/** The text that was packed. */
-export async function unpack(packed) {
-    const binary = atob(packed.replaceAll("-", "+").replaceAll("_", "/"));
-    const bytes = Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    return new Response(stream).text();
-}
-
-export async function address(session) {
-    const packed = await pack(session);
-    history.replaceState(null, "", `${location.pathname}#s=${packed}`);
+/** Gives the page's address this end, and returns the address. */
+export function address(end) {
+    try {
+        history.replaceState(null, "", location.pathname + end);
+    } catch {
+        // A page in a notebook has no address of its own, and browsers limit the changes of a minute.
+    }
+    return location.href;
 }
 
 // --- Files ---

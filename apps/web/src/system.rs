@@ -29,8 +29,8 @@ extern "C" {
     /// Opens the book in a new tab, if the browser allows it.
     pub fn open_book() -> bool;
 
-    /// Puts a session into the page's address.
-    pub fn address(session: &str);
+    /// Gives the page's address this end, and returns the address.
+    pub fn address(end: &str) -> String;
 
     /// Asks for files with one of these endings, separated by commas. [`put`](crate::host::put) gets their contents; then `done` is
     /// called with the path of the first, or without one.

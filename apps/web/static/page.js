@@ -34,25 +34,15 @@ function lacks() {
     const drawing = canvas.getContext("webgl2") ?? canvas.getContext("webgl");
     drawing?.getExtension("WEBGL_lose_context")?.loseContext();
     if (!drawing) return "WebGL";
-    if (typeof CompressionStream !== "function") return "CompressionStream";
     return null;
 }
 
-/** The keys of the query and of the fragment, as JSON. A session is unpacked. */
-async function address() {
-    const keys = Object.fromEntries([
+/** The keys of the query and of the fragment, as JSON. */
+function address() {
+    return JSON.stringify(Object.fromEntries([
         ...new URLSearchParams(location.search),
         ...new URLSearchParams(location.hash.slice(1)),
-    ]);
-    if (keys.s) {
-        try {
-            keys.s = await system.unpack(keys.s);
-        } catch {
-            delete keys.s;
-            keys.broken = "";
-        }
-    }
-    return JSON.stringify(keys);
+    ]));
 }
 
 /** The bytes of the program in each build. `build.mjs` fills them in. */
@@ -85,12 +75,12 @@ async function main() {
     const build = wanted ?? (WebAssembly.validate(SIMD) ? "simd" : "plain");
     document.documentElement.dataset.build = build;
     const [script, wasm] = ["regard.js", "regard_bg.wasm"].map((name) => place(`${build}/${name}`));
-    const [program, module, asked] = await Promise.all([import(script), WebAssembly.compileStreaming(fetched(wasm, build)), address()]);
+    const [program, module] = await Promise.all([import(script), WebAssembly.compileStreaming(fetched(wasm, build))]);
     await program.default({ module_or_path: module });
     system.hire(place("worker.js"), { script, module });
     const { put, refuse, open, act, work_on, take } = program;
     Object.assign(system.page, { put, refuse, open, act, work: work_on, take });
-    await program.start(document.getElementById("window"), asked);
+    await program.start(document.getElementById("window"), address());
 
     system.listen(document.getElementById("mirror"));
     const show = async (files) => {

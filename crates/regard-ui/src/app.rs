@@ -296,6 +296,11 @@ impl App {
                 self.tell(Err(not_shown(command)));
             }
             Command::CopyMatrix => self.copy(ctx),
+            Command::CopyLink => {
+                let (text, what) = self.host.link(&session.link());
+                ctx.copy_text(text);
+                self.tell(Ok(format!("Copied {what}.")));
+            }
             Command::SidePanel => {
                 session.appearance.side = side::toggled(width(ctx), session.appearance.side);
             }

@@ -50,6 +50,8 @@ pub enum Command {
     OpenSession,
     /// Writes the session to a file.
     SaveSession,
+    /// Copies what opens this view elsewhere.
+    CopyLink,
     /// Writes the window's picture to a file.
     SaveImage,
     /// Reads a file of attention.
@@ -124,7 +126,7 @@ impl Command {
                 Self::CopyMatrix,
             ],
             PlotName::ALL.map(Self::ExportPlot).to_vec(),
-            vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
+            vec![Self::OpenSession, Self::SaveSession, Self::CopyLink, Self::SaveImage],
             vec![Self::SidePanel, Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
             [Light, Dark, System].map(Self::Theme).to_vec(),
             Map::SEQUENTIAL
@@ -186,6 +188,7 @@ impl Command {
             Self::OpenAttention => "load file heads safetensors npy npz",
             Self::OpenTokens => "load queries keys file",
             Self::OpenSession | Self::SaveSession => "load file json",
+            Self::CopyLink => "share address url send view session",
             Self::SaveImage => "screenshot png",
             Self::ExportMatrix => "save figure png svg html csv npy lines grid",
             Self::ExportSweep => "save ablate ablation knock out",
@@ -222,6 +225,7 @@ impl Command {
             Self::Benchmark => "Start or stop the benchmark".to_owned(),
             Self::OpenSession => "Open session".to_owned(),
             Self::SaveSession => "Save session".to_owned(),
+            Self::CopyLink => "Copy link".to_owned(),
             Self::SaveImage => "Save picture of the window".to_owned(),
             Self::OpenAttention => "Open attention file".to_owned(),
             Self::OpenModel => "Open model".to_owned(),
@@ -284,6 +288,10 @@ impl Command {
             Self::OpenSession => "Continue a session from a file.".to_owned(),
             Self::SaveSession => {
                 "Save every choice to a file, to continue later or elsewhere.".to_owned()
+            }
+            Self::CopyLink => {
+                "Copy what opens this view elsewhere: on the desktop a command, in a browser the address."
+                    .to_owned()
             }
             Self::SaveImage => "Save a picture of the window as PNG.".to_owned(),
             Self::OpenAttention => {

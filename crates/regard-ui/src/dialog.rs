@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
 
-use super::{Command, style};
+use super::{Command, Session, style};
 use crate::Host;
 use crate::host::FileDialog;
 use crate::work::Once;
@@ -71,7 +71,7 @@ impl Dialog {
     fn can_be_opened(&self, host: &dyn Host, path: &Path) -> bool {
         let is_model = matches!(self.command, Command::OpenModel | Command::OpenModelB);
         let is_name = is_model && !path.is_absolute() && !path.starts_with(".");
-        is_name || host.exists(path) || host.is_folder(path)
+        is_name || Session::is_link(path) || host.exists(path) || host.is_folder(path)
     }
 
     /// Shows the dialog. `Break` closes it, with the path that was chosen, if any.
@@ -112,6 +112,9 @@ impl Dialog {
                     "A folder of Hugging Face or a file in it, a .gguf file, or a name in the local cache such as \
                      openai-community/gpt2."
                         .to_owned()
+                }
+                _ if self.command == Command::OpenSession => {
+                    "A file that the window saved, or a link that it copied.".to_owned()
                 }
                 [_] => String::new(),
                 _ => format!("The ending chooses the format: .{}", extensions.join(", .")),

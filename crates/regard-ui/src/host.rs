@@ -136,6 +136,12 @@ pub trait Host: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// What opens a view elsewhere, and what it is in words, given the [end of an address](crate::Session::link).
+    fn link(&self, end: &str) -> (String, &'static str) {
+        let what = "a command for the terminal that opens this view. “Open session” takes it too";
+        (format!("regard \"{end}\""), what)
+    }
+
     /// The file that keeps the session from one start to the next. `None` if the system has no place for it.
     fn session_file(&self) -> Option<PathBuf> {
         None

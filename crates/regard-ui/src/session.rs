@@ -1,11 +1,15 @@
 //! The choices of all rooms: the contents of a session file, which undo and redo change.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use egui::{Context, ThemePreference};
+use miniz_oxide::{deflate::compress_to_vec, inflate::decompress_to_vec_with_limit};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::colors::Look;
 use crate::Host;
@@ -125,6 +129,32 @@ pub enum SessionFormat {
     One,
 }
 
+/// What a link's end begins with. A packed session follows.
+const FRAGMENT: &str = "#s=";
+/// The effort of packing a link, from 0 to 10.
+const DEFLATE_LEVEL: u8 = 9;
+
+/// The packed session in a link, which is the end of an address or a whole one.
+fn packed(path: &Path) -> Option<&str> {
+    let (address, packed) = path.to_str()?.split_once(FRAGMENT)?;
+    (address.is_empty() || address.contains("://")).then_some(packed)
+}
+
+/// Drops the keys whose values are the defaults, as deep as this.
+fn prune(value: &mut Value, default: &Value, depth: usize) {
+    let (Value::Object(value), Value::Object(default)) = (value, default) else { return };
+    value.retain(|key, value| {
+        let Some(default) = default.get(key) else { return true };
+        if value == default {
+            return false;
+        }
+        if depth > 1 {
+            prune(value, default, depth - 1);
+        }
+        true
+    });
+}
+
 /// The largest session file, in bytes. A list of empty texts takes 16 times its bytes while it grows: 64 MiB.
 pub(crate) const LARGEST_FILE: u64 = 4 << 20;
 
@@ -158,16 +188,25 @@ impl Session {
         self.model.take(&choices.model);
     }
 
-    /// Whether a file has the name of a session. Other files hold attention.
+    /// Whether a path is a link to a session, or has the name of a session file. Other files hold attention.
     pub fn is_named(path: &Path) -> bool {
-        path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+        let is_json = |extension: &OsStr| extension.eq_ignore_ascii_case("json");
+        Self::is_link(path) || path.extension().is_some_and(is_json)
     }
 
-    /// Reads a session file.
+    /// Whether a path is a [link](Self::link) to a session instead of a file.
+    pub(crate) fn is_link(path: &Path) -> bool {
+        packed(path).is_some()
+    }
+
+    /// Reads a session file, or the session in a link.
     ///
     /// # Errors
     /// If the file cannot be read or is not a session. The error says why.
     pub fn read(host: &dyn Host, path: &Path) -> anyhow::Result<Self> {
+        if let Some(packed) = packed(path) {
+            return Self::unpack(packed).context("the link cannot be read");
+        }
         let name = path.display();
         let text = host.read(path, LARGEST_FILE).with_context(|| format!("cannot read {name}"))?;
         Self::parse(&text).with_context(|| format!("{name} cannot be read"))
@@ -192,6 +231,39 @@ impl Session {
         let zoom = session.appearance.zoom;
         session.appearance.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };
         Ok(session)
+    }
+
+    /// The end of an address that opens this session: `#s=`, then the choices that differ from a new session, as JSON, deflated
+    /// (RFC 1951), in base64 for addresses (RFC 4648). It lacks the hashes of the model's results, which are long and follow
+    /// from the rest.
+    pub fn link(&self) -> String {
+        let mut session = self.clone();
+        session.model.record = None;
+        // By way of their texts, in which a number has no more digits than it needs.
+        let value = |session: &Self| -> Value {
+            let text = serde_json::to_string(session).unwrap_or_default();
+            serde_json::from_str(&text).unwrap_or_default()
+        };
+        let (whole, plain) = (value(&session), value(&Self::default()));
+        // Some choices are read only with all of their parts: the deepest cut that is read as the same session.
+        let cut = [9, 2, 1].into_iter().find_map(|depth| {
+            let mut short = whole.clone();
+            prune(&mut short, &plain, depth);
+            short.as_object_mut()?.insert("format".to_owned(), whole.get("format").cloned()?);
+            let again = serde_json::from_value::<Self>(short.clone());
+            again.is_ok_and(|again| again == session).then_some(short)
+        });
+        let text = cut.unwrap_or(whole).to_string();
+        let packed = compress_to_vec(text.as_bytes(), DEFLATE_LEVEL);
+        format!("{FRAGMENT}{}", BASE64_URL_SAFE_NO_PAD.encode(packed))
+    }
+
+    /// Reads what follows `#s=` in a link.
+    fn unpack(packed: &str) -> anyhow::Result<Self> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(packed.trim()).context("it is not whole")?;
+        let text = decompress_to_vec_with_limit(&bytes, LARGEST_FILE as usize)
+            .map_err(|e| anyhow!("it is not whole: {e}"))?;
+        Self::parse(&text)
     }
 
     /// The text of a session file.

@@ -54,7 +54,7 @@ struct Cli {
     example: Option<Example>,
 
     /// What to open: a model (story, a Hugging Face folder, a .gguf file, or a name in the local cache), a session that the
-    /// window saved (.json), or a file of attention (safetensors, npy or npz)
+    /// window saved (.json) or copied as a link (#s=…), or a file of attention (safetensors, npy or npz)
     #[arg(value_name = "FILE", conflicts_with = "example")]
     file: Option<PathBuf>,
 
@@ -180,7 +180,7 @@ fn window(
     file: Option<&Path>,
     compare: Option<&str>,
 ) -> Result<(), Failure> {
-    let model = file.filter(|path| models::open::is_model(path));
+    let model = file.filter(|path| !Session::is_named(path) && models::open::is_model(path));
     let start = match (model, file) {
         (Some(name), _) => {
             let second = compare.map(|name| model_to_show(Path::new(name))).transpose()?;

@@ -48,7 +48,7 @@ impl App {
         }
     }
 
-    /// Opens a session (.json), a model (a folder or .gguf), an image (.png, .jpg), a recording (.wav), or attention (any other
+    /// Opens a session (.json, or a link), a model (a folder or .gguf), an image (.png, .jpg), a recording (.wav), or attention (any other
     /// file).
     pub fn open_file(&mut self, ctx: &Context, path: &Path) {
         let command = if Session::is_named(path) {
@@ -83,7 +83,9 @@ impl App {
                 Ok(session) => {
                     self.session = session;
                     self.session.appearance.apply(ctx);
-                    self.tell(Ok(format!("Opened {}", path.display())));
+                    let link = Session::is_link(&path).then(|| "the link".to_owned());
+                    let name = link.unwrap_or_else(|| path.display().to_string());
+                    self.tell(Ok(format!("Opened {name}")));
                 }
                 Err(e) => self.tell(Err(e)),
             },

@@ -94,6 +94,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         Command::Benchmark => {
             shows(window, "Stop benchmark") || app(window).laboratory.benchmark.last.is_some()
         }
+        Command::CopyLink => says(window, "a command for the terminal"),
         Command::OpenSession
         | Command::SaveSession
         | Command::SaveImage

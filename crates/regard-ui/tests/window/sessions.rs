@@ -43,6 +43,22 @@ fn a_session_is_saved_and_opened() {
     assert_eq!(session(&other).walkthrough.settings.temperature, Temperature::INFINITE);
     assert_eq!(outcome(&other).weights, outcome(&window).weights);
 
+    // A link holds the same, alone or after the address of a page. It is short where little differs from a new session.
+    let link = saved.link();
+    for link in [link.clone(), format!("http://localhost:8080/{link}")] {
+        let mut other = room(Room::Walkthrough);
+        with_file(&mut other, Command::OpenSession, link.as_ref(), "Open");
+        assert_eq!(*session(&other), saved);
+        assert!(shows(&other, "Opened the link"));
+    }
+    assert!(Session::default().link().len() < 60);
+    for broken in ["#s=", "#s=AAAA", &link[..link.len() - 9], &link.replace("#s=", "#s=é")] {
+        let before = session(&other).clone();
+        with_file(&mut other, Command::OpenSession, broken.as_ref(), "Open");
+        assert!(says(&other, "the link cannot be read"), "{broken}");
+        assert_eq!(*session(&other), before);
+    }
+
     std::fs::write(&path, "{\"format\": \"regard session 1\", \"room\": \"cellar\"}").unwrap();
     let before = session(&other).clone();
     with_file(&mut other, Command::OpenSession, &path, "Open");
