@@ -331,7 +331,7 @@ fn a_sweep_is_a_table_in_a_file() {
     let heads = "--ablate-each-head --logit Mia-Tom";
     let (csv, json) = (written(heads, "sweep.csv"), json(format!("{sweep} {heads}")));
     let lines: Vec<&str> = csv.lines().collect();
-    assert!(lines[0].starts_with("layer \\ head,head 0,head 1"), "{csv}");
+    assert!(lines[0].starts_with("layer \\ head,x.0,x.1"), "{csv}");
     for (layer, row) in json["effect"].as_array().unwrap().iter().enumerate() {
         let found: Vec<f32> =
             lines[layer + 1].split(',').skip(1).map(|x| x.parse().unwrap()).collect();

@@ -339,7 +339,7 @@ fn sweep_gives_a_number_for_each_head() {
     }
     assert!(checked >= 2);
     let table = printed(&line);
-    assert!(table.contains("head 0") && table.contains("layer 0"), "{table}");
+    assert!(table.contains("x.0") && table.contains("0.x"), "{table}");
 
     let t5 = path("tiny-t5");
     let found = json(format!("sweep {t5} --text 'the fox' --ablate-each-head=mean --logit 7"));
@@ -402,7 +402,7 @@ fn sweep_patches_paths_and_predict_looks_through_a_lens() {
         assert!((effect - expected).abs() < 1e-5 && expected != 0.0);
     }
     let table = printed(format!("{sweep} --path 0.1 --into v"));
-    assert!(table.contains("layer 1") && !table.contains("layer 0"), "{table}");
+    assert!(table.contains("1.x") && !table.contains("0.x"), "{table}");
     assert_refused(format!("{sweep} --path 0.9"), &["there is no head 0.9"]);
     assert_refused(format!("{sweep} --path 1.2"), &["--path 1.2 leads to no head"]);
     let said = refused(format!("{sweep} --patch-each-place --into k"));
@@ -474,7 +474,7 @@ fn sweep_attributes_a_logit_to_its_parts() {
     assert!((number(&found["unchanged"]) - whole).abs() < 1e-5);
     assert_eq!(found["logit"][1]["id"], 7);
     let table = printed(format!("{sweep} --attribute-each-head"));
-    assert!(table.contains("feed-forward") && table.contains("layer 1"), "{table}");
+    assert!(table.contains("feed-forward") && table.contains("1.x"), "{table}");
     let table = printed(format!("sweep {t5} --ids 5,6 --attribute-each-head --logit 4"));
     assert!(table.contains("cross 4"), "{table}");
     let line = format!("sweep {bert} --text 'the [MASK]' --attribute-each-head --logit 5");

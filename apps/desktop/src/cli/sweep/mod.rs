@@ -279,14 +279,13 @@ impl Sweep {
             // A path leads only to later layers.
             let of_stack = self.at.iter().find(|at| at.attention == which);
             let first = of_stack.map_or(0, |at| at.layer);
-            let layer_names = named(name, first..first + layers.len());
             let cols = layers.first().map_or(0, |row| row.len());
             if !self.kind.by_position {
-                return Table {
-                    rows: layer_names,
-                    cols: named("head", 0..cols),
-                    numbers: layers.concat(),
-                };
+                // Names as those of heads: "1.0" is in the row "1.x" and in the column "x.0".
+                let stack = if which == Which::Only { String::new() } else { format!("{name}.") };
+                let rows = first..first + layers.len();
+                let rows = rows.map(|i| Label::plain(&format!("{stack}{i}.x"))).collect();
+                return Table { rows, cols: heads("", cols), numbers: layers.concat() };
             }
             let tokens =
                 if which == Which::Decoder { &reading.decoder_tokens } else { &reading.tokens };
@@ -297,7 +296,8 @@ impl Sweep {
             let rows = readable(tokens.clone()).into_iter().enumerate().map(numbered).collect();
             let by_position =
                 (0..cols).flat_map(|col| layers.iter().map(move |row| row[col])).collect();
-            Table { rows, cols: layer_names, numbers: by_position }
+            let cols = named(name, first..first + layers.len());
+            Table { rows, cols, numbers: by_position }
         };
         layers(&self.at, effects).into_iter().map(table).collect()
     }
@@ -426,7 +426,12 @@ fn label(which: Which) -> &'static str {
     }
 }
 
-/// The labels of rows or columns that are numbered, such as `head 3`.
+/// The labels of the columns of heads, such as `x.3`.
+fn heads(stack: &str, count: usize) -> Vec<Label> {
+    (0..count).map(|i| Label::plain(&format!("{stack}x.{i}"))).collect()
+}
+
+/// The labels of rows or columns that are numbered, such as `layer 3`.
 fn named(what: &str, numbers: core::ops::Range<usize>) -> Vec<Label> {
     numbers.map(|i| Label::plain(&format!("{what} {i}"))).collect()
 }
@@ -480,11 +485,11 @@ fn attribution(logit: &str, parts: &Attribution) -> String {
 
 /// The share of each part of each layer.
 fn attributed(parts: &Attribution) -> Table {
-    let rows = named("layer", 0..parts.layers.len());
+    let rows = (0..parts.layers.len()).map(|i| Label::plain(&format!("{i}.x"))).collect();
     let count =
         |of: fn(&LayerAttribution) -> &Vec<f64>| parts.layers.first().map_or(0, |x| of(x).len());
-    let mut cols = named("head", 0..count(|layer| &layer.heads));
-    cols.extend(named("cross", 0..count(|layer| &layer.cross)));
+    let mut cols = heads("", count(|layer| &layer.heads));
+    cols.extend(heads("cross.", count(|layer| &layer.cross)));
     cols.extend(["biases", "feed-forward"].map(Label::plain));
     let of_layer = |layer: &LayerAttribution| {
         let heads = layer.heads.iter().chain(&layer.cross).copied();
