@@ -1,9 +1,11 @@
-//! A formula on one line, with indices below it and powers above.
+//! A formula on one line, with indices below it, powers above, and a bar over what is under a root.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use egui::text::{LayoutJob, TextFormat};
-use egui::{Align, Color32, FontId, Galley, Label, Role, Ui, WidgetInfo};
+use egui::text_selection::LabelSelectionState;
+use egui::{Align, Color32, FontId, Galley, Label, Role, Stroke, Ui, Vec2, WidgetInfo, vec2};
 use regard_walkthrough::{Script, formula_parts};
 
 use crate::style;
@@ -18,29 +20,116 @@ pub(crate) fn size(ui: &Ui) -> f32 {
     RELATIVE * style::subheading().resolve(ui.style()).size
 }
 
-/// The layout of a formula.
+/// The layout of a formula without roots.
 pub(crate) fn galley(ui: &Ui, text: &str, size: f32, color: Color32) -> Arc<Galley> {
-    ui.painter().layout_job(job(text, size, color))
+    ui.painter().layout_job(job(&letters(text).0, size, color))
 }
 
 /// Shows a formula, or words with symbols.
 pub(crate) fn show(ui: &mut Ui, text: &str, size: f32, color: Color32) {
-    let label = ui.add(Label::new(job(text, size, color)).wrap());
+    let (letters, roots) = letters(text);
+    let label = Label::new(job(&letters, size, color)).wrap();
+    let (place, galley, response) = label.layout_in_ui(ui);
     // A screen reader gets the source of the formula: "W_Q".
-    label.widget_info(|| WidgetInfo::labeled(Role::Label, true, text));
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, text));
+    if ui.is_rect_visible(response.rect) {
+        let bars: Vec<_> = roots.into_iter().filter_map(|root| bar(&galley, root)).collect();
+        let none = Stroke::NONE;
+        LabelSelectionState::label_text_selection(ui, &response, place, galley, color, none);
+        for [from, to] in bars {
+            ui.painter().line_segment([place + from, place + to], Stroke::new(0.07 * size, color));
+        }
+    }
 }
 
-fn job(text: &str, size: f32, color: Color32) -> LayoutJob {
+/// The letters of a formula as they are drawn, and those under each root. The bar of a root stands for the brackets after it.
+fn letters(text: &str) -> (Vec<(char, Script)>, Vec<Range<usize>>) {
+    let parts = formula_parts(text).into_iter();
+    let all: Vec<_> = parts.flat_map(|p| p.text.chars().map(move |c| (c, p.script))).collect();
+    let (mut letters, mut roots) = (Vec::new(), Vec::new());
+    let mut rest = &all[..];
+    while let [letter, after @ ..] = rest {
+        letters.push(*letter);
+        rest = after;
+        if letter.0 == '√' {
+            let (under, after) = radicand(rest);
+            roots.push(letters.len()..letters.len() + under.len());
+            letters.extend_from_slice(under);
+            rest = after;
+        }
+    }
+    (letters, roots)
+}
+
+/// Splits what follows a root: the contents of brackets, or a letter or a number with its index; and the rest.
+fn radicand(rest: &[(char, Script)]) -> (&[(char, Script)], &[(char, Script)]) {
+    let mut open = 0;
+    let depth = |(c, _): &(char, Script)| {
+        open += match c {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        open
+    };
+    let depths: Vec<i32> = rest.iter().map(depth).collect();
+    match depths.iter().position(|depth| *depth == 0) {
+        Some(end) if end > 0 => (&rest[1..end], &rest[end + 1..]),
+        _ => {
+            let more =
+                |(c, script): &&(char, Script)| *script != Script::Base || c.is_ascii_digit();
+            let end = 1 + rest.iter().skip(1).take_while(more).count();
+            rest.split_at(end.min(rest.len()))
+        }
+    }
+}
+
+/// The ends of the bar over these letters, which is level with the top of the root before them.
+fn bar(galley: &Galley, letters: Range<usize>) -> Option<[Vec2; 2]> {
+    let rows = galley.rows.iter();
+    let mut glyphs = rows.flat_map(|row| row.glyphs.iter().map(move |glyph| (row.pos, glyph)));
+    let (corner, root) = glyphs.nth(letters.start.checked_sub(1)?)?;
+    let from = corner + root.pos.to_vec2() + root.uv_rect.offset;
+    let from = from.to_vec2() + vec2(root.uv_rect.size.x, 0.0);
+    let (corner, last) = glyphs.nth(letters.len().checked_sub(1)?)?;
+    Some([from, vec2(corner.x + last.pos.x + last.advance_width, from.y)])
+}
+
+fn job(letters: &[(char, Script)], size: f32, color: Color32) -> LayoutJob {
     let mut job = LayoutJob::default();
-    for part in formula_parts(text) {
-        let (size, align) = match part.script {
+    for part in letters.chunk_by(|a, b| a.1 == b.1) {
+        let (size, align) = match part[0].1 {
             Script::Base => (size, Align::Center),
             Script::Sub => (SMALL * size, Align::Max),
             Script::Super => (SMALL * size, Align::Min),
         };
+        let text: String = part.iter().map(|(c, _)| c).collect();
         let font_id = FontId::proportional(size);
         let format = TextFormat { font_id, color, valign: align, ..TextFormat::default() };
-        job.append(part.text, 0.0, format);
+        job.append(&text, 0.0, format);
     }
     job
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_covers_its_brackets_or_a_symbol_with_its_index() {
+        for (text, drawn, under) in [
+            ("S / √d_k = S / √64", "S / √dk = S / √64", vec!["dk", "64"]),
+            ("‖x‖ = √(x·x)", "‖x‖ = √x·x", vec!["x·x"]),
+            ("(x − m) / √(f(v) + ε)·γ_1", "(x − m) / √f(v) + ε·γ1", vec!["f(v) + ε"]),
+            ("softmax(S / √d_k)·V", "softmax(S / √dk)·V", vec!["dk"]),
+            ("a root: √", "a root: √", vec![""]),
+        ] {
+            let (letters, roots) = letters(text);
+            let read = |range: Range<usize>| -> String {
+                letters[range].iter().map(|(c, _)| *c).collect()
+            };
+            assert_eq!(read(0..letters.len()), drawn);
+            assert_eq!(roots.into_iter().map(read).collect::<Vec<_>>(), under, "{text}");
+        }
+    }
 }
