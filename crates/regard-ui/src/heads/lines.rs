@@ -23,6 +23,8 @@ const WIDEST_TOKEN: f32 = 180.0;
 const WIDEST: f32 = 420.0;
 /// The maximum factor by which the text grows in a high room.
 const MOST_ENLARGED: f32 = 2.0;
+/// A narrower column shows no larger text, and no words beside its slider.
+const NARROW: f32 = 240.0;
 /// The width for a number beside a token.
 const NUMBER: f32 = 48.0;
 /// The colours of overlaid heads, which people with any colour vision can tell apart (Okabe and Ito 2008).
@@ -96,7 +98,8 @@ pub(super) fn show(
     ui.scope(|ui| {
         // The text and the lines grow until the tokens fill the height.
         let tokens = opened.labels.iter().map(Vec::len).max().unwrap_or(1);
-        let factor = ui.available_height() / ((tokens + 1) as f32 * line_of(ui));
+        let high = ui.available_height() / ((tokens + 1) as f32 * line_of(ui));
+        let factor = high.min(ui.available_width() / NARROW);
         style::enlarge(ui, factor.clamp(1.0, MOST_ENLARGED));
         tokens_and_lines(ui, opened, selected, layers, state);
     });
@@ -165,8 +168,10 @@ fn widest(ui: &Ui, opened: &Surveyed, tokens: &[Range<usize>; 2]) -> f32 {
 /// A slider for the token in the middle, if not all tokens fit.
 fn around(ui: &mut Ui, state: &mut HeadsState, most: usize) {
     ui.horizontal(|ui| {
-        ui.label("Around token");
-        ui.spacing_mut().slider_width = (ui.available_width() - 96.0).clamp(80.0, 320.0);
+        if ui.available_width() > NARROW {
+            ui.label("Around token");
+        }
+        ui.spacing_mut().slider_width = (ui.available_width() - 64.0).clamp(40.0, 320.0);
         ui.add(Slider::new(&mut state.around, 0..=most - 1)).accessible_name("Around token");
     });
 }

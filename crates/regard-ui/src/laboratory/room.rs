@@ -259,7 +259,7 @@ impl LaboratoryRoom {
             .zip(cell)
             .filter(|(outcome, (row, col))| outcome.side > *row.max(col));
         let Some((outcome, (row, col))) = found else {
-            let hint = "Point at a cell to read its numbers; click it to plot its row.";
+            let hint = "Point at a cell to read it; click to plot its row.";
             ui.add(Label::new(RichText::new(hint).weak()).truncate());
             return;
         };

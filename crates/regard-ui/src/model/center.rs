@@ -60,6 +60,10 @@ const ROWS: f32 = 3.0;
 const BESIDE: f32 = 560.0;
 /// From this height on, an image and a head, or all heads and one of them, fit below each other.
 const BOTH: f32 = 320.0;
+/// From this height on, the spectrogram of a recording fits above its heads.
+const ABOVE: f32 = 240.0;
+/// From this width on, three panes fit beside each other.
+const BESIDE_EACH_OTHER: f32 = 480.0;
 /// From this width on, a sentence in large letters fits in a line.
 const WIDE: f32 = 620.0;
 /// The room for the labels of rows, which only the first of three panes has.
@@ -279,7 +283,7 @@ impl ModelRoom {
         let outcome = self.outcome().filter(|outcome| outcome.reads() == Reads::Recording);
         let picture = outcome.and_then(|outcome| outcome.picture(state.version).cloned());
         let (height, which) = (ui.available_height(), state.attention);
-        let Some(picture) = picture.filter(|_| which != Which::Decoder && height >= BOTH) else {
+        let Some(picture) = picture.filter(|_| which != Which::Decoder && height >= ABOVE) else {
             return;
         };
         let above = Panel::top("spectrogram").resizable(false).exact_size(0.35 * height);
@@ -302,7 +306,7 @@ impl ModelRoom {
         let [a, b] = pair.heads;
         let heads = [Some(a), Some(b), difference.map(|heads| &**heads)]
             .map(Option::<&Arc<Surveyed>>::cloned);
-        let first = heads[0].clone();
+        let rows = heads[0].as_ref().map(|heads| heads.labels()[0].len());
         let shows_grid = state.heads.part().is_none();
         // The difference stands over the first image.
         let pictures = [Version::Changed, Version::Second, Version::FirstMinusSecond];
@@ -318,11 +322,16 @@ impl ModelRoom {
         // The first pane has the labels of all rows, and their room.
         let gap = ui.spacing().item_spacing.x;
         let labels = if shows_grid { 0.0 } else { LABELS };
-        let each = ((ui.available_width() - labels - 2.0 * gap) / 3.0).max(1.0);
-        ui.horizontal_top(|ui| {
+        let width = ui.available_width();
+        let each = ((width - labels - 2.0 * gap) / 3.0).max(1.0);
+        let is_stacked = width < BESIDE_EACH_OTHER;
+        let contents = |ui: &mut Ui| {
             for (i, (name, heads)) in names.iter().zip(&heads).enumerate() {
-                let width = if i == 0 { each + labels } else { each };
-                let size = vec2(width, ui.available_height());
+                let size = if is_stacked {
+                    vec2(ui.available_width(), width)
+                } else {
+                    vec2(if i == 0 { each + labels } else { each }, height)
+                };
                 let place = Rect::from_min_size(ui.cursor().min, size);
                 ui.allocate_space(size);
                 let pane = UiBuilder::new()
@@ -340,8 +349,9 @@ impl ModelRoom {
                     let picture = pictures[i].as_ref().zip(patches);
                     let Pane { large, overlay, .. } = &mut self.panes[i];
                     large.is_named = picture.is_some();
-                    let first = first.as_ref().map(|heads| &heads.labels()[0]);
-                    large.is_beside = i > 0 && first == Some(&heads.labels()[0]);
+                    // The rows of equally many tokens are level with those of A, and the columns have their names.
+                    let is_level = rows == Some(heads.labels()[0].len());
+                    large.is_beside = i > 0 && !is_stacked && is_level;
                     if let Some((picture, patches)) = picture {
                         bar::title(ui, name);
                         let room = room.min(ui.available_size());
@@ -353,7 +363,12 @@ impl ModelRoom {
                     self.head(ui, i, state, look);
                 });
             }
-        });
+        };
+        if is_stacked {
+            ScrollArea::vertical().id_salt("panes").show(ui, contents);
+        } else {
+            ui.horizontal_top(contents);
+        }
     }
 
     /// Shows all heads of a pane.

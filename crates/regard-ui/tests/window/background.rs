@@ -15,7 +15,7 @@ use egui::accesskit::Role;
 use regard_models::{Change, Which};
 
 use super::TestHost;
-use super::driver::{Window, app, click_on, open_with, outcome, session_of};
+use super::driver::{Window, app, click, click_on, open_with, outcome, says, session_of};
 use super::model::{numbers, open_head, type_text};
 
 /// A host whose worker is a thread with a background of its own.
@@ -161,6 +161,16 @@ fn a_model_that_cannot_be_opened_is_told() {
     let [worker, threads] = [&worker, &threads].map(|window| app(window).model().error());
     assert!(worker.is_some_and(|message| message.contains("no/such/model was not opened")));
     assert_eq!(worker, threads);
+}
+
+#[test]
+fn without_a_model_in_the_cache_the_room_says_which_one_to_fetch() {
+    let host = Arc::new(WorkerHost::new());
+    let mut window = open_with(host, session_of(Room::Model), [1280.0, 800.0]);
+    click(&mut window, "Cached models");
+    assert!(says(&window, "The local Hugging Face cache has no model."));
+    assert!(says(&window, "regard model HuggingFaceTB/SmolLM2-135M --download"));
+    assert!(says(&window, "Copy the command"));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use regard_heads::HeadId;
 use regard_tests::attention_files::{Folder, attention, weights};
 
 use super::driver::{
-    app, choices, choose, click, click_at, click_on, open, places, press, room, says, session,
-    session_of, settle, shows, type_path,
+    app, assert_named, choices, choose, click, click_at, click_on, open, places, press, room, says,
+    session, session_of, settle, shows, type_path,
 };
 use super::model::{numbers, open_head, reference, state, window};
 
@@ -145,6 +145,59 @@ fn lines_side_by_side_do_not_overlap() {
         let next = places(&window, "query ").get((column + 1) * count).copied();
         let end = next.map_or(900.0, |next| next.left());
         assert!(keys.iter().all(|key| key.right() <= end), "{column}: {end} {:?}", keys[0]);
+    }
+}
+
+#[test]
+fn runs_side_by_side_stay_within_the_window_and_have_cells_of_one_size() {
+    for lines in [true, false] {
+        for (width, height) in [(1280.0, 800.0), (900.0, 600.0), (390.0, 844.0)] {
+            let mut start = session_of(Room::Model);
+            start.model.second = Some(regard_story::TEXT.replace("Mary", "Mia"));
+            start.model.version = Version::SideBySide;
+            (start.model.heads.shown, start.model.heads.lines) = (Shown::Head, lines);
+            let window = open(start, [width, height]);
+            assert_named(&window);
+            if lines {
+                continue;
+            }
+            let maps = window.query_all_by_label_contains("Heatmap of Head").map(|map| map.rect());
+            let heights: Vec<f32> = maps.map(|rect| rect.height()).collect();
+            // A side of a cell is a whole number of points. The panes have colour bars of different widths.
+            let [least, most] =
+                [f32::min, f32::max].map(|of| heights.iter().copied().fold(heights[0], of));
+            let tokens = 20.0;
+            assert!(most - least <= 2.0 * tokens, "{width}: {heights:?}");
+        }
+    }
+}
+
+#[test]
+fn controls_above_the_picture_stand_in_three_rows() {
+    for (width, height) in [(1280.0, 800.0), (900.0, 600.0)] {
+        for shown in [Shown::Grid, Shown::Head] {
+            let mut start = session_of(Room::Model);
+            start.model.heads.shown = shown;
+            let window = open(start, [width, height]);
+            let field = window.get_by_role_and_label(Role::MultilineTextInput, "Text").rect();
+            let picture = places(&window, "head ").first().map(|rect| rect.top());
+            let map = || window.query_all_by_label_contains("Heatmap of Head").next();
+            let end = picture.or_else(|| Some(map()?.rect().top())).unwrap();
+            let mut rows: Vec<i32> = [Role::Button, Role::ComboBox, Role::CheckBox]
+                .into_iter()
+                .flat_map(|role| window.query_all_by_role(role))
+                .filter(|node| {
+                    !node.accesskit_node().label().is_some_and(|l| l.starts_with("token "))
+                })
+                .map(|node| node.rect())
+                .filter(|rect| field.x_range().contains(rect.center().x))
+                .filter(|rect| (field.bottom()..end - 12.0).contains(&rect.center().y))
+                .map(|rect| (rect.center().y / 8.0).round() as i32)
+                .collect();
+            rows.sort_unstable();
+            rows.dedup_by(|a, b| *a - *b <= 1);
+            assert!((2..=3).contains(&rows.len()), "{width} {shown:?}: {rows:?}");
+        }
     }
 }
 
