@@ -5,6 +5,10 @@ use egui::{Align, Button, Label, Layout, Popup, Response, RichText, TextStyle, U
 
 use super::style;
 
+/// Why the column of the first token is strong in many heads.
+pub(crate) const SINK: &str =
+    "Every token sees the first one, so a head rests on it where it finds nothing else to look at.";
+
 const WIDTH: f32 = 360.0;
 
 /// A "?" with an explanation in paragraphs.

@@ -7,14 +7,15 @@ use std::collections::HashMap;
 
 use egui::accesskit::Role;
 use egui::{
-    Align2, Color32, Label, Rect, Response, ScrollArea, Sense, Stroke, StrokeKind, TextStyle,
-    TextureFilter, TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
+    Align2, Color32, Label, Rect, Response, RichText, ScrollArea, Sense, Stroke, StrokeKind,
+    TextStyle, TextureFilter, TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
 use super::opened::{MapKind, Surveyed};
 use super::order::{Effects, Order};
 use super::{HeadsState, Shown, Side};
 use crate::colors::{Colors as _, Look, Palette, largest};
+use crate::explain::SINK;
 use crate::{numbers, style};
 use regard_figure::Extent;
 use regard_heads::{HeadId, Measure, Measures, Shape};
@@ -153,7 +154,8 @@ impl Thumbnails {
         };
         ui.painter().rect_stroke(cells, 0, stroke, StrokeKind::Outside);
         if rect.height() > rect.width() {
-            let at = Rect::from_min_max(picture.left_bottom(), rect.max);
+            let at = cells.with_max_y(cells.bottom() + rect.height() - rect.width());
+            let at = at.with_min_y(cells.bottom()).with_max_x(rect.right());
             caption(ui, of, id, state, is_marked, at);
         }
         response.on_hover_ui(|ui| {
@@ -164,6 +166,11 @@ impl Thumbnails {
             }
             ui.set_max_width(ENLARGED);
             ui.add(Label::new(name).wrap());
+            if heads.kind == MapKind::Weights
+                && let Some((pattern, _)) = pattern(&heads.survey.measures(id), state)
+            {
+                ui.add(Label::new(RichText::new(in_a_sentence(pattern)).weak()).wrap());
+            }
         })
     }
 
@@ -302,6 +309,18 @@ fn name(Contents { heads, effects, .. }: Contents<'_>, id: HeadId, state: &Heads
     name
 }
 
+/// What a head of a pattern does, for readers who meet the pattern for the first time.
+fn in_a_sentence(pattern: Measure) -> &'static str {
+    match pattern {
+        Measure::FirstToken => SINK,
+        Measure::PreviousToken => "A token looks at the one before it.",
+        Measure::SameToken => "A token looks at itself.",
+        Measure::DuplicateToken => "A token looks at its earlier copies.",
+        Measure::Induction => "A token looks at what came after it last time.",
+        _ => "",
+    }
+}
+
 /// The best pattern of a head. If the first token is hidden, its share of the weight does not count.
 fn pattern(measures: &Measures, state: &HeadsState) -> Option<(Measure, f32)> {
     measures.pattern(&Measure::PATTERNS[usize::from(state.hide_first)..])
@@ -350,18 +369,12 @@ fn caption(ui: &Ui, of: Contents<'_>, id: HeadId, state: &HeadsState, is_marked:
     let used = painter.text(left, Align2::LEFT_TOP, number, font.clone(), color);
     let Some(value) = value(of, id, state) else { return };
     let room = at.right() - used.right() - 6.0;
-    // A narrow picture shortens the name of its pattern, and then leaves out the share.
-    let (pattern, share) = value.split_once(' ').unwrap_or((&value, ""));
-    let short = match pattern {
-        "previous" => "prev.",
-        "duplicate" => "dup.",
-        "induction" => "ind.",
-        pattern => pattern,
-    };
-    let texts = [value.clone(), format!("{short} {share}"), short.to_owned()];
+    // A narrow picture leaves out the share.
+    let pattern = value.split_once(' ').map_or("", |(pattern, _)| pattern);
+    let pattern = pattern.trim_matches(|c: char| !c.is_alphabetic());
     let weak = visuals.weak_text_color();
-    let fitting = texts.into_iter().find_map(|text| {
-        let galley = painter.layout_no_wrap(text, font.clone(), weak);
+    let fitting = [&value, pattern].into_iter().find_map(|text| {
+        let galley = painter.layout_no_wrap(text.to_owned(), font.clone(), weak);
         (galley.size().x > 0.0 && galley.size().x <= room).then_some(galley)
     });
     if let Some(galley) = fitting {

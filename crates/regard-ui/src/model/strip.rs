@@ -9,6 +9,7 @@ use regard_models::Which;
 
 use super::patch::Dragged;
 use crate::colors::{Colors as _, Look, ink_on};
+use crate::explain::SINK;
 use crate::heads::{HeadsState, Large, Selected, Side};
 use crate::widgets::arrow;
 use crate::{numbers, style};
@@ -152,7 +153,10 @@ pub(super) fn show(
         if response.hovered() || response.has_focus() {
             now = Some(i);
         }
-        response.on_hover_text(name)
+        // The first token of each text stands where heads rest.
+        let why =
+            if i == 0 && is_key && weight.is_some() { format!("\n{SINK}") } else { String::new() };
+        response.on_hover_text(name + &why)
     });
     if now != hovered {
         ui.data_mut(|data| data.insert_temp(hovered_id, now));

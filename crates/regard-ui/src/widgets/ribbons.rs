@@ -14,6 +14,7 @@ use egui::{
 };
 
 use super::Motion;
+use crate::explain::SINK;
 use crate::style;
 
 const POINTS: usize = 48;
@@ -94,7 +95,12 @@ impl Ribbons {
                 ui.painter().hline(at.x_range(), at.center().y, Stroke::new(2.0, color));
             }
             let does = if is_hidden { "Show it again" } else { "Hide it" };
-            response.on_hover_text(format!("“{word}” gets {:.1} %. {does}.", 100.0 * weight(i)));
+            let hint = format!("“{word}” gets {:.1} %. {does}.", 100.0 * weight(i));
+            response.on_hover_text(if i == 0 {
+                format!("{hint}\n“{word}” begins each text. {SINK}")
+            } else {
+                hint
+            });
         }
         if let Some(next) = next {
             ui.data_mut(|data| data.insert_temp(id, next));
