@@ -23,8 +23,10 @@ use crate::heatmap::{Cell, Inset, Pointing};
 use crate::widgets::progress;
 use crate::{numbers, style};
 
-/// A step with a longer side has no stage: its cells would be too small for their numbers.
-const MOST: usize = 16;
+/// A step with a longer side has no stage: its cells would be too small to follow.
+const MOST: usize = 32;
+/// The width of a cell that has a number, relative to the size of its font.
+const NUMBERED: f32 = 2.2;
 /// The time of a movement, in seconds.
 const SECONDS: f64 = 0.4;
 
@@ -270,7 +272,14 @@ impl<'a> StagePlace<'a> {
         } else {
             colors::ink_on(fade(fill))
         };
-        self.text(rect.center(), Align2::CENTER_CENTER, numbers::cell(x, decimals, palette), ink);
+        self.in_cell(rect.center(), numbers::cell(x, decimals, palette), ink);
+    }
+
+    /// Writes a number into a cell, if it has room for one.
+    fn in_cell(&self, center: Pos2, text: String, color: Color32) {
+        if self.cell.x >= NUMBERED * self.font.size {
+            self.text(center, Align2::CENTER_CENTER, text, color);
+        }
     }
 
     fn product(
@@ -303,7 +312,11 @@ impl<'a> StagePlace<'a> {
                 square.right_top() + vec2(-galley.size().x - 2.0, 0.0)
             };
             self.painter.galley(at, galley, marks[side]);
-            for (t, label) in factor.labels.iter().enumerate() {
+            // As many labels as have room for a line.
+            let line = self.ui.text_style_height(&TextStyle::Small);
+            let step = (line / self.cell.min_elem()).ceil().max(1.0) as usize;
+            let step = if side == 0 && step > 1 { 2 * step } else { step };
+            for (t, label) in factor.labels.iter().enumerate().step_by(step) {
                 if side == 0 {
                     let at = self.in_grid(corner, 0, t).center_top() - vec2(0.0, 2.0);
                     self.small(at, Align2::CENTER_BOTTOM, label, weak);
@@ -327,7 +340,7 @@ impl<'a> StagePlace<'a> {
         let products: Vec<f32> = products.collect();
         let decimals = numbers::decimals(&products).min(2);
         let write = |at: Pos2, x: f32, color: Color32| {
-            self.text(at, Align2::CENTER_CENTER, numbers::fixed(x, decimals), color);
+            self.in_cell(at, numbers::fixed(x, decimals), color);
         };
         for t in 0..inner {
             let (a, b) = (factors[0].get(i, t), factors[1].get(t, j));
@@ -369,9 +382,9 @@ impl<'a> StagePlace<'a> {
         for (j, score) in scores.iter().enumerate() {
             let rect = |line: usize| self.in_grid(top, line, j);
             let at = |line: usize| rect(line).center();
-            self.text(at(0), Align2::CENTER_CENTER, numbers::fixed(*score, decimals), text);
+            self.in_cell(at(0), numbers::fixed(*score, decimals), text);
             let color = text.gamma_multiply(shown(0.0));
-            self.text(at(1), Align2::CENTER_CENTER, numbers::fixed(power(j), 2), color);
+            self.in_cell(at(1), numbers::fixed(power(j), 2), color);
         }
         // The bar first has the exponentials' lengths, each at most a column; divided by their sum, they fill it.
         let bar = self.in_grid(top, 2, 0).union(self.in_grid(top, 2, cols - 1));
@@ -470,7 +483,7 @@ impl<'a> StagePlace<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use regard_walkthrough::{Example, Settings, Walkthrough};
+    use regard_walkthrough::{Example, Inputs, Settings, Walkthrough};
 
     /// The factors that are drawn are those of the numbers: their products add up to each cell. Each of k products and sums rounds
     /// once, by half an ULP of the sum of the sizes at most, and the weights of an output have up to 14 such roundings of their
@@ -478,9 +491,13 @@ mod tests {
     #[test]
     fn the_operands_around_a_step_give_its_numbers() {
         let mut found = [0; 4];
-        for &example in Example::ALL {
-            let walk = Walkthrough::run(example, &Settings { causal: true, ..Settings::default() })
-                .unwrap();
+        let many = (0..20).map(|i| format!("t{i}")).collect();
+        let many = Inputs::seeded(many, 24, 8, 1, 0).unwrap();
+        let all = Example::ALL.iter().map(|example| Inputs::new(*example)).chain([many]);
+        for inputs in all {
+            let settings = Settings { causal: true, ..Settings::default() };
+            let (walk, example) =
+                (Walkthrough::compute(&inputs, &settings).unwrap(), inputs.example());
             for step in &walk.steps {
                 let Some(stage) = Stage::of(step) else { continue };
                 let (rows, cols) = step.matrix.shape();
