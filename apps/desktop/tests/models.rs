@@ -476,7 +476,7 @@ fn sweep_attributes_a_logit_to_its_parts() {
     let table = printed(format!("{sweep} --attribute-each-head"));
     assert!(table.contains("feed-forward") && table.contains("1.x"), "{table}");
     let table = printed(format!("sweep {t5} --ids 5,6 --attribute-each-head --logit 4"));
-    assert!(table.contains("cross 4"), "{table}");
+    assert!(table.contains("cross.x.4"), "{table}");
     let line = format!("sweep {bert} --text 'the [MASK]' --attribute-each-head --logit 5");
     assert_refused(line, &["the model's head has an activation"]);
 }
