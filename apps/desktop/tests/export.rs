@@ -341,7 +341,7 @@ fn a_sweep_is_a_table_in_a_file() {
     }
     let patches = "--patch-each-place --patch-text 'Mia and Tom met. Mia gave the ball to'";
     for (options, part) in [
-        ("--ablate-each-head", ">head 3</text>"),
+        ("--ablate-each-head", ">x.3</text>"),
         ("--attribute-each-head", ">feed-forward</text>"),
         (patches, ">layer 3</text>"),
     ] {
