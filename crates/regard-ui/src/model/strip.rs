@@ -154,9 +154,8 @@ pub(super) fn show(
             now = Some(i);
         }
         // The first token of each text stands where heads rest.
-        let why =
-            if i == 0 && is_key && weight.is_some() { format!("\n{SINK}") } else { String::new() };
-        response.on_hover_text(name + &why)
+        let rests = i == 0 && is_key && weight.is_some();
+        response.on_hover_text(if rests { format!("{name}\n{SINK}") } else { name })
     });
     if now != hovered {
         ui.data_mut(|data| data.insert_temp(hovered_id, now));

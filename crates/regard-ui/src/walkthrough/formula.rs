@@ -15,6 +15,9 @@ const RELATIVE: f32 = 18.0 / 17.0;
 /// The relative size of indices and powers.
 const SMALL: f32 = 0.7;
 
+/// A letter, and where it stands.
+type Letter = (char, Script);
+
 /// The size of letters on the line.
 pub(crate) fn size(ui: &Ui) -> f32 {
     RELATIVE * style::subheading().resolve(ui.style()).size
@@ -43,7 +46,7 @@ pub(crate) fn show(ui: &mut Ui, text: &str, size: f32, color: Color32) {
 }
 
 /// The letters of a formula as they are drawn, and those under each root. The bar of a root stands for the brackets after it.
-fn letters(text: &str) -> (Vec<(char, Script)>, Vec<Range<usize>>) {
+fn letters(text: &str) -> (Vec<Letter>, Vec<Range<usize>>) {
     let parts = formula_parts(text).into_iter();
     let all: Vec<_> = parts.flat_map(|p| p.text.chars().map(move |c| (c, p.script))).collect();
     let (mut letters, mut roots) = (Vec::new(), Vec::new());
@@ -62,9 +65,9 @@ fn letters(text: &str) -> (Vec<(char, Script)>, Vec<Range<usize>>) {
 }
 
 /// Splits what follows a root: the contents of brackets, or a letter or a number with its index; and the rest.
-fn radicand(rest: &[(char, Script)]) -> (&[(char, Script)], &[(char, Script)]) {
+fn radicand(rest: &[Letter]) -> (&[Letter], &[Letter]) {
     let mut open = 0;
-    let depth = |(c, _): &(char, Script)| {
+    let depth = |(c, _): &Letter| {
         open += match c {
             '(' => 1,
             ')' => -1,
@@ -76,8 +79,7 @@ fn radicand(rest: &[(char, Script)]) -> (&[(char, Script)], &[(char, Script)]) {
     match depths.iter().position(|depth| *depth == 0) {
         Some(end) if end > 0 => (&rest[1..end], &rest[end + 1..]),
         _ => {
-            let more =
-                |(c, script): &&(char, Script)| *script != Script::Base || c.is_ascii_digit();
+            let more = |(c, script): &&Letter| *script != Script::Base || c.is_ascii_digit();
             let end = 1 + rest.iter().skip(1).take_while(more).count();
             rest.split_at(end.min(rest.len()))
         }
@@ -95,7 +97,7 @@ fn bar(galley: &Galley, letters: Range<usize>) -> Option<[Vec2; 2]> {
     Some([from, vec2(corner.x + last.pos.x + last.advance_width, from.y)])
 }
 
-fn job(letters: &[(char, Script)], size: f32, color: Color32) -> LayoutJob {
+fn job(letters: &[Letter], size: f32, color: Color32) -> LayoutJob {
     let mut job = LayoutJob::default();
     for part in letters.chunk_by(|a, b| a.1 == b.1) {
         let (size, align) = match part[0].1 {
