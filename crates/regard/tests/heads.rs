@@ -7,8 +7,8 @@ mod common;
 use common::{bits, numbers};
 use half::bf16;
 use regard::{
-    Attention, Element, Error, Heads, Mask, MaskTensor, Position, Stage, Temperature, Threads,
-    Window, alibi_slopes,
+    Attention, Element, Heads, Mask, MaskTensor, Position, Stage, Temperature, Threads, Window,
+    alibi_slopes,
 };
 
 /// Asserts that two ways of computing an attention agree. It has `keys` keys, and vectors of `d` numbers between −1 and 1.
@@ -101,8 +101,6 @@ fn linear_biases_are_those_of_the_paper() {
     assert_eq!(alibi_slopes(0), [0.0; 0]);
     assert_eq!(alibi_slopes(8), [1, 2, 3, 4, 5, 6, 7, 8].map(|h| 0.5_f32.powi(h)));
     assert_eq!(alibi_slopes(12)[8..], [0.5, 1.5, 2.5, 3.5].map(|h: f32| (-h).exp2()));
-    let error = attend(Mask::NONE.alibi(Position::TopLeft, &slopes[..2])).unwrap_err();
-    assert!(matches!(error, Error::Shape { tensor: "the slopes of ALiBi", .. }));
     let no_slope = [0.5, f32::NAN, 0.5];
     let error = attend(Mask::NONE.alibi(Position::TopLeft, &no_slope)).unwrap_err();
     assert_eq!(error.to_string(), "the slope of ALiBi is NaN, but must be finite");
@@ -143,9 +141,6 @@ fn a_sink_is_a_key_whose_value_is_zero() {
     for (row, all) in weights.as_slice().chunks_exact(n).zip(all.as_slice().chunks_exact(n + 1)) {
         assert_same_attention(row, &all[1..], n + 1, d);
     }
-    let error =
-        Attention::new().sinks(&[0.0]).forward(query, tensor(&k, n), tensor(&v, n)).unwrap_err();
-    assert!(matches!(error, Error::Shape { tensor: "the sinks", .. }));
 }
 
 #[test]

@@ -200,12 +200,9 @@ fn llama_3_keeps_fast_pairs_and_slows_slow_ones() {
 
 #[test]
 fn a_clone_shares_the_table() {
-    use std::time::Instant;
     let rotary = Rotary::new(128, 100_000, 1e4, Pairing::HalfSplit).unwrap();
-    // A copy has 50 MB. So many copies would neither fit in memory nor be made in this time.
-    let start = Instant::now();
+    // A copy has 50 MB. So many copies would not fit in memory.
     let clones = vec![rotary.clone(); 1_000];
-    assert!(start.elapsed().as_millis() < 1_000);
     assert_eq!(clones.len(), 1_000);
 }
 

@@ -2,7 +2,7 @@
 //! with a bound for the error of the same number computed in `f32`.
 //!
 //! A reference that is written with these numbers gives both the expected value and the tolerance of a test. The tolerance
-//! follows the condition of the case: where a norm divides by a small deviation, the tolerance grows.
+//! follows the condition of the case.
 
 /// The unit roundoff of `f32`.
 const U: f64 = f32::EPSILON as f64 / 2.0;
@@ -65,14 +65,6 @@ impl Num {
 
     pub fn sum(terms: impl IntoIterator<Item = Self>) -> Self {
         Self::dot(terms.into_iter().map(|x| (x, Self { x: 1.0, e: 0.0 })))
-    }
-
-    /// 1/√(self + ε) for a variance. The slope is large where the variance is small, but ε bounds it.
-    pub fn reciprocal_root(self, epsilon: f32) -> Self {
-        let at = |v: f64| 1.0 / (v.max(0.0) + f64::from(epsilon)).sqrt();
-        let slack = 4.0 * U; // for the sum, the root and the quotient
-        let far = at((self.x - self.e) * (1.0 - slack)) * (1.0 + slack);
-        Self::rounded(at(self.x), far - at(self.x))
     }
 
     /// A function whose slope is at most `slope`, whose result is at most as far from 0 as its argument, and which is computed
