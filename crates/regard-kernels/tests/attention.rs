@@ -11,44 +11,6 @@ use regard_kernels::{
 
 const INF: f32 = f32::INFINITY;
 
-fn any_position(random: &mut Random) -> Position {
-    match random.below(4) {
-        0 => Position::TopLeft,
-        1 => Position::BottomRight,
-        _ => Position::Offset(random.below(180) as isize - 60),
-    }
-}
-
-/// Masks of all kinds, composed.
-fn add_masks(case: &mut Case, random: &mut Random) {
-    let (n_q, n_k) = (case.q.rows, case.k.rows);
-    if random.chance(35) {
-        case.causal = Some(any_position(random));
-    }
-    if random.chance(25) {
-        let side = |random: &mut Random| random.chance(70).then(|| random.below(100));
-        let window = Window { left: side(random), right: side(random) };
-        case.window = Some((any_position(random), window));
-    }
-    if random.chance(25) {
-        case.key_len = Some(random.below(n_k + 1));
-    }
-    if random.chance(25) {
-        let hidden = random.below(100);
-        case.allowed = Some(Matrix::from_fn(n_q, n_k, |_, _| !random.chance(hidden)));
-    }
-    if random.chance(25) {
-        let hidden = random.below(50);
-        case.bias = Some(Matrix::from_fn(n_q, n_k, |_, _| {
-            if random.chance(hidden) { -INF } else { random.within(4.0) }
-        }));
-    }
-    if random.chance(25) {
-        case.alibi =
-            Some((any_position(random), [0.0, 0.5, 1.0 / 256.0, -0.125, 0.01][random.below(5)]));
-    }
-}
-
 /// Random shapes from empty ones to several tiles, with masks, scale, soft cap and a finite temperature above 0.
 fn any_case(seed: u64) -> Case {
     let random = &mut Random(seed);
@@ -66,7 +28,7 @@ fn any_case(seed: u64) -> Case {
     let wide = if cfg!(miri) { 18 } else { 81 };
     let (d_k, d_v) = (random.below(wide), random.below(wide));
     let mut case = Case::random(n_q, n_k, d_k, d_v, random);
-    add_masks(&mut case, random);
+    case.add_masks(random);
     if random.chance(40) {
         case.scale = Some([0.0, -0.0, -0.3, 0.05, 1.0, random.within(1.5)][random.below(6)]);
     }
@@ -90,7 +52,7 @@ fn whole_numbers(seed: u64) -> Case {
     let (q, k) = (Matrix::from_fn(n_q, d, &mut number), Matrix::from_fn(n_k, d, &mut number));
     let mut case = Case::new(q, k, Matrix::random(n_k, 9, 1.0, random));
     case.scale = Some(1.0);
-    add_masks(&mut case, random);
+    case.add_masks(random);
     case.bias = case.bias.map(|m| Matrix::from_fn(n_q, n_k, |i, j| m.at(i, j).round()));
     case
 }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use regard_kernels::int8::{
     Attention, Scales, attention_scratch_len, default_scale, dequantize, quantize, scale_for,
 };
-use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, Window, fixed};
+use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, fixed};
 
 /// An attention on integers, and the same attention on the numbers that these stand for.
 #[derive(Clone, Debug)]
@@ -289,23 +289,10 @@ fn temperatures_at_their_limits() {
     }
 }
 
-/// A mask with or without each kind of part, at random.
+/// Masks of all kinds that attention on integers takes, at random.
 fn with_masks(mut case: Quantized, random: &mut Random) -> Quantized {
-    let (n_q, n_k) = (case.q.rows, case.k.rows);
-    let mut position = || match random.below(3) {
-        0 => Position::TopLeft,
-        1 => Position::BottomRight,
-        _ => Position::Offset(random.below(n_k + 3) as isize - 2),
-    };
-    let (causal, at) = (position(), position());
-    let real = &mut case.real;
-    real.causal = random.chance(50).then_some(causal);
-    real.window = random.chance(40).then(|| {
-        let [left, right] = [(); 2].map(|()| random.chance(70).then(|| random.below(9)));
-        (at, Window { left, right })
-    });
-    real.key_len = random.chance(40).then(|| random.below(n_k + 1));
-    real.allowed = random.chance(40).then(|| Matrix::from_fn(n_q, n_k, |_, _| random.chance(60)));
+    case.real.add_masks(random);
+    (case.real.bias, case.real.alibi) = (None, None);
     case
 }
 

@@ -1,6 +1,9 @@
 //! Layers in integers. Linear layers and embeddings are compared bit for bit with the same definition in wide integers, and
 //! requantization and norms with `f64` within a bound.
 
+mod common;
+
+use common::Random;
 use proptest::prelude::*;
 use regard_kernels::Error;
 use regard_kernels::int8::{Embedding, Linear, Norm, divide_by_power, narrow, requantize};
@@ -18,13 +21,7 @@ fn gemmlowp(x: i32, mantissa: i32, exponent: i32) -> i32 {
 
 #[test]
 fn products_are_within_a_unit_of_the_real_ones() {
-    let mut state = 1_u64;
-    let mut random = || {
-        // Knuth's MMIX generator.
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 32) as i32
-    };
+    let mut random = numbers(1);
     for _ in 0..100_000 {
         let (x, mantissa, exponent) = (random() >> 8, random(), random() % 7);
         let exact = f64::from(x) * f64::from(mantissa) * f64::from(exponent - 31).exp2();
@@ -68,7 +65,7 @@ proptest! {
         (rows, inputs, outputs) in (1_usize..8, 0_usize..300, 0_usize..40),
         biased in any::<bool>(),
         exponent in -12..3_i32,
-        seed in any::<u32>(),
+        seed in any::<u64>(),
     ) {
         let mut random = numbers(seed);
         let x: Vec<i8> = (0..rows * inputs).map(|_| random() as i8).collect();
@@ -89,7 +86,7 @@ proptest! {
 
     /// RMS norms and layer norms, of two rows.
     #[test]
-    fn norms_are_close(width in 1_usize..80, centers in any::<bool>(), seed in any::<u32>()) {
+    fn norms_are_close(width in 1_usize..80, centers in any::<bool>(), seed in any::<u64>()) {
         let mut random = numbers(seed);
         let x: Vec<i32> = (0..2 * width).map(|_| random() >> 8).collect();
         let mantissas: Vec<i32> = (0..width).map(|_| random() >> 1).collect();
@@ -122,14 +119,9 @@ proptest! {
     }
 }
 
-/// Knuth's MMIX generator.
-fn numbers(seed: u32) -> impl FnMut() -> i32 {
-    let mut state = u64::from(seed);
-    move || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 32) as i32
-    }
+fn numbers(seed: u64) -> impl FnMut() -> i32 {
+    let mut random = Random(seed);
+    move || random.next() as i32
 }
 
 #[test]

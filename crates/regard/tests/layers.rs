@@ -147,7 +147,8 @@ proptest! {
 #[test]
 fn activations_are_their_formulas() {
     const GELU_TANH: f64 = 0.797_884_560_802_865_4; // √(2/π)
-    let formulas: [(Activation, fn(f64) -> f64); 7] = [
+    type Formula = fn(f64) -> f64;
+    let formulas: [(Activation, Formula); 7] = [
         (Activation::Relu, |x| x.max(0.0)),
         (Activation::Gelu, |x| 0.5 * x * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2)),
         (Activation::GeluTanh, |x| {

@@ -236,6 +236,41 @@ impl Case {
         )
     }
 
+    /// Gives the case masks of all kinds, composed at random.
+    pub fn add_masks(&mut self, random: &mut Random) {
+        let (n_q, n_k) = (self.q.rows, self.k.rows);
+        let any_position = |random: &mut Random| match random.below(4) {
+            0 => Position::TopLeft,
+            1 => Position::BottomRight,
+            _ => Position::Offset(random.below(n_k + n_k / 2 + 3) as isize - n_k as isize / 3),
+        };
+        if random.chance(35) {
+            self.causal = Some(any_position(random));
+        }
+        if random.chance(25) {
+            let side = |random: &mut Random| random.chance(70).then(|| random.below(n_k + 3));
+            let window = Window { left: side(random), right: side(random) };
+            self.window = Some((any_position(random), window));
+        }
+        if random.chance(25) {
+            self.key_len = Some(random.below(n_k + 1));
+        }
+        if random.chance(25) {
+            let hidden = random.below(100);
+            self.allowed = Some(Matrix::from_fn(n_q, n_k, |_, _| !random.chance(hidden)));
+        }
+        if random.chance(25) {
+            let hidden = random.below(50);
+            self.bias = Some(Matrix::from_fn(n_q, n_k, |_, _| {
+                if random.chance(hidden) { f32::NEG_INFINITY } else { random.within(4.0) }
+            }));
+        }
+        if random.chance(25) {
+            let slopes = [0.0, 0.5, 1.0 / 256.0, -0.125, 0.01];
+            self.alibi = Some((any_position(random), slopes[random.below(5)]));
+        }
+    }
+
     pub fn mask(&self) -> Mask<'_> {
         let mut mask = Mask::NONE;
         if let Some(position) = self.causal {
