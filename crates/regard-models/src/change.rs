@@ -84,8 +84,29 @@ impl HeadAddress {
         format!("{}.hook_z", self.places())
     }
 
+    /// The numbers of queries and of keys of the head, among which a query and a key must be.
+    ///
+    /// # Errors
+    /// The error begins with `what`.
+    pub(crate) fn edges_with(
+        &self,
+        model: &Model,
+        input: &Input,
+        [query, key]: [usize; 2],
+        what: &str,
+    ) -> Result<[usize; 2], Error> {
+        let [queries, keys] = self.edges(model, input);
+        if query < queries && key < keys {
+            return Ok([queries, keys]);
+        }
+        let of_queries = if queries == 1 { "query" } else { "queries" };
+        let of_keys = if keys == 1 { "key" } else { "keys" };
+        let has = format!("head {self} has {queries} {of_queries} and {keys} {of_keys}");
+        Err(Error::Missing(format!("{what}: {has}")))
+    }
+
     /// The numbers of queries and of keys of the head.
-    pub(crate) fn edges(&self, model: &Model, input: &Input) -> [usize; 2] {
+    fn edges(&self, model: &Model, input: &Input) -> [usize; 2] {
         let [tokens, decoder_tokens] = lengths(input, model);
         match self.attention {
             Which::Only | Which::Encoder => [tokens, tokens],
@@ -405,12 +426,8 @@ impl Plan {
             }
             Change::Cut { head, query, key } => {
                 let stack = head.check(description)?;
-                let [queries, keys] = head.edges(model, input);
-                if *query >= queries || *key >= keys {
-                    return refuse(format!(
-                        "there is no edge {query},{key} to cut: head {head} has {queries} queries and {keys} keys"
-                    ));
-                }
+                let what = format!("there is no edge {query},{key} to cut");
+                head.edges_with(model, input, [*query, *key], &what)?;
                 if stack.hides(head, *query, *key).is_some() {
                     return refuse(format!(
                         "query {query} of head {head} does not see key {key}: there is nothing to cut"

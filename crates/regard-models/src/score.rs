@@ -146,12 +146,8 @@ impl Pass<'_> {
         let model = self.model;
         let stack = head.check(model.description())?;
         let (block, cross) = (&stack.block, head.attention == Which::Cross);
-        let [queries, keys] = head.edges(model, input);
-        if query >= queries || key >= keys {
-            return Err(Error::Missing(format!(
-                "there is no score of query {query} and key {key}: head {head} has {queries} queries and {keys} keys"
-            )));
-        }
+        let what = format!("there is no score of query {query} and key {key}");
+        let [queries, keys] = head.edges_with(model, input, [query, key], &what)?;
 
         let turned = stack.rotary_of(head.layer).is_some() && !cross;
         let place = |name: &str| format!("{}.{name}", head.places());

@@ -1,10 +1,12 @@
 //! Text that a model writes, one token after another.
 
+use core::mem;
+
 use rand_mt::Mt;
 
 use crate::change::Plan;
 use crate::forward::{Caches, Keep, Runner};
-use crate::{Change, Error, Head, Input, Model, Values, check_logits};
+use crate::{Change, Error, Head, Input, Model, check_logits};
 
 /// Chooses the next token.
 ///
@@ -81,7 +83,7 @@ pub struct Writing<'m> {
     caches: Option<Caches>,
     sampler: Sampler,
     left: usize,
-    written: usize,
+    is_first: bool,
 }
 
 impl Model {
@@ -146,7 +148,7 @@ impl Model {
             caches,
             sampler,
             left: count,
-            written: 0,
+            is_first: true,
         })
     }
 
@@ -186,10 +188,9 @@ impl Writing<'_> {
         runner.caches = self.caches.as_mut();
         runner.last_only = true;
         let (trace, _) = runner.run(core::slice::from_ref(&self.input))?;
-        let mut logits = trace.logits.as_ref().map_or(&[][..], Values::last).to_vec();
+        let mut logits = trace.logits.map_or_else(Vec::new, |logits| logits.data);
         check_logits(&logits)?;
-        description.suppress(&mut logits, self.written == 0);
-        self.written += 1;
+        description.suppress(&mut logits, mem::take(&mut self.is_first));
         let next = self.sampler.choose(&logits);
         let ids = if decoding { &mut self.input.decoder_ids } else { &mut self.input.ids };
         ids.splice(..0, cached);

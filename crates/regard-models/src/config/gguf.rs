@@ -1,5 +1,6 @@
 //! The metadata of GGUF files, by architecture.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
@@ -13,6 +14,23 @@ use crate::{
 
 /// The known architectures.
 const KNOWN: &str = "llama, qwen2, qwen3, qwen3moe, gpt-oss, smollm3, granite, olmo2, gemma2, gemma3, phi3, gpt2 and gptneox";
+
+/// The keys of known architectures, after the architecture's name.
+const KEYS: &str = "attention.head_count attention.head_count_kv attention.key_length attention.layer_norm_epsilon \
+    attention.layer_norm_rms_epsilon attention.scale attention.sliding_window attention.sliding_window_pattern \
+    attention.value_length attn_logit_softcapping block_count context_length embedding_length embedding_scale expert_count \
+    expert_feed_forward_length expert_used_count feed_forward_length final_logit_softcapping logit_scale residual_scale \
+    rope.dimension_count rope.freq_base rope.freq_base_swa rope.scale_linear rope.scaling.attn_factor rope.scaling.factor \
+    rope.scaling.original_context_length rope.scaling.type rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow \
+    use_parallel_residual vocab_size";
+
+/// The keys of a file's architecture that no known architecture has.
+pub(super) fn unknown_keys<'a>(metadata: &'a Metadata) -> BTreeSet<String> {
+    let architecture = metadata.text("general.architecture").unwrap_or_default();
+    let of_architecture = |key: &'a str| key.strip_prefix(architecture)?.strip_prefix('.');
+    let keys = metadata.keys().filter_map(of_architecture);
+    keys.filter(|key| !KEYS.split(' ').any(|known| known == *key)).map(str::to_owned).collect()
+}
 
 /// The settings of a GGUF file.
 pub(super) struct Config<'a> {

@@ -36,13 +36,17 @@ fn unknown(path: &Path, checkpoint: &Checkpoint, what: &str, known: &str) -> Err
         }
     };
     let mut needs = list("tensors", weights::unknown(checkpoint.names()));
-    if let Settings::Config(Value::Object(config)) = checkpoint.settings() {
-        let has = |key: &&String| {
-            DEFAULTS["keys"].as_array().is_some_and(|keys| keys.iter().any(|known| known == *key))
-        };
-        let keys = config.keys().filter(|key| !has(key)).cloned().collect();
-        needs = format!("{needs}, and {}", list("settings", keys));
-    }
+    let of_config = |key: &&String| {
+        !DEFAULTS["keys"].as_array().is_some_and(|keys| keys.iter().any(|known| known == *key))
+    };
+    let settings = match checkpoint.settings() {
+        Settings::Config(config) => {
+            let keys = config.as_object().into_iter().flat_map(Map::keys);
+            keys.filter(of_config).cloned().collect()
+        }
+        Settings::Gguf(metadata) => gguf::unknown_keys(metadata),
+    };
+    needs = format!("{needs}, and {}", list("settings", settings));
     Error::file(path, format!("{what}{needs}; known are {known}"))
 }
 

@@ -23,6 +23,10 @@ const LARGEST: u64 = 64 << 20;
 pub(crate) struct Metadata(HashMap<String, GgufMetadataValue>);
 
 impl Metadata {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// An integer that is not negative.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         match self.0.get(key)? {

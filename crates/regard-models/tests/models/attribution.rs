@@ -1,6 +1,6 @@
-//! Direct logit attribution against an independent computation in f64, from a trace and the weights of the files.
-use regard_models::{Checkpoint, Head, Model, NormKind, Placement, Trace};
-use regard_tests::models::golden;
+//! Direct logit attribution against an independent computation in f64, from a trace and the weights.
+
+use regard_models::{Head, Model, Placement, Trace};
 
 use crate::common::{input, open};
 
@@ -10,61 +10,16 @@ const FAMILIES: &str = "gemma2 gemma3_text gpt2 gpt_neox gpt_oss granite llama m
 /// The unit roundoff of `f32`.
 const U: f64 = f32::EPSILON as f64 / 2.0;
 
-/// The weights of a file, under the names that families give them.
-struct File(Checkpoint);
-
-impl File {
-    /// The first of these tensors that the file has, in f64.
-    fn find(&self, names: &[String]) -> Option<Vec<f64>> {
-        let found = names.iter().find(|name| self.0.shape(name).is_some())?;
-        Some(self.0.read(found).unwrap().to_f32().into_iter().map(f64::from).collect())
-    }
-
-    fn named(&self, names: &[&str]) -> Option<Vec<f64>> {
-        self.find(&names.iter().map(ToString::to_string).collect::<Vec<_>>())
-    }
-
-    /// The final norm's weight or bias.
-    fn norm(&self, kind: &str) -> Option<Vec<f64>> {
-        let names = [
-            "transformer.ln_f",
-            "gpt_neox.final_layer_norm",
-            "model.norm",
-            "decoder.final_layer_norm",
-            "vit.layernorm",
-        ];
-        self.find(&names.map(|name| format!("{name}.{kind}")))
-    }
-
-    /// An output projection's weight or bias.
-    fn out(&self, layer: usize, cross: bool, kind: &str) -> Option<Vec<f64>> {
-        let names = if cross {
-            vec![format!("decoder.block.{layer}.layer.1.EncDecAttention.o.{kind}")]
-        } else {
-            vec![
-                format!("transformer.h.{layer}.attn.c_proj.{kind}"),
-                format!("gpt_neox.layers.{layer}.attention.dense.{kind}"),
-                format!("model.layers.{layer}.self_attn.o_proj.{kind}"),
-                format!("decoder.block.{layer}.layer.0.SelfAttention.o.{kind}"),
-                format!("vit.encoder.layer.{layer}.attention.output.dense.{kind}"),
-            ]
-        };
-        self.find(&names)
-    }
+/// A weight or a bias of the model in f64.
+fn parameter(model: &Model, name: &str) -> Option<Vec<f64>> {
+    let found = model.parameter(name).unwrap()?;
+    Some(found.data.into_iter().map(f64::from).collect())
 }
 
 fn row(trace: &Trace, place: &str, position: usize) -> Vec<f64> {
     let values = trace.get(place).unwrap();
     let len = values.data.len() / values.shape[0];
     values.data[position * len..(position + 1) * len].iter().map(|x| f64::from(*x)).collect()
-}
-
-/// The weights of norms that the model multiplies by, which are in f32: 1 more than the stored ones in Gemma.
-fn weights_of(kind: NormKind, gamma: Vec<f64>) -> Vec<f64> {
-    match kind {
-        NormKind::RmsPlusOne => gamma.into_iter().map(|x| f64::from(1.0 + x as f32)).collect(),
-        _ => gamma,
-    }
 }
 
 fn mean(x: &[f64]) -> f64 {
@@ -111,18 +66,9 @@ struct Output {
 }
 
 impl Output {
-    fn new(
-        weight: &[f64],
-        bias: Option<Vec<f64>>,
-        z: &[f64],
-        heads: usize,
-        by_columns: bool,
-        scale: f64,
-    ) -> Self {
+    fn new(weight: &[f64], bias: Option<Vec<f64>>, z: &[f64], heads: usize, scale: f64) -> Self {
         let (inputs, width) = (z.len(), weight.len() / z.len());
-        let at = |o: usize, i: usize| {
-            scale * weight[if by_columns { i * width + o } else { o * inputs + i }]
-        };
+        let at = |o: usize, i: usize| scale * weight[o * inputs + i];
         let size = inputs / heads;
         let head = |h: usize| {
             let of = |o: usize| (h * size..(h + 1) * size).map(|i| at(o, i) * z[i]).sum::<f64>();
@@ -152,8 +98,7 @@ impl Output {
 }
 
 fn check(name: &str) {
-    let file = File(Checkpoint::open(golden(name)).unwrap());
-    let model = Model::load(&file.0).unwrap();
+    let model = open(name);
     let description = model.description();
     let (stack, width, input) = (&description.stack, description.width, input(&model));
     let prefix = if description.encoder.is_some() { "decoder" } else { "blocks" };
@@ -166,32 +111,24 @@ fn check(name: &str) {
     let after = matches!(block.placement, Placement::Both | Placement::Output);
     let place = |layer: usize, place: &str| format!("{prefix}.{layer}.{place}");
 
-    let unembedding = [
-        "lm_head.weight",
-        "embed_out.weight",
-        "transformer.wte.weight",
-        "model.embed_tokens.weight",
-        "shared.weight",
-        "classifier.weight",
-    ];
-    let table = file.named(&unembedding).unwrap();
+    let table = parameter(&model, "head").unwrap();
     let scale = match description.head {
         Head::Tokens { scale, .. } => f64::from(scale),
         _ => 1.0,
     };
     let u_of = |id: usize| table[id * width..(id + 1) * width].iter().map(move |x| x * scale);
-    let biases = file.named(&["classifier.bias"]);
+    let biases = parameter(&model, "head.bias");
     let bias_of = |id: usize| biases.as_ref().map_or(0.0, |bias| bias[id]);
 
     let stream = row(&trace, &place(stack.layers() - 1, "hook_resid_post"), position);
-    let beta = file.norm("bias");
+    let final_norm = if prefix == "decoder" { "decoder_final_ln" } else { "ln_final" };
+    let beta = parameter(&model, &format!("{final_norm}.bias"));
     let centre = if beta.is_some() { mean(&stream) } else { 0.0 };
     let squares: Vec<f64> = stream.iter().map(|x| (x - centre).powi(2)).collect();
     let norm = stack.final_norm.unwrap();
-    let gamma = file.norm("weight").unwrap();
     let path = Direction {
         u: u_of(plus).zip(u_of(minus)).map(|(x, y)| x - y).collect(),
-        gamma: weights_of(norm.kind, gamma),
+        gamma: parameter(&model, final_norm).unwrap(),
         beta,
         sigma: (mean(&squares) + f64::from(norm.epsilon)).sqrt(),
     };
@@ -217,17 +154,16 @@ fn check(name: &str) {
             if cross && expected.is_empty() {
                 continue;
             }
-            let z = if cross { "cross_attn.hook_z" } else { "attn.hook_z" };
-            let z = row(&trace, &place(layer, z), position);
-            let [weight, bias_of_out] = ["weight", "bias"].map(|kind| file.out(layer, cross, kind));
-            let (by_columns, scale) = (name == "tiny-gpt2", f64::from(block.output_scale));
-            let mut out =
-                Output::new(&weight.unwrap(), bias_of_out, &z, block.heads, by_columns, scale);
+            let attention = place(layer, if cross { "cross_attn" } else { "attn" });
+            let z = row(&trace, &format!("{attention}.hook_z"), position);
+            let weight = parameter(&model, &format!("{attention}.out")).unwrap();
+            let bias_of_out = parameter(&model, &format!("{attention}.out.bias"));
+            let scale = f64::from(block.output_scale);
+            let mut out = Output::new(&weight, bias_of_out, &z, block.heads, scale);
             // Σ of k products in f32, and a factor: γ = (k + 2) u of the sum of their sizes; a norm after it adds (width + 8) u.
             let mut gamma = (z.len() + 2) as f64 * U;
             if after {
-                let name = format!("model.layers.{layer}.post_attention_layernorm.weight");
-                let weight = weights_of(norm.kind, file.find(&[name]).unwrap());
+                let weight = parameter(&model, &place(layer, "ln1_post")).unwrap();
                 gamma =
                     gamma * out.normed(&weight, f64::from(norm.epsilon)) + (width + 8) as f64 * U;
             }
@@ -265,11 +201,7 @@ fn check(name: &str) {
 
     // The logit itself, of one token: a sum of `width` products more, then the soft cap, which is no steeper than 1.
     let one = model.pass().attribute(&input, position, plus, None).unwrap();
-    let normed = match prefix {
-        "blocks" => "ln_final.hook_out",
-        _ => "decoder_final_ln.hook_out",
-    };
-    let normed = row(&trace, normed, position);
+    let normed = row(&trace, &format!("{final_norm}.hook_out"), position);
     let size: f64 = u_of(plus).zip(&normed).map(|(u, x)| (u * x).abs()).sum();
     let logit = f64::from(logits.data[if classes { 0 } else { position * logits.shape[1] } + plus]);
     let capped = match description.head {

@@ -4,7 +4,7 @@ use std::fs;
 
 use regard_models::{Checkpoint, Description, Frequencies, Head, Model, RotaryScaling};
 
-use crate::common::{self, IDS, data};
+use crate::common::{self, IDS, assert_says, data};
 
 /// A text longer than the original context of the models that have one, and a shorter one.
 fn check(name: &str) -> Model {
@@ -81,4 +81,21 @@ fn keys_that_a_file_leaves_out_are_the_familys() {
     assert_eq!((phi3.stack.block.norm.epsilon, &phi3.stack.windows[..]), (1e-5, &[None][..]));
     let neox = without("gptneox", &["gptneox.attention.layer_norm_epsilon"]);
     assert_eq!(neox.stack.block.norm.epsilon, 1e-5);
+}
+
+#[test]
+fn an_architecture_that_is_not_known_is_named_with_its_settings() {
+    let mut file = fs::read(data("qwen3.gguf")).unwrap();
+    for (old, new) in
+        [(&b"qwen3"[..], &b"mamba"[..]), (b"attention.key_length", b"recurrence.state_dim")]
+    {
+        while let Some(at) = file.windows(old.len()).position(|window| window == old) {
+            file[at..at + new.len()].copy_from_slice(new);
+        }
+    }
+    let checkpoint = Checkpoint::from_files("a.gguf", [("a.gguf", file)]).unwrap();
+    let said = Description::of(&checkpoint).unwrap_err().to_string();
+    let needs = "a.gguf: the architecture \"mamba\" is not known: its tensors have names that known families have, and no \
+                 known family has its settings recurrence.state_dim; known are llama, qwen2";
+    assert_says(&said, &[needs]);
 }

@@ -155,4 +155,12 @@ fn a_score_that_is_not_there_is_refused() {
         let error = model.pass().score(&input, head.parse().unwrap(), query, key).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
     }
+    let one = open("tiny-gpt2").pass().score(
+        &regard_models::Input::tokens([3]),
+        "0.0".parse().unwrap(),
+        1,
+        0,
+    );
+    let said = one.unwrap_err().to_string();
+    assert!(said.ends_with("head 0.0 has 1 query and 1 key"), "{said}");
 }
