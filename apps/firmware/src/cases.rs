@@ -3,8 +3,8 @@
 use regard_kernels::{
     Attention, Error, Half, Mask, Mat, MatMut, Packed, PackedHalf, Pairing, Position, Stage, Store,
     Temperature, Window, add_row, attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu,
-    gelu_tanh, layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_packed_half,
-    matmul_transposed, norm, packed_len, rms_norm, rotate, silu, softmax,
+    gelu_tanh, layer_norm, matmul, matmul_packed, matmul_packed_half, matmul_transposed, norm,
+    packed_len, rms_norm, rotate, silu, softmax,
 };
 
 use crate::line::Line;
@@ -158,10 +158,10 @@ fn packed_products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error>
     let (weights, out) = memory.split_at_mut_checked(packed_len(STEPS, 9)).unwrap_or_default();
     let out = out.get_mut(..5 * 9).unwrap_or_default();
     let b = Packed::pack(numbers(120, STEPS, 9)?, weights)?;
-    matmul_packed(numbers(31, 5, STEPS)?, b, MatMut::new(out, 5, 9)?)?;
+    matmul_packed(numbers(31, 5, STEPS)?, b, MatMut::new(out, 5, 9)?, Store::Set)?;
     line("product, packed", Floats(out));
     add_row(MatMut::new(out, 5, 9)?, &NUMBERS[..9])?;
-    matmul_packed_add(numbers(77, 5, STEPS)?, b, MatMut::new(out, 5, 9)?)?;
+    matmul_packed(numbers(77, 5, STEPS)?, b, MatMut::new(out, 5, 9)?, Store::Add)?;
     line("product, packed, added", Floats(out));
     // Cortex-M reads bfloat16 numbers at a multiple of 4 bytes with other instructions than at other addresses.
     for (name, half, first) in [

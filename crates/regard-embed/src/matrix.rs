@@ -3,8 +3,7 @@
 use core::fmt::Debug;
 
 use regard_kernels::{
-    Error, Half, Mat, MatMut, Packed, PackedHalf, Store, matmul_packed, matmul_packed_add,
-    matmul_packed_half,
+    Error, Half, Mat, MatMut, Packed, PackedHalf, Store, matmul_packed, matmul_packed_half,
 };
 
 /// Columns of a panel.
@@ -55,10 +54,7 @@ impl Matrix for F32 {
     fn multiply(&self, x: &[f32], out: &mut [f32], store: Store) -> Result<(), Error> {
         let (rows, (inputs, outputs)) = (self.rows_of(out), self.packed.shape());
         let (x, out) = (Mat::new(x, rows, inputs)?, MatMut::new(out, rows, outputs)?);
-        match store {
-            Store::Set => matmul_packed(x, self.packed, out),
-            Store::Add => matmul_packed_add(x, self.packed, out),
-        }
+        matmul_packed(x, self.packed, out, store)
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {

@@ -38,7 +38,7 @@ pub use self::error::Error;
 pub use self::exp::exp;
 pub use self::gemm::{
     Half, Packed, PackedHalf, Quantization, Quantized, Store, matmul, matmul_packed,
-    matmul_packed_add, matmul_packed_half, matmul_transposed, packed_len, quantized_scratch_len,
+    matmul_packed_half, matmul_transposed, packed_len, quantized_scratch_len,
 };
 pub use self::layer_norm::{layer_norm, rms_norm};
 pub use self::rotary::{Pairing, rotate};

@@ -7,8 +7,7 @@ mod common;
 use common::{Matrix, Random, assert_close, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
-    Error, Mat, MatMut, Packed, matmul, matmul_packed, matmul_packed_add, matmul_transposed, naive,
-    packed_len,
+    Error, Mat, MatMut, Packed, Store, matmul, matmul_packed, matmul_transposed, naive, packed_len,
 };
 
 fn product(a: &Matrix, b: &Matrix) -> Matrix {
@@ -51,14 +50,14 @@ fn check_packed(a: &Matrix, b: &Matrix, expected: &Matrix, random: &mut Random) 
     let mut memory = vec![f32::NAN; packed_len(b.rows, b.cols)];
     let packed = Packed::pack(b.view(), &mut memory).unwrap();
     let mut out = Matrix::filled(a.rows, b.cols, f32::NAN);
-    matmul_packed(a.view(), packed, out.view_mut()).unwrap();
+    matmul_packed(a.view(), packed, out.view_mut(), Store::Set).unwrap();
     assert_eq!(out.bits(), expected.bits(), "{what}");
 
     let mut again = vec![f32::NAN; memory.len()];
     let packed = Packed::pack_transposed(b.transposed().view(), &mut again).unwrap();
     let there = Matrix::random(a.rows, b.cols, 5.0, random);
     let mut out = there.clone();
-    matmul_packed_add(a.view(), packed, out.view_mut()).unwrap();
+    matmul_packed(a.view(), packed, out.view_mut(), Store::Add).unwrap();
     assert_eq!(memory, again, "{what}");
     let columns = b.transposed();
     for i in 0..a.rows {
@@ -126,10 +125,13 @@ fn what_does_not_fit_a_packed_matrix_is_refused() {
     let memory = [1.0; packed_len(3, 17)];
     let packed = Packed::new(&memory, 3, 17).unwrap();
     let (a, mut out) = (Matrix::filled(2, 4, 1.0), Matrix::filled(2, 17, 1.0));
-    let message = matmul_packed(a.view(), packed, out.view_mut()).unwrap_err().to_string();
+    let refused = |a: &Matrix, out: &mut Matrix| {
+        matmul_packed(a.view(), packed, out.view_mut(), Store::Add).unwrap_err()
+    };
+    let message = refused(&a, &mut out).to_string();
     assert_eq!(message, "B is 3 × 17, but 4 × 17 is needed (a row for each column of A)");
     let a = Matrix::filled(3, 3, 1.0);
-    let message = matmul_packed_add(a.view(), packed, out.view_mut()).unwrap_err().to_string();
+    let message = refused(&a, &mut out).to_string();
     assert_eq!(message, "the product is 2 × 17, but 3 × 17 is needed (rows of A × columns of B)");
 }
 

@@ -9,7 +9,7 @@ use common::{assert_close, bits, dot, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
     Half, Mat, MatMut, Packed, PackedHalf, Quantization, Quantized, Store, internal::f32_from_f16,
-    matmul_packed, matmul_packed_add, matmul_packed_half, packed_len, quantized_scratch_len,
+    matmul_packed, matmul_packed_half, packed_len, quantized_scratch_len,
 };
 
 /// Numbers between −1 and 1.
@@ -62,9 +62,8 @@ proptest! {
         let mut expected = numbers(rows * cols, seed + 0.5);
         let mut found = expected.clone();
         let packed = Packed::new(&wide, depth, cols).unwrap();
-        let (multiply, store): (fn(_, _, _) -> _, _) =
-            if add { (matmul_packed_add, Store::Add) } else { (matmul_packed, Store::Set) };
-        multiply(x, packed, MatMut::new(&mut expected, rows, cols).unwrap()).unwrap();
+        let store = if add { Store::Add } else { Store::Set };
+        matmul_packed(x, packed, MatMut::new(&mut expected, rows, cols).unwrap(), store).unwrap();
         let half = PackedHalf::new(&stored, kind, depth, cols).unwrap();
         matmul_packed_half(x, half, MatMut::new(&mut found, rows, cols).unwrap(), store).unwrap();
         prop_assert_eq!(bits(&found), bits(&expected));

@@ -12,8 +12,8 @@ use common::{Case, Matrix, Random, array, bits, is_fused};
 use regard_kernels::{
     Packed, Pairing, Position, Quantization, Quantized, Stage, Store, Temperature, Tier, Window,
     add, cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, layer_norm, matmul, matmul_packed,
-    matmul_packed_add, matmul_transposed, multiply, norm, packed_len, quantized_scratch_len, relu,
-    rms_norm, rotate, silu, softmax, softmax_with_log_sum_exp, tanh,
+    matmul_transposed, multiply, norm, packed_len, quantized_scratch_len, relu, rms_norm, rotate,
+    silu, softmax, softmax_with_log_sum_exp, tanh,
 };
 
 /// The results of one tier: a name and the numbers for each call.
@@ -48,10 +48,10 @@ fn products(results: &mut Results) {
         results.add(format!("matmul_transposed, {m} × {k} × {n}"), out.data.clone());
         let mut memory = vec![0.0; packed_len(k, n)];
         let packed = Packed::pack(b.view(), &mut memory).unwrap();
-        matmul_packed(a.view(), packed, out.view_mut()).unwrap();
-        results.add(format!("matmul_packed, {m} × {k} × {n}"), out.data.clone());
-        matmul_packed_add(a.view(), packed, out.view_mut()).unwrap();
-        results.add(format!("matmul_packed_add, {m} × {k} × {n}"), out.data.clone());
+        for store in [Store::Set, Store::Add] {
+            matmul_packed(a.view(), packed, out.view_mut(), store).unwrap();
+            results.add(format!("matmul_packed, {store:?}, {m} × {k} × {n}"), out.data.clone());
+        }
     }
     for &format in Quantization::ALL {
         let ((numbers, size), (rows, tokens)) = (format.block(), (13, 7));

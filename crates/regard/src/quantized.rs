@@ -50,11 +50,10 @@ impl Weight for Blocks {
         columns: Range<usize>,
         x: Mat<'_>,
         out: &mut [f32],
-        add: bool,
+        store: Store,
     ) -> Result<(), Error> {
         let (rows, w) = (x.rows(), self.rows(columns.clone())?);
         let out = MatMut::new(out, rows, columns.len())?;
-        let store = if add { Store::Add } else { Store::Set };
         with_scratch(quantized_scratch_len(rows), |scratch| Ok(w.multiply(x, out, store, scratch)?))
     }
 

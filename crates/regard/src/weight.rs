@@ -4,8 +4,7 @@ use core::fmt::Debug;
 use core::ops::Range;
 
 use regard_kernels::{
-    Mat, MatMut, Packed, PackedHalf, Store, matmul_packed, matmul_packed_add, matmul_packed_half,
-    packed_len,
+    Mat, MatMut, Packed, PackedHalf, Store, matmul_packed, matmul_packed_half, packed_len,
 };
 
 use crate::error::Error;
@@ -19,14 +18,14 @@ pub(crate) const LANES: usize = 16;
 /// A matrix W \[inputs, outputs\] of one of the element types. Layers share it through an [`Arc`]: neither a clone of a layer
 /// nor an output head that is tied to an embedding copies a weight.
 pub(crate) trait Weight: Debug + Send + Sync {
-    /// `out` ← xW, or `out` ← `out` + xW if `add`, for a range of the columns of W that begins at a multiple of 16. `out` is
+    /// `out` ← xW, or `out` ← `out` + xW, for a range of the columns of W that begins at a multiple of 16. `out` is
     /// \[rows, columns\]. The shapes must fit.
     fn multiply(
         &self,
         columns: Range<usize>,
         x: Mat<'_>,
         out: &mut [f32],
-        add: bool,
+        store: Store,
     ) -> Result<(), Error>;
 
     /// Writes column `column`, which PyTorch stores as a row, to `out` \[inputs\].
@@ -47,7 +46,7 @@ pub(crate) fn multiply(
     if let Some(bias) = bias.and_then(|bias| bias.get(columns.clone())) {
         out.chunks_exact_mut(columns.len().max(1)).for_each(|row| row.copy_from_slice(bias));
     }
-    weight.multiply(columns, x, out, bias.is_some())
+    weight.multiply(columns, x, out, if bias.is_some() { Store::Add } else { Store::Set })
 }
 
 /// W \[inputs, outputs\] in panels of 16 columns, in the layout of [`Packed`]: panel p holds the columns 16p to 16p + 15, one
@@ -203,21 +202,19 @@ impl<T: Element> Weight for Panels<T> {
         columns: Range<usize>,
         x: Mat<'_>,
         out: &mut [f32],
-        add: bool,
+        store: Store,
     ) -> Result<(), Error> {
         /// For more rows of x than this, weights are widened once for all rows.
         const FEW: usize = 4;
         let (rows, count) = (x.rows(), columns.len());
         if let (true, Some((bits, kind))) = (rows <= FEW, T::half(self.part(&columns))) {
             let weight = PackedHalf::new(bits, kind, self.inputs, count)?;
-            let store = if add { Store::Add } else { Store::Set };
             return Ok(matmul_packed_half(x, weight, MatMut::new(out, rows, count)?, store)?);
         }
-        let multiply = if add { matmul_packed_add } else { matmul_packed };
         self.for_each_group(columns, |first, group| {
             let (_, columns) = group.shape();
             let out = out.get_mut(first..).unwrap_or_default(); // without rows there is nothing to write
-            Ok(multiply(x, group, MatMut::strided(out, rows, columns, count)?)?)
+            Ok(matmul_packed(x, group, MatMut::strided(out, rows, columns, count)?, store)?)
         })
     }
 

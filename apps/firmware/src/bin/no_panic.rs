@@ -14,10 +14,9 @@ mod image {
         Attention, Error, Half, Mask, Mat, MatMut, Packed, PackedHalf, Pairing, Position,
         Quantization, Quantized, Stage, Store, Temperature, Tier, Window, add, add_row,
         attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, int8,
-        internal::multiply_add_rounds, layer_norm, matmul, matmul_packed, matmul_packed_add,
-        matmul_packed_half, matmul_transposed, merge_finished, multiply, norm, packed_len,
-        quantized_scratch_len, relu, rms_norm, rotate, silu, softmax, softmax_rows,
-        softmax_with_log_sum_exp,
+        internal::multiply_add_rounds, layer_norm, matmul, matmul_packed, matmul_packed_half,
+        matmul_transposed, merge_finished, multiply, norm, packed_len, quantized_scratch_len, relu,
+        rms_norm, rotate, silu, softmax, softmax_rows, softmax_with_log_sum_exp,
     };
 
     #[expect(unsafe_code, reason = "a declaration that nothing defines")]
@@ -111,8 +110,7 @@ mod image {
         let b = Packed::new(some(&memory), k, n)?;
         b.unpack(MatMut::new(&mut out, k, n)?)?;
         black_box((b.shape(), packed_len(k, n)));
-        matmul_packed(Mat::new(&a, m, k)?, b, MatMut::new(&mut out, m, n)?)?;
-        matmul_packed_add(Mat::new(&a, m, k)?, b, MatMut::new(&mut out, m, n)?)?;
+        matmul_packed(Mat::new(&a, m, k)?, b, MatMut::new(&mut out, m, n)?, black_box(Store::Add))?;
         black_box(out);
         Ok(())
     }

@@ -58,9 +58,9 @@ impl<'a> PackedHalf<'a> {
 
 /// The product A·B into `out`, or added to it.
 ///
-/// The bits are those of [`matmul_packed`](crate::matmul_packed) and [`matmul_packed_add`](crate::matmul_packed_add). B is
-/// widened again for every four rows of A (on microcontrollers for every row), so for many rows it is faster to widen B first
-/// and pack it. On Cortex-M with an FPU, bfloat16 is fastest if the bits begin at a multiple of 4 bytes.
+/// The bits are those of [`matmul_packed`](crate::matmul_packed). B is widened again for every four rows of A (on
+/// microcontrollers for every row), so for many rows it is faster to widen B first and pack it. On Cortex-M with an FPU,
+/// bfloat16 is fastest if the bits begin at a multiple of 4 bytes.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.

@@ -37,7 +37,7 @@ use core::ops::Range;
 
 pub use self::formats::Quantization;
 pub use self::half::{Half, PackedHalf, matmul_packed_half};
-pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
+pub use self::packed::{Packed, matmul_packed, packed_len};
 pub use self::quantized::{Quantized, quantized_scratch_len};
 pub(crate) use self::rows::matmul_known;
 pub use self::rows::{matmul, matmul_transposed};

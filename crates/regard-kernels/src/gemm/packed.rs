@@ -1,6 +1,6 @@
 //! Matrix products with a matrix that is packed once and used often, such as weights.
 
-use super::{Blocks, check_product, multiply, sum_steps};
+use super::{Blocks, Store, check_product, multiply, sum_steps};
 use crate::arch::{
     Epilogue, Kernel, LANES, Panel, Panels, Simd, dispatch, pack_columns, pack_transposed,
 };
@@ -25,11 +25,11 @@ pub const fn packed_len(rows: usize, cols: usize) -> usize {
 /// the caller. Products are fastest if it begins at a multiple of 64 bytes.
 ///
 /// ```
-/// use regard_kernels::{Mat, MatMut, Packed, matmul_packed, packed_len};
+/// use regard_kernels::{Mat, MatMut, Packed, Store, matmul_packed, packed_len};
 /// let mut memory = [0.0; packed_len(2, 2)];
 /// let b = Packed::pack(Mat::from(&[[2.0, 0.0], [1.0, 2.0]]), &mut memory)?;
 /// let mut out = [[0.0; 2]; 1];
-/// matmul_packed(Mat::from(&[[3.0, 4.0]]), b, MatMut::from(&mut out))?;
+/// matmul_packed(Mat::from(&[[3.0, 4.0]]), b, MatMut::from(&mut out), Store::Set)?;
 /// assert_eq!(out, [[10.0, 8.0]]);
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
@@ -135,40 +135,32 @@ impl Kernel for Pack<'_> {
     }
 }
 
-/// The matrix product A·B into `out`: \[m, k\] · \[k, n\] = \[m, n\], with the bits of [`matmul`](crate::matmul).
+/// The matrix product A·B into `out`, or added to it: \[m, k\] · \[k, n\] = \[m, n\].
 ///
-/// # Errors
-/// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
-///
-/// An example is at [`Packed`].
-pub fn matmul_packed(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>) -> Result<(), Error> {
-    packed_matmul(a, b, out, false)
-}
-
-/// `out` ← `out` + A·B: adds a product to a bias or to a residual connection.
-///
-/// The product is a sum of chains of multiply-adds in ascending order. A chain has at most 384 steps; for more, the chains are
-/// as equal in length as possible. Adding the product takes no separate pass over `out`.
+/// A product that is stored has the bits of [`matmul`](crate::matmul). One that is added, to a bias or to a residual connection,
+/// is a sum of chains of multiply-adds in ascending order. A chain has at most 384 steps; for more, the chains are as equal in
+/// length as possible. Adding the product takes no separate pass over `out`.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
 ///
 /// ```
-/// use regard_kernels::{Mat, MatMut, Packed, matmul_packed_add, packed_len};
+/// use regard_kernels::{Mat, MatMut, Packed, Store, matmul_packed, packed_len};
 /// let mut memory = [0.0; packed_len(2, 1)];
 /// let b = Packed::pack_transposed(Mat::from(&[[2.0, 5.0]]), &mut memory)?;
 /// let mut out = [[100.0]];
-/// matmul_packed_add(Mat::from(&[[3.0, 4.0]]), b, MatMut::from(&mut out))?;
+/// matmul_packed(Mat::from(&[[3.0, 4.0]]), b, MatMut::from(&mut out), Store::Add)?;
 /// assert_eq!(out, [[126.0]]);
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
-pub fn matmul_packed_add(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>) -> Result<(), Error> {
-    packed_matmul(a, b, out, true)
-}
-
-fn packed_matmul(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>, add: bool) -> Result<(), Error> {
+pub fn matmul_packed(
+    a: Mat<'_>,
+    b: Packed<'_>,
+    out: MatMut<'_>,
+    store: Store,
+) -> Result<(), Error> {
     check_product(a, b.shape(), &out)?;
-    dispatch(Product { a, b, out, add });
+    dispatch(Product { a, b, out, add: store == Store::Add });
     Ok(())
 }
 
