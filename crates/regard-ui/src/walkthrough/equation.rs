@@ -7,6 +7,7 @@ use egui::{
 };
 use regard_walkthrough::{Arithmetic, Expr, Operand};
 
+use super::formula;
 use super::state::At;
 use crate::style;
 
@@ -227,10 +228,12 @@ impl Setter<'_> {
     }
 
     fn root(&self, of: Set) -> Set {
-        let mut set = self.text("√");
-        let (start, above, color) = (set.width, of.above, self.ui.visuals().text_color());
+        let color = self.ui.visuals().text_color();
+        let (sign, bar) = formula::sign(self.ui, of.above + of.below, self.size, color);
+        let mut set = Set::of(sign.size(), Mark::Text(sign, color));
+        let (start, y) = (bar.x, bar.y + 1.0 - set.above);
         set.push(of);
-        set.marks.push((vec2(start - 1.0, -above), Mark::Bar(vec2(set.width, -above), color)));
+        set.marks.push((vec2(start, y), Mark::Bar(vec2(set.width - start, y), color)));
         set
     }
 

@@ -3,6 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
+use egui::epaint::text::Glyph;
 use egui::text::{LayoutJob, TextFormat};
 use egui::text_selection::LabelSelectionState;
 use egui::{Align, Color32, FontId, Galley, Label, Role, Stroke, Ui, Vec2, WidgetInfo, vec2};
@@ -14,6 +15,10 @@ use crate::style;
 const RELATIVE: f32 = 18.0 / 17.0;
 /// The relative size of indices and powers.
 const SMALL: f32 = 0.7;
+/// The relative size of the sign of a root, which is higher than the letters under its bar.
+const ROOT: f32 = 1.2;
+/// The relative width of the bar of a root.
+const BAR: f32 = 0.07;
 
 /// A letter, and where it stands.
 type Letter = (char, Script);
@@ -39,8 +44,11 @@ pub(crate) fn show(ui: &mut Ui, text: &str, size: f32, color: Color32) {
         let bars: Vec<_> = roots.into_iter().filter_map(|root| bar(&galley, root)).collect();
         let none = Stroke::NONE;
         LabelSelectionState::label_text_selection(ui, &response, place, galley, color, none);
-        for [from, to] in bars {
-            ui.painter().line_segment([place + from, place + to], Stroke::new(0.07 * size, color));
+        let stroke = Stroke::new(BAR * size, color);
+        for bar in bars {
+            // The bar is below the top of the sign.
+            let [from, to] = bar.map(|end| place + end + vec2(0.0, stroke.width));
+            ui.painter().line_segment([from, to], stroke);
         }
     }
 }
@@ -91,16 +99,32 @@ fn bar(galley: &Galley, letters: Range<usize>) -> Option<[Vec2; 2]> {
     let rows = galley.rows.iter();
     let mut glyphs = rows.flat_map(|row| row.glyphs.iter().map(move |glyph| (row.pos, glyph)));
     let (corner, root) = glyphs.nth(letters.start.checked_sub(1)?)?;
-    let from = corner + root.pos.to_vec2() + root.uv_rect.offset;
-    let from = from.to_vec2() + vec2(root.uv_rect.size.x, 0.0);
+    let from = corner.to_vec2() + top(root);
     let (corner, last) = glyphs.nth(letters.len().checked_sub(1)?)?;
     Some([from, vec2(corner.x + last.pos.x + last.advance_width, from.y)])
 }
 
+/// The right end of the top of a root's sign, from the corner of its row.
+fn top(root: &Glyph) -> Vec2 {
+    root.pos.to_vec2() + root.uv_rect.offset + vec2(root.uv_rect.size.x, 0.0)
+}
+
+/// The sign of a root over what is this high, in letters of this size, and where its bar begins.
+pub(super) fn sign(ui: &Ui, height: f32, size: f32, color: Color32) -> (Arc<Galley>, Vec2) {
+    let line = ui.painter().layout_no_wrap("x".to_owned(), FontId::proportional(size), color);
+    let size = ROOT * size * height / line.size().y;
+    let sign = ui.painter().layout_no_wrap("√".to_owned(), FontId::proportional(size), color);
+    let glyph = sign.rows.first().and_then(|row| row.glyphs.first());
+    let at = glyph.map_or(Vec2::ZERO, top);
+    (sign, at)
+}
+
 fn job(letters: &[Letter], size: f32, color: Color32) -> LayoutJob {
     let mut job = LayoutJob::default();
-    for part in letters.chunk_by(|a, b| a.1 == b.1) {
+    let is_root = |letter: &Letter| letter.0 == '√';
+    for part in letters.chunk_by(|a, b| a.1 == b.1 && is_root(a) == is_root(b)) {
         let (size, align) = match part[0].1 {
+            _ if is_root(&part[0]) => (ROOT * size, Align::Center),
             Script::Base => (size, Align::Center),
             Script::Sub => (SMALL * size, Align::Max),
             Script::Super => (SMALL * size, Align::Min),

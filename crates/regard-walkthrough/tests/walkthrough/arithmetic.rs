@@ -8,6 +8,31 @@ use regard_walkthrough::{
     formula_parts, ulps,
 };
 
+/// Whether brackets have nothing but other brackets in them: "((a + b))".
+fn has_doubled_brackets(text: &str) -> bool {
+    let (mut open, mut within) = (Vec::new(), None);
+    text.char_indices().any(|(i, c)| {
+        if c == '(' {
+            open.push(i);
+        }
+        let Some(start) = (c == ')').then(|| open.pop()).flatten() else { return false };
+        within.replace((start, i)) == Some((start + 1, i - 1))
+    })
+}
+
+#[test]
+fn doubled_brackets_are_found() {
+    for (text, is_doubled) in [
+        ("((a + b))·c", true),
+        ("√((a + b))", true),
+        ("(a)·((b − c)/d)", false),
+        ("((a) + (b))", false),
+        ("a)) + (", false),
+    ] {
+        assert_eq!(has_doubled_brackets(text), is_doubled, "{text}");
+    }
+}
+
 /// Computes every cell again from its arithmetic.
 fn assert_recomputed(walk: &Walkthrough) {
     let name = walk.example.name();
@@ -16,6 +41,7 @@ fn assert_recomputed(walk: &Walkthrough) {
             let at = format!("{name} {}[{i}, {j}] with {:?}", step.key, walk.settings);
             let told = step.arithmetic(i, j).expect("the cell is there");
             assert_eq!(told.value, step.matrix.get(i, j), "{at}");
+            assert!(!has_doubled_brackets(&told.text), "{at}: {}", told.text);
             let Some(expr) = told.expr else {
                 assert!(
                     step.formula.is_empty() || step.kind == Kind::Table,
