@@ -98,7 +98,7 @@ test("the page loads without a complaint, and shows a heatmap", async (t) => {
 for (const [room, controls] of [
     ["Walkthrough", [["combobox", "Example"], ["slider", "Temperature of the head"], ["img", "Heatmap of Head 1.0"]]],
     ["Laboratory", [["slider", "Tokens"], ["slider", "Dimensions"], ["checkbox", "Causal"], ["img", "Heatmap of Weights"]]],
-    ["Model", [["textbox", "Text"], ["button", "Open model"], ["checkbox", "Second text"], ["button", /^Mary: 98/], ["combobox", "Sort heads by"], ["button", /^head 1\.2, entropy/]]],
+    ["Model", [["textbox", "Text"], ["button", "Open model"], ["button", "Compare"], ["button", /^Mary: 98/], ["combobox", "Sort heads by"], ["button", /^head 1\.2, entropy/]]],
 ]) {
     test(`${room}: every control has its role and its name`, async (t) => {
         const page = await open(t);

@@ -13,6 +13,9 @@ use super::{Command, style};
 /// The distance of the palette from the top of the window.
 const TOP: f32 = 56.0;
 
+/// The space between the columns and the rows of the sheet of keys.
+const SPACING: [f32; 2] = [24.0, 4.0];
+
 /// The keys and gestures of a matrix and of other parts of the window.
 const GESTURES: [(&str, &str); 10] = [
     ("Arrows", "move the cursor of a matrix; in a text of tokens, to the next token"),
@@ -96,7 +99,7 @@ impl Palette {
 fn row(ui: &mut Ui, command: Command, marked: bool, here: Room) -> egui::Response {
     let mut button =
         Button::selectable(marked, command.name()).min_size(vec2(ui.available_width(), 0.0));
-    let keys = command.shortcut().map(|keys| ui.ctx().format_shortcut(&keys));
+    let keys = keys_of(ui, command);
     let elsewhere = command.room().filter(|room| *room != here).map(|room| room.name().to_owned());
     if let Some(aside) = keys.or(elsewhere) {
         button = button.shortcut_text(RichText::new(aside).text_style(TextStyle::Small));
@@ -127,17 +130,25 @@ fn found(typed: &str, room: Room) -> Vec<Command> {
     found.into_iter().map(|(_, command)| command).collect()
 }
 
+/// The keys of a command, by the signs on them.
+fn keys_of(ui: &Ui, command: Command) -> Option<String> {
+    let keys = ui.ctx().format_shortcut(&command.shortcut()?);
+    Some(keys.replace(Key::Questionmark.name(), "?"))
+}
+
 /// Shows the sheet of keys. Returns whether it stays.
 pub(crate) fn keys(ui: &Ui) -> bool {
     let modal = Modal::new(Id::unique("keys")).show(ui.ctx(), |ui| {
         style::set_modal_width(ui, 620.0);
         ui.heading("Keys");
         let height = ui.ctx().content_rect().height() - 120.0;
-        ScrollArea::vertical().max_height(height).show(ui, |ui| {
-            Grid::new("keys").num_columns(2).spacing([24.0, 4.0]).show(ui, |ui| {
-                let commands = Command::all().into_iter().filter_map(|command| {
-                    Some((ui.ctx().format_shortcut(&command.shortcut()?), command.name()))
-                });
+        let scroll = ScrollArea::vertical().max_height(height).auto_shrink([false, true]);
+        scroll.show(ui, |ui| {
+            let column = 0.5 * (ui.available_width() - SPACING[0]);
+            let grid = Grid::new("keys").num_columns(2).spacing(SPACING).max_col_width(column);
+            grid.show(ui, |ui| {
+                let commands = Command::all().into_iter();
+                let commands = commands.filter_map(|c| Some((keys_of(ui, c)?, c.name())));
                 let commands: Vec<(String, String)> = commands.collect();
                 let gestures = GESTURES.map(|(keys, what)| (keys.to_owned(), what.to_owned()));
                 for (keys, what) in commands.into_iter().chain(gestures) {

@@ -49,7 +49,7 @@ pub(crate) fn title(ui: &mut Ui, name: &str, text: &str) {
 }
 
 fn titled(ui: &mut Ui, name: &str, text: &str, text_style: TextStyle) {
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         under_pointer(ui.label(RichText::new(name).text_style(text_style).strong()), text);
         explain(ui, name, text);
     });

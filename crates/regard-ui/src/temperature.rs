@@ -5,6 +5,9 @@ use core::ops::RangeInclusive;
 use egui::{DragValue, Slider, Ui};
 use regard_kernels::Temperature;
 
+use crate::explain::label;
+use crate::style::remark;
+
 /// The range of the slider and of the curves, in powers of ten.
 pub(crate) const DECADES: RangeInclusive<f64> = -2.0..=2.0;
 /// The distance beyond this range at which the slider reaches the limits 0 and ∞.
@@ -26,8 +29,12 @@ pub(crate) const EXPLANATION: &str = "\
     Scores are divided by the temperature T before softmax turns them into weights: e^score, divided by the sum of its row. \
     Below 1, the largest score gets more of the weight; at 0 it gets all. Above 1, weights become more even; at ∞ they are equal.";
 
-/// Shows the slider, the number, and the limits.
+/// Shows the name, the slider, the number, and the limits.
 pub(crate) fn show(ui: &mut Ui, temperature: &mut Temperature) {
+    ui.horizontal(|ui| {
+        label(ui, "Temperature T", EXPLANATION);
+        ui.label(remark("sharp → even".to_owned()).weak());
+    });
     slider(ui, temperature);
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;

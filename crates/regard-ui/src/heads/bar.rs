@@ -3,10 +3,11 @@
 use egui::{Button, DragValue, Label, RichText, Ui};
 
 use super::opened::Surveyed;
-use super::order::Effects;
+use super::order::{Effect, Effects};
 use super::{HeadsState, Shown};
 use crate::choice;
 use crate::explain::explain;
+use regard_heads::HeadId;
 
 const MEANS: &str = "A mean averages the weights cell by cell: over the heads of a layer, over the heads of one number in all \
     layers, or over all heads. A mean hides that heads do different things.\n\
@@ -23,9 +24,17 @@ const LINES: &str = "Queries stand at the left and keys at the right. The line f
 
 /// The width of the controls beside the choice of the matrix.
 const BESIDE: f32 = 350.0;
+/// In a narrower row, the layer and the head are numbers alone.
+const NARROW: f32 = 440.0;
 
-/// Shows the row.
-pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
+/// Shows the row. `axis` says which side of the grid is the layers.
+pub(crate) fn show(
+    ui: &mut Ui,
+    heads: &Surveyed,
+    state: &mut HeadsState,
+    effects: &Effects,
+    axis: &str,
+) {
     let rollout = if heads.maps.is_self_attention() {
         Ok("Estimate how much of each token reaches each position through the layers.")
     } else {
@@ -39,29 +48,58 @@ pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effect
         (Shown::MeanOfAll, "Mean of all", Ok("Average all heads of all layers.")),
         (Shown::Rollout, "Rollout", rollout),
     ];
-    ui.horizontal_wrapped(|ui| {
+    ui.horizontal(|ui| {
+        let is_narrow = ui.available_width() < NARROW;
+        if is_narrow {
+            ui.spacing_mut().item_spacing.x = 4.0;
+        }
         let before = state.shown;
         choice::show(ui, "Which heads", &mut state.shown, &choices, BESIDE);
         if state.shown == Shown::Rollout && before != Shown::Rollout {
             // Rollout begins with the last layer.
             state.layer = heads.maps.shape().layers - 1;
         }
-        explain(ui, "Means and rollout", MEANS);
-        if state.shown != Shown::Grid {
-            which(ui, heads, state, effects);
+        if state.lines && state.shown != Shown::Grid {
+            explain(ui, "Lines", LINES);
+        } else {
+            explain(ui, "Means and rollout", MEANS);
+        }
+        if state.shown == Shown::Grid {
+            let text = note(heads, state, effects, if is_narrow { "" } else { axis });
+            ui.add(Label::new(crate::style::remark(text).weak()).truncate());
+        } else {
+            which(ui, heads, state, effects, is_narrow);
         }
     });
 }
 
+/// The progress of the sweep, or the meaning of a head's name.
+fn note(heads: &Surveyed, state: &HeadsState, effects: &Effects, axis: &str) -> String {
+    let shape = heads.maps.shape();
+    if state.needs(Effect::Ablation) && effects.is_ablating {
+        return format!("Ablating heads: {} of {}", effects.ablation.len(), shape.ids().len());
+    }
+    let id = HeadId { layer: shape.layers - 1, head: 0 };
+    let (name, layer) = (heads.maps.name_of(id), heads.maps.layer_number(id.layer));
+    format!("{axis}{name} is head 0 of layer {layer}.")
+}
+
 /// The controls for the layer and the head, and for heatmap or lines.
-fn which(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
+fn which(
+    ui: &mut Ui,
+    heads: &Surveyed,
+    state: &mut HeadsState,
+    effects: &Effects,
+    is_narrow: bool,
+) {
+    let prefix = |name: &'static str| if is_narrow { "" } else { name };
     let shape = heads.maps.shape();
     if matches!(state.shown, Shown::Head | Shown::MeanOfLayer | Shown::Rollout) {
         let number = |place: f64| heads.maps.layer_number(place as usize).to_string();
         let layer = DragValue::new(&mut state.layer)
             .range(0..=shape.layers - 1)
             .speed(0.1)
-            .prefix("layer ");
+            .prefix(prefix("layer "));
         let layer = layer.custom_formatter(|place, _| number(place)).custom_parser(|text| {
             let layer = heads.maps.find_layer(text.trim().parse().ok()?).ok()?;
             Some(layer as f64)
@@ -69,9 +107,8 @@ fn which(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effect
         ui.add(layer).accessible_name("Which layer");
     }
     if matches!(state.shown, Shown::Head | Shown::MeanOfHead) {
-        let head =
-            DragValue::new(&mut state.head).range(0..=shape.heads - 1).speed(0.1).prefix("head ");
-        ui.add(head).accessible_name("Which head");
+        let head = DragValue::new(&mut state.head).range(0..=shape.heads - 1).speed(0.1);
+        ui.add(head.prefix(prefix("head "))).accessible_name("Which head");
     }
     if state.shown == Shown::Head {
         let order = heads.ordered(state.order, state.smallest_first, effects);
@@ -91,15 +128,14 @@ fn which(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effect
             }
         }
     }
-    ui.separator();
+    if !is_narrow {
+        ui.separator();
+    }
     let choices = [
         (false, "Heatmap", Ok("Show a row for each query and a column for each key.")),
         (true, "Lines", Ok("Draw a line from each query to each key.")),
     ];
     choice::show(ui, "Draw", &mut state.lines, &choices, 24.0);
-    if state.lines {
-        explain(ui, "Lines", LINES);
-    }
 }
 
 /// Shows the title of the matrix.

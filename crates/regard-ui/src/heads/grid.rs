@@ -45,6 +45,8 @@ pub(crate) struct Thumbnails {
     textures: HashMap<HeadId, TextureHandle>,
     /// The largest weight of all heads, without the first token if that is hidden.
     largest: f32,
+    /// The side of the grid that is the layers, in words: "Columns are layers; ".
+    pub(crate) axis: &'static str,
     /// The name of the run, if several stand side by side.
     pub(crate) of: String,
 }
@@ -85,6 +87,11 @@ impl Thumbnails {
             if state.scrolls && places.side < WIDEST {
                 let room = room - vec2(SCROLL_BAR, 0.0);
                 places = GridPlaces::scrolling(room, [line, scale * GAP], ids.len(), by_layer);
+            }
+            let axis = places.axis(by_layer);
+            if self.axis != axis {
+                self.axis = axis;
+                ui.ctx().request_repaint();
             }
             let (whole, _) = ui.allocate_exact_size(places.size(), Sense::hover());
             for (i, id) in ids.iter().enumerate() {
@@ -256,6 +263,14 @@ impl GridPlaces {
         let endless = vec2(room.x, f32::INFINITY);
         let places = Self::new(endless, around, [columns, rows], false);
         Self { side: places.side.min(WIDEST), ..places }
+    }
+
+    fn axis(&self, by_layer: Option<Shape>) -> &'static str {
+        match by_layer {
+            Some(shape) if self.down && self.rows == shape.heads => "Columns are layers; ",
+            Some(shape) if self.columns == shape.heads && shape.heads > 1 => "Rows are layers; ",
+            _ => "",
+        }
     }
 
     fn rect(&self, i: usize) -> Rect {

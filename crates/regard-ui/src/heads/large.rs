@@ -221,6 +221,7 @@ impl Large {
                     large,
                     paints: self.paints,
                     has_row_labels: !self.is_beside,
+                    usual_tick: if is_one { "" } else { "−0.00" },
                     ..Heatmap::new(&name, &selected.drawn, [rows, cols], &selected.picture)
                 };
                 let width = ui.available_width();
@@ -248,7 +249,7 @@ impl Large {
         ui.take_available_space();
         let hint = match state.shown {
             Shown::Grid => "Click a head to enlarge it.",
-            _ if state.lines => "Point at a token to see only its lines; click to keep them.",
+            _ if state.lines => "Point at a token for its lines; click to keep them.",
             _ => "Point at a cell to read its weight.",
         };
         ui.add(match self.hovered.or(state.chosen).and_then(|cell| self.words(cell)) {

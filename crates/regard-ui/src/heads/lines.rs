@@ -124,14 +124,16 @@ fn tokens_and_lines(
     let apart = (ui.available_height() / (most + 1) as f32).floor();
     let line = line_of(ui).max(apart.min(2.0 * line_of(ui)));
     // One line is for the captions.
-    let fit_in = |ui: &Ui| ((ui.available_height() / line) as usize).saturating_sub(1).max(4);
-    if most > fit_in(ui) {
-        around(ui, state, most);
-    }
-    let fit = fit_in(ui);
+    let fit_in = |ui: &Ui, below: f32| {
+        (((ui.available_height() - below) / line) as usize).saturating_sub(1).max(4)
+    };
+    let tall = most;
+    let slider = ui.spacing().interact_size.y + ui.spacing().item_spacing.y;
+    let below = if tall > fit_in(ui, 0.0) { slider } else { 0.0 };
+    let fit = fit_in(ui, below);
     let tokens = counts.map(|n| window(n, state.around, fit));
     let heard = note(ui, selected, state, &tokens, counts);
-    let fit = if heard { fit_in(ui) } else { fit };
+    let fit = if heard { fit_in(ui, below) } else { fit };
     let tokens = counts.map(|n| window(n, state.around, fit));
     let rows = tokens.each_ref().map(ExactSizeIterator::len).into_iter().max().unwrap_or(1);
     let (_, whole) = ui.allocate_space(vec2(ui.available_width(), (rows + 1) as f32 * line));
@@ -153,6 +155,9 @@ fn tokens_and_lines(
         lines(ui, layer, layers.len() > 1, state, &places, isolated);
     }
     texts(ui, opened, selected, &places, isolated);
+    if below > 0.0 {
+        around(ui, state, tall);
+    }
 }
 
 /// The width of the widest visible token.

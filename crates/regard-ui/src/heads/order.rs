@@ -193,10 +193,6 @@ pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effect
             });
             menu.response.accessible_name("Overlay of the heads");
         });
-        if state.needs(Effect::Ablation) && effects.is_ablating {
-            let (done, all) = (effects.ablation.len(), heads.maps.shape().ids().len());
-            ui.label(RichText::new(format!("Ablating heads: {done} of {all}")).weak());
-        }
     }
     ui.checkbox(&mut state.hide_first, "Without first token").on_hover_text(
         "Leave the first token out of the small pictures and of the lines. Many heads give most of their weight to it where they find \

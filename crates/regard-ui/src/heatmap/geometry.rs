@@ -236,7 +236,8 @@ impl Seen {
     }
 }
 
-fn widest(labels: &[String], ui: &Ui) -> f32 {
+/// The width of the widest label.
+pub(crate) fn widest(labels: &[String], ui: &Ui) -> f32 {
     // Not every label of many (`d0` … `d511`) is measured: the widest is among the longest by columns of text. "iiii" is
     // narrower than "mmm", so slightly shorter ones are also measured.
     let length = |label: &String| label.width();
@@ -255,7 +256,8 @@ fn widest_number(map: &Heatmap<'_>, ui: &Ui, decimals: usize) -> f32 {
 
 fn bar_labels_width(map: &Heatmap<'_>, ui: &Ui) -> f32 {
     let width = |tick: String| text_width(&tick, TextStyle::Small, ui);
-    map.picture.palette().ticks().map(width).into_iter().fold(0.0, f32::max)
+    let ticks = map.picture.palette().ticks().into_iter();
+    ticks.map(width).fold(width(map.usual_tick.to_owned()), f32::max)
 }
 
 pub(crate) fn text_width(text: &str, text_style: TextStyle, ui: &Ui) -> f32 {

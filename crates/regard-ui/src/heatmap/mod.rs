@@ -14,6 +14,7 @@ mod view;
 use egui::{Id, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
 use regard_walkthrough::Marks;
 
+pub(crate) use self::geometry::widest;
 use self::geometry::{Geometry, Seen};
 pub use self::picture::{Blocks, Picture};
 pub(crate) use self::speak::words;
@@ -68,6 +69,8 @@ pub struct Heatmap<'a> {
     pub inset: Inset,
     /// Whether the rows have labels. Beside a matrix with the same rows they need none.
     pub has_row_labels: bool,
+    /// A number whose room the colour bar has at least, so that matrices side by side are equally large.
+    pub usual_tick: &'a str,
     /// Whether the caller handles the keys even if the cells have the focus. A click does not give them the focus then.
     pub is_passive: bool,
 }
@@ -136,6 +139,7 @@ impl<'a> Heatmap<'a> {
             paints: false,
             inset: Inset::default(),
             has_row_labels: true,
+            usual_tick: "",
             is_passive: false,
         }
     }

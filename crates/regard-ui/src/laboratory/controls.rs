@@ -116,7 +116,6 @@ fn softmax(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
             temperature::EXPLANATION
         ),
     );
-    ui.label("Temperature T");
     temperature::show(ui, &mut inputs.temperature);
     ui.checkbox(&mut inputs.scaled, "Scale by 1/√d").on_hover_text(
         "Without it, the spread of the scores grows as √d, and softmax picks one token.",

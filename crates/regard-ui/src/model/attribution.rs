@@ -84,7 +84,8 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
     ui.horizontal_wrapped(|ui| {
         ui.label("Logit of");
         let [plus, minus] = &mut state.attributed;
-        let menu = ComboBox::from_id_salt("plus").selected_text(name(plus.unwrap_or(top.id)));
+        let menu = ComboBox::from_id_salt("plus").width(0.0);
+        let menu = menu.selected_text(name(plus.unwrap_or(top.id)));
         let menu = menu.show_ui(ui, |ui| {
             for next in next {
                 ui.selectable_value(plus, Some(next.id), &next.token);
@@ -93,7 +94,8 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
         menu.response.accessible_name("Token whose logit is attributed");
         ui.label("minus that of");
         let selected = minus.map_or_else(|| "none".to_owned(), name);
-        let menu = ComboBox::from_id_salt("minus").selected_text(selected).show_ui(ui, |ui| {
+        let menu = ComboBox::from_id_salt("minus").width(0.0).selected_text(selected);
+        let menu = menu.show_ui(ui, |ui| {
             ui.selectable_value(minus, None, "none");
             for next in next {
                 ui.selectable_value(minus, Some(next.id), &next.token);

@@ -24,6 +24,7 @@ use crate::choice::{self, Choice};
 use crate::colors::Look;
 use crate::explain::explain;
 use crate::heads::{AttentionSource, Shown, Surveyed, bar};
+use crate::heatmap::widest;
 use crate::{Command, file_name, message, style};
 
 const OF_KINDS: &str = "\
@@ -66,8 +67,6 @@ const ABOVE: f32 = 240.0;
 const BESIDE_EACH_OTHER: f32 = 480.0;
 /// From this width on, a sentence in large letters fits in a line.
 const WIDE: f32 = 620.0;
-/// The room for the labels of rows, which only the first of three panes has.
-const LABELS: f32 = 56.0;
 
 impl ModelRoom {
     /// Shows the text, and the chosen view of its run.
@@ -95,8 +94,15 @@ impl ModelRoom {
             Reads::Recording => {}
         }
         if reads.decodes() {
-            let hint = "Type what the decoder has written so far, or let it write.";
-            text(ui, &mut state.decoder, hint, "Text of the decoder");
+            let row = ui.horizontal_top(|ui| {
+                let opens = (reads == Reads::Recording)
+                    .then(|| ui.horizontal(|ui| file(ui, state, reads)).inner)
+                    .flatten();
+                let hint = "Type what the decoder has written so far, or let it write.";
+                ui.vertical(|ui| text(ui, &mut state.decoder, hint, "Text of the decoder"));
+                opens
+            });
+            asked = row.inner;
         }
         if let Some(message) = self.latest.error() {
             let is_empty = match reads {
@@ -109,7 +115,7 @@ impl ModelRoom {
             ui.add(Label::new(RichText::new(message).color(color)).wrap());
         }
         let Some(outcome) = outcome(&self.latest) else {
-            if reads.is_file() {
+            if reads == Reads::Image {
                 asked = ui.horizontal_wrapped(|ui| file(ui, state, reads)).inner;
             }
             return asked;
@@ -132,14 +138,14 @@ impl ModelRoom {
             }
         }
         let switched = ui.horizontal_wrapped(|ui| {
-            let opens = if reads.is_file() { file(ui, state, reads) } else { None };
+            let opens = (reads == Reads::Image).then(|| file(ui, state, reads)).flatten();
             if reads != Reads::Image {
                 self.writer.show(ui, state, outcome, description);
                 ui.separator();
             }
             let draws = pad::size_for(description).is_some();
             let (cached, host) = (&mut self.cached, &self.background.host);
-            let asked = compare::switch(ui, state, reads, draws, cached, host);
+            let asked = compare::menu(ui, state, reads, draws, cached, host);
             opens.or(asked)
         });
         asked = asked.or(switched.inner);
@@ -203,7 +209,7 @@ impl ModelRoom {
     fn attention(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let Some(heads) = self.heads(state) else { return };
         let effects = self.effects_of(state);
-        bar::show(ui, &heads, &mut state.heads, &effects);
+        bar::show(ui, &heads, &mut state.heads, &effects, self.panes[0].axis());
         if let Some(outcome) = outcome(&self.latest) {
             compare::no_difference(ui, state, outcome);
             if state.version == Version::SideBySide && outcome.pair(state.attention).is_some() {
@@ -249,24 +255,29 @@ impl ModelRoom {
         let picture = outcome.and_then(|outcome| outcome.picture(state.version).cloned());
         let (Some(picture), Some(opened)) = (picture, self.models.opened()) else { return false };
         let patches = PictureParts::Patches(grid(&opened.description));
-        let width = 0.5 * ui.available_width();
-        let beside = Panel::left("image").resizable(false).exact_size(width);
-        beside.frame(Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO })).show(
-            ui,
-            |ui| {
+        let room = ui.available_size();
+        let is_narrow = room.x < BESIDE_EACH_OTHER;
+        let image = if is_narrow {
+            Panel::top("image").exact_size(0.45 * room.y)
+        } else {
+            Panel::left("image").exact_size(0.5 * room.x)
+        };
+        image
+            .resizable(false)
+            .frame(Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO }))
+            .show(ui, |ui| {
                 // The title and the choice of [CLS] stand above, and a line may stand below.
                 let room = vec2(ui.available_width(), (ui.available_height() - 84.0).max(120.0));
                 let Pane { large, overlay, .. } = &mut self.panes[0];
                 overlay.show(ui, &picture, patches, large, &mut state.heads, look, room);
-            },
-        );
+            });
         let margin = Margin { left: 8, ..Margin::ZERO };
         CentralPanel::default().frame(Frame::new().inner_margin(margin)).show(ui, |ui| {
             if state.heads.part().is_none() {
                 self.grid(ui, 0, heads, state, look);
                 return;
             }
-            if ui.available_height() >= BOTH {
+            if !is_narrow && ui.available_height() >= BOTH {
                 let half = 0.5 * ui.available_height();
                 let above = Panel::top("all heads of the image").resizable(false).exact_size(half);
                 above.frame(Frame::NONE).show(ui, |ui| self.grid(ui, 0, heads, state, look));
@@ -301,12 +312,13 @@ impl ModelRoom {
         let pair = self.outcome().and_then(|outcome| outcome.pair(state.attention));
         let Some(pair) = pair else { return };
         let [a, b] = &pair.names;
-        let names = [format!("A  {a}"), format!("B  {b}"), "A − B".to_owned()];
+        let names = [format!("A  {a}"), format!("B  {b}"), "A − B  difference".to_owned()];
         let difference = pair.difference.ok().map(|difference| &difference.heads);
         let [a, b] = pair.heads;
         let heads = [Some(a), Some(b), difference.map(|heads| &**heads)]
             .map(Option::<&Arc<Surveyed>>::cloned);
-        let rows = heads[0].as_ref().map(|heads| heads.labels()[0].len());
+        let rows_of_a = heads[0].as_ref().map(|heads| &heads.labels()[0][..]);
+        let rows = rows_of_a.map(<[String]>::len);
         let shows_grid = state.heads.part().is_none();
         // The difference stands over the first image.
         let pictures = [Version::Changed, Version::Second, Version::FirstMinusSecond];
@@ -321,8 +333,9 @@ impl ModelRoom {
         let room = vec2(f32::INFINITY, if is_low { height - 70.0 } else { 0.4 * height });
         // The first pane has the labels of all rows, and their room.
         let gap = ui.spacing().item_spacing.x;
-        let labels = if shows_grid { 0.0 } else { LABELS };
         let width = ui.available_width();
+        let names_rows = !(shows_grid || state.heads.lines);
+        let labels = rows_of_a.filter(|_| names_rows).map_or(0.0, |rows| widest(rows, ui));
         let each = ((width - labels - 2.0 * gap) / 3.0).max(1.0);
         let is_stacked = width < BESIDE_EACH_OTHER;
         let contents = |ui: &mut Ui| {
@@ -473,7 +486,8 @@ pub(super) fn text(ui: &mut Ui, text: &mut String, hint: &str, name: &str) {
 fn draw(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) {
     let Some(size) = drawn else { return };
     let before = state.drawing.clone();
-    let side = pad::side(ui.available_height());
+    let pads = 1 + usize::from(state.second_drawing.is_some());
+    let side = pad::side(ui.available_size(), pads);
     ui.horizontal_top(|ui| {
         pad::show(ui, &mut state.drawing, size, side, "Drawing pad");
         if let Some(mut second) = state.second_drawing.clone().map(Some) {
@@ -496,8 +510,11 @@ fn file(ui: &mut Ui, state: &State, reads: Reads) -> Option<OpenChoice> {
     let open = if is_sound { Command::OpenRecording } else { Command::OpenImage };
     let asked = ui.button(open.name()).on_hover_text(open.tooltip()).clicked();
     if let Some(path) = &state.image {
-        let name = RichText::new(file_name(path)).strong();
-        ui.add(Label::new(name).truncate()).on_hover_text(path.display().to_string());
+        ui.scope(|ui| {
+            ui.set_max_width(0.4 * ui.available_width());
+            let name = RichText::new(file_name(path)).strong();
+            ui.add(Label::new(name).truncate()).on_hover_text(path.display().to_string());
+        });
     }
     asked.then_some(OpenChoice::Dialog(open))
 }

@@ -6,7 +6,7 @@ use regard_kernels::Temperature;
 use regard_models::{Ablation, Change, Description, Which};
 
 use super::State;
-use crate::explain::{heading, label};
+use crate::explain::heading;
 use crate::heads::{Shown, Surveyed};
 use crate::heatmap::Pointing;
 use crate::temperature;
@@ -23,7 +23,8 @@ const HEAD: &str = "\
 pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
     if state.heads.shown != Shown::Head {
         heading(ui, "Change a head", HEAD);
-        let text = "Click a head to see it large and to change it.";
+        let text =
+            "A head decides what each token looks at. Click one to see it large and to change it.";
         ui.add(Label::new(RichText::new(text).weak()).wrap());
         return;
     }
@@ -48,7 +49,6 @@ pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
             }
         }
     });
-    label(ui, "Temperature", temperature::EXPLANATION);
     let before = state.temperature(head);
     if let Ok(mut temperature) = Temperature::new(before) {
         temperature::show(ui, &mut temperature);

@@ -6,7 +6,7 @@ use egui::{Context, Label, RichText, TextStyle, Ui};
 
 use super::cached::CachedModels;
 use super::note::capital;
-use super::open::{self, OpenedModel, short};
+use super::open::{self, OpenedModel};
 use super::opener::progress;
 use super::reads::Reads;
 use super::run::Outcome;
@@ -18,13 +18,10 @@ use crate::{Command, Host, message};
 
 const SECOND: &str = "\
     A second text, which is read without the changes. Its weights and its next tokens stand beside those of the first text, with their \
-    difference if both have as many tokens.\n\
-    Patching puts what the model computes for a token of the second text into the run of the first: drag the token up to the same \
-    place of the first text, or click it. What changes then depends on what was put in.";
+    difference if both have as many tokens. What the model computes for its tokens can be patched into the first.";
 
 const SECOND_DRAWING: &str = "\
-    A second drawing, which is read without the changes. Its weights and its classes stand beside those of the first.\n\
-    Patching puts what the model computes for a patch of the second drawing into the run of the first: click the patch.";
+    A second drawing, which is read without the changes. Its weights and its classes stand beside those of the first.";
 
 const MODEL_B: &str = "\
     A second model of the same family, which reads the text without the changes: another quantization, another step of the training, \
@@ -36,7 +33,7 @@ const RUNS: &str = "\
     Changed: the weights with the changes of the list. Unchanged: those without them. Difference: changed minus unchanged.\n\
     Second: the weights of the second text, without changes. First − second: the weights of the first text, with the changes, \
     minus those of the second; both texts need as many tokens. Model A and Model B: the same for two models.\n\
-    × ‖v‖: each weight, with the changes, times the norm of its key's value. A head often gives much weight to a token with a small \
+    Value-weighted (weight × ‖v‖): each weight, with the changes, times the norm of its key's value. A head often gives much weight to a token with a small \
     value, which adds nothing to its output (Kobayashi et al. 2020, Attention is Not Only a Weight).\n\
     Side by side: A, B and A − B at once. They have one cursor, one zoom and one choice of the head.";
 
@@ -115,8 +112,8 @@ pub(super) enum OpenChoice {
     Sample,
 }
 
-/// Shows the switch of the second text, and the choice of model B.
-pub(super) fn switch(
+/// Shows the menu of what the run is compared with: a second text or drawing, and model B.
+pub(super) fn menu(
     ui: &mut Ui,
     state: &mut State,
     reads: Reads,
@@ -124,55 +121,46 @@ pub(super) fn switch(
     cached: &mut CachedModels,
     host: &Arc<dyn Host>,
 ) -> Option<OpenChoice> {
-    if !reads.is_file() {
-        let mut on = state.second.is_some();
-        let hint = "Read a second text, to compare it with the first and to patch from it.";
-        if ui.checkbox(&mut on, "Second text").on_hover_text(hint).changed() {
-            // It starts as the first text, so that one word of it can be changed.
-            state.second = on.then(|| state.text.clone());
-            state.follow_second();
-        }
-        explain(ui, "Second text", SECOND);
-    } else if draws {
-        let mut on = state.second_drawing.is_some();
-        let hint = "Draw a second image, to compare it with the first and to patch from it.";
-        if ui.checkbox(&mut on, "Second drawing").on_hover_text(hint).changed() {
-            state.second_drawing = state.drawing.clone().filter(|_| on);
-            state.follow_second();
-        }
-        explain(ui, "Second drawing", SECOND_DRAWING);
-    }
     let mut asked = None;
-    let name = state
-        .second_model
-        .as_deref()
-        .map_or_else(|| "Model B".to_owned(), |b| format!("Model B: {}", short(b)));
-    let menu = ui.menu_button(&name, |ui| {
-        ui.set_min_width(300.0);
+    let contents = |ui: &mut Ui| {
+        ui.set_min_width(280.0);
+        if !reads.is_file() {
+            let mut on = state.second.is_some();
+            if ui.checkbox(&mut on, "Second text").on_hover_text(SECOND).changed() {
+                // It starts as the first text, so that one word of it can be changed.
+                state.second = on.then(|| state.text.clone());
+                state.follow_second();
+            }
+            ui.separator();
+        } else if draws {
+            let mut on = state.second_drawing.is_some();
+            if ui.checkbox(&mut on, "Second drawing").on_hover_text(SECOND_DRAWING).changed() {
+                state.second_drawing = state.drawing.clone().filter(|_| on);
+                state.follow_second();
+            }
+            ui.separator();
+        }
         let open = Command::OpenModelB;
-        if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
+        if ui.button(open.name()).on_hover_text(MODEL_B).clicked() {
             asked = Some(OpenChoice::Dialog(open));
-            ui.close();
         }
         if state.model != STORY && ui.button("Open story as model B").clicked() {
             asked = Some(OpenChoice::Model(STORY.to_owned()));
-            ui.close();
         }
         if state.second_model.is_some() && ui.button("Remove model B").clicked() {
             state.stop_comparing();
-            ui.close();
         }
-        ui.separator();
         ui.label("Cached models");
         if let Some(name) = cached.rows(ui) {
             asked = Some(OpenChoice::Model(name));
         }
-    });
-    let hint = "Compare with another model, or with another quantization of this one.";
-    if menu.response.on_hover_text(hint).clicked() {
+    };
+    let menu = ui.menu_button("Compare", contents).response;
+    let hint =
+        "Compare with a second text, with another model, or with another quantization of this one.";
+    if menu.on_hover_text(hint).clicked() {
         cached.read(ui.ctx(), host);
     }
-    explain(ui, "Model B", MODEL_B);
     asked
 }
 
@@ -249,7 +237,7 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     }
     choices.push((
         Version::ValueWeighted,
-        "× ‖v‖",
+        "Value-weighted",
         Ok("Show each weight times the norm of its value: what it adds to the head's output."),
     ));
     if changed || second.is_some() {

@@ -13,6 +13,9 @@ const LARGEST: usize = 32;
 /// The least and the largest side of the pad, in points, and the space between the samples.
 const PAD: [f32; 2] = [104.0, 144.0];
 const GAP: f32 = 4.0;
+/// The relative width of the digits beside a pad, and the space around both.
+const BESIDE: f32 = 0.75;
+const AROUND: f32 = 24.0;
 /// The samples as the keys of a telephone. The last key takes all ink away.
 const KEYS: [&[u8]; 4] = [&[1, 2, 3], &[4, 5, 6], &[7, 8, 9], &[0]];
 /// The width of the pen as a share of the image: that of the digits of `digits`.
@@ -94,10 +97,11 @@ impl Drawing {
     }
 }
 
-/// The side of the pad in a room of this height.
-pub(super) fn side(height: f32) -> f32 {
+/// The side of each of `pads` pads with digits beside them in this room.
+pub(super) fn side(room: Vec2, pads: usize) -> f32 {
     let [least, most] = PAD;
-    (0.22 * height).clamp(least, most).floor()
+    let width = (room.x / pads as f32 - AROUND) / (1.0 + BESIDE);
+    (0.22 * room.y).clamp(least, most).min(width.max(KEYS.len() as f32 * GAP)).floor()
 }
 
 /// Shows the pad, and beside it digits to begin with if the model reads as many pixels. `side` is its longer side in points, and
@@ -112,7 +116,7 @@ pub(super) fn show(
     // A session may have an image of another size.
     drawing.take_if(|drawing| drawing.size() != Some(size));
     pad(ui, drawing, size, side, name);
-    let key = (side - 3.0 * GAP) / 4.0;
+    let key = (side - 3.0 * GAP) / KEYS.len() as f32;
     ui.vertical(|ui| {
         ui.spacing_mut().item_spacing = Vec2::splat(GAP);
         if size != [regard_digits::SIDE; 2] {

@@ -39,6 +39,11 @@ impl Pane {
         name.clone_into(&mut self.grid.of);
     }
 
+    /// The side of the grid that is the layers, in words.
+    pub(crate) fn axis(&self) -> &'static str {
+        self.grid.axis
+    }
+
     /// Shows all heads.
     pub(crate) fn grid(
         &mut self,

@@ -7,7 +7,12 @@ use super::reads::Reads;
 use super::run::{Outcome, Unchanged};
 use super::state::PatchedPart;
 use super::{State, strip};
+use crate::explain::heading;
 use crate::style;
+
+const PATCH: &str = "\
+    Patching puts what the model computes for a token of the second text, or for a patch of the second drawing, into the run of the \
+    first: drag the token up to the same place of the first text, or click it. What changes then depends on what was put in.";
 
 /// A token of the second text that is being dragged, by its position.
 pub(super) struct Dragged(pub usize);
@@ -60,18 +65,13 @@ fn refusal(outcome: &Outcome, second: &Unchanged) -> Option<String> {
     })
 }
 
-/// Shows the second text's tokens, which are clicked or dragged, and the choice of the patched part.
+/// Shows the second text's tokens, which are clicked or dragged.
 pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, description: &Description) {
     let Some(second) = outcome.second_text() else { return };
     let run = &second.run;
     let refusal = refusal(outcome, run);
-    let of_image = outcome.reads() == Reads::Image;
-    // A token cannot be dragged onto a patch of an image.
-    let [first, how] = if of_image {
-        ["first image", "Click a patch."]
-    } else {
-        ["first text", "Drag a token up, or click it."]
-    };
+    let first = if outcome.reads() == Reads::Image { "first image" } else { "first text" };
+    let how = how(outcome);
     let part = part_name(state);
     let mut made = None;
     strip::words(ui, "second text", run.tokens.len(), |ui, i, sense| {
@@ -103,10 +103,25 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
         }
         response.on_hover_text(format!("Put its part into the {first}: {part} at token {i}. {how}"))
     });
+    if let Some(refusal) = &refusal {
+        let text = RichText::new(refusal).color(ui.visuals().warn_fg_color);
+        ui.add(Label::new(text).wrap());
+    }
+    if let Some(position) = made.filter(|_| refusal.is_none()) {
+        toggle(state, outcome, description, position);
+    }
+}
+
+/// Shows the choice of the part that is patched.
+pub(super) fn part(ui: &mut Ui, state: &mut State, outcome: &Outcome, description: &Description) {
+    if outcome.second_text().is_none() {
+        return;
+    }
+    ui.separator();
+    heading(ui, "Patch", PATCH);
     ui.horizontal_wrapped(|ui| {
-        ui.label("Patch").on_hover_text("What is taken from the second run.");
         let name = state.part.name();
-        let menu = ComboBox::from_id_salt("patched part").selected_text(name).width(220.0);
+        let menu = ComboBox::from_id_salt("patched part").selected_text(name).width(0.0);
         let menu = menu.show_ui(ui, |ui| {
             for part in PatchedPart::ALL {
                 ui.selectable_value(&mut state.part, part, part.name());
@@ -121,17 +136,13 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
             let heads = DragValue::new(&mut state.heads.head).range(0..=stack.block.heads - 1);
             ui.add(heads.speed(0.1)).accessible_name("Head of the patch");
         }
-        let text = refusal.clone().unwrap_or_else(|| how.to_owned());
-        let color = if refusal.is_some() {
-            ui.visuals().warn_fg_color
-        } else {
-            ui.visuals().weak_text_color()
-        };
-        ui.add(Label::new(RichText::new(text).color(color)).wrap());
     });
-    if let Some(position) = made.filter(|_| refusal.is_none()) {
-        toggle(state, outcome, description, position);
-    }
+    ui.add(Label::new(RichText::new(how(outcome)).weak()).wrap());
+}
+
+/// How a patch is made. A token cannot be dragged onto a patch of an image.
+fn how(outcome: &Outcome) -> &'static str {
+    if outcome.reads() == Reads::Image { "Click a patch." } else { "Drag a token up, or click it." }
 }
 
 /// Makes the patch of a position, or removes it.

@@ -66,7 +66,7 @@ impl PatchEffects {
     }
 
     fn title(&self) -> String {
-        format!("{}, with each place patched", self.measure)
+        format!("{}, each place patched", self.measure)
     }
 }
 

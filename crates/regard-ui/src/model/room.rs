@@ -26,7 +26,7 @@ use super::sweep::{Sweep, SweepEffects};
 use super::unfold::{self, Unfold};
 use super::weighted::Weigh;
 use super::write::{self, Writer};
-use super::{BUNDLED, Next, State, Version, changes, compare, list, next};
+use super::{BUNDLED, Next, State, Version, changes, compare, list, next, patch};
 use crate::colors::Look;
 use crate::explain::heading;
 use crate::heads::{self, AttentionSource, Effects, Selected, Surveyed, order};
@@ -422,6 +422,9 @@ impl ModelRoom {
     /// Shows the controls that change the model.
     fn changes(&self, ui: &mut Ui, state: &mut State) {
         let Some(outcome) = self.outcome() else { return };
+        if let Some(opened) = self.here(state).filter(|_| !outcome.reads().decodes()) {
+            patch::part(ui, state, outcome, &opened.description);
+        }
         ui.separator();
         changes::of_head(ui, state, outcome.heads(state.attention));
         ui.separator();

@@ -62,7 +62,7 @@ impl View {
         match self {
             Self::Attention => "Click a head to enlarge it.",
             Self::Lens => "Point at a cell to read its token and its probability.",
-            Self::Attribution => "Point at a cell to read what it adds; click a head to see it.",
+            Self::Attribution => "Point at a cell to read it; click a head to see it.",
             Self::Patches => "Click a cell to make its patch, or to take it back.",
             Self::Experts => "Point at a cell to read the weight of its expert.",
         }

@@ -1,7 +1,7 @@
 //! One step at a time: as a guided path, which asks a question before it shows the numbers, or as a presentation, in which a
 //! step fills the window.
 
-use egui::{Button, Key, Label, Modifiers, RichText, TextEdit, TextStyle, Ui, vec2};
+use egui::{Button, Key, Label, Modifiers, RichText, TextEdit, TextStyle, Ui, Vec2, vec2};
 use regard_walkthrough::{Options, StepKey, Walkthrough};
 
 use super::state::{At, ReadingMode, State};
@@ -11,12 +11,12 @@ use crate::{Command, style};
 
 /// The factor by which the text of a presentation is larger, in a window of the usual height.
 const PRESENTED: f32 = 1.6;
-/// The height of a window in which a presentation has text of that size.
-const USUAL: f32 = 800.0;
+/// The least window in which a presentation has text of that size.
+const USUAL: Vec2 = vec2(900.0, 800.0);
 
 /// The factor by which the text of a presentation is larger.
 pub(crate) fn enlarged(ui: &Ui) -> f32 {
-    PRESENTED * (ui.ctx().content_rect().height() / USUAL).clamp(0.6, 3.0)
+    PRESENTED * (ui.ctx().content_rect().size() / USUAL).min_elem().clamp(0.6, 3.0)
 }
 
 /// Buttons that lead from the page to the guided path and to the presentation.

@@ -31,8 +31,7 @@ use crate::{GREETING, Host, temperature};
 /// The title in the list.
 pub(crate) const TITLE: &str = "A real head";
 /// The content of the page.
-pub(crate) const SUMMARY: &str =
-    "One attention head of a small trained model: change it, and see what the model then expects.";
+pub(crate) const SUMMARY: &str = "A head decides which words a word looks at. Change one and see.";
 
 /// The sentences. The last word of each stands in it before, and the head looks at the word after it.
 const SENTENCES: [&str; 2] = [
@@ -170,6 +169,9 @@ impl RealHeadPage {
             let is_changed = state.real != RealHead::default();
             if is_changed && is_wide && ui.button("Undo all changes").clicked() {
                 state.real = RealHead::default();
+            }
+            if is_wide {
+                ui.add(Label::new(RichText::new(SUMMARY).weak()).truncate());
             }
         });
         if let Some(error) = self.model.error() {
@@ -340,17 +342,17 @@ impl HeadRun {
             let comes_after = target > 0 && self.word(target - 1) == last;
             return if comes_after {
                 format!(
-                    "The last word, “{last}”, looks back at what came after “{last}” last time: “{word}”."
+                    "This head looks from the last word, “{last}”, back at what came after “{last}” last time: “{word}”."
                 )
             } else {
-                format!("The last word, “{last}”, looks back at “{word}”.")
+                format!("This head looks from the last word, “{last}”, back at “{word}”.")
             };
         }
         let hidden: Vec<String> =
             self.hidden.iter().map(|i| format!("“{}”", self.word(*i))).collect();
         let without = (!hidden.is_empty()).then(|| format!("without {}", hidden.join(", ")));
         let at = (self.temperature != 1.0)
-            .then(|| format!("at T = {}", temperature::text(f64::from(self.temperature))));
+            .then(|| format!("at temperature {}", temperature::text(f64::from(self.temperature))));
         let cause: Vec<String> = at.into_iter().chain(without).collect();
         let cause = cause.join(" and ");
         let (first, rest) = cause.split_at(1);

@@ -38,7 +38,6 @@ pub(crate) fn show(
         return None;
     }
     ui.separator();
-    label(ui, "Temperature T", temperature::EXPLANATION);
     temperature::show(ui, &mut state.settings.temperature);
     curve::show(ui, state, cache.walkthrough().ok()?)
 }

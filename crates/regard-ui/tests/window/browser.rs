@@ -60,7 +60,7 @@ fn weights_are_multiplied_by_the_norms_of_their_values() {
     let mut window = window();
     open_head(&mut window, 1, 2);
     let plain = numbers(&window);
-    click(&mut window, "× ‖v‖");
+    click(&mut window, "Value-weighted");
     assert_eq!(state(&window).version, Version::ValueWeighted);
     let (model, input) = reference(regard_story::TEXT);
     let place = "blocks.1.attn.hook_v";

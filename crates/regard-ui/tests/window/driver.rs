@@ -91,19 +91,18 @@ pub(super) fn settle(window: &mut Window) {
     window.run_steps(3);
 }
 
-/// Clicks a control, which may stand in a menu of a choice.
+/// Clicks a control, which may stand in a menu.
 pub(super) fn click(window: &mut Window, label: &str) {
-    let menus: Vec<String> = window
-        .query_all_by_role(Role::ComboBox)
-        .filter_map(|menu| menu.accesskit_node().label())
-        .collect();
-    for menu in menus {
+    let named = |menu: egui_kittest::Node<'_>| menu.accesskit_node().label();
+    let menus = window.query_all_by_role(Role::ComboBox).filter_map(named);
+    let compare = window.query_all_by_label("Compare").filter_map(named);
+    for menu in menus.chain(compare).collect::<Vec<_>>() {
         if shows(window, label) {
             break;
         }
         window.key_press(Key::Escape);
         window.run_steps(2);
-        window.get_by_role_and_label(Role::ComboBox, &menu).click();
+        window.get_by_label(&menu).click();
         window.run_steps(3);
     }
     window.get_by_label(label).click();

@@ -22,7 +22,7 @@ const SECOND: &str = "Mia and Max went to the park. Max gave the ball to";
 fn two_texts() -> Window {
     let mut window = window();
     type_text(&mut window, FIRST);
-    click_on(&mut window, Role::CheckBox, "Second text");
+    click(&mut window, "Second text");
     assert_eq!(state(&window).second.as_deref(), Some(FIRST), "it begins as the first");
     second_text(&mut window, SECOND);
     window
@@ -77,7 +77,7 @@ fn two_texts_stand_side_by_side() {
     assert!(says(&window, "There is no difference: the first text has "));
     second_text(&mut window, "");
     assert_eq!(state(&window).second.as_deref(), Some(""));
-    click_on(&mut window, Role::CheckBox, "Second text");
+    click(&mut window, "Second text");
     assert_eq!(
         (state(&window).second.as_deref(), state(&window).version),
         (None, Version::Changed)
@@ -183,7 +183,7 @@ fn each_place_is_patched_in_turn_and_a_click_makes_the_patch() {
         panic!("{:?}", state(&window).changes)
     };
     assert!(place.ends_with("hook_resid_pre") && *position < input.ids.len());
-    click_on(&mut window, Role::CheckBox, "Second text");
+    click(&mut window, "Second text");
     assert!(says(&window, "The patches come from a second text"));
     assert!(app(&window).model().patches().is_none());
 }

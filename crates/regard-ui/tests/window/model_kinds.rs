@@ -358,9 +358,13 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     click(&mut window, "Side by side");
     let names = patches(&window);
     let of = |run: &str| names.iter().filter(|name| name.ends_with(run)).count();
-    assert_eq!([of("A  changed"), of("B  unchanged"), of("A − B")], [9, 9, 9], "{names:?}");
+    assert_eq!(
+        [of("A  changed"), of("B  unchanged"), of("A − B  difference")],
+        [9, 9, 9],
+        "{names:?}"
+    );
     let weights = |run: usize| app(&window).model().side_by_side()[run].unwrap().numbers.to_vec();
-    for (run, name) in [(0, "A  changed"), (1, "B  unchanged"), (2, "A − B")] {
+    for (run, name) in [(0, "A  changed"), (1, "B  unchanged"), (2, "A − B  difference")] {
         let weight = regard_figure::numbers::spoken(weights(run)[9]);
         assert!(
             names.contains(&format!("patch 2,2, weight {weight} from [CLS], {name}")),

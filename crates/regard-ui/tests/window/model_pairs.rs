@@ -7,7 +7,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{Model, Which};
 
 use super::driver::{
-    self, Window, app, button, cells, click, click_on, open, says, session_of, set_value, with_file,
+    self, Window, app, button, cells, click, open, says, session_of, set_value, with_file,
 };
 use super::model::{MODELS, numbers, open_head, run, side_by_side, state, type_text, window};
 
@@ -63,7 +63,7 @@ fn a_folder_and_its_quantization_stand_side_by_side() {
     let difference: Vec<f32> = first.0.iter().zip(&second.0).map(|(a, b)| a - b).collect();
     assert_eq!(side_by_side(&window), [first.0, second.0.clone(), difference.clone()]);
     let title = format!("Heatmap of Head {id}, ");
-    for of in ["A  tiny-gpt2", "B  tiny-gpt2.Q8_0.gguf", "A − B"] {
+    for of in ["A  tiny-gpt2", "B  tiny-gpt2.Q8_0.gguf", "A − B  difference"] {
         assert!(window.query_by_label(&format!("{title}{of}")).is_some(), "{of}");
     }
 
@@ -141,7 +141,6 @@ fn model_b_is_opened_by_the_menu_and_removed() {
     let mut window = open(session("tiny-gpt2", "tiny-gpt2", TEXT), [1400.0, 1000.0]);
     // An exact copy has no differences.
     assert!(run(&window).moved(Which::Only).unwrap().iter().all(|(_, share)| *share == 0.0));
-    click(&mut window, "Model B: tiny-gpt2");
     click(&mut window, "Remove model B");
     assert_eq!(
         (state(&window).second_model.as_ref(), state(&window).version),
@@ -160,9 +159,9 @@ fn model_b_is_opened_by_the_menu_and_removed() {
     assert_eq!(run(&window).next_second().unwrap().len(), second.len());
 
     // With another text for B, both differ.
-    click_on(&mut window, Role::CheckBox, "Second text");
+    click(&mut window, "Second text");
     assert!(says(&window, "B  tiny-gpt2.Q4_0.gguf, second text"));
-    click(&mut window, "Model B: tiny-gpt2.Q4_0.gguf");
+    click(&mut window, "Compare");
     assert!(says(&window, "tiny-gpt2, "), "the menu lists the cache");
     click(&mut window, "Open story as model B");
     let message = app(&window).model().error().unwrap();

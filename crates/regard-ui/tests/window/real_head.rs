@@ -57,7 +57,7 @@ fn the_words_are_one_stop_of_tab_with_arrows_inside() {
 fn each_step_of_the_first_minute_moves_the_prediction() {
     let mut window = open([1280.0, 800.0]);
     expects(&window, "bag", 81.0);
-    assert!(says(&window, "looks back at what came after “yellow” last time: “bag”"));
+    assert!(says(&window, "back at what came after “yellow” last time: “bag”"));
     for (t, word, share) in [(3.0, "bag", 62.0), (10.0, "drum", 25.0)] {
         temperature(&mut window, t);
         expects(&window, word, share);

@@ -1,19 +1,23 @@
 //! The rooms and their surroundings: tabs, commands, names, and sufficient space.
 
 use crate::colors::{Look, Map};
+use crate::model::{Listed, Version};
 use crate::setting::SETTINGS;
 use crate::walkthrough::{Page, ReadingMode};
 use crate::{Command, PlotName, Room, Session};
 use egui::accesskit::Role;
 use egui::{Key, Pos2, Theme, ThemePreference, ViewportCommand, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_heads::HeadId;
 use regard_kernels::Temperature;
+use regard_models::{Ablation, Change};
 use regard_walkthrough::{Example, Quantity};
 
 use super::driver::{
     Window, app, assert_named, choices, choose, click, open, outcome, press, room, says, session,
     set_value, settle, shows, type_path,
 };
+use super::pages;
 
 #[test]
 fn a_new_session_begins_with_a_worked_example() {
@@ -337,6 +341,72 @@ fn every_room_fits_its_window() {
             assert_named(&window);
         }
     }
+}
+
+/// The rows of controls above a picture on a phone. A row of text, the words of a text and the keys beside a pad are not controls, and
+/// the class token is a part of its picture.
+#[test]
+fn at_most_three_rows_of_controls_stand_above_a_picture() {
+    let roles = [Role::Button, Role::CheckBox, Role::ComboBox, Role::SpinButton, Role::Slider];
+    let folder = tempfile::tempdir().unwrap();
+    for (what, session) in pages::all(folder.path()).into_iter().chain(heads_and_texts()) {
+        let window = open(session, [390.0, 844.0]);
+        let named = |role: Role| {
+            let nodes = window.query_all_by_role(role);
+            let named =
+                |node: egui_kittest::Node<'_>| Some((node.accesskit_node().label()?, node.rect()));
+            nodes.filter_map(named).collect::<Vec<_>>()
+        };
+        let starts =
+            |name: &str, starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+        let all = roles.into_iter().chain([Role::Image]).flat_map(named).collect::<Vec<_>>();
+        let pictures =
+            ["Heatmap of", "Plot: ", "head ", "query 0", "patch 0,0", "0.00 s", "layer 0"];
+        let tops =
+            all.iter().filter(|(name, _)| starts(name, &pictures)).map(|(_, rect)| rect.top());
+        let picture = tops.fold(f32::INFINITY, f32::min);
+        assert!(picture < 844.0, "{what}: {all:?}");
+        let others =
+            ["Explain: ", "token ", "patch token ", "Drawing pad", "Second drawing pad", "[CLS]"];
+        let texts = named(Role::MultilineTextInput);
+        let of_text = |y: f32| texts.iter().any(|(_, text)| text.y_range().contains(y));
+        let is_control = |(name, rect): &&(String, egui::Rect)| {
+            !starts(name, &others)
+                && !of_text(rect.center().y)
+                && rect.top() > 48.0
+                && rect.bottom() <= picture
+        };
+        let mut rows: Vec<_> = all.iter().filter(is_control).collect();
+        rows.sort_by(|a, b| a.1.center().y.total_cmp(&b.1.center().y));
+        rows.dedup_by(|a, b| (a.1.center().y - b.1.center().y).abs() < 10.0);
+        assert!(rows.len() <= 3, "{what}: {rows:?}");
+        assert_named(&window);
+    }
+}
+
+/// Sessions with a head as a heatmap and as lines, of a run, of a changed run and of two texts, and with two states of the laboratory.
+fn heads_and_texts() -> Vec<(&'static str, Session)> {
+    let mut head = Session { room: Room::Model, ..Session::default() };
+    let change = Change::Ablate { head: "0.1".parse().unwrap(), to: Ablation::Zero };
+    let grid = head.clone();
+    head.model.heads.show(HeadId { layer: 1, head: 2 });
+    let mut changed = head.clone();
+    changed.model.changes = vec![Listed { change, on: true }];
+    changed.model.version = Version::SideBySide;
+    let mut texts = head.clone();
+    (texts.model.second, texts.model.version) = (Some("Max gave".to_owned()), Version::SideBySide);
+    let mut lines = texts.clone();
+    lines.model.heads.lines = true;
+    let mut laboratory = Session { room: Room::Laboratory, ..Session::default() };
+    laboratory.laboratory.pin();
+    vec![
+        ("all heads", grid),
+        ("a head", head),
+        ("a changed head", changed),
+        ("two texts", texts),
+        ("lines of two texts", lines),
+        ("the laboratory", laboratory),
+    ]
 }
 
 #[test]

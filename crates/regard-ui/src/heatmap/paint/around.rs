@@ -71,8 +71,10 @@ pub(crate) fn labels(
         row_label(row, true);
     }
 
-    let needed = if at.is_upright { at.line } else { at.col_label + 6.0 };
-    let stride = if needed <= seen.cell.x + 6.0 {
+    // Letters are lower than their line.
+    let (least, needed) =
+        if at.is_upright { (0.7 * at.line, at.line) } else { (at.col_label, at.col_label + 6.0) };
+    let stride = if least <= seen.cell.x {
         1
     } else {
         strided(((needed + 2.0) / seen.cell.x).ceil() as usize)
