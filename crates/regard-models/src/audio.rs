@@ -56,7 +56,7 @@ impl AudioProcessor {
     /// # Errors
     /// An error names the file and the setting that is not known or does not fit the model.
     pub fn of(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
-        const FILE: Beside = Beside::PreprocessorConfig;
+        const FILE: Beside = Beside::PREPROCESSOR_CONFIG;
         let Some(frames) = description.embedding.frames else {
             return Err(Error::Unsupported("the model reads no recording".into()));
         };

@@ -68,8 +68,8 @@ impl ChatTemplate {
     pub fn of(checkpoint: &Checkpoint) -> Result<Option<Self>, Error> {
         match checkpoint.settings() {
             Settings::Config(_) => {
-                let config = checkpoint.json(Beside::TokenizerConfig)?.unwrap_or_default();
-                let file = checkpoint.file(Beside::ChatTemplate, jinja::LONGEST as u64)?;
+                let config = checkpoint.json(Beside::TOKENIZER_CONFIG)?.unwrap_or_default();
+                let file = checkpoint.file(Beside::CHAT_TEMPLATE, jinja::LONGEST as u64)?;
                 let template = file.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 let template = template.or_else(|| text(&config["chat_template"]));
                 let tokens =

@@ -52,7 +52,7 @@ impl ImageProcessor {
     /// # Errors
     /// An error names the file and the unknown setting.
     pub fn of(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
-        const FILE: Beside = Beside::PreprocessorConfig;
+        const FILE: Beside = Beside::PREPROCESSOR_CONFIG;
         let Some(patches) = &description.embedding.patches else {
             return Err(Error::Unsupported("the model reads no image".into()));
         };

@@ -178,7 +178,7 @@ impl<'a> Config<'a> {
 
     /// The ids at a key of generation_config.json, or `None` without that file.
     fn generation_ids(&self, key: &str) -> Result<Option<Vec<u32>>, Error> {
-        let values = self.checkpoint.json(Beside::GenerationConfig)?;
+        let values = self.checkpoint.json(Beside::GENERATION_CONFIG)?;
         Ok(values.map(|values| ids(values.get(key))))
     }
 
@@ -713,7 +713,7 @@ impl<'a> Config<'a> {
         let embedding = &mut description.embedding;
         embedding.positions = Some(LearnedPositions { count, first: 0, pad: None });
         embedding.frames = Some(Frames { bands, count: 2 * positions });
-        let generation = self.checkpoint.json(Beside::GenerationConfig)?;
+        let generation = self.checkpoint.json(Beside::GENERATION_CONFIG)?;
         let start = self.decoder_start()?;
         let forced = forced(generation.as_ref().unwrap_or(self.values));
         description.decoder_start = start.into_iter().chain(forced).collect();

@@ -1,41 +1,32 @@
 //! The files beside the tensors in the folder of a model.
 
-/// A file of a Hugging Face folder that describes the model.
+/// A file of a Hugging Face folder that describes the model, by its name.
 ///
 /// A checkpoint reads no file beside the tensors that is not named here. So [`Checkpoint::files`](crate::Checkpoint::files), by
 /// which a command knows what it must not overwrite, has all of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Beside {
-    Config,
-    Index,
-    GenerationConfig,
-    Tokenizer,
-    TokenizerConfig,
-    ChatTemplate,
-    PreprocessorConfig,
-}
+pub(crate) struct Beside(&'static str);
 
 impl Beside {
+    pub(crate) const CONFIG: Self = Self("config.json");
+    pub(crate) const INDEX: Self = Self("model.safetensors.index.json");
+    pub(crate) const GENERATION_CONFIG: Self = Self("generation_config.json");
+    pub(crate) const TOKENIZER: Self = Self("tokenizer.json");
+    pub(crate) const TOKENIZER_CONFIG: Self = Self("tokenizer_config.json");
+    pub(crate) const CHAT_TEMPLATE: Self = Self("chat_template.jinja");
+    pub(crate) const PREPROCESSOR_CONFIG: Self = Self("preprocessor_config.json");
     pub(crate) const ALL: [Self; 7] = [
-        Self::Config,
-        Self::Index,
-        Self::GenerationConfig,
-        Self::Tokenizer,
-        Self::TokenizerConfig,
-        Self::ChatTemplate,
-        Self::PreprocessorConfig,
+        Self::CONFIG,
+        Self::INDEX,
+        Self::GENERATION_CONFIG,
+        Self::TOKENIZER,
+        Self::TOKENIZER_CONFIG,
+        Self::CHAT_TEMPLATE,
+        Self::PREPROCESSOR_CONFIG,
     ];
 
     /// The name of the file in the folder.
     pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Config => "config.json",
-            Self::Index => "model.safetensors.index.json",
-            Self::GenerationConfig => "generation_config.json",
-            Self::Tokenizer => "tokenizer.json",
-            Self::TokenizerConfig => "tokenizer_config.json",
-            Self::ChatTemplate => "chat_template.jinja",
-            Self::PreprocessorConfig => "preprocessor_config.json",
-        }
+        self.0
     }
 }

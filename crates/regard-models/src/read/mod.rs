@@ -121,7 +121,7 @@ impl Checkpoint {
             let (metadata, tensors) = gguf::open(&files, &path)?;
             (path, Settings::Gguf(metadata), tensors)
         } else {
-            let config = Settings::Config(files.json(&path.join(Beside::Config.name()))?);
+            let config = Settings::Config(files.json(&path.join(Beside::CONFIG.name()))?);
             let mut tensors = safetensors::open(&files, path)?;
             blocks::join(&mut tensors)?;
             (path.to_owned(), config, tensors)
@@ -165,7 +165,7 @@ impl Checkpoint {
     pub fn for_each_part(&self, part: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
         let mut files: BTreeSet<_> =
             self.tensors.values().flat_map(Stored::files).cloned().collect();
-        let beside = [Beside::Config, Beside::Tokenizer].map(|file| self.path.join(file.name()));
+        let beside = [Beside::CONFIG, Beside::TOKENIZER].map(|file| self.path.join(file.name()));
         files.extend(beside.into_iter().filter(|path| self.files.has(path)));
         let mut buffer = vec![0; 1 << 20];
         for path in files {

@@ -11,7 +11,7 @@ use super::{Beside, Stored};
 use crate::{Error, Format};
 
 const WHOLE: &str = "model.safetensors";
-const INDEX: &str = Beside::Index.name();
+const INDEX: &str = Beside::INDEX.name();
 
 /// The most bytes of a header: as many as the crate `safetensors` allows.
 const MOST: u64 = 100_000_000;

@@ -54,10 +54,10 @@ impl Tokenizer {
     pub fn of(checkpoint: &Checkpoint, vocabulary: usize) -> Result<Option<Self>, Error> {
         let (path, growth, mut tokenizer) = match checkpoint.settings() {
             Settings::Config(_) => {
-                let Some(json) = checkpoint.file(Beside::Tokenizer, LARGEST)? else {
+                let Some(json) = checkpoint.file(Beside::TOKENIZER, LARGEST)? else {
                     return Ok(None);
                 };
-                let path = checkpoint.path().join(Beside::Tokenizer.name());
+                let path = checkpoint.path().join(Beside::TOKENIZER.name());
                 let not_read = |e: &dyn core::fmt::Display| {
                     Error::file(&path, format!("is no tokenizer that can be read: {e}"))
                 };
