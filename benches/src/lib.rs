@@ -17,7 +17,7 @@ pub use self::line::{HEADER, Line, duration, tiers};
 pub use self::measure::measure;
 pub use self::measure::{Measuring, Progress, Subject, Subjects, measure_while};
 #[cfg(feature = "models")]
-pub use self::model::{ModelArgs, ModelLine, measure_model};
+pub use self::model::{ModelArgs, measure_model};
 pub use self::shape::{Args, Operation, Shape};
 
 /// Weyl's sequence, between −1 and 1: inputs whose values do not matter.

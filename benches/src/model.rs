@@ -37,25 +37,6 @@ pub struct ModelArgs {
     sweep: bool,
 }
 
-/// A line of the results.
-#[derive(Clone, Debug)]
-pub struct ModelLine {
-    text: String,
-    json: Value,
-}
-
-impl ModelLine {
-    /// The line as text.
-    pub fn row(&self) -> String {
-        format!("{}\n", self.text)
-    }
-
-    /// The same as JSON, for programs.
-    pub fn json(&self) -> &Value {
-        &self.json
-    }
-}
-
 /// The seconds of two calls in turns, `samples` times or for two seconds, after one call of each.
 fn in_turns(
     samples: usize,
@@ -93,14 +74,15 @@ fn read(numbers: &[f32], threads: usize) -> f32 {
     })
 }
 
-/// Measures a model, and passes each result to `tell`. `open` reads only the headers of its files.
+/// Measures a model, and passes each result to `tell` as a line of text and as JSON. `open` reads only the headers of its
+/// files.
 ///
 /// # Errors
 /// The errors of opening and running it, and those of `tell`.
 pub fn measure_model(
     open: impl Fn() -> Result<Checkpoint>,
     args: &ModelArgs,
-    mut tell: impl FnMut(&ModelLine) -> Result<()>,
+    mut tell: impl FnMut(String, Value) -> Result<()>,
 ) -> Result<()> {
     opening(&open, args, &mut tell)?;
     let model = Model::load(&open()?)?;
@@ -116,7 +98,7 @@ pub fn measure_model(
 fn opening(
     open: &impl Fn() -> Result<Checkpoint>,
     args: &ModelArgs,
-    tell: &mut impl FnMut(&ModelLine) -> Result<()>,
+    tell: &mut impl FnMut(String, Value) -> Result<()>,
 ) -> Result<()> {
     let files = open()?.files();
     let mut first_tokens = Vec::new();
@@ -139,18 +121,16 @@ fn opening(
     for (op, name, timing) in subjects {
         let Some(Timing { median, .. }) = timing else { continue };
         let (time, ratio) = (duration(median), median / file.median);
-        tell(&if files.is_empty() {
-            ModelLine {
-                text: format!("{name:<16} {time:>10}   from memory"),
-                json: json!({ "op": op, "median_s": median }),
-            }
-        } else {
-            let reading = duration(file.median);
-            ModelLine {
-                text: format!("{name:<16} {time:>10}   {ratio:.2} × reading the files ({reading})"),
-                json: json!({ "op": op, "median_s": median, "read_s": file.median, "ratio": ratio }),
-            }
-        })?;
+        if files.is_empty() {
+            let text = format!("{name:<16} {time:>10}   from memory");
+            tell(text, json!({ "op": op, "median_s": median }))?;
+            continue;
+        }
+        let reading = duration(file.median);
+        tell(
+            format!("{name:<16} {time:>10}   {ratio:.2} × reading the files ({reading})"),
+            json!({ "op": op, "median_s": median, "read_s": file.median, "ratio": ratio }),
+        )?;
     }
     Ok(())
 }
@@ -172,7 +152,7 @@ fn run(
     model: &Model,
     args: &ModelArgs,
     threads: usize,
-    tell: &mut impl FnMut(&ModelLine) -> Result<()>,
+    tell: &mut impl FnMut(String, Value) -> Result<()>,
 ) -> Result<()> {
     let description = model.description();
     let causal = description.stack.causal;
@@ -193,18 +173,18 @@ fn run(
         let pass = if causal { model.pass().last_logits() } else { model.pass() };
         let [timing, _] =
             in_turns(args.samples, || seconds(|| Ok(pass.run_batch(&inputs)?)), || Ok(0.0))?;
-        tell(&ModelLine {
-            text: format!(
+        tell(
+            format!(
                 "read {:<11} {:>10}   {threads} threads   {:.0} tokens/s",
                 format!("{batch} × {tokens}"),
                 duration(timing.median),
                 (batch * tokens) as f64 / timing.median
             ),
-            json: json!({
+            json!({
                 "op": "read", "batch": batch, "tokens": tokens, "threads": threads, "median_s": timing.median,
                 "spread": timing.spread,
             }),
-        })?;
+        )?;
     }
     if causal && description.encoder.is_none() {
         token(model, args, threads, &input(16, 0), tell)?;
@@ -222,7 +202,7 @@ fn token(
     args: &ModelArgs,
     threads: usize,
     input: &Input,
-    tell: &mut impl FnMut(&ModelLine) -> Result<()>,
+    tell: &mut impl FnMut(String, Value) -> Result<()>,
 ) -> Result<()> {
     /// The numbers that the loop reads: 1 GiB, which is several times a last-level cache.
     const NUMBERS: usize = 1 << 28;
@@ -240,8 +220,8 @@ fn token(
     let speed = bytes as f64 / token.median;
     let bandwidth = size_of_val(numbers.as_slice()) as f64 / reading.median;
     let share = speed / bandwidth;
-    tell(&ModelLine {
-        text: format!(
+    tell(
+        format!(
             "write a token    {:>10}   {threads} threads   {:.1} GB/s, {:.0}% of the {:.1} GB/s of a loop that reads; then {}",
             duration(token.median),
             speed / 1e9,
@@ -249,11 +229,11 @@ fn token(
             bandwidth / 1e9,
             duration(following)
         ),
-        json: json!({
+        json!({
             "op": "write", "threads": threads, "median_s": token.median, "spread": token.spread, "bytes": bytes,
             "bandwidth": bandwidth, "fraction_of_bandwidth": share, "following_s": following,
         }),
-    })
+    )
 }
 
 /// Measures the ablation of all heads in turn, against one run.
@@ -261,7 +241,7 @@ fn sweep(
     model: &Model,
     threads: usize,
     input: &Input,
-    tell: &mut impl FnMut(&ModelLine) -> Result<()>,
+    tell: &mut impl FnMut(String, Value) -> Result<()>,
 ) -> Result<()> {
     let unchanged = model.baseline(input)?;
     let ablated = |head| Change::Ablate { head, to: Ablation::Zero };
@@ -273,16 +253,16 @@ fn sweep(
         || seconds(|| Ok(model.pass().run(input)?)),
     )?;
     let ratio = all.median / one.median;
-    tell(&ModelLine {
-        text: format!(
+    tell(
+        format!(
             "sweep {:<10} {:>10}   {threads} threads   {ratio:.1} × one run ({})",
             format!("{} heads", changes.len()),
             duration(all.median),
             duration(one.median)
         ),
-        json: json!({
+        json!({
             "op": "sweep", "heads": changes.len(), "threads": threads, "median_s": all.median, "one_s": one.median,
             "ratio": ratio,
         }),
-    })
+    )
 }

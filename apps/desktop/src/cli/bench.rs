@@ -1,6 +1,7 @@
 //! `regard bench`: the naive loops, the kernels and the multi-head layer, measured in turns.
 
 use regard_benches::{HEADER, ModelArgs, Shape, measure, measure_model, ours, tiers};
+use serde_json::Value;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::open;
@@ -44,8 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if *format == Format::Text {
             print(&Text(format!("{}\n\n", tiers())))?;
         }
-        let tell = |line: &regard_benches::ModelLine| {
-            format.print(|| line.row(), line.json()).map_err(|failure| failure.error)
+        let tell = |text: String, json: Value| {
+            format.print(|| format!("{text}\n"), &json).map_err(|failure| failure.error)
         };
         let checkpoint = || model.checkpoint().map_err(|failure| failure.error);
         let mut what = what.clone();
