@@ -701,32 +701,4 @@ proptest! {
             }
         }
     }
-
-    #[test]
-    fn keys_in_another_order_change_nothing_but_roundings(seed: u64) {
-        let mut case = any_case(seed);
-        // After the keys are shuffled, positions have no meaning. The masks become a matrix, whose columns are shuffled as
-        // well.
-        case.allowed = Some(Matrix::from_fn(case.q.rows, case.k.rows, |i, j| case.sees(i, j)));
-        (case.causal, case.window, case.key_len, case.alibi) = (None, None, None, None);
-        let mut order: Vec<usize> = (0..case.k.rows).collect();
-        Random(!seed).shuffle(&mut order);
-        let shuffled = Case {
-            k: case.k.pick(&order),
-            v: case.v.pick(&order),
-            allowed: case.allowed.as_ref().map(|m| m.pick_cols(&order)),
-            bias: case.bias.as_ref().map(|m| m.pick_cols(&order)),
-            ..case.clone()
-        };
-        let (a, b, reference) = (case.run(), shuffled.run(), case.reference());
-        for i in 0..case.q.rows {
-            // Each is within its own bound from the same exact result.
-            let tolerance = 2.0 * case.output_error(&reference, i);
-            for c in 0..case.v.cols {
-                assert_close(a.out.at(i, c), f64::from(b.out.at(i, c)), tolerance, "output");
-            }
-            let tolerance = 2.0 * case.log_sum_exp_error(&reference, i);
-            assert_close(a.log_sum_exp[i], f64::from(b.log_sum_exp[i]), tolerance, "log-sum-exp");
-        }
-    }
 }
