@@ -6,7 +6,7 @@
 use regard::{
     Activation, Attention, Error, FeedForward, GatedParts, Heads, KvCache, KvCacheShape, Linear,
     Mask, MaskTensor, MultiHeadAttention, Norm, Pairing, Position, PositionTable, Projections,
-    Rotary, Sequences, Temperature, softmax_backward,
+    Rotary, RotaryFrequencies, RotaryScaling, Sequences, Temperature, softmax_backward,
 };
 
 const ZEROS: [f32; 240] = [0.0; 240];
@@ -129,6 +129,55 @@ fn of_layers() {
         said(Norm::layer(vec![1.0; 3], vec![1.0; 2], 0.0)),
     ];
     assert_said(&found, include_str!("errors/layers.txt"));
+}
+
+#[test]
+fn of_ranges() {
+    let norm = |epsilon| Norm::rms(vec![1.0; 3], epsilon);
+    let base = |base| RotaryFrequencies::new(4, base);
+    let linear = |factor| RotaryFrequencies::scaled(4, 10.0, RotaryScaling::Linear { factor });
+    let llama = |low_frequency_factor, high_frequency_factor| {
+        let (factor, original_positions) = (2.0, 100.0);
+        let scaling = RotaryScaling::Llama3 {
+            factor,
+            low_frequency_factor,
+            high_frequency_factor,
+            original_positions,
+        };
+        RotaryFrequencies::scaled(4, 10.0, scaling)
+    };
+    let found = [
+        said(norm(-1e-6)),
+        said(norm(f32::NAN)),
+        said(norm(f32::INFINITY)),
+        said(base(0.0)),
+        said(base(-1.0)),
+        said(base(f64::NAN)),
+        said(base(f64::INFINITY)),
+        said(RotaryFrequencies::new(3, 10.0)),
+        said(RotaryFrequencies::custom(&[1.0, f64::NAN])),
+        said(RotaryFrequencies::custom(&[-1.0])),
+        said(base(10.0).unwrap().with_amplitude(0.0)),
+        said(linear(0.0)),
+        said(linear(f64::NAN)),
+        said(llama(0.0, 1.0)),
+        said(llama(1.0, 1.0)),
+    ];
+    assert_said(&found, include_str!("errors/ranges.txt"));
+}
+
+#[test]
+fn of_partial_results() {
+    let (all, x) = (Attention::new(), heads([1, 1, 3, 2]));
+    let [two, three] = [0..2, 0..3].map(|range| [range]);
+    let mut partial = all.partial(x, &three, [3, 3], 2).unwrap();
+    let found = [
+        said(all.partial(x, &two, [3, 3], 2)),
+        said(all.partial(x, &[0..1, 4..6], [5, 3], 2)),
+        said(partial.add(1, x, x)),
+        said(partial.merge([&[0.0; 6], &[0.0]])),
+    ];
+    assert_said(&found, include_str!("errors/partial_results.txt"));
 }
 
 #[test]

@@ -242,20 +242,11 @@ fn positions_are_added_by_place() {
 
 #[test]
 fn parts_refuse_what_does_not_fit() {
-    for epsilon in [-1e-6, f32::NAN, f32::INFINITY] {
-        assert!(
-            Norm::rms(vec![1.0; 3], epsilon).unwrap_err().to_string().starts_with("epsilon is ")
-        );
-    }
     let table = PositionTable::sinusoidal(4, 2).unwrap();
     let mut x = [1.0; 6];
     assert!(matches!(table.add(&mut x, [1, 3, 2], usize::MAX), Err(Error::Positions { .. })));
     assert!(matches!(table.add(&mut x, [1, 1, 2], 0), Err(Error::Elements { .. })));
     assert!(matches!(PositionTable::sinusoidal(usize::MAX, 2), Err(Error::Memory { .. })));
-
-    for base in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert!(Rotary::new(2, 4, base, Pairing::HalfSplit).is_err(), "{base}");
-    }
     assert!(matches!(
         Rotary::new(2, usize::MAX, 1e4, Pairing::HalfSplit),
         Err(Error::Memory { .. })

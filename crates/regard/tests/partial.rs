@@ -1,7 +1,6 @@
 //! Tests that partial results, in which chunks of keys are added in order, have the bits of all keys at once.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-#![expect(clippy::single_range_in_vec_init, reason = "queries may stand in one range")]
 
 mod common;
 
@@ -105,32 +104,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn places_and_shapes_that_do_not_fit_are_errors() {
-    let attention = Attention::new();
-    let x = Heads::new("x", &[0.0; 6], [1, 1, 3, 2]).unwrap();
-    let error = |queries: &[Range<usize>], all| attention.partial(x, queries, all, 2).unwrap_err();
-    for (queries, all, said) in [
-        (
-            &[0..2][..],
-            [3, 3],
-            "the places of the queries must have the shape [3] (one a query), not [2]",
-        ),
-        (
-            &[0..1, 4..6],
-            [5, 3],
-            "all queries must have the shape [6] (the last place of a query), not [5]",
-        ),
-    ] {
-        assert_eq!(error(queries, all).to_string(), said);
-    }
-    let queries = [0..3];
-    let mut partial = attention.partial(x, &queries, [3, 3], 2).unwrap();
-    let said = "all keys must have the shape [4] (the last place of a key), not [3]";
-    assert_eq!(partial.add(1, x, x).unwrap_err().to_string(), said);
-    let said =
-        "the state of the other part has 1 elements, which do not fill the shape [1, 1, 3, 2]";
-    assert_eq!(partial.merge([&[0.0; 6], &[0.0]]).unwrap_err().to_string(), said);
 }

@@ -9,7 +9,7 @@ use core::f64::consts::PI;
 
 use common::numbers;
 use proptest::prelude::*;
-use regard::{Error, KernelError, Pairing, Rotary, RotaryFrequencies, RotaryScaling};
+use regard::{Pairing, Rotary, RotaryFrequencies, RotaryScaling};
 
 /// The rounding error of one operation in f32, relative to its result.
 const U: f64 = f32::EPSILON as f64 / 2.0;
@@ -204,37 +204,4 @@ fn a_clone_shares_the_table() {
     // A copy has 50 MB. So many copies would not fit in memory.
     let clones = vec![rotary.clone(); 1_000];
     assert_eq!(clones.len(), 1_000);
-}
-
-#[test]
-fn what_gives_no_angles_is_refused() {
-    let refused = |result: Result<RotaryFrequencies, Error>, named: &str| {
-        let error = result.unwrap_err();
-        assert!(
-            matches!(error, Error::Kernel(KernelError::Range { name, .. }) if name == named),
-            "{error}"
-        );
-    };
-    refused(RotaryFrequencies::new(4, 0.0), "rotary base");
-    refused(RotaryFrequencies::new(4, f64::INFINITY), "rotary base");
-    refused(RotaryFrequencies::custom(&[1.0, f64::NAN]), "rotary frequency");
-    refused(RotaryFrequencies::custom(&[-1.0]), "rotary frequency");
-    let frequencies = RotaryFrequencies::new(4, 10.0).unwrap();
-    refused(frequencies.with_amplitude(0.0), "rotary amplitude");
-    let linear = |factor| RotaryFrequencies::scaled(4, 10.0, RotaryScaling::Linear { factor });
-    refused(linear(0.0), "rotary factor");
-    refused(linear(f64::NAN), "rotary factor");
-    let llama = |low_frequency_factor, high_frequency_factor| {
-        let (factor, original_positions) = (2.0, 100.0);
-        let scaling = RotaryScaling::Llama3 {
-            factor,
-            low_frequency_factor,
-            high_frequency_factor,
-            original_positions,
-        };
-        RotaryFrequencies::scaled(4, 10.0, scaling)
-    };
-    refused(llama(0.0, 1.0), "low_frequency_factor");
-    refused(llama(1.0, 1.0), "high_frequency_factor");
-    assert!(RotaryFrequencies::new(3, 10.0).is_err(), "an odd number of features");
 }
