@@ -1,6 +1,9 @@
 //! An explanation of a thing and of how to read it. It shows while the pointer is over the name or the "?" beside it; a click, a
 //! finger or the keyboard keeps it open.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use egui::{Align, Button, Label, Layout, Popup, Response, RichText, TextStyle, Ui};
 
 use super::style;
@@ -8,6 +11,19 @@ use super::style;
 /// Why the column of the first token is strong in many heads.
 pub(crate) const SINK: &str =
     "Every token sees the first one, so a head rests on it where it finds nothing else to look at.";
+
+/// The explanations by their names.
+static TEXTS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
+    let sections = include_str!("explanations.md").split("\n## ").skip(1);
+    sections.filter_map(|section| section.split_once("\n\n")).collect()
+});
+
+/// The explanation of this name.
+pub(crate) fn explanation(name: &str) -> &'static str {
+    let text = TEXTS.get(name).copied();
+    debug_assert!(text.is_some(), "explanations.md has no \"{name}\"");
+    text.unwrap_or_default()
+}
 
 const WIDTH: f32 = 360.0;
 
@@ -27,7 +43,7 @@ fn paragraphs(ui: &mut Ui, text: &str) {
     ui.set_max_width(WIDTH.min(ui.ctx().content_rect().width() - 32.0));
     // A menu stretches its lines to its width. Text is easier to read unstretched.
     ui.with_layout(Layout::top_down(Align::Min), |ui| {
-        for paragraph in text.lines() {
+        for paragraph in text.lines().filter(|line| !line.is_empty()) {
             ui.add(Label::new(paragraph).wrap());
         }
     });

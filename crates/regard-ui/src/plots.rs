@@ -8,7 +8,7 @@ use egui_plot::{
 };
 use regard_figure::{Plot, Scale};
 
-use crate::explain::explain;
+use crate::explain::{explain, explanation};
 use crate::session::Room;
 use crate::{Command, temperature};
 
@@ -73,24 +73,18 @@ impl PlotName {
     }
 }
 
-/// Shows a plot under its caption and explanation. Returns the command if the export button was pressed.
-pub(crate) fn show(
-    ui: &mut Ui,
-    name: PlotName,
-    [caption, explanation]: [&str; 2],
-    plot: &Plot,
-    height: f32,
-) -> Option<Command> {
-    let command = Command::ExportPlot(name);
+/// Shows a plot under its title, which explains itself. Returns the command if the export button was pressed.
+pub(crate) fn show(ui: &mut Ui, name: PlotName, plot: &Plot, height: f32) -> Option<Command> {
+    let (command, title) = (Command::ExportPlot(name), &plot.title);
     let clicked = ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        ui.label(RichText::new(caption).text_style(TextStyle::Small).strong());
-        explain(ui, caption, explanation);
+        ui.label(RichText::new(title).text_style(TextStyle::Small).strong());
+        explain(ui, title, explanation(name.name()));
         let button = ui.small_button(RichText::new("↓").text_style(TextStyle::Small));
         button.accessible_name(command.name()).on_hover_text(command.tooltip()).clicked()
     });
     let clicked = clicked.inner;
-    draw(ui, caption, plot, height);
+    draw(ui, title, plot, height);
     clicked.then_some(command)
 }
 

@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 use egui::{DragValue, Slider, Ui};
 use regard_kernels::Temperature;
 
-use crate::explain::label;
+use crate::explain::{explanation, label};
 use crate::style::remark;
 
 /// The range of the slider and of the curves, in powers of ten.
@@ -24,15 +24,10 @@ pub(crate) fn sampled(points: usize) -> (Vec<f64>, Vec<Temperature>) {
     exponents.filter_map(|e| Some((e, Temperature::new(10f64.powf(e) as f32).ok()?))).unzip()
 }
 
-/// The effect of the temperature.
-pub(crate) const EXPLANATION: &str = "\
-    Scores are divided by the temperature T before softmax turns them into weights: e^score, divided by the sum of its row. \
-    Below 1, the largest score gets more of the weight; at 0 it gets all. Above 1, weights become more even; at ∞ they are equal.";
-
 /// Shows the name, the slider, the number, and the limits.
 pub(crate) fn show(ui: &mut Ui, temperature: &mut Temperature) {
     ui.horizontal(|ui| {
-        label(ui, "Temperature T", EXPLANATION);
+        label(ui, "Temperature T", explanation("Temperature"));
         ui.label(remark("sharp → even".to_owned()).weak());
     });
     slider(ui, temperature);

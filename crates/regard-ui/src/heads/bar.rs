@@ -6,21 +6,8 @@ use super::opened::Surveyed;
 use super::order::{Effect, Effects};
 use super::{HeadsState, Shown};
 use crate::choice;
-use crate::explain::explain;
+use crate::explain::{explain, explanation};
 use regard_heads::HeadId;
-
-const MEANS: &str = "A mean averages the weights cell by cell: over the heads of a layer, over the heads of one number in all \
-    layers, or over all heads. A mean hides that heads do different things.\n\
-    Attention rollout estimates how much of each token reaches each position through the layers. For each \
-    layer, the heads are averaged to A, the residual connection is added, (A + I) / 2, and each row is divided by its sum. These \
-    matrices are multiplied (Abnar & Zuidema, \"Quantifying Attention Flow in Transformers\", 2020).";
-
-const LINES: &str = "Queries stand at the left and keys at the right. The line from a query to a key is as strong as its weight. \
-    Weights below a fiftieth of the largest have no line. Point at a token to see only its lines, with their weights. Click the \
-    token to keep them.\n\
-    Without the first token: many heads give most of their weight to the first token ([CLS], or the beginning of the text) where they \
-    find nothing else, and these lines cover the others.\n\
-    Keep these lines: the lines of several heads in one picture, each head in its own colour.";
 
 /// The width of the controls beside the choice of the matrix.
 const BESIDE: f32 = 350.0;
@@ -60,9 +47,9 @@ pub(crate) fn show(
             state.layer = heads.maps.shape().layers - 1;
         }
         if state.lines && state.shown != Shown::Grid {
-            explain(ui, "Lines", LINES);
+            explain(ui, "Lines", explanation("Lines"));
         } else {
-            explain(ui, "Means and rollout", MEANS);
+            explain(ui, "Means and rollout", explanation("Means and rollout"));
         }
         if state.shown == Shown::Grid {
             let text = note(heads, state, effects, if is_narrow { "" } else { axis });

@@ -9,15 +9,7 @@ use super::opened::Surveyed;
 use super::state::MOST_OVERLAID;
 use super::{HeadsState, Shown};
 use crate::colors::largest;
-use crate::explain::heading;
-
-const HEADS: &str = "Each small picture is a head: rows are queries, columns are keys, and strong cells have much weight. The line \
-    below has the name of the head, layer.head, and its best pattern: the kind of key that has most of its weight, if this share is \
-    significant. A share is significant if it is a mean of at least 3 queries and lies above that of equal weights by two standard \
-    errors. A pixel shows the largest weight of its block of cells. Point at a picture to see it larger, and click it to see its \
-    numbers.\n\
-    Sorted: the largest number comes first; heads without a significant one come last. Effects are sorted by their size.\n\
-    Overlay: the effect of each head as a coloured frame.";
+use crate::explain::{explanation, heading};
 
 /// A number of each head that only a run gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +144,7 @@ impl Surveyed {
 }
 
 pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
-    heading(ui, "Heads", HEADS);
+    heading(ui, "Heads", explanation("Heads"));
     let effects_of_runs = Effect::ALL.iter().filter(|_| effects.can_run).copied();
     let all = Measure::ALL.iter().copied().map(Order::Measure);
     let all = all.chain(effects_of_runs.map(Order::Effect));

@@ -6,7 +6,6 @@ use egui::{
     Color32, Context, Id, Mesh, Popup, PopupCloseBehavior, Rect, Response, Shape, Slider, Ui, vec2,
 };
 
-use super::EXPLANATION;
 use crate::colors::{Colors as _, Look, Map, Palette};
 use crate::explain;
 
@@ -39,7 +38,7 @@ pub(super) fn open(bar: &Response, palette: Palette) {
 }
 
 fn choices(ui: &mut Ui, look: &mut Look, palette: Palette) {
-    explain::heading(ui, "Colours", EXPLANATION);
+    explain::heading(ui, "Colours", explain::explanation("Heatmap"));
     if palette.is_diverging() {
         ui.label("Numbers of both signs are blue below 0 and red above.");
     } else {

@@ -21,19 +21,6 @@ pub(crate) use self::speak::words;
 pub use self::view::Viewport;
 use crate::{numbers, style};
 
-pub(crate) const EXPLANATION: &str = "\
-    Each cell is one number. Its row is the query that attends, its column the key that is attended to. The bar maps colours to \
-    numbers. Masked cells are hatched. NaN is magenta.\n\
-    Pooling: if there are more cells than pixels, a pixel shows the largest number of its block of cells, or the one farthest from 0 \
-    if numbers have both signs. No large weight is lost, but blocks look fuller than they are. The line below the cells gives the size \
-    of the blocks.\n\
-    Colours: weights go from 0, which looks like the background, to the largest weight. Numbers of both signs are blue below 0 and red \
-    above. The colour-blind can read all maps. Where few numbers outshine all others, colours end below them (≥).\n\
-    Logarithm: equal steps of colour stand for equal factors instead of equal differences, over six powers of ten. This \
-    distinguishes small weights, but hardly distinguishes large ones. The data choose it where linear colours would hide more than \
-    a quarter of all weight.\n\
-    Scroll with Ctrl (Cmd on a Mac) to zoom, drag to move, click to choose a cell. Arrow keys move the cursor; P pins its cell.";
-
 /// (row, column).
 pub type Cell = (usize, usize);
 

@@ -9,21 +9,13 @@ use regard_benches::{Line, Measuring, Operation, Progress, Shape, duration, ours
 use serde::{Deserialize, Serialize};
 
 use super::LaboratoryInputs;
-use crate::explain::heading;
+use crate::explain::{explanation, heading};
 use crate::style::remark;
 use crate::work::{Advance, Background, Once, Question, Steps};
 use crate::{Command, colors};
 
 /// The largest product of queries, dimensions and heads. With more, a naive call would take too long.
 const MOST_WORK: usize = 8 * 4096 * 64;
-
-const EXPLANATION: &str = "\
-    The benchmark measures how fast this machine computes attention over this number of tokens and dimensions, with the causal mask \
-    if it is on: textbook loops (naive), the SIMD kernel on one thread, and the multi-head layer on one thread and on all.\n\
-    A bar shows billions of floating-point operations a second. A full bar is the FMA peak: the most that all threads reach with \
-    multiply-adds in registers, measured in the same run. The percentage refers to the peak of the threads used.\n\
-    The implementations take turns, and the median of up to 21 samples counts. Naive loops are left out if one call \
-    needs more than 10 GFLOP.";
 
 /// A benchmark, running or finished.
 #[derive(Default)]
@@ -70,7 +62,7 @@ impl Benchmark {
     /// Shows the button and the bars. Returns the command if its button was pressed.
     pub(crate) fn show(&mut self, ui: &mut Ui, inputs: &LaboratoryInputs) -> Option<Command> {
         self.receive();
-        heading(ui, "Benchmark", EXPLANATION);
+        heading(ui, "Benchmark", explanation("Benchmark"));
         let clicked = ui
             .horizontal_wrapped(|ui| {
                 let name = if self.is_running() { "Stop benchmark" } else { "Start benchmark" };

@@ -6,7 +6,7 @@ use egui::{DragValue, Label, RichText, Slider, TextStyle, Ui};
 
 use super::state::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
 use super::{Brush, LaboratoryInputs, State, TokenFile, TokenSource};
-use crate::explain::heading;
+use crate::explain::{explanation, heading};
 use crate::{Command, file_name, temperature};
 
 /// Shows all knobs. `file` is the file of the tokens, once it is read. Returns the command whose button was pressed.
@@ -17,27 +17,14 @@ pub(crate) fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> 
     ui.separator();
     masks(ui, state);
     ui.separator();
-    heading(
-        ui,
-        "Sinks",
-        "Many models put most weight on the first token when a head has nothing to attend to. Hide this token to see how the \
-        rest of the weight is distributed.",
-    );
+    heading(ui, "Sinks", explanation("Sinks"));
     ui.checkbox(&mut state.inputs.hide_first, "Hide the first token")
         .on_hover_text("Remove the first token's weight. The others sum to 1 again.");
     command
 }
 
 fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) -> Option<Command> {
-    heading(
-        ui,
-        "Tokens",
-        "n queries attend to n keys of d numbers each. They are random, or come from a file.\n\
-        Random tokens: query–key similarity makes each key resemble the query of the same token, neighbour similarity makes \
-        each token resemble the one before it, and sink strength is added to every query's score for the first key.\n\
-        A file is a safetensors, npy or npz file with tensors q and k, or with one tensor that is both. Its shape is [n, d], \
-        [heads, n, d] or [batch, heads, n, d]; the first entry of the batch is used.",
-    );
+    heading(ui, "Tokens", explanation("Tokens"));
     let is_random = inputs.source == TokenSource::Seed;
     if !is_random {
         of_file(ui, inputs, file);
@@ -108,14 +95,7 @@ fn random(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
 }
 
 fn softmax(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
-    heading(
-        ui,
-        "Softmax",
-        &format!(
-            "{}\n1/√d keeps the standard deviation of independent tokens' scores near 1 for every number of dimensions d.",
-            temperature::EXPLANATION
-        ),
-    );
+    heading(ui, "Softmax", &format!("{}\n{}", explanation("Temperature"), explanation("Softmax")));
     temperature::show(ui, &mut inputs.temperature);
     ui.checkbox(&mut inputs.scaled, "Scale by 1/√d").on_hover_text(
         "Without it, the spread of the scores grows as √d, and softmax picks one token.",
@@ -123,12 +103,7 @@ fn softmax(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
 }
 
 fn masks(ui: &mut Ui, state: &mut State) {
-    heading(
-        ui,
-        "Mask",
-        "The mask decides which keys each query sees. A key is visible if every part of the mask allows it. Masked cells are \
-        grey, and hatched where cells are large; their weight is 0. ALiBi and the soft cap change scores and hide nothing.",
-    );
+    heading(ui, "Mask", explanation("Mask"));
     let inputs = &mut state.inputs;
     let n = inputs.tokens;
     ui.checkbox(&mut inputs.causal, "Causal")

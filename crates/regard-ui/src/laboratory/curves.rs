@@ -129,10 +129,9 @@ impl Curves {
         let height = (0.42 * ui.available_width() / columns as f32).clamp(HEIGHT, tallest);
         for names in NAMES.chunks(columns) {
             ui.columns(columns, |uis| {
-                for (ui, (name, explanation)) in uis.iter_mut().zip(names) {
+                for (ui, name) in uis.iter_mut().zip(names) {
                     let Some(plot) = self.plot(outcome, *name) else { continue };
-                    let texts = [&plot.title, *explanation];
-                    command = plots::show(ui, *name, texts, &plot, height).or(command);
+                    command = plots::show(ui, *name, &plot, height).or(command);
                     if *name == PlotName::GradientByDim {
                         legend(ui);
                     }
@@ -200,30 +199,9 @@ pub(crate) fn row(outcome: &Outcome, chosen: Option<Cell>) -> usize {
     chosen.map_or(last, |(row, _)| row.min(last))
 }
 
-/// The plots in their order, with their explanations.
-const NAMES: [(PlotName, &str); 4] = [
-    (
-        PlotName::Sorted,
-        "The weights of the chosen row, from the largest to the smallest. A steep curve is sharp attention, a flat one even \
-        attention. The dashed curve is that of A.",
-    ),
-    (
-        PlotName::Entropy,
-        "How widely the chosen row spreads its attention, in nats: 0 means one token, and ln k means k tokens with equal \
-        weights.",
-    ),
-    (
-        PlotName::Gradient,
-        "The Frobenius norm of softmax's Jacobian for the chosen row: how much of a gradient reaches the scores. It is 0 \
-        where one token has all the weight.",
-    ),
-    (
-        PlotName::GradientByDim,
-        "The gradient norm over the number of dimensions d, from the dot products alone at T = 1. A line is the median over \
-        the rows, and its band holds the middle half of them. Without 1/√d (dashed) the norm falls as d grows; with 1/√d \
-        (solid) it stays nearly constant. This is what the scaling is for.",
-    ),
-];
+/// The plots in their order.
+const NAMES: [PlotName; 4] =
+    [PlotName::Sorted, PlotName::Entropy, PlotName::Gradient, PlotName::GradientByDim];
 
 /// The least height of a plot.
 const HEIGHT: f32 = 112.0;

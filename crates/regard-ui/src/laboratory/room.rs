@@ -14,7 +14,7 @@ use super::{
     LaboratoryInputs, Outcome, Request, Shown, Square, State, TokenSource, controls, files,
 };
 use crate::colors::Look;
-use crate::explain::{explain, heading};
+use crate::explain::{explain, explanation, heading};
 use crate::heatmap::{Cell, Heatmap, Pointing};
 use crate::memo::Memo;
 use crate::plots::PlotName;
@@ -35,15 +35,6 @@ const MOST_ENLARGED: f32 = 2.0;
 const OF_LABELS: f32 = 176.0;
 /// The maximum length of a name above the curves.
 const LONGEST_NAME: usize = 16;
-
-const A_AND_B: &str = "\
-    B is the present state. Pin it as A and change something. Then look at either, or at the difference B − A: blue cells \
-    have less weight than before, red cells more.\n\
-    Scores are the input of softmax: q·k times the scale, after soft cap, ALiBi and masks, before the temperature.";
-
-const OF_THE_ROW: &str = "\
-    How one query distributes its attention. Click a cell of the heatmap to choose its query. Before that, the last query is \
-    shown.";
 
 /// The view of a [`State`]. It shows the last outcome while the next is computed.
 pub(crate) struct LaboratoryRoom {
@@ -167,7 +158,7 @@ impl LaboratoryRoom {
                     command = Some(button);
                 }
             }
-            explain(ui, "A and B", A_AND_B);
+            explain(ui, "A and B", explanation("A and B"));
         });
         if let Some(pinned) = &state.pinned {
             ui.add(Label::new(remark(format!("A: {}", controls::in_words(pinned)))).wrap());
@@ -336,7 +327,7 @@ fn row_curves(
         &files::name(outcome.file.as_ref().map(|file| &***file), 0, row).text,
         LONGEST_NAME,
     );
-    heading(ui, &format!("The row of {name}"), OF_THE_ROW);
+    heading(ui, &format!("The row of {name}"), explanation("The row of a query"));
     let command = curves.show(ui, outcome, columns);
     *kept = Some(curves);
     command

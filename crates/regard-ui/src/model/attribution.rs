@@ -13,15 +13,9 @@ use super::open::Loaded;
 use super::run::Unchanged;
 use super::{Next, State, View as Shows};
 use crate::colors::Look;
-use crate::explain::title;
+use crate::explain::{explanation, title};
 use crate::numbers;
 use crate::work::{Background, Latest, Question, Steps, at_once};
-
-const EXPLANATION: &str = "\
-    The logit of a token is a sum: what the embedding adds, each head, each feed-forward layer, and the biases (Elhage et al. 2021, \
-    A Mathematical Framework for Transformer Circuits). The final norm divides by one number, which is taken as it is in this run. A \
-    cell is what a head, or the feed-forward layer, adds at the last position: directly, and not through later layers. Of the \
-    difference of two tokens, a positive part speaks for the first one. The changes of the list are made. Click a head to see it.";
 
 const TITLE: &str = "Direct logit attribution: what each part adds to a logit";
 
@@ -66,7 +60,7 @@ pub(super) fn show(
     next: &[Next],
     look: Look,
 ) {
-    title(ui, TITLE, EXPLANATION);
+    title(ui, TITLE, explanation("Direct logit attribution"));
     tokens(ui, state, next);
     parts.show(ui, "Attributing the logit");
     if let Some(parts) = parts.value_mut() {

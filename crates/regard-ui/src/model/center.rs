@@ -22,16 +22,10 @@ use super::{
 };
 use crate::choice::{self, Choice};
 use crate::colors::Look;
-use crate::explain::explain;
+use crate::explain::{explain, explanation};
 use crate::heads::{AttentionSource, Shown, Surveyed, bar};
 use crate::heatmap::widest;
 use crate::{Command, file_name, message, style};
-
-const OF_KINDS: &str = "\
-    Encoder: each token of the text, or each position of a recording, attends to all of them. Decoder: each token that the decoder has written attends to those before it \
-    and to itself. Cross: each token of the decoder (the rows) attends to those of the encoder (the columns).\n\
-    T5's encoder and decoder add a learned number to each score, which depends on the distance of query and key (relative position bias). \
-    The cross-attention adds none.";
 
 /// The attention of a model with an encoder and a decoder.
 const KINDS: [Choice<Which>; 3] = [
@@ -174,7 +168,11 @@ impl ModelRoom {
             if state.view == View::Attention {
                 if reads.decodes() {
                     choice::show(ui, "Attention of", &mut state.attention, &KINDS, VERSIONS);
-                    explain(ui, "Encoder, decoder and cross-attention", OF_KINDS);
+                    explain(
+                        ui,
+                        "Encoder, decoder and cross-attention",
+                        explanation("Encoder, decoder and cross-attention"),
+                    );
                 }
                 if reads != Reads::Image {
                     ui.separator();

@@ -6,23 +6,15 @@ use regard_kernels::Temperature;
 use regard_models::{Ablation, Change, Description, Which};
 
 use super::State;
-use crate::explain::heading;
+use crate::explain::{explanation, heading};
 use crate::heads::{Shown, Surveyed};
 use crate::heatmap::Pointing;
 use crate::temperature;
 
-const HEAD: &str = "\
-    Change one head, and see what the model predicts without it. The run without changes stays beside it.\n\
-    Output: a head adds its output (weights · values) to the residual stream. Zeros take this away. The mean over the positions \
-    takes away only what differs from one position to another.\n\
-    Temperature: the head's scores are divided by it before softmax. Below 1 the head looks more sharply, above 1 more evenly.\n\
-    Edge: choose a cell of the heatmap. Its query then does not see its key in this head; the other weights of the row grow.\n\
-    Mask: drag over the heatmap to hide many cells, or to show them again. A drag is one step of undo.";
-
 /// Shows the controls of the chosen head.
 pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
     if state.heads.shown != Shown::Head {
-        heading(ui, "Change a head", HEAD);
+        heading(ui, "Change a head", explanation("Change a head"));
         let text =
             "A head decides what each token looks at. Click one to see it large and to change it.";
         ui.add(Label::new(RichText::new(text).weak()).wrap());
@@ -30,7 +22,7 @@ pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
     }
     let id = state.heads.id();
     let head = state.address(id);
-    heading(ui, &format!("Change head {head}"), HEAD);
+    heading(ui, &format!("Change head {head}"), explanation("Change a head"));
     ui.horizontal_wrapped(|ui| {
         ui.label("Output");
         let now = state.ablation(head).cloned();

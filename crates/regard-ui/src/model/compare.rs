@@ -12,34 +12,9 @@ use super::reads::Reads;
 use super::run::Outcome;
 use super::{STORY, State, Version, center};
 use crate::choice::{self, Choice};
-use crate::explain::explain;
+use crate::explain::{explain, explanation};
 use crate::work::{Background, Held, Latest, PATIENCE};
 use crate::{Command, Host, message};
-
-const SECOND: &str = "\
-    A second text, which is read without the changes. Its weights and its next tokens stand beside those of the first text, with their \
-    difference if both have as many tokens. What the model computes for its tokens can be patched into the first.";
-
-const SECOND_DRAWING: &str = "\
-    A second drawing, which is read without the changes. Its weights and its classes stand beside those of the first.";
-
-const MODEL_B: &str = "\
-    A second model of the same family, which reads the text without the changes: another quantization, another step of the training, \
-    a fine-tuned copy. Its weights and its next tokens stand beside those of model A, with their difference. Both need the same \
-    tokens, and as many layers and heads.\n\
-    Two models that are dropped onto the window together are A and B.";
-
-const RUNS: &str = "\
-    Changed: the weights with the changes of the list. Unchanged: those without them. Difference: changed minus unchanged.\n\
-    Second: the weights of the second text, without changes. First − second: the weights of the first text, with the changes, \
-    minus those of the second; both texts need as many tokens. Model A and Model B: the same for two models.\n\
-    Value-weighted (weight × ‖v‖): each weight, with the changes, times the norm of its key's value. A head often gives much weight to a token with a small \
-    value, which adds nothing to its output (Kobayashi et al. 2020, Attention is Not Only a Weight).\n\
-    Side by side: A, B and A − B at once. They have one cursor, one zoom and one choice of the head.";
-
-const MOVED: &str = "\
-    The heads in which the two runs differ most. The number is the share of a query's weight that lies on other keys in the other run, \
-    ½ Σ |a − b| (total variation distance), as a mean over the queries. Click a head to see it.";
 
 /// The maximum number of heads in the list of those that differ most.
 const MOST: usize = 6;
@@ -126,7 +101,11 @@ pub(super) fn menu(
         ui.set_min_width(280.0);
         if !reads.is_file() {
             let mut on = state.second.is_some();
-            if ui.checkbox(&mut on, "Second text").on_hover_text(SECOND).changed() {
+            if ui
+                .checkbox(&mut on, "Second text")
+                .on_hover_text(explanation("Second text"))
+                .changed()
+            {
                 // It starts as the first text, so that one word of it can be changed.
                 state.second = on.then(|| state.text.clone());
                 state.follow_second();
@@ -134,14 +113,18 @@ pub(super) fn menu(
             ui.separator();
         } else if draws {
             let mut on = state.second_drawing.is_some();
-            if ui.checkbox(&mut on, "Second drawing").on_hover_text(SECOND_DRAWING).changed() {
+            if ui
+                .checkbox(&mut on, "Second drawing")
+                .on_hover_text(explanation("Second drawing"))
+                .changed()
+            {
                 state.second_drawing = state.drawing.clone().filter(|_| on);
                 state.follow_second();
             }
             ui.separator();
         }
         let open = Command::OpenModelB;
-        if ui.button(open.name()).on_hover_text(MODEL_B).clicked() {
+        if ui.button(open.name()).on_hover_text(explanation("Model B")).clicked() {
             asked = Some(OpenChoice::Dialog(open));
         }
         if state.model != STORY && ui.button("Open story as model B").clicked() {
@@ -244,7 +227,7 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
         choices.push((Version::SideBySide, "Side by side", Ok("Show A, B and A − B at once.")));
     }
     choice::show(ui, "Weights of", &mut state.version, &choices, 24.0);
-    explain(ui, "Runs", RUNS);
+    explain(ui, "Runs", explanation("Runs"));
 }
 
 /// Shows the reason for a missing difference of A and B, if the difference is to be shown.
@@ -263,7 +246,7 @@ pub(super) fn moved(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         ui.label("Differ most");
-        explain(ui, "Heads that differ most", MOVED);
+        explain(ui, "Heads that differ most", explanation("Heads that differ most"));
         for (id, share) in moved.iter().take(MOST) {
             let (head, share) = (id.to_string(), super::percent(*share));
             let words = format!("Head {id} differs in {share} of its weight");

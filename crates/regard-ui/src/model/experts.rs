@@ -12,13 +12,8 @@ use super::chart::Chart;
 use super::open::Loaded;
 use super::run::Unchanged;
 use crate::colors::Look;
-use crate::explain::title;
+use crate::explain::{explanation, title};
 use crate::work::{Background, Latest, Question, Steps, at_once};
-
-const EXPLANATION: &str = "\
-    A layer with experts has several feed-forward layers, of which each token takes a few: those to which the router, a linear \
-    layer, gives the largest logits (Shazeer et al. 2017). The output is the sum of their outputs, each times its weight, which the \
-    cell shows. The other experts have the weight 0 and are not computed. The changes of the list are made.";
 
 /// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["token", "expert", "weight"];
@@ -77,7 +72,7 @@ pub(super) fn show(
     description: &Description,
     look: Look,
 ) {
-    title(ui, &name(state.mixture), EXPLANATION);
+    title(ui, &name(state.mixture), explanation("Experts"));
     if description.stack.experts.is_none() {
         let text = "This model has no experts: open a mixture, such as qwen3_moe or gpt_oss.";
         ui.add(Label::new(RichText::new(text).weak()).wrap());

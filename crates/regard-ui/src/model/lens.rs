@@ -13,14 +13,9 @@ use super::next::percent;
 use super::open::Loaded;
 use super::run::Unchanged;
 use crate::colors::{Colors as _, Look, Palette, ink_on};
-use crate::explain::title;
+use crate::explain::{explanation, title};
 use crate::style;
 use crate::work::{Background, Latest, Question, Steps, Tell, at_once};
-
-const EXPLANATION: &str = "\
-    The final norm and the output layer, applied to the residual stream after each layer (nostalgebraist 2020). A cell is the \
-    likeliest token there and its probability: a column shows how the prediction after its token comes about, from the embedding at \
-    the top to the model's own prediction in the last row. The changes of the list are made.";
 
 /// The least size of a cell.
 const LEAST: Vec2 = vec2(50.0, 26.0);
@@ -45,7 +40,7 @@ pub(super) fn show(
     tokens: &[String],
     look: Look,
 ) {
-    title(ui, "Logit lens: the likeliest token after each layer", EXPLANATION);
+    title(ui, "Logit lens: the likeliest token after each layer", explanation("Logit lens"));
     predictions.show(ui, "Computing the lens");
     if let Some(predictions) = predictions.value() {
         predictions.show(ui, tokens, look);

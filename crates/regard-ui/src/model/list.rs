@@ -8,12 +8,7 @@ use regard_models::Change;
 
 use super::state::Listed;
 use super::{State, note};
-use crate::explain::heading;
-
-const LIST: &str = "\
-    The changes, in the order in which they are made. The order matters where two of them change the same numbers: the later one \
-    has the last word. Each can be switched off and on, moved, and removed. Undo takes back the last step.\n\
-    Edges of one head that are cut one after another stand in one line.";
+use crate::explain::{explanation, heading};
 
 enum ListEdit {
     Remove(Range<usize>),
@@ -29,7 +24,7 @@ pub(super) fn show(
     tokens: &[String],
     words: &BTreeMap<u32, String>,
 ) {
-    heading(ui, "Changes", LIST);
+    heading(ui, "Changes", explanation("Changes"));
     if state.changes.is_empty() {
         ui.add(Label::new(RichText::new("None: the model is as it was trained.").weak()).wrap());
         return;

@@ -8,24 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Version;
 use super::run::Outcome;
-use crate::explain::heading;
+use crate::explain::{explanation, heading};
 use crate::style;
 
 /// The maximum number of tokens in the list.
 const MOST: usize = 10;
-
-const EXPLANATION: &str = "\
-    The tokens that the model expects after the text, with their probabilities: softmax over a score (logit) for each token of \
-    its vocabulary. A model that fills gaps predicts the token at [MASK] instead.\n\
-    With changes, the thin bar is the probability without them, the thick bar the one with them, and the last column is their \
-    difference in percentage points. Where run B (a second text, or model B) is shown, or without changes, its probabilities stand \
-    in the place of those without changes.\n\
-    Click a token to append it to the text.";
-
-const CLASSES: &str = "\
-    The classes in which the model may sort the image or text, with their probabilities: softmax over a score (logit) for each class.\n\
-    With changes, the thin bar is the probability without them, the thick bar the one with them, and the last column is their \
-    difference in percentage points.";
 
 /// The kind of outcome that has the probabilities.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -186,9 +173,9 @@ pub(super) fn show(
     appends: bool,
 ) -> Option<usize> {
     if predicts == Predicts::Class {
-        heading(ui, "Class", CLASSES);
+        heading(ui, "Class", explanation("Class"));
     } else {
-        heading(ui, "Next token", EXPLANATION);
+        heading(ui, "Next token", explanation("Next token"));
     }
     let outcome = outcome?;
     if list.is_empty() {

@@ -11,19 +11,9 @@ use egui::{
 use regard_models::Which;
 
 use crate::colors::{Colors as _, Look};
-use crate::explain::title;
+use crate::explain::{explanation, title};
 use crate::heads::{HeadsState, Large, Side};
 use crate::{numbers, style};
-
-const EXPLANATION: &str = "\
-    The model divides the image into square patches and reads them row by row, after a class token, [CLS]. A patch is coloured by the \
-    weight that the query gives it: the more opaque the colour, the larger the weight. Point at a patch to see what it attends to; \
-    click it to keep it as the query. [CLS] is the query whose output is sorted into classes.";
-
-const OF_SOUND: &str = "\
-    The spectrogram of the recording: time goes to the right, frequency up, and a light point is a loud one. The encoder has a position \
-    for every two frames. Each is coloured by the weight that the query gives it: the more opaque the colour, the larger the weight. In \
-    the cross-attention the query is a token of the decoder: point at its row, or click the token. Click a position to choose its cell.";
 
 /// An image narrower than this, of several side by side, has no words above it.
 const NARROW: f32 = 300.0;
@@ -91,9 +81,12 @@ impl Overlay {
         let weight = |key: usize| matrix?.number(query, key).filter(|w| w.is_finite());
         let is_narrow = room.x < NARROW && !large.of.is_empty();
         if !is_narrow {
-            let (what, explanation) =
-                if first == 1 { ("image", EXPLANATION) } else { ("spectrogram", OF_SOUND) };
-            title(ui, &format!("Weights of {of_query} over the {what}"), explanation);
+            let (what, text) = if first == 1 {
+                ("image", explanation("Weights over an image"))
+            } else {
+                ("spectrogram", explanation("Weights over a spectrogram"))
+            };
+            title(ui, &format!("Weights of {of_query} over the {what}"), text);
         }
         let of_class = |ui: &mut Ui| {
             let button = ui.selectable_label(query == 0, "[CLS]");

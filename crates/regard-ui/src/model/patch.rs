@@ -7,12 +7,8 @@ use super::reads::Reads;
 use super::run::{Outcome, Unchanged};
 use super::state::PatchedPart;
 use super::{State, strip};
-use crate::explain::heading;
+use crate::explain::{explanation, heading};
 use crate::style;
-
-const PATCH: &str = "\
-    Patching puts what the model computes for a token of the second text, or for a patch of the second drawing, into the run of the \
-    first: drag the token up to the same place of the first text, or click it. What changes then depends on what was put in.";
 
 /// A token of the second text that is being dragged, by its position.
 pub(super) struct Dragged(pub usize);
@@ -118,7 +114,7 @@ pub(super) fn part(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
         return;
     }
     ui.separator();
-    heading(ui, "Patch", PATCH);
+    heading(ui, "Patch", explanation("Patch"));
     ui.horizontal_wrapped(|ui| {
         let name = state.part.name();
         let menu = ComboBox::from_id_salt("patched part").selected_text(name).width(0.0);

@@ -12,14 +12,8 @@ use super::chart::Chart;
 use super::open::Loaded;
 use super::run::{Outcome, Unchanged};
 use crate::colors::Look;
-use crate::explain::title;
+use crate::explain::{explanation, title};
 use crate::work::{Advance, Background, Latest, Question, Steps};
-
-const EXPLANATION: &str = "\
-    Each cell is a run of the first text, with one change: at this position, the stream into this layer is what it is in the run of \
-    the second text. The number is the change of a logit, or of the difference of two: that of the first text's likeliest next token, \
-    minus that of the second's. Strongly negative cells carry what makes the two predictions differ. The changes of the list are \
-    not made in these runs. Click a cell to make its patch, or to take it back.";
 
 /// The change of a logit by each patch.
 #[derive(Serialize, Deserialize)]
@@ -42,7 +36,7 @@ pub(super) fn show(
     look: Look,
 ) {
     let name = effects.value().map_or_else(|| "Each place patched".to_owned(), PatchEffects::title);
-    title(ui, &name, EXPLANATION);
+    title(ui, &name, explanation("Each place patched"));
     let Some(second) = outcome.second_text() else {
         let text = "The patches come from a second text, which model A reads: switch on “Second text”, and change a word of it.";
         ui.add(Label::new(RichText::new(text).weak()).wrap());

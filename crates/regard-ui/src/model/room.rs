@@ -28,7 +28,7 @@ use super::weighted::Weigh;
 use super::write::{self, Writer};
 use super::{BUNDLED, Next, State, Version, changes, compare, list, next, patch};
 use crate::colors::Look;
-use crate::explain::heading;
+use crate::explain::{explanation, heading};
 use crate::heads::{self, AttentionSource, Effects, Selected, Surveyed, order};
 use crate::style::{self, panel};
 use crate::work::{Background, Held, Latest, Shared};
@@ -41,15 +41,6 @@ const NEXT: [f32; 3] = [320.0, 0.17, 600.0];
 /// A hint for each bundled model.
 const HINTS: [&str; 2] =
     ["A model that writes stories.", "A model that reads a digit, which you draw."];
-const MODEL: &str = "\
-    A model that reads your text or your image: story and digits, which come with the program, or one of your own. Open a folder of Hugging Face \
-    (config.json, model.safetensors, tokenizer.json), a .gguf file, or a name in the local Hugging Face cache such as \
-    openai-community/gpt2. You can also drop a folder or a .gguf file onto the window.\n\
-    A model with an encoder and a decoder (t5) reads two texts. A model of images (vit) reads a PNG or JPEG file, and a model of sound \
-    (whisper) a WAV file.\n\
-    A file of attention has the weights that a model has computed elsewhere, [layers, heads, n, n], and its tokens if it has them: \
-    safetensors, npy or npz. docs/attention-files.md shows the ten lines of Python that write one. Such a model does not run, so it \
-    has no text to type and no changes.";
 
 /// The view of a [`State`].
 pub struct ModelRoom {
@@ -341,7 +332,7 @@ impl ModelRoom {
     /// Shows the open model or file, and the buttons that open others.
     fn opened(&mut self, ui: &mut Ui, state: &State) -> Option<OpenChoice> {
         let mut asked = None;
-        heading(ui, "Model", MODEL);
+        heading(ui, "Model", explanation("Model"));
         if let Some(file) = self.file_here(state) {
             of_file(ui, &file);
         } else if let Some(opened) = self.here(state) {

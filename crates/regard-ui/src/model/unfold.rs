@@ -8,15 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::open::Loaded;
 use super::run::Unchanged;
-use crate::explain::title;
+use crate::explain::{explanation, title};
 use crate::heatmap::Cell;
 use crate::work::{Background, Question, Steps, at_once};
 use crate::{numbers, temperature};
-
-const EXPLANATION: &str = "\
-    How the head computes this weight. The query and the key are vectors; their products are added to the dot product q·k, which \
-    is scaled and masked. Softmax subtracts the largest score of the query, takes e to its power, and divides by the sum over all \
-    keys that the query sees. The last line computes the same in double precision.";
 
 /// Asks for a weight of a run.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -50,7 +45,7 @@ pub(super) fn show(ui: &mut Ui, of: &Unfold, score: &Score, run: &Unchanged) {
     let (query, key) = (token(queries, score.query), token(keys, score.key));
     let name = format!("Weight of {query} → {key}");
     ui.separator();
-    title(ui, &name, EXPLANATION);
+    title(ui, &name, explanation("A weight step by step"));
     ui.spacing_mut().item_spacing.y = 2.0;
     for line in lines(score) {
         let text = RichText::new(line).text_style(TextStyle::Monospace);

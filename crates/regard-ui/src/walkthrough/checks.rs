@@ -4,13 +4,8 @@ use egui::{Label, RichText, TextStyle, Ui};
 use regard_walkthrough::Check;
 
 use super::formula;
-use crate::explain::heading;
+use crate::explain::{explanation, heading};
 use crate::{numbers, style};
-
-const EXPLANATION: &str = "\
-    A check is a statement that must hold for the numbers above, whatever was typed. The measured distance stands before its limit. \
-    The limit is a bound on the rounding of single precision, computed alongside the numbers. If rounding can change the numbers too \
-    much for a useful bound, for instance near T = 0, there is no limit.";
 
 /// Shows the attention of the example in four lines.
 pub(crate) fn in_four_lines(ui: &mut Ui, lines: &[String; 4]) {
@@ -30,7 +25,7 @@ pub(crate) fn show(ui: &mut Ui, checks: &[Check]) {
     }
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
-        heading(ui, "Checks", EXPLANATION);
+        heading(ui, "Checks", explanation("Checks"));
         for check in checks {
             let value = numbers::error(check.value);
             let (sign, measured) = match (check.limit.map(numbers::error), check.holds()) {

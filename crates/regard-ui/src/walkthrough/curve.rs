@@ -16,11 +16,6 @@ const POINTS: usize = 97;
 const NAMED: usize = 12;
 const HEIGHT: f32 = 112.0;
 
-const EXPLANATION: &str = "\
-    The weights of one query at every temperature, with one curve per key. The vertical line marks the current temperature. At the \
-    left, the largest score gets all the weight; at the right, all keys get equal weights. Keys of equal scores share one curve, \
-    in which their colours alternate. Point at a curve to read its key and its weight. Point at a row of weights to see another query.";
-
 /// Shows the curves of the row under the pointer. Returns the command if the export button was pressed.
 pub(crate) fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) -> Option<Command> {
     let (scores, weights, row) = softmax_row(state, walkthrough)?;
@@ -30,7 +25,7 @@ pub(crate) fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) -> Opt
         return None;
     }
     let plot = of(state.settings.temperature, &scores, weights, row);
-    let clicked = plots::show(ui, PlotName::Weights, [&plot.title, EXPLANATION], &plot, HEIGHT);
+    let clicked = plots::show(ui, PlotName::Weights, &plot, HEIGHT);
     if weights.col_labels.len() <= NAMED {
         ui.scope(|ui| {
             ui.spacing_mut().interact_size.y = 0.0;

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{State, sidebar};
 use crate::colors::Look;
-use crate::explain::label;
+use crate::explain::{explanation, label};
 use crate::heatmap::Cell;
 use crate::model::{self, ModelRoom, Next, STORY, percent};
 use crate::style::{self, panel};
@@ -53,14 +53,6 @@ pub(crate) const MOST_ENLARGED: f32 = 2.0;
 const FITTING: Vec2 = vec2(860.0, 510.0);
 /// The number of words in the list of next words.
 const MOST: usize = 5;
-
-const DRAG: &str = "\
-    The head divides its scores by T before softmax. Below 1, the largest weight grows; above 1, the weights become equal.";
-const HIDE: &str = "\
-    In this head, the last word does not see a hidden word: the score is set to −∞, as a mask does. Click the word again to show it.";
-const OPEN: &str = "The head does the same in a sentence with other words.";
-const NEXT: &str = "\
-    The words that the model expects after the sentence, with their probabilities. They add up to 1 over all words that it knows.";
 
 /// The changes of the real head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -219,16 +211,15 @@ impl RealHeadPage {
             state.tried[1] = true;
         }
         let width = ui.available_width();
-        let line =
-            |ui: &mut Ui, done: bool, text: &str, why: &str, add: &mut dyn FnMut(&mut Ui)| {
-                ui.horizontal(|ui| {
-                    ui.set_height(row(ui));
-                    ui.set_max_width(width);
-                    tick(ui, done, text, why);
-                    add(ui);
-                });
-            };
-        line(ui, state.tried[0], "Drag the temperature", DRAG, &mut |ui| {
+        let line = |ui: &mut Ui, done: bool, text: &str, add: &mut dyn FnMut(&mut Ui)| {
+            ui.horizontal(|ui| {
+                ui.set_height(row(ui));
+                ui.set_max_width(width);
+                tick(ui, done, text, explanation(text));
+                add(ui);
+            });
+        };
+        line(ui, state.tried[0], "Drag the temperature", &mut |ui| {
             let number = 64.0 * style::enlarged(ui);
             ui.spacing_mut().slider_width = (ui.available_width() - number).max(60.0);
             let slider = Slider::new(&mut real.temperature, 0.1..=10.0);
@@ -237,8 +228,8 @@ impl RealHeadPage {
                 state.tried[0] = true;
             }
         });
-        line(ui, state.tried[1], "Click a word to hide it", HIDE, &mut |_| ());
-        line(ui, state.tried[2], "See another sentence", OPEN, &mut |ui| {
+        line(ui, state.tried[1], "Click a word to hide it", &mut |_| ());
+        line(ui, state.tried[2], "See another sentence", &mut |ui| {
             if ui.button("Open another sentence").clicked() {
                 real.sentence = (real.sentence + 1) % SENTENCES.len();
                 state.tried[2] = true;
@@ -258,7 +249,7 @@ impl RealHeadPage {
 
     /// The next words, and the matrix or the arithmetic of a weight.
     fn consequences(&mut self, ui: &mut Ui, shown: &HeadRun, state: &mut State, look: Look) {
-        label(ui, "Next word", NEXT);
+        label(ui, "Next word", explanation("Next word"));
         let bars = shown.next.iter().map(|next| Bar {
             id: next.id,
             name: &next.token,

@@ -5,16 +5,8 @@ use regard_walkthrough::{Effective, Example, Group, Inputs, Without};
 
 use super::own_tokens::OwnTokens;
 use super::{Cache, Page, State, curve, real_head};
-use crate::explain::label;
+use crate::explain::{explanation, label};
 use crate::{Command, temperature};
-
-const HEADS: &str = "\
-    h heads divide the columns of Q, K and V evenly, d_model/h columns each (512 = 8 × 64). Each head computes attention from its own columns, with weights of its own; the outputs of all heads are put side by side. One head has one softmax, so it can follow one relation at a time. Numbers of heads that do not divide the columns are grey.";
-
-const LEAVE_OUT: &str = "\
-    What is each step for? Leave one out, and a line above the page says what breaks, with the numbers of this example.\n\
-    Projections: Q, K and V are the tokens themselves. Scaling: the scores are not divided by √d_k. Mask: tokens see later tokens. \
-    Softmax: the scores are the weights, including negative ones.";
 
 /// Shows the panel's contents. Returns the command whose button was pressed.
 pub(crate) fn show(
@@ -114,7 +106,7 @@ fn heads(ui: &mut Ui, inputs: &mut Inputs) {
     if possible.len() < 2 {
         return;
     }
-    label(ui, "Number of heads", HEADS);
+    label(ui, "Number of heads", explanation("Number of heads"));
     let why_not = "The columns cannot be divided evenly among so many heads.";
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 3.0;
@@ -146,7 +138,7 @@ fn leave_out(ui: &mut Ui, without: &mut Option<Without>, effective: &[Without]) 
     if effective.is_empty() {
         return;
     }
-    label(ui, "Leave out", LEAVE_OUT);
+    label(ui, "Leave out", explanation("Leave out"));
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = vec2(4.0, 4.0);
         ui.selectable_value(without, None, "nothing");

@@ -4,20 +4,14 @@ use egui::{Align, Button, Layout, RichText, ScrollArea, TextStyle, Ui};
 use regard_walkthrough::Walkthrough;
 
 use super::{Picked, State};
-use crate::explain::explain;
-use crate::{Command, heatmap};
-
-const STEPS: &str = "\
-    Each step shows its name, formula, meaning and matrix. The kernels compute it in single precision. The error beside the name is the largest distance from the same step in double precision, relative to the largest number of the matrix. Point at a cell to see its arithmetic below.";
-
-const FOLLOW: &str = "\
-    Choose a token to follow it through all steps. Its query, its row of scores and weights, and its output are framed in green; the keys and values that it attends to are framed in pink.";
+use crate::Command;
+use crate::explain::{explain, explanation};
 
 /// Shows the line. Returns the command that was chosen.
 pub(crate) fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<Command> {
     let mut chosen = None;
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-        explain(ui, "Heatmap", &format!("{STEPS}\n{}", heatmap::EXPLANATION));
+        explain(ui, "Heatmap", &format!("{}\n{}", explanation("Steps"), explanation("Heatmap")));
         if state.inputs.is_changed() {
             let command = Command::ResetNumbers;
             if ui.button(command.name()).on_hover_text(command.tooltip()).clicked() {
@@ -40,7 +34,7 @@ fn tokens(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
         return;
     }
     ui.label(RichText::new("Follow a token").weak());
-    explain(ui, "Follow a token", FOLLOW);
+    explain(ui, "Follow a token", explanation("Follow a token"));
     ScrollArea::horizontal().id_salt("tokens").min_scrolled_width(0.0).show(ui, |ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         for (i, token) in walkthrough.tokens.iter().enumerate() {

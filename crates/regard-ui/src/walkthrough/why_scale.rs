@@ -4,46 +4,23 @@ use egui::Ui;
 use regard_figure::{Curve, Plot, Scale};
 use regard_walkthrough::WhyScale;
 
-use crate::explain::heading;
+use crate::explain::{explanation, heading};
 use crate::plots::{self, PlotName};
 use crate::{Command, colors, style};
 
-/// A measure: its name, its definition, and its values without and with scaling.
-struct ScaleMeasure {
-    name: &'static str,
-    meaning: &'static str,
-    values: fn(&WhyScale) -> [f64; 2],
-}
+/// A measure: its name, and its values without and with scaling.
+type ScaleMeasure = (&'static str, fn(&WhyScale) -> [f64; 2]);
 
 const MEASURES: [ScaleMeasure; 4] = [
-    ScaleMeasure {
-        name: "Standard deviation of the scores",
-        meaning: "How far the scores of a query spread. Softmax turns a spread of s into weights whose ratios are about e^s.",
-        values: |m| [m.std_raw, m.std_scaled],
-    },
-    ScaleMeasure {
-        name: "Largest weight",
-        meaning: "The weight of the key with the largest score, on average over the queries. At 1, a query sees one key only.",
-        values: |m| [m.largest_raw, m.largest_scaled],
-    },
-    ScaleMeasure {
-        name: "Entropy of the weights (nats)",
-        meaning: "How widely a query spreads its attention, in nats: 0 means one key, and ln k means k keys with equal weights.",
-        values: |m| [m.entropy_raw, m.entropy_scaled],
-    },
-    ScaleMeasure {
-        name: "Gradient norm",
-        meaning: "The Frobenius norm of softmax's Jacobian: how much of a gradient reaches the scores. At 0, nothing is learned.",
-        values: |m| [m.gradient_raw, m.gradient_scaled],
-    },
+    ("Standard deviation of the scores", |m| [m.std_raw, m.std_scaled]),
+    ("Largest weight", |m| [m.largest_raw, m.largest_scaled]),
+    ("Entropy of the weights (nats)", |m| [m.entropy_raw, m.entropy_scaled]),
+    ("Gradient norm", |m| [m.gradient_raw, m.gradient_scaled]),
 ];
 
 const WITHOUT: (&str, usize) = ("without 1/√d", 2);
 const WITH: (&str, usize) = ("with 1/√d", 0);
 const HEIGHT: f32 = 168.0;
-
-const EXPLANATION: &str = "\
-    Random queries and keys of d = 4 to 1024 dimensions. Without 1/√d, the spread of the scores grows as √d: the largest weight approaches 1, the entropy falls to 0, and the gradient through softmax vanishes. With 1/√d, all four measures stay nearly constant.";
 
 /// Shows four plots over d, two or more in a line. Returns the command if an export button was pressed.
 pub(crate) fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
@@ -51,7 +28,7 @@ pub(crate) fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
         ui.horizontal_wrapped(|ui| {
-            heading(ui, "What 1/√d does", EXPLANATION);
+            heading(ui, "What 1/√d does", explanation("What 1/√d does"));
             for (name, color) in [WITH, WITHOUT] {
                 ui.add_space(8.0);
                 ui.colored_label(colors::curve(color), "■");
@@ -64,9 +41,7 @@ pub(crate) fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
             ui.columns(columns, |uis| {
                 for (ui, i) in uis.iter_mut().zip(plots) {
                     let Some(plot) = plot(rows, *i) else { continue };
-                    let texts = [&plot.title, MEASURES[*i].meaning];
-                    command =
-                        plots::show(ui, PlotName::WhyScale(*i), texts, &plot, HEIGHT).or(command);
+                    command = plots::show(ui, PlotName::WhyScale(*i), &plot, HEIGHT).or(command);
                 }
             });
         }
@@ -76,7 +51,7 @@ pub(crate) fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
 
 /// The curves of one of the four measures.
 pub(crate) fn plot(rows: &[WhyScale], measure: usize) -> Option<Plot> {
-    let ScaleMeasure { name, values, .. } = MEASURES.get(measure)?;
+    let (name, values) = MEASURES.get(measure)?;
     let curve = |(i, (name, color)): (usize, (&str, usize))| Curve {
         name: name.to_owned(),
         points: rows.iter().map(|row| [row.d as f64, values(row)[i]]).collect(),
@@ -86,6 +61,6 @@ pub(crate) fn plot(rows: &[WhyScale], measure: usize) -> Option<Plot> {
         marked: None,
     };
     let curves = [WITHOUT, WITH].into_iter().enumerate().map(curve).collect();
-    let (title, axes) = (format!("{name}, by d"), ["d", name]);
+    let (title, axes) = (format!("{name}, by d"), ["d", *name]);
     Some(Plot { title, axes, scale: Scale::Doublings, mark: None, curves })
 }
