@@ -1,6 +1,6 @@
 //! The cost of the window without its display: its start, the time from the laboratory's slider to the new picture, a frame
-//! of a large heatmap, opening the attention of a model, and the time from a key or a change in the model room to the frame
-//! that shows the new grid. `REGARD_MODEL=PATH` also measures that room with another model than story.
+//! of the laboratory with a large heatmap, opening the attention of a model, and the time from a key or a change in the model
+//! room to the frame that shows the new grid. `REGARD_MODEL=PATH` also measures that room with another model than story.
 
 #[path = "../tests/window/host.rs"]
 mod host;
@@ -12,15 +12,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use egui::{Context, Event, Key, Modifiers, PointerButton, Pos2, RawInput, Rect, TextureId, vec2};
+use egui::{Context, Event, Key, Modifiers, PointerButton, Pos2, RawInput, Rect, vec2};
 use regard::Temperature;
 use regard_models::{Ablation, Change, HeadAddress, Which};
-use regard_ui::colors::{Look, Palette};
-use regard_ui::heatmap::{Heatmap, Picture, Viewport};
 use regard_ui::laboratory::{Engine, LaboratoryInputs, Request, Shown};
 use regard_ui::model::{Listed, State};
 use regard_ui::{App, Room, Session};
-use regard_walkthrough::Example;
 
 use self::host::TestHost;
 
@@ -70,10 +67,21 @@ fn laboratory(c: &mut Criterion) {
     c.bench_function("4096 tokens, a frame of the laboratory while the pointer moves", |b| {
         b.iter(|| draw(&ctx, &mut app, vec![place()]));
     });
-    let mut zoom = zooming(Pos2::new(600.0, 400.0));
+    let at = Pos2::new(600.0, 400.0);
+    let mut zoom = zooming(at);
     c.bench_function("4096 tokens, a frame of the laboratory while zooming", |b| {
         b.iter(|| draw(&ctx, &mut app, zoom()));
     });
+    draw(&ctx, &mut app, vec![Event::Zoom(6.0), button(at, true)]);
+    c.bench_function("4096 tokens, a frame of the laboratory while dragging", |b| {
+        b.iter(|| draw(&ctx, &mut app, vec![place()]));
+    });
+    draw(&ctx, &mut app, vec![button(at, false)]);
+}
+
+fn button(pos: Pos2, pressed: bool) -> Event {
+    let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+    Event::PointerButton { pos, button, pressed, modifiers }
 }
 
 /// Measures the time to the first frame of the first example, including fonts.
@@ -158,15 +166,11 @@ fn follow(c: &mut Criterion, model: &str, name: &str, text: &str) {
     let zero = Change::Ablate { head, to: Ablation::Zero };
     // The cursor is at the end of the text.
     let field = Pos2::new(500.0, 78.0);
-    let button = |pressed| Event::PointerButton {
-        pos: field,
-        button: PointerButton::Primary,
-        pressed,
-        modifiers: Modifiers::NONE,
-    };
-    for events in
-        [vec![Event::PointerMoved(field), button(true)], vec![button(false)], key(Key::End)]
-    {
+    for events in [
+        vec![Event::PointerMoved(field), button(field, true)],
+        vec![button(field, false)],
+        key(Key::End),
+    ] {
         draw(&ctx, &mut app, events);
     }
     for changes in [Vec::new(), vec![zero.clone()]] {
@@ -257,55 +261,5 @@ fn slider(c: &mut Criterion) {
     }
 }
 
-/// Measures a frame of a heatmap of 4096 × 4096 cells, laid out and cut into triangles.
-fn frame(c: &mut Criterion) {
-    const N: usize = 4096;
-    let numbers: Arc<Vec<f32>> =
-        Arc::new((0..N * N).map(|i| ((i * 7919) % 10007) as f32 / 10007.0).collect());
-    let labels: Vec<String> = (0..N).map(|i| format!("t{i}")).collect();
-    let picture = Picture::new(&numbers, N, Palette::weights(1.0, Look::default()));
-    let ctx = Context::default();
-    App::new(&ctx, Arc::new(TestHost::DEFAULT), Example::TheCatSat);
-    let mut view = Viewport::default();
-    let mut show = |events: Vec<Event>| {
-        let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, vec2(1280.0, 1000.0)));
-        let input =
-            RawInput { events, screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
-        let output = ctx.run_ui(input, |ui| {
-            let map = Heatmap {
-                pointed: Some((7, 7)),
-                large: 800.0,
-                ..Heatmap::new("weights", &numbers, [&labels, &labels], &picture)
-            };
-            map.show(ui, 1000.0, &mut view);
-        });
-        black_box(ctx.tessellate(output.shapes, output.pixels_per_point));
-        output.textures_delta.set.iter().filter(|(id, _)| **id != TextureId::default()).count()
-    };
-    let mut i = 0.0;
-    let mut place = || {
-        i = (i + 1.7) % 500.0;
-        Pos2::new(200.0 + i, 150.0 + i)
-    };
-    show(Vec::new());
-    c.bench_function("4096 tokens, a frame while the pointer moves", |b| {
-        b.iter(|| show(vec![Event::PointerMoved(place())]));
-    });
-    let mut zoom = zooming(Pos2::new(500.0, 400.0));
-    c.bench_function("4096 tokens, a frame while zooming", |b| b.iter(|| show(zoom())));
-    show(vec![Event::PointerMoved(Pos2::new(500.0, 400.0)), Event::Zoom(6.0)]);
-    let button = |pressed| Event::PointerButton {
-        pos: Pos2::new(500.0, 400.0),
-        button: egui::PointerButton::Primary,
-        pressed,
-        modifiers: Modifiers::NONE,
-    };
-    show(vec![button(true)]);
-    c.bench_function("4096 tokens, a frame while dragging", |b| {
-        b.iter(|| show(vec![Event::PointerMoved(place())]));
-    });
-    show(vec![button(false)]);
-}
-
-criterion_group!(benches, start, slider, frame, laboratory, open, model);
+criterion_group!(benches, start, slider, laboratory, open, model);
 criterion_main!(benches);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use egui::accesskit::Role;
-use egui::{Event, Key, Modifiers, PointerButton, Pos2, TextureId};
+use egui::{Event, Key, Modifiers, PointerButton, Pos2, Rect, TextureId, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use egui_kittest::{Harness, HarnessBuilder};
 
 use regard_walkthrough::{Step, StepKey, Walkthrough};
 
 use super::TestHost;
+use crate::heatmap::Cell;
 use crate::laboratory::Outcome;
 use crate::{App, Command, Host, Room, Session};
 
@@ -120,7 +121,7 @@ pub(super) fn set_value(window: &mut Window, role: Role, label: &str, value: f64
     settle(window);
 }
 
-pub(super) fn click_at(window: &mut Window, at: Pos2) {
+pub(super) fn click_at<T>(window: &mut Harness<'_, T>, at: Pos2) {
     window.hover_at(at);
     window.drag_at(at);
     window.drop_at(at);
@@ -190,7 +191,7 @@ pub(super) fn button(window: &Window, start: &str) -> String {
 }
 
 /// The places of the buttons whose names begin so.
-pub(super) fn places(window: &Window, start: &str) -> Vec<egui::Rect> {
+pub(super) fn places(window: &Window, start: &str) -> Vec<Rect> {
     let nodes = window.query_all_by_role(Role::Button);
     let named = nodes
         .filter(|node| node.accesskit_node().label().is_some_and(|label| label.starts_with(start)));
@@ -208,6 +209,22 @@ pub(super) fn textures(ctx: &egui::Context) -> Vec<(TextureId, [usize; 2])> {
     let manager = manager.read();
     let ours = manager.allocated().filter(|(id, _)| **id != TextureId::default());
     ours.map(|(id, meta)| (*id, meta.size)).collect()
+}
+
+/// The rectangle of the cells of a step.
+pub(super) fn matrix_of(window: &Window, key: &str) -> Rect {
+    let step = step(window, key);
+    let same_name = walkthrough(window).steps.iter().filter(|s| s.name == step.name);
+    let place = same_name.take_while(|s| s.key.to_string() != key).count();
+    let label = format!("Heatmap of {}", step.name);
+    window.get_all_by_label(&label).nth(place).unwrap().rect()
+}
+
+/// The middle of a cell of a step.
+pub(super) fn cell_of(window: &Window, key: &str, (row, col): Cell) -> Pos2 {
+    let (cells, (rows, cols)) = (matrix_of(window, key), step(window, key).matrix.shape());
+    let part = vec2((col as f32 + 0.5) / cols as f32, (row as f32 + 0.5) / rows as f32);
+    cells.min + cells.size() * part
 }
 
 /// The example with the present settings.

@@ -11,7 +11,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_walkthrough::Example;
 
 use super::TestHost;
-use super::driver::{pointer_button, textures};
+use super::driver::{click_at, pointer_button, textures};
 
 struct Shown {
     n: usize,
@@ -61,13 +61,6 @@ fn open(n: usize, number: impl Fn(usize, usize) -> f32) -> Window {
     );
     window.run_steps(4);
     window
-}
-
-fn click(window: &mut Window, at: Pos2) {
-    window.hover_at(at);
-    window.drag_at(at);
-    window.drop_at(at);
-    window.run_steps(2);
 }
 
 #[test]
@@ -209,7 +202,7 @@ fn the_keyboards_cursor_is_spoken() {
     let mut window =
         open(100, |row, col| if col > row { f32::NEG_INFINITY } else { ramp(100)(row, col) });
     let place = at(&window, (50, 20));
-    click(&mut window, place);
+    click_at(&mut window, place);
     assert_eq!(window.state().chosen, Some((50, 20)));
     let spoken = |window: &Window| window.get_by_label("Heatmap of weights").value().unwrap();
     for (key, modifiers, cell, words) in [
@@ -232,7 +225,7 @@ fn the_keyboards_cursor_is_spoken() {
 fn the_cursor_is_followed_and_keys_zoom() {
     let mut window = open(200, ramp(200));
     let place = at(&window, (100, 100));
-    click(&mut window, place);
+    click_at(&mut window, place);
     for _ in 0..8 {
         window.key_press(Key::Plus);
         window.step();
@@ -253,7 +246,7 @@ fn the_cursor_is_followed_and_keys_zoom() {
 fn cells_are_pinned_with_shift_or_p() {
     let mut window = open(10, ramp(10));
     let place = at(&window, (3, 4));
-    click(&mut window, place);
+    click_at(&mut window, place);
     assert!(window.state().view.pinned.is_empty());
     window.key_press(Key::P);
     window.run_steps(2);

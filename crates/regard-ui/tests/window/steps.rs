@@ -6,15 +6,14 @@ use crate::colors::{self, Colors as _, Look};
 use crate::heatmap::Cell;
 use crate::walkthrough::{At, Picked};
 use egui::accesskit::Role;
-use egui::{Color32, Pos2, Rect, TextureId, vec2};
-use egui_kittest::kittest::Queryable as _;
+use egui::{Color32, Pos2, Rect, TextureId};
 use regard_figure::{Ground, NOT_A_NUMBER};
 use regard_kernels::Temperature;
-use regard_walkthrough::{Example, Kind, Quantity, Without};
+use regard_walkthrough::{Example, Kind, Quantity, Step};
 
 use super::driver::{
-    Window, choices, click, click_at, click_on, key, session, set_value, shows, step, textures,
-    walkthrough,
+    Window, cell_of, choices, click, click_at, click_on, key, matrix_of, says, session, set_value,
+    shows, step, textures, walkthrough,
 };
 
 /// This height avoids scrolling.
@@ -24,67 +23,54 @@ fn open(example: Example, size: [f32; 2]) -> Window {
     super::driver::open(crate::example(example), size)
 }
 
-/// The rectangle of the cells of a step.
-fn cells(window: &Window, key: &str) -> Rect {
-    let step = step(window, key);
-    let same_name = walkthrough(window).steps.iter().filter(|s| s.name == step.name);
-    let place = same_name.take_while(|s| s.key.to_string() != key).count();
-    let label = format!("Heatmap of {}", step.name);
-    window.get_all_by_label(&label).nth(place).unwrap().rect()
-}
-
-fn center(cells: Rect, (rows, cols): (usize, usize), (row, col): Cell) -> Pos2 {
-    let part = vec2((col as f32 + 0.5) / cols as f32, (row as f32 + 0.5) / rows as f32);
-    cells.min + cells.size() * part
-}
-
 fn hover(window: &mut Window, key: &str, cell: Cell) {
-    let at = center(cells(window, key), step(window, key).matrix.shape(), cell);
+    let at = cell_of(window, key, cell);
     window.hover_at(at);
     window.run_steps(3);
 }
 
+/// At any size, a step has its name, its meaning and its heatmap. In a window that needs no scrolling, the heatmaps lie beside the
+/// panel and do not overlap, and the last cell of each unfolds.
 #[test]
-fn every_example_opens_and_shows_its_steps() {
+fn every_example_shows_its_steps_and_their_arithmetic() {
     for &example in Example::ALL {
-        for size in [TALL, [1280.0, 800.0], [900.0, 600.0]] {
-            let window = open(example, size);
-            let walkthrough = walkthrough(&window);
-            assert_eq!(walkthrough.example, example);
-            for step in &walkthrough.steps {
-                assert!(shows(&window, &step.name), "{}: {}", example.name(), step.name);
-                assert!(
-                    shows(&window, &format!("Heatmap of {}", step.name)),
-                    "{}: {}",
-                    example.name(),
-                    step.name
-                );
-                assert!(shows(&window, &step.meaning), "{}: {}", example.name(), step.name);
+        let name = example.name();
+        for size in [[1280.0, 800.0], [900.0, 600.0], [900.0, 20000.0]] {
+            let mut window = open(example, size);
+            let shown = walkthrough(&window);
+            assert_eq!(shown.example, example);
+            for step in &shown.steps {
+                let heatmap = format!("Heatmap of {}", step.name);
+                for text in [&step.name, &step.meaning, &heatmap] {
+                    assert!(shows(&window, text), "{name}: {text}");
+                }
             }
-            for check in &walkthrough.checks {
-                assert!(shows(&window, &check.name), "{}: {}", example.name(), check.name);
+            for check in &shown.checks {
+                assert!(shows(&window, &check.name), "{name}: {}", check.name);
             }
-        }
-    }
-}
-
-#[test]
-fn no_heatmap_leaves_the_window() {
-    for &example in Example::ALL {
-        let window = open(example, [900.0, 20000.0]);
-        let walkthrough = walkthrough(&window);
-        let mut before: Vec<Rect> = Vec::new();
-        for step in &walkthrough.steps {
-            let cells = cells(&window, &step.key.to_string());
-            assert!(
-                cells.left() > 272.0 && cells.right() < 900.0,
-                "{}: {}: {cells}",
-                example.name(),
-                step.key
-            );
-            let overlaps = before.iter().any(|other| other.intersects(cells));
-            assert!(!overlaps, "{}: {}: {cells}", example.name(), step.key);
-            before.push(cells);
+            if size[1] < 1000.0 {
+                continue;
+            }
+            let mut before: Vec<Rect> = Vec::new();
+            for step in &shown.steps {
+                let cells = matrix_of(&window, &step.key.to_string());
+                let fits = cells.left() > 272.0 && cells.right() < 900.0;
+                assert!(fits, "{name}: {}: {cells}", step.key);
+                let overlaps = before.iter().any(|other| other.intersects(cells));
+                assert!(!overlaps, "{name}: {}: {cells}", step.key);
+                before.push(cells);
+            }
+            let last = |step: &Step| {
+                let (rows, cols) = step.matrix.shape();
+                let text = step.explain(rows - 1, cols - 1).unwrap();
+                (At { step: step.key, cell: (rows - 1, cols - 1) }, text)
+            };
+            for (at, text) in shown.steps.iter().map(last).collect::<Vec<_>>() {
+                let of = format!("{name} {at:?}");
+                choices(&mut window).walkthrough.picked = Some(Picked::Cell(at));
+                window.run_steps(2);
+                assert!(says(&window, &text), "{of}: {text}");
+            }
         }
     }
 }
@@ -124,36 +110,16 @@ fn the_temperature_changes_weights_and_output() {
 }
 
 #[test]
-fn the_causal_mask_hides_later_tokens() {
-    let mut window = open(Example::MathOfAttention, TALL);
-    assert!(walkthrough(&window).step(Quantity::MaskedScores).is_none());
-    click(&mut window, "Causal mask");
-    assert!(session(&window).walkthrough.settings.causal);
-    assert_eq!(step(&window, "masked_scores").matrix.get(0, 1), f32::NEG_INFINITY);
-    assert_eq!(step(&window, "weights").matrix.get(0, 1), 0.0);
-    hover(&mut window, "masked_scores", (0, 1));
-    assert!(shows(&window, &step(&window, "masked_scores").explain(0, 1).unwrap()));
-}
-
-#[test]
-fn a_step_can_be_left_out() {
-    let mut window = open(Example::MathOfAttention, TALL);
-    for &without in Without::ALL {
-        click(&mut window, without.name());
-        assert_eq!(session(&window).walkthrough.settings.without, Some(without));
-        assert!(walkthrough(&window).broken.is_some());
-    }
-    assert_eq!(step(&window, "weights").kind, Kind::Signed);
-    click(&mut window, "nothing");
-    assert_eq!(walkthrough(&window).broken, None);
-}
-
-#[test]
 fn a_cell_shows_its_arithmetic() {
     let mut window = open(Example::ILoveRobotics, TALL);
-    for (key, words) in [("raw_scores", "1·2 + 1·1 + 1·1 = 4"), ("weights", "e^2.309 / (")] {
-        hover(&mut window, key, (1, 0));
-        let explanation = step(&window, key).explain(1, 0).unwrap();
+    click(&mut window, "Causal mask");
+    for (key, cell, words) in [
+        ("raw_scores", (1, 0), "1·2 + 1·1 + 1·1 = 4"),
+        ("masked_scores", (0, 1), "hidden by the mask"),
+        ("weights", (1, 0), "e^2.309 / ("),
+    ] {
+        hover(&mut window, key, cell);
+        let explanation = step(&window, key).explain(cell.0, cell.1).unwrap();
         assert!(explanation.starts_with(words), "{explanation}");
         assert!(shows(&window, &explanation));
     }
@@ -162,7 +128,7 @@ fn a_cell_shows_its_arithmetic() {
 #[test]
 fn a_chosen_cell_stays_and_the_arrow_keys_move_it() {
     let mut window = open(Example::ILoveRobotics, TALL);
-    let at = center(cells(&window, "raw_scores"), (3, 3), (1, 0));
+    let at = cell_of(&window, "raw_scores", (1, 0));
     click_at(&mut window, at);
     window.hover_at(Pos2::new(2.0, 2.0));
     window.run_steps(3);

@@ -4,7 +4,7 @@ use crate::heatmap::Cell;
 use crate::walkthrough::{At, Picked, State};
 use crate::{Command, Session};
 use egui::accesskit::{Role, Toggled};
-use egui::{Key, Modifiers, Pos2, Rect, vec2};
+use egui::{Key, Modifiers, Pos2, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_figure::numbers;
 use regard_walkthrough::{
@@ -13,7 +13,7 @@ use regard_walkthrough::{
 
 use super::TestHost;
 use super::driver::{
-    Window, choices, click, click_at, key, open_smooth, pointer_button, press, says, session,
+    Window, cell_of, click, click_at, key, open_smooth, pointer_button, press, says, session,
     shows, step, walkthrough,
 };
 
@@ -29,19 +29,11 @@ fn number(window: &Window, key: &str, (row, col): Cell) -> f64 {
     step(window, key).exact.get(row, col)
 }
 
-fn place(window: &Window, key: &str, (row, col): Cell) -> Pos2 {
-    let step = step(window, key);
-    let cells: Rect = window.get_by_label(&format!("Heatmap of {}", step.name)).rect();
-    let (rows, cols) = step.matrix.shape();
-    cells.min
-        + cells.size() * vec2((col as f32 + 0.5) / cols as f32, (row as f32 + 0.5) / rows as f32)
-}
-
 const FIELD: &str = "New number of";
 
 /// Picks a cell, opens its field by Enter, and types.
 fn type_over(window: &mut Window, key_of: &str, cell: Cell, text: &str) {
-    let at = place(window, key_of, cell);
+    let at = cell_of(window, key_of, cell);
     click_at(window, at);
     key(window, Key::Enter);
     window.get_by_label_contains(FIELD).type_text(text);
@@ -98,7 +90,7 @@ fn text_that_is_not_a_number_is_refused_and_escape_discards_it() {
         ("NaN", "NaN"),
         ("2e6", "−10000 to 10000"),
     ] {
-        let at = place(&window, "w_q", (0, 0));
+        let at = cell_of(&window, "w_q", (0, 0));
         click_at(&mut window, at);
         key(&mut window, Key::Enter);
         let field = window.get_by_label_contains(FIELD);
@@ -145,7 +137,7 @@ fn a_query_is_typed_over_and_put_back() {
     press(&mut window, Command::Undo);
     assert_eq!(step(&window, "output").matrix, before.step(Quantity::Output).unwrap().matrix);
     press(&mut window, Command::Redo);
-    let at = place(&window, "q", (1, 0));
+    let at = cell_of(&window, "q", (1, 0));
     click_at(&mut window, at);
     window.get_by_label("Number of Queries Q: love, q0").set_value_accesskit(-2.5);
     window.run_steps(3);
@@ -157,7 +149,7 @@ fn a_query_is_typed_over_and_put_back() {
     type_over(&mut window, "v", (0, 0), "3");
     click(&mut window, "projections");
     assert_eq!(number(&window, "v", (0, 0)), number(&window, "x", (0, 0)));
-    let at = place(&window, "v", (0, 0));
+    let at = cell_of(&window, "v", (0, 0));
     click_at(&mut window, at);
     key(&mut window, Key::Enter);
     assert!(!says(&window, FIELD));
@@ -176,7 +168,7 @@ fn a_double_click_types_into_an_editable_cell() {
         ("raw_scores", false),
         ("weights", false),
     ] {
-        let at = place(&window, key_of, (0, 1));
+        let at = cell_of(&window, key_of, (0, 1));
         for _ in 0..2 {
             window.hover_at(at);
             window.drag_at(at);
@@ -197,7 +189,7 @@ fn a_drag_with_shift_is_one_change() {
 
 fn drag_with_shift(key: &str) {
     let mut window = open(Example::ILoveRobotics);
-    let from = place(&window, key, (0, 0));
+    let from = cell_of(&window, key, (0, 0));
     let before = number(&window, key, (0, 0));
     window.hover_at(from);
     window.event_modifiers(egui::Event::PointerMoved(from), Modifiers::SHIFT);
@@ -243,7 +235,7 @@ fn a_token_is_followed_through_all_steps() {
 #[test]
 fn a_cell_unfolds_and_its_operands_lead_to_their_steps() {
     let mut window = open(Example::ILoveRobotics);
-    let at = place(&window, "raw_scores", (1, 0));
+    let at = cell_of(&window, "raw_scores", (1, 0));
     click_at(&mut window, at);
     window.hover_at(Pos2::new(2.0, 2.0));
     window.run_steps(3);
@@ -263,23 +255,6 @@ fn a_cell_unfolds_and_its_operands_lead_to_their_steps() {
     window.run_steps(3);
     let at = At { step: Quantity::K.into(), cell: (0, 0) };
     assert_eq!(state(&window).picked, Some(Picked::Cell(at)));
-}
-
-#[test]
-fn every_cell_of_every_example_unfolds_within_the_window() {
-    for &example in Example::ALL {
-        let mut window = open(example);
-        let keys: Vec<StepKey> = walkthrough(&window).steps.iter().map(|step| step.key).collect();
-        for key in keys {
-            let cell = walkthrough(&window).step(key).unwrap().matrix.shape();
-            let at = At { step: key, cell: (cell.0 - 1, cell.1 - 1) };
-            let text =
-                walkthrough(&window).step(key).unwrap().explain(at.cell.0, at.cell.1).unwrap();
-            choices(&mut window).walkthrough.picked = Some(Picked::Cell(at));
-            window.run_steps(2);
-            assert!(says(&window, &text), "{} {key}: {text}", example.name());
-        }
-    }
 }
 
 #[test]
@@ -352,7 +327,7 @@ fn gradients_are_spoken_as_gradients() {
         ("weights", ", weight "),
         ("raw_scores", ", score "),
     ] {
-        let at = place(&window, key_of, (0, 1));
+        let at = cell_of(&window, key_of, (0, 1));
         click_at(&mut window, at);
         let label = format!("Heatmap of {}", step(&window, key_of).name);
         let spoken = window.get_by_label(&label).accesskit_node().value().unwrap();
