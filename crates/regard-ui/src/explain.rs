@@ -13,14 +13,15 @@ pub(crate) const SINK: &str =
     "Every token sees the first one, so a head rests on it where it finds nothing else to look at.";
 
 /// The explanations by their names.
-static TEXTS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
+static TEXTS: LazyLock<BTreeMap<&str, String>> = LazyLock::new(|| {
     let sections = include_str!("explanations.md").split("\n## ").skip(1);
-    sections.filter_map(|section| section.split_once("\n\n")).collect()
+    let named = sections.filter_map(|section| section.split_once("\n\n"));
+    named.map(|(name, text)| (name, text.trim().replace("\n\n", "\n"))).collect()
 });
 
-/// The explanation of this name.
+/// The explanation of this name. A paragraph is a line.
 pub(crate) fn explanation(name: &str) -> &'static str {
-    let text = TEXTS.get(name).copied();
+    let text = TEXTS.get(name).map(String::as_str);
     debug_assert!(text.is_some(), "explanations.md has no \"{name}\"");
     text.unwrap_or_default()
 }
@@ -43,7 +44,7 @@ fn paragraphs(ui: &mut Ui, text: &str) {
     ui.set_max_width(WIDTH.min(ui.ctx().content_rect().width() - 32.0));
     // A menu stretches its lines to its width. Text is easier to read unstretched.
     ui.with_layout(Layout::top_down(Align::Min), |ui| {
-        for paragraph in text.lines().filter(|line| !line.is_empty()) {
+        for paragraph in text.lines() {
             ui.add(Label::new(paragraph).wrap());
         }
     });
