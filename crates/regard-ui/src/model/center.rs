@@ -140,6 +140,10 @@ impl ModelRoom {
             let draws = pad::size_for(description).is_some();
             let (cached, host) = (&mut self.cached, &self.background.host);
             let asked = compare::menu(ui, state, reads, draws, cached, host);
+            if self.latest.is_late() {
+                // At the end of a row, it moves nothing.
+                ui.spinner().on_hover_text("The model is reading.");
+            }
             opens.or(asked)
         });
         asked = asked.or(switched.inner);
@@ -438,7 +442,7 @@ impl ModelRoom {
             (self.differs, state.record) = (None, None);
             self.latest.forget();
         }
-        if self.latest.is_late() {
+        if self.latest.is_late() && outcome(&self.latest).is_none() {
             ui.horizontal(|ui| {
                 ui.spinner();
                 ui.label("The model is reading.");
@@ -475,7 +479,8 @@ pub(super) fn text(ui: &mut Ui, text: &mut String, hint: &str, name: &str) {
     let height = ROWS * ui.text_style_height(&TextStyle::Body) + 16.0;
     ScrollArea::vertical().id_salt(name).max_height(height).show(ui, |ui| {
         let width = ui.available_width();
-        let field = TextEdit::multiline(text).desired_rows(1).desired_width(width);
+        // A message above the field, which appears while somebody types, leaves it its focus.
+        let field = TextEdit::multiline(text).id_salt(name).desired_rows(1).desired_width(width);
         ui.add(field.hint_text(hint).margin(Margin::symmetric(8, 6))).accessible_name(name);
     });
 }

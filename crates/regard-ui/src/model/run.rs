@@ -436,7 +436,10 @@ impl Unchanged {
         }
         let before = known.as_deref().map(|run| &**run);
         let prepared = Prepared::new(host, opened, request, (reader, before), text, ids)?;
-        match known.filter(|known| known.input == prepared.input) {
+        let is_same = |known: &Shared<Self>| {
+            known.input == prepared.input && known.unknown == prepared.unknown
+        };
+        match known.filter(is_same) {
             Some(known) => Ok(known),
             None => Ok(Shared(Arc::new(Self::new(opened, reader, request, prepared)?))),
         }

@@ -65,6 +65,11 @@ fn each_text_is_run() {
     }
     type_text(&mut window, "Tom met a xylophone");
     assert!(says(&window, "The model does not know “xylophone”. It knows "));
+    type_text(&mut window, "Tom met a zither");
+    assert!(
+        says(&window, "The model does not know “zither”. It knows "),
+        "another with the same token"
+    );
     type_text(&mut window, &"Mia saw the ball. ".repeat(30));
     assert!(says(&window, "tokens. The model has learnt to read 96"));
     type_text(&mut window, "");
