@@ -14,7 +14,7 @@ use regard_heads::{HeadId, Measure};
 use regard_models::{Ablation, Change};
 use regard_walkthrough::{Example, Quantity};
 
-use super::driver::{Window, choices, open, session, session_of, settle};
+use super::driver::{Window, choices, finish, open, session, session_of};
 use super::pages;
 
 /// This height avoids scrolling.
@@ -145,7 +145,7 @@ fn use_it(window: &mut Window, (role, name, place): &Control) {
     } else {
         node.click();
     }
-    settle(window);
+    finish(window);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn every_control_does_something() {
             assert!(before != after, "{what}: {control:?} does nothing");
             // The next control finds the same window. A new one, which takes longer, has no open menu and no focus.
             *choices(&mut window) = before.0.clone();
-            settle(&mut window);
+            finish(&mut window);
             if contents(&window) != before.1 {
                 window = open(start.clone(), SIZE);
             }

@@ -78,8 +78,14 @@ pub(super) fn choices(window: &mut Window) -> &mut Session {
     &mut window.state_mut().as_mut().unwrap().session
 }
 
-/// Runs frames until no thread is busy.
+/// Runs frames until no thread is busy, and for another second, after which the next change has an undo of its own.
 pub(super) fn settle(window: &mut Window) {
+    finish(window);
+    window.run_steps(3);
+}
+
+/// Runs frames until no thread is busy.
+pub(super) fn finish(window: &mut Window) {
     let start = Instant::now();
     loop {
         window.run_steps(3);
@@ -89,7 +95,6 @@ pub(super) fn settle(window: &mut Window) {
         assert!(start.elapsed() < Duration::from_mins(2), "the work does not end");
         std::thread::sleep(Duration::from_millis(2));
     }
-    window.run_steps(3);
 }
 
 /// Clicks a control, which may stand in a menu.
