@@ -97,6 +97,28 @@ pub(super) fn finish(window: &mut Window) {
     }
 }
 
+/// The visible and audible contents, without the time that a computation took.
+pub(super) fn contents(window: &Window) -> Vec<String> {
+    let all = window.query_all_by(|node| {
+        let is_time = node.value().is_some_and(|text| text.starts_with("Weights in "));
+        (node.label().is_some() || node.value().is_some()) && !is_time
+    });
+    let text = |node: egui_kittest::Node<'_>| {
+        let node = node.accesskit_node();
+        format!("{:?} {:?} {:?}", node.label(), node.value(), node.toggled())
+    };
+    all.map(text).collect()
+}
+
+/// Puts a session back, without an open menu and without a pointer, so that a test goes on with the window. A new one takes longer.
+pub(super) fn put_back(window: &mut Window, session: &Session) {
+    window.key_press(Key::Escape);
+    window.event(Event::PointerGone);
+    window.run_steps(1);
+    *choices(window) = session.clone();
+    finish(window);
+}
+
 /// Clicks a control, which may stand in a menu.
 pub(super) fn click(window: &mut Window, label: &str) {
     let named = |menu: egui_kittest::Node<'_>| menu.accesskit_node().label();

@@ -14,8 +14,8 @@ use regard_models::{Ablation, Change};
 use regard_walkthrough::{Example, Quantity};
 
 use super::driver::{
-    Window, app, assert_named, choices, choose, click, open, outcome, press, room, says, session,
-    set_value, settle, shows, type_path,
+    Window, app, assert_named, choices, choose, click, contents, open, outcome, press, put_back,
+    room, says, session, set_value, settle, shows, type_path,
 };
 use super::pages;
 
@@ -38,13 +38,13 @@ fn rooms_have_tabs() {
 /// Performs every command, by its keys if it has any and by the palette, and checks its effect.
 #[test]
 fn every_command_has_its_effect() {
+    let mut window = room(Room::Walkthrough);
+    let before = (session(&window).clone(), contents(&window));
     for command in Command::all() {
         for by_keys in [true, false] {
             if by_keys && command.shortcut().is_none() || !by_keys && command == Command::Palette {
                 continue;
             }
-            let mut window = room(Room::Walkthrough);
-            let before = session(&window).clone();
             if matches!(command, Command::Undo | Command::Redo) {
                 click(&mut window, "Causal mask");
             }
@@ -67,7 +67,12 @@ fn every_command_has_its_effect() {
             } else {
                 choose(&mut window, command);
             }
-            check(&window, command, &before);
+            check(&window, command, &before.0);
+            put_back(&mut window, &before.0);
+            let is_zoomed = window.ctx.zoom_factor() != 1.0;
+            if is_zoomed || command == Command::Benchmark || contents(&window) != before.1 {
+                window = room(Room::Walkthrough);
+            }
         }
     }
 }
