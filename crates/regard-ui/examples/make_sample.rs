@@ -3,7 +3,7 @@
 //! No model was run: twelve heads are made by hand, from scores that each express one pattern of real models, with a little
 //! noise, and the kernels' causal softmax.
 //!
-//! `cargo run -p regard-ui --example make_sample apps/desktop/assets/sample.safetensors`
+//! `cargo run -p regard-ui --example make_sample crates/regard-ui/assets/sample.safetensors`
 
 use std::collections::HashMap;
 
