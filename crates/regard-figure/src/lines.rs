@@ -65,6 +65,9 @@ pub(crate) fn figure(layers: &[(&Matrix, [u8; 3])]) -> Result<Figure, Error> {
     let y = |i: usize| top + (i as f64 + 0.5) * LINE;
     for (matrix, color) in layers {
         let strongest = largest(&matrix.values).max(f32::MIN_POSITIVE);
+        // The legend names one colour for each of several matrices.
+        let signs = matrix.palette.of_signs().filter(|_| names.is_empty());
+        let [above, below] = signs.unwrap_or([*color; 2]);
         for (i, x) in matrix.values.iter().enumerate().filter(|(_, x)| x.is_finite()) {
             let (row, col) = (i / cols, i % cols);
             let strength = x.abs() / strongest;
@@ -75,7 +78,8 @@ pub(crate) fn figure(layers: &[(&Matrix, [u8; 3])]) -> Result<Figure, Error> {
             let of = if names.is_empty() { "" } else { &matrix.title };
             let tip = format!("{of} {query} → {key}: {}", numbers::fixed(*x, 4));
             let points = vec![[ends[0] + 4.0, y(row)], [ends[1] - 4.0, y(col)]];
-            let line = Line::new(points, f64::from(1.0 + 2.0 * strength), Ink::Rgb(*color));
+            let ink = Ink::Rgb(if *x < 0.0 { below } else { above });
+            let line = Line::new(points, f64::from(1.0 + 2.0 * strength), ink);
             let (opacity, tip) = (f64::from(strength.sqrt()), tip.trim_start().to_owned());
             figure.shapes.push(Shape::Line(Line { opacity, tip, ..line }));
         }

@@ -177,6 +177,18 @@ impl Palette {
         if self.is_diverging() { Signs::Both } else { Signs::Positive }
     }
 
+    /// The colours of a line for a number above 0 and for one below 0. `None`: the map is for numbers of one sign.
+    ///
+    /// ```
+    /// use regard_figure::{Look, Palette};
+    /// assert!(Palette::weights(1.0, Look::default()).of_signs().is_none());
+    /// let [above, below] = Palette::signed(1.0, Look::default()).of_signs().unwrap();
+    /// assert_ne!(above, below);
+    /// ```
+    pub fn of_signs(self) -> Option<[[u8; 3]; 2]> {
+        self.is_diverging().then(|| [0.85, 0.15].map(|t| Map::Diverging.at(t, self.ground)))
+    }
+
     /// The numbers at both ends of the map.
     pub fn range(self) -> (f32, f32) {
         (self.low, self.high)

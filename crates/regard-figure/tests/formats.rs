@@ -178,6 +178,15 @@ fn lines_are_as_strong_as_the_weights() {
     assert!(image.chunks(3).any(|p| p[2] > p[0].saturating_add(60)), "a blue line");
     assert!(lines.html().unwrap().contains("the → the: 1.0000"));
     assert!(matches!(lines.encode(Format::Csv), Err(Error::NoPicture)));
+    // A difference has a colour for each sign.
+    let difference = Matrix {
+        palette: Palette::signed(1.0, Look::default()),
+        ..matrix(&[0.9, -0.9], &labels[..1], &labels[..2])
+    };
+    let svg = difference.lines().unwrap().svg().unwrap();
+    let ink = |line: &&str| line.split("stroke=").nth(1).map(|rest| rest[..9].to_owned());
+    let inks: Vec<_> = svg.split('<').filter(|line| line.starts_with("polyline")).collect();
+    assert!(inks.len() == 2 && ink(&inks[0]) != ink(&inks[1]), "{inks:?}");
     let many = Label::numbers(401);
     let error = matrix(&vec![0.0; 401], &many, &labels[..1]).lines().unwrap_err();
     assert!(matches!(error, Error::Tokens { tokens: 401, .. }), "{error}");

@@ -140,9 +140,10 @@ fn keys_of(ui: &Ui, command: Command) -> Option<String> {
 pub(crate) fn keys(ui: &Ui) -> bool {
     let modal = Modal::new(Id::unique("keys")).show(ui.ctx(), |ui| {
         style::set_modal_width(ui, 620.0);
+        // Otherwise the sheet would end at the usual height of an area, and scroll in a high window.
+        ui.set_max_height(ui.ctx().content_rect().height() - 80.0);
         ui.heading("Keys");
-        let height = ui.ctx().content_rect().height() - 120.0;
-        let scroll = ScrollArea::vertical().max_height(height).auto_shrink([false, true]);
+        let scroll = ScrollArea::vertical().auto_shrink([false, true]);
         scroll.show(ui, |ui| {
             let column = 0.5 * (ui.available_width() - SPACING[0]);
             let grid = Grid::new("keys").num_columns(2).spacing(SPACING).max_col_width(column);

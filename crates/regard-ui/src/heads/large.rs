@@ -11,8 +11,8 @@ use super::opened::{Select, Selected, Surveyed};
 use super::{HeadsState, Shown, Side, bar, lines};
 use crate::colors::Look;
 use crate::heatmap::{Cell, Heatmap, Pointing};
-use crate::numbers;
 use crate::work::{self, Background, Once, PATIENCE};
+use crate::numbers;
 
 /// A lower page has neither a title nor captions.
 const LOW: f32 = 280.0;
@@ -188,13 +188,16 @@ impl Large {
             let overlaid = ids.zip(&self.overlaid.numbers).map(|((place, id), numbers)| LineSet {
                 name: heads.maps.title(Part::Head(*id)),
                 numbers,
-                color: lines::color(place),
+                colors: [lines::color(place); 2],
                 id: Some(*id),
             });
             let shown = LineSet {
                 name: selected.title.clone(),
                 numbers: &selected.numbers,
-                color: ui.visuals().hyperlink_color,
+                colors: match selected.picture.palette().of_signs() {
+                    Some(signs) => signs.map(|[r, g, b]| egui::Color32::from_rgb(r, g, b)),
+                    None => [ui.visuals().hyperlink_color; 2],
+                },
                 id: None,
             };
             // An overlaid head is drawn once, in its own colour.

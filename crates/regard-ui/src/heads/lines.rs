@@ -27,6 +27,11 @@ const MOST_ENLARGED: f32 = 2.0;
 const NARROW: f32 = 240.0;
 /// The width for a number beside a token.
 const NUMBER: f32 = 48.0;
+/// The maximum shares of the room: of a number, and of a token with half of its number.
+const MOST_OF_NUMBER: f32 = 0.15;
+const SHARE: f32 = 0.28;
+/// The space around the text of a token.
+const AROUND_TOKEN: f32 = 8.0;
 /// The colours of overlaid heads, which people with any colour vision can tell apart (Okabe and Ito 2008).
 const COLORS: [Color32; MOST_OVERLAID] = [
     Color32::from_rgb(230, 159, 0),
@@ -37,11 +42,12 @@ const COLORS: [Color32; MOST_OVERLAID] = [
     Color32::from_rgb(0, 114, 178),
 ];
 
-/// The weights of a head or of a mean, row by row, and the colour of their lines.
+/// The weights of a head or of a mean, row by row, and the colours of their lines.
 pub(super) struct LineSet<'a> {
     pub(crate) name: String,
     pub(crate) numbers: &'a [f32],
-    pub(crate) color: Color32,
+    /// The colours of weights above and below 0.
+    pub(crate) colors: [Color32; 2],
     /// The overlaid head, which can be removed.
     pub(crate) id: Option<HeadId>,
 }
@@ -96,13 +102,27 @@ pub(super) fn show(
 ) {
     legend(ui, layers, state);
     ui.scope(|ui| {
-        // The text and the lines grow until the tokens fill the height.
         let tokens = opened.labels.iter().map(Vec::len).max().unwrap_or(1);
         let high = ui.available_height() / ((tokens + 1) as f32 * line_of(ui));
-        let factor = high.min(ui.available_width() / NARROW);
-        style::enlarge(ui, factor.clamp(1.0, MOST_ENLARGED));
+        if high > 1.0 {
+            let all = opened.labels.each_ref().map(|labels| 0..labels.len());
+            let widest = widest(ui, opened, &all) - AROUND_TOKEN;
+            style::enlarge(ui, growth(high, ui.available_width(), widest));
+        }
         tokens_and_lines(ui, opened, selected, layers, state);
     });
+}
+
+/// The factor by which the text grows: until the tokens fill the height, as long as the widest of them stays whole.
+fn growth(high: f32, room: f32, widest: f32) -> f32 {
+    let whole = (room * (SHARE - MOST_OF_NUMBER / 2.0) - AROUND_TOKEN) / widest.max(1.0);
+    high.min(room / NARROW).min(whole).clamp(1.0, MOST_ENLARGED)
+}
+
+/// The width for a number, and the maximum width of a token beside it, so that the lines stay within the room.
+fn widths(room: f32, scale: f32) -> [f32; 2] {
+    let number = (scale * NUMBER).min(MOST_OF_NUMBER * room);
+    [number, (room * SHARE - number / 2.0).clamp(24.0, scale * WIDEST_TOKEN)]
 }
 
 /// The height of a token.
@@ -138,9 +158,7 @@ fn tokens_and_lines(
     let rows = tokens.each_ref().map(ExactSizeIterator::len).into_iter().max().unwrap_or(1);
     let (_, whole) = ui.allocate_space(vec2(ui.available_width(), (rows + 1) as f32 * line));
     let rect = whole.with_min_y(whole.top() + line);
-    // A narrow column has narrow tokens and numbers, so that the lines stay within it.
-    let number = (scale * NUMBER).min(0.15 * rect.width());
-    let most = (rect.width() * 0.28 - number / 2.0).clamp(24.0, scale * WIDEST_TOKEN);
+    let [number, most] = widths(rect.width(), scale);
     let width = widest(ui, opened, &tokens).clamp(24.0, most);
     let farthest = WIDEST.max(1.2 * rect.height());
     let between = (rect.width() - 2.0 * (width + number)).clamp(0.0, farthest);
@@ -167,7 +185,7 @@ fn widest(ui: &Ui, opened: &Surveyed, tokens: &[Range<usize>; 2]) -> f32 {
     let width = |label: &String| {
         ui.painter().layout_no_wrap(label.clone(), font.clone(), Color32::PLACEHOLDER).size().x
     };
-    labels.map(width).fold(0.0, f32::max) + 8.0
+    labels.map(width).fold(0.0, f32::max) + AROUND_TOKEN
 }
 
 /// A slider for the token in the middle, if not all tokens fit.
@@ -250,7 +268,7 @@ fn legend(ui: &mut Ui, layers: &[LineSet<'_>], state: &mut HeadsState) {
         for layer in layers {
             let (dot, _) = ui.allocate_exact_size(vec2(18.0, 12.0), Sense::hover());
             let line = Rect::from_center_size(dot.center(), vec2(18.0, 4.0));
-            ui.painter().rect_filled(line, 2, layer.color);
+            ui.painter().rect_filled(line, 2, layer.colors[0]);
             ui.add(Label::new(&layer.name).extend());
             if let Some(id) = layer.id {
                 let button = ui.small_button("×").on_hover_text("Remove these lines.");
@@ -289,7 +307,9 @@ fn lines(
         Some((Side::Queries, i)) => (Some(style::QUERY), [Some(i), None]),
         Some((Side::Keys, i)) => (Some(style::KEY), [None, Some(i)]),
     };
-    let color = side.filter(|_| !is_one_of_several).unwrap_or(layer.color);
+    let [above, below] = layer.colors;
+    // A side's colour would hide the signs.
+    let side = side.filter(|_| !is_one_of_several && above == below);
     let is_in = |range: &Range<usize>, only: Option<usize>| match only {
         Some(i) => i..if range.contains(&i) { i + 1 } else { i },
         None => range.clone(),
@@ -301,11 +321,12 @@ fn lines(
         let drawn = state.drawn(row);
         let seen = keys.clone().filter(|key| drawn(*key));
         let size = |key: usize| row.get(key).filter(|w| w.is_finite()).map_or(0.0, |w| w.abs());
-        sizes.extend(seen.map(|key| ((query, key), size(key))));
+        let color = |key: usize| side.unwrap_or(if row[key] < 0.0 { below } else { above });
+        sizes.extend(seen.map(|key| ((query, key), size(key), color(key))));
     }
     // The strongest of the lines in view has the full colour.
-    let strongest = sizes.iter().map(|(_, size)| *size).fold(0.0, f32::max);
-    for ((query, key), size) in sizes {
+    let strongest = sizes.iter().map(|(_, size, _)| *size).fold(0.0, f32::max);
+    for ((query, key), size, color) in sizes {
         let strength = size / strongest.max(f32::MIN_POSITIVE);
         if strength >= WEAKEST {
             let (from, to) = (places.end(Side::Queries, query), places.end(Side::Keys, key));
@@ -366,7 +387,20 @@ fn text(ui: &Ui, text: &str, left_center: Pos2, width: f32, at_the_right: bool, 
 
 #[cfg(test)]
 mod tests {
-    use super::window;
+    use super::{AROUND_TOKEN, growth, widths, window};
+
+    #[test]
+    fn text_does_not_grow_until_a_token_is_cut() {
+        for room in [155.0, 350.0, 425.0, 970.0, 2000.0] {
+            for widest in [1.0, 30.0, 58.0, 170.0] {
+                let scale = growth(3.0, room, widest);
+                let [_, most] = widths(room, scale);
+                let needs = scale * widest + AROUND_TOKEN;
+                assert!(scale == 1.0 || needs <= most * 1.0001, "{room} {widest} {scale}");
+            }
+        }
+        assert_eq!(growth(3.0, 2000.0, 58.0), 2.0);
+    }
 
     #[test]
     fn the_window_stays_within_the_tokens() {

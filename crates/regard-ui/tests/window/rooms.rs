@@ -433,3 +433,14 @@ fn enter_presses_the_button_with_the_focus() {
     settle(&mut window);
     assert!(path.exists() && !shows(&window, "Path of the file"));
 }
+
+#[test]
+fn the_sheet_of_keys_scrolls_only_in_a_low_window() {
+    let mut window = room(Room::Laboratory);
+    press(&mut window, Command::Keys);
+    let rects: Vec<_> = window.query_all_by_label("Keys").map(|node| node.rect()).collect();
+    let [heading, row] = rects[..] else { panic!("a heading, and the second row: {rects:?}") };
+    assert!(row.top() > heading.bottom() + 10.0, "the first row is between them: {rects:?}");
+    let last = window.get_by_label("close what lies over the page").rect();
+    assert!(last.bottom() < 1600.0 && last.top() > row.bottom() + 500.0, "{last}");
+}
