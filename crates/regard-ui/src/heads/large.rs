@@ -12,7 +12,7 @@ use super::{HeadsState, Shown, Side, bar, lines};
 use crate::colors::Look;
 use crate::heatmap::{Cell, Heatmap, Pointing};
 use crate::work::{self, Background, Once, PATIENCE};
-use crate::numbers;
+use crate::{numbers, style};
 
 /// A lower page has neither a title nor captions.
 const LOW: f32 = 280.0;
@@ -208,7 +208,7 @@ impl Large {
             return None;
         }
         let [rows, cols] = &heads.labels;
-        let around = if is_low { 40.0 } else { 60.0 };
+        let around = if is_low { 40.0 } else { 60.0 } * style::enlarged(ui);
         let large = (ui.available_height() - around).max(LEAST);
         let pointing = ScrollArea::vertical()
             .auto_shrink(false)

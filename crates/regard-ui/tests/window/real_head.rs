@@ -96,7 +96,8 @@ fn the_first_screen_fits_without_scrolling() {
     for size in [[1280.0, 800.0], [900.0, 600.0], [1920.0, 1080.0], [390.0, 844.0]] {
         let mut window = open(size);
         temperature(&mut window, 10.0);
-        let screen = Rect::from_min_size(Pos2::ZERO, size.into());
+        // Margins of 8 around the window and of 12 around the page: nothing scrolls.
+        let screen = Rect::from_min_size(Pos2::ZERO, size.into()).shrink(20.0);
         let names = [
             "Temperature of the head",
             "Hide Mia at 1",
