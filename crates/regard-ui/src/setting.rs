@@ -88,7 +88,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     model("Draw a heatmap", "matrix cells", |s| {
         (s.model.view, s.model.heads.lines) = (View::Attention, false);
     }),
-    model("Weights × ‖v‖", "value-weighted norm attention", |s| {
+    model("Value-weighted", "weights × ‖v‖ norm attention", |s| {
         s.model.version = Version::ValueWeighted;
     }),
     model("Sort heads by layer and head", "order", |s| sort(s, None)),

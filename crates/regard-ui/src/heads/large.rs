@@ -208,7 +208,7 @@ impl Large {
             return None;
         }
         let [rows, cols] = &heads.labels;
-        let around = if is_low { 40.0 } else { 60.0 } * style::enlarged(ui);
+        let around = if is_low { 40.0 } else { 60.0_f32.max(50.0 * style::enlarged(ui)) };
         let large = (ui.available_height() - around).max(LEAST);
         let pointing = ScrollArea::vertical()
             .auto_shrink(false)
