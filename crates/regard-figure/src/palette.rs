@@ -287,15 +287,37 @@ fn log2(x: f32) -> f32 {
     exponent + (-0.344_845 * mantissa + 2.024_658) * mantissa - 1.679_813
 }
 
-/// Black or white, whichever is readable on `background`.
+/// Black or white, whichever has more contrast with `background`.
 pub fn ink_on(background: [u8; 3]) -> [u8; 3] {
-    let [r, g, b] = background.map(f32::from);
-    if 0.299 * r + 0.587 * g + 0.114 * b > 140.0 { [0; 3] } else { [255; 3] }
+    // Black and white have the same contrast with the luminance whose square, 0.05 added to it, is 0.05 · 1.05.
+    if luminance(background) > 0.179 { [0; 3] } else { [255; 3] }
+}
+
+/// The relative luminance of a colour: 0 is black, and 1 is white (WCAG 2.2).
+fn luminance(color: [u8; 3]) -> f32 {
+    let [r, g, b] = color.map(|part| {
+        let x = f32::from(part) / 255.0;
+        if x <= 0.040_45 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
+    });
+    0.2126 * r + 0.7152 * g + 0.0722 * b
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// WCAG 2.2 asks for a contrast of 4.5 between a text and its ground.
+    #[test]
+    fn ink_is_readable_on_every_colour() {
+        let parts = || (0..=255).step_by(15);
+        for color in
+            parts().flat_map(|r| parts().flat_map(move |g| parts().map(move |b| [r, g, b])))
+        {
+            let [ground, ink] = [color, ink_on(color)].map(|color| luminance(color) + 0.05);
+            let contrast = (ground / ink).max(ink / ground);
+            assert!(contrast >= 4.5, "{contrast} on {color:?}");
+        }
+    }
 
     #[test]
     fn a_logarithm_is_right_to_a_step_of_colour() {

@@ -190,7 +190,7 @@ mod tests {
             ("keys", "Keys"),
             ("viridis", "Colours: viridis"),
             ("sink", "Sort heads by first token"),
-            ("norm", "Value-weighted"),
+            ("value norm", "Value-weighted"),
             ("knock out overlay", "Overlay the ablation effect"),
         ] {
             assert_eq!(found(typed, Room::Model)[0].name(), name, "{typed}");
