@@ -3,6 +3,8 @@ use rayon::slice::ParallelSliceMut as _;
 use regard_kernels::{Mat, MatMut, matmul};
 use serde::{Deserialize, Serialize};
 
+use super::error::counted;
+use super::maps::no_such;
 use super::{AttentionMaps, Error, HeadId, Progress, tell};
 
 /// A matrix of an attention, queries × keys.
@@ -34,7 +36,7 @@ impl AttentionMaps {
     /// The numbers of a part, queries × keys, row by row.
     ///
     /// # Errors
-    /// [`Error::NoSuchHead`]; for rollout also [`Error::NotSelfAttention`] and [`Error::Cancelled`].
+    /// [`Error::Missing`]; for rollout also [`Error::Unfit`] and [`Error::Cancelled`].
     pub fn part(&self, part: Part, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
         match part {
             Part::Head(id) => Ok(self.head(id).into_owned()),
@@ -60,13 +62,12 @@ impl AttentionMaps {
     /// The mean of some heads, queries × keys, row by row. Where a head has NaN, the mean is NaN.
     ///
     /// # Errors
-    /// [`Error::NoSuchHead`], or [`Error::Cancelled`].
+    /// [`Error::Missing`], or [`Error::Cancelled`].
     pub fn mean(&self, over: Over, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
         let shape = self.shape();
         match over {
             Over::HeadsOf(layer) if layer >= shape.layers => {
-                let there_are = format!("{} layers", shape.layers);
-                return Err(Error::NoSuchHead { what: "layer", number: layer, there_are });
+                return Err(no_such("layer", layer, &counted(shape.layers, "layer")));
             }
             Over::LayersOf(head) => self.check_head(head)?,
             _ => {}
@@ -97,11 +98,14 @@ impl AttentionMaps {
     /// ACL 2020.
     ///
     /// # Errors
-    /// [`Error::NotSelfAttention`], [`Error::NoSuchHead`], or [`Error::Cancelled`].
+    /// [`Error::Unfit`], [`Error::Missing`], or [`Error::Cancelled`].
     pub fn rollout(&self, layer: usize, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
         let n = self.shape().keys;
         if !self.is_self_attention() {
-            return Err(Error::NotSelfAttention { queries: self.shape().queries, keys: n });
+            return Err(Error::Unfit(format!(
+                "rollout needs self-attention, with as many queries as keys, of the same tokens; the matrices of the file are {} × {n}",
+                self.shape().queries
+            )));
         }
         let with_residual = |l: usize| {
             self.with_residual(l, &|part| progress((l as f32 + part) / (layer + 1) as f32))

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use regard_figure::{Extent, Figure, Grid, Label, Look, Matrix, Palette, Signs, Small, largest};
 
+use super::error::counted;
 use super::{AttentionMaps, Error, Part, Progress, Survey};
 
 impl AttentionMaps {
@@ -59,7 +60,7 @@ impl Survey {
         };
         let labels = maps.tokens().map(|tokens| pooled(tokens, self.factor()));
         let grid = Grid {
-            title: format!("{} layers × {} heads", shape.layers, shape.heads),
+            title: [counted(shape.layers, "layer"), counted(shape.heads, "head")].join(" × "),
             rows: (0..shape.layers)
                 .map(|layer| format!("{}.x", maps.layer_number(layer)))
                 .collect(),

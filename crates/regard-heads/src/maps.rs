@@ -5,7 +5,8 @@ use std::path::Path;
 use regard_figure::Label;
 use serde::{Deserialize, Serialize};
 
-use super::select::{Layers, select};
+use super::error::counted;
+use super::select::{Layers, none, select};
 use super::source::{Entry, TensorFile};
 use super::tokens::{self, Found};
 use super::values::Values;
@@ -106,9 +107,13 @@ impl AttentionMaps {
             || [queries.len(), keys.len()] != [shape.queries, shape.keys]
         {
             let Shape { layers, heads, queries: n_q, keys: n_k } = shape;
-            let shape = [layers, heads, n_q, n_k];
-            let (weights, tokens) = (weights.len(), [queries.len(), keys.len()]);
-            return Err(Error::Unfit { shape, weights, tokens });
+            return Err(Error::Unfit(format!(
+                "{} weights, {} query tokens and {} key tokens do not fit the shape {:?}",
+                weights.len(),
+                queries.len(),
+                keys.len(),
+                [layers, heads, n_q, n_k]
+            )));
         }
         let is_self_attention = queries == keys;
         Ok(Self {
@@ -219,7 +224,7 @@ impl AttentionMaps {
     /// The head with these numbers.
     ///
     /// # Errors
-    /// [`Error::NoSuchHead`], which lists the numbers.
+    /// [`Error::Missing`], which lists the numbers.
     pub fn find(&self, layer_number: usize, head: usize) -> Result<HeadId, Error> {
         let layer = self.find_layer(layer_number)?;
         self.check_head(head)?;
@@ -229,25 +234,24 @@ impl AttentionMaps {
     /// The index of the layer with this number.
     ///
     /// # Errors
-    /// [`Error::NoSuchHead`], which lists the numbers.
+    /// [`Error::Missing`], which lists the numbers.
     pub fn find_layer(&self, number: usize) -> Result<usize, Error> {
         let layer = self.layer_numbers.iter().position(|n| *n == number);
         layer.ok_or_else(|| {
             let first = self.layer_number(0);
             let last = self.layer_number(self.shape.layers - 1);
-            let there_are = format!("{} layers, from {first} to {last}", self.shape.layers);
-            Error::NoSuchHead { what: "layer", number, there_are }
+            let layers = counted(self.shape.layers, "layer");
+            no_such("layer", number, &format!("{layers}, from {first} to {last}"))
         })
     }
 
     pub(super) fn check_head(&self, number: usize) -> Result<(), Error> {
         let heads = self.shape.heads;
-        let there_are = || format!("{heads} heads a layer, from 0 to {}", heads - 1);
         if number < heads {
-            Ok(())
-        } else {
-            Err(Error::NoSuchHead { what: "head", number, there_are: there_are() })
+            return Ok(());
         }
+        let there_are = format!("{} a layer, from 0 to {}", counted(heads, "head"), heads - 1);
+        Err(no_such("head", number, &there_are))
     }
 
     /// The weights of a head, row by row. Half precision is widened. Empty if there is no such head.
@@ -302,30 +306,31 @@ fn shape_of(entry: &Entry, is_one_layer: bool) -> Result<Shape, Error> {
             Shape { layers, heads, queries, keys }
         }
         _ => {
-            return Err(rank(
-                entry,
-                if is_one_layer {
-                    "[heads, n, n] or [n, n] for each layer (with at most a batch of 1)"
-                } else {
-                    "[layers, heads, n, n], [heads, n, n] or [n, n] (with at most a batch of 1)"
-                },
-            ));
+            return Err(entry.shape_error(if is_one_layer {
+                ", but [heads, n, n] or [n, n] for each layer (with at most a batch of 1) is needed"
+            } else {
+                ", but [layers, heads, n, n], [heads, n, n] or [n, n] (with at most a batch of 1) is needed"
+            }));
         }
     };
     checked(entry, shape)
 }
 
-pub(super) fn rank(entry: &Entry, needed: &'static str) -> Error {
-    Error::Rank { tensor: entry.name.clone(), shape: entry.shape.clone(), needed }
+/// The error of a layer or a head that the file lacks.
+pub(super) fn no_such(what: &str, number: usize, there_are: &str) -> Error {
+    Error::Missing(format!("there is no {what} {number}: the file has {there_are}"))
 }
 
 /// Returns the shape if the type is supported and the shape is not empty.
 pub(super) fn checked<T>(entry: &Entry, shape: T) -> Result<T, Error> {
     if entry.dtype.is_none() {
-        return Err(Error::Type { tensor: entry.name.clone(), found: entry.type_name.clone() });
+        return Err(entry.error(format!(
+            "is {}; F32, F16, BF16 or F64 in little-endian and row-major order is needed",
+            entry.type_name
+        )));
     }
     if entry.len == 0 {
-        return Err(Error::Empty { tensor: entry.name.clone(), shape: entry.shape.clone() });
+        return Err(entry.shape_error(": it holds no attention, because a dimension is 0"));
     }
     Ok(shape)
 }
@@ -333,15 +338,15 @@ pub(super) fn checked<T>(entry: &Entry, shape: T) -> Result<T, Error> {
 /// The common shape of all layers.
 fn shape_of_equals(layers: &[(&Entry, Shape)]) -> Result<Shape, Error> {
     let Some((&(first, shape), others)) = layers.split_first() else {
-        return Err(Error::NoAttention { names: Vec::new() });
+        return Err(none("the file has no attention", Vec::new()));
     };
     match others.iter().find(|(entry, other)| *other != shape || entry.dtype != first.dtype) {
-        Some((other, _)) => Err(Error::Ragged {
-            tensor: other.name.clone(),
-            found: other.description(),
-            first: first.name.clone(),
-            expected: first.description(),
-        }),
+        Some((other, _)) => Err(other.error(format!(
+            "is {}, but `{}` is {}: all layers must be alike in type and shape",
+            other.description(),
+            first.name,
+            first.description()
+        ))),
         None if others.is_empty() => Ok(shape),
         None => Ok(Shape { layers: layers.len(), ..shape }),
     }
@@ -356,13 +361,9 @@ pub(super) fn tokens_for(
     found: Found,
 ) -> Result<(Tokens, Tokens), Error> {
     let fit = |found: Option<(String, Vec<String>)>, axis, needed| match found {
-        Some((place, tokens)) if tokens.len() != needed => Err(Error::TokenCount {
-            place,
-            found: tokens.len(),
-            tensor: tensor.to_owned(),
-            needed,
-            axis,
-        }),
+        Some((place, tokens)) if tokens.len() != needed => {
+            Err(Error::token_count(&place, tokens.len(), tensor, needed, axis))
+        }
         found => Ok(found.map(|(_, tokens)| super::readable(tokens))),
     };
     Ok((fit(found.queries, "queries", shape.queries)?, fit(found.keys, "keys", shape.keys)?))

@@ -3,7 +3,7 @@ use std::path::Path;
 use regard_figure::Label;
 
 use super::maps::{self, Tokens};
-use super::select::TOKENS;
+use super::select::{TOKENS, none};
 use super::source::{Entry, TensorFile};
 use super::values::Values;
 use super::{Error, Opener, Progress, Shape, from_disk, tokens};
@@ -77,7 +77,10 @@ impl QueriesAndKeys {
         if let Some((k, of_keys)) = k.as_ref().zip(of_keys)
             && !goes_with(of_keys, size)
         {
-            return Err(Error::Unlike { keys: k.shape.clone(), queries: q.shape.clone() });
+            return Err(k.shape_error(&format!(
+                ", which does not fit `q` {:?}: batch, tokens and dimensions must be the same, and the number of heads of `q` a multiple of that of `k`",
+                q.shape
+            )));
         }
         let of_maps =
             Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
@@ -158,9 +161,7 @@ fn select(source: &TensorFile) -> Result<(Entry, Option<Entry>), Error> {
         source.entries.iter().filter(|e| !TOKENS.contains(&e.name.as_str())).collect();
     match tensors[..] {
         [alone] => Ok((alone.clone(), None)),
-        _ => {
-            Err(Error::NoQueriesAndKeys { names: tensors.iter().map(|e| e.name.clone()).collect() })
-        }
+        _ => Err(none("the file has neither `q` and `k` nor a single tensor", tensors)),
     }
 }
 
@@ -169,10 +170,14 @@ fn size_of(entry: &Entry) -> Result<Size, Error> {
         [tokens, dim] => (1, 1, tokens, dim),
         [heads, tokens, dim] => (1, heads, tokens, dim),
         [batch, heads, tokens, dim] => (batch, heads, tokens, dim),
-        _ => return Err(maps::rank(entry, "[n, d], [heads, n, d] or [batch, heads, n, d]")),
+        _ => {
+            let needed = ", but [n, d], [heads, n, d] or [batch, heads, n, d] is needed";
+            return Err(entry.shape_error(needed));
+        }
     };
     if tokens < 2 || entry.len == 0 {
-        return Err(Error::TooFew { tensor: entry.name.clone(), shape: entry.shape.clone() });
+        let needed = ", but at least 2 tokens are needed, and at least 1 of everything else";
+        return Err(entry.shape_error(needed));
     }
     maps::checked(entry, Size { batch, heads, tokens, dim })
 }

@@ -36,23 +36,29 @@ pub(super) fn select<'a>(
     let mut all = selections(entries);
     let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
     let is_any = |name: &str| name == WEIGHTS && !names.iter().any(|known| known == name);
+    let missing = |what: &str| Error::Missing(format!("the file has {what} {}", names.join(", ")));
     let place = match wanted.filter(|name| !is_any(name)) {
         Some(wanted) => {
             let place = names.iter().position(|name| name == wanted);
-            place.ok_or_else(|| Error::Unknown { name: wanted.to_owned(), names })?
+            place.ok_or_else(|| missing(&format!("no tensor `{wanted}`; it has")))?
         }
         None if all.is_empty() => {
-            return Err(Error::NoAttention {
-                names: entries.iter().map(|e| e.name.clone()).collect(),
-            });
+            return Err(none("the file has no attention", entries));
         }
         None if all.len() == 1 => 0,
         None => {
             let known = KNOWN.iter().find_map(|known| names.iter().position(|name| name == known));
-            known.ok_or(Error::Ambiguous { names })?
+            known.ok_or_else(|| missing("several attentions; name one of"))?
         }
     };
     Ok(all.swap_remove(place))
+}
+
+/// The error of a file without the tensors that are needed, which names those that it has.
+pub(super) fn none<'a>(what: &str, entries: impl IntoIterator<Item = &'a Entry>) -> Error {
+    let names: Vec<&str> = entries.into_iter().map(|entry| entry.name.as_str()).collect();
+    let has = if names.is_empty() { "it has no tensors" } else { "its tensors are " };
+    Error::Missing(format!("{what}: {has}{}", names.join(", ")))
 }
 
 /// All tensors of a file that can be attention, by name: those of at least two dimensions.

@@ -129,18 +129,12 @@ impl TensorFile {
             let found = (file_len - start).saturating_sub(from as u64);
             let needed = (to - from) as u64;
             if found < needed {
-                return Err(Error::Truncated { tensor: name, shape, needed, found });
+                return Err(truncated(name, &shape, needed, found));
             }
             let dtype = is_read(info.dtype).then_some(info.dtype);
             let (len, place) = (shape.iter().product(), Place::At(start + from as u64));
-            entries.push(Entry {
-                name,
-                shape,
-                len,
-                dtype,
-                type_name: format!("{:?}", info.dtype),
-                place,
-            });
+            let type_name = format!("{:?}", info.dtype);
+            entries.push(Entry { name, shape, len, dtype, type_name, place });
         }
         let mut metadata: Vec<_> =
             header.metadata().clone().unwrap_or_default().into_iter().collect();
@@ -210,7 +204,30 @@ impl TensorFile {
     }
 }
 
+/// The error of a tensor whose file ends before its numbers do. `found` is the number of bytes that the file has, or can have at
+/// most if they are compressed.
+pub(super) fn truncated(tensor: String, shape: &[usize], needed: u64, found: u64) -> Error {
+    let reason = format!(
+        "ends too early: its shape {shape:?} needs {needed} bytes, but the file has {found}"
+    );
+    Error::Tensor { tensor, reason }
+}
+
+pub(super) fn too_large(tensor: String, shape: &[usize]) -> Error {
+    Error::Tensor { tensor, reason: format!("with the shape {shape:?} does not fit in memory") }
+}
+
 impl Entry {
+    /// The error of this tensor.
+    pub(super) fn error(&self, reason: impl Into<String>) -> Error {
+        Error::Tensor { tensor: self.name.clone(), reason: reason.into() }
+    }
+
+    /// The error of this tensor, whose shape is not one that is possible.
+    pub(super) fn shape_error(&self, reason: &str) -> Error {
+        self.error(format!("has the shape {:?}{reason}", self.shape))
+    }
+
     /// The type and the shape, in words.
     pub(super) fn description(&self) -> String {
         format!("{} with the shape {:?}", self.type_name, self.shape)
@@ -248,10 +265,10 @@ impl Entry {
         let needed = product
             .and_then(|n| (n as u64).checked_mul(dtype.map_or(1, |d| d.bitsize() as u64 / 8)));
         let (Some(len), Some(needed)) = (product, needed) else {
-            return Err(Error::TooLarge { tensor: name, shape });
+            return Err(too_large(name, &shape));
         };
         if dtype.is_some() && needed > found {
-            return Err(Error::Truncated { tensor: name, shape, needed, found });
+            return Err(truncated(name, &shape, needed, found));
         }
         let one_axis = shape.iter().filter(|n| **n != 1).count() <= 1;
         let dtype = dtype.filter(|_| !fortran_order || one_axis);

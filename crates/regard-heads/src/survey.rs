@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::measure::{Earlier, Row, Sums};
 use super::pool::{Pool, factor};
-use super::{AttentionMaps, Error, HeadId, Measure, Measures, Progress, Shape, Warning, tell};
+use super::{
+    AttentionMaps, Error, HeadId, Measure, Measures, Progress, Rows, Shape, Warning, tell,
+};
 
 /// One pass over the heads of a file: their measures, a thumbnail of each, and warnings.
 ///
@@ -154,12 +156,12 @@ fn warnings(maps: &AttentionMaps, found: &[Found]) -> Vec<Warning> {
         let mut heads = maps.shape().ids().zip(found).filter(|(_, f)| f.odd[kind] > 0);
         let (first, _) = heads.next()?;
         let first = format!("head {}", maps.name_of(first));
-        Some((rows, 1 + heads.count(), first))
+        Some(Rows { rows, heads: 1 + heads.count(), first })
     };
     [
-        odd(0).map(|(rows, heads, first)| Warning::NotANumber { rows, heads, first }),
-        odd(1).map(|(rows, heads, first)| Warning::NotWeights { rows, heads, first }),
-        odd(2).map(|(rows, heads, first)| Warning::NotADistribution { rows, heads, first }),
+        odd(0).map(Warning::NotANumber),
+        odd(1).map(Warning::NotWeights),
+        odd(2).map(Warning::NotADistribution),
         (maps.shape().keys == 1).then_some(Warning::OneKey),
     ]
     .into_iter()

@@ -151,8 +151,7 @@ fn strings(
         _ => ("queries or keys", shape.queries.max(shape.keys)),
     };
     if entry.len > needed {
-        let (found, tensor) = (entry.len, attention.to_owned());
-        return Err(Error::TokenCount { place, found, tensor, needed, axis });
+        return Err(Error::token_count(&place, entry.len, attention, needed, axis));
     }
     let tokens = source.read(&entry, |file| {
         let mut tokens = Vec::new();

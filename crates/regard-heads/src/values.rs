@@ -8,7 +8,7 @@ use safetensors::Dtype;
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::source::{Entry, TensorFile};
+use super::source::{self, Entry, TensorFile, truncated};
 use super::{Error, Progress, packed, tell};
 
 /// Numbers in the type of the file, so that half precision takes half the memory. `f64` is rounded to `f32`.
@@ -50,8 +50,7 @@ impl Values {
         let Some(first) = entries.first() else { return Ok(Self::F32(Vec::new())) };
         let all: usize = entries.iter().map(|entry| entry.len).sum();
         let dtype = first.dtype.unwrap_or(Dtype::F32);
-        let too_large =
-            || Error::TooLarge { tensor: first.name.clone(), shape: first.shape.clone() };
+        let too_large = || source::too_large(first.name.clone(), &first.shape);
         let mut values = Self::with_capacity(dtype, all).ok_or_else(too_large)?;
         let mut done = 0;
         for entry in entries {
@@ -66,8 +65,7 @@ impl Values {
                 Err(Error::Io(e)) if e.kind() == io::ErrorKind::UnexpectedEof => {
                     let size = dtype.bitsize() as u64 / 8;
                     let (needed, found) = (entry.len as u64 * size, (done - before) as u64 * size);
-                    let (tensor, shape) = (entry.name.clone(), entry.shape.clone());
-                    return Err(Error::Truncated { tensor, shape, needed, found });
+                    return Err(truncated(entry.name.clone(), &entry.shape, needed, found));
                 }
                 Err(Error::Io(e)) if e.kind() == io::ErrorKind::InvalidData => {
                     return Err(Error::format("npz", &format!("`{}`: {e}", entry.name)));
