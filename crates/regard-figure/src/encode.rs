@@ -54,7 +54,7 @@ impl Matrix {
     /// The matrix as lines from rows, at the left, to columns. Larger numbers have stronger lines.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Empty`], or [`Error::Tokens`] if there are more than 400 rows or columns.
+    /// [`Error::Shape`], [`Error::Empty`], or [`Error::TooLarge`] if there are more than 400 rows or columns.
     pub fn lines(&self) -> Result<Figure, Error> {
         self.check()?;
         lines::figure(&[(self, lines::COLOR)])

@@ -29,34 +29,10 @@ pub enum Error {
     )]
     Plain(String),
 
-    /// The picture would take too much memory.
-    #[error("a picture of {width} × {height} pixels is too large: write it as .svg, or bare")]
-    Large {
-        /// The width in pixels.
-        width: usize,
-        /// The height in pixels.
-        height: usize,
-    },
-
-    /// The page would have too many numbers.
-    #[error(
-        "a page of {numbers} numbers is too large (at most {most}): write it as .svg, .npy or .safetensors"
-    )]
-    Many {
-        /// The numbers of the matrix.
-        numbers: usize,
-        /// The limit.
-        most: usize,
-    },
-
-    /// There are too many tokens to draw lines between.
-    #[error("{tokens} tokens are too many for lines (at most {most}): export the matrix")]
-    Tokens {
-        /// The number of queries or keys, whichever is larger.
-        tokens: usize,
-        /// The limit.
-        most: usize,
-    },
+    /// A picture has too many pixels, a page too many numbers, or lines too many tokens. The text says how many, and what to write
+    /// instead.
+    #[error("{0}")]
+    TooLarge(String),
 
     /// The format cannot hold a picture that is more than a matrix.
     #[error("lines and grids are pictures: write them as .png, .svg or .html")]

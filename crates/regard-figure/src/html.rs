@@ -28,7 +28,7 @@ impl Figure {
     /// a line.
     ///
     /// # Errors
-    /// [`Error::Many`] if there are more than 4 million numbers, [`Error::Writer`] if cells cannot be embedded.
+    /// [`Error::TooLarge`] if there are more than 4 million numbers, [`Error::Writer`] if cells cannot be embedded.
     pub fn html(&self) -> Result<String, Error> {
         let cells = || {
             self.shapes.iter().filter_map(|shape| match shape {
@@ -36,9 +36,11 @@ impl Figure {
                 _ => None,
             })
         };
-        let numbers = cells().map(|cells| cells.told.values.len()).sum();
+        let numbers: usize = cells().map(|cells| cells.told.values.len()).sum();
         if numbers > MOST_NUMBERS {
-            return Err(Error::Many { numbers, most: MOST_NUMBERS });
+            return Err(Error::TooLarge(format!(
+                "a page of {numbers} numbers is too large (at most {MOST_NUMBERS}): write it as .svg, .npy or .safetensors"
+            )));
         }
         let told = Value::from(cells().map(told).collect::<Vec<_>>()).to_string();
         let (title, svg) = (escaped(&self.title), self.svg_in(&THEME)?);

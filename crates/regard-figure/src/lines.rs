@@ -38,7 +38,10 @@ pub(crate) fn figure(layers: &[(&Matrix, [u8; 3])]) -> Result<Figure, Error> {
     let (first, _) = layers.first().ok_or(Error::Empty)?;
     let [rows, cols] = first.shape();
     if rows.max(cols) > MOST {
-        return Err(Error::Tokens { tokens: rows.max(cols), most: MOST });
+        let tokens = rows.max(cols);
+        return Err(Error::TooLarge(format!(
+            "{tokens} tokens are too many for lines (at most {MOST}): export the matrix"
+        )));
     }
     let longest = |labels: &[Label]| {
         labels.iter().map(|token| width(&label(token))).fold(0.0, f64::max) * FONT + 2.0 * GAP

@@ -21,7 +21,7 @@ impl Figure {
     /// A CSS pixel is 2 × 2 pixels, or more if each cell of a large matrix needs its own.
     ///
     /// # Errors
-    /// [`Error::Large`] if the picture has more than 170 million pixels.
+    /// [`Error::TooLarge`] if the picture has more than 170 million pixels.
     pub fn png(&self) -> Result<Vec<u8>, Error> {
         let cell = |shape: &Shape| match shape {
             Shape::Cells(cells) => cells.cell[0].min(cells.cell[1]),
@@ -31,7 +31,9 @@ impl Figure {
         let scale = SCALE.max(1.0 / smallest);
         let [width, height] = self.size.map(|side| (side * scale).ceil());
         if width * height > MOST_PIXELS {
-            return Err(Error::Large { width: width as usize, height: height as usize });
+            return Err(Error::TooLarge(format!(
+                "a picture of {width} × {height} pixels is too large: write it as .svg, or bare"
+            )));
         }
         let size = [width as usize, height as usize];
         let image = draw::draw(self, size, scale);

@@ -158,7 +158,7 @@ fn a_page_has_all_numbers_and_needs_no_network() {
     let many = vec![0.0; 1 << 23];
     let labels = [Label::numbers(1 << 12), Label::numbers(1 << 11)];
     let error = matrix(&many, &labels[0], &labels[1]).encode(Format::Html).unwrap_err();
-    assert!(matches!(error, Error::Many { .. }) && error.to_string().contains(".npy"), "{error}");
+    assert!(matches!(error, Error::TooLarge(_)) && error.to_string().contains(".npy"), "{error}");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn lines_are_as_strong_as_the_weights() {
     assert!(inks.len() == 2 && ink(&inks[0]) != ink(&inks[1]), "{inks:?}");
     let many = Label::numbers(401);
     let error = matrix(&vec![0.0; 401], &many, &labels[..1]).lines().unwrap_err();
-    assert!(matches!(error, Error::Tokens { tokens: 401, .. }), "{error}");
+    assert!(error.to_string().contains("401 tokens are too many"), "{error}");
 }
 
 #[test]
