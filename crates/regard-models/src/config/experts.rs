@@ -55,30 +55,21 @@ impl hugging_face::Config<'_> {
 
 impl gguf::Config<'_> {
     /// The same of a GGUF file, whose layers with experts have a router.
-    pub(super) fn experts(
-        &self,
-        family: &str,
-        layers: usize,
-        hidden: usize,
-    ) -> Result<Option<Experts>, Error> {
-        if !matches!(family, "qwen3moe" | "gpt-oss") {
+    pub(super) fn experts(&self, layers: usize, hidden: usize) -> Result<Option<Experts>, Error> {
+        if !matches!(self.family, "qwen3moe" | "gpt-oss") {
             return Ok(None);
         }
-        let size = |name: &str| {
-            let key = format!("{family}.{name}");
-            self.optional(&key).ok_or_else(|| self.wrong(format!("{key} is missing")))
-        };
-        let own = size("expert_feed_forward_length").ok();
+        let own = self.optional("expert_feed_forward_length");
         let router = |layer| format!("blk.{layer}.ffn_gate_inp.weight");
         Ok(Some(Experts {
             layers: (0..layers)
                 .map(|layer| self.checkpoint.shape(&router(layer)).is_some())
                 .collect(),
-            count: size("expert_count")?,
-            used: size("expert_used_count")?,
+            count: self.size("expert_count")?,
+            used: self.size("expert_used_count")?,
             hidden: own.unwrap_or(hidden),
             normalized: true,
-            gate: (family == "gpt-oss").then_some(GATE),
+            gate: (self.family == "gpt-oss").then_some(GATE),
         }))
     }
 }

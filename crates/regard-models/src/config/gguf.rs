@@ -15,7 +15,7 @@ use crate::{
 /// The known architectures.
 const KNOWN: &str = "llama, qwen2, qwen3, qwen3moe, gpt-oss, smollm3, granite, olmo2, gemma2, gemma3, phi3, gpt2 and gptneox";
 
-/// The keys of known architectures, after the architecture's name.
+/// The keys of known architectures, after the architecture's name: those that are read, and others of their files.
 const KEYS: &str = "attention.head_count attention.head_count_kv attention.key_length attention.layer_norm_epsilon \
     attention.layer_norm_rms_epsilon attention.scale attention.sliding_window attention.sliding_window_pattern \
     attention.value_length attn_logit_softcapping block_count context_length embedding_length embedding_scale expert_count \
@@ -34,25 +34,44 @@ pub(super) fn unknown_keys<'a>(metadata: &'a Metadata) -> BTreeSet<String> {
 
 /// The settings of a GGUF file.
 pub(super) struct Config<'a> {
-    pub(super) path: &'a Path,
-    pub(super) metadata: &'a Metadata,
+    path: &'a Path,
+    pub(super) family: &'a str,
+    metadata: &'a Metadata,
     pub(super) checkpoint: &'a Checkpoint,
 }
 
-impl Config<'_> {
-    pub(super) fn wrong(&self, what: impl Into<String>) -> Error {
+impl<'a> Config<'a> {
+    pub(super) fn new(checkpoint: &'a Checkpoint, metadata: &'a Metadata) -> Result<Self, Error> {
+        let path = checkpoint.path();
+        let family = metadata.text("general.architecture");
+        let family = family.ok_or_else(|| Error::file(path, "general.architecture is missing"))?;
+        Ok(Self { path, family, metadata, checkpoint })
+    }
+
+    fn wrong(&self, what: impl Into<String>) -> Error {
         Error::file(self.path, what)
     }
 
-    pub(super) fn optional(&self, key: &str) -> Option<usize> {
-        usize::try_from(u32::try_from(self.metadata.number(key)?).ok()?).ok()
+    /// The name of a key of the architecture.
+    fn key(&self, name: &str) -> String {
+        debug_assert!(KEYS.split(' ').any(|known| known == name), "KEYS lacks {name}");
+        format!("{}.{name}", self.family)
+    }
+
+    pub(super) fn optional(&self, name: &str) -> Option<usize> {
+        usize::try_from(u32::try_from(self.metadata.number(&self.key(name))?).ok()?).ok()
+    }
+
+    pub(super) fn size(&self, name: &str) -> Result<usize, Error> {
+        self.optional(name).ok_or_else(|| self.wrong(format!("{} is missing", self.key(name))))
+    }
+
+    fn float(&self, name: &str) -> Option<f64> {
+        self.metadata.float(&self.key(name))
     }
 
     pub(super) fn describe(&self) -> Result<Description, Error> {
-        let family = self
-            .metadata
-            .text("general.architecture")
-            .ok_or_else(|| self.wrong("general.architecture is missing"))?;
+        let family = self.family;
         // The converter has added 1 to Gemma's norm weights.
         let rms = (NormKind::Rms, "attention.layer_norm_rms_epsilon", "rms_norm_eps");
         let layer = |config| (NormKind::Layer, "attention.layer_norm_epsilon", config);
@@ -67,11 +86,6 @@ impl Config<'_> {
                 return Err(unknown(self.path, self.checkpoint, &what, KNOWN));
             }
         };
-        let key = |key: &str| format!("{family}.{key}");
-        let size = |name: &str| {
-            self.optional(&key(name)).ok_or_else(|| self.wrong(format!("{} is missing", key(name))))
-        };
-        let float = |name: &str| self.metadata.float(&key(name));
         // A key that the file lacks has the default of transformers' class for the family.
         let class = match family {
             "gptneox" => "gpt_neox",
@@ -82,36 +96,39 @@ impl Config<'_> {
         };
         let usual = |key: &str| default(class, key);
         let number = |name: &str, config: &str| {
-            let number = float(name).or_else(|| usual(config).and_then(Value::as_f64));
-            number.ok_or_else(|| self.wrong(format!("{} is missing", key(name))))
+            let number = self.float(name).or_else(|| usual(config).and_then(Value::as_f64));
+            number.ok_or_else(|| self.wrong(format!("{} is missing", self.key(name))))
         };
         let gemma = matches!(family, "gemma2" | "gemma3");
         let gpt = matches!(family, "gpt2" | "gptneox");
-        let (width, layers, heads) =
-            (size("embedding_length")?, size("block_count")?, size("attention.head_count")?);
+        let (width, layers, heads) = (
+            self.size("embedding_length")?,
+            self.size("block_count")?,
+            self.size("attention.head_count")?,
+        );
         let tensors = self.checkpoint.names().count();
         if layers > tensors {
             let what =
-                format!("{} is {layers}, but there are {tensors} tensors", key("block_count"));
+                format!("{} is {layers}, but there are {tensors} tensors", self.key("block_count"));
             return Err(self.wrong(what));
         }
         let norm = NormSettings { kind, epsilon: number(epsilon, in_config)? as f32 };
         let cap = |name: &str| {
-            let cap = float(name).or_else(|| usual(name).and_then(Value::as_f64));
+            let cap = self.float(name).or_else(|| usual(name).and_then(Value::as_f64));
             cap.map(|cap| cap as f32).filter(|_| gemma)
         };
-        let mut description = plain(width, layers, heads, size("feed_forward_length")?, norm);
+        let mut description = plain(width, layers, heads, self.size("feed_forward_length")?, norm);
         let block = &mut description.stack.block;
         let even = block.head_size;
-        block.head_size = self.optional(&key("attention.key_length")).unwrap_or(even);
+        block.head_size = self.optional("attention.key_length").unwrap_or(even);
         // Gemma's models of 27 billion parameters scale by the width's share of a head.
         let scaled = match (family, layers) {
             ("gemma2", 46) | ("gemma3", 62) => even,
             _ => block.head_size,
         };
         block.scale = (scaled as f32).sqrt().recip();
-        block.kv_heads = self.optional(&key("attention.head_count_kv")).unwrap_or(heads);
-        let parallel = self.metadata.flag(&key("use_parallel_residual"));
+        block.kv_heads = self.optional("attention.head_count_kv").unwrap_or(heads);
+        let parallel = self.metadata.flag(&self.key("use_parallel_residual"));
         block.parallel = parallel.unwrap_or(family == "gptneox");
         block.qk_norm = match family {
             "qwen3" | "qwen3moe" | "gemma3" => Some(QkNorm::Head),
@@ -132,7 +149,7 @@ impl Config<'_> {
         }
         if family == "granite" {
             // 0 means that the file leaves the factor to the model.
-            let factor = |name: &str| float(name).filter(|factor| *factor != 0.0);
+            let factor = |name: &str| self.float(name).filter(|factor| *factor != 0.0);
             block.scale = factor("attention.scale").map_or(block.scale, |scale| scale as f32);
             block.output_scale = factor("residual_scale").unwrap_or(1.0) as f32;
             description.embedding.scale = factor("embedding_scale").unwrap_or(1.0) as f32;
@@ -151,13 +168,13 @@ impl Config<'_> {
                 usual("sliding_window").filter(|_| matches!(family, "gemma2" | "phi3" | "gpt-oss"));
             let usual = usual.and_then(Value::as_u64).and_then(|x| usize::try_from(x).ok());
             // 0 means no window.
-            let window = self.optional(&key("attention.sliding_window")).or(usual);
+            let window = self.optional("attention.sliding_window").or(usual);
             let window = window.filter(|window| *window > 0);
-            let name = key("attention.sliding_window_pattern");
-            let pattern = self.optional(&name).unwrap_or(pattern);
-            let slides = match self.metadata.flags(&name) {
+            let name = "attention.sliding_window_pattern";
+            let pattern = self.optional(name).unwrap_or(pattern);
+            let slides = match self.metadata.flags(&self.key(name)) {
                 Some(flags) if flags.len() != layers => {
-                    let found = flags.len();
+                    let (name, found) = (self.key(name), flags.len());
                     let what = format!("{name} has {found} entries for {layers} layers");
                     return Err(self.wrong(what));
                 }
@@ -168,18 +185,18 @@ impl Config<'_> {
             description.stack.windows = windows(layers, window, |layer| slides[layer]);
         }
         if family != "gpt2" {
-            self.turn(family, &mut description.stack, head_size)?;
+            self.turn(&mut description.stack, head_size)?;
         }
         let hidden = description.stack.block.hidden;
-        description.stack.experts = self.experts(family, layers, hidden)?;
-        let count = size("context_length")?;
+        description.stack.experts = self.experts(layers, hidden)?;
+        let count = self.size("context_length")?;
         let positions = LearnedPositions { count, first: 0, pad: None };
         description.context = Some(count);
         description.embedding.positions = (family == "gpt2").then_some(positions);
         let tokens = self.checkpoint.shape("token_embd.weight").and_then(<[usize]>::first);
         description.vocabulary =
             *tokens.ok_or_else(|| Error::tensor(self.path, "token_embd.weight", "is missing"))?;
-        let divisor = if family == "granite" { float("logit_scale") } else { None };
+        let divisor = if family == "granite" { self.float("logit_scale") } else { None };
         let scale = divisor.unwrap_or(1.0).recip() as f32;
         let softcap = cap("final_logit_softcapping");
         description.head = Head::Tokens { transform: None, scale, softcap };
@@ -192,19 +209,19 @@ impl Config<'_> {
     }
 
     /// Gives each layer of a stack its rotary embedding. The windows of the stack are known.
-    fn turn(&self, family: &str, stack: &mut Stack, head_size: usize) -> Result<(), Error> {
-        let rotary = self.rotary(family, head_size)?;
+    fn turn(&self, stack: &mut Stack, head_size: usize) -> Result<(), Error> {
+        let rotary = self.rotary(head_size)?;
         stack.turn_all(rotary.clone());
         let turns = (1..).zip(&mut stack.turns);
-        match family {
+        match self.family {
             // The file does not say which layers have no positions.
             "smollm3" => {
                 turns.filter(|(layer, _)| layer % 4 == 0).for_each(|(_, turns)| *turns = None);
             }
             "gemma3" | "olmo2" => {
                 // Layers with a sliding window are not scaled.
-                let usual = if family == "gemma3" { 10_000.0 } else { rotary.base };
-                let base = self.base(&format!("{family}.rope.freq_base_swa"), usual)?;
+                let usual = if self.family == "gemma3" { 10_000.0 } else { rotary.base };
+                let base = self.base("rope.freq_base_swa", usual)?;
                 stack.rotary.push(RotarySettings { base, scaling: Frequencies::Plain, ..rotary });
                 let sliding = stack.turns.iter_mut().zip(&stack.windows);
                 sliding
@@ -217,31 +234,30 @@ impl Config<'_> {
     }
 
     /// A rotary base.
-    fn base(&self, key: &str, usual: f64) -> Result<f64, Error> {
-        let base = self.metadata.float(key).unwrap_or(usual);
+    fn base(&self, name: &str, usual: f64) -> Result<f64, Error> {
+        let base = self.float(name).unwrap_or(usual);
         if base > 0.0 && base.is_finite() {
             return Ok(base);
         }
-        Err(self.wrong(format!("{key} is {base}")))
+        Err(self.wrong(format!("{} is {base}", self.key(name))))
     }
 
-    fn rotary(&self, family: &str, head_size: usize) -> Result<RotarySettings, Error> {
-        let key = |key: &str| format!("{family}.rope.{key}");
-        let features = self.optional(&key("dimension_count")).unwrap_or(head_size);
-        if matches!(family, "llama" | "smollm3" | "granite") && features != head_size {
+    fn rotary(&self, head_size: usize) -> Result<RotarySettings, Error> {
+        let features = self.optional("rope.dimension_count").unwrap_or(head_size);
+        if matches!(self.family, "llama" | "smollm3" | "granite") && features != head_size {
             // The rows of this family are permuted for whole heads.
-            let what = format!("{} is {features}, not {head_size}", key("dimension_count"));
+            let what =
+                format!("{} is {features}, not {head_size}", self.key("rope.dimension_count"));
             return Err(self.wrong(what));
         }
-        let base = self.base(&key("freq_base"), 10_000.0)?;
-        let float = |name: &str| self.metadata.float(&key(name));
+        let base = self.base("rope.freq_base", 10_000.0)?;
         // The name in older files; 0 means none.
-        let factor = float("scaling.factor").or_else(|| float("scale_linear"));
+        let factor = self.float("rope.scaling.factor").or_else(|| self.float("rope.scale_linear"));
         let factor = factor.filter(|factor| *factor != 0.0).unwrap_or(1.0);
-        let positions = self.optional(&format!("{family}.context_length")).unwrap_or(0);
-        let original = self.optional(&key("scaling.original_context_length")).unwrap_or(positions);
-        let amplitude = float("scaling.attn_factor").unwrap_or(1.0);
-        let scaling = match self.metadata.text(&key("scaling.type")).unwrap_or("linear") {
+        let positions = self.optional("context_length").unwrap_or(0);
+        let original = self.optional("rope.scaling.original_context_length").unwrap_or(positions);
+        let amplitude = self.float("rope.scaling.attn_factor").unwrap_or(1.0);
+        let scaling = match self.metadata.text(&self.key("rope.scaling.type")).unwrap_or("linear") {
             _ if self.checkpoint.shape("rope_freqs.weight").is_some() => Frequencies::Stored,
             _ if self.checkpoint.shape("rope_factors_short.weight").is_some() => {
                 Frequencies::LongRope {
@@ -256,15 +272,16 @@ impl Config<'_> {
             "yarn" => Frequencies::Scaled(RotaryScaling::Yarn {
                 factor,
                 original_positions: original as f64,
-                beta_fast: float("scaling.yarn_beta_fast").unwrap_or(32.0),
-                beta_slow: float("scaling.yarn_beta_slow").unwrap_or(1.0),
+                beta_fast: self.float("rope.scaling.yarn_beta_fast").unwrap_or(32.0),
+                beta_slow: self.float("rope.scaling.yarn_beta_slow").unwrap_or(1.0),
                 amplitude: Some(amplitude * (1.0 + 0.1 * factor.max(1.0).ln())),
                 // llama.cpp rounds for gpt-oss too, which was trained without it.
-                whole_pairs: family != "gpt-oss",
+                whole_pairs: self.family != "gpt-oss",
             }),
             other => {
                 let known = "none, linear and yarn, and longrope with its tensors rope_factors_short and rope_factors_long";
-                let what = format!("{} is {other:?}; known are {known}", key("scaling.type"));
+                let what =
+                    format!("{} is {other:?}; known are {known}", self.key("rope.scaling.type"));
                 return Err(self.wrong(what));
             }
         };

@@ -68,9 +68,7 @@ impl Description {
                 let path = checkpoint.path().join("config.json");
                 hugging_face::Config::new(&path, config, checkpoint)?.describe()?
             }
-            Settings::Gguf(metadata) => {
-                gguf::Config { path: checkpoint.path(), metadata, checkpoint }.describe()?
-            }
+            Settings::Gguf(metadata) => gguf::Config::new(checkpoint, metadata)?.describe()?,
         };
         if let Settings::Config(config) = checkpoint.settings()
             && let Some(family) = config.get("model_type").and_then(Value::as_str)
