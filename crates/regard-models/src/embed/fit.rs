@@ -4,7 +4,7 @@ use regard_embed::Shape;
 use regard_kernels::attention_scratch_len;
 
 use super::float::Tensors;
-use super::{Floats, Options, Stored, int8};
+use super::{Options, Stored, int8};
 use crate::{Error, Model};
 
 /// The memory of a microcontroller, in bytes, as far as it is known.
@@ -72,8 +72,8 @@ pub(super) fn check(
     if let Some(flash) = options.part.flash {
         let needed = |stored| {
             CODE + match stored {
-                Stored::F32 => tensors.bytes(Floats::F32),
-                Stored::Bf16 => tensors.bytes(Floats::Bf16),
+                Stored::F32 => tensors.bytes::<f32>(),
+                Stored::Bf16 => tensors.bytes::<u16>(),
                 Stored::Int8 => int8::bytes(model, context),
             }
         };

@@ -3,7 +3,7 @@
 use half::bf16;
 use regard::{Embedding, Linear, Pairing, Rotary};
 
-use super::Floats;
+use super::Stored;
 use super::source::{self, Content, Parts, Table};
 use crate::weights::{Layer, Tokens};
 use crate::{Activation, Error, ImageProcessor, Model, Tensor};
@@ -133,24 +133,29 @@ impl Tensors {
         self.matrices.iter().all(|x| x.to_bits().trailing_zeros() >= 16)
     }
 
-    /// The bytes of all tensors in flash.
-    pub(super) fn bytes(&self, stored: Floats) -> usize {
-        let weight = match stored {
-            Floats::F32 => size_of::<f32>(),
-            Floats::Bf16 => size_of::<bf16>(),
-        };
-        self.matrices.len() * weight + self.vectors.len() * size_of::<f32>()
+    /// The bytes of all tensors in flash, if the weights have the type `T`.
+    pub(super) fn bytes<T>(&self) -> usize {
+        self.matrices.len() * size_of::<T>() + self.vectors.len() * size_of::<f32>()
     }
 
-    /// The constants and the model of a crate.
-    pub(super) fn content(self, stored: Floats) -> Content {
-        let numbers = self.matrices.iter();
-        let (matrix, number, bytes): (_, _, Vec<u8>) = match stored {
-            Floats::F32 => ("F32", "f32", numbers.flat_map(|x| x.to_le_bytes()).collect()),
-            Floats::Bf16 => {
-                let bytes = numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect();
-                ("Bf16", "u16", bytes)
-            }
+    /// The constants and the model of a crate, in bfloat16 or in `f32`.
+    pub(super) fn content(self, stored: Stored) -> Content {
+        let weights = self.matrices.iter();
+        let (imports, numbers, matrix, number, bytes): (_, _, _, _, Vec<u8>) = match stored {
+            Stored::Bf16 => (
+                "Aligned, Bf16, Error, Floats, Layer, Linear, Model, Norm, Shape, Weights, part",
+                "Floats<Bf16>",
+                "Bf16",
+                "u16",
+                weights.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
+            ),
+            _ => (
+                "Aligned, Error, F32, Floats, Layer, Linear, Model, Norm, Shape, Weights, part",
+                "Floats<F32>",
+                "F32",
+                "f32",
+                weights.flat_map(|x| x.to_le_bytes()).collect(),
+            ),
         };
         let vectors = self.vectors.iter().flat_map(|x| x.to_le_bytes()).collect();
         let functions = format!(
@@ -166,16 +171,6 @@ const fn vector(start: usize, len: usize) -> &'static [f32] {{
 }}
 "
         );
-        let (imports, numbers) = match stored {
-            Floats::F32 => (
-                "Aligned, Error, F32, Floats, Layer, Linear, Model, Norm, Shape, Weights, part",
-                "Floats<F32>",
-            ),
-            Floats::Bf16 => (
-                "Aligned, Bf16, Error, Floats, Layer, Linear, Model, Norm, Shape, Weights, part",
-                "Floats<Bf16>",
-            ),
-        };
         let tables = vec![
             Table::new("MATRICES", "src/matrices.bin", number, true, bytes),
             Table::new("VECTORS", "src/vectors.bin", "f32", false, vectors),

@@ -39,13 +39,6 @@ impl fmt::Display for Stored {
     }
 }
 
-/// A type of floating-point weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Floats {
-    F32,
-    Bf16,
-}
-
 /// The settings of [`Model::embed`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -118,9 +111,8 @@ impl Model {
             .unwrap_or_else(|| if tensors.are_bf16() { Stored::Bf16 } else { Stored::F32 });
         fit::check(self, context, &tensors, stored, options)?;
         let content = match stored {
-            Stored::F32 => tensors.content(Floats::F32),
-            Stored::Bf16 => tensors.content(Floats::Bf16),
             Stored::Int8 => int8::content(self, context, samples)?,
+            floats => tensors.content(floats),
         };
         let flash = content.tables.iter().map(|table| table.bytes.len()).sum::<usize>();
         let ram = fit::state_bytes(self, stored, context);
