@@ -1,6 +1,5 @@
 use core::fmt;
 
-use anamnesis::GgufType;
 use bytemuck::Zeroable;
 use bytemuck::allocation::try_zeroed_vec;
 use half::slice::HalfFloatSliceExt as _;
@@ -30,26 +29,11 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a GGUF type, if it stores real numbers that this crate can widen to `f32`.
-    pub(crate) fn of_gguf(kind: GgufType) -> Option<Self> {
-        Some(Self::Blocks(match kind {
-            GgufType::F32 => return Some(Self::F32),
-            GgufType::F16 => return Some(Self::F16),
-            GgufType::BF16 => return Some(Self::Bf16),
-            GgufType::Q8_0 => Quantization::Q8_0,
-            GgufType::Q4_0 => Quantization::Q4_0,
-            GgufType::Q4_1 => Quantization::Q4_1,
-            GgufType::Q5_0 => Quantization::Q5_0,
-            GgufType::Q5_1 => Quantization::Q5_1,
-            GgufType::Q4_K => Quantization::Q4K,
-            GgufType::Q5_K => Quantization::Q5K,
-            GgufType::Q6_K => Quantization::Q6K,
-            GgufType::Q2_K => Quantization::Q2K,
-            GgufType::Q3_K => Quantization::Q3K,
-            GgufType::IQ4_NL => Quantization::Iq4Nl,
-            GgufType::MXFP4 => Quantization::Mxfp4,
-            _ => return None,
-        }))
+    /// The format of this name in files, if this crate can widen its numbers to `f32`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let blocks = Quantization::ALL.iter().copied().map(Self::Blocks);
+        let mut all = [Self::F32, Self::F16, Self::Bf16].into_iter().chain(blocks);
+        all.find(|format| format.to_string() == name)
     }
 
     /// The names of all formats that can be read.
@@ -289,7 +273,7 @@ fn columns_of<T: Copy + Zeroable>(from: &[T], columns: &[usize], row_len: usize)
 
 #[cfg(test)]
 mod tests {
-    use anamnesis::{AnamnesisError, F32Out, dequantize_gguf_blocks};
+    use anamnesis::{AnamnesisError, F32Out, GgufType, dequantize_gguf_blocks};
     use proptest::prelude::*;
 
     use super::*;
@@ -338,8 +322,7 @@ mod tests {
                     expected.extend(numbers);
                     Ok::<(), AnamnesisError>(())
                 }).unwrap();
-                let Some(Format::Blocks(format)) = Format::of_gguf(kind) else { panic!("{kind}") };
-                prop_assert_eq!(format.to_string(), kind.to_string());
+                let Some(Format::Blocks(format)) = Format::named(&kind.to_string()) else { panic!("{kind}") };
                 prop_assert_eq!(format.block(), (block, row_bytes));
                 let tensor = Tensor { shape: vec![2, block], data: Data::Blocks(format, bytes) };
                 let found: Vec<u8> = tensor.to_f32().into_iter().flat_map(f32::to_le_bytes).collect();

@@ -10,7 +10,7 @@ use std::io::{self, BufReader, Read};
 use regard::Quantization;
 
 use super::Stored;
-use crate::{Error, Format};
+use crate::Error;
 
 const FORMAT: Quantization = Quantization::Mxfp4;
 /// The bytes of a block of ggml, and those of its numbers and of its scale.
@@ -20,7 +20,7 @@ pub(super) const PARTS: [usize; 2] = [16, 1];
 /// Puts a tensor `X` \[…, outputs, 32n\] in the place of each two tensors `X_blocks` and `X_scales`.
 pub(super) fn join(tensors: &mut BTreeMap<String, Stored>) -> Result<(), Error> {
     let is_blocks = |(name, stored): (&String, &Stored)| {
-        let name = name.strip_suffix("_blocks").filter(|_| stored.kind.0 == "U8");
+        let name = name.strip_suffix("_blocks").filter(|_| stored.kind == "U8");
         name.map(str::to_owned)
     };
     let names: Vec<String> = tensors.iter().filter_map(is_blocks).collect();
@@ -33,8 +33,8 @@ pub(super) fn join(tensors: &mut BTreeMap<String, Stored>) -> Result<(), Error> 
             let what = format!("has no tensor {} beside it", of[1]);
             return Err(Error::tensor(&blocks.file, &of[0], what));
         };
-        if scales.kind.0 != "U8" || blocks.shape != [scales.shape.as_slice(), &[16]].concat() {
-            let (kind, shape) = (&scales.kind.0, &scales.shape);
+        if scales.kind != "U8" || blocks.shape != [scales.shape.as_slice(), &[16]].concat() {
+            let (kind, shape) = (&scales.kind, &scales.shape);
             let what = format!(
                 "has the shape {:?}, and {} the shape {shape:?} of the type {kind}: MXFP4 has 16 bytes for each scale of type U8",
                 blocks.shape, of[1]
@@ -47,7 +47,7 @@ pub(super) fn join(tensors: &mut BTreeMap<String, Stored>) -> Result<(), Error> 
             *last = last.checked_mul(32).ok_or_else(too_large)?;
         }
         blocks.shape = shape;
-        blocks.kind = (FORMAT.to_string(), Some(Format::Blocks(FORMAT)));
+        blocks.kind = FORMAT.to_string();
         blocks.bytes += scales.bytes;
         blocks.scales = Some(Box::new(scales));
         let file = blocks.file.clone();

@@ -127,8 +127,8 @@ pub(super) fn open(
     for info in front.tensor_infos {
         let mut shape = info.shape;
         shape.reverse();
-        let kind = (info.dtype.to_string(), Format::of_gguf(info.dtype));
-        let bytes = match kind.1 {
+        let kind = info.dtype.to_string();
+        let bytes = match Format::named(&kind) {
             Some(format) => {
                 let cols = shape.last().copied().unwrap_or(1);
                 let rows = shape

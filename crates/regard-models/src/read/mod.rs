@@ -63,8 +63,8 @@ pub(crate) enum Settings {
 #[derive(Clone, Debug)]
 struct Stored {
     file: PathBuf,
-    /// The type's name in the file, and the format if numbers of this type can be read.
-    kind: (String, Option<Format>),
+    /// The type's name in the file.
+    kind: String,
     /// The outermost dimension first.
     shape: Vec<usize>,
     offset: u64,
@@ -75,6 +75,11 @@ struct Stored {
 }
 
 impl Stored {
+    /// The format, if numbers of this type can be read.
+    fn format(&self) -> Option<Format> {
+        Format::named(&self.kind)
+    }
+
     /// The files that the tensor is in.
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
         core::iter::once(&self.file).chain(self.scales.iter().map(|scales| &scales.file))
@@ -195,8 +200,8 @@ impl Checkpoint {
     /// ```
     pub fn not_finite(&self) -> Result<Option<Error>, Error> {
         for (name, stored) in &self.tensors {
-            let known = stored.kind.1.is_some();
-            let numbers = if known { self.read(name)?.to_f32() } else { Vec::new() };
+            let numbers =
+                if stored.format().is_some() { self.read(name)?.to_f32() } else { Vec::new() };
             if let Some((at, x)) = numbers.iter().enumerate().find(|(_, x)| !x.is_finite()) {
                 let what = format!("holds {x}, which is number {at} of {}", numbers.len());
                 return Ok(Some(Error::tensor(&stored.file, name, what)));
@@ -261,7 +266,7 @@ impl Checkpoint {
 
     /// Whether a tensor's numbers are in blocks.
     pub(crate) fn is_in_blocks(&self, name: &str) -> bool {
-        let format = self.tensors.get(name).and_then(|stored| stored.kind.1);
+        let format = self.tensors.get(name).and_then(Stored::format);
         matches!(format, Some(Format::Blocks(_)))
     }
 
@@ -288,7 +293,7 @@ impl Checkpoint {
     pub(crate) fn read_part(&self, name: &str, entry: Option<usize>) -> Result<Tensor, Error> {
         let stored =
             self.tensors.get(name).ok_or_else(|| Error::tensor(&self.path, name, "is missing"))?;
-        let Stored { file: path, kind: (kind, format), shape, offset, scales, .. } = stored;
+        let Stored { file: path, kind, shape, offset, scales, .. } = stored;
         let shape = match (entry, shape.as_slice()) {
             (Some(entry), [count, shape @ ..]) if entry < *count => shape,
             (Some(entry), _) => {
@@ -297,7 +302,7 @@ impl Checkpoint {
             (None, shape) => shape,
         };
         let before = |bytes: usize| (entry.unwrap_or(0) * bytes) as u64;
-        let format = format.ok_or_else(|| {
+        let format = stored.format().ok_or_else(|| {
             let what = format!("has the type {kind}; known are {}", Format::KNOWN);
             Error::tensor(path, name, what)
         })?;

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 
 use super::files::{Files, room};
 use super::{Beside, Stored};
-use crate::{Error, Format};
+use crate::Error;
 
 const WHOLE: &str = "model.safetensors";
 const INDEX: &str = Beside::INDEX.name();
@@ -126,15 +125,9 @@ fn header(
             let what = format!("ends at byte {} of {length}: the file is cut short", start + end);
             return Err(Error::tensor(path, &name, what));
         }
-        let format = match info.dtype {
-            Dtype::F32 => Some(Format::F32),
-            Dtype::F16 => Some(Format::F16),
-            Dtype::BF16 => Some(Format::Bf16),
-            _ => None,
-        };
         let stored = Stored {
             file: path.to_owned(),
-            kind: (format!("{:?}", info.dtype), format),
+            kind: format!("{:?}", info.dtype),
             shape: info.shape.clone(),
             offset: start + first,
             bytes: end - first,
