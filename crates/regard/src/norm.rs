@@ -46,7 +46,7 @@ impl Norm {
             return Err(KernelError::Range {
                 name: "epsilon",
                 value: epsilon,
-                range: "0 or above",
+                range: "finite and 0 or above",
             }
             .into());
         }
