@@ -55,6 +55,11 @@ fn in_turns(
     Ok([Timing::of(of_one), Timing::of(of_other)])
 }
 
+/// A number of things: "1 thread", "2 threads".
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// The seconds that a call takes.
 fn seconds<T>(call: impl FnOnce() -> Result<T>) -> Result<f64> {
     let start = Instant::now();
@@ -175,9 +180,10 @@ fn run(
             in_turns(args.samples, || seconds(|| Ok(pass.run_batch(&inputs)?)), || Ok(0.0))?;
         tell(
             format!(
-                "read {:<11} {:>10}   {threads} threads   {:.0} tokens/s",
+                "read {:<11} {:>10}   {}   {:.0} tokens/s",
                 format!("{batch} × {tokens}"),
                 duration(timing.median),
+                counted(threads, "thread"),
                 (batch * tokens) as f64 / timing.median
             ),
             json!({
@@ -222,8 +228,9 @@ fn token(
     let share = speed / bandwidth;
     tell(
         format!(
-            "write a token    {:>10}   {threads} threads   {:.1} GB/s, {:.0}% of the {:.1} GB/s of a loop that reads; then {}",
+            "write a token    {:>10}   {}   {:.1} GB/s, {:.0}% of the {:.1} GB/s of a loop that reads; then {}",
             duration(token.median),
+            counted(threads, "thread"),
             speed / 1e9,
             100.0 * share,
             bandwidth / 1e9,
@@ -255,9 +262,10 @@ fn sweep(
     let ratio = all.median / one.median;
     tell(
         format!(
-            "sweep {:<10} {:>10}   {threads} threads   {ratio:.1} × one run ({})",
-            format!("{} heads", changes.len()),
+            "sweep {:<10} {:>10}   {}   {ratio:.1} × one run ({})",
+            counted(changes.len(), "head"),
             duration(all.median),
+            counted(threads, "thread"),
             duration(one.median)
         ),
         json!({
