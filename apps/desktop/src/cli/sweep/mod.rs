@@ -226,7 +226,7 @@ impl Sweep {
             return Ok(Self { changes, at, kind: &PATH });
         }
         let changes = model.patches(&from);
-        Ok(Self { changes, at: entries(reading, model), kind: &PATCHED })
+        Ok(Self { at: changes.iter().filter_map(entry).collect(), changes, kind: &PATCHED })
     }
 
     /// Computes the unchanged number, and the number with each change.
@@ -383,23 +383,11 @@ impl Table {
     }
 }
 
-/// The places that [`Model::patches`] patches, in the same order.
-fn entries(reading: &Reading, model: &Model) -> Vec<HeadAddress> {
-    let [tokens, decoder_tokens] = reading.lengths();
-    let description = model.description();
-    let stacks = match &description.encoder {
-        None => vec![(Which::Only, description.stack.layers(), tokens)],
-        Some(encoder) => vec![
-            (Which::Encoder, encoder.layers(), tokens),
-            (Which::Decoder, description.stack.layers(), decoder_tokens),
-        ],
-    };
-    let of_stack = |(attention, layers, tokens): (Which, usize, usize)| {
-        (0..layers).flat_map(move |layer| {
-            (0..tokens).map(move |head| HeadAddress { attention, layer, head })
-        })
-    };
-    stacks.into_iter().flat_map(of_stack).collect()
+/// The layer and the position of a patch of [`Model::patches`]. The position is stored as the head.
+fn entry(patch: &Change) -> Option<HeadAddress> {
+    let Change::Patch { place, position, .. } = patch else { return None };
+    let layer = place.strip_suffix(".hook_resid_pre")?;
+    format!("{}.{position}", layer.strip_prefix("blocks.").unwrap_or(layer)).parse().ok()
 }
 
 /// The numbers of each attention or stack, layer by layer.
