@@ -1,9 +1,12 @@
 //! The program as a user calls it.
 #![allow(dead_code, clippy::allow_attributes, reason = "each test uses a part")]
 
+use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Output};
 use std::sync::Once;
 
+use safetensors::SafeTensors;
 use serde_json::Value;
 
 /// The program, without a display.
@@ -59,6 +62,20 @@ pub fn assert_refused(line: impl AsRef<str>, parts: &[&str]) {
     for part in parts {
         assert!(said.contains(part), "{}: {said:?} does not say {part:?}", line.as_ref());
     }
+}
+
+/// The names of the files in a folder.
+pub fn names(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Whether a file is a whole safetensors file.
+pub fn is_whole(file: &Path) -> bool {
+    SafeTensors::deserialize(&fs::read(file).unwrap()).is_ok()
 }
 
 /// Makes the programs that this process starts obey Ctrl-C, even if this process was started to ignore it. A signal that a

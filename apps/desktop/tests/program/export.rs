@@ -1,12 +1,9 @@
 //! `regard export`.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{json, printed, refused, regard, text};
+use crate::common::{json, printed, refused, regard, text};
 use regard_desktop::host::Native;
 use regard_figure::{Format, Ground, Look, Map};
 use regard_heads::{HeadId, unattended};
@@ -50,26 +47,27 @@ fn dump_between(folder: &Folder) -> PathBuf {
     )
 }
 
+/// Every step has a name that leads to it, and numbers in every format. The program writes a step of each example in one format.
 #[test]
 fn every_matrix_of_every_example_in_every_format() {
     let folder = Folder::new();
-    for &example in Example::ALL {
+    for (i, &example) in Example::ALL.iter().enumerate() {
         let walkthrough = Walkthrough::run(example, &Settings::default()).unwrap();
-        for (i, step) in walkthrough.steps.iter().enumerate() {
-            // Each step is written in one format, and the weights in all formats.
-            let all = step.key == Quantity::Weights.into();
-            let count = Format::ALL.len();
-            let formats = Format::ALL.iter().copied();
-            let (first, how_many) = if all { (0, count) } else { (i % count, 1) };
-            for format in formats.skip(first).take(how_many) {
-                let to = folder.path(&format!("out.{}", format.extension()));
-                let options = format!("{} --matrix {}", example.name(), step.key);
-                let file = exported(&options, &to);
-                if format == Format::Safetensors {
-                    assert_eq!(numbers(&file), step.matrix.as_slice(), "{options}");
-                }
+        for step in &walkthrough.steps {
+            assert_eq!(step.key.to_string().parse().ok(), Some(step.key), "{}", example.name());
+            let matrix = of_step(&walkthrough, step, Look::default());
+            for format in Format::ALL.iter().filter(|format| **format != Format::Png) {
+                matrix.encode(*format).unwrap();
             }
+            let file = matrix.encode(Format::Safetensors).unwrap();
+            assert_eq!(numbers(&file), step.matrix.as_slice(), "{}: {}", example.name(), step.key);
         }
+        let step = &walkthrough.steps[i % walkthrough.steps.len()];
+        let format = Format::ALL[i % Format::ALL.len()];
+        let to = folder.path(&format!("out.{}", format.extension()));
+        let file = exported(&format!("{} --matrix {}", example.name(), step.key), &to);
+        let expected = of_step(&walkthrough, step, Look::default()).encode(format).unwrap();
+        assert!(file == expected, "{}: {}", example.name(), step.key);
     }
 }
 
@@ -371,22 +369,22 @@ fn dump_of_scores(folder: &Folder, n: usize) -> PathBuf {
 fn a_head_has_the_colours_of_the_window() {
     let folder = Folder::new();
     let file = dump_of_scores(&folder, 300);
-    let to = folder.path("out.png");
+    let to = folder.path("out.svg");
     for (look, head) in LOOKS.into_iter().flat_map(|look| [(look, 0), (look, 1)]) {
         let mut session = Session { look, ..attention_session(&file) };
         session.model.heads.show(HeadId { layer: 0, head });
         let opened =
             OpenedHeads::open(&Native, session.model.file.clone().unwrap(), &unattended).unwrap();
         let matrix = opened.matrix(session.model.heads.clone(), look).unwrap();
-        let png = matrix.encode(Format::Png).unwrap();
+        let svg = matrix.encode(Format::Svg).unwrap();
         let saved = folder.path("mine.regard.json");
         save(&session, &saved);
-        assert!(exported(&saved.display().to_string(), &to) == png);
+        assert!(exported(&saved.display().to_string(), &to) == svg);
         // Numbers of both signs have the diverging map, unless another one is requested.
         let map = if head == 0 { format!("--map {}", look.map.name()) } else { String::new() };
         let log = if look.logarithmic == Some(true) { "--log" } else { "" };
         let options = format!("{} --layer 0 --head {head} {map} {log}", file.display());
-        assert!(exported(&options, &to) == png, "{options}");
+        assert!(exported(&options, &to) == svg, "{options}");
     }
 }
 
@@ -396,11 +394,11 @@ fn a_step_has_the_colours_of_the_window() {
     let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
     let weights = walkthrough.step(Quantity::Weights).unwrap();
     for look in LOOKS {
-        let png = of_step(&walkthrough, weights, look).encode(Format::Png).unwrap();
+        let svg = of_step(&walkthrough, weights, look).encode(Format::Svg).unwrap();
         let log = if look.logarithmic == Some(true) { "--log" } else { "" };
         let (name, map) = (Example::ALL[0].name(), look.map.name());
         let options = format!("{name} --matrix weights --map {map} {log}");
-        assert!(exported(&options, &folder.path("out.png")) == png);
+        assert!(exported(&options, &folder.path("out.svg")) == svg);
     }
 }
 

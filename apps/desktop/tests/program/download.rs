@@ -1,10 +1,6 @@
 //! `--download` from a server on the loopback, which answers as Hugging Face's does: with redirections, hashes and ranges, and
 //! without HEAD.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +13,7 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::text;
+use crate::common::text;
 use regard_tests::attention_files::Folder;
 use regard_tests::models::golden;
 use sha1::Sha1;
@@ -166,7 +162,7 @@ fn with(mut program: Command, server: &Server, home: &Path) -> Command {
 const GENERATE: &str = "generate some/tiny --ids 7,8,9 --tokens 4 --format json";
 
 fn downloads(server: &Server, home: &Path) -> Output {
-    let line = common::command_line(format!("{GENERATE} --download"));
+    let line = crate::common::command_line(format!("{GENERATE} --download"));
     with(line, server, home).output().unwrap()
 }
 
@@ -192,7 +188,7 @@ fn a_model_is_fetched_once_into_the_layout_of_the_cache() {
     assert!(fs::read_link(&link).unwrap().starts_with("../../blobs"));
 
     assert_generates(&downloads(&server, &home));
-    let cached = with(common::command_line(GENERATE), &server, &home).output();
+    let cached = with(crate::common::command_line(GENERATE), &server, &home).output();
     assert_generates(&cached.unwrap());
     assert_eq!(server.requests(), [""; 0], "what is in the cache is not asked for again");
 }
@@ -247,7 +243,7 @@ fn interrupted(mut command: Command, home: &Path) -> (bool, u64) {
         thread::sleep(Duration::from_millis(10));
         tries += 1;
     }
-    common::send_ctrl_c(&download);
+    crate::common::send_ctrl_c(&download);
     (download.wait().unwrap().success(), half)
 }
 
@@ -257,17 +253,17 @@ fn a_download_that_ignores_ctrl_c_goes_on() {
     let faults = Faults { waits: Some(Duration::from_secs(1)), ..Faults::default() };
     let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", faults));
     let home = folder.path("");
-    assert!(interrupted(with(common::ignoring_ctrl_c(), &server, &home), &home).0);
+    assert!(interrupted(with(crate::common::ignoring_ctrl_c(), &server, &home), &home).0);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_download_that_ctrl_c_ends_goes_on_where_it_ended() {
-    common::let_programs_obey_ctrl_c();
+    crate::common::let_programs_obey_ctrl_c();
     let faults = Faults { waits: Some(Duration::from_secs(3)), ..Faults::default() };
     let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", faults));
     let home = folder.path("");
-    let (well, half) = interrupted(with(common::command(), &server, &home), &home);
+    let (well, half) = interrupted(with(crate::common::command(), &server, &home), &home);
     assert!(!well);
     let repository = home.join("hub/models--some--tiny");
     assert!(!repository.join("refs/main").exists());

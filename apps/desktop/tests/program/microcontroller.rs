@@ -1,14 +1,11 @@
 //! The page about the way from a trained model to a board: its commands run, and its code compiles.
 
-#![cfg(unix)] // the commands are those of a shell
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-const PAGE: &str = include_str!("../../../docs/microcontroller.md");
+const PAGE: &str = include_str!("../../../../docs/microcontroller.md");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The page's code in a language, without the indentation of a list.

@@ -1,26 +1,15 @@
 //! Ctrl-C leaves no incomplete file.
 
-#![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use core::time::Duration;
-use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use common::{command, ignoring_ctrl_c, let_programs_obey_ctrl_c, send_ctrl_c};
+use crate::common::{
+    command, ignoring_ctrl_c, is_whole, let_programs_obey_ctrl_c, names, send_ctrl_c,
+};
 use regard_tests::attention_files::Folder;
 use regard_tests::models::golden;
-use safetensors::SafeTensors;
-
-/// The names of the files in a folder.
-fn names(folder: &Path) -> Vec<String> {
-    let files = fs::read_dir(folder).unwrap();
-    files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
-}
 
 /// Starts to trace a text of so many tokens, and sends Ctrl-C when the file is begun.
 fn interrupted(mut program: Command, tokens: usize, output: &Path) -> Child {
@@ -33,10 +22,6 @@ fn interrupted(mut program: Command, tokens: usize, output: &Path) -> Child {
     }
     send_ctrl_c(&trace);
     trace
-}
-
-fn is_whole(file: &Path) -> bool {
-    SafeTensors::deserialize(&fs::read(file).unwrap()).is_ok()
 }
 
 /// Traces a long text, whose file takes so long to write that a signal arrives meanwhile. If the file is complete by then, the
