@@ -9,7 +9,7 @@ use regard_models::{Ablation, Change, HeadAddress, Input, Logits, Model, Values}
 use regard_tests::models::{FAMILIES, golden};
 use safetensors::SafeTensors;
 
-use crate::common::{as_transformers, assert_near, open, tensor};
+use crate::common::{as_transformers, assert_near, json, open, tensor};
 
 /// Expected tensors by name.
 struct Expected(BTreeMap<String, Values>);
@@ -58,6 +58,7 @@ fn check(name: &str) {
     let model = open(name);
     assert_eq!(model.unused(), [""; 0], "{name}");
     let expected = Expected::of(&golden(name).join("expected.safetensors"));
+    let notes = json(golden(name).join("expected.json"));
     let input = expected.input();
     let run = |changes: &[Change]| as_transformers(&model, changes, &input);
     let unchanged = run(&[]);
@@ -77,6 +78,8 @@ fn check(name: &str) {
                     start.decoder_ids.truncate(model.description().decoder_start.len());
                     let found = model.generate(&start, values.data.len(), &[]).unwrap();
                     assert_eq!(found, expected.ids("generated"), "{name}");
+                    let text = model.tokenizer().unwrap().decode(&found).unwrap();
+                    assert_eq!(notes["generated_text"], text, "{name}");
                     checked += 1;
                     continue;
                 }
