@@ -45,7 +45,7 @@ fn check(reading: &Reading, model: &Model, input: &Input, name: &str) {
     assert_eq!(reading.unchanged().logits(), whole.logits(), "{name}");
     for (which, stack) in model.description().attentions() {
         let found = reading.weights(which).unwrap();
-        assert_weights(&found, which, stack, &whole, name);
+        assert_weights(found, which, stack, &whole, name);
         assert_eq!(found.shape[..2], [stack.layers(), stack.block.heads]);
     }
     // A changed run begins from the streams.
@@ -125,7 +125,7 @@ fn check_changed(
     assert_eq!(reading.logits(), whole.logits(), "{name}: {changes:?}");
     for (which, stack) in model.description().attentions() {
         let found = reading.weights(which).unwrap();
-        assert_weights(&found, which, stack, &whole, &format!("{name}: {changes:?}"));
+        assert_weights(found, which, stack, &whole, &format!("{name}: {changes:?}"));
     }
 }
 
