@@ -114,8 +114,7 @@ impl Head<'_> {
             symbol: &symbol,
             name: &self.name("Scores QKᵀ"),
             formula: &format!("S{s} = Q{s}·K{s}ᵀ"),
-            meaning: "One dot product per query and key, ‖q‖·‖k‖·cos θ. It is large where the query looks for what the key offers. n tokens have n² scores.",
-            code: "matmul_transposed(q, k, scores)",
+            ..Text::of(Quantity::RawScores)
         };
         let raw =
             trace.push(&text, raw, Kind::Signed, self.pairs(), Origin::product_transposed(q, k));
@@ -130,9 +129,7 @@ impl Head<'_> {
                 key: self.key(Quantity::MaskedScores),
                 symbol: &format!("M{s}"),
                 name: &self.name("Masked scores"),
-                formula: "score(i, j) = −∞ for j > i",
-                meaning: "A token may not see the tokens after it, so only the lower triangle is left. A score of −∞ becomes a weight of exactly 0. Padding is hidden in the same way. Some code writes −10⁹ for −∞: it works too, except where a whole row is hidden, which then gets equal weights.",
-                code: "Attention::new().mask(Mask::NONE.causal(position)).scores(Stage::Masked, q, k, scores, scratch)",
+                ..Text::of(Quantity::MaskedScores)
             };
             let masked = Pair::scores(q, k, scaled, Some(self.position()))?;
             let origin = Origin::masked(&before, self.queries, self.keys);
@@ -168,8 +165,7 @@ impl Head<'_> {
             symbol: &format!("Z{s}"),
             name: &self.name("Scaled scores"),
             formula: &format!("S{s} / √d_k = S{s} / √{d_k}"),
-            meaning: "The standard deviation of a sum of d_k products grows as √d_k. Divided by √d_k, scores have the same spread for every d_k, so softmax does not saturate and its gradients do not vanish.",
-            code: "Attention::new().scores(Stage::Raw, q, k, scores, scratch)",
+            ..Text::of(Quantity::ScaledScores)
         };
         Ok(trace.push(&text, scores, Kind::Signed, self.pairs(), Origin::over_root(raw, d_k)))
     }

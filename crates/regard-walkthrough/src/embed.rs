@@ -15,23 +15,11 @@ pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair
     let tokens = trace.tokens.clone();
     let words: Vec<String> = vocabulary.iter().map(|w| (*w).to_owned()).collect();
     let dims = labels("d", trace.inputs.matrix(Quantity::Embeddings).map_or(0, Matrix::cols));
-    let text = Text::given(
-        Quantity::Embeddings,
-        "E",
-        "Embeddings E",
-        "Learned. It has one vector for each word of the vocabulary.",
-    );
+    let text = Text::of(Quantity::Embeddings);
     let table = trace.give(&text, Axes::new(Rows::Other, &words, &dims))?;
     let ids: Vec<usize> =
         tokens.iter().map(|t| words.iter().position(|w| w == t).unwrap_or(0)).collect();
-    let text = Text {
-        key: Quantity::X.into(),
-        symbol: "X",
-        name: "Tokens X",
-        formula: "Xᵢ = E[token i]",
-        meaning: "One row per token: its embedding, looked up in the table. The same word has the same row, wherever it stands.",
-        code: "x.copy_from_slice(embeddings.row(id))",
-    };
+    let text = Text::named("x of embeddings", Quantity::X);
     let x = table.reordered(&ids);
     let origin = Origin::new(move |i, j, value| {
         let word = tokens.get(i).map_or("", String::as_str);
@@ -60,14 +48,7 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
     let bound = Matrix::from_fn(n, d, |t, j| {
         bound::rounded(exact.get(t, j), 8.0 * f64::EPSILON * (1.0 + t as f64 / divisor(j)))
     });
-    let text = Text {
-        key: Quantity::Positions.into(),
-        symbol: "P",
-        name: "Positions P",
-        formula: "P(t, 2i) = sin(t / 10000^(2i/d)),  P(t, 2i + 1) = cos(t / 10000^(2i/d))",
-        meaning: "Each position has a row of sines and cosines of its own, from fast to slow, like the hands of a clock.",
-        code: "PositionTable::sinusoidal(positions, d)",
-    };
+    let text = Text::of(Quantity::Positions);
     let origin = Origin::computed(move |t, j| {
         let angle = Expr::Number { name: "t", value: t as f64 }.over(Expr::constant(divisor(j)));
         if j.is_multiple_of(2) {
@@ -83,14 +64,7 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
 /// Adds X + P.
 pub(crate) fn push_placed(trace: &mut Trace<'_>, x: &Pair, positions: &Pair) -> Pair {
     let (rows, cols) = (x.name.rows.to_vec(), x.name.cols.to_vec());
-    let text = Text {
-        key: Quantity::Placed.into(),
-        symbol: "H",
-        name: "Tokens with positions",
-        formula: "H = X + P",
-        meaning: "Each token plus its position: the same word at another position now has another row.",
-        code: "table.add(x, [batch, tokens, d], first)",
-    };
+    let text = Text::of(Quantity::Placed);
     let axes = Axes::new(Rows::Tokens, &rows, &cols);
     trace.push(&text, x.plus(positions), Kind::Signed, axes, Origin::sum(x, positions))
 }

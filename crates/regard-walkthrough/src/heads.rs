@@ -136,21 +136,9 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
 fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Result<Pair, Error> {
     let dims = labels("o", concatenated.ours.cols());
     let cols = labels("o", trace.inputs.matrix(Quantity::WO).map_or(0, Matrix::cols));
-    let text = Text::given(
-        Quantity::WO,
-        "W_O",
-        "Projection matrix W_O",
-        "Learned. It mixes the outputs of all heads into one vector per token; without it, each head would write to its own columns only.",
-    );
+    let text = Text::of(Quantity::WO);
     let w_o = trace.give(&text, Axes::new(Rows::Other, &dims, &cols))?;
-    let text = Text {
-        key: Quantity::Output.into(),
-        symbol: "O",
-        name: "Output",
-        formula: "O = C·W_O",
-        meaning: "Each token's new vector: a mixture of all heads.",
-        code: "matmul(concatenated, w_o, output)",
-    };
+    let text = Text::named("output of heads", Quantity::Output);
     let (output, origin) = (concatenated.times(&w_o)?, Origin::product(concatenated, &w_o));
     let axes = Axes::new(Rows::Queries, road.queries, &cols);
     Ok(trace.push(&text, output, Kind::Signed, axes, origin))

@@ -125,14 +125,8 @@ pub(crate) fn push_feed_forward(
     let hidden_dims = labels("h", trace.inputs.matrix(Quantity::W1).map_or(0, Matrix::cols));
     let [w_1, b_1] = push_layer(trace, [Quantity::W1, Quantity::B1], "₁", [&dims, &hidden_dims])?;
     let from = x.name.symbol.clone();
-    let text = Text {
-        key: Quantity::HiddenRaw.into(),
-        symbol: "U",
-        name: "Hidden features before the ReLU",
-        formula: &format!("U = {from}·W₁ + b₁"),
-        meaning: "Each token is compared with what each hidden feature looks for. Tokens do not mix here.",
-        code: "Linear::from_conv1d(w_1, [d, hidden])?.with_bias(b_1)?.forward(x)",
-    };
+    let text =
+        Text { formula: &format!("U = {from}·W₁ + b₁"), ..Text::of(Quantity::HiddenRaw) };
     let up = linear(&w_1.ours)?.with_bias(b_1.ours.as_slice().to_vec())?;
     let raw = x.affine(&w_1, &b_1, up.forward(sequences(&x.ours)?)?.into_vec());
     let axes = Axes::new(rows, &tokens, &hidden_dims);
@@ -141,14 +135,7 @@ pub(crate) fn push_feed_forward(
     let mut ours = raw.ours.clone();
     Activation::Relu.apply(ours.as_mut_slice());
     let hidden = Pair::new(ours, raw.exact.map(|x| x.max(0.0)), raw.bound.clone());
-    let text = Text {
-        key: Quantity::Hidden.into(),
-        symbol: "R",
-        name: "Hidden features",
-        formula: "R = max(0, U)",
-        meaning: "ReLU sets negative numbers to 0. Without it, the two linear layers would be equal to a single one.",
-        code: "Activation::Relu.apply(hidden)",
-    };
+    let text = Text::of(Quantity::Hidden);
     let origin = {
         let raw = raw.clone();
         Origin::computed(move |i, j| Expr::Max(vec![Expr::constant(0.0), raw.cell(i, j)]))
@@ -160,14 +147,7 @@ pub(crate) fn push_feed_forward(
     let down = linear(&w_2.ours)?.with_bias(b_2.ours.as_slice().to_vec())?;
     let layer = FeedForward::new(up, Activation::Relu, down)?;
     let fed = hidden.affine(&w_2, &b_2, layer.forward(sequences(&x.ours)?)?.into_vec());
-    let text = Text {
-        key: Quantity::Fed.into(),
-        symbol: "F",
-        name: "Feed-forward",
-        formula: "F = R·W₂ + b₂",
-        meaning: "The hidden features are turned back into a token. Attention moves information between tokens; the feed-forward layers process it within each token.",
-        code: "FeedForward::new(up, Activation::Relu, down)?.forward(x)",
-    };
+    let text = Text::of(Quantity::Fed);
     let origin = Origin::affine(&hidden, &w_2, &b_2);
     Ok((trace.push(&text, fed, Kind::Signed, Axes::new(rows, &tokens, &outs), origin), layer))
 }

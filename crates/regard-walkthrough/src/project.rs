@@ -21,7 +21,7 @@ pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [P
 pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
     let tokens = trace.tokens.clone();
     let dims = labels("d", trace.inputs.matrix(Quantity::X).map_or(0, Matrix::cols));
-    let text = Text::given(Quantity::X, "X", "Tokens X", "One row per token: its embedding.");
+    let text = Text::of(Quantity::X);
     trace.give(&text, Axes::new(Rows::Tokens, &tokens, &dims))
 }
 

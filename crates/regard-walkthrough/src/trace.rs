@@ -50,6 +50,32 @@ pub(crate) struct Text<'a> {
     pub code: &'static str,
 }
 
+impl Text<'static> {
+    /// The texts of a step, which stand in `texts.txt` under its key.
+    pub fn of(key: impl Into<StepKey>) -> Self {
+        let key = key.into();
+        Self::named(&key.to_string(), key)
+    }
+
+    /// The texts that stand in `texts.txt` under `heading`.
+    pub fn named(heading: &str, key: impl Into<StepKey>) -> Self {
+        let heading = format!("[{heading}]\n");
+        let mut sections = include_str!("texts.txt").split("\n\n");
+        let section = sections.find_map(|section| section.strip_prefix(&heading));
+        debug_assert!(section.is_some(), "texts.txt has no {heading}");
+        let lines = || section.unwrap_or_default().lines();
+        let text = |name| lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        Self {
+            key: key.into(),
+            symbol: text("symbol: "),
+            name: text("name: "),
+            formula: text("formula: "),
+            meaning: text("meaning: "),
+            code: text("code: "),
+        }
+    }
+}
+
 impl<'a> Text<'a> {
     /// The texts of a given matrix, which has neither a formula nor a call.
     pub fn given(

@@ -50,12 +50,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = give_tokens(trace)?;
     let source = SOURCE.map(str::to_owned);
     let dims = labels("d", trace.inputs.matrix(Quantity::Memory).map_or(0, Matrix::cols));
-    let text = Text::given(
-        Quantity::Memory,
-        "E",
-        "Memory E",
-        "The encoder's output, one row per token of the text that it read. Keys and values come from here.",
-    );
+    let text = Text::of(Quantity::Memory);
     let memory = trace.give(&text, Axes::new(Rows::Keys, &source, &dims))?;
     let w = give_weights(trace)?;
     let qkv = [

@@ -50,17 +50,11 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 
 fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
     let dims = labels("d", 3);
-    let mut vector = |quantity, symbol, name: &str, meaning| {
-        let text = Text::given(StepKey::new(Section::Dot, quantity), symbol, name, meaning);
-        trace.give(&text, Axes::new(Rows::Other, &[name.to_owned()], &dims))
+    let mut vector = |quantity| {
+        let text = Text::of(StepKey::new(Section::Dot, quantity));
+        trace.give(&text, Axes::new(Rows::Other, &[text.name.to_owned()], &dims))
     };
-    let x = vector(
-        Quantity::X,
-        "x",
-        "Vector x",
-        "A vector is a list of numbers. It can stand for an arrow or for a token.",
-    )?;
-    let y = vector(Quantity::Y, "y", "Vector y", "A second vector, to compare with the first.")?;
+    let (x, y) = (vector(Quantity::X)?, vector(Quantity::Y)?);
 
     let (a, b) = (x.ours.as_slice(), y.ours.as_slice());
     let (exact_a, exact_b) = (x.exact.as_slice(), y.exact.as_slice());
@@ -71,14 +65,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
         trace.push(&text, pair, Kind::Signed, Axes::new(Rows::Other, &empty, &empty), origin)
     };
     let product = scalar(
-        Text {
-            key: StepKey::new(Section::Dot, Quantity::Dot),
-            symbol: "x·y",
-            name: "Dot product x·y",
-            formula: "x·y = Σ xᵢyᵢ",
-            meaning: "The dot product of two vectors is a scalar, a single number. It is large where both point the same way.",
-            code: "dot(x, y)",
-        },
+        Text::of(StepKey::new(Section::Dot, Quantity::Dot)),
         dot(a, b)?,
         [reference::dot(exact_a, exact_b), error_of_dot(&x, &y)],
         Origin::product_transposed(&x, &y),
@@ -89,27 +76,13 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
     };
     let (length_x, length_y) = (length(&x), norm(b));
     let length = scalar(
-        Text {
-            key: StepKey::new(Section::Dot, Quantity::NormX),
-            symbol: "‖x‖",
-            name: "Norm ‖x‖",
-            formula: "‖x‖ = √(x·x)",
-            meaning: "The length of a vector: the square root of its dot product with itself.",
-            code: "norm(x)",
-        },
+        Text::of(StepKey::new(Section::Dot, Quantity::NormX)),
         norm(a),
         [reference::norm(exact_a), error_of_norm(&x)],
         Origin::computed(move |_, _| length_x()),
     );
     scalar(
-        Text {
-            key: StepKey::new(Section::Dot, Quantity::Cosine),
-            symbol: "cos θ",
-            name: "Cosine similarity",
-            formula: "cos θ = x·y / (‖x‖·‖y‖)",
-            meaning: "The dot product divided by both lengths: 1 for the same direction, 0 for a right angle, −1 for opposite directions.",
-            code: "cosine_similarity(x, y)",
-        },
+        Text::of(StepKey::new(Section::Dot, Quantity::Cosine)),
         cosine_similarity(a, b)?,
         [reference::cosine(exact_a, exact_b), error_of_cosine(&x, &y)],
         Origin::computed(move |_, _| {
@@ -146,63 +119,23 @@ fn error_of_cosine(x: &Pair, y: &Pair) -> f64 {
 fn matrix_product(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (rows, cols) = (labels("row ", 2), labels("column ", 2));
     let axes = Axes::new(Rows::Other, &rows, &cols);
-    let text = Text::given(
-        StepKey::new(Section::Matmul, Quantity::MatrixA),
-        "A",
-        "Matrix A",
-        "A matrix has rows and columns of numbers. Each row is a vector.",
-    );
+    let text = Text::of(StepKey::new(Section::Matmul, Quantity::MatrixA));
     let a = trace.give(&text, axes)?;
-    let text = Text::given(
-        StepKey::new(Section::Matmul, Quantity::MatrixB),
-        "B",
-        "Matrix B",
-        "The product A·B exists because B has as many rows as A has columns.",
-    );
+    let text = Text::of(StepKey::new(Section::Matmul, Quantity::MatrixB));
     let b = trace.give(&text, axes)?;
-    let text = Text {
-        key: StepKey::new(Section::Matmul, Quantity::MatrixAB),
-        symbol: "AB",
-        name: "Matrix product AB",
-        formula: "(AB)ᵢⱼ = Σₜ AᵢₜBₜⱼ",
-        meaning: "Each element is the dot product of a row of A and a column of B.",
-        code: "matmul(a, b, ab)",
-    };
+    let text = Text::of(StepKey::new(Section::Matmul, Quantity::MatrixAB));
     trace.push(&text, a.times(&b)?, Kind::Signed, axes, Origin::product(&a, &b));
     Ok(())
 }
 
 fn softmax(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (cols, rows) = (labels("s", 3), ["scores".to_owned()]);
-    let text = Text::given(
-        StepKey::new(Section::Softmax, Quantity::Scores),
-        "s",
-        "Scores",
-        "Three scores. A score can have any size and sign.",
-    );
+    let text = Text::of(StepKey::new(Section::Softmax, Quantity::Scores));
     let scores = trace.give(&text, Axes::new(Rows::Other, &rows, &cols))?;
-    for (quantity, name, t, meaning) in [
-        (
-            Quantity::AtT1,
-            "Softmax at T = 1",
-            Temperature::ONE,
-            "Softmax turns scores into shares: they are positive, sum to 1 and keep the order of the scores.",
-        ),
-        (
-            Quantity::AtT2,
-            "Softmax at T = 2",
-            Temperature::new(2.0)?,
-            "A higher temperature makes the shares more even; a lower one makes them sharper.",
-        ),
-    ] {
-        let text = Text {
-            key: StepKey::new(Section::Softmax, quantity),
-            symbol: "softmax(s)",
-            name,
-            formula: "e^(sᵢ/T) / Σⱼ e^(sⱼ/T)",
-            meaning,
-            code: "softmax(scores, temperature)",
-        };
+    for (quantity, t) in
+        [(Quantity::AtT1, Temperature::ONE), (Quantity::AtT2, Temperature::new(2.0)?)]
+    {
+        let text = Text::of(StepKey::new(Section::Softmax, quantity));
         let rows = ["the row".to_owned()];
         let (axes, origin) = (Axes::new(Rows::Other, &rows, &cols), Origin::softmax(&scores, t));
         trace.push(&text, scores.softmax(t), Kind::Weights, axes, origin);

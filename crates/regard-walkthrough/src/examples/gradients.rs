@@ -12,7 +12,7 @@ use crate::pair::{Pair, zeros};
 use crate::project::give_tokens_and_weights;
 use crate::step::Kind;
 use crate::trace::{Axes, Other, Text, Trace};
-use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without, reference};
+use crate::{Error, Matrix, Quantity, Rows, Without, reference};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Gradients",
@@ -51,80 +51,37 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let d_output = push_loss(trace, &output)?;
 
     let [q, k, v] = &qkv;
-    let d_v = push_product(trace, &D_V, [&weights.transposed(), &d_output], (Rows::Keys, v))?;
-    let d_weights =
-        push_product(trace, &D_WEIGHTS, [&d_output, &v.transposed()], (Rows::Pairs, &weights))?;
+    let d_v = push_product(
+        trace,
+        &Text::of(Quantity::DV),
+        [&weights.transposed(), &d_output],
+        (Rows::Keys, v),
+    )?;
+    let d_weights = push_product(
+        trace,
+        &Text::of(Quantity::DWeights),
+        [&d_output, &v.transposed()],
+        (Rows::Pairs, &weights),
+    )?;
     let d_scores = push_d_scores(trace, &weights, &d_weights)?;
-    let d_q = push_scaled_product(trace, &D_Q, [&d_scores, k], (Rows::Queries, q))?;
-    let d_k = push_scaled_product(trace, &D_K, [&d_scores.transposed(), q], (Rows::Keys, k))?;
+    let d_q =
+        push_scaled_product(trace, &Text::of(Quantity::DQ), [&d_scores, k], (Rows::Queries, q))?;
+    let d_k = push_scaled_product(
+        trace,
+        &Text::of(Quantity::DK),
+        [&d_scores.transposed(), q],
+        (Rows::Keys, k),
+    )?;
     let d_qkv = [d_q, d_k, d_v];
     if trace.settings.without != Some(Without::Projections) {
-        for ((text, d), w) in D_W.iter().zip(&d_qkv).zip(&w) {
-            push_product(trace, text, [&x.transposed(), d], (Rows::Other, w))?;
+        let keys = [Quantity::DWQ, Quantity::DWK, Quantity::DWV];
+        for ((key, d), w) in keys.into_iter().zip(&d_qkv).zip(&w) {
+            push_product(trace, &Text::of(key), [&x.transposed(), d], (Rows::Other, w))?;
         }
     }
     push_d_x(trace, &d_qkv, &w)?;
     compare(trace, &qkv, [&weights, &d_weights, &d_output, &output], &d_qkv)
 }
-
-const D_V: Text<'_> = Text {
-    key: StepKey::new(Section::Main, Quantity::DV),
-    symbol: "dV",
-    name: "Gradient of the values",
-    formula: "dV = Aᵀ·dO",
-    meaning: "dV combines the gradients of all outputs, each weighted by the attention that it paid to the value.",
-    code: "matmul(weights_transposed, d_output, d_v)",
-};
-const D_WEIGHTS: Text<'_> = Text {
-    key: StepKey::new(Section::Main, Quantity::DWeights),
-    symbol: "dA",
-    name: "Gradient of the weights",
-    formula: "dA = dO·Vᵀ",
-    meaning: "dA compares each output gradient with each value: a weight should fall where both point the same way.",
-    code: "matmul_transposed(d_output, v, d_weights)",
-};
-const D_Q: Text<'_> = Text {
-    key: StepKey::new(Section::Main, Quantity::DQ),
-    symbol: "dQ",
-    name: "Gradient of the queries",
-    formula: "dQ = dS·K / √d_k",
-    meaning: "dQ combines the keys, weighted by their score gradients.",
-    code: "matmul(d_scores, k, d_q)",
-};
-const D_K: Text<'_> = Text {
-    key: StepKey::new(Section::Main, Quantity::DK),
-    symbol: "dK",
-    name: "Gradient of the keys",
-    formula: "dK = dSᵀ·Q / √d_k",
-    meaning: "dK combines the queries, weighted by their score gradients.",
-    code: "matmul(d_scores_transposed, q, d_k)",
-};
-const D_W: [Text<'_>; 3] = [
-    Text {
-        key: StepKey::new(Section::Main, Quantity::DWQ),
-        symbol: "dW_Q",
-        name: "Gradient of W_Q",
-        formula: "dW_Q = Xᵀ·dQ",
-        meaning: "One step of learning: subtracting a small multiple of dW_Q from W_Q lowers the loss.",
-        code: "matmul(x_transposed, d_q, d_w_q)",
-    },
-    Text {
-        key: StepKey::new(Section::Main, Quantity::DWK),
-        symbol: "dW_K",
-        name: "Gradient of W_K",
-        formula: "dW_K = Xᵀ·dK",
-        meaning: "The same for W_K. It sums over all tokens, because all tokens share W_K.",
-        code: "matmul(x_transposed, d_k, d_w_k)",
-    },
-    Text {
-        key: StepKey::new(Section::Main, Quantity::DWV),
-        symbol: "dW_V",
-        name: "Gradient of W_V",
-        formula: "dW_V = Xᵀ·dV",
-        meaning: "The same for W_V. It is often the largest, because only the attention weights lie between W_V and the output.",
-        code: "matmul(x_transposed, d_v, d_w_v)",
-    },
-];
 
 /// The matrix of a step, under its name.
 fn of_step(trace: &Trace<'_>, quantity: Quantity) -> Pair {
@@ -142,20 +99,13 @@ fn of_step(trace: &Trace<'_>, quantity: Quantity) -> Pair {
 fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     let (rows, cols) = (output.name.rows.to_vec(), output.name.cols.to_vec());
     let axes = Axes::new(Rows::Queries, &rows, &cols);
-    let text = Text::given(Quantity::Target, "Y", "Target Y", "The output that training asks for.");
+    let text = Text::of(Quantity::Target);
     let target = trace.give(&text, axes)?;
     let difference = output.minus(&target);
     let half_squares = |d: f64| 0.5 * d * d;
     let ours: f64 = difference.ours.as_slice().iter().map(|d| half_squares(f64::from(*d))).sum();
     let exact: f64 = difference.exact.as_slice().iter().map(|d| half_squares(*d)).sum();
-    let text = Text {
-        key: Quantity::Loss.into(),
-        symbol: "L",
-        name: "Loss L",
-        formula: "L = ½ Σ (O − Y)²",
-        meaning: "One number that says how wrong the output is. All gradients are gradients of this number.",
-        code: "",
-    };
+    let text = Text::of(Quantity::Loss);
     let (o, y) = (output.clone(), target.clone());
     let origin = Origin::computed(move |_, _| {
         let (rows, cols) = o.ours.shape();
@@ -171,14 +121,7 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     let loss = Pair::new(Matrix::from_rows(&[[ours as f32]]), exact, bound);
     let empty = [String::new()];
     trace.push(&text, loss, Kind::Signed, Axes::new(Rows::Other, &empty, &empty), origin);
-    let text = Text {
-        key: Quantity::DOutput.into(),
-        symbol: "dO",
-        name: "Gradient of the output",
-        formula: "dO = O − Y",
-        meaning: "How the loss changes with each number of the output. The derivative of ½(O − Y)² is O − Y.",
-        code: "",
-    };
+    let text = Text::of(Quantity::DOutput);
     let origin = Origin::difference(output, &target);
     Ok(trace.push(&text, difference, Kind::Signed, axes, origin))
 }
@@ -247,12 +190,10 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
         "Back through softmax. A score's gradient is its weight times how much worse its value is than the row's mean. Where one weight is near 1, all gradients of the row are near 0."
     };
     let text = Text {
-        key: Quantity::DScores.into(),
-        symbol: "dS",
-        name: "Gradient of the scores",
         formula: &formula,
         meaning,
         code: if without { "" } else { "softmax_backward(weights, d_weights, t)" },
+        ..Text::of(Quantity::DScores)
     };
     let (p, d, hides) = (weights.clone(), d_weights.clone(), settings.hides());
     let origin = Origin::new(move |i, j, _| {
@@ -338,16 +279,12 @@ fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(
         Expr::Sum(terms.collect())
     });
     let text = Text {
-        key: Quantity::DX.into(),
-        symbol: "dX",
-        name: "Gradient of the tokens",
         formula: if left_out {
             "dX = dQ + dK + dV"
         } else {
             "dX = dQ·W_Qᵀ + dK·W_Kᵀ + dV·W_Vᵀ"
         },
-        meaning: "Each token played three roles, so its gradient has three parts. It goes on to the previous layer.",
-        code: "matmul_transposed(d_q, w_q, d_x)",
+        ..Text::of(Quantity::DX)
     };
     let (rows, cols) = (trace.tokens.clone(), crate::trace::labels("d", sum.ours.cols()));
     trace.push(&text, sum, Kind::Signed, Axes::new(Rows::Tokens, &rows, &cols), origin);

@@ -67,14 +67,7 @@ fn push_savings(trace: &mut Trace<'_>) {
     let sizes = Matrix::from_fn(kinds.len(), 2, |i, j| {
         (2 * kinds[i].1 * head_dim * if j == 0 { 1 } else { size_of::<f32>() }) as f64
     });
-    let text = Text {
-        key: Quantity::Savings.into(),
-        symbol: "",
-        name: "What the cache holds",
-        formula: "2 · key/value heads · d_k",
-        meaning: "A model that generates text keeps the keys and values of all earlier tokens. Their size falls with the number of key/value heads, and so does the time to read them, while the number of query heads stays.",
-        code: "",
-    };
+    let text = Text::named("savings of grouped queries", Quantity::Savings);
     let measured = Origin::measured(cols.to_vec());
     let axes = Axes::new(Rows::Other, &rows, &cols);
     trace.push(&text, Pair::double(sizes), Kind::Table, axes, measured);

@@ -124,14 +124,7 @@ fn push_savings(trace: &mut Trace<'_>) {
             _ => 2 * d * (t + 1),
         }) as f64
     });
-    let text = Text {
-        key: Quantity::Savings.into(),
-        symbol: "",
-        name: "What the cache saves",
-        formula: "3·(t + 1) rows become 3",
-        meaning: "Without a cache, token t projects queries, keys and values of all t + 1 tokens; with it, only its own. The price is memory that grows with the text.",
-        code: "",
-    };
+    let text = Text::named("savings of a cache", Quantity::Savings);
     let origin = Origin::measured(cols.to_vec());
     let axes = Axes::new(Rows::Tokens, &tokens, &cols);
     trace.push(&text, Pair::double(work), Kind::Table, axes, origin);

@@ -53,15 +53,11 @@ fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
     );
     let (rows, cols) = (x.name.rows.to_vec(), ["mean", "variance"].map(str::to_owned));
     let text = Text {
-        key: Quantity::Moments.into(),
-        symbol: "",
-        name: "Mean and variance",
         formula: &format!(
             "mean = Σ x / d,  variance = Σ (x − mean)² / d,  ε = {}",
             number(EPSILON.into())
         ),
-        meaning: "The mean and the variance of each token's features.",
-        code: "",
+        ..Text::of(Quantity::Moments)
     };
     let x = x.clone();
     let origin = Origin::new(move |i, j, _| {

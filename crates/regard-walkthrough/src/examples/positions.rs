@@ -124,14 +124,7 @@ fn push_moved(
         both([before.exact, after.exact]),
         both([before.bound, after.bound]),
     );
-    let text = Text {
-        key: Quantity::Moved.into(),
-        symbol: "",
-        name: "What the order changes",
-        formula: "max |output − output of the reversed tokens|",
-        meaning: "How far each token's output moves if the sentence is reversed, without a mask. With positions, the order matters.",
-        code: "",
-    };
+    let text = Text::of(Quantity::Moved);
     let rows = x.name.rows.to_vec();
     let cols = ["without positions", "with positions"].map(str::to_owned);
     let meanings =

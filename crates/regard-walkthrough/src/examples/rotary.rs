@@ -69,14 +69,7 @@ fn push_angles(trace: &mut Trace<'_>) -> Pair {
     let angles = angles(tokens.len(), 0);
     let cols: Vec<String> =
         (0..FEATURES / 2).map(|i| format!("d{}, d{}", 2 * i, 2 * i + 1)).collect();
-    let text = Text {
-        key: Quantity::Angles.into(),
-        symbol: "φ",
-        name: "Angles",
-        formula: "φ(t, i) = t·100^(−2i/d)",
-        meaning: "Pair i of the token at position t turns by this angle, in radians. The first pair turns fast and tells neighbours apart; the last turns slowly and tells far from near. Models take 10000 or more in place of 100.",
-        code: "Rotary::new(features, positions, base, pairing)",
-    };
+    let text = Text::of(Quantity::Angles);
     let origin = Origin::computed(|t, i| {
         Expr::Product(vec![
             Expr::Number { name: "t", value: t as f64 },
@@ -183,14 +176,7 @@ fn push_shifted(
         meaning: "The scores of tokens 0 to 3 are compared with those of the same tokens at positions 7 to 10. The number is the distance relative to the largest number, at the cell nearest to its limit.",
     });
     let tokens = trace.tokens.clone();
-    let text = Text {
-        key: StepKey::new(Section::Shifted, Quantity::RawScores),
-        symbol: "S₇",
-        name: "Scores 7 positions later",
-        formula: "S₇ = Q₇·K₇ᵀ",
-        meaning: "The same words at positions 7 to 10. Queries and keys turn by larger angles, but by the same ones: the difference of their angles, and so each score, stays.",
-        code: "rotary.rotate(x, [1, tokens, 1, features], 7)",
-    };
+    let text = Text::of(StepKey::new(Section::Shifted, Quantity::RawScores));
     let origin = Origin::product_transposed(&q_far, &k_far);
     trace.push(&text, shifted, Kind::Signed, Axes::new(Rows::Pairs, &tokens, &tokens), origin);
     Ok(())

@@ -260,14 +260,7 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
             bound::rounded(of(&both(i, j).exact, j), of(&both(i, j).bound, j))
         }),
     );
-    let text = Text {
-        key: Quantity::ByDimension.into(),
-        symbol: "",
-        name: "With and without 1/√d",
-        formula: "q·k = Σ qᵢkᵢ has mean 0 and variance d",
-        meaning: "Without scaling, nearly all scores lie within ±3√d: for large d one weight is near 1 and the gradient vanishes. Divided by √d, they lie within ±3 for every d. Entropy is in nats.",
-        code: "why_scale(temperature)",
-    };
+    let text = Text::of(Quantity::ByDimension);
     let axes = Axes::new(Rows::Other, &rows, &cols);
     trace.push(&text, pair, Kind::Table, axes, Origin::measured(meanings));
 }
