@@ -6,6 +6,10 @@ use regard_walkthrough::{Check, Example, Settings, Step, StepKey, Walkthrough, W
 /// The unit roundoff of single precision.
 pub(crate) const U: f64 = 1.0 / 16_777_216.0;
 
+/// The steps of an attention with one head, in order.
+pub(crate) const ALL: [&str; 11] =
+    ["x", "w_q", "w_k", "w_v", "q", "k", "v", "raw_scores", "scaled_scores", "weights", "output"];
+
 /// The key of that text.
 pub(crate) fn named(text: &str) -> StepKey {
     text.parse().unwrap_or_else(|error| panic!("{error}"))

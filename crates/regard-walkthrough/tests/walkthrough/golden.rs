@@ -1,6 +1,6 @@
 //! Every number of the five notebooks, computed again in double precision and compared with the walkthroughs.
 
-use crate::common::{cells, is_near, named};
+use crate::common::{ALL, cells, is_near, named};
 use regard_walkthrough::random::{NumpyRng, TorchRng};
 use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
 use serde_json::Value;
@@ -56,9 +56,6 @@ fn compare(example: Example, golden: &Value, keys: &[&str]) {
         );
     }
 }
-
-const ALL: [&str; 11] =
-    ["x", "w_q", "w_k", "w_v", "q", "k", "v", "raw_scores", "scaled_scores", "weights", "output"];
 
 #[test]
 fn math_of_attention() {

@@ -1,6 +1,6 @@
 //! The effect of the settings in every example.
 
-use crate::common::{at, cells, cuts, is_near, named, passes, run, step, without};
+use crate::common::{ALL, at, cells, cuts, is_near, named, passes, run, step, without};
 use proptest::prelude::*;
 use regard_kernels::Temperature;
 use regard_walkthrough::{
@@ -68,25 +68,12 @@ fn every_example_is_checked_against_limits_worth_having() {
 
 #[test]
 fn the_steps_come_in_the_order_of_computation() {
-    let all = [
-        "x",
-        "w_q",
-        "w_k",
-        "w_v",
-        "q",
-        "k",
-        "v",
-        "raw_scores",
-        "scaled_scores",
-        "weights",
-        "output",
-    ];
     let walk = run(Example::MathOfAttention, &Settings::default());
-    assert_eq!(walk.steps.iter().map(|s| s.key.to_string()).collect::<Vec<_>>(), all);
+    assert_eq!(walk.steps.iter().map(|s| s.key.to_string()).collect::<Vec<_>>(), ALL);
     assert_eq!(run(Example::MathOfAttention, &CAUSAL).steps[9].key, named("masked_scores"));
     let json = walk.to_json();
     let json: Vec<_> = json.as_object().unwrap().keys().collect();
-    assert_eq!(json[4..15], all);
+    assert_eq!(json[4..15], ALL);
     for (i, step) in walk.steps.iter().enumerate() {
         assert!(walk.to_json()["max_error"][step.key.to_string()].is_f64(), "{i}");
     }
