@@ -60,22 +60,18 @@ pub(crate) fn matmul_known<const M: usize, const K: usize, const N: usize>(
     a: &[[f32; K]; M],
     b: &[[f32; N]; K],
 ) -> [[f32; N]; M] {
-    // The compiler knows N, and keeps one of these arms.
-    match N {
-        4 if TARGET.knows_shapes => matmul_by_4(a, b),
-        8 if TARGET.knows_shapes => matmul_by_8(a, b),
-        _ if N.is_multiple_of(LANES) && N <= NEAR && TARGET.knows_shapes => matmul_by_16(a, b),
-        _ => {
-            let mut out = [[0.0; N]; M];
-            dispatch(Matmul {
-                a: a.into(),
-                b: b.into(),
-                columns: N,
-                transposed: false,
-                out: (&mut out).into(),
-            });
-            out
-        }
+    // The compiler knows N, and compiles one of these cases.
+    if const { TARGET.knows_shapes && N == 4 } {
+        matmul_by_4(a, b)
+    } else if const { TARGET.knows_shapes && N == 8 } {
+        matmul_by_8(a, b)
+    } else if const { TARGET.knows_shapes && N.is_multiple_of(LANES) && N <= NEAR } {
+        matmul_by_16(a, b)
+    } else {
+        let mut out = [[0.0; N]; M];
+        let (a, b, view) = (a.into(), b.into(), (&mut out).into());
+        dispatch(Matmul { a, b, columns: N, transposed: false, out: view });
+        out
     }
 }
 

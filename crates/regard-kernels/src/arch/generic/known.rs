@@ -3,21 +3,25 @@
 
 use crate::arch::{Kernel, LANES, Simd, Tier, dispatch_to};
 
-/// Calls `$body` with the number of rows as a constant in scope. The compiler knows the number, so it keeps only one of the
-/// cases.
+/// Calls `$body` with the number of rows, a constant expression, as a constant in scope. The compiler knows the number, so it
+/// compiles only one of the cases.
 macro_rules! with_rows {
     (@ $rows:expr, $group:ident => $body:expr; $($r:literal)+) => {
-        match $rows {
-            $($r => {
-                const $group: usize = $r;
-                $body
-            })+
-            _ => {}
-        }
+        $(if const { $rows == $r } {
+            const $group: usize = $r;
+            $body
+        })+
     };
     ($rows:expr, $group:ident => $body:expr) => {
         with_rows!(@ $rows, $group => $body; 1 2 3 4 5 6 7 8 9 10 11 12)
     };
+}
+
+/// The number of rows of the smaller groups, and the number of groups that have one more.
+const fn groups<S: Simd>(rows: usize) -> (usize, usize) {
+    let groups = rows.div_ceil(S::SHAPE.rows);
+    let groups = if groups == 0 { 1 } else { groups };
+    (rows / groups, rows % groups)
 }
 
 /// A·B, where the number of columns is a multiple of `L`. Each element is one chain of multiply-adds, as in every product.
@@ -28,13 +32,12 @@ fn product<S: Simd, const L: usize, const M: usize, const K: usize, const N: usi
     b: &[[f32; N]; K],
 ) -> [[f32; N]; M] {
     let mut product = [[0.0; N]; M];
-    let groups = M.div_ceil(S::SHAPE.rows).max(1);
-    let (size, larger) = (M / groups, M % groups);
+    let (size, larger) = const { groups::<S>(M) };
     let (more, fewer) = a.split_at(larger * (size + 1));
     let (out, rest) = product.split_at_mut(more.len());
     for col in (0..N).step_by(L) {
-        with_rows!(size + 1, R => multiply_rows::<S, L, R, K, N>(simd, more, b, col, out));
-        with_rows!(size, R => multiply_rows::<S, L, R, K, N>(simd, fewer, b, col, rest));
+        with_rows!(groups::<S>(M).0 + 1, R => multiply_rows::<S, L, R, K, N>(simd, more, b, col, out));
+        with_rows!(groups::<S>(M).0, R => multiply_rows::<S, L, R, K, N>(simd, fewer, b, col, rest));
     }
     product
 }
