@@ -72,38 +72,32 @@ impl Quantization {
     /// The numbers in a block, and the bytes that it takes.
     #[must_use]
     pub const fn block(self) -> (usize, usize) {
+        let (_, numbers, bytes) = self.facts();
+        (numbers, bytes)
+    }
+
+    /// The name, the numbers in a block, and the bytes that it takes.
+    const fn facts(self) -> (&'static str, usize, usize) {
         match self {
-            Self::Q8_0 => (32, 34),
-            Self::Q4_0 | Self::Iq4Nl => (32, 18),
-            Self::Q4_1 => (32, 20),
-            Self::Q5_0 => (32, 22),
-            Self::Q5_1 => (32, 24),
-            Self::Q4K => (256, 144),
-            Self::Q5K => (256, 176),
-            Self::Q6K => (256, 210),
-            Self::Q2K => (256, 84),
-            Self::Q3K => (256, 110),
-            Self::Mxfp4 => (32, 17),
+            Self::Q8_0 => ("Q8_0", 32, 34),
+            Self::Q4_0 => ("Q4_0", 32, 18),
+            Self::Q4_1 => ("Q4_1", 32, 20),
+            Self::Q5_0 => ("Q5_0", 32, 22),
+            Self::Q5_1 => ("Q5_1", 32, 24),
+            Self::Q4K => ("Q4_K", 256, 144),
+            Self::Q5K => ("Q5_K", 256, 176),
+            Self::Q6K => ("Q6_K", 256, 210),
+            Self::Q2K => ("Q2_K", 256, 84),
+            Self::Q3K => ("Q3_K", 256, 110),
+            Self::Iq4Nl => ("IQ4_NL", 32, 18),
+            Self::Mxfp4 => ("MXFP4", 32, 17),
         }
     }
 }
 
 impl fmt::Display for Quantization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Q8_0 => "Q8_0",
-            Self::Q4_0 => "Q4_0",
-            Self::Q4_1 => "Q4_1",
-            Self::Q5_0 => "Q5_0",
-            Self::Q5_1 => "Q5_1",
-            Self::Q4K => "Q4_K",
-            Self::Q5K => "Q5_K",
-            Self::Q6K => "Q6_K",
-            Self::Q2K => "Q2_K",
-            Self::Q3K => "Q3_K",
-            Self::Iq4Nl => "IQ4_NL",
-            Self::Mxfp4 => "MXFP4",
-        })
+        f.write_str(self.facts().0)
     }
 }
 
@@ -119,8 +113,11 @@ type Factors = [f32; 2];
 
 /// How a group of `BYTES` bytes is decoded.
 pub(crate) trait Decode<const BYTES: usize> {
-    /// The factors of the pairs.
-    fn factors<S: Simd>(simd: S, group: &[u8; BYTES]) -> [Factors; PAIRS];
+    /// The factors of the pairs. Most formats have them as f16 at the beginning of each of eight blocks.
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, group: &[u8; BYTES]) -> [Factors; PAIRS] {
+        of_blocks(simd, group)
+    }
 
     /// The elements of a pair.
     fn pair<S: Simd>(simd: S, group: &[u8; BYTES], pair: usize, factors: &Factors) -> [S::V; 2];
@@ -357,22 +354,12 @@ fn of_five_bits<S: Simd>(simd: S, numbers: [u8; PAIR], values: [S::V; 2]) -> [S:
 
 impl Decode<272> for Q8_0 {
     #[inline(always)]
-    fn factors<S: Simd>(simd: S, group: &[u8; 272]) -> [Factors; PAIRS] {
-        of_blocks(simd, group)
-    }
-
-    #[inline(always)]
     fn pair<S: Simd>(simd: S, group: &[u8; 272], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
         scaled::<S, 0>(simd, bytes_at(group, pair * 34 + 2), &[*scale; 2])
     }
 }
 
 impl Decode<144> for Q4_0 {
-    #[inline(always)]
-    fn factors<S: Simd>(simd: S, group: &[u8; 144]) -> [Factors; PAIRS] {
-        of_blocks(simd, group)
-    }
-
     #[inline(always)]
     fn pair<S: Simd>(simd: S, group: &[u8; 144], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
         let bytes = bytes_at(group, pair * 18 + 2);
@@ -385,11 +372,6 @@ impl Decode<144> for Q4_0 {
 
 impl Decode<160> for Q4_1 {
     #[inline(always)]
-    fn factors<S: Simd>(simd: S, group: &[u8; 160]) -> [Factors; PAIRS] {
-        of_blocks(simd, group)
-    }
-
-    #[inline(always)]
     fn pair<S: Simd>(simd: S, group: &[u8; 160], pair: usize, factors: &Factors) -> [S::V; 2] {
         let (bytes, [scale, offset]) = (bytes_at(group, pair * 20 + 4), factors);
         if S::SHAPE.picks {
@@ -400,11 +382,6 @@ impl Decode<160> for Q4_1 {
 }
 
 impl Decode<176> for Q5_0 {
-    #[inline(always)]
-    fn factors<S: Simd>(simd: S, group: &[u8; 176]) -> [Factors; PAIRS] {
-        of_blocks(simd, group)
-    }
-
     #[inline(always)]
     fn pair<S: Simd>(simd: S, group: &[u8; 176], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
         let fifth = simd.fifth_bits(word_at(group, pair * 22 + 2));
@@ -418,11 +395,6 @@ impl Decode<176> for Q5_0 {
 }
 
 impl Decode<192> for Q5_1 {
-    #[inline(always)]
-    fn factors<S: Simd>(simd: S, group: &[u8; 192]) -> [Factors; PAIRS] {
-        of_blocks(simd, group)
-    }
-
     #[inline(always)]
     fn pair<S: Simd>(simd: S, group: &[u8; 192], pair: usize, factors: &Factors) -> [S::V; 2] {
         let fifth = simd.fifth_bits(word_at(group, pair * 24 + 4));
@@ -572,11 +544,6 @@ fn of_table<S: Simd>(simd: S, bytes: [u8; LANES], table: &[i8; LANES], scale: f3
 }
 
 impl Decode<144> for Iq4Nl {
-    #[inline(always)]
-    fn factors<S: Simd>(simd: S, group: &[u8; 144]) -> [Factors; PAIRS] {
-        of_blocks(simd, group)
-    }
-
     #[inline(always)]
     fn pair<S: Simd>(simd: S, group: &[u8; 144], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
         const TABLE: [i8; LANES] =
