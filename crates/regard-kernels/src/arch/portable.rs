@@ -1,10 +1,21 @@
-use wide::{f32x8, f32x16, i32x16, u32x16};
+use wide::{f32x8, f32x16, i32x16};
 
-use super::{Kernel, LANES, Lanes, Panel, Shape, Simd};
+use super::{Kernel, LANES, Lanes, Panel, Shape, Simd, operations};
 
 /// The vectors that the target was compiled for, through `wide`.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
+
+/// v·2ⁿ. 2ⁿ is two factors, so that neither leaves the range of normal numbers and only the last product rounds.
+#[inline(always)]
+fn scale_exp2(v: f32x16, n: i32x16) -> f32x16 {
+    let half: i32x16 = n >> 1_i32;
+    let power = |n: i32x16| {
+        let bits: i32x16 = (n + i32x16::splat(127)) << 23_i32;
+        f32x16::from_bits(bits.cast_unsigned())
+    };
+    v * power(half) * power(n - half)
+}
 
 impl Lanes for Portable {
     type V = f32x16;
@@ -15,68 +26,22 @@ impl Lanes for Portable {
         f32x16::splat(x)
     }
 
-    #[inline(always)]
-    fn add(self, a: f32x16, b: f32x16) -> f32x16 {
-        a + b
-    }
-
-    #[inline(always)]
-    fn sub(self, a: f32x16, b: f32x16) -> f32x16 {
-        a - b
-    }
-
-    #[inline(always)]
-    fn mul(self, a: f32x16, b: f32x16) -> f32x16 {
-        a * b
-    }
-
-    #[inline(always)]
-    fn div(self, a: f32x16, b: f32x16) -> f32x16 {
-        a / b
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: f32x16, b: f32x16, c: f32x16) -> f32x16 {
-        a.mul_add(b, c)
-    }
-
-    #[inline(always)]
-    fn max(self, a: f32x16, b: f32x16) -> f32x16 {
-        a.simd_gt(b).bitselect(a, b)
-    }
-
-    #[inline(always)]
-    fn gt(self, a: f32x16, b: f32x16) -> f32x16 {
-        a.simd_gt(b)
-    }
-
-    #[inline(always)]
-    fn eq(self, a: f32x16, b: f32x16) -> f32x16 {
-        a.simd_eq(b)
+    operations! {
+        add(a, b) -> V { a + b }
+        sub(a, b) -> V { a - b }
+        mul(a, b) -> V { a * b }
+        div(a, b) -> V { a / b }
+        mul_add(a, b, c) -> V { a.mul_add(b, c) }
+        max(a, b) -> V { a.simd_gt(b).bitselect(a, b) }
+        gt(a, b) -> M { a.simd_gt(b) }
+        eq(a, b) -> M { a.simd_eq(b) }
+        scale_exp2(v, n) -> V { scale_exp2(v, n.fast_trunc_int()) }
+        exponent(v) -> V { f32x16::from_bits(v.to_bits() << 23_u32) }
     }
 
     #[inline(always)]
     fn select(self, mask: f32x16, yes: f32x16, no: f32x16) -> f32x16 {
         mask.bitselect(yes, no)
-    }
-
-    #[inline(always)]
-    fn scale_exp2(self, v: f32x16, n: f32x16) -> f32x16 {
-        // n is divided into two halves, so that neither factor leaves the range of normal numbers and only the last product
-        // rounds.
-        let n = n.fast_trunc_int();
-        let half: i32x16 = n >> 1_i32;
-        let power = |n: i32x16| {
-            let bits: i32x16 = (n + i32x16::splat(127)) << 23_i32;
-            f32x16::from_bits(bits.cast_unsigned())
-        };
-        v * power(half) * power(n - half)
-    }
-
-    #[inline(always)]
-    fn exponent(self, v: f32x16) -> f32x16 {
-        let bits: u32x16 = v.to_bits() << 23_u32;
-        f32x16::from_bits(bits)
     }
 }
 

@@ -93,30 +93,16 @@ macro_rules! on {
     (@count $($v:ident)+) => { <[&str]>::len(&[$(stringify!($v)),+]) };
 }
 
+const INF: f32 = f32::INFINITY;
+const NAN: f32 = f32::NAN;
+const MAX: f32 = f32::MAX;
+/// The smallest normal number.
+const SMALL: f32 = f32::MIN_POSITIVE;
+
 /// Numbers for which an operation is likely to be wrong.
 const SPECIAL: [f32; 22] = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    -2.0,
-    3.25,
-    f32::INFINITY,
-    f32::NEG_INFINITY,
-    f32::NAN,
-    f32::MAX,
-    f32::MIN,
-    f32::MIN_POSITIVE,
-    -f32::MIN_POSITIVE,
-    1e-45,
-    -1e-45,
-    1e-40,
-    16_777_217.0,
-    1.000_000_1,
-    0.999_999_94,
-    1e30,
-    -1e-30,
+    0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.25, INF, -INF, NAN, MAX, -MAX, SMALL, -SMALL, 1e-45, -1e-45,
+    1e-40, 16777217.0, 1.0000001, 0.99999994, 1e30, -1e-30,
 ];
 
 /// Blocks in which each pair of special numbers occurs in nearly every lane, followed by blocks of numbers of all magnitudes.
@@ -253,16 +239,7 @@ fn powers_of_two<T: RunTier>() {
                 )
             });
             if round == 0 {
-                v[..8].copy_from_slice(&[
-                    0.0,
-                    -0.0,
-                    f32::INFINITY,
-                    f32::NEG_INFINITY,
-                    f32::NAN,
-                    1.0,
-                    -0.5,
-                    2.0,
-                ]);
+                v[..8].copy_from_slice(&[0.0, -0.0, INF, -INF, NAN, 1.0, -0.5, 2.0]);
             }
             let (v, n) = (&v, &[n as f32; LANES]);
             // The product is exact in `f64`, so it is rounded once.
@@ -270,9 +247,9 @@ fn powers_of_two<T: RunTier>() {
             assert_lanes(on!(T, |s, v, n| s.scale_exp2(v, n)), "scale_exp2", expected);
         }
     }
-    let v = &[f32::NAN; LANES];
+    let v = &[NAN; LANES];
     let n = v;
-    assert_lanes(on!(T, |s, v, n| s.scale_exp2(v, n)), "scale_exp2 of NaN by NaN", |_| f32::NAN);
+    assert_lanes(on!(T, |s, v, n| s.scale_exp2(v, n)), "scale_exp2 of NaN by NaN", |_| NAN);
 }
 
 fn reductions<T: RunTier>() {
@@ -300,7 +277,7 @@ fn reductions<T: RunTier>() {
                 "reduce_max of {a:?} is none of its lanes: {max:e}"
             );
         } else {
-            let largest = a.iter().fold(f32::NEG_INFINITY, |m, x| if *x > m { *x } else { m });
+            let largest = a.iter().fold(-INF, |m, x| if *x > m { *x } else { m });
             assert_eq!(max, largest, "reduce_max of {a:?}");
         }
     }
@@ -379,14 +356,14 @@ fn exp_to_zero_of<T: RunTier>(x: &Block) -> Option<Block> {
 fn exp_error(x: f32, exact: f64, found: f32) -> f64 {
     let limit = 2_f64.powi(128);
     if x.is_nan() || exact >= limit {
-        let expected = if x.is_nan() { f32::NAN } else { f32::INFINITY };
+        let expected = if x.is_nan() { NAN } else { INF };
         return if same(found, expected) { 0.0 } else { f64::INFINITY };
     }
     if found.is_nan() || found.is_sign_negative() {
         return f64::INFINITY;
     }
     // ∞ counts as 2¹²⁸, the next power that `f32` cannot hold.
-    let found = if found == f32::INFINITY { limit } else { f64::from(found) };
+    let found = if found == INF { limit } else { f64::from(found) };
     let exponent = ((exact.to_bits() >> 52) as i32 - 1023).clamp(-126, 127);
     let ulp = f64::from_bits(((exponent - 23 + 1023) as u64) << 52);
     (found - exact).abs() / ulp
@@ -441,7 +418,7 @@ fn shared_exp(x: &Block) -> Option<f32> {
     [
         (0.0, all(|x| x <= -104.0)),
         (1.0, all(|x| x.abs() <= 2_f32.powi(-26))),
-        (f32::INFINITY, all(|x| x >= 89.0)),
+        (INF, all(|x| x >= 89.0)),
     ]
     .into_iter()
     .find_map(|(exp, shared)| shared.then_some(exp))
@@ -527,43 +504,12 @@ fn exp_is_within_one_ulp_everywhere() {
 }
 
 fn exp_of_special_values<T: RunTier>() {
-    let inf = f32::INFINITY;
+    const E: f32 = core::f32::consts::E;
     let x = [
-        inf,
-        -inf,
-        f32::NAN,
-        0.0,
-        -0.0,
-        -1e30,
-        1e30,
-        -104.0,
-        89.0,
-        f32::MAX,
-        f32::MIN,
-        1e-45,
-        -1e-45,
-        1e-10,
-        1.0,
+        INF, -INF, NAN, 0.0, -0.0, -1e30, 1e30, -104.0, 89.0, MAX, -MAX, 1e-45, -1e-45, 1e-10, 1.0,
         -200.0,
     ];
-    let expected = [
-        inf,
-        0.0,
-        f32::NAN,
-        1.0,
-        1.0,
-        0.0,
-        inf,
-        0.0,
-        inf,
-        inf,
-        0.0,
-        1.0,
-        1.0,
-        1.0,
-        core::f32::consts::E,
-        0.0,
-    ];
+    let expected = [INF, 0.0, NAN, 1.0, 1.0, 0.0, INF, 0.0, INF, INF, 0.0, 1.0, 1.0, 1.0, E, 0.0];
     assert_lanes(exp_of::<T>(&x), "exp of special values", |l| expected[l]);
 }
 

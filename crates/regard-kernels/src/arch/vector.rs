@@ -47,6 +47,17 @@ pub(crate) trait Lanes: Copy {
     fn exponent(self, v: Self::V) -> Self::V;
 }
 
+/// Implements operations of [`Lanes`], each by an expression of its operands. `V` and `M` name the type of the result.
+macro_rules! operations {
+    ($($name:ident($($operand:ident),+) -> $result:ident { $expr:expr })+) => {$(
+        #[inline(always)]
+        fn $name(self, $($operand: Self::V),+) -> Self::$result {
+            $expr
+        }
+    )+};
+}
+pub(crate) use operations;
+
 /// A function of a number, applied to as many lanes at once as the tier has registers for.
 pub(crate) trait Map {
     fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V;

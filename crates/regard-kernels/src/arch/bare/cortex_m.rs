@@ -241,6 +241,13 @@ pub(super) fn clear(sums: &mut Memory) -> &mut Sums {
     }
 }
 
+/// Adds products to sums: the number of each pair times the `$factor`.
+macro_rules! add_products {
+    ($factor:literal: $($sum:literal $number:literal),+) => {
+        concat!($("vfma.f32 ", $sum, ", ", $number, ", ", $factor, "\n"),+)
+    };
+}
+
 /// Two loops of `$depth` rounds. A round loads a row of B into s24 to s27; for each row of A it loads the next element, and
 /// adds its products to the sums in s0 to s23. The first loop takes six rows of A. The second takes one, and runs if the
 /// address of the second row is null.
@@ -253,12 +260,18 @@ macro_rules! rounds {
             "vldmia {sums}, {{s0-s23}}",
             "2:",
             $($load,)+
-            row!("a0", "s0", "s1", "s2", "s3"),
-            row!("a1", "s4", "s5", "s6", "s7"),
-            row!("a2", "s8", "s9", "s10", "s11"),
-            row!("a3", "s12", "s13", "s14", "s15"),
-            row!("a4", "s16", "s17", "s18", "s19"),
-            row!("a5", "s20", "s21", "s22", "s23"),
+            "vldmia {a0}!, {{s28}}",
+            add_products!("s28": "s0" "s24", "s1" "s25", "s2" "s26", "s3" "s27"),
+            "vldmia {a1}!, {{s28}}",
+            add_products!("s28": "s4" "s24", "s5" "s25", "s6" "s26", "s7" "s27"),
+            "vldmia {a2}!, {{s28}}",
+            add_products!("s28": "s8" "s24", "s9" "s25", "s10" "s26", "s11" "s27"),
+            "vldmia {a3}!, {{s28}}",
+            add_products!("s28": "s12" "s24", "s13" "s25", "s14" "s26", "s15" "s27"),
+            "vldmia {a4}!, {{s28}}",
+            add_products!("s28": "s16" "s24", "s17" "s25", "s18" "s26", "s19" "s27"),
+            "vldmia {a5}!, {{s28}}",
+            add_products!("s28": "s20" "s24", "s21" "s25", "s22" "s26", "s23" "s27"),
             "subs {depth}, {depth}, #1",
             "bne 2b",
             "vstmia {sums}, {{s0-s23}}",
@@ -267,7 +280,8 @@ macro_rules! rounds {
             "vldmia {sums}, {{s0-s3}}",
             "4:",
             $($load,)+
-            row!("a0", "s0", "s1", "s2", "s3"),
+            "vldmia {a0}!, {{s28}}",
+            add_products!("s28": "s0" "s24", "s1" "s25", "s2" "s26", "s3" "s27"),
             "subs {depth}, {depth}, #1",
             "bne 4b",
             "vstmia {sums}, {{s0-s3}}",
@@ -282,29 +296,6 @@ macro_rules! rounds {
             options(nostack),
         )
     }};
-}
-
-/// The next element of a row of A, times the row of B.
-macro_rules! row {
-    ($a:literal, $s0:literal, $s1:literal, $s2:literal, $s3:literal) => {
-        concat!(
-            "vldmia {",
-            $a,
-            "}!, {{s28}}\n",
-            "vfma.f32 ",
-            $s0,
-            ", s24, s28\n",
-            "vfma.f32 ",
-            $s1,
-            ", s25, s28\n",
-            "vfma.f32 ",
-            $s2,
-            ", s26, s28\n",
-            "vfma.f32 ",
-            $s3,
-            ", s27, s28",
-        )
-    };
 }
 
 /// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows, or for the first row alone if the address of
@@ -376,54 +367,14 @@ pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; L
     if depth == 0 {
         return sums;
     }
-    /// Widens both numbers of a word.
+    /// Widens both numbers of each word.
     macro_rules! widen {
-        ($first:literal, $second:literal, $word:literal) => {
-            concat!(
-                "lsl {first}, ",
-                $word,
-                ", #16\n",
-                "bfc ",
-                $word,
-                ", #0, #16\n",
-                "vmov ",
-                $first,
-                ", ",
-                $second,
-                ", {first}, ",
-                $word,
-            )
-        };
-    }
-    /// Adds the products of the element of x with eight numbers to the sums.
-    macro_rules! add {
-        ($s0:literal, $s1:literal, $s2:literal, $s3:literal, $s4:literal, $s5:literal, $s6:literal, $s7:literal) => {
-            concat!(
-                "vfma.f32 ",
-                $s0,
-                ", s16, s24\n",
-                "vfma.f32 ",
-                $s1,
-                ", s17, s24\n",
-                "vfma.f32 ",
-                $s2,
-                ", s18, s24\n",
-                "vfma.f32 ",
-                $s3,
-                ", s19, s24\n",
-                "vfma.f32 ",
-                $s4,
-                ", s20, s24\n",
-                "vfma.f32 ",
-                $s5,
-                ", s21, s24\n",
-                "vfma.f32 ",
-                $s6,
-                ", s22, s24\n",
-                "vfma.f32 ",
-                $s7,
-                ", s23, s24",
-            )
+        ($($word:literal: $first:literal $second:literal),+) => {
+            concat!($(
+                "lsl {first}, ", $word, ", #16\n",
+                "bfc ", $word, ", #0, #16\n",
+                "vmov ", $first, ", ", $second, ", {first}, ", $word, "\n"
+            ),+)
         };
     }
     /// A loop over the rows: the sums are in s0 to s15, eight numbers of a row in s16 to s23, and the element of x in s24.
@@ -437,17 +388,13 @@ pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; L
                     "2:",
                     "vldmia {x}!, {{s24}}",
                     $($load,)+
-                    widen!("s16", "s17", "r0"),
-                    widen!("s18", "s19", "r1"),
-                    widen!("s20", "s21", "r2"),
-                    widen!("s22", "s23", "r3"),
-                    add!("s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"),
+                    widen!("r0": "s16" "s17", "r1": "s18" "s19", "r2": "s20" "s21", "r3": "s22" "s23"),
+                    add_products!("s24": "s0" "s16", "s1" "s17", "s2" "s18", "s3" "s19"),
+                    add_products!("s24": "s4" "s20", "s5" "s21", "s6" "s22", "s7" "s23"),
                     $($load,)+
-                    widen!("s16", "s17", "r0"),
-                    widen!("s18", "s19", "r1"),
-                    widen!("s20", "s21", "r2"),
-                    widen!("s22", "s23", "r3"),
-                    add!("s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15"),
+                    widen!("r0": "s16" "s17", "r1": "s18" "s19", "r2": "s20" "s21", "r3": "s22" "s23"),
+                    add_products!("s24": "s8" "s16", "s9" "s17", "s10" "s18", "s11" "s19"),
+                    add_products!("s24": "s12" "s20", "s13" "s21", "s14" "s22", "s15" "s23"),
                     "subs {depth}, {depth}, #1",
                     "bne 2b",
                     "vstmia {sums}, {{s0-s15}}",

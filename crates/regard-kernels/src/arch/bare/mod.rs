@@ -29,7 +29,7 @@ pub(crate) use self::helium::{all_finite, max_of, scale_plus_zero};
 
 use super::generic::tile::{Epilogue, Panels, Tiles};
 use super::widen::f32_from_f16;
-use super::{Kernel, LANES, Lanes, Map, Panel, Shape, Simd, one_by_one};
+use super::{Kernel, LANES, Lanes, Map, Panel, Shape, Simd, one_by_one, operations};
 use crate::{Half, Mat, MatMut};
 
 /// A block of 16 lanes, one at a time.
@@ -40,6 +40,14 @@ pub(crate) struct Scalar;
 #[derive(Clone, Copy)]
 struct Lane;
 
+/// v·2ⁿ. 2ⁿ is two factors, so that neither leaves the range of normal numbers and only the last product rounds.
+#[inline(always)]
+fn scale_exp2(v: f32, n: i32) -> f32 {
+    let half = n >> 1;
+    let power = |n: i32| f32::from_bits(((n + 127) << 23).cast_unsigned());
+    v * power(half) * power(n - half)
+}
+
 impl Lanes for Lane {
     type V = f32;
     type M = bool;
@@ -49,29 +57,17 @@ impl Lanes for Lane {
         x
     }
 
-    #[inline(always)]
-    fn add(self, a: f32, b: f32) -> f32 {
-        a + b
-    }
-
-    #[inline(always)]
-    fn sub(self, a: f32, b: f32) -> f32 {
-        a - b
-    }
-
-    #[inline(always)]
-    fn mul(self, a: f32, b: f32) -> f32 {
-        a * b
-    }
-
-    #[inline(always)]
-    fn div(self, a: f32, b: f32) -> f32 {
-        a / b
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: f32, b: f32, c: f32) -> f32 {
-        core_loops::multiply_add(a, b, c)
+    operations! {
+        add(a, b) -> V { a + b }
+        sub(a, b) -> V { a - b }
+        mul(a, b) -> V { a * b }
+        div(a, b) -> V { a / b }
+        mul_add(a, b, c) -> V { core_loops::multiply_add(a, b, c) }
+        max(a, b) -> V { if a > b { a } else { b } }
+        gt(a, b) -> M { a > b }
+        eq(a, b) -> M { a == b }
+        scale_exp2(v, n) -> V { scale_exp2(v, n as i32) }
+        exponent(v) -> V { f32::from_bits(v.to_bits() << 23) }
     }
 
     /// The loop is written out, because a compiler that optimises for size does not unroll it.
@@ -89,38 +85,8 @@ impl Lanes for Lane {
     }
 
     #[inline(always)]
-    fn max(self, a: f32, b: f32) -> f32 {
-        if self.gt(a, b) { a } else { b }
-    }
-
-    #[inline(always)]
-    fn gt(self, a: f32, b: f32) -> bool {
-        a > b
-    }
-
-    #[inline(always)]
-    fn eq(self, a: f32, b: f32) -> bool {
-        a == b
-    }
-
-    #[inline(always)]
     fn select(self, mask: bool, yes: f32, no: f32) -> f32 {
         if mask { yes } else { no }
-    }
-
-    #[inline(always)]
-    fn scale_exp2(self, v: f32, n: f32) -> f32 {
-        // n is divided into two halves, so that neither factor leaves the range of normal numbers and only the last product
-        // rounds.
-        let n = n as i32;
-        let half = n >> 1;
-        let power = |n: i32| f32::from_bits(((n + 127) << 23).cast_unsigned());
-        v * power(half) * power(n - half)
-    }
-
-    #[inline(always)]
-    fn exponent(self, v: f32) -> f32 {
-        f32::from_bits(v.to_bits() << 23)
     }
 }
 
@@ -169,24 +135,16 @@ impl Lanes for Scalar {
         [x; LANES]
     }
 
-    #[inline(always)]
-    fn add(self, a: Self::V, b: Self::V) -> Self::V {
-        each(a, b, |a, b| Lane.add(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
-        each(a, b, |a, b| Lane.sub(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-        each(a, b, |a, b| Lane.mul(a, b))
-    }
-
-    #[inline(always)]
-    fn div(self, a: Self::V, b: Self::V) -> Self::V {
-        each(a, b, |a, b| Lane.div(a, b))
+    operations! {
+        add(a, b) -> V { each(a, b, |a, b| Lane.add(a, b)) }
+        sub(a, b) -> V { each(a, b, |a, b| Lane.sub(a, b)) }
+        mul(a, b) -> V { each(a, b, |a, b| Lane.mul(a, b)) }
+        div(a, b) -> V { each(a, b, |a, b| Lane.div(a, b)) }
+        max(a, b) -> V { each(a, b, |a, b| Lane.max(a, b)) }
+        gt(a, b) -> M { compare(a, b, |a, b| a > b) }
+        eq(a, b) -> M { compare(a, b, |a, b| a == b) }
+        scale_exp2(v, n) -> V { each(v, n, |v, n| Lane.scale_exp2(v, n)) }
+        exponent(v) -> V { v.map(|v| Lane.exponent(v)) }
     }
 
     #[inline(always)]
@@ -199,37 +157,12 @@ impl Lanes for Scalar {
     }
 
     #[inline(always)]
-    fn max(self, a: Self::V, b: Self::V) -> Self::V {
-        each(a, b, |a, b| Lane.max(a, b))
-    }
-
-    #[inline(always)]
-    fn gt(self, a: Self::V, b: Self::V) -> Self::M {
-        compare(a, b, |a, b| a > b)
-    }
-
-    #[inline(always)]
-    fn eq(self, a: Self::V, b: Self::V) -> Self::M {
-        compare(a, b, |a, b| a == b)
-    }
-
-    #[inline(always)]
     fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V {
         let mut out = no;
         for ((x, yes), mask) in out.iter_mut().zip(yes).zip(mask) {
             *x = Lane.select(mask, yes, *x);
         }
         out
-    }
-
-    #[inline(always)]
-    fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V {
-        each(v, n, |v, n| Lane.scale_exp2(v, n))
-    }
-
-    #[inline(always)]
-    fn exponent(self, v: Self::V) -> Self::V {
-        v.map(|v| Lane.exponent(v))
     }
 }
 

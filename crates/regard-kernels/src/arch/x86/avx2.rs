@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd};
+use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd, operations};
 
 cpufeatures::new!(detect, "avx2", "fma");
 
@@ -32,9 +32,14 @@ impl Avx2 {
 
 /// Calls an intrinsic on both halves of its operands.
 macro_rules! halves {
-    ($intrinsic:ident($($operand:expr),+)) => {
+    ($intrinsic:ident $(::<$constant:ident>)? ($($operand:expr),+)) => {
         // SAFETY: a value of `Avx2` exists, so the CPU has AVX2 and FMA; the intrinsic works on registers alone.
-        unsafe { [$intrinsic($($operand[0]),+), $intrinsic($($operand[1]),+)] }
+        unsafe {
+            [
+                $intrinsic$(::<$constant>)?($($operand[0]),+),
+                $intrinsic$(::<$constant>)?($($operand[1]),+),
+            ]
+        }
     };
 }
 
@@ -48,6 +53,12 @@ fn scale_half(v: __m256, n: __m256) -> __m256 {
     let low = _mm256_slli_epi32::<23>(_mm256_add_epi32(half, bias));
     let high = _mm256_slli_epi32::<23>(_mm256_add_epi32(_mm256_sub_epi32(n, half), bias));
     _mm256_mul_ps(_mm256_mul_ps(v, _mm256_castsi256_ps(low)), _mm256_castsi256_ps(high))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn exponent_half(v: __m256) -> __m256 {
+    _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(v)))
 }
 
 /// Exchanges pairs and fours of elements within the halves of a register, and then the halves.
@@ -138,73 +149,23 @@ impl Lanes for Avx2 {
         unsafe { [_mm256_set1_ps(x); 2] }
     }
 
-    #[inline(always)]
-    fn add(self, a: Self::V, b: Self::V) -> Self::V {
-        halves!(_mm256_add_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
-        halves!(_mm256_sub_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-        halves!(_mm256_mul_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn div(self, a: Self::V, b: Self::V) -> Self::V {
-        halves!(_mm256_div_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        halves!(_mm256_fmadd_ps(a, b, c))
-    }
-
-    #[inline(always)]
-    fn max(self, a: Self::V, b: Self::V) -> Self::V {
+    operations! {
+        add(a, b) -> V { halves!(_mm256_add_ps(a, b)) }
+        sub(a, b) -> V { halves!(_mm256_sub_ps(a, b)) }
+        mul(a, b) -> V { halves!(_mm256_mul_ps(a, b)) }
+        div(a, b) -> V { halves!(_mm256_div_ps(a, b)) }
+        mul_add(a, b, c) -> V { halves!(_mm256_fmadd_ps(a, b, c)) }
         // MAXPS returns its second operand for NaN and for equal zeros, as the trait asks.
-        halves!(_mm256_max_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn gt(self, a: Self::V, b: Self::V) -> Self::M {
-        // SAFETY: `self` proves AVX2.
-        unsafe {
-            [_mm256_cmp_ps::<_CMP_GT_OQ>(a[0], b[0]), _mm256_cmp_ps::<_CMP_GT_OQ>(a[1], b[1])]
-        }
-    }
-
-    #[inline(always)]
-    fn eq(self, a: Self::V, b: Self::V) -> Self::M {
-        // SAFETY: `self` proves AVX2.
-        unsafe {
-            [_mm256_cmp_ps::<_CMP_EQ_OQ>(a[0], b[0]), _mm256_cmp_ps::<_CMP_EQ_OQ>(a[1], b[1])]
-        }
+        max(a, b) -> V { halves!(_mm256_max_ps(a, b)) }
+        gt(a, b) -> M { halves!(_mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) }
+        eq(a, b) -> M { halves!(_mm256_cmp_ps::<_CMP_EQ_OQ>(a, b)) }
+        scale_exp2(v, n) -> V { halves!(scale_half(v, n)) }
+        exponent(v) -> V { halves!(exponent_half(v)) }
     }
 
     #[inline(always)]
     fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V {
         halves!(_mm256_blendv_ps(no, yes, mask))
-    }
-
-    #[inline(always)]
-    fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V {
-        // SAFETY: `self` proves AVX2.
-        unsafe { [scale_half(v[0], n[0]), scale_half(v[1], n[1])] }
-    }
-
-    #[inline(always)]
-    fn exponent(self, v: Self::V) -> Self::V {
-        // SAFETY: `self` proves AVX2; registers alone.
-        unsafe {
-            [
-                _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(v[0]))),
-                _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(v[1]))),
-            ]
-        }
     }
 }
 

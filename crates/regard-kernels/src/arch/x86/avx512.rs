@@ -27,7 +27,7 @@ use core::arch::x86_64::*;
 
 use super::avx2::Avx2;
 use crate::Mat;
-use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd};
+use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd, operations};
 
 cpufeatures::new!(detect, "avx512f", "avx512bw", "avx512dq", "avx512vl");
 
@@ -180,60 +180,25 @@ impl Lanes for Avx512 {
         registers!(_mm512_set1_ps(x))
     }
 
-    #[inline(always)]
-    fn add(self, a: __m512, b: __m512) -> __m512 {
-        registers!(_mm512_add_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: __m512, b: __m512) -> __m512 {
-        registers!(_mm512_sub_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m512, b: __m512) -> __m512 {
-        registers!(_mm512_mul_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn div(self, a: __m512, b: __m512) -> __m512 {
-        registers!(_mm512_div_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        registers!(_mm512_fmadd_ps(a, b, c))
-    }
-
-    #[inline(always)]
-    fn max(self, a: __m512, b: __m512) -> __m512 {
+    operations! {
+        add(a, b) -> V { registers!(_mm512_add_ps(a, b)) }
+        sub(a, b) -> V { registers!(_mm512_sub_ps(a, b)) }
+        mul(a, b) -> V { registers!(_mm512_mul_ps(a, b)) }
+        div(a, b) -> V { registers!(_mm512_div_ps(a, b)) }
+        mul_add(a, b, c) -> V { registers!(_mm512_fmadd_ps(a, b, c)) }
         // VMAXPS returns its second operand for NaN and for equal zeros, as the trait asks.
-        registers!(_mm512_max_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn gt(self, a: __m512, b: __m512) -> __mmask16 {
-        registers!(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b))
-    }
-
-    #[inline(always)]
-    fn eq(self, a: __m512, b: __m512) -> __mmask16 {
-        registers!(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b))
+        max(a, b) -> V { registers!(_mm512_max_ps(a, b)) }
+        gt(a, b) -> M { registers!(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b)) }
+        eq(a, b) -> M { registers!(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b)) }
+        scale_exp2(v, n) -> V { registers!(scale_exp2(v, n)) }
+        exponent(v) -> V {
+            registers!(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_castps_si512(v))))
+        }
     }
 
     #[inline(always)]
     fn select(self, mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
         registers!(_mm512_mask_blend_ps(mask, no, yes))
-    }
-
-    #[inline(always)]
-    fn scale_exp2(self, v: __m512, n: __m512) -> __m512 {
-        registers!(scale_exp2(v, n))
-    }
-
-    #[inline(always)]
-    fn exponent(self, v: __m512) -> __m512 {
-        registers!(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_castps_si512(v))))
     }
 }
 
