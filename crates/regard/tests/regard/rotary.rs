@@ -1,18 +1,11 @@
 //! Rotary positions, compared with their formulas in f64: every scaling of frequencies, both pairings, and a part of a head's
 //! features.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod common;
-
 use core::f64::consts::PI;
 
-use common::numbers;
+use crate::common::{U, numbers};
 use proptest::prelude::*;
 use regard::{Pairing, Rotary, RotaryFrequencies, RotaryScaling};
-
-/// The rounding error of one operation in f32, relative to its result.
-const U: f64 = f32::EPSILON as f64 / 2.0;
 
 /// The frequencies base^(−2i/features) with a scaling, and the amplitude. This is written after the papers and
 /// `modeling_rope_utils.py` of transformers.

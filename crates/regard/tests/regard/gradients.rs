@@ -1,23 +1,16 @@
 //! Gradients, compared with those of the formulas in `f64`, within bounds that the formulas also compute, and with closed
 //! forms. The formulas' gradients are compared with central differences.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod common;
-
 use core::slice::from_ref;
 
-use common::bounded::{Num, assert_within};
-use common::numbers;
-use common::slopes::{Case, Inputs, assert_slopes};
+use crate::bounded::{Num, assert_within};
+use crate::common::{U, numbers};
+use crate::slopes::{Case, Inputs, assert_slopes};
 use proptest::prelude::*;
 use regard::{
     Attention, Heads, Mask, MaskTensor, Position, Temperature, Tensor, Threads, Window,
     alibi_slopes, softmax_backward, softmax_jacobian,
 };
-
-/// The unit roundoff of `f32`.
-const U: f64 = f32::EPSILON as f64 / 2.0;
 
 /// Two query heads for each of two key/value heads, in two entries, without a mask.
 const PLAIN: Case = Case {

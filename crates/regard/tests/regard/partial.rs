@@ -1,11 +1,8 @@
 //! Tests that partial results, in which chunks of keys are added in order, have the bits of all keys at once.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 #![expect(clippy::single_range_in_vec_init, reason = "keys stand in one range")]
 
-mod common;
-
-use common::{bits, numbers};
+use crate::common::{bits, numbers};
 use core::ops::Range;
 use proptest::prelude::*;
 use regard::{

@@ -1,10 +1,6 @@
 //! Arguments that are given for each head, and few queries on so many keys that threads divide the keys.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod common;
-
-use common::{bits, numbers};
+use crate::common::{bits, numbers};
 use half::bf16;
 use regard::{
     Attention, Element, Heads, Mask, MaskTensor, Position, Stage, Temperature, Threads, Window,

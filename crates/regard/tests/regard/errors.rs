@@ -1,8 +1,6 @@
 //! Tests the messages for shapes that do not fit. They name the tensor, the shape that is needed and why, and the shape that
 //! was given.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
 use regard::{
     Activation, Attention, Error, FeedForward, GatedParts, Heads, KvCache, KvCacheShape, Linear,
     Mask, MaskTensor, MultiHeadAttention, Norm, Pairing, Position, PositionTable, Projections,

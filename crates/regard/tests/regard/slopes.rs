@@ -2,7 +2,8 @@
 
 use regard::Window;
 
-use super::bounded::{Num, softmax};
+use crate::bounded::{Num, softmax};
+use crate::common::numbers;
 
 /// The shape and the description of an attention. Queries stand at the end of their entry's keys.
 #[derive(Clone, Debug)]
@@ -43,13 +44,6 @@ pub struct Inputs {
     pub bias: Vec<Num>,
     /// \[heads\], or empty.
     pub sinks: Vec<Num>,
-}
-
-impl Inputs {
-    pub fn parts(&mut self) -> [&mut Vec<Num>; 6] {
-        let Self { q, k, v, scale, bias, sinks } = self;
-        [q, k, v, scale, bias, sinks]
-    }
 }
 
 /// A query: the keys that it sees, their scores after the soft cap, their weights, and the weight of the sink.
@@ -235,7 +229,7 @@ pub fn assert_slopes<const N: usize>(
     const H: f64 = 1e-4;
     let x = x.map(|part| part.iter().map(|x| x.x).collect::<Vec<f64>>());
     for (part, gradient) in gradient.into_iter().enumerate() {
-        let direction = super::numbers(gradient.len(), 77 + part as u64);
+        let direction = numbers(gradient.len(), 77 + part as u64);
         let expected: f64 = gradient.iter().zip(&direction).map(|(g, u)| g.x * f64::from(*u)).sum();
         let at = |h: f64| {
             let mut x = x.clone();

@@ -2,12 +2,8 @@
 //! have the bits of the parts that they are made of, whose formulas the tests of gradients, of rotary positions and of the
 //! kernels check. And the promises about threads, rows and errors.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::bounded::{Num, assert_within};
-use common::{bits, numbers};
+use crate::bounded::{Num, assert_within};
+use crate::common::{U, bits, numbers};
 use proptest::prelude::*;
 use regard::{
     Activation, Attention, Error, FeedForward, GatedParts, Heads, Linear, Mask, MultiHeadAttention,
@@ -229,8 +225,7 @@ fn positions_are_added_by_place() {
             let angle = t / 10_000_f64.powf((i / 2 * 2) as f64 / 6.0);
             let expected = if i % 2 == 0 { angle.sin() } else { angle.cos() };
             // The table is computed in f64 and rounded once. The largest sine is 1.
-            let limit = f64::from(f32::EPSILON) / 2.0;
-            assert!((f64::from(*x) - expected).abs() <= limit, "feature {i} of position {t}");
+            assert!((f64::from(*x) - expected).abs() <= U, "feature {i} of position {t}");
         }
     }
     let learned = PositionTable::learned(numbers(20 * 6, 8), [20, 6]).unwrap();

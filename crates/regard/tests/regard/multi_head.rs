@@ -1,10 +1,6 @@
 //! The promises about threads, heads, masks and errors of attention.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::numbers;
+use crate::common::numbers;
 use regard::{
     Attention, Error, Heads, Linear, Mask, MaskTensor, MultiHeadAttention, Projections, Sequences,
     Tensor, Threads,

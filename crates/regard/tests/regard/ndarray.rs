@@ -1,7 +1,5 @@
 //! Tests that views of `ndarray` give the bits of the same numbers in slices, or an error with their layout.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
 use half::f16;
 use ndarray::{Array3, Array4, ArrayView4, s};
 use regard::{Attention, Heads, Mask, Sequences, Tensor};

@@ -1,10 +1,6 @@
 //! Weights of layers: stored in half precision, shared, and looked up.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::{bits, numbers};
+use crate::common::{bits, numbers};
 use half::{bf16, f16};
 use regard::{Element, Embedding, Error, Linear, Quantization, Sequences, Threads};
 

@@ -1,8 +1,7 @@
-//! Helpers for several tests, not all of which use all of them.
-#![allow(dead_code, clippy::allow_attributes, reason = "each test uses a part")]
+//! Helpers for several tests.
 
-pub mod bounded;
-pub mod slopes;
+/// The unit roundoff of `f32`: the rounding error of one operation, relative to its result.
+pub const U: f64 = f32::EPSILON as f64 / 2.0;
 
 /// Pseudo-random numbers between −1 and 1, the same on every machine.
 pub fn numbers(len: usize, seed: u64) -> Vec<f32> {

@@ -1,10 +1,6 @@
 //! Tests that a prefill in parts, continued token by token with caches, has the bits of all tokens at once.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod common;
-
-use common::{bits, numbers};
+use crate::common::{bits, numbers};
 use regard::{
     Attention, Error, Heads, KvCache, KvCacheShape, Linear, Mask, MultiHeadAttention, Pairing,
     Position, Projections, Rotary, Sequences, Stage, Tensor, Window, alibi_slopes,

@@ -4,8 +4,7 @@
 //! A reference that is written with these numbers gives both the expected value and the tolerance of a test. The tolerance
 //! follows the condition of the case.
 
-/// The unit roundoff of `f32`.
-const U: f64 = f32::EPSILON as f64 / 2.0;
+use crate::common::U;
 
 /// Weights of softmax below this number become 0.
 const TINY: f64 = f32::MIN_POSITIVE as f64;

@@ -1,10 +1,6 @@
 //! Tests that caches and half precision give the same bits as the same numbers, dense and in `f32`.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod common;
-
-use common::{bits, numbers};
+use crate::common::{bits, numbers};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use regard::{
