@@ -13,8 +13,21 @@ use regard_kernels::{
     softmax,
 };
 
-fn hash(numbers: &[f32]) -> u64 {
-    common::hash(numbers.iter().flat_map(|x| x.to_bits().to_le_bytes()))
+/// Compares results with the hashes recorded for tiers with fused multiply-add, and for those without.
+#[track_caller]
+fn assert_recorded(results: &[(&str, &[f32], [u64; 2])]) {
+    let line = |name: &str, hash: u64| format!("{name}: {hash:#018x}");
+    let hash = |x: &[f32]| common::hash(x.iter().flat_map(|x| x.to_bits().to_le_bytes()));
+    let found = results.iter().map(|(name, x, _)| line(name, hash(x)));
+    let expected =
+        results.iter().map(|(name, _, hashes)| line(name, hashes[usize::from(!is_fused())]));
+    let tier = Tier::active().name();
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        expected.collect::<Vec<_>>(),
+        "{tier}, fused: {}",
+        is_fused()
+    );
 }
 
 #[test]
@@ -55,39 +68,17 @@ fn results_have_the_recorded_bits() {
     case.temperature = 0.7;
     let masked = case.run();
 
-    let found = [
-        hash(&product.data),
-        hash(&vectors),
-        hash(&plain.out.data),
-        hash(&plain.log_sum_exp),
-        hash(&masked.out.data),
-        hash(&masked.log_sum_exp),
-        hash(&case.scores(Stage::Weights).data),
-    ];
     // Change these only with a change of the kernels that is meant to change last bits, and say so in the changelog.
-    let expected = if is_fused() {
-        [
-            0xe4b2d78f77275f93,
-            0xdb055272ab7ca1cc,
-            0xdfd93727b8451e30,
-            0x2426baea3987a9ea,
-            0xd1aea1931b926087,
-            0x89331182b6f9c5d3,
-            0x070ba459d2b2af2b,
-        ]
-    } else {
-        [
-            0xea6938078d83da9d,
-            0x3265bc0c7f5d95dd,
-            0x27f11d77ff668f5d,
-            0x80022c8263e67a71,
-            0xde18f0d8439a98ce,
-            0xf70c0aab6b6d65d2,
-            0x4abd7485eef719f5,
-        ]
-    };
-    let tier = Tier::active().name();
-    assert_eq!(found, expected, "{tier}, fused: {}; found {found:#018x?}", is_fused());
+    let weights = case.scores(Stage::Weights);
+    assert_recorded(&[
+        ("product", &product.data, [0xe4b2d78f77275f93, 0xea6938078d83da9d]),
+        ("vectors", &vectors, [0xdb055272ab7ca1cc, 0x3265bc0c7f5d95dd]),
+        ("attention", &plain.out.data, [0xdfd93727b8451e30, 0x27f11d77ff668f5d]),
+        ("its log-sum-exp", &plain.log_sum_exp, [0x2426baea3987a9ea, 0x80022c8263e67a71]),
+        ("masked attention", &masked.out.data, [0xd1aea1931b926087, 0xde18f0d8439a98ce]),
+        ("masked log-sum-exp", &masked.log_sum_exp, [0x89331182b6f9c5d3, 0xf70c0aab6b6d65d2]),
+        ("masked weights", &weights.data, [0x070ba459d2b2af2b, 0x4abd7485eef719f5]),
+    ]);
 }
 
 #[test]
@@ -97,44 +88,29 @@ fn kernels_of_a_block_have_the_recorded_bits() {
     let changed = |change: &dyn Fn(&mut Matrix)| {
         let mut x = x.clone();
         change(&mut x);
-        hash(&x.data)
+        x.data
     };
     let (angles, turned) = (Matrix::random(5, 38, 1.0, random), Matrix::random(5, 76, 1.0, random));
     let rotated = |pairing| {
         let mut x = turned.clone();
         rotate(x.view_mut(), angles.view(), angles.view(), pairing).unwrap();
-        hash(&x.data)
+        x.data
     };
-    let found = [
-        changed(&|x| gelu(&mut x.data)),
-        changed(&|x| gelu_tanh(&mut x.data)),
-        changed(&|x| silu(&mut x.data)),
-        changed(&|x| layer_norm(x.view_mut(), row.row(0), row.row(1), 1e-5).unwrap()),
-        changed(&|x| rms_norm(x.view_mut(), row.row(0), 1e-5).unwrap()),
-    ];
-    // As above: change these only with a change of the kernels that is meant to change last bits.
-    let expected = if is_fused() {
-        [
-            0xee5d73ce30115483,
-            0xd29f5fe27766bced,
-            0xc44dae9eff8e1a55,
-            0x70ac0053e078931d,
-            0xe8fdf79e60cad599,
-        ]
-    } else {
-        [
-            0x15fbce1e1de74ba7,
-            0x48411f4d8f98d2c2,
-            0x6fc30d424d285751,
-            0xef11df12000e5d47,
-            0xe8fdf79e60cad599,
-        ]
-    };
-    let tier = Tier::active().name();
-    assert_eq!(found, expected, "{tier}, fused: {}; found {found:#018x?}", is_fused());
-    // Rotation multiplies and adds in separate roundings on every tier.
-    let found = [rotated(Pairing::Interleaved), rotated(Pairing::HalfSplit)];
-    assert_eq!(found, [0xdb43709d1a223735, 0xb8530124166825c6], "{tier}; found {found:#018x?}");
+    let activated = |activation: fn(&mut [f32])| changed(&|x| activation(&mut x.data));
+    let layer_normed =
+        changed(&|x| layer_norm(x.view_mut(), row.row(0), row.row(1), 1e-5).unwrap());
+    let rms_normed = changed(&|x| rms_norm(x.view_mut(), row.row(0), 1e-5).unwrap());
+    // As above: change these only with a change of the kernels that is meant to change last bits. Rotation multiplies and adds in
+    // separate roundings on every tier.
+    assert_recorded(&[
+        ("gelu", &activated(gelu), [0xee5d73ce30115483, 0x15fbce1e1de74ba7]),
+        ("gelu_tanh", &activated(gelu_tanh), [0xd29f5fe27766bced, 0x48411f4d8f98d2c2]),
+        ("silu", &activated(silu), [0xc44dae9eff8e1a55, 0x6fc30d424d285751]),
+        ("layer_norm", &layer_normed, [0x70ac0053e078931d, 0xef11df12000e5d47]),
+        ("rms_norm", &rms_normed, [0xe8fdf79e60cad599; 2]),
+        ("rotate, interleaved", &rotated(Pairing::Interleaved), [0xdb43709d1a223735; 2]),
+        ("rotate, half-split", &rotated(Pairing::HalfSplit), [0xb8530124166825c6; 2]),
+    ]);
 }
 
 /// Compares the function for shapes known at compile time with the one for all shapes.

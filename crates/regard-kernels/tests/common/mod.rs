@@ -8,6 +8,8 @@
 )]
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+use core::fmt::Display;
+
 use regard_kernels::{
     Attention, Mask, Mat, MatMut, Position, Stage, Temperature, Window, attention_scratch_len,
     matmul,
@@ -17,7 +19,7 @@ use regard_kernels::{
 pub const U: f64 = 5.960_464_477_539_063e-8;
 
 /// A dense matrix that owns its elements.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matrix<T = f32> {
     pub rows: usize,
     pub cols: usize,
@@ -155,7 +157,7 @@ pub fn softmax(scores: &[f64], t: f64) -> (Vec<f64>, f64) {
 }
 
 /// The tensors and the description of one attention.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Case {
     pub q: Matrix,
     pub k: Matrix,
@@ -211,21 +213,7 @@ pub struct Attended {
 
 impl Case {
     pub fn new(q: Matrix, k: Matrix, v: Matrix) -> Self {
-        Self {
-            q,
-            k,
-            v,
-            scale: None,
-            softcap: None,
-            temperature: 1.0,
-            causal: None,
-            window: None,
-            key_len: None,
-            allowed: None,
-            bias: None,
-            alibi: None,
-            sink: None,
-        }
+        Self { q, k, v, temperature: 1.0, ..Self::default() }
     }
 
     pub fn random(n_q: usize, n_k: usize, d_k: usize, d_v: usize, random: &mut Random) -> Self {
@@ -378,23 +366,29 @@ impl Case {
         causal && window && allowed && bias && key < n_k
     }
 
+    /// The keys that query i may see.
+    pub fn seen(&self, i: usize) -> Vec<usize> {
+        (0..self.k.rows).filter(|j| self.sees(i, *j)).collect()
+    }
+
     pub fn reference(&self) -> Reference {
         let (n_q, n_k, d_k) = (self.q.rows, self.k.rows, self.q.cols);
         let default_scale = if d_k == 0 { 1.0 } else { 1.0 / (d_k as f64).sqrt() };
         let scale = self.scale.map_or(default_scale, f64::from);
-        let raw = Matrix::from_fn(n_q, n_k, |i, j| dot(self.q.row(i), self.k.row(j)).0 * scale);
+        let dots = Matrix::from_fn(n_q, n_k, |i, j| dot(self.q.row(i), self.k.row(j)));
+        let raw = Matrix::from_fn(n_q, n_k, |i, j| dots.at(i, j).0 * scale);
         let softcapped = Matrix::from_fn(n_q, n_k, |i, j| match self.softcap.map(f64::from) {
             Some(c) => c * (raw.at(i, j) / c).tanh(),
             None => raw.at(i, j),
         });
-        let masked = Matrix::from_fn(n_q, n_k, |i, j| {
-            if !self.sees(i, j) {
-                return f64::NEG_INFINITY;
+        let seen: Vec<Vec<usize>> = (0..n_q).map(|i| self.seen(i)).collect();
+        let mut masked = Matrix::from_fn(n_q, n_k, |_, _| f64::NEG_INFINITY);
+        for (i, seen) in seen.iter().enumerate() {
+            for &j in seen {
+                let bias = self.bias.as_ref().map_or(0.0, |m| f64::from(m.at(i, j)));
+                masked.set(i, j, softcapped.at(i, j) + bias + self.linear_bias(i, j));
             }
-            softcapped.at(i, j)
-                + self.bias.as_ref().map_or(0.0, |m| f64::from(m.at(i, j)))
-                + self.linear_bias(i, j)
-        });
+        }
         let t = f64::from(self.temperature);
         let with_sink = |i: usize| -> Vec<f64> {
             masked.row(i).iter().copied().chain(self.sink.map(f64::from)).collect()
@@ -402,42 +396,24 @@ impl Case {
         let rows: Vec<_> = (0..n_q).map(|i| softmax(&with_sink(i), t)).collect();
         let weights = Matrix::from_fn(n_q, n_k, |i, j| rows[i].0[j]);
         let out = Matrix::from_fn(n_q, self.v.cols, |i, c| {
-            (0..n_k)
-                .filter(|j| self.sees(i, *j))
-                .map(|j| weights.at(i, j) * f64::from(self.v.at(j, c)))
-                .sum()
+            seen[i].iter().map(|j| weights.at(i, *j) * f64::from(self.v.at(*j, c))).sum()
         });
-        let score_error = (0..n_q)
-            .map(|i| {
-                (0..n_k)
-                    .filter(|j| self.sees(i, *j))
-                    .map(|j| {
-                        // The errors of the sum over d_k and of the product with the scale (which is rounded twice); then of
-                        // tanh with its two divisions and products, which makes no difference larger; then of the addition of
-                        // the bias.
-                        let product =
-                            gamma(d_k + 4) * dot(self.q.row(i), self.k.row(j)).1 * scale.abs();
-                        let cap = if self.softcap.is_some() {
-                            6.0 * U * softcapped.at(i, j).abs()
-                        } else {
-                            0.0
-                        };
-                        // Before ALiBi is added, the score may be larger than after it.
-                        let linear = 3.0 * U * self.linear_bias(i, j).abs();
-                        product + cap + linear + U * masked.at(i, j).abs()
-                    })
-                    .fold(0.0, f64::max)
-            })
-            .collect();
-        Reference {
-            raw,
-            softcapped,
-            masked,
-            weights,
-            out,
-            log_sum_exp: rows.into_iter().map(|r| r.1).collect(),
-            score_error,
-        }
+        let score_error = |(i, seen): (usize, &Vec<usize>)| {
+            let error = |j: &usize| {
+                // The errors of the sum over d_k and of the product with the scale (which is rounded twice); then of tanh with
+                // its two divisions and products, which makes no difference larger; then of the addition of the bias.
+                let product = gamma(d_k + 4) * dots.at(i, *j).1 * scale.abs();
+                let capped = softcapped.at(i, *j).abs();
+                let cap = if self.softcap.is_some() { 6.0 * U * capped } else { 0.0 };
+                // Before ALiBi is added, the score may be larger than after it.
+                let linear = 3.0 * U * self.linear_bias(i, *j).abs();
+                product + cap + linear + U * masked.at(i, *j).abs()
+            };
+            seen.iter().map(error).fold(0.0, f64::max)
+        };
+        let score_error = seen.iter().enumerate().map(score_error).collect();
+        let log_sum_exp = rows.into_iter().map(|r| r.1).collect();
+        Reference { raw, softcapped, masked, weights, out, log_sum_exp, score_error }
     }
 
     /// The largest score of row i, that of the sink included.
@@ -448,10 +424,8 @@ impl Case {
 
     /// The largest |value| of a column that query i may see.
     pub fn largest_value(&self, i: usize) -> f64 {
-        (0..self.k.rows)
-            .filter(|j| self.sees(i, *j))
-            .flat_map(|j| self.v.row(j))
-            .fold(0.0, |m, v| f64::max(m, f64::from(v.abs())))
+        let values = self.seen(i).into_iter().flat_map(|j| self.v.row(j));
+        values.fold(0.0, |m, v| f64::max(m, f64::from(v.abs())))
     }
 
     /// The relative error of the weights of row i, averaged over the row.
@@ -504,19 +478,19 @@ impl Case {
                     found.out.at(i, c),
                     reference.out.at(i, c),
                     tolerance,
-                    &format!("output [{i}, {c}]"),
+                    format_args!("output [{i}, {c}]"),
                 );
             }
             let lse = reference.log_sum_exp[i];
             let tolerance = self.log_sum_exp_error(&reference, i);
-            assert_close(found.log_sum_exp[i], lse, tolerance, &format!("log-sum-exp [{i}]"));
+            assert_close(found.log_sum_exp[i], lse, tolerance, format_args!("log-sum-exp [{i}]"));
         }
     }
 }
 
 /// Asserts that two numbers are close. Equal infinities are close, and so are two NaN.
 #[track_caller]
-pub fn assert_close(found: f32, expected: f64, tolerance: f64, what: &str) {
+pub fn assert_close(found: f32, expected: f64, tolerance: f64, what: impl Display) {
     let found = f64::from(found);
     let close = if expected.is_nan() {
         found.is_nan()

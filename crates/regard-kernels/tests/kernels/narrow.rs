@@ -1,11 +1,7 @@
 //! Products with 16-bit and quantized weights. They have the bits of the same weights in `f32`, or are within the bound of an
 //! `f64` reference.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod common;
-
-use common::{assert_close, bits, dot, gamma};
+use crate::common::{assert_close, bits, dot, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
     Half, Mat, MatMut, Packed, PackedHalf, Quantization, Quantized, Store, internal::f32_from_f16,
@@ -88,7 +84,7 @@ proptest! {
         for (i, found) in y.iter().enumerate() {
             let (token, r) = (i / rows, i % rows);
             let (sum, magnitudes) = dot(&wide[r * cols..][..cols], &x[token * cols..][..cols]);
-            assert_close(*found, sum, gamma(cols + 1) * magnitudes, &format!("element {i}"));
+            assert_close(*found, sum, gamma(cols + 1) * magnitudes, format_args!("element {i}"));
         }
         if add {
             let expected: Vec<f32> = y.iter().map(|y| 1.0 + y).collect();

@@ -1,12 +1,9 @@
 //! Fused attention against the contract in `f64`, over random shapes and masks.
 
-mod common;
-
-use common::{Attended, Case, Matrix, Random, assert_close, bits, gamma};
+use crate::common::{self, Attended, Case, Matrix, Random, assert_close, bits, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
-    Attention, Error, Mask, MatMut, Position, Stage, Temperature, Window, attention_scratch_len,
-    fixed, naive,
+    Attention, Position, Stage, Temperature, Window, attention_scratch_len, fixed, naive,
 };
 
 const INF: f32 = f32::INFINITY;
@@ -472,97 +469,6 @@ fn the_scratch_length_is_what_its_formula_says() {
     );
 }
 
-/// Asserts that a call with these shapes and lengths returns this error and writes nothing.
-#[track_caller]
-fn check(
-    attention: Attention<'_>,
-    [q, k, v]: [&Matrix; 3],
-    (rows, cols): (usize, usize),
-    [sums, scratch]: [usize; 2],
-    expected: &Error,
-) {
-    let mut out = Matrix::filled(rows, cols, 9.0);
-    let (mut sums, mut scratch) = (vec![9.0; sums], vec![0.0; scratch]);
-    let (q, k, v) = (q.view(), k.view(), v.view());
-    let result =
-        attention.forward_with_log_sum_exp(q, k, v, out.view_mut(), &mut sums, &mut scratch);
-    // The errors are compared as text, because a range error may hold NaN.
-    assert_eq!(result.expect_err("nothing was refused").to_string(), expected.to_string());
-    assert!(out.data.iter().chain(&sums).all(|x| *x == 9.0), "{expected}: something was written");
-}
-
-#[test]
-fn every_wrong_input_is_an_error_that_names_it_and_writes_nothing() {
-    let m = |rows, cols| Matrix::filled(rows, cols, 1.0);
-    let (q, k, v) = (m(2, 3), m(4, 3), m(4, 5));
-    let shape = |tensor, found, expected, why| Error::Shape { tensor, found, expected, why };
-    let length = |tensor, found, expected| Error::Length { tensor, found, expected };
-    let range = |name, value, range| Error::Range { name, value, range };
-    let needed = attention_scratch_len(2, 4, 3, 5);
-    let good = Attention::new();
-
-    // Key, value, the shape of the output, and the lengths of the log-sum-exp and of the scratch memory.
-    let tensors =
-        |k: &Matrix, v: &Matrix, out: (usize, usize), lengths: [usize; 2], error: Error| {
-            check(good, [&q, k, v], out, lengths, &error);
-        };
-    let (whole, fits) = ((2, 5), [2, needed]);
-    let columns = "as many columns as query";
-    tensors(&m(4, 2), &v, whole, fits, shape("key", (4, 2), (4, 3), columns));
-    tensors(&k, &m(3, 5), whole, fits, shape("value", (3, 5), (4, 5), "a row for each key"));
-    for out in [(2, 4), (3, 5), (0, 0)] {
-        let error = shape("the output", out, whole, "queries × columns of value");
-        tensors(&k, &v, out, fits, error);
-    }
-    tensors(&k, &v, whole, [3, needed], length("the log-sum-exp", 3, 2));
-    for found in [0, needed - 1] {
-        tensors(&k, &v, whole, [2, found], Error::Scratch { found, needed });
-    }
-
-    let described = |attention, error: Error| check(attention, [&q, &k, &v], whole, fits, &error);
-    let allowed = Matrix::from_fn(2, 3, |_, _| true);
-    let why = "queries × keys";
-    described(
-        good.mask(Mask::NONE.allowed(allowed.view())),
-        shape("the boolean mask", (2, 3), (2, 4), why),
-    );
-    let bias = m(1, 4);
-    described(
-        good.mask(Mask::NONE.bias(bias.view())),
-        shape("the additive mask", (1, 4), (2, 4), why),
-    );
-    described(good.mask(Mask::NONE.key_len(5)), length("key", 4, 5));
-    for value in [f32::NAN, INF, -INF] {
-        described(good.scale(value), range("scale", value, "finite"));
-    }
-    for value in [f32::NAN, INF, 0.0, -0.0, -1.0, 1.4e-45, 1.1e-38] {
-        described(good.softcap(value), range("soft cap", value, "finite and at least 2⁻¹²⁶"));
-    }
-
-    let mut scores = Matrix::filled(2, 5, 9.0);
-    // The scratch memory has no room for values.
-    let mut scratch = vec![0.0; attention_scratch_len(2, 4, 3, 0)];
-    for stage in [Stage::Raw, Stage::Softcapped, Stage::Masked, Stage::Weights] {
-        let error =
-            good.scores(stage, q.view(), k.view(), scores.view_mut(), &mut scratch).unwrap_err();
-        assert_eq!(error, shape("the scores", (2, 5), (2, 4), "queries × keys"));
-        let out = MatMut::strided(&mut scores.data, 2, 4, 5).unwrap();
-        let error = good.scores(stage, q.view(), k.view(), out, &mut scratch[1..]).unwrap_err();
-        let needed = attention_scratch_len(2, 4, 3, 0);
-        assert_eq!(error, Error::Scratch { found: needed - 1, needed });
-        let out = MatMut::strided(&mut scores.data, 2, 4, 5).unwrap();
-        assert!(good.scale(f32::NAN).scores(stage, q.view(), k.view(), out, &mut scratch).is_err());
-    }
-    assert!(scores.data.iter().all(|x| *x == 9.0));
-
-    let mut out = [[9.0]; 2];
-    let wrong = Attention::new().mask(Mask::NONE.key_len(2));
-    let error =
-        fixed::attention(&wrong, &[[1.0]; 2], &[[1.0]], &[[1.0]], &mut out, &mut [0.0; 500])
-            .unwrap_err();
-    assert_eq!((error, out), (Error::Length { tensor: "key", found: 1, expected: 2 }, [[9.0]; 2]));
-}
-
 #[test]
 fn the_limits_of_temperature() {
     for seed in 0..if cfg!(miri) { 2 } else { 100 } {
@@ -572,19 +478,14 @@ fn the_limits_of_temperature() {
             for i in 0..case.q.rows {
                 // The weights before the division are 1 and 0, so only the sums of values are rounded.
                 let tolerance = gamma(case.k.rows + 3) * case.largest_value(i) * 1.5;
+                let what = format_args!("seed {seed}, T = {t}");
                 for c in 0..9 {
-                    assert_close(
-                        found.out.at(i, c),
-                        reference.out.at(i, c),
-                        tolerance,
-                        &format!("seed {seed}, T = {t}"),
-                    );
+                    assert_close(found.out.at(i, c), reference.out.at(i, c), tolerance, what);
                 }
                 // The sum of ones is exact, and the logarithm within 1 ULP, 2u of its size.
                 let lse = reference.log_sum_exp[i];
                 let tolerance = if lse.is_finite() { 2.0 * common::U * lse.abs() } else { 0.0 };
-                let what = format!("seed {seed}, T = {t}");
-                assert_close(found.log_sum_exp[i], lse, tolerance, &what);
+                assert_close(found.log_sum_exp[i], lse, tolerance, what);
             }
             let weights = case.scores(Stage::Weights);
             for (found, exact) in weights.data.iter().zip(reference.weights.data) {
@@ -605,6 +506,8 @@ proptest! {
     fn every_stage_of_the_scores_is_the_references(seed: u64) {
         let case = any_case(seed);
         let reference = case.reference();
+        let size = |i, j| common::dot(case.q.row(i), case.k.row(j)).1;
+        let sizes = Matrix::from_fn(case.q.rows, case.k.rows, size);
         let stages = [
             (Stage::Raw, &reference.raw),
             (Stage::Softcapped, &reference.softcapped),
@@ -615,25 +518,21 @@ proptest! {
             let found = case.scores(stage);
             for i in 0..case.q.rows {
                 let scale = case.scale.map_or(1.0, f64::from).abs();
+                let (t, max) = (f64::from(case.temperature), case.largest_score(&reference, i));
+                let weight_error = 2.0 * case.weight_error(&reference, i);
                 for j in 0..case.k.rows {
-                    // As in `Reference::score_error`, for this score; 1e-44 for a step of the subnormal numbers.
-                    let size = common::dot(case.q.row(i), case.k.row(j)).1 * scale;
-                    let linear = gamma(3) * case.linear_bias(i, j).abs();
-                    let score_error =
-                        gamma(case.q.cols + 12) * size + linear + gamma(3) * expected.at(i, j).abs() + 1e-44;
-                    let tolerance = match stage {
-                        Stage::Weights => {
-                            let t = f64::from(case.temperature);
-                            let max = case.largest_score(&reference, i);
-                            let spread = ((max - reference.masked.at(i, j)) / t).min(104.0);
-                            let own = if spread.is_finite() { 4.0 * common::U * spread } else { 0.0 };
-                            // A subnormal weight may become 0.
-                            expected.at(i, j) * (case.weight_error(&reference, i) * 2.0 + own)
-                                + f64::from(f32::MIN_POSITIVE)
-                        }
-                        _ => score_error,
+                    let tolerance = if stage == Stage::Weights {
+                        let spread = ((max - reference.masked.at(i, j)) / t).min(104.0);
+                        let own = if spread.is_finite() { 4.0 * common::U * spread } else { 0.0 };
+                        // A subnormal weight may become 0.
+                        expected.at(i, j) * (weight_error + own) + f64::from(f32::MIN_POSITIVE)
+                    } else {
+                        // As in `Reference::score_error`, for this score; 1e-44 for a step of the subnormal numbers.
+                        let size = sizes.at(i, j) * scale;
+                        let linear = gamma(3) * case.linear_bias(i, j).abs();
+                        gamma(case.q.cols + 12) * size + linear + gamma(3) * expected.at(i, j).abs() + 1e-44
                     };
-                    assert_close(found.at(i, j), expected.at(i, j), tolerance, &format!("{stage:?} [{i}, {j}]"));
+                    assert_close(found.at(i, j), expected.at(i, j), tolerance, format_args!("{stage:?} [{i}, {j}]"));
                 }
             }
         }
@@ -689,15 +588,15 @@ proptest! {
         let (whole, masked) = (case.run(), case.scores(Stage::Masked));
         for i in 0..case.q.rows {
             prop_assert_eq!(row_bits(&case.run_rows(i, 1), 0), row_bits(&whole, i));
-            for c in 0..case.v.cols {
-                let visible = |j: &usize| case.sees(i, *j);
-                let bad_key = (0..case.k.rows).filter(visible).any(|j| case.k.row(j).iter().any(|x| !x.is_finite()));
-                let bad_value = (0..case.k.rows).filter(visible).any(|j| !case.v.at(j, c).is_finite());
-                prop_assert!(bad_key || bad_value || whole.out.at(i, c).is_finite(), "[{}, {}] is {}", i, c, whole.out.at(i, c));
+            let seen = case.seen(i);
+            let bad_key = seen.iter().any(|j| case.k.row(*j).iter().any(|x| !x.is_finite()));
+            let none = masked.row(i).iter().all(|score| *score == -INF);
+            for (c, out) in whole.out.row(i).iter().enumerate() {
+                let values = || seen.iter().map(|j| case.v.at(*j, c));
+                let bad_value = values().any(|x| !x.is_finite());
+                prop_assert!(bad_key || bad_value || out.is_finite(), "[{}, {}] is {}", i, c, out);
                 // A row whose scores are all −∞ gives no weight to a value, not even to NaN.
-                let bad_value = (0..case.k.rows).filter(visible).any(|j| case.v.at(j, c).is_nan());
-                let none = masked.row(i).iter().all(|score| *score == -INF);
-                prop_assert!(!bad_value || none || whole.out.at(i, c).is_nan());
+                prop_assert!(none || out.is_nan() || !values().any(f32::is_nan));
             }
         }
     }

@@ -1,13 +1,9 @@
 //! Softmax with temperature against `f64`, and its limits.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod common;
-
-use common::{Random, U, assert_close, gamma};
+use crate::common::{self, Random, U, assert_close, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
-    Error, MatMut, Temperature, fixed, naive, softmax, softmax_rows, softmax_with_log_sum_exp,
+    MatMut, Temperature, fixed, naive, softmax, softmax_rows, softmax_with_log_sum_exp,
 };
 
 const INF: f32 = f32::INFINITY;
@@ -34,7 +30,7 @@ fn check(x: &[f32], t: f32) {
         // The errors of `exp` (2u each), of n sums and of the quotient. A subnormal weight may become 0.
         let tolerance = weight * (exponent(*x).exp_m1() + mean.exp_m1() + gamma(n + 8))
             + f64::from(f32::MIN_POSITIVE);
-        assert_close(*found, *weight, tolerance, &format!("weight of {x} at T = {t}"));
+        assert_close(*found, *weight, tolerance, format_args!("weight of {x} at T = {t}"));
     }
     let size = if max.is_finite() && lse.is_finite() {
         (max / f64::from(t)).abs() + lse.abs()
@@ -45,7 +41,7 @@ fn check(x: &[f32], t: f32) {
         found_lse,
         lse,
         4.0 * U * size + mean.exp_m1() + gamma(n + 8),
-        &format!("log-sum-exp at T = {t}"),
+        format_args!("log-sum-exp at T = {t}"),
     );
 }
 
@@ -152,17 +148,7 @@ fn temperatures_from_end_to_end() {
 }
 
 #[test]
-fn a_temperature_is_a_number_from_zero_on() {
-    for t in [-1.0, -1e-45, -INF, f32::NAN] {
-        assert!(
-            matches!(Temperature::new(t), Err(Error::Range { name: "temperature", .. })),
-            "{t}"
-        );
-    }
-    assert_eq!(
-        Temperature::new(-1.0).unwrap_err().to_string(),
-        "temperature is -1, but must be 0 or greater"
-    );
+fn a_temperature_of_minus_zero_is_zero() {
     assert_eq!(Temperature::new(-0.0).unwrap().get().to_bits(), 0);
     assert_eq!(Temperature::new(INF).unwrap(), Temperature::INFINITE);
 }

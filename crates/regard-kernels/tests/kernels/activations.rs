@@ -2,9 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "errors are measured")]
 
-mod common;
-
-use common::{Random, bits, is_fused};
+use crate::common::{Random, bits, is_fused};
 use regard_kernels::{Tier, gelu, gelu_tanh, relu, silu, tanh};
 
 const INF: f32 = f32::INFINITY;

@@ -1,8 +1,6 @@
 //! Masks against the words of the contract, at ordinary places and at the ends of the number range.
 
-mod common;
-
-use common::{Case, Matrix, Random};
+use crate::common::{Case, Matrix, Random};
 use proptest::prelude::*;
 use regard_kernels::{Mask, Position, Window};
 
