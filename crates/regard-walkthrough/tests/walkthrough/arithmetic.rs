@@ -1,8 +1,7 @@
 //! Tests that the arithmetic of each cell gives its number, that operands are in the cells they name, and that errors are as
 //! stated.
 
-use crate::common::{cells, cuts, named, run, step};
-use regard_kernels::Temperature;
+use crate::common::{at, cells, cuts, named, run, step};
 use regard_walkthrough::{
     Example, Inputs, Kind, Quantity, Rows, Script, Section, Settings, Walkthrough, Without,
     formula_parts, ulps,
@@ -34,68 +33,42 @@ fn doubled_brackets_are_found() {
 }
 
 /// Computes every cell again from its arithmetic.
-fn assert_recomputed(walk: &Walkthrough) {
+pub(crate) fn assert_recomputed(walk: &Walkthrough) {
     let name = walk.example.name();
-    for step in &walk.steps {
+    for (order, step) in walk.steps.iter().enumerate() {
         for (i, j) in cells(step) {
-            let at = format!("{name} {}[{i}, {j}] with {:?}", step.key, walk.settings);
+            let at = || format!("{name} {}[{i}, {j}] with {:?}", step.key, walk.settings);
             let told = step.arithmetic(i, j).expect("the cell is there");
-            assert_eq!(told.value, step.matrix.get(i, j), "{at}");
-            assert!(!has_doubled_brackets(&told.text), "{at}: {}", told.text);
+            assert_eq!(told.value, step.matrix.get(i, j), "{}", at());
+            assert!(!told.text.is_empty(), "{}", at());
+            assert!(!has_doubled_brackets(&told.text), "{}: {}", at(), told.text);
             let Some(expr) = told.expr else {
-                assert!(
-                    step.formula.is_empty() || step.kind == Kind::Table,
-                    "{at} says nothing: {}",
-                    told.text
-                );
+                let is_input = step.formula.is_empty() || step.kind == Kind::Table;
+                assert!(is_input, "{} says nothing: {}", at(), told.text);
                 continue;
             };
             // Both follow from operands within their bounds. One of them is rounded, and one is not.
-            let (value, tolerance) =
-                (expr.value(), 2.0 * step.bound(i, j).expect("the cell is there"));
-            let same = f64::from(told.value) == value;
-            assert!(
-                same || (f64::from(told.value) - value).abs() <= tolerance,
-                "{at}: {} is not {value}",
-                told.value
-            );
+            let (value, found) = (expr.value(), f64::from(told.value));
+            let tolerance = 2.0 * step.bound(i, j).expect("the cell is there");
+            let same = found == value || (found - value).abs() <= tolerance;
+            assert!(same, "{}: {found} is not {value}", at());
             for operand in expr.operands() {
                 let Some(cell) = &operand.cell else { continue };
-                let from =
-                    walk.step(cell.step).unwrap_or_else(|| panic!("{at}: no step {}", cell.step));
-                assert_eq!(
-                    from.matrix.get(cell.row, cell.col),
-                    operand.value,
-                    "{at}: {}",
-                    operand.label
-                );
-                let place =
-                    format!("[{}, {}]", from.row_labels[cell.row], from.col_labels[cell.col]);
-                assert!(
-                    operand.label.ends_with(&place),
-                    "{at}: {} is not at {place}",
-                    operand.label
-                );
-                let order = |key| walk.steps.iter().position(|s| s.key == key);
-                assert!(order(cell.step) < order(step.key), "{at}: {} comes later", cell.step);
+                let earlier = walk.steps[..order].iter().find(|step| step.key == cell.step);
+                let from = earlier.unwrap_or_else(|| panic!("{}: no {} before", at(), cell.step));
+                let (label, value) = (&operand.label, from.matrix.get(cell.row, cell.col));
+                assert_eq!(value, operand.value, "{}: {label}", at());
+                let (row, col) = (&from.row_labels[cell.row], &from.col_labels[cell.col]);
+                let place = format!("[{row}, {col}]");
+                assert!(label.ends_with(&place), "{}: {label} is not at {place}", at());
             }
         }
     }
 }
 
+/// The other examples are computed again in the tests of the settings.
 #[test]
-fn every_cell_is_computed_again_from_its_operands() {
-    for &example in Example::ALL {
-        for t in [0.0, 0.5, 1.0, 2.0, f32::INFINITY] {
-            let temperature = Temperature::new(t).unwrap();
-            for causal in [false, true] {
-                for without in cuts() {
-                    let settings = Settings { temperature, causal, without };
-                    assert_recomputed(&Walkthrough::run(example, &settings).unwrap());
-                }
-            }
-        }
-    }
+fn every_cell_of_typed_and_drawn_inputs_is_computed_again_from_its_operands() {
     let tokens = ["a", "b", "a", "d", "e"].map(str::to_owned).to_vec();
     let inputs = Inputs::seeded(tokens, 20, 3, 4, 9).unwrap();
     assert_recomputed(&Walkthrough::compute(&inputs, &Settings::default()).unwrap());
@@ -161,53 +134,55 @@ fn the_arithmetic_of_a_block_in_words() {
 
 #[test]
 fn gradients_are_what_a_nudge_does_to_the_loss() {
-    let loss = |inputs: &Inputs, settings: &Settings| {
-        Walkthrough::compute(inputs, settings).unwrap().step(named("loss")).unwrap().exact.get(0, 0)
-    };
+    // With and without a mask, at temperatures below and above 1; and each step left out.
+    for (t, causal) in [(1.0, false), (2.0, false)] {
+        assert_nudged(&Settings { causal, ..at(t) });
+    }
     for without in cuts() {
-        for (t, causal) in [(1.0, false), (0.5, true), (2.0, false)] {
-            let settings = Settings { temperature: Temperature::new(t).unwrap(), causal, without };
-            let mut inputs = Inputs::new(Example::Gradients);
-            // Larger weights make the softmax sharper.
-            for (key, i) in [Quantity::WQ, Quantity::WK]
-                .into_iter()
-                .flat_map(|key| (0..16).map(move |i| (key, i)))
-            {
-                let small = inputs.matrix(key).unwrap().get(i / 4, i % 4);
-                inputs.set(key, i / 4, i % 4, 10.0 * small).unwrap();
-            }
-            let walk = Walkthrough::compute(&inputs, &settings).unwrap();
-            for (key, gradient) in [
-                (Quantity::WQ, Quantity::DWQ),
-                (Quantity::WK, Quantity::DWK),
-                (Quantity::WV, Quantity::DWV),
-                (Quantity::X, Quantity::DX),
-            ] {
-                let Some(gradient) = walk.step(gradient) else {
-                    assert_eq!(without, Some(Without::Projections), "{key:?}");
-                    continue;
-                };
-                for (i, j) in cells(gradient) {
-                    let nudged = |by: f64| {
-                        let mut inputs = inputs.clone();
-                        let value = inputs.matrix(key).unwrap().get(i, j);
-                        inputs.set(key, i, j, value + by).unwrap();
-                        loss(&inputs, &settings)
-                    };
-                    let slope = |h: f64| (nudged(h) - nudged(-h)) / (2.0 * h);
-                    // The error of a central difference grows with h². The error at 2h is four times that at h, so the two
-                    // differences differ by three times the latter. The losses have about 100 roundings in double precision.
-                    let (fine, coarse) = (slope(1e-5), slope(2e-5));
-                    let rounding = 100.0 * f64::EPSILON * nudged(0.0) / 1e-5;
-                    let tolerance = (fine - coarse).abs() + 2.0 * rounding;
-                    let slope = fine;
-                    let found = gradient.exact.get(i, j);
-                    assert!(
-                        (found - slope).abs() <= tolerance,
-                        "{key:?}[{i}, {j}]: {found}, not {slope}"
-                    );
-                }
-            }
+        assert_nudged(&Settings { causal: true, without, ..at(0.5) });
+    }
+}
+
+fn assert_nudged(settings: &Settings) {
+    let loss = |inputs: &Inputs| {
+        let walk = Walkthrough::compute(inputs, settings).unwrap();
+        step(&walk, "loss").exact.get(0, 0)
+    };
+    let mut inputs = Inputs::new(Example::Gradients);
+    // Larger weights make the softmax sharper.
+    for key in [Quantity::WQ, Quantity::WK] {
+        for (i, j) in (0..16).map(|i| (i / 4, i % 4)) {
+            let small = inputs.matrix(key).unwrap().get(i, j);
+            inputs.set(key, i, j, 10.0 * small).unwrap();
+        }
+    }
+    let walk = Walkthrough::compute(&inputs, settings).unwrap();
+    let of_walk = step(&walk, "loss").exact.get(0, 0);
+    for (key, gradient) in [
+        (Quantity::WQ, Quantity::DWQ),
+        (Quantity::WK, Quantity::DWK),
+        (Quantity::WV, Quantity::DWV),
+        (Quantity::X, Quantity::DX),
+    ] {
+        let Some(gradient) = walk.step(gradient) else {
+            assert_eq!(settings.without, Some(Without::Projections), "{key:?}");
+            continue;
+        };
+        for (i, j) in cells(gradient) {
+            let nudged = |by: f64| {
+                let mut inputs = inputs.clone();
+                let value = inputs.matrix(key).unwrap().get(i, j);
+                inputs.set(key, i, j, value + by).unwrap();
+                loss(&inputs)
+            };
+            let slope = |h: f64| (nudged(h) - nudged(-h)) / (2.0 * h);
+            // The error of a central difference grows with h². The error at 2h is four times that at h, so the two
+            // differences differ by three times the latter. The losses have about 100 roundings in double precision.
+            let (fine, coarse) = (slope(1e-5), slope(2e-5));
+            let rounding = 100.0 * f64::EPSILON * of_walk / 1e-5;
+            let tolerance = (fine - coarse).abs() + 2.0 * rounding;
+            let found = gradient.exact.get(i, j);
+            assert!((found - fine).abs() <= tolerance, "{key:?}[{i}, {j}]: {found}, not {fine}");
         }
     }
 }
