@@ -474,7 +474,7 @@ fn a_tokenizer_that_grows_is_refused() {
         ("/pre_tokenizer", before(level, 26), "times as long"),
         ("/pre_tokenizer", before(metaspace, 26), "times as long"),
         ("/decoder", after(replace("a", "aa"), 26), "times as long"),
-        ("/post_processor", template(vec![token; 10_000], 10_000), "special tokens"),
+        ("/post_processor", template(vec![token; 2000], 2000), "special tokens"),
         ("/post_processor", template(vec![text; 10_000], 1), "repeats a text"),
         ("/post_processor", repeated, "repeats a text"),
         ("/model/unk_token", json!(long), "has a token of 100000 bytes"),
@@ -507,7 +507,7 @@ fn a_tokenizer_that_grows_is_refused() {
         });
     }
     let doubled = changed("/normalizer", times(replace("a", "aa"), 12)).unwrap().unwrap();
-    let said = doubled.encode(&"a".repeat(100_000), None).unwrap_err().to_string();
+    let said = doubled.encode(&"a".repeat(1000), None).unwrap_err().to_string();
     assert!(said.contains("it becomes longer than"), "{said}");
 }
 
