@@ -117,7 +117,7 @@ fn a_png_of_many_cells_has_a_pixel_for_each() {
         values[i * N + i] = 1.0;
     }
     let (width, height, image) = pixels(&encode(Format::Png, &values, &labels, &labels));
-    assert!(width as usize >= N && height as usize >= N);
+    assert!(width >= N && height >= N);
     let [last, first] = [palette().rgb(1.0), palette().rgb(0.0)];
     let count = |color: [u8; 3]| image.chunks(3).filter(|pixel| *pixel == color).count();
     assert!(count(last) >= N && count(first) >= N * (N - 1), "{} {}", count(last), count(first));
