@@ -1,5 +1,7 @@
 //! Chat templates: the form in which a model was trained to read a chat.
 
+use core::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use web_time::{SystemTime, UNIX_EPOCH};
@@ -102,9 +104,16 @@ impl ChatTemplate {
     /// [`Error::Template`] with the message of the template, for example about roles in an order that it does not accept; also
     /// if the template takes more than 500,000 steps, or nests too deeply.
     pub fn prompt(&self, messages: &[Message]) -> Result<String, Error> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.prompt_at(messages, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+
+    /// As [`prompt`](Self::prompt), but `strftime_now` gives a time that is so long after the beginning of 1970.
+    ///
+    /// # Errors
+    /// Those of [`prompt`](Self::prompt).
+    pub fn prompt_at(&self, messages: &[Message], now: Duration) -> Result<String, Error> {
         let template = self.template.replace("\r\n", "\n").replace('\r', "\n");
-        self.render(&template, messages, now as i64).map_err(|fault| {
+        self.render(&template, messages, now.as_secs() as i64).map_err(|fault| {
             Error::Template(match fault {
                 Fault::Steps => format!("the chat template takes more than {STEPS} steps"),
                 Fault::Wrong(what, line) => {

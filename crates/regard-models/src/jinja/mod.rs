@@ -16,8 +16,6 @@ mod lexer;
 mod library;
 mod parser;
 mod run;
-#[cfg(test)]
-mod tests;
 mod text;
 mod value;
 
@@ -33,7 +31,7 @@ const DEEP: usize = 96;
 const DEEPEST: u8 = 32;
 
 /// This fault keeps a template from being applied.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Fault {
     /// It takes more steps than it is allowed.
     Steps,

@@ -1,9 +1,13 @@
 //! Chat templates as models have them.
 
+use core::time::Duration;
+use std::fs;
+use std::path::Path;
+
 use regard_models::{ChatTemplate, Message};
 use serde_json::{Value, json};
 
-use crate::common::with_file;
+use crate::common::{assert_says, with_file};
 
 fn user(content: &str) -> Message {
     Message { role: "user".into(), content: content.into() }
@@ -63,4 +67,47 @@ fn a_template_without_end_is_refused() {
 #[test]
 fn a_model_without_a_template_has_none() {
     assert!(of(&json!({})).is_none());
+}
+
+/// Every template and every expression gives what transformers gives, or is refused where transformers refuses it.
+#[test]
+fn templates_give_what_transformers_gives() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/chats");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let golden: Value = serde_json::from_str(&read("expected.json")).unwrap();
+    let chats: Vec<Vec<Message>> = serde_json::from_value(golden["chats"].clone()).unwrap();
+    let now = Duration::from_secs(golden["now"].as_u64().unwrap());
+    let check = |what: &str, template: &str, chat: &[Message], expected: &Value| {
+        let prompt = ChatTemplate::new(template, "<s>", "</s>").prompt_at(chat, now);
+        assert_eq!(prompt.as_deref().ok(), expected.as_str(), "{what}: {prompt:?}");
+    };
+    for (name, prompts) in golden["templates"].as_object().unwrap() {
+        let template = read(name);
+        for (chat, expected) in chats.iter().zip(prompts.as_array().unwrap()) {
+            check(name, &template, chat, expected);
+        }
+    }
+    for expression in golden["expressions"].as_array().unwrap() {
+        let template = expression[0].as_str().unwrap();
+        check(template, &format!("{{% set x = 'hey' +%}}{template}"), &[], &expression[1]);
+    }
+}
+
+#[test]
+fn what_a_template_cannot_do_is_named() {
+    for (template, part) in [
+        // 400,000 letters are each compared with 400,000 others.
+        ("{{ ('a' * 400000).strip('b' * 400000 ~ 'a') }}", "takes more than 500000 steps"),
+        ("{{ 'a' | wordwrap }}", "line 1: the filter \"wordwrap\" is not known"),
+        ("{{ 'a' is escaped }}", "line 1: the test \"escaped\" is not known"),
+        ("{{ 'a'.zfill(2) }}", "line 1: \"zfill\" is undefined"),
+        ("{{ lipsum() }}", "line 1: \"lipsum\" is undefined"),
+        ("{% include 'a' %}", "line 1: the tag \"include\" is not known here"),
+        ("{{ 'a'.split(count=1) }}", "line 1: no parameter has the name \"count\""),
+        ("{{ '%5s' % 1 }}", "line 1: the format \"5s\" is not known"),
+        ("{{ strftime_now('%Q') }}", "line 1: strftime_now does not know %Q"),
+    ] {
+        let said = ChatTemplate::new(template, "", "").prompt(&[]).unwrap_err().to_string();
+        assert_says(&said, &[part]);
+    }
 }

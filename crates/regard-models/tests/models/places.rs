@@ -337,3 +337,18 @@ fn parameters_are_the_weights_of_the_model() {
         assert!(model.parameter("nothing").unwrap().is_none());
     }
 }
+
+#[test]
+fn a_star_stands_for_any_characters() {
+    let model = open("tiny-gpt2");
+    let named = |pattern: &str| model.description().places_named(&[pattern]).unwrap_or_default();
+    let queries = [0, 1].map(|layer| format!("blocks.{layer}.attn.hook_q"));
+    assert_eq!(named("blocks.0.attn.hook_q"), queries[..1]);
+    for pattern in ["*hook_q", "blocks.*.attn.*_q", "blocks.*.*.hook_q"] {
+        assert_eq!(named(pattern), queries, "{pattern}");
+    }
+    assert!(named("*").len() > 30);
+    for pattern in ["blocks.*.mlp.*_q", "blocks.0.attn.hook", "blocks.0.attn.hook_q*_q"] {
+        assert_eq!(named(pattern), [""; 0], "{pattern}");
+    }
+}

@@ -3,12 +3,31 @@
 use std::fs;
 use std::path::Path;
 
+use anamnesis::{AnamnesisError, F32Out, GgufType, dequantize_gguf_blocks};
 use proptest::prelude::*;
+use regard::Quantization;
+use regard_kernels::{MatMut, Quantized};
 use regard_models::{Activation, Checkpoint, Error, Format, Head, Input, Model};
 use regard_tests::models::golden;
 use safetensors::{SafeTensors, tensor::TensorView};
 
 use crate::common::{as_transformers, assert_says, copy, json, tensor};
+
+/// The types of GGUF in the order of [`Quantization::ALL`].
+const KINDS: [GgufType; 12] = [
+    GgufType::Q8_0,
+    GgufType::Q4_0,
+    GgufType::Q4_1,
+    GgufType::Q5_0,
+    GgufType::Q5_1,
+    GgufType::Q4_K,
+    GgufType::Q5_K,
+    GgufType::Q6_K,
+    GgufType::Q2_K,
+    GgufType::Q3_K,
+    GgufType::IQ4_NL,
+    GgufType::MXFP4,
+];
 
 /// The refusal of a checkpoint that cannot be opened.
 fn refusal(path: &Path) -> String {
@@ -209,6 +228,44 @@ fn a_tensor_in_two_shards_is_refused() {
 }
 
 proptest! {
+    /// The kernels decode blocks as another reader of GGUF does. With scales that are powers of two, all numbers are small
+    /// multiples of a power of two, so that neither reader rounds.
+    #[test]
+    fn blocks_are_decoded_as_another_reader_does(
+        bytes in prop::collection::vec(any::<u8>(), 2 * 210),
+        exponents in [12_u8..18, 12_u8..18],
+    ) {
+        for (format, kind) in Quantization::ALL.iter().zip(KINDS) {
+            prop_assert_eq!(format.to_string(), kind.to_string());
+            let (block, row_bytes) = (kind.block_size(), kind.type_size().unwrap());
+            prop_assert_eq!(format.block(), (block, row_bytes));
+            let mut bytes = bytes[..2 * row_bytes].to_vec();
+            let scales = match kind {
+                GgufType::Q6_K => &[208][..],
+                GgufType::Q2_K => &[80, 82],
+                GgufType::Q3_K => &[108],
+                GgufType::Q8_0 | GgufType::Q4_0 | GgufType::Q5_0 | GgufType::IQ4_NL => &[0],
+                GgufType::MXFP4 => &[],
+                _ => &[0, 2],
+            };
+            for row in bytes.chunks_exact_mut(row_bytes) {
+                for (at, exponent) in scales.iter().zip(exponents) {
+                    row[*at..at + 2].copy_from_slice(&[0, exponent << 2]);
+                }
+            }
+            let mut expected: Vec<u8> = Vec::new();
+            dequantize_gguf_blocks::<F32Out, _>(&bytes, kind, 2 * block, |numbers| {
+                expected.extend(numbers);
+                Ok::<(), AnamnesisError>(())
+            }).unwrap();
+            let mut found = vec![0.0_f32; 2 * block];
+            let rows = Quantized::new(&bytes, *format, 2, block).unwrap();
+            rows.widen(MatMut::new(&mut found, 2, block).unwrap()).unwrap();
+            let found: Vec<u8> = found.into_iter().flat_map(f32::to_le_bytes).collect();
+            prop_assert_eq!(found, expected, "{}", kind);
+        }
+    }
+
     /// Whatever bytes of a header are changed, the file is read or refused: nothing panics, and a refusal is one line.
     #[test]
     fn a_spoilt_gguf_header_is_read_or_refused(changes in prop::collection::vec((0_usize..9000, any::<u8>()), 1..8)) {
