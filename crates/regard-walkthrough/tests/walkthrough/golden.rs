@@ -1,6 +1,6 @@
 //! Every number of the five notebooks, computed again in double precision and compared with the walkthroughs.
 
-use crate::common::{ALL, cells, is_near, named};
+use crate::common::{ALL, cells, is_near, named, step};
 use regard_walkthrough::random::{NumpyRng, TorchRng};
 use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
 use serde_json::Value;
@@ -25,16 +25,11 @@ fn numbers(value: &Value) -> Vec<f64> {
 
 /// Checks that a step's numbers are those of a list, within its bound.
 fn assert_near(walk: &Walkthrough, key: StepKey, golden: &Value) {
-    let step = walk.step(key).expect("the step is there");
-    let golden = numbers(golden);
+    let (name, step, golden) = (walk.example.name(), walk.step(key).unwrap(), numbers(golden));
     assert_eq!(step.matrix.as_slice().len(), golden.len());
     for (cell, golden) in cells(step).zip(golden) {
         let found = step.matrix.get(cell.0, cell.1);
-        assert!(
-            is_near(step, cell, golden),
-            "{} {key}{cell:?}: {found} {golden}",
-            walk.example.name()
-        );
+        assert!(is_near(step, cell, golden), "{name} {key}{cell:?}: {found} {golden}");
     }
 }
 
@@ -49,11 +44,7 @@ fn compare(example: Example, golden: &Value, keys: &[&str]) {
         let theirs = theirs.unwrap_or_else(|| panic!("the golden file has no {key}"));
         assert_near(&walk, named(key), theirs);
         let json: Vec<f32> = numbers(&walk.to_json()[*key]).iter().map(|x| *x as f32).collect();
-        assert_eq!(
-            json,
-            walk.step(named(key)).expect("the step is there").matrix.as_slice(),
-            "in JSON"
-        );
+        assert_eq!(json, step(&walk, key).matrix.as_slice(), "in JSON");
     }
 }
 
@@ -116,18 +107,13 @@ fn i_love_robotics_and_the_row_worked_by_hand() {
 #[test]
 fn attention_scores() {
     let golden = golden("004_calculating_attention_scores");
-    compare(
-        Example::AttentionScores,
-        &golden,
-        &["q", "k", "raw_scores", "scaled_scores", "weights"],
-    );
+    let keys = ["q", "k", "raw_scores", "scaled_scores", "weights"];
+    compare(Example::AttentionScores, &golden, &keys);
     let json = run(Example::AttentionScores).to_json();
     assert_eq!(json.get("output"), None);
     let correction = json["corrections"]["weights"].as_str().unwrap();
-    assert!(
-        correction.contains("[0.576, 0.212, 0.212]")
-            && correction.contains("[0.506, 0.186, 0.307]")
-    );
+    let (said, right) = ("[0.576, 0.212, 0.212]", "[0.506, 0.186, 0.307]");
+    assert!(correction.contains(said) && correction.contains(right), "{correction}");
 }
 
 #[test]
@@ -151,10 +137,8 @@ fn pytorch_draws_the_same_small_tensors() {
     for (seed, expected) in cases {
         for (ours, theirs) in TorchRng::seed(seed).randn(expected.len()).iter().zip(expected) {
             // Half of the last decimal, and the rounding of the number.
-            assert!(
-                (ours - theirs).abs() <= 0.5e-4 + f32::EPSILON * theirs.abs(),
-                "seed {seed}: {ours} for {theirs}"
-            );
+            let bound = 0.5e-4 + f32::EPSILON * theirs.abs();
+            assert!((ours - theirs).abs() <= bound, "seed {seed}: {ours} for {theirs}");
         }
     }
 }
@@ -174,10 +158,8 @@ fn numpy_draws_the_same() {
     for (key, n) in [("X", 24), ("W_Q", 36), ("W_K", 36), ("W_V", 36)] {
         for (ours, theirs) in rng.randn(n).into_iter().zip(numbers(&golden[key])) {
             // A logarithm, a root and two products of numbers below 8, with a few roundings of double precision each.
-            assert!(
-                (ours - theirs).abs() <= 8.0 * 4.0 * f64::EPSILON,
-                "{key}: {ours} for {theirs}"
-            );
+            let bound = 8.0 * 4.0 * f64::EPSILON;
+            assert!((ours - theirs).abs() <= bound, "{key}: {ours} for {theirs}");
         }
     }
 }

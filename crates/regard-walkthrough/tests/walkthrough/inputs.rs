@@ -36,10 +36,7 @@ fn a_change_affects_all_later_steps_and_no_earlier_one() {
     // Computed by hand: the keys of "love" and "robotics" have a 1 where W_K has the changed row.
     assert_eq!(numbers(&after, "k"), [2.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 3.0, 2.0]);
     assert_eq!(numbers(&after, "raw_scores"), [5.0, 3.0, 4.0, 4.0, 6.0, 6.0, 3.0, 5.0, 4.0]);
-    assert_eq!(
-        after.step(named("w_k")).and_then(|s| s.explain(1, 1)).as_deref(),
-        Some("typed in: 3, in place of 1")
-    );
+    assert_eq!(step(&after, "w_k").explain(1, 1).unwrap(), "typed in: 3, in place of 1");
     // The numbers of the notebook are no longer compared, and its sentences are no longer shown.
     assert!(after.steps.iter().all(|s| s.correction.is_none()));
     assert!(!after.step(named("love.k")).is_some_and(|s| s.meaning.contains("has a 1")));
@@ -101,7 +98,7 @@ fn typing_over_queries_keys_and_values_affects_all_later_steps() {
     assert_eq!(numbers(&walk, "q")[3..6], [5.0, 1.0, 1.0]);
     assert!(is_near(step(&walk, "raw_scores"), (1, 0), 10.7));
     let rows = |key: &str| -> Vec<Vec<f64>> {
-        let step = before.step(named(key)).unwrap();
+        let step = step(&before, key);
         (0..3).map(|i| step.matrix.row(i).iter().map(|x| f64::from(*x)).collect()).collect()
     };
     let (mut q, mut k, mut v) = (rows("q"), rows("k"), rows("v"));
@@ -110,25 +107,21 @@ fn typing_over_queries_keys_and_values_affects_all_later_steps() {
     for (i, row) in attention(&q, &k, &v).iter().enumerate() {
         for (j, expected) in row.iter().enumerate() {
             assert!(is_near(output, (i, j), *expected), "output[{i}, {j}]");
-            assert!(
-                // Two computations of numbers below 4, with about 15 roundings of double precision each.
-                (output.exact.get(i, j) - expected).abs() < 2.0 * 15.0 * f64::EPSILON / 2.0 * 4.0,
-                "the reference of output[{i}, {j}]"
-            );
+            // Two computations of numbers below 4, with about 15 roundings of double precision each.
+            let error = (output.exact.get(i, j) - expected).abs();
+            assert!(error < 2.0 * 15.0 * f64::EPSILON / 2.0 * 4.0, "reference of [{i}, {j}]");
         }
     }
     // The row computed by hand for "love" is the same row.
     for key in ["q", "raw_scores", "weights", "output"] {
-        let love = &walk.step(named(&format!("love.{key}"))).unwrap().matrix;
-        assert_eq!(love.row(0), walk.step(named(key)).unwrap().matrix.row(1), "{key}");
+        let love = &step(&walk, &format!("love.{key}")).matrix;
+        assert_eq!(love.row(0), step(&walk, key).matrix.row(1), "{key}");
     }
     assert!(walk.checks.iter().all(passes), "{:?}", walk.checks);
 
     let q = step(&walk, "q");
-    assert_eq!(
-        q.explain(1, 0).as_deref(),
-        Some("typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1")
-    );
+    let typed = "typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1";
+    assert_eq!(q.explain(1, 0).unwrap(), typed);
     assert_eq!((q.given(1, 0), q.given(3, 0), q.is_editable()), (Some(1.0), None, true));
     assert!(!step(&walk, "love.q").is_editable() && !step(&walk, "raw_scores").is_editable());
     assert_eq!(inputs.edits().len(), 3);
@@ -154,10 +147,9 @@ fn projections_can_be_typed_over_except_in_gradients_and_the_cache() {
             given.projected_keys().map(String::from).collect::<Vec<_>>(),
             if projects { vec!["q", "k", "v"] } else { vec![] }
         );
-        for (key, heads) in given
-            .projected_keys()
-            .flat_map(|key| given.possible_heads().into_iter().map(move |h| (key, h)))
-        {
+        let keys = || given.projected_keys();
+        let of_heads = |heads| keys().map(move |key| (key, heads));
+        for (key, heads) in given.possible_heads().into_iter().flat_map(of_heads) {
             let mut inputs = given.clone();
             inputs.set_heads(heads).unwrap();
             let before = compute(&inputs);
@@ -325,17 +317,10 @@ fn another_number_of_heads_leaves_the_tokens_and_what_was_typed() {
         assert_eq!(inputs.edits().len(), 2);
         let walk = compute(&inputs);
         assert_eq!(numbers(&walk, "x"), numbers(&before, "x"));
-        assert_eq!(
-            walk.step(named("concatenated")).map(|c| c.matrix.shape()),
-            Some((4, heads * 3))
-        );
+        assert_eq!(step(&walk, "concatenated").matrix.shape(), (4, heads * 3));
         inputs.restore(named("k"), 1, 2);
         let walk = compute(&inputs);
-        let layer = walk
-            .checks
-            .iter()
-            .find(|c| c.name.ends_with("the layer"))
-            .expect("a check against the layer");
+        let layer = walk.checks.iter().find(|c| c.name.ends_with("the layer")).unwrap();
         assert_eq!(layer.holds(), Some(true), "{layer:?}");
         inputs.set(named("k"), 1, 2, 4.0).unwrap();
     }
@@ -356,12 +341,9 @@ fn with_the_identity_as_w_o_the_output_concatenates_the_heads() {
         let walk = compute(&inputs);
         assert_eq!(numbers(&walk, "output"), numbers(&walk, "concatenated"));
         // Keys of a head are columns of K.
-        let (share, width) = (&walk.step(named("head_2.k")).unwrap().matrix, 8 / heads);
+        let (share, width) = (&step(&walk, "head_2.k").matrix, 8 / heads);
         for i in 0..4 {
-            assert_eq!(
-                share.row(i),
-                &one.step(named("k")).unwrap().matrix.row(i)[width..2 * width]
-            );
+            assert_eq!(*share.row(i), step(&one, "k").matrix.row(i)[width..2 * width]);
         }
     }
     inputs.set_heads(1).unwrap();

@@ -29,12 +29,8 @@ fn order_means_nothing(walk: &Walkthrough) {
     holds(walk, "permuted tokens give permuted outputs");
     let moved = &step(walk, "moved").matrix;
     for i in [0, 1, 3, 4] {
-        let bound = step(walk, "moved").bound(i, 0).expect("the cell is there");
-        assert!(
-            f64::from(moved.get(i, 0)) <= bound && moved.get(i, 1) > 0.05,
-            "{:?}",
-            moved.row(i)
-        );
+        let (row, bound) = (moved.row(i), step(walk, "moved").bound(i, 0).unwrap());
+        assert!(f64::from(row[0]) <= bound && row[1] > 0.05, "{row:?}");
     }
 }
 
@@ -60,10 +56,8 @@ fn layer_norm_makes_loud_and_quiet_tokens_alike() {
 fn a_feed_forward_layer_by_hand() {
     let walk = run(Example::FeedForward, &Settings::default());
     // "the" = [1, 0, 1, 0]: rows 1 and 3 of W₁ plus b₁, negative numbers set to 0; then rows of W₂ plus b₂.
-    assert_eq!(
-        step(&walk, "hidden_raw").matrix.row(0),
-        [1.5, -1.0, 0.5, -0.5, 0.5, -1.0, 0.0, 0.0]
-    );
+    let raw = step(&walk, "hidden_raw").matrix.row(0);
+    assert_eq!(raw, [1.5, -1.0, 0.5, -0.5, 0.5, -1.0, 0.0, 0.0]);
     assert_eq!(step(&walk, "hidden").matrix.row(0), [1.5, 0.0, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0]);
     for (j, expected) in [0.75, -0.15, 0.75, -0.85].into_iter().enumerate() {
         assert!(is_near(step(&walk, "fed"), (0, j), expected), "{j} {expected}");
@@ -78,10 +72,8 @@ fn a_block_step_by_step_is_that_of_the_layers() {
             inputs.set_heads(heads).unwrap();
             inputs.set(named("gamma_1"), 0, 2, -1.5).unwrap();
             let settings = Settings { causal, ..Settings::default() };
-            holds(
-                &Walkthrough::compute(&inputs, &settings).unwrap(),
-                "step by step equals the layers",
-            );
+            let walk = Walkthrough::compute(&inputs, &settings).unwrap();
+            holds(&walk, "step by step equals the layers");
         }
     }
     let walk = run(Example::Block, &Settings::default());
@@ -100,11 +92,9 @@ fn two_texts_attend_across() {
     assert_eq!(weights.matrix.shape(), (2, 3));
     assert_eq!((weights.row_labels[1].as_str(), weights.col_labels[1].as_str()), ("chat", "cat"));
     // "le" finds "the", and "chat" finds "cat". Nothing is hidden, although the settings are causal.
-    let largest = |row: &[f32]| (0..3).max_by(|a, b| row[*a].total_cmp(&row[*b]));
-    assert_eq!(
-        [largest(weights.matrix.row(0)), largest(weights.matrix.row(1))],
-        [Some(0), Some(1)]
-    );
+    let row = |i| weights.matrix.row(i);
+    let largest = |i| (0..3).max_by(|a, b| row(i)[*a].total_cmp(&row(i)[*b]));
+    assert_eq!([largest(0), largest(1)], [Some(0), Some(1)]);
     assert!(walk.step(named("masked_scores")).is_none());
 }
 
@@ -171,7 +161,8 @@ fn one_query_with_a_cache_gives_the_last_row_of_the_whole_bit_for_bit() {
 #[test]
 fn gradients_of_one_call_agree() {
     for causal in [false, true] {
-        let walk = run(Example::Gradients, &Settings { causal, ..Settings::default() });
+        let settings = Settings { causal, ..Settings::default() };
+        let walk = run(Example::Gradients, &settings);
         holds(&walk, "step by step equals the gradients of one call");
         // A step against the gradient reduces the loss.
         let mut inputs = Inputs::new(Example::Gradients);
@@ -182,11 +173,9 @@ fn gradients_of_one_call_agree() {
                 inputs.set(named(key), i, j, w - 0.1 * f64::from(gradient.get(i, j))).unwrap();
             }
         }
-        let learned =
-            Walkthrough::compute(&inputs, &Settings { causal, ..Settings::default() }).unwrap();
-        assert!(
-            step(&learned, "loss").matrix.get(0, 0) < step(&walk, "loss").matrix.get(0, 0) - 0.05
-        );
+        let learned = Walkthrough::compute(&inputs, &settings).unwrap();
+        let [before, after] = [&walk, &learned].map(|walk| step(walk, "loss").matrix.get(0, 0));
+        assert!(after < before - 0.05, "{after} {before}");
     }
 }
 
@@ -200,10 +189,8 @@ fn the_first_tokens_weight_on_later_tokens_is_told_for_all_heads() {
     let rounded = |x: f64| format!("{x:.3}").trim_end_matches('0').to_owned();
     assert_ne!(rounded(one), rounded(f64::midpoint(one, two)), "the heads differ");
     let text = walk.broken.clone().unwrap();
-    assert!(
-        text.contains(&format!("the first token gives {}.", rounded(f64::midpoint(one, two)))),
-        "{text}"
-    );
+    let gives = format!("the first token gives {}.", rounded(f64::midpoint(one, two)));
+    assert!(text.contains(&gives), "{text}");
 }
 
 #[test]
@@ -214,12 +201,9 @@ fn without_the_mask_tokens_see_the_future() {
         assert!(walk.step(named("masked_scores")).is_none());
         // Row "I": 0.168 + 0.299 later; row "love": 0.333; row "robotics": none.
         let text = walk.broken.unwrap();
-        assert!(
-            text.contains(
-                "gives 0.267 of its attention to tokens after it, and the first token gives 0.467"
-            ),
-            "{text}"
-        );
+        let gives =
+            "gives 0.267 of its attention to tokens after it, and the first token gives 0.467";
+        assert!(text.contains(gives), "{text}");
         assert!(text.contains("2 of 3 outputs change, by at most "), "{text}");
     }
     let cross = run(Example::CrossAttention, &settings).broken.unwrap();

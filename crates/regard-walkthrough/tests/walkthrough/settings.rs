@@ -105,8 +105,7 @@ fn at_infinity_all_visible_keys_share() {
 #[test]
 fn the_mask_hides_what_comes_after() {
     let walk = run(Example::MathOfAttention, &CAUSAL);
-    let (masked, scaled) =
-        (&step(&walk, "masked_scores").matrix, &step(&walk, "scaled_scores").matrix);
+    let [masked, scaled] = ["masked_scores", "scaled_scores"].map(|key| &step(&walk, key).matrix);
     for i in 0..4 {
         for j in 0..4 {
             let expected = if j <= i { scaled.get(i, j) } else { f32::NEG_INFINITY };
@@ -171,10 +170,8 @@ fn every_example_tells_the_effect_of_a_step_that_is_left_out() {
             let text = walk.broken.clone().unwrap();
             assert!(!text.contains("NaN") && text.ends_with('.'), "{text}");
             assert_eq!(walk.to_json()["broken"], *text);
-            assert!(
-                walk.steps.iter().all(|s| s.correction.is_none()),
-                "other numbers, nothing to correct"
-            );
+            // The numbers are others, so there is nothing to correct.
+            assert!(walk.steps.iter().all(|s| s.correction.is_none()));
         }
     }
 }
@@ -200,23 +197,15 @@ fn two_heads_stand_side_by_side() {
 fn scaling_keeps_softmax_the_same_for_every_dimension() {
     let rows = why_scale(Temperature::ONE).unwrap();
     assert_eq!(rows.iter().map(|r| r.d).collect::<Vec<_>>(), [4, 16, 64, 256, 1024]);
-    for pair in rows.windows(2) {
-        assert!(pair[0].largest_raw < pair[1].largest_raw);
-        assert!(
-            pair[0].entropy_raw > pair[1].entropy_raw
-                && pair[0].gradient_raw > pair[1].gradient_raw
-        );
-    }
+    assert!(rows.is_sorted_by(|a, b| a.largest_raw < b.largest_raw));
+    assert!(rows.is_sorted_by(|a, b| a.entropy_raw > b.entropy_raw));
+    assert!(rows.is_sorted_by(|a, b| a.gradient_raw > b.gradient_raw));
     for row in &rows {
         let root = (row.d as f64).sqrt();
-        assert!(
-            (row.std_raw / root - 1.0).abs() < 0.1 && (row.std_scaled - 1.0).abs() < 0.1,
-            "{row:?}"
-        );
-        assert!(
-            (0.3..0.4).contains(&row.largest_scaled) && (1.8..2.0).contains(&row.entropy_scaled),
-            "{row:?}"
-        );
+        assert!((row.std_raw / root - 1.0).abs() < 0.1, "{row:?}");
+        assert!((row.std_scaled - 1.0).abs() < 0.1, "{row:?}");
+        assert!((0.3..0.4).contains(&row.largest_scaled), "{row:?}");
+        assert!((1.8..2.0).contains(&row.entropy_scaled), "{row:?}");
     }
     let walk = run(Example::WhyScale, &Settings::default());
     let table = step(&walk, "by_dimension");
