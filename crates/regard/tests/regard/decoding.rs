@@ -137,13 +137,8 @@ fn the_cache_holds_turned_keys() {
     let mut cache = layer.cache(1, TOKENS).unwrap();
     let (before, after) = x.split_at(5 * FEATURES);
     for (x, n) in [(before, 5), (after, 8)] {
-        layer
-            .forward_cached(
-                Sequences::new("x", x, [1, n, FEATURES]).unwrap(),
-                &mut cache,
-                &Attention::new(),
-            )
-            .unwrap();
+        let x = Sequences::new("x", x, [1, n, FEATURES]).unwrap();
+        layer.forward_cached(x, &mut cache, &Attention::new()).unwrap();
     }
     let to_key = Linear::from_conv1d(numbers(FEATURES * 12, 3), [FEATURES, 12])
         .unwrap()
@@ -172,12 +167,9 @@ fn after_an_error_the_cache_is_as_it_was() {
         "the rotary table has 13 positions, but 14 are needed"
     );
     // This error is found after the keys and values have been appended.
+    let too_long = Attention::new().mask(Mask::CAUSAL.key_lengths(&[14]));
     assert_eq!(
-        message(layer.forward_cached(
-            tokens(1),
-            &mut cache,
-            &Attention::new().mask(Mask::CAUSAL.key_lengths(&[14]))
-        )),
+        message(layer.forward_cached(tokens(1), &mut cache, &too_long)),
         "the key length of batch entry 0 is 14, but key has 13 tokens"
     );
     assert_eq!(cache.len(), 12);

@@ -8,7 +8,7 @@ use crate::common::{U, numbers};
 use crate::slopes::{Case, Inputs, assert_slopes};
 use proptest::prelude::*;
 use regard::{
-    Attention, Heads, Mask, MaskTensor, Position, Temperature, Tensor, Threads, Window,
+    Attention, Gradients, Heads, Mask, MaskTensor, Position, Temperature, Tensor, Threads, Window,
     alibi_slopes, softmax_backward, softmax_jacobian,
 };
 
@@ -36,6 +36,17 @@ const PLAIN: Case = Case {
 /// One head of tokens of one number.
 fn column(x: &[f32]) -> Heads<'_> {
     Heads::new("x", x, [1, 1, x.len(), 1]).unwrap()
+}
+
+/// The output of an attention, and the gradients for this gradient of the output.
+fn backward(
+    attention: &Attention<'_>,
+    [q, k, v]: [Heads<'_>; 3],
+    d_out: &[f32],
+) -> (Tensor<4>, Gradients) {
+    let out = attention.forward(q, k, v).unwrap();
+    let gradients = attention.backward(q, k, v, out.as_slice(), d_out).unwrap();
+    (out, gradients)
 }
 
 fn exact(x: &[f32]) -> Vec<Num> {
@@ -83,22 +94,13 @@ fn check(case: &Case) {
     let query = Heads::new("query", &q, [batch, heads, n_q, d_k]).unwrap();
     let key = Heads::new("key", &k, [batch, kv_heads, n_k, d_k]).unwrap();
     let value = Heads::new("value", &v, [batch, kv_heads, n_k, d_v]).unwrap();
-    let (out, found) = Threads::new(case.threads).unwrap().install(|| {
-        let out = attention.forward(query, key, value).unwrap();
-        let gradients = attention.backward(query, key, value, out.as_slice(), &d_out).unwrap();
-        (out, gradients)
-    });
+    let threads = Threads::new(case.threads).unwrap();
+    let (out, found) = threads.install(|| backward(&attention, [query, key, value], &d_out));
 
     let default_scale = Num::constant(1.0 / (d_k as f64).sqrt());
     let scale = vec![case.scale.map_or(default_scale, Num::exact)];
-    let x = Inputs {
-        q: exact(&q),
-        k: exact(&k),
-        v: exact(&v),
-        scale,
-        bias: exact(&bias),
-        sinks: exact(&sinks),
-    };
+    let [q, k, v, bias, sinks] = [&q, &k, &v, &bias, &sinks].map(|x| exact(x));
+    let x = Inputs { q, k, v, scale, bias, sinks };
     let d_out = exact(&d_out);
     assert_within(out.as_slice(), &[case.forward(&x)]);
     let expected = case.backward(&x, &d_out);
@@ -168,15 +170,8 @@ fn nothing_that_is_asked_for_lacks_its_gradient() {
     check(&Case { key_lengths: vec![0, 6], causal: true, ..PLAIN });
     check(&Case { slopes: alibi_slopes(4), ..PLAIN });
     check(&Case { sinks: true, ..PLAIN });
-    check(&Case {
-        sinks: true,
-        temperature: 0.4,
-        softcap: Some(1.5),
-        causal: true,
-        n_q: 6,
-        n_k: 4,
-        ..PLAIN
-    });
+    let capped = Case { sinks: true, temperature: 0.4, softcap: Some(1.5), ..PLAIN };
+    check(&Case { causal: true, n_q: 6, n_k: 4, ..capped });
     check(&Case { scale: Some(-0.8), ..PLAIN });
     check(&Case { softcap: Some(0.7), ..PLAIN });
     check(&Case { temperature: 0.4, ..PLAIN });
@@ -216,26 +211,16 @@ fn what_no_query_sees_has_gradient_zero_even_if_it_is_nan() {
     k[4..].fill(f32::NAN);
     v[4..].fill(f32::NAN);
     let q = Heads::new("query", &q, [1, 1, 2, 2]).unwrap();
-    let (k, v) = (
-        Heads::new("key", &k, [1, 1, 3, 2]).unwrap(),
-        Heads::new("value", &v, [1, 1, 3, 2]).unwrap(),
-    );
+    let [k, v] = [&k, &v].map(|x| Heads::new("x", x, [1, 1, 3, 2]).unwrap());
     // The first query sees no key, and the second sees the keys 0 and 1.
     let hidden = [false, false, false, true, true, false];
     let mask = MaskTensor::new(&hidden, &[2, 3]).unwrap();
     let attention = Attention::new().mask(Mask::NONE.allowed(mask));
-    let out = attention.forward(q, k, v).unwrap();
-    let gradients = attention.backward(q, k, v, out.as_slice(), &d_out).unwrap();
-    assert_eq!(gradients.query.as_slice()[..2], [0.0; 2]);
-    assert_eq!(
-        (&gradients.key.as_slice()[4..], &gradients.value.as_slice()[4..]),
-        (&[0.0; 2][..], &[0.0; 2][..])
-    );
-    assert!(
-        [&gradients.query, &gradients.key, &gradients.value]
-            .iter()
-            .all(|x| x.as_slice().iter().all(|x| x.is_finite()))
-    );
+    let (_, Gradients { query, key, value, .. }) = backward(&attention, [q, k, v], &d_out);
+    assert_eq!(query.as_slice()[..2], [0.0; 2]);
+    assert_eq!([&key, &value].map(|x| &x.as_slice()[4..]), [[0.0; 2]; 2]);
+    let are_finite = |x: Tensor<4>| x.as_slice().iter().all(|x| x.is_finite());
+    assert!([query, key, value].into_iter().all(are_finite));
 }
 
 #[test]
@@ -244,8 +229,7 @@ fn a_query_that_sees_nothing_has_no_part_even_if_it_is_nan() {
     let [q, x] = [&q, &x].map(|x| column(x));
     // The second query sees the first key alone, and the first query sees none. This holds for any gradient of the output.
     let attention = Attention::new().mask(Mask::NONE.causal(Position::Offset(-1)));
-    let out = attention.forward(q, x, x).unwrap();
-    let gradients = attention.backward(q, x, x, out.as_slice(), &[f32::NAN, 3.0]).unwrap();
+    let (_, gradients) = backward(&attention, [q, x, x], &[f32::NAN, 3.0]);
     assert!(gradients.query == [0.0; 2] && gradients.key == [0.0; 2] && gradients.scale == 0.0);
     assert_eq!(gradients.value, [3.0, 0.0]);
 }
@@ -258,8 +242,7 @@ fn large_scores_have_the_gradients_of_their_weights() {
         let bias = [bias];
         let bias = MaskTensor::new(&bias, &[1]).unwrap();
         let attention = Attention::new().mask(Mask::NONE.bias(bias));
-        let out = attention.forward(q, k, v).unwrap();
-        let gradients = attention.backward(q, k, v, out.as_slice(), &[1.0]).unwrap();
+        let (_, gradients) = backward(&attention, [q, k, v], &[1.0]);
         assert_eq!(gradients.value, [0.25; 4], "{bias:?}");
         assert_eq!(gradients.key, [-0.375, -0.125, 0.125, 0.375], "{bias:?}");
     }
@@ -267,15 +250,13 @@ fn large_scores_have_the_gradients_of_their_weights() {
     let bias = [0.0, f32::INFINITY, 0.0, 0.0];
     let bias = MaskTensor::new(&bias, &[4]).unwrap();
     let attention = Attention::new().mask(Mask::NONE.bias(bias));
-    let out = attention.forward(q, k, v).unwrap();
-    let gradients = attention.backward(q, k, v, out.as_slice(), &[1.0]).unwrap();
+    let (_, gradients) = backward(&attention, [q, k, v], &[1.0]);
     assert_eq!(gradients.value, [0.0, 1.0, 0.0, 0.0]);
     assert_eq!(gradients.key, [0.0; 4]);
     // A sink shares the weight with a key of the same score, at any temperature.
     let [k, v] = [&[2.0], &[4.0]].map(|x| column(x));
     let cold = Attention::new().sinks(&[2.0]).temperature(Temperature::new(1e-30).unwrap());
-    let out = cold.forward(q, k, v).unwrap();
-    let gradients = cold.backward(q, k, v, out.as_slice(), &[1.0]).unwrap();
+    let (out, gradients) = backward(&cold, [q, k, v], &[1.0]);
     assert!(out == [2.0] && gradients.value == [0.5]);
     assert_eq!(gradients.sinks, Some(vec![-1e30]));
 }
@@ -287,8 +268,7 @@ fn a_temperature_of_zero_has_no_gradient() {
     let error = attention.backward(x, x, x, &[1.0], &[1.0]).unwrap_err();
     assert_eq!(error.to_string(), "temperature is 0, but must be 2⁻¹²⁶ or more for gradients");
     let hot = Attention::new().temperature(Temperature::new(f32::INFINITY).unwrap());
-    let out = hot.forward(x, x, x).unwrap();
-    let gradients = hot.backward(x, x, x, out.as_slice(), &[3.0]).unwrap();
+    let (_, gradients) = backward(&hot, [x, x, x], &[3.0]);
     assert!(gradients.query == [0.0] && gradients.value == [3.0]);
 }
 
@@ -314,8 +294,6 @@ fn softmax_has_its_jacobian() {
     }
     assert!(softmax_backward(&weights, &[1.0], t).is_err());
     let zero = Temperature::new(0.0).unwrap();
-    assert!(
-        softmax_backward(&weights, &d_weights, zero).is_err()
-            && softmax_jacobian(&weights, zero).is_err()
-    );
+    assert!(softmax_backward(&weights, &d_weights, zero).is_err());
+    assert!(softmax_jacobian(&weights, zero).is_err());
 }

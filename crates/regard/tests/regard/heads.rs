@@ -120,20 +120,14 @@ fn a_sink_is_a_key_whose_value_is_zero() {
     let tensor = |x, n| Heads::new("key", x, [1, heads, n, d]).unwrap();
     let with_sinks = Attention::new().sinks(&sinks);
     let found = with_sinks.forward_with_log_sum_exp(query, tensor(&k, n), tensor(&v, n)).unwrap();
-    let expected = Attention::new().mask(mask).forward_with_log_sum_exp(
-        query,
-        tensor(&longer_k, n + 1),
-        tensor(&longer_v, n + 1),
-    );
+    let (masked, longer) = (Attention::new().mask(mask), |x| tensor(x, n + 1));
+    let expected = masked.forward_with_log_sum_exp(query, longer(&longer_k), longer(&longer_v));
     let expected = expected.unwrap();
     assert_same_attention(found.0.as_slice(), expected.0.as_slice(), n + 1, d);
     assert_same_attention(found.1.as_slice(), expected.1.as_slice(), n + 1, d);
 
     let weights = with_sinks.scores(Stage::Weights, query, tensor(&k, n)).unwrap();
-    let all = Attention::new()
-        .mask(mask)
-        .scores(Stage::Weights, query, tensor(&longer_k, n + 1))
-        .unwrap();
+    let all = masked.scores(Stage::Weights, query, longer(&longer_k)).unwrap();
     for (row, all) in weights.as_slice().chunks_exact(n).zip(all.as_slice().chunks_exact(n + 1)) {
         assert_same_attention(row, &all[1..], n + 1, d);
     }
@@ -172,15 +166,11 @@ fn strides_that_lead_out_of_memory_are_refused() {
     let error = Heads::strided("x", &x, shape, [12, 6, 3]).unwrap_err();
     let said = "x has 11 elements, which do not fill the shape [1, 2, 2, 3]";
     assert_eq!(error.to_string(), said);
-    assert!(
-        Heads::strided("x", &x, shape, [usize::MAX, 5, 3]).is_ok(),
-        "one entry has no next one"
-    );
-    assert!(Heads::strided("x", &x, shape, [0, usize::MAX, 3]).is_err(), "more than a usize");
-    assert!(
-        Heads::strided("x", &[0.0; 0], [2, 0, 3, 4], [12, 12, 4]).is_ok(),
-        "no head needs no memory"
-    );
+    let strided = |strides| Heads::strided("x", &x, shape, strides);
+    assert!(strided([usize::MAX, 5, 3]).is_ok(), "one entry has no next one");
+    assert!(strided([0, usize::MAX, 3]).is_err(), "more than a usize");
+    let none = Heads::strided("x", &[0.0; 0], [2, 0, 3, 4], [12, 12, 4]);
+    assert!(none.is_ok(), "no head needs no memory");
 }
 
 /// Masks whose rows are shorter than the keys: one number for all keys, or an end where the longest sequence ends.

@@ -206,10 +206,8 @@ fn neither_threads_nor_other_entries_nor_later_tokens_show_in_the_bits() {
     for (x, all) in x.chunks(n * d).zip(all.chunks(n * d)) {
         assert!(run(x, [1, n, d], Threads::ONE) == all, "one entry alone");
         for first in [1, 7, 40] {
-            assert!(
-                run(&x[..first * d], [1, first, d], Threads::ONE) == all[..first * d],
-                "the first {first} tokens"
-            );
+            let found = run(&x[..first * d], [1, first, d], Threads::ONE);
+            assert!(found == all[..first * d], "the first {first} tokens");
         }
     }
 }
@@ -298,12 +296,8 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
         let x = Sequences::new("x", &none, [1, many, 0]).unwrap();
         assert_eq!(Norm::rms(vec![], 0.0).unwrap().forward(x).unwrap(), none);
         let weightless = |outputs| Linear::from_conv1d::<f32>([], [0, outputs]).unwrap();
-        let layer = FeedForward::new(
-            weightless(d),
-            Activation::Relu,
-            Linear::from_conv1d(vec![0.0; 4], [d, 1]).unwrap(),
-        )
-        .unwrap();
+        let down = Linear::from_conv1d(vec![0.0; 4], [d, 1]).unwrap();
+        let layer = FeedForward::new(weightless(d), Activation::Relu, down).unwrap();
         assert!(matches!(layer.forward(x), Err(Error::Memory { .. })));
         let output = Linear::from_conv1d(vec![0.0; 8], [d, 2]).unwrap();
         let (query, key, value) = (weightless(d), weightless(d), weightless(d));

@@ -102,37 +102,33 @@ fn check(
 }
 
 fn scaling() -> impl Strategy<Value = Option<RotaryScaling>> {
+    let llama3 = |(factor, low_frequency_factor, more, original_positions)| {
+        let high_frequency_factor = low_frequency_factor * more;
+        Some(RotaryScaling::Llama3 {
+            factor,
+            low_frequency_factor,
+            high_frequency_factor,
+            original_positions,
+        })
+    };
+    let yarn = |(factor, original_positions, beta_fast, beta_slow, amplitude, whole_pairs)| {
+        Some(RotaryScaling::Yarn {
+            factor,
+            original_positions,
+            beta_fast,
+            beta_slow,
+            amplitude,
+            whole_pairs,
+        })
+    };
     let positions = (16..20_000_u16).prop_map(f64::from);
+    let amplitude = prop::option::of(0.5..2.0_f64);
     prop_oneof![
         Just(None),
         (1.0..40.0_f64).prop_map(|factor| Some(RotaryScaling::Linear { factor })),
-        (1.0..40.0_f64, 0.5..2.0_f64, 1.5..8.0_f64, positions.clone()).prop_map(
-            |(factor, low, more, original_positions)| {
-                Some(RotaryScaling::Llama3 {
-                    factor,
-                    low_frequency_factor: low,
-                    high_frequency_factor: low * more,
-                    original_positions,
-                })
-            }
-        ),
-        (
-            (0.5..40.0_f64, positions, 16.0..64.0_f64, 0.5..4.0_f64),
-            prop::option::of(0.5..2.0_f64),
-            any::<bool>()
-        )
-            .prop_map(
-                |((factor, original_positions, beta_fast, beta_slow), amplitude, whole_pairs)| {
-                    Some(RotaryScaling::Yarn {
-                        factor,
-                        original_positions,
-                        beta_fast,
-                        beta_slow,
-                        amplitude,
-                        whole_pairs,
-                    })
-                }
-            ),
+        (1.0..40.0_f64, 0.5..2.0_f64, 1.5..8.0_f64, positions.clone()).prop_map(llama3),
+        (0.5..40.0_f64, positions, 16.0..64.0_f64, 0.5..4.0_f64, amplitude, any::<bool>())
+            .prop_map(yarn),
     ]
 }
 
@@ -183,11 +179,9 @@ fn llama_3_keeps_fast_pairs_and_slows_slow_ones() {
         RotaryFrequencies::scaled(128, 5e5, scaling).unwrap().frequencies().collect();
     let ratios: Vec<f64> = own.iter().zip(scaled).map(|(own, scaled)| own / scaled).collect();
     // The expected number has one division more than the frequency: two roundings in f64.
-    assert!(
-        ratios[..29].iter().all(|ratio| (ratio - 1.0).abs() < 1e-15),
-        "wavelengths below 8192/4"
-    );
-    assert!(ratios[35..].iter().all(|ratio| (ratio - 8.0).abs() < 1e-14), "wavelengths above 8192");
+    let are = |ratios: &[f64], of: f64| ratios.iter().all(|x| (x / of - 1.0).abs() < 1e-15);
+    assert!(are(&ratios[..29], 1.0), "wavelengths below 8192/4");
+    assert!(are(&ratios[35..], 8.0), "wavelengths above 8192");
     assert!(ratios[29..35].is_sorted() && ratios[29] > 1.0 && ratios[34] < 8.0, "those between");
 }
 

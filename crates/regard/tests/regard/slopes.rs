@@ -241,9 +241,7 @@ pub fn assert_slopes<const N: usize>(
         let difference = |h: f64| (at(h) - at(-h)) / (2.0 * h);
         let (near, far) = (difference(H), difference(2.0 * H));
         let bound = (far - near).abs() + 1000.0 * f64::EPSILON * size / H;
-        assert!(
-            (near - expected).abs() <= bound,
-            "part {part}: {expected} is not {near} ± {bound:e}"
-        );
+        let error = (near - expected).abs();
+        assert!(error <= bound, "part {part}: {expected} is not {near} ± {bound:e}");
     }
 }
