@@ -21,7 +21,7 @@ fn memory_is_used_again_and_gradients_take_little() {
 }
 
 fn second_calls_allocate_nothing() {
-    let (heads, n, d) = (8, 512, 64);
+    let (heads, n, d) = (8, 256, 64);
     let x = vec![0.5; heads * n * d];
     let x = Heads::new("x", &x, [1, heads, n, d]).unwrap();
     let (mut out, mut workspace) = (vec![0.0; heads * n * d], Workspace::new());

@@ -23,53 +23,38 @@ trait RunTier {
     fn run<K: Kernel>(kernel: K) -> Option<K::Output>;
 }
 
+/// Defines a tier of the tests by whether it is fused and how it runs a kernel.
+macro_rules! tier {
+    ($(#[$cfg:meta])* $name:ident: $fused:expr, |$kernel:ident| $run:expr) => {
+        $(#[$cfg])*
+        struct $name;
+
+        $(#[$cfg])*
+        impl RunTier for $name {
+            const FUSED: bool = $fused;
+
+            fn run<K: Kernel>($kernel: K) -> Option<K::Output> {
+                $run
+            }
+        }
+    };
+}
+
+/// Whether the target that `wide` was compiled for has fused multiply-add.
 #[cfg(not(scalar))]
-struct OnPortable;
+const FUSED: bool =
+    cfg!(any(target_feature = "fma", all(target_arch = "aarch64", target_feature = "neon")));
 
-#[cfg(not(scalar))]
-impl RunTier for OnPortable {
-    // This depends on what `wide` was compiled for.
-    const FUSED: bool =
-        cfg!(any(target_feature = "fma", all(target_arch = "aarch64", target_feature = "neon")));
-
-    fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
-        Some(kernel.run(Portable))
-    }
-}
-
-struct OnScalar;
-
-impl RunTier for OnScalar {
-    const FUSED: bool = cfg!(fused);
-
-    fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
-        Some(kernel.run(Scalar))
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-struct OnAvx2;
-
-#[cfg(target_arch = "x86_64")]
-impl RunTier for OnAvx2 {
-    const FUSED: bool = true;
-
-    fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
-        super::Avx2::new().map(|avx2| avx2.run(kernel))
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-struct OnAvx512;
-
-#[cfg(target_arch = "x86_64")]
-impl RunTier for OnAvx512 {
-    const FUSED: bool = true;
-
-    fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
-        super::Avx512::new().map(|avx512| avx512.run(kernel))
-    }
-}
+tier!(#[cfg(not(scalar))] OnPortable: FUSED, |kernel| Some(kernel.run(Portable)));
+tier!(OnScalar: cfg!(fused), |kernel| Some(kernel.run(Scalar)));
+tier!(
+    #[cfg(target_arch = "x86_64")]
+    OnAvx2: true, |kernel| super::Avx2::new().map(|avx2| avx2.run(kernel))
+);
+tier!(
+    #[cfg(target_arch = "x86_64")]
+    OnAvx512: true, |kernel| super::Avx512::new().map(|avx512| avx512.run(kernel))
+);
 
 /// Applies an operation to blocks on a tier: `on!(T, |s, a, b| s.add(a, b))`. Outside the kernel a name is that of a block, and
 /// inside it that of the block's vector.
