@@ -149,17 +149,10 @@ fn check_fixed_product<const M: usize, const K: usize, const N: usize>() {
     matmul(a.view(), b.view(), expected.view_mut()).unwrap();
     let (a, b, bt) =
         (array::<_, M, K>(&a), array::<_, K, N>(&b), array::<_, N, K>(&b.transposed()));
-    assert_eq!(
-        common::bits(fixed::matmul(&a, &b).as_flattened()),
-        expected.bits(),
-        "{M} × {K} × {N}"
-    );
-    let transposed = fixed::matmul_transposed(&a, &bt);
-    assert_eq!(
-        common::bits(transposed.as_flattened()),
-        expected.bits(),
-        "{M} × {K} × {N}, transposed"
-    );
+    for product in [fixed::matmul(&a, &b), fixed::matmul_transposed(&a, &bt)] {
+        let found = common::bits(product.as_flattened());
+        assert_eq!(found, expected.bits(), "{M} × {K} × {N}");
+    }
 }
 
 fn check_fixed_vectors<const N: usize>() {
@@ -172,11 +165,8 @@ fn check_fixed_vectors<const N: usize>() {
     for temperature in [Temperature::ONE, Temperature::ZERO, Temperature::INFINITE] {
         let mut expected = x;
         softmax(&mut expected, temperature);
-        assert_eq!(
-            common::bits(&fixed::softmax(&x, temperature)),
-            common::bits(&expected),
-            "softmax of {N} elements"
-        );
+        let found = common::bits(&fixed::softmax(&x, temperature));
+        assert_eq!(found, common::bits(&expected), "softmax of {N} elements");
     }
 }
 

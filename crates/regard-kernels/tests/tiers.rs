@@ -193,10 +193,7 @@ fn tiers_with_fused_multiply_add_give_the_same_bits() {
         }
         assert_eq!(Tier::active(), tier);
         if !is_fused() {
-            say(&format!(
-                "the tier {} has no fused multiply-add, and bits of its own",
-                tier.name()
-            ));
+            say(&format!("{} has no fused multiply-add, and bits of its own", tier.name()));
             continue;
         }
         let results = compute();
@@ -204,20 +201,10 @@ fn tiers_with_fused_multiply_add_give_the_same_bits() {
             first = Some((tier, results));
             continue;
         };
+        let (tier, other) = (tier.name(), other.name());
         for ((name, found), (_, expected)) in results.0.iter().zip(&expected.0) {
-            assert_eq!(
-                bits(found),
-                bits(expected),
-                "{name}: {} instead of {}",
-                tier.name(),
-                other.name()
-            );
+            assert_eq!(bits(found), bits(expected), "{name}: {tier} instead of {other}");
         }
-        say(&format!(
-            "{} calls gave the same bits on {} and {}",
-            results.0.len(),
-            other.name(),
-            tier.name()
-        ));
+        say(&format!("{} calls gave the same bits on {other} and {tier}", results.0.len()));
     }
 }

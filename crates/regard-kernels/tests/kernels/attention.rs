@@ -208,12 +208,9 @@ fn positions_differ_where_numbers_of_queries_and_keys_do() {
     assert_eq!(case(Position::TopLeft).run().out.data, [0.0, 0.5]);
     assert_eq!(case(Position::BottomRight).run().out.data, [1.5, 2.0]);
     assert_eq!(case(Position::Offset(1)).run().out.data, [0.5, 1.0]);
+    // The last query stands at the last key that is no padding.
     let padded = Case { key_len: Some(3), ..case(Position::BottomRight) };
-    assert_eq!(
-        padded.run().out.data,
-        [0.5, 1.0],
-        "the last query stands at the last key that is no padding"
-    );
+    assert_eq!(padded.run().out.data, [0.5, 1.0]);
 }
 
 /// One case for every kind of mask. Query 5 may not see the key `hidden`, and query 9 may.
@@ -267,11 +264,8 @@ fn nan_at_a_hidden_place_does_not_leak_and_at_a_visible_one_shows_in_that_row_on
                         if clean.sees(i, j) && c == 17 {
                             assert!(!x.is_finite(), "{name}: value {bad} at [{i}, {c}] gave {x}");
                         } else {
-                            assert_eq!(
-                                x.to_bits(),
-                                expected.out.at(i, c).to_bits(),
-                                "{name}: value {bad} at [{i}, {c}]"
-                            );
+                            let expected = expected.out.at(i, c).to_bits();
+                            assert_eq!(x.to_bits(), expected, "{name}: value {bad} at [{i}, {c}]");
                         }
                     }
                 }
@@ -284,14 +278,12 @@ fn nan_at_a_hidden_place_does_not_leak_and_at_a_visible_one_shows_in_that_row_on
             for i in 0..12 {
                 if clean.sees(i, j) {
                     assert!(found.out.row(i).iter().all(|x| x.is_nan()), "{name}: key, row {i}");
-                    assert!(
-                        found.log_sum_exp[i].is_nan() && weights.row(i).iter().all(|x| x.is_nan())
-                    );
+                    assert!(found.log_sum_exp[i].is_nan());
+                    assert!(weights.row(i).iter().all(|x| x.is_nan()));
                 } else {
                     assert_eq!(row_bits(&found, i), row_bits(&expected, i), "{name}: key, row {i}");
-                    assert!(
-                        weights.row(i).iter().all(|x| x.is_finite()) && weights.at(i, j) == 0.0
-                    );
+                    assert!(weights.row(i).iter().all(|x| x.is_finite()));
+                    assert_eq!(weights.at(i, j), 0.0);
                 }
             }
             // NaN in a query changes its own row alone.
@@ -302,11 +294,8 @@ fn nan_at_a_hidden_place_does_not_leak_and_at_a_visible_one_shows_in_that_row_on
                 if i == 5 {
                     assert!(found.out.row(i).iter().all(|x| x.is_nan()), "{name}: query");
                 } else {
-                    assert_eq!(
-                        row_bits(&found, i),
-                        row_bits(&expected, i),
-                        "{name}: query, row {i}"
-                    );
+                    let (found, expected) = (row_bits(&found, i), row_bits(&expected, i));
+                    assert_eq!(found, expected, "{name}: query, row {i}");
                 }
             }
         }
@@ -462,11 +451,7 @@ fn the_scratch_length_is_what_its_formula_says() {
     assert_eq!(attention_scratch_len(10, 1000, 64, 64), 10 * 272 + 256 * 64 + 20 + 15);
     assert_eq!(attention_scratch_len(100, 1000, 64, 65), 36 * 272 + 256 * 64 + 256 * 80 + 200 + 15);
     assert_eq!(attention_scratch_len(0, 0, 0, 0), 15);
-    assert_eq!(
-        attention_scratch_len(usize::MAX, 1, 1, 1),
-        usize::MAX,
-        "saturates instead of wrapping"
-    );
+    assert_eq!(attention_scratch_len(usize::MAX, 1, 1, 1), usize::MAX); // it saturates
 }
 
 #[test]

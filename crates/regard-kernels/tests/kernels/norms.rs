@@ -30,12 +30,8 @@ fn check_layer_norm(x: &Matrix, g: &[f32], b: &[f32], epsilon: f32) {
             // Every x − mean is rounded relative to the largest of them, wherever the row lies. The variance is a sum of d such
             // squares.
             let tolerance = gamma(x.cols + 12) * largest * factor * g.abs() + U * expected.abs();
-            assert_close(
-                found.at(i, c),
-                expected,
-                tolerance,
-                format_args!("[{i}, {c}] of {} columns", x.cols),
-            );
+            let what = format_args!("[{i}, {c}] of {} columns", x.cols);
+            assert_close(found.at(i, c), expected, tolerance, what);
         }
     }
 }
@@ -49,12 +45,8 @@ fn check_rms_norm(x: &Matrix, g: &[f32], epsilon: f32) {
         let square = row.iter().map(|x| x * x).sum::<f64>() / x.cols as f64;
         for c in 0..x.cols {
             let expected = row[c] / (square + f64::from(epsilon)).sqrt() * f64::from(g[c]);
-            assert_close(
-                found.at(i, c),
-                expected,
-                gamma(x.cols + 6) * expected.abs(),
-                format_args!("[{i}, {c}]"),
-            );
+            let (found, tolerance) = (found.at(i, c), gamma(x.cols + 6) * expected.abs());
+            assert_close(found, expected, tolerance, format_args!("[{i}, {c}]"));
         }
     }
 }
@@ -76,10 +68,8 @@ proptest! {
         let random = &mut Random(seed);
         let x = Matrix::random(n, 2 * pairs, 3.0, random);
         let angles = Matrix::random(n, pairs, 4.0, random);
-        let (cos, sin) = (
-            Matrix::from_fn(n, pairs, |i, j| angles.at(i, j).cos()),
-            Matrix::from_fn(n, pairs, |i, j| angles.at(i, j).sin()),
-        );
+        let of_angles = |f: fn(f32) -> f32| Matrix::from_fn(n, pairs, |i, j| f(angles.at(i, j)));
+        let (cos, sin) = (of_angles(f32::cos), of_angles(f32::sin));
         let pairing = if half_split { Pairing::HalfSplit } else { Pairing::Interleaved };
         let mut found = x.clone();
         rotate(found.view_mut(), cos.view(), sin.view(), pairing).unwrap();

@@ -121,13 +121,8 @@ fn finished_results_merge_by_their_log_sum_exp() {
     let mut out = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]];
     let mut log_sum_exp = [0.0, f32::NEG_INFINITY, 100.0];
     let other = [[3.0, 6.0], [7.0, 8.0], [9.0, 9.0]];
-    merge_finished(
-        MatMut::from(&mut out),
-        &mut log_sum_exp,
-        Mat::from(&other),
-        &[0.0, -3.0, f32::NEG_INFINITY],
-    )
-    .unwrap();
+    let sums = [0.0, -3.0, f32::NEG_INFINITY];
+    merge_finished(MatMut::from(&mut out), &mut log_sum_exp, Mat::from(&other), &sums).unwrap();
     assert_eq!(out, [[2.0, 4.0], [7.0, 8.0], [5.0, 6.0]], "what saw nothing changes nothing");
     assert_eq!(log_sum_exp, [2.0_f32.ln(), -3.0, 100.0]);
 }
@@ -137,11 +132,8 @@ fn a_sink_takes_weight_and_gives_no_value() {
     let mut case = Case::random(3, 20, 4, 2, &mut Random(5));
     let without = case.run();
     case.sink = Some(f32::NEG_INFINITY);
-    assert_eq!(
-        bits(&case.run().out.data),
-        bits(&without.out.data),
-        "one without weight changes nothing"
-    );
+    // A sink without weight changes nothing.
+    assert_eq!(bits(&case.run().out.data), bits(&without.out.data));
     // All keys are hidden, so the sink has all weight.
     case.sink = Some(0.5);
     case.allowed = Some(Matrix::from_fn(3, 20, |_, _| false));
