@@ -17,7 +17,8 @@ What cannot run everywhere has one of the words of NOT_RUN after its language (`
 Relative links must lead to files. docs/install.md says whether Regard is published; until then no page may name what does not exist:
 a package in a registry, its documentation, the page's address.
 
-It needs the programs: target/debug/regard or $REGARD, and regard-mpi in target/cluster/debug. $REGARD_WHEEL is a wheel to install for blocks of Python in place of ./python.
+It needs the programs: target/debug/regard or $REGARD, and regard-mpi in target/cluster/debug. $REGARD_WHEEL is a
+wheel to install in place of ./python; python/test.sh makes one.
 """
 
 import json
@@ -45,9 +46,12 @@ BLOCK = re.compile(r"^( *)```([^\n`]*)\n(.*?)^ *```$", re.S | re.M)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 UNPUBLISHED = "Regard is not published yet"
 REGISTRIES = re.compile(r"pip install \S*regard\b|cargo add regard|docs\.rs/regard|crates\.io/crates/regard|github\.io/regard")
-# Definitions for the commands of a block. The package for Python has a target folder of its own, which python/test.sh has filled.
+# Definitions for the commands of a block. The package for Python has a target folder of its own, or is $REGARD_WHEEL.
 SHELL = """
-pip() { CARGO_TARGET_DIR=$CARGO_TARGET_DIR/python command pip "$@"; }
+pip() {
+    if [ "$*" = "install ./python" ] && [ -n "${REGARD_WHEEL-}" ]; then set -- install "$REGARD_WHEEL"; fi
+    CARGO_TARGET_DIR=$CARGO_TARGET_DIR/python command pip "$@"
+}
 cargo() {
     case "$*" in
         "test --workspace") ;;
@@ -126,8 +130,7 @@ class Reader:
     def python(self):
         """Installs what blocks of Python need, once."""
         if not self.installed:
-            package = os.environ.get("REGARD_WHEEL", "./python")
-            self.run(["bash", "-ec", f"{SHELL} pip install --quiet {package} numpy safetensors"])
+            self.run(["bash", "-ec", f"{SHELL} pip install ./python; pip install numpy safetensors"])
         self.installed = True
 
     def run(self, command):

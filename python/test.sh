@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel with the program in it, installs it with pip into a clean virtual environment, and runs the tests there.
+# Builds the wheel with the program in it by pip, as a user does, installs it into a clean virtual environment, and runs the tests
+# there. The wheel stays in target/python/wheels.
 #
 # test.sh [PROGRAM]: the program `regard` to put into the wheel. Without it, the debug build of the workspace is used, and built
 # if it does not exist. The wheel gets the page for notebooks from the workspace's target folder or from $PAGE, if there is one:
@@ -15,24 +16,26 @@ page=${PAGE:-${CARGO_TARGET_DIR:-$root/target}/page}
 trap 'rm -rf "$work" "$data" regard/_page' EXIT
 # The build folder is beside the workspace's own target folder, whose builds are not touched.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/python
+wheels=$CARGO_TARGET_DIR/wheels
 
 if [ ! -x "$program" ]; then
     (cd "$root" && env -u CARGO_TARGET_DIR cargo build --quiet -p regard-desktop --target-dir "$root/target")
 fi
 
-python3 -m venv "$work/build" "$work/clean"
-"$work/build/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+python3 -m venv "$work/clean"
 mkdir -p "$data/scripts"
 install -m 755 "$program" "$data/scripts/regard"
 strip "$data/scripts/regard" 2>/dev/null || true
 if [ -f "$page/index.html" ]; then python3 page.py "$page"; fi
-PATH="$work/build/bin:$PATH" maturin build --quiet --locked --profile "${PROFILE:-dev}" --interpreter "$work/build/bin/python" --out "$work/dist"
+rm -rf "$wheels"
+MATURIN_PEP517_ARGS="--locked --profile ${PROFILE:-dev}" \
+    "$work/clean/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$wheels" .
 
-"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$work"/dist/*.whl anywidget distributed ml_dtypes mypy pandas pytest nbclient nbformat ipykernel tqdm ${TORCH:+torch transformer-lens --extra-index-url https://download.pytorch.org/whl/cpu}
+"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$wheels"/*.whl anywidget distributed ml_dtypes mypy pandas pytest nbclient nbformat ipykernel tqdm ${TORCH:+torch transformer-lens --extra-index-url https://download.pytorch.org/whl/cpu}
 # Tests in another folder than this one import the installed package.
 cp -r README.md examples tests "$work"
 cd "$work"
-ls -l dist
+ls -l "$wheels"
 clean/bin/regard --version
 # These packages have no types.
 printf '[mypy]\n' >mypy.ini
