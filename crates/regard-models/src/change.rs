@@ -355,7 +355,7 @@ enum PlaceChange {
 impl Plan {
     /// The changes, checked against the model and the input. Runs the other inputs that they refer to.
     pub(crate) fn new(changes: &[Change], model: &Model, input: &Input) -> Result<Self, Error> {
-        Self::of(changes, model, input, &Others::run(changes, model, from_ref(input))?)
+        Self::of(changes, input, &Others::run(changes, model, from_ref(input))?)
     }
 
     /// The changes for each of several inputs. Each other input that they refer to runs once for all of them.
@@ -365,7 +365,7 @@ impl Plan {
         inputs: &[Input],
     ) -> Result<Vec<Self>, Error> {
         let others = Others::run(changes, model, inputs)?;
-        inputs.iter().map(|input| Self::of(changes, model, input, &others)).collect()
+        inputs.iter().map(|input| Self::of(changes, input, &others)).collect()
     }
 
     /// A plan for each change alone. Each other input that they refer to runs once for all of them.
@@ -375,29 +375,19 @@ impl Plan {
         input: &Input,
     ) -> Result<Vec<Self>, Error> {
         let others = Others::run(changes, model, from_ref(input))?;
-        changes.chunks(1).map(|change| Self::of(change, model, input, &others)).collect()
+        changes.chunks(1).map(|change| Self::of(change, input, &others)).collect()
     }
 
-    fn of(
-        changes: &[Change],
-        model: &Model,
-        input: &Input,
-        others: &Others<'_>,
-    ) -> Result<Self, Error> {
+    fn of(changes: &[Change], input: &Input, others: &Others<'_>) -> Result<Self, Error> {
         let mut plan = Self { cacheable: true, ..Self::default() };
         for change in changes {
-            plan.add(change, model, input, others)?;
+            plan.add(change, input, others)?;
         }
         Ok(plan)
     }
 
-    fn add(
-        &mut self,
-        change: &Change,
-        model: &Model,
-        input: &Input,
-        others: &Others<'_>,
-    ) -> Result<(), Error> {
+    fn add(&mut self, change: &Change, input: &Input, others: &Others<'_>) -> Result<(), Error> {
+        let model = others.model;
         let description = model.description();
         // In another stack, positions are not counted from the cached tokens.
         let has_one_stack = description.encoder.is_none();
@@ -410,7 +400,7 @@ impl Plan {
                     Ablation::Zero => Some(vec![0.0; size]),
                     Ablation::Mean => None,
                     Ablation::MeanOf(other) => {
-                        let z = others.get(other, &place, model)?;
+                        let z = others.get(other, &place)?;
                         Some(mean(&z.data, z.data.len() / z.shape[0], head.head, size))
                     }
                 };
@@ -439,7 +429,7 @@ impl Plan {
             }
             Change::Patch { place, position, from } => {
                 changeable(description, place)?;
-                let row = others.row(from, place, *position, model, input)?;
+                let row = others.row(from, place, *position, input)?;
                 self.cacheable &= has_one_stack;
                 let (position, numbers) = (*position, row.to_vec());
                 self.push(place, PlaceChange::Replace { position, start: 0, numbers });
@@ -449,7 +439,7 @@ impl Plan {
                 let (place, start) = (head.z(), head.head * size);
                 let positions = position.map_or(0..head.edges(model, input)[0], |at| at..at + 1);
                 for position in positions {
-                    let row = others.row(from, &place, position, model, input)?;
+                    let row = others.row(from, &place, position, input)?;
                     let numbers = row[start..start + size].to_vec();
                     self.push(&place, PlaceChange::Replace { position, start, numbers });
                 }
@@ -459,7 +449,7 @@ impl Plan {
                 let count = receivers(model, head, place, *to)?;
                 self.cacheable &= has_one_stack;
                 let width = description.width;
-                let added = others.difference(head, from, model, input)?;
+                let added = others.difference(head, from, input)?;
                 for (position, vector) in added.chunks_exact(width).enumerate() {
                     for to in to.map_or(0..count, |to| to..to + 1) {
                         let (position, start) = (Some(position), Some(to * width));
@@ -647,11 +637,14 @@ fn changeable(description: &Description, place: &str) -> Result<(), Error> {
 }
 
 /// The other inputs of the changes, each with the places of its unchanged run that the changes need.
-struct Others<'c>(Vec<(&'c Input, Trace)>);
+struct Others<'c> {
+    model: &'c Model,
+    runs: Vec<(&'c Input, Trace)>,
+}
 
 impl<'c> Others<'c> {
     /// Runs each of the other inputs once. `inputs` are the inputs that are changed.
-    fn run(changes: &'c [Change], model: &Model, inputs: &'c [Input]) -> Result<Self, Error> {
+    fn run(changes: &'c [Change], model: &'c Model, inputs: &'c [Input]) -> Result<Self, Error> {
         let known = model.description().places();
         let mut wanted: Vec<(&Input, BTreeSet<String>)> = Vec::new();
         for change in changes {
@@ -674,30 +667,25 @@ impl<'c> Others<'c> {
             }
         }
         let run = |(input, places)| Ok((input, model.pass().keep(places).run(input)?));
-        wanted.into_iter().map(run).collect::<Result<_, Error>>().map(Self)
+        let runs = wanted.into_iter().map(run).collect::<Result<_, Error>>()?;
+        Ok(Self { model, runs })
     }
 
-    fn get(&self, input: &Input, place: &str, model: &Model) -> Result<&Values, Error> {
-        let trace = self.0.iter().find(|(other, _)| *other == input).map(|(_, trace)| trace);
+    fn get(&self, input: &Input, place: &str) -> Result<&Values, Error> {
+        let trace = self.runs.iter().find(|(other, _)| *other == input).map(|(_, trace)| trace);
         let values = trace.and_then(|trace| trace.get(place));
-        values.ok_or_else(|| Error::place(place, &model.description().places()))
+        values.ok_or_else(|| Error::place(place, &self.model.description().places()))
     }
 
     /// A place in the run of an input that has as many tokens as `input`.
-    fn alike(
-        &self,
-        from: &Input,
-        place: &str,
-        model: &Model,
-        input: &Input,
-    ) -> Result<&Values, Error> {
-        let (found, expected) = (lengths(from, model), lengths(input, model));
+    fn alike(&self, from: &Input, place: &str, input: &Input) -> Result<&Values, Error> {
+        let (found, expected) = (lengths(from, self.model), lengths(input, self.model));
         if found != expected {
             return Err(Error::Shape(format!(
                 "a patch comes from an input of as many tokens: {found:?} are not {expected:?}"
             )));
         }
-        self.get(from, place, model)
+        self.get(from, place)
     }
 
     /// The row of a place at a position in the run of an input that has as many tokens as `input`.
@@ -706,10 +694,9 @@ impl<'c> Others<'c> {
         from: &Input,
         place: &str,
         position: usize,
-        model: &Model,
         input: &Input,
     ) -> Result<&[f32], Error> {
-        let values = self.alike(from, place, model, input)?;
+        let values = self.alike(from, place, input)?;
         let (rows, len) = (values.shape[0], values.data.len() / values.shape[0].max(1));
         if position >= rows {
             return Err(Error::Missing(format!(
@@ -724,21 +711,19 @@ impl<'c> Others<'c> {
         &self,
         head: &HeadAddress,
         from: &Input,
-        model: &Model,
         input: &Input,
     ) -> Result<Vec<f32>, Error> {
-        let size = head.check(model.description())?.block.head_size;
+        let size = head.check(self.model.description())?.block.head_size;
         let place = head.z();
-        let other = self.alike(from, &place, model, input)?;
-        let own = self.get(input, &place, model)?;
+        let (other, own) = (self.alike(from, &place, input)?, self.get(input, &place)?);
         let len = own.data.len() / own.shape[0].max(1);
         let mut changed = own.data.clone();
         for (row, other) in changed.chunks_exact_mut(len).zip(other.data.chunks_exact(len)) {
             let features = head.head * size..(head.head + 1) * size;
             row[features.clone()].copy_from_slice(&other[features]);
         }
-        let (mut added, own) =
-            (model.attention_output(head, &changed)?, model.attention_output(head, &own.data)?);
+        let output = |z: &[f32]| self.model.attention_output(head, z);
+        let (mut added, own) = (output(&changed)?, output(&own.data)?);
         added.iter_mut().zip(own).for_each(|(x, y)| *x -= y);
         Ok(added)
     }
