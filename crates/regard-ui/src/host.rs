@@ -147,8 +147,10 @@ pub trait Host: Send + Sync {
         None
     }
 
-    /// Opens the system's own dialog and calls `chosen` when the user has closed it.
-    fn browse(&self, dialog: FileDialog<'_>, chosen: Chosen);
+    /// Opens the system's own dialog and calls `chosen` when the user has closed it, or at once if the system has none.
+    fn browse(&self, _: FileDialog<'_>, chosen: Chosen) {
+        chosen(None);
+    }
 }
 
 /// The system's dialog for a file.

@@ -9,7 +9,6 @@ use egui::Context;
 use web_time::Instant;
 
 use super::Session;
-use super::session::LARGEST_FILE;
 use crate::Host;
 use crate::work::Once;
 
@@ -68,7 +67,7 @@ impl Kept {
     /// Keeps the later states of a session in a file.
     pub(crate) fn new(host: Arc<dyn Host>, path: PathBuf, session: &Session) -> Self {
         let written = session.text().unwrap_or_default();
-        let known = host.read(&path, LARGEST_FILE).ok();
+        let known = host.read(&path, Session::LARGEST).ok();
         let (seen, since) = (session.clone(), Instant::now());
         Self { host, path, written, known, seen, since, writes: Writes::Good, writer: None }
     }
@@ -165,7 +164,7 @@ fn write(
             .with_context(|| format!("cannot create {}", folder.display()))?;
     }
     // A file that has been deleted is written again.
-    if host.read(path, LARGEST_FILE).is_ok_and(|found| Some(&*found) != known) {
+    if host.read(path, Session::LARGEST).is_ok_and(|found| Some(&*found) != known) {
         return Ok(WriteResult::Taken);
     }
     host.write(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -180,7 +179,7 @@ mod tests {
     use std::{fs, io};
 
     use super::*;
-    use crate::host::{Chosen, FileDialog, Work};
+    use crate::host::Work;
     use crate::walkthrough::At;
     use crate::window::TestHost;
 
@@ -213,10 +212,6 @@ mod tests {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             TestHost::DEFAULT.write(path, bytes)
-        }
-
-        fn browse(&self, dialog: FileDialog<'_>, chosen: Chosen) {
-            TestHost::DEFAULT.browse(dialog, chosen);
         }
     }
 

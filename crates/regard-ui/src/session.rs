@@ -155,9 +155,6 @@ fn prune(value: &mut Value, default: &Value, depth: usize) {
     });
 }
 
-/// The largest session file, in bytes. A list of empty texts takes 16 times its bytes while it grows: 64 MiB.
-pub(crate) const LARGEST_FILE: u64 = 4 << 20;
-
 /// The key that every session file has. Other keys are skipped.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -166,6 +163,9 @@ struct Marked {
 }
 
 impl Session {
+    /// The largest session file, in bytes. A list of empty texts takes 16 times its bytes while it grows: 64 MiB.
+    pub const LARGEST: u64 = 4 << 20;
+
     /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
     pub(crate) fn choices(&self) -> Self {
         Self {
@@ -208,7 +208,7 @@ impl Session {
             return Self::unpack(packed).context("the link cannot be read");
         }
         let name = path.display();
-        let text = host.read(path, LARGEST_FILE).with_context(|| format!("cannot read {name}"))?;
+        let text = host.read(path, Self::LARGEST).with_context(|| format!("cannot read {name}"))?;
         Self::parse(&text).with_context(|| format!("{name} cannot be read"))
     }
 
@@ -217,7 +217,7 @@ impl Session {
     /// # Errors
     /// If it is not a session.
     pub fn parse(text: &[u8]) -> anyhow::Result<Self> {
-        ensure!(text.len() as u64 <= LARGEST_FILE, "it has more than {LARGEST_FILE} bytes");
+        ensure!(text.len() as u64 <= Self::LARGEST, "it has more than {} bytes", Self::LARGEST);
         let marked: Marked = serde_json::from_slice(text).context("it is not a session file")?;
         // serde also accepts a list of the fields.
         let object = text.trim_ascii_start().starts_with(b"{");
@@ -261,7 +261,7 @@ impl Session {
     /// Reads what follows `#s=` in a link.
     fn unpack(packed: &str) -> anyhow::Result<Self> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(packed.trim()).context("it is not whole")?;
-        let text = decompress_to_vec_with_limit(&bytes, LARGEST_FILE as usize)
+        let text = decompress_to_vec_with_limit(&bytes, Self::LARGEST as usize)
             .map_err(|e| anyhow!("it is not whole: {e}"))?;
         Self::parse(&text)
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use crate::heads::{AttentionSource, OpenAttention};
-use crate::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
+use crate::host::{Host, Replies, Reply, Work};
 use crate::model::{Listed, State, View};
 use crate::{Advance, Background, Begun, Message, Room, Session, Tell};
 use egui::Context;
@@ -71,10 +71,6 @@ impl Host for WorkerHost {
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         TestHost::DEFAULT.write(path, bytes)
-    }
-
-    fn browse(&self, dialog: FileDialog<'_>, chosen: Chosen) {
-        TestHost::DEFAULT.browse(dialog, chosen);
     }
 }
 

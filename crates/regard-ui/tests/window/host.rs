@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use regard_ui::host::{Chosen, FileDialog, Host, Work};
+use regard_ui::host::{Host, Work};
 use regard_ui::model::Cached;
 
 pub struct TestHost {
@@ -47,9 +47,5 @@ impl Host for TestHost {
         let why = "mamba is not a family that is known".to_owned();
         models.push(Cached { name: "someone/unknown".to_owned(), kind: Err(why) });
         models
-    }
-
-    fn browse(&self, _dialog: FileDialog<'_>, chosen: Chosen) {
-        chosen(None);
     }
 }
