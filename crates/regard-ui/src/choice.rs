@@ -31,7 +31,8 @@ pub(crate) fn show<T: Copy + PartialEq>(
     menu.response.accessible_name(name);
 }
 
-fn all<T: Copy + PartialEq>(ui: &mut Ui, value: &mut T, choices: &[Choice<T>]) {
+/// Shows the values side by side.
+pub(crate) fn all<T: Copy + PartialEq>(ui: &mut Ui, value: &mut T, choices: &[Choice<T>]) {
     for (choice, text, hint) in choices {
         let button = ui.add_enabled(hint.is_ok(), Button::selectable(*value == *choice, *text));
         let button = match hint {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use egui::{Key, KeyboardShortcut, Modifiers, ThemePreference};
+use egui::{Key, KeyboardShortcut, Modifiers, ThemePreference, Ui};
 use regard_walkthrough::Example;
 use strum::IntoStaticStr;
 
@@ -175,6 +175,11 @@ impl Command {
         self.about().keys
     }
 
+    /// Shows the button of the command. Returns the command if it was pressed.
+    pub(crate) fn button(self, ui: &mut Ui) -> Option<Self> {
+        ui.button(self.name()).on_hover_text(self.tooltip()).clicked().then_some(self)
+    }
+
     /// The name of what the command names, and its words in the effect.
     fn named(self) -> (&'static str, &'static str) {
         use ThemePreference::{Dark, Light, System};
@@ -195,7 +200,7 @@ impl Command {
     /// Its row of the table.
     fn about(self) -> &'static About {
         let name: &str = self.into();
-        TABLE.get(name).unwrap_or(&About::EMPTY)
+        &TABLE[name]
     }
 
     /// Whether a text field uses these keys itself.
@@ -221,8 +226,6 @@ struct About {
 }
 
 impl About {
-    const EMPTY: Self = Self { room: None, keys: None, name: "", effect: "", words: "" };
-
     fn row(line: &'static str) -> Option<(&'static str, Self)> {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [_, command, room, keys, name, effect, words, _] = cells[..] else { return None };

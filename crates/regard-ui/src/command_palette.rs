@@ -3,8 +3,7 @@
 use core::ops::ControlFlow;
 
 use egui::{
-    Align2, Button, Grid, Id, Key, Modal, Modifiers, RichText, ScrollArea, TextEdit, TextStyle, Ui,
-    vec2,
+    Align2, Button, Grid, Id, Key, Modal, Modifiers, RichText, ScrollArea, TextEdit, Ui, vec2,
 };
 
 use super::session::Room;
@@ -102,7 +101,7 @@ fn row(ui: &mut Ui, command: Command, marked: bool, here: Room) -> egui::Respons
     let keys = keys_of(ui, command);
     let elsewhere = command.room().filter(|room| *room != here).map(|room| room.name().to_owned());
     if let Some(aside) = keys.or(elsewhere) {
-        button = button.shortcut_text(RichText::new(aside).text_style(TextStyle::Small));
+        button = button.shortcut_text(RichText::new(aside).small());
     }
     ui.add(button).accessible_name(command.name()).on_hover_text(command.tooltip())
 }

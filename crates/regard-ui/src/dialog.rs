@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
+use egui::{Id, Key, Modal, RichText, TextEdit, Ui};
 
 use super::{Command, Session, style};
 use crate::Host;
@@ -102,8 +102,7 @@ impl Dialog {
             }
             field.accessible_name("Path of the file");
             if let Some(refusal) = &self.refusal {
-                let text = RichText::new(refusal).color(ui.visuals().error_fg_color);
-                ui.add(Label::new(text).wrap());
+                ui.colored_label(ui.visuals().error_fg_color, refusal);
             }
             let replaces = !opens && host.exists(Path::new(&self.path));
             let hint = match extensions {
@@ -120,7 +119,7 @@ impl Dialog {
                 _ => format!("The ending chooses the format: .{}", extensions.join(", .")),
             };
             if !hint.is_empty() {
-                ui.add(Label::new(RichText::new(hint).weak()).wrap());
+                ui.weak(hint);
             }
             ui.horizontal(|ui| {
                 let act =

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use egui::{Align, Button, Label, Layout, Popup, Response, RichText, TextStyle, Ui};
+use egui::{Align, Button, Layout, Popup, Response, RichText, TextStyle, Ui};
 
 use super::style;
 
@@ -21,16 +21,14 @@ static TEXTS: LazyLock<BTreeMap<&str, String>> = LazyLock::new(|| {
 
 /// The explanation of this name. A paragraph is a line.
 pub(crate) fn explanation(name: &str) -> &'static str {
-    let text = TEXTS.get(name).map(String::as_str);
-    debug_assert!(text.is_some(), "explanations.md has no \"{name}\"");
-    text.unwrap_or_default()
+    &TEXTS[name]
 }
 
 const WIDTH: f32 = 360.0;
 
 /// A "?" with an explanation in paragraphs.
 pub(crate) fn explain(ui: &mut Ui, name: &str, text: &str) {
-    let mark = RichText::new("?").text_style(TextStyle::Small).weak();
+    let mark = RichText::new("?").small().weak();
     let button = ui.add(Button::new(mark).frame_when_inactive(false));
     Popup::menu(&button).show(|ui| paragraphs(ui, text));
     under_pointer(button.accessible_name(format!("Explain: {name}")), text);
@@ -45,7 +43,7 @@ fn paragraphs(ui: &mut Ui, text: &str) {
     // A menu stretches its lines to its width. Text is easier to read unstretched.
     ui.with_layout(Layout::top_down(Align::Min), |ui| {
         for paragraph in text.lines() {
-            ui.add(Label::new(paragraph).wrap());
+            ui.label(paragraph);
         }
     });
 }

@@ -78,9 +78,9 @@ pub(crate) fn show(ui: &mut Ui, name: PlotName, plot: &Plot, height: f32) -> Opt
     let (command, title) = (Command::ExportPlot(name), &plot.title);
     let clicked = ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        ui.label(RichText::new(title).text_style(TextStyle::Small).strong());
+        ui.label(RichText::new(title).small().strong());
         explain(ui, title, explanation(name.name()));
-        let button = ui.small_button(RichText::new("↓").text_style(TextStyle::Small));
+        let button = ui.small_button(RichText::new("↓").small());
         button.accessible_name(command.name()).on_hover_text(command.tooltip()).clicked()
     });
     let clicked = clicked.inner;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use egui::style::ScrollStyle;
-use egui::text::{LayoutJob, TextFormat};
+use egui::text::{LayoutJob, TextFormat, TextWrapping};
 use egui::{
-    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Margin,
-    Panel, RichText, Stroke, TextStyle, Theme, Visuals, vec2,
+    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Galley,
+    Label, Margin, Panel, RichText, Stroke, TextStyle, Theme, Visuals, vec2,
 };
 
 /// The name of a step.
@@ -32,11 +32,6 @@ pub(crate) const PIN: Color32 = Color32::from_rgb(86, 180, 233);
 /// The colour that marks a cell that was typed over.
 pub(crate) const EDITED: Color32 = Color32::from_rgb(240, 228, 66);
 
-/// Text in the small size, for a remark.
-pub(crate) fn remark(text: String) -> RichText {
-    RichText::new(text).text_style(TextStyle::Small)
-}
-
 /// A token in one line. The sign for a blank before a word, or for a line break, is light.
 pub(crate) fn token(text: &str, font: &FontId, color: Color32) -> LayoutJob {
     let word = text.trim_start_matches(['␣', '⏎', '⇥']);
@@ -47,6 +42,19 @@ pub(crate) fn token(text: &str, font: &FontId, color: Color32) -> LayoutJob {
     append(blank, color.gamma_multiply(0.45));
     append(word, color);
     job
+}
+
+/// One line of text, truncated to a width.
+pub(crate) fn truncated(
+    ui: &egui::Ui,
+    text: &str,
+    font: FontId,
+    width: f32,
+    color: Color32,
+) -> Arc<Galley> {
+    let mut job = LayoutJob::simple_singleline(text.to_owned(), font, color);
+    job.wrap = TextWrapping::truncate_at_width(width);
+    ui.painter().layout_job(job)
 }
 
 /// Sets fonts, spacing and both themes. The theme follows the system until the user chooses one.
@@ -100,6 +108,14 @@ pub(crate) fn panel(ui: &egui::Ui, x: i8, y: i8) -> Frame {
 /// The panel at the bottom of a room. It describes the item under the pointer.
 pub(crate) fn readout(ui: &egui::Ui) -> Panel {
     Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8))
+}
+
+/// Describes the item under the pointer, or else hints at the possible actions.
+pub(crate) fn describe(ui: &mut egui::Ui, text: Option<&str>, hint: &str) {
+    ui.take_available_space();
+    let hint = || RichText::new(hint).weak();
+    let text = text.map_or_else(hint, |text| RichText::new(text).monospace());
+    ui.add(Label::new(text).truncate());
 }
 
 /// The frame of a step.

@@ -2,11 +2,10 @@
 
 use core::ops::RangeInclusive;
 
-use egui::{DragValue, Slider, Ui};
+use egui::{DragValue, RichText, Slider, Ui};
 use regard_kernels::Temperature;
 
 use crate::explain::{explanation, label};
-use crate::style::remark;
 
 /// The range of the slider and of the curves, in powers of ten.
 pub(crate) const DECADES: RangeInclusive<f64> = -2.0..=2.0;
@@ -28,7 +27,7 @@ pub(crate) fn sampled(points: usize) -> (Vec<f64>, Vec<Temperature>) {
 pub(crate) fn show(ui: &mut Ui, temperature: &mut Temperature) {
     ui.horizontal(|ui| {
         label(ui, "Temperature T", explanation("Temperature"));
-        ui.label(remark("sharp → even".to_owned()).weak());
+        ui.label(RichText::new("sharp → even").small().weak());
     });
     slider(ui, temperature);
     ui.horizontal(|ui| {

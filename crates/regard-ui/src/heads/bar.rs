@@ -53,7 +53,7 @@ pub(crate) fn show(
         }
         if state.shown == Shown::Grid {
             let text = note(heads, state, effects, if is_narrow { "" } else { axis });
-            ui.add(Label::new(crate::style::remark(text).weak()).truncate());
+            ui.add(Label::new(RichText::new(text).small().weak()).truncate());
         } else {
             which(ui, heads, state, effects, is_narrow);
         }
@@ -127,5 +127,5 @@ fn which(
 
 /// Shows the title of the matrix.
 pub(crate) fn title(ui: &mut Ui, title: &str) {
-    ui.add(Label::new(RichText::new(title).text_style(crate::style::subheading()).strong()).wrap());
+    ui.label(RichText::new(title).text_style(crate::style::subheading()).strong());
 }

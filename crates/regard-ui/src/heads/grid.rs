@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use egui::accesskit::Role;
 use egui::{
-    Align2, Color32, Label, Rect, Response, RichText, ScrollArea, Sense, Stroke, StrokeKind,
-    TextStyle, TextureFilter, TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
+    Align2, Color32, Rect, Response, ScrollArea, Sense, Stroke, StrokeKind, TextStyle,
+    TextureFilter, TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
 use super::opened::{MapKind, Surveyed};
@@ -172,11 +172,11 @@ impl Thumbnails {
                 ui.painter().image(texture, place, whole, Color32::WHITE);
             }
             ui.set_max_width(ENLARGED);
-            ui.add(Label::new(name).wrap());
+            ui.label(name);
             if heads.kind == MapKind::Weights
                 && let Some((pattern, _)) = pattern(&heads.survey.measures(id), state)
             {
-                ui.add(Label::new(RichText::new(in_a_sentence(pattern)).weak()).wrap());
+                ui.weak(in_a_sentence(pattern));
             }
         })
     }

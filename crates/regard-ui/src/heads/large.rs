@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{Context, Label, RichText, ScrollArea, Ui};
+use egui::{Context, ScrollArea, Ui};
 use regard_figure::{Figure, Matrix, overlaid};
 use regard_heads::{HeadId, Part};
 
@@ -249,16 +249,13 @@ impl Large {
 
     /// Shows a cell in words: the one under the pointer, or the chosen one.
     pub(crate) fn readout(&self, ui: &mut Ui, state: &HeadsState) {
-        ui.take_available_space();
         let hint = match state.shown {
             Shown::Grid => "Click a head to enlarge it.",
             _ if state.lines => "Point at a token for its lines; click to keep them.",
             _ => "Point at a cell to read its weight.",
         };
-        ui.add(match self.hovered.or(state.chosen).and_then(|cell| self.words(cell)) {
-            Some(text) => Label::new(RichText::new(text).monospace()).truncate(),
-            None => Label::new(RichText::new(hint).weak()).truncate(),
-        });
+        let words = self.hovered.or(state.chosen).and_then(|cell| self.words(cell));
+        style::describe(ui, words.as_deref(), hint);
     }
 
     fn words(&self, (row, col): Cell) -> Option<String> {

@@ -5,7 +5,7 @@ use core::ops::Range;
 use egui::accesskit::Role;
 use egui::{
     Align2, Color32, Label, Pos2, Rect, RichText, Sense, Slider, Stroke, TextStyle, Ui, WidgetInfo,
-    pos2, text::LayoutJob, text::TextWrapping, vec2,
+    pos2, vec2,
 };
 
 use regard_heads::HeadId;
@@ -13,6 +13,7 @@ use regard_heads::HeadId;
 use super::opened::{Selected, Surveyed};
 use super::state::MOST_OVERLAID;
 use super::{HeadsState, Side};
+use crate::heatmap::widest;
 use crate::{numbers, style};
 
 /// Lines weaker than this share of the strongest are not drawn.
@@ -104,12 +105,10 @@ pub(super) fn show(
     ui.scope(|ui| {
         let tokens = opened.labels.iter().map(Vec::len).max().unwrap_or(1);
         let high = ui.available_height() / ((tokens + 1) as f32 * line_of(ui));
-        if high > 1.0 {
-            let all = opened.labels.each_ref().map(|labels| 0..labels.len());
-            let widest = widest(ui, opened, &all) - AROUND_TOKEN;
-            style::enlarge(ui, growth(high, ui.available_width(), widest));
-        }
-        tokens_and_lines(ui, opened, selected, layers, state);
+        let widths = opened.labels.iter().map(|labels| widest(labels, &TextStyle::Body, ui));
+        let widest = widths.fold(0.0, f32::max);
+        style::enlarge(ui, growth(high, ui.available_width(), widest));
+        tokens_and_lines(ui, opened, selected, layers, widest, state);
     });
 }
 
@@ -135,6 +134,7 @@ fn tokens_and_lines(
     opened: &Surveyed,
     selected: &Selected,
     layers: &[LineSet<'_>],
+    widest: f32,
     state: &mut HeadsState,
 ) {
     let scale = style::enlarged(ui);
@@ -159,7 +159,7 @@ fn tokens_and_lines(
     let (_, whole) = ui.allocate_space(vec2(ui.available_width(), (rows + 1) as f32 * line));
     let rect = whole.with_min_y(whole.top() + line);
     let [number, most] = widths(rect.width(), scale);
-    let width = widest(ui, opened, &tokens).clamp(24.0, most);
+    let width = (scale * widest + AROUND_TOKEN).clamp(24.0, most);
     let farthest = WIDEST.max(1.2 * rect.height());
     let between = (rect.width() - 2.0 * (width + number)).clamp(0.0, farthest);
     let left = rect.left() + number + width;
@@ -176,16 +176,6 @@ fn tokens_and_lines(
     if below > 0.0 {
         around(ui, state, tall);
     }
-}
-
-/// The width of the widest visible token.
-fn widest(ui: &Ui, opened: &Surveyed, tokens: &[Range<usize>; 2]) -> f32 {
-    let font = TextStyle::Body.resolve(ui.style());
-    let labels = opened.labels.iter().zip(tokens).flat_map(|(labels, seen)| &labels[seen.clone()]);
-    let width = |label: &String| {
-        ui.painter().layout_no_wrap(label.clone(), font.clone(), Color32::PLACEHOLDER).size().x
-    };
-    labels.map(width).fold(0.0, f32::max) + AROUND_TOKEN
 }
 
 /// A slider for the token in the middle, if not all tokens fit.
@@ -228,7 +218,7 @@ fn note(
         "{} of its weight is on keys that are not in view.",
         numbers::spoken(outside.max(0.0))
     );
-    ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
+    ui.label(RichText::new(text).small().weak());
     true
 }
 
@@ -378,9 +368,7 @@ fn texts(
 /// One line of text, truncated if it does not fit.
 fn text(ui: &Ui, text: &str, left_center: Pos2, width: f32, at_the_right: bool, color: Color32) {
     let font = TextStyle::Body.resolve(ui.style());
-    let mut job = LayoutJob::simple_singleline(text.to_owned(), font, color);
-    job.wrap = TextWrapping::truncate_at_width(width - 4.0);
-    let galley = ui.painter().layout_job(job);
+    let galley = style::truncated(ui, text, font, width - 4.0, color);
     let x = if at_the_right { width - 2.0 - galley.size().x } else { 2.0 };
     ui.painter().galley(left_center + vec2(x, -galley.size().y / 2.0), galley, color);
 }

@@ -1,6 +1,6 @@
 //! The order and the display of the heads in the grid: the choices and their panel.
 
-use egui::{Align, Button, ComboBox, DragValue, Label, Layout, RichText, Ui};
+use egui::{Align, Button, ComboBox, DragValue, Layout, RichText, Ui};
 use regard_heads::{HeadId, Measure};
 use serde::{Deserialize, Serialize};
 
@@ -33,17 +33,7 @@ impl Effect {
 
     /// A definition for readers who meet the number for the first time.
     pub(crate) fn description(self) -> &'static str {
-        match self {
-            Self::Ablation => {
-                "Each head in turn gives zeros, and the others stay as they are. The number is the change of the logit of the \
-                 likeliest next token: negative where the model needs the head for this token, positive where the head speaks \
-                 against it. A logit is the score before softmax. The changes of the list are not made in these runs."
-            }
-            Self::Attribution => {
-                "What the head adds to the logit of the likeliest next token, directly and not through later layers. The view \
-                 “Attribution” chooses another token."
-            }
-        }
+        explanation(self.name())
     }
 }
 
@@ -247,8 +237,7 @@ fn measures(ui: &mut Ui, heads: &Surveyed, state: &HeadsState) {
     for &measure in Measure::ALL {
         let Some(x) = measures.get(measure) else { continue };
         ui.horizontal(|ui| {
-            ui.add(Label::new(RichText::new(measure.name()).weak()))
-                .on_hover_text(measure.description());
+            ui.weak(measure.name()).on_hover_text(measure.description());
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 let value = RichText::new(measure.short(x));
                 let is_significant = measures.is_significant(measure);

@@ -66,9 +66,11 @@ impl Geometry {
         let right = if has_bar { GAP + BAR + GAP + bar_labels_width(map, ui) } else { 0.0 };
 
         let wanted = (map.numbers.len() <= MAX_ANNOTATED).then(|| numbers::decimals(map.numbers));
-        let row_label = widest(map.row_labels, ui).min(0.35 * max_width).max(map.inset.label);
+        let row_label = widest(map.row_labels, &TextStyle::Small, ui)
+            .min(0.35 * max_width)
+            .max(map.inset.label);
         let row_label = if map.has_row_labels { row_label } else { 0.0 };
-        let col_label = widest(map.col_labels, ui);
+        let col_label = widest(map.col_labels, &TextStyle::Small, ui);
         let left = captions + row_label + GAP;
         let inset = map.inset;
         let room = (max_width - left - right - inset.gap.x).max(1.0)
@@ -237,7 +239,7 @@ impl Seen {
 }
 
 /// The width of the widest label.
-pub(crate) fn widest(labels: &[String], ui: &Ui) -> f32 {
+pub(crate) fn widest(labels: &[String], text_style: &TextStyle, ui: &Ui) -> f32 {
     // Not every label of many (`d0` … `d511`) is measured: the widest is among the longest by columns of text. "iiii" is
     // narrower than "mmm", so slightly shorter ones are also measured.
     let length = |label: &String| label.width();
@@ -245,7 +247,7 @@ pub(crate) fn widest(labels: &[String], ui: &Ui) -> f32 {
     let long = [0, 1, 2].into_iter().flat_map(|less| {
         labels.iter().filter(move |label| length(label) + less == longest).take(16)
     });
-    long.map(|label| text_width(label, TextStyle::Small, ui)).fold(0.0, f32::max)
+    long.map(|label| text_width(label, text_style.clone(), ui)).fold(0.0, f32::max)
 }
 
 fn widest_number(map: &Heatmap<'_>, ui: &Ui, decimals: usize) -> f32 {

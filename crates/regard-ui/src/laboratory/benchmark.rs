@@ -4,15 +4,14 @@ use core::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
-use egui::{Context, Label, ProgressBar, RichText, Ui};
+use egui::{Context, ProgressBar, RichText, Ui};
 use regard_benches::{Line, Measuring, Operation, Progress, Shape, duration, ours};
 use serde::{Deserialize, Serialize};
 
 use super::LaboratoryInputs;
 use crate::explain::{explanation, heading};
-use crate::style::remark;
 use crate::work::{Advance, Background, Once, Question, Steps};
-use crate::{Command, colors};
+use crate::{Command, colors, counted};
 
 /// The largest product of queries, dimensions and heads. With more, a naive call would take too long.
 const MOST_WORK: usize = 8 * 4096 * 64;
@@ -68,14 +67,14 @@ impl Benchmark {
                 let name = if self.is_running() { "Stop benchmark" } else { "Start benchmark" };
                 let clicked = ui.button(name).on_hover_text(Command::Benchmark.tooltip()).clicked();
                 let shape = self.shape.unwrap_or_else(|| shape(inputs));
-                ui.add(Label::new(remark(shape.text(Operation::Attention)).weak()).wrap());
+                ui.label(RichText::new(shape.text(Operation::Attention)).small().weak());
                 clicked
             })
             .inner;
         match &self.last {
             Some(Ok(progress)) => bars(ui, progress, self.is_running()),
             Some(Err(error)) => {
-                ui.add(Label::new(RichText::new(error).color(ui.visuals().error_fg_color)).wrap());
+                ui.colored_label(ui.visuals().error_fg_color, error);
             }
             None => {}
         }
@@ -140,19 +139,14 @@ fn bars(ui: &mut Ui, progress: &Progress, running: bool) {
     }
     let most = progress.lines.iter().map(Line::peak_gflops).fold(0.0, f64::max);
     for (i, line) in progress.lines.iter().enumerate() {
-        let threads = if line.threads() == 1 {
-            "1 thread".to_owned()
-        } else {
-            format!("{} threads", line.threads())
-        };
-        let name = format!("{}, {threads}", line.name());
+        let name = format!("{}, {}", line.name(), counted(line.threads(), "thread"));
         let numbers = format!(
             "{name}: {:.1} GFLOP/s, {:.0} % of the FMA peak, {} a call",
             line.gflops(),
             100.0 * line.fraction_of_peak(),
             duration(line.seconds()),
         );
-        ui.add(Label::new(remark(numbers)).wrap());
+        ui.small(numbers);
         let bar = ProgressBar::new((line.gflops() / most) as f32)
             .desired_height(8.0)
             .fill(colors::curve(i));

@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 
-use egui::{DragValue, Label, RichText, Slider, TextStyle, Ui};
+use egui::{DragValue, RichText, Slider, Ui};
 
 use super::state::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
 use super::{Brush, LaboratoryInputs, State, TokenFile, TokenSource};
@@ -39,10 +39,7 @@ fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) 
     }
     let mut command = None;
     ui.horizontal_wrapped(|ui| {
-        let open = Command::OpenTokens;
-        if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
-            command = Some(open);
-        }
+        command = Command::OpenTokens.button(ui);
         if !is_random
             && ui
                 .button("Random tokens")
@@ -58,7 +55,7 @@ fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) 
 /// The name of the file, and the choice of its head.
 fn of_file(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) {
     let TokenSource::File { path, head } = &mut inputs.source else { return };
-    ui.add(Label::new(RichText::new(file_name(path)).strong()).wrap());
+    ui.strong(file_name(path));
     let Some(file) = file else { return };
     let TokenFile { heads, tokens: n, dim: d, .. } = *file;
     let mut text = format!("{n} tokens × {d}");
@@ -76,7 +73,7 @@ fn of_file(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>)
     if !more.is_empty() {
         text = format!("{text}: the first {} are shown", more.join(" and "));
     }
-    ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
+    ui.label(RichText::new(text).small().weak());
 }
 
 fn random(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
@@ -155,8 +152,7 @@ fn painting(ui: &mut Ui, state: &mut State) {
         }
     });
     if state.inputs.is_all_painted() {
-        let text = "The paint is used up. Clear it, then use a larger brush.";
-        ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small)).wrap());
+        ui.small("The paint is used up. Clear it, then use a larger brush.");
     }
 }
 

@@ -4,7 +4,7 @@ use core::iter::successors;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use egui::Ui;
+use egui::{RichText, Ui};
 use regard::Temperature;
 use regard_figure::{Curve, Plot, Scale};
 use regard_kernels::softmax;
@@ -14,7 +14,6 @@ use super::{Outcome, measures};
 use crate::heatmap::Cell;
 use crate::memo::Memo;
 use crate::plots::{self, PlotName};
-use crate::style::remark;
 use crate::work::SharedNumbers;
 use crate::{Command, colors, temperature};
 
@@ -210,8 +209,8 @@ const HEIGHT: f32 = 112.0;
 fn legend(ui: &mut Ui) {
     ui.horizontal_wrapped(|ui| {
         for (name, color) in [(WITH, 0), (WITHOUT, 2)] {
-            ui.label(remark("■".to_owned()).color(colors::curve(color)));
-            ui.label(remark(name.to_owned()));
+            ui.label(RichText::new("■").small().color(colors::curve(color)));
+            ui.small(name);
         }
     });
 }

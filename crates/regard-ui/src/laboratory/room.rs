@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use egui::{
-    CentralPanel, Context, Frame, Label, Margin, ProgressBar, RichText, ScrollArea, TextStyle, Ui,
+    CentralPanel, Context, Frame, Margin, ProgressBar, RichText, ScrollArea, TextStyle, Ui,
 };
 use web_time::Instant;
 
@@ -13,12 +13,13 @@ use super::curves::{self, ByDimMemo, Curves};
 use super::{
     LaboratoryInputs, Outcome, Request, Shown, Square, State, TokenSource, controls, files,
 };
+use crate::choice;
 use crate::colors::Look;
 use crate::explain::{explain, explanation, heading};
 use crate::heatmap::{Cell, Heatmap, Pointing};
 use crate::memo::Memo;
 use crate::plots::PlotName;
-use crate::style::{self, panel, readout, remark};
+use crate::style::{self, panel, readout};
 use crate::work::{Background, Once, PATIENCE, Place};
 use crate::{Command, Host, message, numbers, side};
 use regard_figure::{Plot, shortened};
@@ -103,7 +104,9 @@ impl LaboratoryRoom {
         look: Look,
         side: bool,
     ) -> Option<Command> {
-        readout(ui).show(ui, |ui| self.readout(ui, self.hovered.or(state.chosen)));
+        let words = self.hovered.or(state.chosen).and_then(|cell| self.words(cell));
+        let hint = "Point at a cell to read it; click to plot its row.";
+        readout(ui).show(ui, |ui| style::describe(ui, words.as_deref(), hint));
         let file = self.file(state);
         let had_file = state.inputs.source != TokenSource::Seed;
         let mut command = if side {
@@ -136,32 +139,26 @@ impl LaboratoryRoom {
     fn bar(ui: &mut Ui, state: &mut State) -> Option<Command> {
         let mut command = None;
         ui.horizontal_wrapped(|ui| {
-            ui.selectable_value(
-                &mut state.shown,
-                Shown::Weights,
-                if state.pinned.is_some() { "B: weights" } else { "Weights" },
-            )
-            .on_hover_text("Show the weights of the present state.");
-            ui.selectable_value(&mut state.shown, Shown::Scores, "Scores")
-                .on_hover_text("Show the scores, which are the input of softmax.");
-            if state.pinned.is_some() {
-                ui.selectable_value(&mut state.shown, Shown::Pinned, "A: pinned")
-                    .on_hover_text("Show the weights of the pinned state.");
-                ui.selectable_value(&mut state.shown, Shown::Difference, "B − A")
-                    .on_hover_text("Show how the weights have changed since A was pinned.");
-            }
+            let (weights, shown) =
+                if state.pinned.is_some() { ("B: weights", 4) } else { ("Weights", 2) };
+            let difference = "Show how the weights have changed since A was pinned.";
+            let choices = [
+                (Shown::Weights, weights, Ok("Show the weights of the present state.")),
+                (Shown::Scores, "Scores", Ok("Show the scores, which are the input of softmax.")),
+                (Shown::Pinned, "A: pinned", Ok("Show the weights of the pinned state.")),
+                (Shown::Difference, "B − A", Ok(difference)),
+            ];
+            choice::all(ui, &mut state.shown, &choices[..shown]);
             ui.separator();
-            for (button, is_there) in
-                [(Command::PinA, true), (Command::ForgetA, state.pinned.is_some())]
-            {
-                if is_there && ui.button(button.name()).on_hover_text(button.tooltip()).clicked() {
-                    command = Some(button);
-                }
+            command = Command::PinA.button(ui);
+            if state.pinned.is_some() {
+                let forget = Command::ForgetA.button(ui);
+                command = command.or(forget);
             }
             explain(ui, "A and B", explanation("A and B"));
         });
         if let Some(pinned) = &state.pinned {
-            ui.add(Label::new(remark(format!("A: {}", controls::in_words(pinned)))).wrap());
+            ui.small(format!("A: {}", controls::in_words(pinned)));
         }
         command
     }
@@ -214,7 +211,7 @@ impl LaboratoryRoom {
     fn errors(&mut self, ui: &mut Ui) {
         let color = ui.visuals().error_fg_color;
         if let Some(error) = &self.error {
-            ui.add(Label::new(RichText::new(error).color(color)).wrap());
+            ui.colored_label(color, error);
         }
         if let Some(refused) = &self.refused
             && message::show(ui, refused, color, "Dismiss")
@@ -237,23 +234,13 @@ impl LaboratoryRoom {
             let Some(outcome) = &self.outcome else { return };
             let took =
                 format!("{} in {:.1} ms", outcome.title(), 1000.0 * outcome.took.as_secs_f64());
-            ui.label(remark(outcome.note.clone().unwrap_or(took)).weak());
+            ui.label(RichText::new(outcome.note.clone().unwrap_or(took)).small().weak());
         });
     }
 
-    /// Shows the cell in words.
-    fn readout(&self, ui: &mut Ui, cell: Option<Cell>) {
-        ui.take_available_space();
-        let found = self
-            .outcome
-            .as_ref()
-            .zip(cell)
-            .filter(|(outcome, (row, col))| outcome.side > *row.max(col));
-        let Some((outcome, (row, col))) = found else {
-            let hint = "Point at a cell to read it; click to plot its row.";
-            ui.add(Label::new(RichText::new(hint).weak()).truncate());
-            return;
-        };
+    /// A cell in words.
+    fn words(&self, (row, col): Cell) -> Option<String> {
+        let outcome = self.outcome.as_ref().filter(|outcome| outcome.side > row.max(col))?;
         let n = outcome.request.inputs.tokens;
         let number = |name: &str, matrix: &[f32], n: usize| {
             let x = (row < n && col < n).then(|| matrix.get(row * n + col)).flatten()?;
@@ -272,8 +259,7 @@ impl LaboratoryRoom {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         let [query, key] = [(0, row), (1, col)]
             .map(|(side, i)| self.labels[side].get(i).map_or("", String::as_str));
-        let text = format!("query {query}, key {key}:  {}", parts.join(", "));
-        ui.add(Label::new(RichText::new(text).monospace()).truncate());
+        Some(format!("query {query}, key {key}:  {}", parts.join(", ")))
     }
 }
 

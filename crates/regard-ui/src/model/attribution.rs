@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{ComboBox, Label, Ui};
+use egui::{ComboBox, Ui};
 use regard_figure::Matrix;
 use regard_heads::HeadId;
 use regard_models::{Attribution, Change, Model};
@@ -137,7 +137,7 @@ impl LogitParts {
     }
 
     fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        ui.add(Label::new(self.sum()).wrap());
+        ui.label(self.sum());
         let clicked = self.map.fill(ui, look, "what each part adds to the logit", TERMS, 60.0);
         // The last column is the feed-forward layer's.
         let heads = self.attribution.layers.first().map_or(0, |layer| layer.heads.len());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{Button, Context, Label, RichText, ScrollArea, TextStyle, Ui};
+use egui::{Button, Context, Label, RichText, ScrollArea, Ui};
 use regard_models::{Checkpoint, Description};
 
 use crate::Host;
@@ -78,7 +78,7 @@ impl CachedModels {
 
     /// Shows the models in a menu. Returns the name of the one that was chosen.
     pub(crate) fn rows(&self, ui: &mut Ui) -> Option<String> {
-        let weak = |text: &str| RichText::new(text).text_style(TextStyle::Small).weak();
+        let weak = |text: &str| RichText::new(text).small().weak();
         let Some(list) = &self.list else {
             ui.label("Reading the cache");
             return None;

@@ -106,7 +106,7 @@ impl ModelRoom {
             };
             let color =
                 if is_empty { ui.visuals().weak_text_color() } else { ui.visuals().error_fg_color };
-            ui.add(Label::new(RichText::new(message).color(color)).wrap());
+            ui.colored_label(color, message);
         }
         let Some(outcome) = outcome(&self.latest) else {
             if reads == Reads::Image {
@@ -337,7 +337,9 @@ impl ModelRoom {
         let gap = ui.spacing().item_spacing.x;
         let width = ui.available_width();
         let names_rows = !(shows_grid || state.heads.lines);
-        let labels = rows_of_a.filter(|_| names_rows).map_or(0.0, |rows| widest(rows, ui));
+        let labels = rows_of_a
+            .filter(|_| names_rows)
+            .map_or(0.0, |rows| widest(rows, &TextStyle::Small, ui));
         let each = ((width - labels - 2.0 * gap) / 3.0).max(1.0);
         let is_stacked = width < BESIDE_EACH_OTHER;
         let contents = |ui: &mut Ui| {
@@ -465,12 +467,11 @@ fn told(ui: &mut Ui, outcome: &Outcome, context: Option<usize>, dropped: Option<
         if known.is_empty() { words } else { format!("{words} It knows {} …", known.join(", ")) }
     });
     for text in long.into_iter().chain(strange) {
-        let text = RichText::new(text).text_style(TextStyle::Small).color(warning);
-        ui.add(Label::new(text).wrap());
+        ui.label(RichText::new(text).small().color(warning));
     }
     let refusal = outcome.refusal().map(|refusal| format!("The changes are not made: {refusal}."));
     for text in refusal.into_iter().chain(dropped.map(str::to_owned)) {
-        ui.add(Label::new(RichText::new(text).color(error)).wrap());
+        ui.colored_label(error, text);
     }
 }
 
@@ -499,7 +500,7 @@ fn draw(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) {
             state.second_drawing = Some(second.unwrap_or_else(|| pad::blank(size)));
         } else {
             let text = "Draw on the black square with the pointer or a finger. The second button, or Shift, takes ink away.";
-            ui.vertical(|ui| ui.add(Label::new(RichText::new(text).weak()).wrap()));
+            ui.vertical(|ui| ui.weak(text));
         }
     });
     if state.drawing != before {
@@ -511,7 +512,7 @@ fn draw(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) {
 fn file(ui: &mut Ui, state: &State, reads: Reads) -> Option<OpenChoice> {
     let is_sound = reads == Reads::Recording;
     let open = if is_sound { Command::OpenRecording } else { Command::OpenImage };
-    let asked = ui.button(open.name()).on_hover_text(open.tooltip()).clicked();
+    let asked = open.button(ui).map(OpenChoice::Dialog);
     if let Some(path) = &state.image {
         ui.scope(|ui| {
             ui.set_max_width(0.4 * ui.available_width());
@@ -519,5 +520,5 @@ fn file(ui: &mut Ui, state: &State, reads: Reads) -> Option<OpenChoice> {
             ui.add(Label::new(name).truncate()).on_hover_text(path.display().to_string());
         });
     }
-    asked.then_some(OpenChoice::Dialog(open))
+    asked
 }

@@ -1,11 +1,12 @@
 //! The controls that change the chosen head.
 
-use egui::{Label, RichText, TextStyle, Ui};
+use egui::{RichText, Ui};
 use regard_heads::HeadId;
 use regard_kernels::Temperature;
 use regard_models::{Ablation, Change, Description, Which};
 
 use super::State;
+use crate::choice;
 use crate::explain::{explanation, heading};
 use crate::heads::{Shown, Surveyed};
 use crate::heatmap::Pointing;
@@ -15,9 +16,9 @@ use crate::temperature;
 pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
     if state.heads.shown != Shown::Head {
         heading(ui, "Change a head", explanation("Change a head"));
-        let text =
-            "A head decides what each token looks at. Click one to see it large and to change it.";
-        ui.add(Label::new(RichText::new(text).weak()).wrap());
+        ui.weak(
+            "A head decides what each token looks at. Click one to see it large and to change it.",
+        );
         return;
     }
     let id = state.heads.id();
@@ -56,14 +57,13 @@ pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
 fn brush(ui: &mut Ui, state: &mut State) {
     ui.horizontal_wrapped(|ui| {
         ui.label("Mask");
+        let hide = "Drag over the heatmap to hide keys from queries in this head.";
         let choices = [
-            (None, "Off", "Dragging moves the visible part of the heatmap."),
-            (Some(true), "Hide", "Drag over the heatmap to hide keys from queries in this head."),
-            (Some(false), "Show", "Drag over the heatmap to show hidden keys again."),
+            (None, "Off", Ok("Dragging moves the visible part of the heatmap.")),
+            (Some(true), "Hide", Ok(hide)),
+            (Some(false), "Show", Ok("Drag over the heatmap to show hidden keys again.")),
         ];
-        for (brush, name, hint) in choices {
-            ui.selectable_value(&mut state.brush, brush, name).on_hover_text(hint);
-        }
+        choice::all(ui, &mut state.brush, &choices);
     });
 }
 
@@ -94,7 +94,7 @@ pub(super) fn paint(state: &mut State, pointing: &Pointing, description: &Descri
 pub(super) fn edge(ui: &mut Ui, state: &mut State, heads: &Surveyed, id: HeadId) {
     let Some((query, key)) = state.heads.chosen else {
         let text = "Click a cell to cut the edge from its query to its key.";
-        ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
+        ui.label(RichText::new(text).small().weak());
         return;
     };
     let [queries, keys] = heads.labels();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{Context, Label, RichText, TextStyle, Ui};
+use egui::{Context, RichText, Ui};
 
 use super::cached::CachedModels;
 use super::note::capital;
@@ -56,23 +56,17 @@ impl ModelB {
 
     /// Shows the progress of opening, or the reason why there is no model B.
     pub(crate) fn messages(&self, ui: &mut Ui, state: &mut State, outcome: Option<&Outcome>) {
-        let color = ui.visuals().error_fg_color;
-        if let Some(text) = self.error() {
-            if message::show(ui, text, color, "Remove B") {
-                state.stop_comparing();
-            }
-            return;
-        }
         if let Some((name, once)) = self.0.computing().filter(|(_, once)| once.elapsed() > PATIENCE)
         {
             progress(ui, name, once, false);
         }
         let refusal = outcome.filter(|outcome| outcome.request.second_model.is_some());
-        if let Some(refusal) = refusal.and_then(Outcome::second_refusal) {
-            let text = format!("{}.", capital(refusal.trim_end_matches('.')));
-            if message::show(ui, &text, color, "Remove B") {
-                state.stop_comparing();
-            }
+        let refusal = refusal.and_then(Outcome::second_refusal);
+        let refusal = refusal.map(|text| format!("{}.", capital(text.trim_end_matches('.'))));
+        if let Some(text) = self.error().map(str::to_owned).or(refusal)
+            && message::show(ui, &text, ui.visuals().error_fg_color, "Remove B")
+        {
+            state.stop_comparing();
         }
     }
 }
@@ -97,31 +91,24 @@ pub(super) fn menu(
     host: &Arc<dyn Host>,
 ) -> Option<OpenChoice> {
     let mut asked = None;
+    let switched = |ui: &mut Ui, name: &str, mut on: bool| {
+        let switch = ui.checkbox(&mut on, name).on_hover_text(explanation(name));
+        ui.separator();
+        switch.changed().then_some(on)
+    };
     let contents = |ui: &mut Ui| {
         ui.set_min_width(280.0);
         if !reads.is_file() {
-            let mut on = state.second.is_some();
-            if ui
-                .checkbox(&mut on, "Second text")
-                .on_hover_text(explanation("Second text"))
-                .changed()
-            {
+            if let Some(on) = switched(ui, "Second text", state.second.is_some()) {
                 // It starts as the first text, so that one word of it can be changed.
                 state.second = on.then(|| state.text.clone());
                 state.follow_second();
             }
-            ui.separator();
-        } else if draws {
-            let mut on = state.second_drawing.is_some();
-            if ui
-                .checkbox(&mut on, "Second drawing")
-                .on_hover_text(explanation("Second drawing"))
-                .changed()
-            {
-                state.second_drawing = state.drawing.clone().filter(|_| on);
-                state.follow_second();
-            }
-            ui.separator();
+        } else if draws
+            && let Some(on) = switched(ui, "Second drawing", state.second_drawing.is_some())
+        {
+            state.second_drawing = state.drawing.clone().filter(|_| on);
+            state.follow_second();
         }
         let open = Command::OpenModelB;
         if ui.button(open.name()).on_hover_text(explanation("Model B")).clicked() {
@@ -183,7 +170,7 @@ pub(super) fn field(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     let refusal = outcome.second_refusal().filter(|_| outcome.request.second_model.is_none());
     if let Some(message) = refusal {
         let text = format!("The second text is not read: {message}");
-        ui.add(Label::new(RichText::new(text).color(ui.visuals().error_fg_color)).wrap());
+        ui.colored_label(ui.visuals().error_fg_color, text);
     }
 }
 
@@ -235,8 +222,8 @@ pub(super) fn no_difference(ui: &mut Ui, state: &State, outcome: &Outcome) {
     let shows_difference = matches!(state.version, Version::FirstMinusSecond | Version::SideBySide);
     let difference = outcome.second().filter(|_| shows_difference).map(|second| &second.difference);
     if let Some(Err(message)) = difference {
-        let text = RichText::new(format!("{}.", capital(message))).text_style(TextStyle::Small);
-        ui.add(Label::new(text.color(ui.visuals().warn_fg_color)).wrap());
+        let text = RichText::new(format!("{}.", capital(message))).small();
+        ui.colored_label(ui.visuals().warn_fg_color, text);
     }
 }
 

@@ -57,24 +57,18 @@ impl ModelRoom {
             let name = &state.model;
             self.models.follow(name, || open::start(&self.background, ctx, name));
         }
-        let asked = self.values_of(state);
-        self.weighted.ask(&self.background, ctx, asked);
+        self.weighted.ask(&self.background, ctx, self.values_of(state));
         self.show_heads(ctx, state);
         let asked = self.sweep_of(state);
         // The sweep waits for the run.
         if asked.is_none() || !self.latest.is_busy() {
             self.sweep.ask(&self.background, ctx, asked);
         }
-        let asked = self.lens_of(state);
-        self.lens.ask(&self.background, ctx, asked);
-        let asked = self.attribution_of(state);
-        self.attributed.ask(&self.background, ctx, asked);
-        let asked = self.experts_of(state);
-        self.experts.ask(&self.background, ctx, asked);
-        let asked = self.patches_of(state);
-        self.patches.ask(&self.background, ctx, asked);
-        let asked = self.weight_of(state);
-        self.unfolded.ask(&self.background, ctx, asked);
+        self.lens.ask(&self.background, ctx, self.lens_of(state));
+        self.attributed.ask(&self.background, ctx, self.attribution_of(state));
+        self.experts.ask(&self.background, ctx, self.experts_of(state));
+        self.patches.ask(&self.background, ctx, self.patches_of(state));
+        self.unfolded.ask(&self.background, ctx, self.weight_of(state));
         if self.is_busy() {
             ctx.request_repaint_after(PATIENCE / 2);
         }

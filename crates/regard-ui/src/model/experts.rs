@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{ComboBox, Label, RichText, Ui};
+use egui::{ComboBox, Ui};
 use regard_figure::Matrix;
 use regard_models::{Change, Description, Pass};
 use serde::{Deserialize, Serialize};
@@ -74,8 +74,7 @@ pub(super) fn show(
 ) {
     title(ui, &name(state.mixture), explanation("Experts"));
     if description.stack.experts.is_none() {
-        let text = "This model has no experts: open a mixture, such as qwen3_moe or gpt_oss.";
-        ui.add(Label::new(RichText::new(text).weak()).wrap());
+        ui.weak("This model has no experts: open a mixture, such as qwen3_moe or gpt_oss.");
         return;
     }
     let text = |layer| format!("layer {layer}");

@@ -24,6 +24,7 @@ const LARGEST: u64 = 64 << 20;
 const SIDE: u32 = 768;
 
 /// An input, and its display.
+#[derive(Default)]
 pub(super) struct Prepared {
     pub(crate) input: Input,
     /// The tokens, or the class token and the patches of an image.
@@ -98,7 +99,7 @@ impl Prepared {
         };
         let unknown = [unknown, known];
         let tokens = labels(tokenizer, &input.ids);
-        Ok(Self { input, tokens, decoder_tokens: Vec::new(), unknown, picture: None })
+        Ok(Self { input, tokens, unknown, ..Self::default() })
     }
 
     fn of_recording(
@@ -112,9 +113,8 @@ impl Prepared {
             return Ok(Self {
                 input: Input { decoder_ids: Vec::new(), ..run.input().clone() },
                 tokens: run.tokens.clone(),
-                decoder_tokens: Vec::new(),
-                unknown: [const { Vec::new() }; 2],
                 picture: run.picture.clone(),
+                ..Self::default()
             });
         }
         let sound = opened.sound.as_ref().zip(opened.model.description().embedding.frames);
@@ -130,8 +130,7 @@ impl Prepared {
             picture: Some(Arc::new(spectrogram(&input.features, frames))),
             input,
             tokens: (0..frames.positions()).map(time).collect(),
-            decoder_tokens: Vec::new(),
-            unknown: [const { Vec::new() }; 2],
+            ..Self::default()
         })
     }
 
@@ -168,13 +167,7 @@ impl Prepared {
         let size = [small.width() as usize, small.height() as usize];
         let picture = Some(Arc::new(ColorImage::from_rgb(size, small.as_raw())));
         let tokens = patches(opened.model.description());
-        Ok(Self {
-            input,
-            tokens,
-            decoder_tokens: Vec::new(),
-            unknown: [const { Vec::new() }; 2],
-            picture,
-        })
+        Ok(Self { input, tokens, picture, ..Self::default() })
     }
 }
 

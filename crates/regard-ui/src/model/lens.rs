@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use egui::accesskit::Role;
-use egui::text::{LayoutJob, TextWrapping};
 use egui::{Align2, Rect, ScrollArea, Sense, TextStyle, Ui, Vec2, WidgetInfo, vec2};
 use regard_heads::readable;
 use regard_models::{Change, Input, Model, Placement};
@@ -196,8 +195,6 @@ fn likeliest(logits: &[f32]) -> (usize, f32) {
 /// One line in the middle of a cell, truncated if it does not fit.
 fn text(ui: &Ui, text: &str, rect: Rect, color: egui::Color32) {
     let font = TextStyle::Small.resolve(ui.style());
-    let mut job = LayoutJob::simple_singleline(text.to_owned(), font, color);
-    job.wrap = TextWrapping::truncate_at_width(rect.width() - 6.0);
-    let galley = ui.painter().layout_job(job);
+    let galley = style::truncated(ui, text, font, rect.width() - 6.0, color);
     ui.painter().galley(rect.center() - galley.size() / 2.0, galley, color);
 }

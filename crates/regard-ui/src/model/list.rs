@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use egui::{Button, Label, RichText, Ui};
+use egui::{Button, Label, Ui};
 use regard_models::Change;
 
 use super::state::Listed;
@@ -26,7 +26,7 @@ pub(super) fn show(
 ) {
     heading(ui, "Changes", explanation("Changes"));
     if state.changes.is_empty() {
-        ui.add(Label::new(RichText::new("None: the model is as it was trained.").weak()).wrap());
+        ui.weak("None: the model is as it was trained.");
         return;
     }
     let lines = lines(&state.changes);

@@ -1,7 +1,7 @@
 //! The tokens that the model expects next, with and without the changes.
 
 use egui::accesskit::Role;
-use egui::{Color32, Label, Rect, RichText, Sense, TextStyle, Ui, WidgetInfo, vec2};
+use egui::{Color32, Rect, Sense, TextStyle, Ui, WidgetInfo, vec2};
 use regard_heads::readable;
 use regard_models::{Description, Head, Model};
 use serde::{Deserialize, Serialize};
@@ -184,7 +184,7 @@ pub(super) fn show(
         } else {
             ""
         };
-        ui.add(Label::new(RichText::new(text).weak()).wrap());
+        ui.weak(text);
         return None;
     }
     let is_changed = outcome.next_changed().is_some();
@@ -306,10 +306,7 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool) -> boo
     } else {
         text(ui, after, 0.0, visuals.text_color());
     }
-    let mut job =
-        egui::text::LayoutJob::simple_singleline(next.token.clone(), font, visuals.text_color());
-    job.wrap = egui::text::TextWrapping::truncate_at_width(TOKEN - 8.0);
-    let galley = ui.painter().layout_job(job);
+    let galley = style::truncated(ui, &next.token, font, TOKEN - 8.0, visuals.text_color());
     let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
     ui.painter().galley(at, galley, visuals.text_color());
     let what = if appends { ". Click to append it to the text." } else { "" };

@@ -7,13 +7,14 @@ use egui::Context;
 use regard_figure::Label;
 use regard_models::{
     AudioProcessor, ChangedReading, Checkpoint, Description, Error, ImageProcessor, Model, Reading,
+    Stack,
 };
 use serde::{Deserialize, Serialize};
 
 use super::reads::Reads;
 use super::{DIGITS, STORY, hash};
-use crate::file_name;
 use crate::work::{Background, Held, Once, Question, Steps, at_once};
+use crate::{counted, file_name};
 
 /// The bundled model that reads a text.
 ///
@@ -136,11 +137,11 @@ impl Loaded {
     /// Refuses a model B whose heads or tokens differ from those of this one.
     pub(crate) fn fits(&self, b: &Self) -> Result<(), String> {
         let shape = |model: &Model| -> Vec<String> {
-            let attentions = model.description().attentions();
-            let words = attentions.iter().map(|(_, stack)| {
-                format!("{} layers of {} heads", stack.layers(), stack.block.heads)
-            });
-            words.collect()
+            let words = |(_, stack): &(_, &Stack)| {
+                let (layers, heads) = (stack.layers(), stack.block.heads);
+                format!("{} of {}", counted(layers, "layer"), counted(heads, "head"))
+            };
+            model.description().attentions().iter().map(words).collect()
         };
         let [first, second] = [self, b].map(|opened| shape(&opened.model).join(", "));
         if first != second {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use egui::accesskit::Role;
 use egui::{
-    ColorImage, Id, Label, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, TextStyle,
-    TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
+    ColorImage, Id, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, TextureHandle, TextureOptions,
+    Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
 use regard_models::Which;
@@ -96,7 +96,7 @@ impl Overlay {
             if let Some(weight) = weight(0).filter(|_| !is_narrow) {
                 let itself = if query == 0 { " itself" } else { "" };
                 let text = format!("weight on [CLS]{itself}: {}", numbers::fixed(weight, 2));
-                ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
+                ui.label(RichText::new(text).small().weak());
             }
         };
         if first == 1 {
@@ -154,8 +154,7 @@ impl Overlay {
             response.on_hover_text(words);
         }
         if matrix.is_none() {
-            let text = "Click a head to see its weights here.";
-            ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
+            ui.label(RichText::new("Click a head to see its weights here.").small().weak());
         }
         if now != pointed {
             ui.data_mut(|data| data.insert_temp(hovered_id, now));

@@ -1,6 +1,6 @@
 //! Patching: activations of the second text replace those of the first in its run (activation patching).
 
-use egui::{ComboBox, DragValue, Label, LayerId, Order, RichText, Sense, Stroke, TextStyle, Ui};
+use egui::{ComboBox, DragValue, LayerId, Order, Sense, Stroke, TextStyle, Ui};
 use regard_models::{Change, Description, HeadAddress, Input, Placement};
 
 use super::reads::Reads;
@@ -100,8 +100,7 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
         response.on_hover_text(format!("Put its part into the {first}: {part} at token {i}. {how}"))
     });
     if let Some(refusal) = &refusal {
-        let text = RichText::new(refusal).color(ui.visuals().warn_fg_color);
-        ui.add(Label::new(text).wrap());
+        ui.colored_label(ui.visuals().warn_fg_color, refusal);
     }
     if let Some(position) = made.filter(|_| refusal.is_none()) {
         toggle(state, outcome, description, position);
@@ -133,7 +132,7 @@ pub(super) fn part(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
             ui.add(heads.speed(0.1)).accessible_name("Head of the patch");
         }
     });
-    ui.add(Label::new(RichText::new(how(outcome)).weak()).wrap());
+    ui.weak(how(outcome));
 }
 
 /// How a patch is made. A token cannot be dragged onto a patch of an image.

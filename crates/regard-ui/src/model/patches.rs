@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{Label, RichText, Ui};
+use egui::Ui;
 use regard_figure::Matrix;
 use regard_models::{Change, Logits, Values};
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub(super) fn show(
     title(ui, &name, explanation("Each place patched"));
     let Some(second) = outcome.second_text() else {
         let text = "The patches come from a second text, which model A reads: switch on “Second text”, and change a word of it.";
-        ui.add(Label::new(RichText::new(text).weak()).wrap());
+        ui.weak(text);
         return;
     };
     if let Some(effects) = effects.value_mut() {

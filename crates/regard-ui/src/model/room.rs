@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{
-    CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui,
-};
+use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
 use regard_figure::Matrix;
 use regard_models::{Change, Score, Which};
 
@@ -32,7 +30,7 @@ use crate::explain::{explanation, heading};
 use crate::heads::{self, AttentionSource, Effects, Selected, Surveyed, order};
 use crate::style::{self, panel};
 use crate::work::{Background, Held, Latest, Shared};
-use crate::{Command, Host, side};
+use crate::{Command, Host, counted, side};
 
 /// From this width on, the next tokens have a panel of their own at the right.
 const WIDE: f32 = 1080.0;
@@ -190,13 +188,7 @@ impl ModelRoom {
         let runs = state.file.is_none();
         style::readout(ui).show(ui, |ui| match state.view {
             View::Attention => self.panes[0].large.readout(ui, &state.heads),
-            view => {
-                ui.take_available_space();
-                ui.add(match self.spoken(state) {
-                    Some(text) => Label::new(RichText::new(text).monospace()).truncate(),
-                    None => Label::new(RichText::new(view.hint()).weak()).truncate(),
-                });
-            }
+            view => style::describe(ui, self.spoken(state), view.hint()),
         });
         let is_wide = ui.available_width() >= WIDE;
         let asked = if side {
@@ -313,7 +305,7 @@ impl ModelRoom {
         order::show(ui, &heads, &mut state.heads, &effects);
         let errors = [self.sweep.error(), self.attributed.error()];
         for message in errors.into_iter().flatten() {
-            ui.add(Label::new(RichText::new(message).weak()).wrap());
+            ui.weak(message);
         }
         if let Some(outcome) = self.outcome().filter(|_| state.version == Version::SideBySide) {
             compare::moved(ui, state, outcome);
@@ -347,8 +339,8 @@ impl ModelRoom {
                 format!("{:.1} MB", bytes / 1e6)
             };
             let layers = match &description.encoder {
-                Some(encoder) => format!("{} + {}", encoder.layers(), stack.layers()),
-                None => stack.layers().to_string(),
+                Some(encoder) => format!("{} + {} layers", encoder.layers(), stack.layers()),
+                None => counted(stack.layers(), "layer"),
             };
             let context = description.context.map(|most| format!(", reads up to {most}"));
             let reads = description.embedding.patches.map_or_else(
@@ -357,28 +349,22 @@ impl ModelRoom {
             );
             let heads = match (&description.encoder, stack.block.heads) {
                 (Some(encoder), heads) if encoder.block.heads != heads => {
-                    format!("{} and {heads}", encoder.block.heads)
+                    format!("{} and {heads} heads", encoder.block.heads)
                 }
-                (_, heads) => heads.to_string(),
+                (_, heads) => counted(heads, "head"),
             };
-            let text = format!("{family}, {layers} layers of {heads} heads, {reads}, {size}");
-            ui.add(Label::new(RichText::new(text).weak()).wrap());
+            ui.weak(format!("{family}, {layers} of {heads}, {reads}, {size}"));
         }
         ui.horizontal_wrapped(|ui| {
-            let open = Command::OpenModel;
-            if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
-                asked = Some(OpenChoice::Dialog(open));
-            }
+            asked = Command::OpenModel.button(ui).map(OpenChoice::Dialog);
             for (name, hint) in BUNDLED.into_iter().zip(HINTS) {
                 let is_open = state.file.is_none() && state.model == name;
                 if !is_open && ui.button(format!("Open {name}")).on_hover_text(hint).clicked() {
                     asked = Some(OpenChoice::Model(name.to_owned()));
                 }
             }
-            let open = Command::OpenAttention;
-            if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
-                asked = Some(OpenChoice::Dialog(open));
-            }
+            asked =
+                Command::OpenAttention.button(ui).map(OpenChoice::Dialog).or_else(|| asked.take());
             let hint = "Open a small file of attention: twelve heads made by hand.";
             let is_sample = state.file == Some(AttentionSource::Sample);
             if !is_sample && ui.button("Open the sample").on_hover_text(hint).clicked() {
@@ -426,24 +412,19 @@ impl ModelRoom {
 
 /// Shows the name, the shape and the warnings of a file of attention.
 fn of_file(ui: &mut Ui, file: &heads::OpenedHeads) {
-    ui.add(Label::new(RichText::new(file.name()).strong()).wrap());
+    ui.strong(file.name());
     let shape = file.maps.shape();
     let (layers, heads) = (counted(shape.layers, "layer"), counted(shape.heads, "head"));
     let size = format!("attention of {layers} of {heads}, {} × {}", shape.queries, shape.keys);
-    ui.add(Label::new(RichText::new(size).weak()).wrap());
-    let small = |text: String| RichText::new(text).text_style(TextStyle::Small);
+    ui.weak(size);
     if file.source == AttentionSource::Sample {
         let text = "Twelve heads made by hand. Each has a pattern that occurs in real models.";
-        ui.add(Label::new(small(text.to_owned()).weak()).wrap());
+        ui.label(RichText::new(text).small().weak());
     }
     for warning in file.survey.warnings() {
-        let text = small(format!("Note: {warning}.")).color(ui.visuals().warn_fg_color);
-        ui.add(Label::new(text).wrap());
+        let text = RichText::new(format!("Note: {warning}.")).small();
+        ui.colored_label(ui.visuals().warn_fg_color, text);
     }
-}
-
-fn counted(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 /// The outcome of the latest request.

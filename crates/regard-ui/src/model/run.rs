@@ -21,10 +21,10 @@ use super::reads::Reads;
 use super::request::Request;
 use super::weighted::weighted;
 use super::{Next, State, Version, hash};
-use crate::Host;
 use crate::heads::{self, MapKind, Surveyed};
 use crate::heatmap::Cell;
 use crate::work::{Background, Question, Shared, Steps, at_once};
+use crate::{Host, counted};
 
 /// The most bytes that the weights of all heads may take. A run with changes has three times as many.
 const MOST_BYTES: u64 = 256 << 20;
@@ -547,9 +547,9 @@ impl Difference {
     fn new(first: &Surveyed, second: &Surveyed) -> Result<Self, String> {
         let (shape, other) = (first.maps.shape(), second.maps.shape());
         if shape != other {
-            let (tokens, others) = (shape.queries, other.queries);
+            let (tokens, others) = (counted(shape.queries, "token"), other.queries);
             return Err(format!(
-                "there is no difference: the first text has {tokens} tokens, and the second {others}"
+                "there is no difference: the first text has {tokens}, and the second {others}"
             ));
         }
         let (mut all, mut moved) = (Vec::new(), Vec::new());

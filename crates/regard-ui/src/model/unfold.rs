@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{Label, RichText, TextStyle, Ui};
+use egui::Ui;
 use regard_models::{Change, HeadAddress, Pass, Score};
 use serde::{Deserialize, Serialize};
 
@@ -48,8 +48,7 @@ pub(super) fn show(ui: &mut Ui, of: &Unfold, score: &Score, run: &Unchanged) {
     title(ui, &name, explanation("A weight step by step"));
     ui.spacing_mut().item_spacing.y = 2.0;
     for line in lines(score) {
-        let text = RichText::new(line).text_style(TextStyle::Monospace);
-        ui.add(Label::new(text).wrap());
+        ui.monospace(line);
     }
 }
 

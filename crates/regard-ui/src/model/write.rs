@@ -1,6 +1,6 @@
 //! Text that the model writes, token by token.
 
-use egui::{Button, Label, RichText, Ui};
+use egui::{Button, Ui};
 use regard_models::Description;
 
 use super::reads::Reads;
@@ -85,7 +85,7 @@ impl Writer {
             self.left = if is_on { 0 } else { MOST };
         }
         if let Some(end) = &self.end {
-            ui.add(Label::new(RichText::new(end).weak()));
+            ui.weak(end);
         }
     }
 

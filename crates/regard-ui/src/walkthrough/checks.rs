@@ -1,6 +1,6 @@
 //! The end of the page: attention in four lines, and the checks.
 
-use egui::{Label, RichText, TextStyle, Ui};
+use egui::{RichText, Ui};
 use regard_walkthrough::Check;
 
 use super::formula;
@@ -41,10 +41,7 @@ pub(crate) fn show(ui: &mut Ui, checks: &[Check]) {
                 ui.label(RichText::new(&check.name).color(color));
                 ui.label(RichText::new(measured).monospace());
             });
-            ui.add(
-                Label::new(RichText::new(&check.meaning).text_style(TextStyle::Small).weak())
-                    .wrap(),
-            );
+            ui.label(RichText::new(&check.meaning).small().weak());
         }
     });
 }

@@ -1,13 +1,12 @@
 //! The effect of the temperature on one row of weights.
 
-use egui::{Color32, Label, RichText, TextStyle, Ui};
+use egui::{Color32, Label, RichText, Ui};
 use regard_figure::{Curve, Plot, Scale};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Kind, Quantity, Step, Walkthrough, softmax_curve};
 
 use super::{State, rows};
 use crate::plots::{self, PlotName};
-use crate::style::remark;
 use crate::{Command, colors, temperature};
 
 /// The number of points on a curve.
@@ -138,11 +137,11 @@ fn legend(ui: &mut Ui, plot: &Plot) {
             let style = ui.style();
             let (font, align) = (egui::FontSelection::Default, egui::Align::Center);
             for key in &together {
-                let sign =
-                    RichText::new("■").text_style(TextStyle::Small).color(colors::curve(*key));
+                let sign = RichText::new("■").small().color(colors::curve(*key));
                 sign.append_to(&mut job, style, font.clone(), align);
             }
-            let text = remark(format!(" {}", plot.said(j))).color(Color32::PLACEHOLDER);
+            let text =
+                RichText::new(format!(" {}", plot.said(j))).small().color(Color32::PLACEHOLDER);
             text.append_to(&mut job, style, font, align);
             let label = Label::new(job);
             // The name and the number of a token stay together.

@@ -49,12 +49,11 @@ fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
               double-click or press Enter to type, or hold Shift and drag."
             .to_owned(),
     };
-    ScrollArea::vertical().id_salt("hint").auto_shrink(false).min_scrolled_height(0.0).show(
-        ui,
-        |ui| {
-            ui.add(Label::new(RichText::new(text).weak()).wrap());
-        },
-    );
+    ScrollArea::vertical()
+        .id_salt("hint")
+        .auto_shrink(false)
+        .min_scrolled_height(0.0)
+        .show(ui, |ui| ui.weak(text));
 }
 
 /// The name of the cell, with its error under the pointer, and its number if it can be changed.
@@ -108,7 +107,7 @@ fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
 
 /// The words about a cell, and links to its operands.
 fn words(ui: &mut Ui, expr: Option<&Expr>, text: &str) -> Option<At> {
-    ui.add(Label::new(RichText::new(text)).wrap());
+    ui.label(text);
     let mut clicked = None;
     let operands = expr.map(Expr::operands).unwrap_or_default();
     ui.horizontal_wrapped(|ui| {

@@ -1,7 +1,7 @@
 //! One step at a time: as a guided path, which asks a question before it shows the numbers, or as a presentation, in which a
 //! step fills the window.
 
-use egui::{Button, Key, Label, Modifiers, RichText, TextEdit, TextStyle, Ui, Vec2, vec2};
+use egui::{Button, Key, Modifiers, RichText, TextEdit, TextStyle, Ui, Vec2, vec2};
 use regard_walkthrough::{Options, StepKey, Walkthrough};
 
 use super::state::{At, ReadingMode, State};
@@ -46,7 +46,7 @@ pub(crate) fn show(
     }
     ui.horizontal_wrapped(|ui| {
         let place = format!("{} · step {} of {}", state.example().title(), state.at + 1, last + 1);
-        ui.label(RichText::new(place).text_style(TextStyle::Small).weak());
+        ui.label(RichText::new(place).small().weak());
         if ui.add_enabled(state.at > 0, Button::new("Back").small()).clicked() {
             back(state);
         }
@@ -77,7 +77,7 @@ fn exercise(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough, step: Ste
         formula::show(ui, &exercise.question, size, ui.visuals().text_color());
         if state.revealed {
             verdict(ui, state);
-            ui.add(Label::new(RichText::new(&exercise.solution).strong()).wrap());
+            ui.strong(&exercise.solution);
             return;
         }
         ui.horizontal_wrapped(|ui| options(ui, state, &exercise.options));

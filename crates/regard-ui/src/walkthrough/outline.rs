@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use egui::accesskit::Role;
 use egui::{
-    Color32, EventFilter, Galley, Id, Key, Modifiers, Rect, Response, RichText, ScrollArea, Sense,
-    Stroke, StrokeKind, TextStyle, Ui, Vec2, WidgetInfo, pos2, vec2,
+    Color32, EventFilter, Galley, Id, Key, Modifiers, Rect, Response, ScrollArea, Sense, Stroke,
+    StrokeKind, TextStyle, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 use regard_walkthrough::{Kind, Selection, Step, StepKey, Walkthrough};
 
 use super::{Cache, formula, rows};
 use crate::colors::{self, Colors as _};
-use crate::{numbers, style};
+use crate::{counted, numbers, style};
 
 /// The gap between two thumbnails.
 const GAP: f32 = 10.0;
@@ -136,8 +136,7 @@ impl Outline<'_> {
             self.walkthrough.steps.iter().filter(|s| self.cache.changed(s.key).is_some()).count();
         let text = match changed {
             0 => "Outline".to_owned(),
-            1 => "The last edit changed 1 step".to_owned(),
-            n => format!("The last edit changed {n} steps"),
+            n => format!("The last edit changed {}", counted(n, "step")),
         };
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = 5.0;
@@ -145,7 +144,7 @@ impl Outline<'_> {
                 let (_, rect) = ui.allocate_space(vec2(9.0, 9.0));
                 ui.painter().rect_filled(rect, 0, style::EDITED);
             }
-            ui.label(RichText::new(text).text_style(TextStyle::Small));
+            ui.small(text);
         });
     }
 

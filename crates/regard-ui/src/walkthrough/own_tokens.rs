@@ -1,6 +1,6 @@
 //! The user's own tokens and sizes, with numbers drawn from a seed.
 
-use egui::{DragValue, RichText, TextEdit, TextStyle, Ui};
+use egui::{DragValue, RichText, TextEdit, Ui};
 use regard_walkthrough::{Error, Example, Inputs, Sizes};
 
 use super::State;
@@ -51,8 +51,7 @@ impl OwnTokens {
         if core::mem::take(&mut self.begins) {
             field.request_focus();
         }
-        let random = RichText::new("Their numbers are random, drawn from the seed.");
-        ui.label(random.text_style(TextStyle::Small).weak());
+        ui.label(RichText::new("Their numbers are random, drawn from the seed.").small().weak());
         if field.lost_focus() && !ui.input(|input| input.key_pressed(egui::Key::Escape)) {
             let tokens = text.split_whitespace().map(str::to_owned).collect();
             self.problem = Self::draw(state, tokens, sizes).err().map(|error| error.to_string());

@@ -385,7 +385,7 @@ impl HeadRun {
             let text = if is_strong { text.strong() } else { text };
             let height = lines * ui.text_style_height(&style::subheading());
             let least = ui.cursor().top() + height;
-            ui.add(Label::new(text).wrap());
+            ui.label(text);
             ui.add_space((least - ui.min_rect().bottom()).max(0.0));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
+use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
 use regard_figure::Plot;
 use regard_walkthrough::{Error, StepKey, Walkthrough};
 
@@ -272,11 +272,9 @@ impl WalkthroughRoom {
                 steps::fold_all(ui, state, walkthrough);
             }
         });
-        ui.add(Label::new(state.example().summary()).wrap());
+        ui.label(state.example().summary());
         if let Some(python) = state.inputs.python() {
-            ui.label(
-                RichText::new("The same numbers in PyTorch:").text_style(TextStyle::Small).weak(),
-            );
+            ui.label(RichText::new("The same numbers in PyTorch:").small().weak());
             ui.add(Label::new(RichText::new(python).monospace()).selectable(true));
         }
         ui.add_space(16.0);

@@ -1,12 +1,12 @@
 //! The side panel: the choice of the example, and its controls.
 
-use egui::{Button, ComboBox, RichText, TextStyle, Ui, vec2};
+use egui::{Button, ComboBox, RichText, Ui, vec2};
 use regard_walkthrough::{Effective, Example, Group, Inputs, Without};
 
 use super::own_tokens::OwnTokens;
 use super::{Cache, Page, State, curve, real_head};
 use crate::explain::{explanation, label};
-use crate::{Command, temperature};
+use crate::{Command, counted, temperature};
 
 /// Shows the panel's contents. Returns the command whose button was pressed.
 pub(crate) fn show(
@@ -88,7 +88,7 @@ fn list(ui: &mut Ui, open: Option<Example>) -> Option<Entry> {
     }
     for &group in Group::ALL {
         ui.add_space(4.0);
-        ui.label(RichText::new(group.title()).text_style(TextStyle::Small).weak());
+        ui.label(RichText::new(group.title()).small().weak());
         for example in group.examples() {
             let button = Button::selectable(open == Some(example), example.title())
                 .min_size(vec2(ui.available_width(), 0.0));
@@ -116,13 +116,8 @@ fn heads(ui: &mut Ui, inputs: &mut Inputs) {
                 Button::selectable(inputs.heads() == n, n.to_string()).min_size(vec2(26.0, 0.0));
             let button = ui.add_enabled(is_possible, button);
             button.widget_info(|| {
-                let name = if n == 1 { "1 head".to_owned() } else { format!("{n} heads") };
-                egui::WidgetInfo::selected(
-                    egui::Role::Button,
-                    is_possible,
-                    inputs.heads() == n,
-                    name,
-                )
+                let (name, is_chosen) = (counted(n, "head"), inputs.heads() == n);
+                egui::WidgetInfo::selected(egui::Role::Button, is_possible, is_chosen, name)
             });
             let button = button.on_disabled_hover_text(why_not);
             if button.clicked() {

@@ -3,7 +3,7 @@
 use egui::accesskit::Role;
 use egui::style::ScrollAnimation;
 use egui::{
-    Align, Align2, CollapsingHeader, InputState, Key, Label, Layout, Modifiers, RichText, Sense,
+    Align, Align2, CollapsingHeader, InputState, Key, Layout, Modifiers, RichText, Sense,
     TextStyle, Ui, UiBuilder, WidgetInfo, vec2,
 };
 use regard_walkthrough::{Exercise, Kind, Rows, Selection, Step, StepKey, Walkthrough};
@@ -550,7 +550,7 @@ fn text(ui: &mut Ui, row: &[&Step], is_revealed: bool) {
     heading(ui, row);
     let Some(step) = row.first() else { return };
     if is_revealed {
-        let shapes = RichText::new(step.shapes()).text_style(TextStyle::Small).weak();
+        let shapes = RichText::new(step.shapes()).small().weak();
         ui.label(shapes).on_hover_text(
             "The shape: [rows, columns]. For a product, the shapes of its factors come first.",
         );
@@ -564,7 +564,7 @@ fn text(ui: &mut Ui, row: &[&Step], is_revealed: bool) {
 
 /// A line that opens the precision, the call and a note.
 fn details(ui: &mut Ui, row: &[&Step], step: &Step) {
-    let small = |text: &str| RichText::new(text).text_style(TextStyle::Small).weak();
+    let small = |text: &str| RichText::new(text).small().weak();
     let line =
         if step.correction.is_some() { "Precision, code, a note" } else { "Precision, code" };
     let details = CollapsingHeader::new(small(line)).id_salt(("details", step.key));
@@ -582,11 +582,10 @@ fn details(ui: &mut Ui, row: &[&Step], step: &Step) {
             numbers::ULP
         ));
         if !step.code.is_empty() {
-            let code = RichText::new(step.code).text_style(TextStyle::Monospace);
-            ui.add(Label::new(code).wrap()).on_hover_text("The Rust call that computes it.");
+            ui.monospace(step.code).on_hover_text("The Rust call that computes it.");
         }
         if let Some(correction) = &step.correction {
-            ui.add(Label::new(correction).wrap());
+            ui.label(correction);
         }
     });
     shown.header_response.accessible_name(format!("Details of {}", name(row)));

@@ -1,11 +1,11 @@
 //! The line above the page: the tokens to follow, and the number of changes.
 
-use egui::{Align, Button, Layout, RichText, ScrollArea, TextStyle, Ui};
+use egui::{Align, Button, Layout, RichText, ScrollArea, Ui};
 use regard_walkthrough::Walkthrough;
 
 use super::{Picked, State};
-use crate::Command;
 use crate::explain::{explain, explanation};
+use crate::{Command, counted};
 
 /// Shows the line. Returns the command that was chosen.
 pub(crate) fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<Command> {
@@ -13,14 +13,9 @@ pub(crate) fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) ->
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
         explain(ui, "Heatmap", &format!("{}\n{}", explanation("Steps"), explanation("Heatmap")));
         if state.inputs.is_changed() {
-            let command = Command::ResetNumbers;
-            if ui.button(command.name()).on_hover_text(command.tooltip()).clicked() {
-                chosen = Some(command);
-            }
-            let n = state.inputs.edits().len();
-            let text =
-                if n == 1 { "1 number changed".to_owned() } else { format!("{n} numbers changed") };
-            ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
+            chosen = Command::ResetNumbers.button(ui);
+            let text = format!("{} changed", counted(state.inputs.edits().len(), "number"));
+            ui.label(RichText::new(text).small().weak());
         }
         ui.with_layout(Layout::left_to_right(Align::Center), |ui| tokens(ui, state, walkthrough));
     });

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use egui::accesskit::Role;
-use egui::text::{LayoutJob, TextWrapping};
 use egui::{Align2, Rect, Sense, TextStyle, Ui, WidgetInfo, pos2, vec2};
 
 use super::Motion;
+use crate::style;
 
 /// A share with its name.
 pub(crate) struct Bar<'a> {
@@ -60,9 +60,7 @@ impl Bars {
             };
             painter.rect_filled(of(1.0), 3, empty);
             painter.rect_filled(of(share), 3, fill);
-            let mut job = LayoutJob::simple_singleline(bar.name.to_owned(), font.clone(), color);
-            job.wrap = TextWrapping::truncate_at_width(name - 8.0);
-            let galley = painter.layout_job(job);
+            let galley = style::truncated(ui, bar.name, font.clone(), name - 8.0, color);
             let left = row.left() + name - 8.0 - galley.size().x;
             painter.galley(pos2(left, row.center().y - galley.size().y / 2.0), galley, color);
             painter.text(row.right_center(), Align2::RIGHT_CENTER, &bar.text, font.clone(), color);

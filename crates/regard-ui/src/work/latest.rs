@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{Context, Label, RichText, Ui};
+use egui::{Context, Ui};
 
 use super::{Background, Once, PATIENCE, Question};
 
@@ -114,7 +114,7 @@ impl<K: Clone + PartialEq, V> Latest<K, V> {
             super::bar(ui, once.progress(), name);
         }
         if let Some(message) = self.error() {
-            ui.add(Label::new(RichText::new(message).weak()).wrap());
+            ui.weak(message);
         }
     }
 }
