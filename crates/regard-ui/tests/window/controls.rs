@@ -14,7 +14,7 @@ use regard_heads::{HeadId, Measure};
 use regard_models::{Ablation, Change};
 use regard_walkthrough::{Example, Quantity};
 
-use super::driver::{Window, contents, finish, open, put_back, session, session_of};
+use super::driver::{Window, contents, open, put_back, session, session_of, settle};
 use super::pages;
 
 /// This height avoids scrolling.
@@ -135,7 +135,7 @@ fn use_it(window: &mut Window, (role, name, place): &Control) {
     } else {
         node.click();
     }
-    finish(window);
+    settle(window);
 }
 
 #[test]

@@ -78,23 +78,35 @@ pub(super) fn choices(window: &mut Window) -> &mut Session {
     &mut window.state_mut().as_mut().unwrap().session
 }
 
-/// Runs frames until no thread is busy, and for another second, after which the next change has an undo of its own.
+/// Runs frames until no thread is busy and the results are shown.
 pub(super) fn settle(window: &mut Window) {
-    finish(window);
     window.run_steps(3);
+    if app(window).is_busy() {
+        wait(window, |window| !app(window).is_busy());
+        window.run_steps(2);
+    }
 }
 
-/// Runs frames until no thread is busy.
-pub(super) fn finish(window: &mut Window) {
+/// Runs frames until something is the case, ever more rarely, because they take the processor from the threads.
+pub(super) fn wait(window: &mut Window, is_done: impl Fn(&Window) -> bool) {
     let start = Instant::now();
-    loop {
-        window.run_steps(3);
-        if !app(window).is_busy() {
-            break;
-        }
-        assert!(start.elapsed() < Duration::from_mins(2), "the work does not end");
-        std::thread::sleep(Duration::from_millis(2));
+    let mut pause = Duration::from_millis(2);
+    while !is_done(window) {
+        assert!(start.elapsed() < Duration::from_mins(5), "the work does not end");
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(8));
+        window.run_steps(1);
     }
+}
+
+/// Lets a second pass: a tip appears, and the next click is the first of two again.
+pub(super) fn pass_a_second(window: &mut Window) {
+    window.run_steps(1);
+    let now = window.ctx.input(|input| input.time);
+    window.input_mut().time = Some(now + 1.0);
+    window.run_steps(1);
+    window.input_mut().time = None;
+    window.run_steps(2);
 }
 
 /// The visible and audible contents, without the time that a computation took.
@@ -116,7 +128,7 @@ pub(super) fn put_back(window: &mut Window, session: &Session) {
     window.event(Event::PointerGone);
     window.run_steps(1);
     *choices(window) = session.clone();
-    finish(window);
+    settle(window);
 }
 
 /// Clicks a control, which may stand in a menu.
@@ -194,6 +206,13 @@ pub(super) fn with_file(window: &mut Window, command: Command, path: &Path, act:
     }
     type_path(window, path);
     click_on(window, Role::Button, act);
+}
+
+/// Drops a file onto the window.
+pub(super) fn drop_file(window: &mut Window, path: &Path) {
+    let ctx = window.ctx.clone();
+    window.state_mut().as_mut().unwrap().open_file(&ctx, path);
+    settle(window);
 }
 
 /// Whether something has this name.

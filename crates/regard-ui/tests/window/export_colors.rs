@@ -129,7 +129,7 @@ fn dump(folder: &Folder, n: usize) -> std::path::PathBuf {
 #[test]
 fn of_heads() {
     let folder = Folder::new();
-    let file = dump(&folder, 300);
+    let file = dump(&folder, 100);
     for (look, head) in LOOKS.into_iter().flat_map(|look| [(look, 0), (look, 1)]) {
         let mut session = Session { look, ..attention_session(&file) };
         session.model.heads.show(HeadId { layer: 0, head });

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::heads::Effect;
 use crate::model::View;
-use crate::{Command, PlotName, Room, Session, example};
+use crate::{Command, PlotName, Room, example};
 use egui::{Pos2, Rect};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_walkthrough::{Example, Quantity};
@@ -19,7 +19,6 @@ const SIZE: [f32; 2] = [1280.0, 1600.0];
 fn export(window: &mut Window, path: &Path) -> String {
     type_path(window, path);
     click(window, "Export");
-    settle(window);
     String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()
 }
 
@@ -43,25 +42,24 @@ fn curves_are_exported_as_every_kind_of_file_by_their_button() {
     click(&mut window, button);
     type_path(&mut window, &folder.path().join("curves.npy"));
     click(&mut window, "Export");
-    settle(&mut window);
     assert!(shows(&window, "curves are not a matrix: write them as .csv, .png, .svg or .html"));
 }
 
 #[test]
 fn every_plot_is_exported_from_the_palette_where_it_is_shown() {
     let folder = tempfile::tempdir().unwrap();
+    let mut window = open(example(Example::WhyScale), SIZE);
     for plot in PlotName::ALL {
         let command = Command::ExportPlot(plot);
-        let start = match plot.room() {
-            Room::Walkthrough => example(Example::WhyScale),
-            room => Session { room, ..Session::default() },
-        };
-        let mut window = open(start, SIZE);
+        choices(&mut window).room = plot.room();
+        settle(&mut window);
         choose(&mut window, command);
-        let file = export(&mut window, &folder.path().join("plot.csv"));
+        let path = folder.path().join(format!("{}.csv", plot.name().replace('/', "")));
+        let file = export(&mut window, &path);
         assert!(file.lines().count() > 4 && file.contains(','), "{plot:?}: {file}");
         // In other rooms, a message says where the plot is.
-        let mut window = open(session_of(Room::Model), SIZE);
+        choices(&mut window).room = Room::Model;
+        settle(&mut window);
         choose(&mut window, command);
         let room = plot.room().name().to_lowercase();
         let message = format!("are not shown; go to the {room} to see them first");

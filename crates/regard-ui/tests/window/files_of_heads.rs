@@ -456,9 +456,10 @@ fn missing_characters_request_a_font_and_the_signs_of_tokens_have_one() {
 fn everything_has_a_name_and_fits_in_every_view() {
     let folder = Folder::new();
     let path = folder.file("a.safetensors", dump(12, 12, 20).0);
+    let mut window = open(crate::attention(&path), [1280.0, 800.0]);
+    assert_eq!(opened(&window).source, AttentionSource::File(path));
     for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
-        let mut window = open(crate::attention(&path), size);
-        assert_eq!(opened(&window).source, AttentionSource::File(path.clone()));
+        window.set_size(size.into());
         for view in [
             "All heads",
             "Head",

@@ -1,9 +1,7 @@
 //! The laboratory, driven by the names of its controls.
 
-use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::colors::{Look, Map};
 use crate::laboratory::{LaboratoryInputs, Shown, TokenSource};
@@ -15,7 +13,7 @@ use safetensors::Dtype;
 use super::TestHost;
 use super::driver::{
     Window, app, assert_named, choose, click, open, outcome, press, room, says, session,
-    session_of, set_value, settle, shows, with_file,
+    session_of, set_value, settle, shows, wait, with_file,
 };
 use regard_benches::Line;
 use regard_tests::attention_files::{Folder, attention, bytes, safetensors};
@@ -158,8 +156,7 @@ fn tokens_come_from_a_file_and_can_be_closed() {
     // A session restores it.
     let saved = folder.path("mine.regard.json");
     session(&window).write(&TestHost::DEFAULT, &saved).unwrap();
-    let mut other = open(Session::read(&TestHost::DEFAULT, &saved).unwrap(), [1280.0, 1600.0]);
-    settle(&mut other);
+    let other = open(Session::read(&TestHost::DEFAULT, &saved).unwrap(), [1280.0, 1600.0]);
     assert_eq!(session(&other), session(&window));
     assert_eq!(outcome(&other).weights, outcome(&window).weights);
 
@@ -249,7 +246,6 @@ fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
     session_of_file.laboratory.inputs.source = TokenSource::File { path: path.clone(), head: 0 };
     std::fs::remove_file(&path).unwrap();
     let mut window = open(session_of_file, [1280.0, 1600.0]);
-    settle(&mut window);
     assert!(says(&window, &format!("{} was not opened", path.display())));
     assert!(app(&window).laboratory.outcome().is_none());
     assert_named(&window);
@@ -329,12 +325,7 @@ fn lines(window: &Window) -> &[Line] {
 fn a_benchmark_is_measured_and_can_be_stopped() {
     let mut window = room(Room::Laboratory);
     click(&mut window, "Start benchmark");
-    let start = Instant::now();
-    while app(&window).laboratory.benchmark.is_running() {
-        window.run_steps(1);
-        assert!(start.elapsed() < Duration::from_mins(5), "the benchmark does not end");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait(&mut window, |window| !app(window).laboratory.benchmark.is_running());
     fn names(window: &Window) -> Vec<(&str, bool)> {
         lines(window).iter().map(|line| (line.name(), line.threads() == 1)).collect()
     }

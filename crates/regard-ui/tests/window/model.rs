@@ -73,6 +73,13 @@ pub(super) fn traced(
     (weights, logits.iter().map(|x| weight(x) / sum).collect())
 }
 
+/// Checks the change that is made, and the predictions of the run with it.
+pub(super) fn assert_changed(window: &Window, text: &str, change: &Change) {
+    let changes = core::slice::from_ref(change);
+    assert_eq!(state(window).active(), changes);
+    near(run(window).next_changed().unwrap(), &traced(text, changes, 0, 0).1);
+}
+
 /// The room rounds a probability from `f64` to `f32` once: half a unit in the last place of a number below 1.
 pub(super) fn near(found: &[f32], expected: &[f64]) {
     assert_eq!(found.len(), expected.len());

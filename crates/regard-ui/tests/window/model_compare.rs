@@ -9,10 +9,11 @@ use regard_models::{Ablation, Change, Input};
 
 use super::driver::{
     Window, app, button, cells, choices, click, click_on, places, pointer_button, press, says,
-    session, settle,
+    session, settle, wait,
 };
 use super::model::{
-    near, numbers, open_head, reference, run, side_by_side, state, traced, type_text, window,
+    assert_changed, near, numbers, open_head, reference, run, side_by_side, state, traced,
+    type_text, window,
 };
 
 const FIRST: &str = "Mia and Tom went to the park. Tom gave the ball to";
@@ -101,11 +102,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
     let chip = format!("patch token {position} Max: Stream after layer 0");
     click(&mut window, &chip);
     let change = patch("blocks.0.hook_resid_post");
-    assert_eq!(state(&window).active(), core::slice::from_ref(&change));
-    near(
-        run(&window).next_changed().unwrap(),
-        &traced(FIRST, core::slice::from_ref(&change), 0, 0).1,
-    );
+    assert_changed(&window, FIRST, &change);
     let words = format!("The stream after layer 0 at {position} Tom: from “Max”");
     window.get_by_role_and_label(Role::CheckBox, &words);
     assert!(says(&window, "With the stream after layer 0 at “Tom” from the other text, “"));
@@ -136,9 +133,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
         click(&mut window, part);
         let name = format!("patch token {position} Max: {part} 1");
         click(&mut window, &name);
-        let change = patch(place);
-        assert_eq!(state(&window).active(), core::slice::from_ref(&change));
-        near(run(&window).next_changed().unwrap(), &traced(FIRST, &[change], 0, 0).1);
+        assert_changed(&window, FIRST, &patch(place));
         click(&mut window, &name);
     }
     click_on(&mut window, Role::ComboBox, "Patched part");
@@ -146,8 +141,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
     click(&mut window, &format!("patch token {position} Max: Output of head 1.0"));
     let head = "1.0".parse().unwrap();
     let change = Change::PatchHead { head, position: Some(position), from };
-    assert_eq!(state(&window).active(), core::slice::from_ref(&change));
-    near(run(&window).next_changed().unwrap(), &traced(FIRST, &[change], 0, 0).1);
+    assert_changed(&window, FIRST, &change);
     assert!(cells(&window).iter().any(|cell| cell.ends_with(", changed")));
     assert!(model.description().stack.layers() > 1);
 
@@ -308,11 +302,7 @@ fn the_model_writes_a_token_at_a_time() {
     // Writing continues until it is stopped.
     window.get_by_label("Write on").click();
     window.run_steps(2);
-    let start = std::time::Instant::now();
-    while run(&window).ids().len() < input.ids.len() + 4 {
-        assert!(start.elapsed() < core::time::Duration::from_mins(1));
-        window.run_steps(1);
-    }
+    wait(&mut window, |window| run(window).ids().len() >= input.ids.len() + 4);
     click(&mut window, "Stop");
     let written = run(&window).ids().len();
     settle(&mut window);

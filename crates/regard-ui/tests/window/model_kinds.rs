@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 
 use crate::heads::Side;
 use crate::model::{DIGITS, State, View};
-use crate::{App, Command, Room, Session};
+use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{
-    Ablation, Change, Checkpoint, ImageProcessor, Input, Model, Which, probabilities,
+    Ablation, Change, Checkpoint, ImageProcessor, Input, Model, Trace, Which, probabilities,
 };
 use safetensors::{Dtype, SafeTensors};
 
 use super::driver::{
-    Window, app, button, buttons, cells, choices, click, click_on, open, press, says, session,
-    session_of, settle, with_file,
+    Window, app, button, buttons, cells, choices, click, click_on, drop_file, open, press, says,
+    session, session_of, settle, with_file,
 };
 use super::model::{self, MODELS, numbers, open_head, run, state, type_text};
 
@@ -58,6 +58,18 @@ fn golden(model: &str, name: &str, layer: usize, head: usize) -> Vec<f32> {
     numbers[(layer * heads + head) * len..][..len].to_vec()
 }
 
+/// Checks numbers against those of transformers, which are below 1. The bounds are those of the models' golden tests.
+fn assert_near(found: &[f32], expected: &[f32], bound: f32, what: &str) {
+    assert_eq!(found.len(), expected.len());
+    let far = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(far < bound, "{what}: {far}");
+}
+
+/// The probabilities of a trace.
+fn predicted(trace: &Trace) -> Vec<f32> {
+    probabilities(trace.logits().unwrap().last()).into_iter().map(|p| p as f32).collect()
+}
+
 #[test]
 fn each_attention_of_an_encoder_and_a_decoder_is_shown() {
     let mut window = t5();
@@ -73,12 +85,7 @@ fn each_attention_of_an_encoder_and_a_decoder_is_shown() {
         click(&mut window, "All heads");
         assert_eq!(cells(&window).len(), layers * 5, "{name}");
         open_head(&mut window, 1, 2);
-        let expected = golden("tiny-t5", tensor, 1, 2);
-        let found = numbers(&window);
-        assert_eq!(found.len(), expected.len());
-        // Weights are below 1 after two layers in f32; the bound of the models' golden tests is the same.
-        let far = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(far < 1e-5, "{name}: {far}");
+        assert_near(&numbers(&window), &golden("tiny-t5", tensor, 1, 2), 1e-5, name);
         // Rows and columns have the tokens of their texts.
         let [queries, keys] = run(&window).heads(which).labels();
         let of = |start: &str| if start == "<pad>" { 11 } else { 24 };
@@ -124,9 +131,7 @@ fn heads_of_each_attention_are_changed() {
     let ids = [start, tokenizer.encode_as_is(DECODER).unwrap()].concat();
     let input = tokenizer.encode(TEXT, None).unwrap().decoder(ids);
     let trace = model.pass().change(change).run(&input).unwrap();
-    let expected: Vec<f32> =
-        probabilities(trace.logits().unwrap().last()).into_iter().map(|p| p as f32).collect();
-    assert_eq!(run(&window).next_changed().unwrap(), expected);
+    assert_eq!(run(&window).next_changed().unwrap(), predicted(&trace));
 
     // A head of the encoder with the same numbers is another head.
     click(&mut window, "Encoder");
@@ -175,10 +180,7 @@ fn the_experts_of_each_token_are_shown() {
                 expected[i / shape[1] * 5 + *expert as usize] = *weight;
             }
             let found = app(&window).model().experts(*layer).unwrap();
-            assert_eq!(found.len(), expected.len());
-            // Weights are at most 1; the bound of the models' golden tests is the same.
-            let far = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            assert!(far < 1e-5, "{name}, layer {layer}: {far}");
+            assert_near(found, &expected, 1e-5, &format!("{name}, layer {layer}"));
         }
         // The cell under the pointer is told below.
         let map = window.get_by_label_contains("Heatmap of the weight of each expert").rect();
@@ -253,12 +255,8 @@ fn a_recording_is_read_and_its_attention_lies_over_its_spectrogram() {
         }
         assert_eq!(cells(&window).len(), layers * heads, "{name}");
         open_head(&mut window, 1, heads - 1);
-        let expected = golden("tiny-whisper", tensor, 1, heads - 1);
         let found = numbers(&window);
-        assert_eq!(found.len(), expected.len());
-        // Weights are below 1 after two layers in f32; the bound of the models' golden tests is 1e-4.
-        let far = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(far < 1e-4, "{name}: {far}");
+        assert_near(&found, &golden("tiny-whisper", tensor, 1, heads - 1), 1e-4, name);
         assert_eq!(over(&window).len(), times, "{name}");
         if which == Which::Cross {
             // The query is the last token, and a click on a time chooses its cell.
@@ -315,9 +313,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     let (model, input) = pixels(&path);
     let weights = Which::Only.weights_of(1);
     let trace = model.pass().keep([weights.clone()]).run(&input).unwrap();
-    let expected = probabilities(trace.logits().unwrap().last());
-    let expected: Vec<f32> = expected.into_iter().map(|p| p as f32).collect();
-    assert_eq!(run(&window).next(), expected);
+    assert_eq!(run(&window).next(), predicted(&trace));
     let next = app(&window).model().next();
     assert!(next.len() == 5 && next.iter().all(|class| class.token.starts_with("LABEL_")));
 
@@ -349,9 +345,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     click(&mut window, "Zero");
     let change = Change::Ablate { head: "1.2".parse().unwrap(), to: Ablation::Zero };
     let trace = model.pass().change(change).run(&input).unwrap();
-    let changed = probabilities(trace.logits().unwrap().last());
-    let changed: Vec<f32> = changed.into_iter().map(|p| p as f32).collect();
-    assert_eq!(run(&window).next_changed().unwrap(), changed);
+    assert_eq!(run(&window).next_changed().unwrap(), predicted(&trace));
     assert!(says(&window, "Without head 1.2, “LABEL_"));
 
     // Two runs side by side have an image each, and so has their difference.
@@ -379,16 +373,10 @@ fn an_image_is_dropped_and_a_wrong_one_is_named() {
     let (path, wrong) = (picture(folder.path()), folder.path().join("wrong.png"));
     std::fs::write(&wrong, b"not an image").unwrap();
     let mut window = opened("tiny-vit", |_| ());
-    let drop = |window: &mut Window, path: &Path| {
-        let ctx = window.ctx.clone();
-        let app: &mut App = window.state_mut().as_mut().unwrap();
-        app.open_file(&ctx, path);
-        settle(window);
-    };
-    drop(&mut window, &wrong);
+    drop_file(&mut window, &wrong);
     let message = app(&window).model().error().unwrap();
     assert!(message.contains("wrong.png"), "{message}");
-    drop(&mut window, &path);
+    drop_file(&mut window, &path);
     assert_eq!(app(&window).model().error(), None);
     // A session restores the image.
     let json = serde_json::to_string(session(&window)).unwrap();
@@ -398,9 +386,9 @@ fn an_image_is_dropped_and_a_wrong_one_is_named() {
 
     // A model of text reads no image, and a message says so.
     let mut window = model::window();
-    drop(&mut window, &path);
+    drop_file(&mut window, &path);
     assert!(says(&window, "the model of this room reads no image"));
-    drop(&mut window, &folder.path().join("sound.wav"));
+    drop_file(&mut window, &folder.path().join("sound.wav"));
     assert!(says(&window, "the model of this room reads no recording"));
 }
 
@@ -423,8 +411,8 @@ fn read(number: usize) -> (Model, Input) {
 /// The classes of such an image with a change.
 fn classes(number: usize, change: Option<Change>) -> Vec<f32> {
     let (model, input) = read(number);
-    let trace = change.into_iter().fold(model.pass(), regard_models::Pass::change).run(&input);
-    probabilities(trace.unwrap().logits().unwrap().last()).into_iter().map(|p| p as f32).collect()
+    let pass = change.into_iter().fold(model.pass(), regard_models::Pass::change);
+    predicted(&pass.run(&input).unwrap())
 }
 
 #[test]

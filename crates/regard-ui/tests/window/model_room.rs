@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::heads::{Effect, Shown, Side};
 use crate::model::{Record, State, Version, View};
-use crate::{App, Command, Room, Session};
+use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_figure::Look;
@@ -12,12 +12,12 @@ use regard_models::{Ablation, Change, HeadAddress, Which};
 
 use super::TestHost;
 use super::driver::{
-    Window, app, button, buttons, cells, choices, click, click_on, open, places, press, says,
-    session, session_of, set_value, settle, with_file,
+    Window, app, button, buttons, cells, choices, click, click_on, drop_file, open, places, press,
+    says, session, session_of, set_value, settle, with_file,
 };
 use super::model::{
-    MODELS, near, numbers, open_head, reference, run, side_by_side, state, traced, type_text,
-    window,
+    MODELS, assert_changed, near, numbers, open_head, reference, run, side_by_side, state, traced,
+    type_text, window,
 };
 
 #[test]
@@ -87,11 +87,7 @@ fn a_head_without_its_output_is_compared_with_the_unchanged_run() {
     for (button, to) in [("Zero", Ablation::Zero), ("Mean", Ablation::Mean)] {
         click(&mut window, button);
         let change = Change::Ablate { head: "0.1".parse().unwrap(), to };
-        assert_eq!(state(&window).active(), core::slice::from_ref(&change));
-        near(
-            run(&window).next_changed().unwrap(),
-            &traced(regard_story::TEXT, core::slice::from_ref(&change), 0, 1).1,
-        );
+        assert_changed(&window, regard_story::TEXT, &change);
         near(run(&window).next(), &traced(regard_story::TEXT, &[], 0, 1).1);
         let next = app(&window).model().next()[0].clone();
         assert!(says(&window, &format!("“{}” ", next.token)), "a sentence says what followed");
@@ -133,10 +129,8 @@ fn a_head_has_a_temperature_of_its_own() {
     for (button, temperature) in [("T → 0", 0.0), ("T → ∞", f32::INFINITY)] {
         click(&mut window, button);
         let change = Change::Temperature { head: "1.0".parse().unwrap(), temperature };
-        assert_eq!(state(&window).active(), core::slice::from_ref(&change));
-        let (weights, next) = traced(regard_story::TEXT, &[change], 1, 0);
-        assert_eq!(numbers(&window), weights);
-        near(run(&window).next_changed().unwrap(), &next);
+        assert_changed(&window, regard_story::TEXT, &change);
+        assert_eq!(numbers(&window), traced(regard_story::TEXT, &[change], 1, 0).0);
     }
     set_value(&mut window, Role::SpinButton, "Temperature", 0.5);
     assert!(says(&window, "Head 1.0 at temperature 0.5"));
@@ -153,10 +147,10 @@ fn an_edge_is_cut_and_restored() {
     settle(&mut window);
     click(&mut window, "Cut edge");
     let change = Change::Cut { head: "1.0".parse().unwrap(), query: n - 1, key: 1 };
-    let (weights, next) = traced(regard_story::TEXT, &[change], 1, 0);
+    assert_changed(&window, regard_story::TEXT, &change);
+    let (weights, _) = traced(regard_story::TEXT, &[change], 1, 0);
     assert_eq!(weights[(n - 1) * n + 1], 0.0);
     assert_eq!(numbers(&window), weights);
-    near(run(&window).next_changed().unwrap(), &next);
     assert!(says(&window, " does not see "));
     // A message says that the text lacks this edge, and the rest is shown.
     type_text(&mut window, "Mia");
@@ -373,11 +367,8 @@ fn a_model_that_cannot_be_opened_is_named_and_not_replaced() {
 #[test]
 fn a_folder_that_is_dropped_is_opened() {
     let mut window = window();
-    let ctx = window.ctx.clone();
-    let app: &mut App = window.state_mut().as_mut().unwrap();
-    app.session.room = Room::Walkthrough;
-    app.open_file(&ctx, format!("{MODELS}/tiny-gpt2").as_ref());
-    settle(&mut window);
+    choices(&mut window).room = Room::Walkthrough;
+    drop_file(&mut window, format!("{MODELS}/tiny-gpt2").as_ref());
     assert_eq!(session(&window).room, Room::Model);
     assert!(says(&window, "gpt2, "));
 }

@@ -15,7 +15,7 @@ use regard_walkthrough::{Example, Quantity};
 
 use super::driver::{
     Window, app, assert_named, choices, choose, click, contents, open, outcome, press, put_back,
-    room, says, session, set_value, settle, shows, type_path,
+    room, says, session, session_of, set_value, settle, shows, type_path,
 };
 use super::pages;
 
@@ -303,8 +303,10 @@ fn the_colour_bar_is_the_control_of_the_colours() {
 fn the_bar_fits_its_contents() {
     let names =
         ["Side panel", "Walkthrough", "Laboratory", "Model", "Undo", "Redo", "Commands", "Menu"];
+    let mut window = open(Session::default(), [450.0, 400.0]);
     for width in [450.0, 490.0, 570.0, 650.0, 900.0, 3840.0] {
-        let mut window = open(Session::default(), [width, 400.0]);
+        window.key_press(Key::Escape);
+        window.set_size(vec2(width, 400.0)).run_steps(3);
         let mut right = 0.0;
         for name in names {
             let Some(node) = window.query_by_role_and_label(Role::Button, name) else { continue };
@@ -333,12 +335,11 @@ fn a_narrow_window_shows_the_page_and_on_request_the_side_panel() {
 #[test]
 fn every_room_fits_its_window() {
     for room in Room::ALL {
+        let mut window = open(session_of(room), [3840.0, 2160.0]);
+        assert_named(&window);
         // The smallest size is that of 900 × 600 at twice the scale.
-        for size in
-            [[3840.0, 2160.0], [1280.0, 800.0], [900.0, 600.0], [640.0, 480.0], [450.0, 300.0]]
-        {
-            let mut window = open(Session { room, ..Session::default() }, size);
-            settle(&mut window);
+        for size in [[1280.0, 800.0], [900.0, 600.0], [640.0, 480.0], [450.0, 300.0]] {
+            window.set_size(size.into()).run_steps(3);
             assert_named(&window);
         }
     }

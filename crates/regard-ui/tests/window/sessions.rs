@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use core::time::Duration;
 use std::path::Path;
-use std::time::Instant;
 
 use crate::colors::Map;
 use crate::laboratory::Brush;
@@ -17,8 +16,8 @@ use regard_walkthrough::Example;
 
 use super::TestHost;
 use super::driver::{
-    Window, choose, click, open, outcome, press, room, says, session, session_of, settle, shows,
-    start, with_file,
+    Window, choose, click, drop_file, open, outcome, press, room, says, session, session_of, shows,
+    start, wait, with_file,
 };
 
 #[test]
@@ -138,22 +137,14 @@ fn a_session_is_kept_while_the_window_is_open_and_a_place_that_cannot_be_written
     let mut window = resume(&path);
     press(&mut window, Command::NextExample);
     click(&mut window, "Causal mask");
-    let start = Instant::now();
     let is_causal = |session: Session| session.walkthrough.settings.causal;
-    while !Session::read(&TestHost::DEFAULT, &path).is_ok_and(is_causal) {
-        window.run_steps(1);
-        assert!(start.elapsed() < Duration::from_mins(1), "nothing is written");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let read = || Session::read(&TestHost::DEFAULT, &path);
+    wait(&mut window, |_| read().is_ok_and(is_causal));
 
     let mut window = resume(&path.join("no-folder").join("last.regard.json"));
     press(&mut window, Command::NextExample);
     click(&mut window, "Causal mask");
-    while !shows(&window, "Dismiss") {
-        window.run_steps(1);
-        assert!(start.elapsed() < Duration::from_mins(2), "nothing is told");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait(&mut window, |window| shows(window, "Dismiss"));
     assert!(says(&window, "will not be there at the next start"));
 }
 
@@ -195,9 +186,7 @@ fn opening_attention_leaves_the_other_rooms_as_they_are() {
     let mut window = room(Room::Laboratory);
     press(&mut window, Command::PinA);
     let before = session(&window).laboratory.clone();
-    let ctx = window.ctx.clone();
-    window.state_mut().as_mut().unwrap().open_file(&ctx, Path::new("no-such-file.safetensors"));
-    settle(&mut window);
+    drop_file(&mut window, Path::new("no-such-file.safetensors"));
     assert_eq!((session(&window).room, &session(&window).laboratory), (Room::Model, &before));
 }
 
