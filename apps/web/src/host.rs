@@ -40,11 +40,13 @@ pub fn work_on() {
     }
 }
 
-/// Takes a file that the user has dropped or chosen. The page gets no contents of a large file: the worker has them.
+/// Takes a file that the user has dropped or chosen. The page itself reads sessions alone: the worker has all files.
 #[wasm_bindgen]
-pub fn put(path: String, bytes: Option<Vec<u8>>) {
-    let held = bytes.map(|bytes| &*bytes.leak());
-    files().insert(PathBuf::from(path), held.ok_or_else(|| "a session has at most 4 MiB".into()));
+pub fn put(path: String, bytes: &Uint8Array, is_worker: bool) {
+    let is_held = is_worker || u64::from(bytes.length()) <= Session::LARGEST;
+    let held = is_held.then(|| &*bytes.to_vec().leak());
+    let why = || format!("a session has at most {} MiB", Session::LARGEST >> 20);
+    files().insert(PathBuf::from(path), held.ok_or_else(why));
 }
 
 /// Remembers that a file was too large to read: together with those beside it, it has so many bytes, of at most so many.
@@ -188,15 +190,10 @@ impl Host for Browser {
             system::download(&name, bytes);
             return Ok(());
         }
-        let text = core::str::from_utf8(bytes).map_err(io::Error::other)?;
         if let Ok(session) = Session::parse(bytes) {
             system::address(&session.link());
         }
-        if system::keep(SESSION, text) {
-            Ok(())
-        } else {
-            Err(io::Error::other("this browser keeps nothing for this page"))
-        }
+        keep(SESSION, bytes)
     }
 
     fn link(&self, end: &str) -> (String, &'static str) {
@@ -234,13 +231,7 @@ impl Host for Browser {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let bytes = self.read(from, u64::MAX)?;
-        let text = core::str::from_utf8(&bytes).map_err(io::Error::other)?;
-        if system::keep(&to.display().to_string(), text) {
-            Ok(())
-        } else {
-            Err(io::Error::other("this browser keeps nothing for this page"))
-        }
+        keep(&to.display().to_string(), &self.read(from, u64::MAX)?)
     }
 
     fn create_folder(&self, _: &Path) -> io::Result<()> {
@@ -277,6 +268,15 @@ impl Host for Browser {
             }
         });
         system::choose(&endings.join(","), done);
+    }
+}
+
+/// Has the browser keep a text under this name.
+fn keep(name: &str, text: &[u8]) -> io::Result<()> {
+    if system::keep(name, core::str::from_utf8(text).map_err(io::Error::other)?) {
+        Ok(())
+    } else {
+        Err(io::Error::other("this browser keeps nothing for this page"))
     }
 }
 

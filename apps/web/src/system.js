@@ -7,9 +7,6 @@ export const page = { put: null, refuse: null, open: null, act: null, work: null
 /** The most bytes of files. The worker holds them in its memory of 4 GiB, and a model's weights beside them. */
 const MOST_BYTES = 1.5 * 2 ** 30;
 
-/** The page itself reads sessions alone, which are smaller. The worker reads everything else. */
-const SMALL_BYTES = 4 * 2 ** 20;
-
 /** The numbers that the program copies at a time: 1 MB. */
 const SLICE = 2 ** 18;
 
@@ -133,7 +130,7 @@ export async function read(files) {
             page.refuse(...refused);
         } else {
             const content = new Uint8Array(await file.arrayBuffer());
-            page.put(path, content.length > SMALL_BYTES ? undefined : content);
+            page.put(path, content, false);
             worker.postMessage({ put: [path, content] }, [content.buffer]);
         }
     }

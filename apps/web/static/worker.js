@@ -12,7 +12,7 @@ async function handle({ script, module, put, refused, number, question, lists, c
         program = await import(script);
         await program.default({ module_or_path: module });
     } else if (put) {
-        program.put(...put);
+        program.put(...put, true);
     } else if (refused) {
         program.refuse(...refused);
     } else if (cancelled) {
