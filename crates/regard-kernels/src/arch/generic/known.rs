@@ -24,6 +24,12 @@ const fn groups<S: Simd>(rows: usize) -> (usize, usize) {
     (rows / groups, rows % groups)
 }
 
+/// The number of rows of the larger groups, or 0 if there are none.
+const fn larger_size<S: Simd>(rows: usize) -> usize {
+    let (size, larger) = groups::<S>(rows);
+    if larger == 0 { 0 } else { size + 1 }
+}
+
 /// A·B, where the number of columns is a multiple of `L`. Each element is one chain of multiply-adds, as in every product.
 #[inline(always)]
 fn product<S: Simd, const L: usize, const M: usize, const K: usize, const N: usize>(
@@ -36,7 +42,7 @@ fn product<S: Simd, const L: usize, const M: usize, const K: usize, const N: usi
     let (more, fewer) = a.split_at(larger * (size + 1));
     let (out, rest) = product.split_at_mut(more.len());
     for col in (0..N).step_by(L) {
-        with_rows!(groups::<S>(M).0 + 1, R => multiply_rows::<S, L, R, K, N>(simd, more, b, col, out));
+        with_rows!(larger_size::<S>(M), R => multiply_rows::<S, L, R, K, N>(simd, more, b, col, out));
         with_rows!(groups::<S>(M).0, R => multiply_rows::<S, L, R, K, N>(simd, fewer, b, col, rest));
     }
     product
