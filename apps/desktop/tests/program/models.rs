@@ -115,8 +115,15 @@ fn traced(
 
 /// One model for each kind of input, with tokenizers of each kind. The program treats other families alike, and the library's
 /// tests compare all of them.
-const KINDS: [&str; 6] =
-    ["tiny-bert", "tiny-gpt2", "tiny-llama", "tiny-t5", "tiny-vit", "tiny-whisper"];
+const KINDS: [&str; 7] = [
+    "tiny-bert",
+    "tiny-gpt2",
+    "tiny-llama",
+    "tiny-qwen3_moe",
+    "tiny-t5",
+    "tiny-vit",
+    "tiny-whisper",
+];
 
 /// Every tensor that transformers computed for a model: plain, ablated, at another temperature, and patched.
 #[test]
@@ -132,9 +139,8 @@ fn trace_gives_what_transformers_gives() {
         for (tensor, values) in &tensors {
             let parts: Vec<&str> = tensor.split('/').collect();
             let found = match parts[..] {
-                ["lens" | "lens_logits" | "generated" | "input_ids_b" | "input_features_b"] => {
-                    continue;
-                }
+                ["lens" | "lens_logits" | "generated" | "input_ids_b" | "input_features_b"]
+                | ["experts", _] => continue,
                 [plain_name] => &plain[plain_name],
                 [kind, at, output] => {
                     let other = match (tensors.get("input_ids_b"), tensors.get("input_features_b"))

@@ -27,11 +27,16 @@ fn ones(rows: usize, cols: usize) -> Matrix {
     Matrix::filled(rows, cols, 1.0)
 }
 
+/// An output that no result of ones equals.
+fn nines(rows: usize, cols: usize) -> Matrix {
+    Matrix::filled(rows, cols, 9.0)
+}
+
 #[test]
 fn of_products() {
-    let (a, b, fits, mut out) = (ones(2, 3), ones(4, 5), ones(3, 4), ones(2, 5));
+    let (a, b, fits, mut out) = (ones(2, 3), ones(4, 5), ones(3, 4), nines(2, 5));
     let (wide, memory) = (ones(3, 17), [1.0; packed_len(3, 17)]);
-    let (packed, mut product) = (Packed::new(&memory, 3, 17).unwrap(), ones(2, 17));
+    let (packed, mut product) = (Packed::new(&memory, 3, 17).unwrap(), nines(2, 17));
     let mut add = |a: Matrix| matmul_packed(a.view(), packed, product.view_mut(), Store::Add);
     let found = [
         said(matmul(a.view(), b.view(), out.view_mut())),
@@ -44,30 +49,30 @@ fn of_products() {
         said(add(ones(3, 3))),
     ];
     assert_said(&found, include_str!("refusals/products.txt"));
-    assert_eq!((out, product), (ones(2, 5), ones(2, 17)), "something was written");
+    assert_eq!((out, product), (nines(2, 5), nines(2, 17)), "something was written");
     assert!(Packed::new(&[0.0; 95], usize::MAX, usize::MAX).is_err());
 }
 
 #[test]
 fn of_rows() {
-    let (mut x, mut one, angles) = (ones(1, 3), ones(2, 2), ones(1, 1));
+    let (mut x, mut square, angles) = (nines(1, 3), nines(2, 2), ones(1, 1));
     let turn =
         |x: &mut Matrix| rotate(x.view_mut(), angles.view(), angles.view(), Pairing::HalfSplit);
     let mut found = vec![
         said(layer_norm(x.view_mut(), &[1.0; 2], &[0.0; 3], 0.0)),
         said(layer_norm(x.view_mut(), &[1.0; 3], &[0.0; 2], 0.0)),
-        said(rms_norm(x.view_mut(), &[1.0; 2], 0.0)),
+        said(rms_norm(x.view_mut(), &[2.0; 2], 0.0)),
         said(add_row(x.view_mut(), &[1.0; 2])),
         said(add(&mut x.data, &[1.0; 2])),
-        said(multiply(&mut x.data, &[1.0; 2])),
+        said(multiply(&mut x.data, &[2.0; 2])),
         said(turn(&mut x)),
-        said(turn(&mut one)),
+        said(turn(&mut square)),
         said(dot(&[0.0; 3], &[0.0; 2])),
         said(cosine_similarity(&[0.0; 3], &[0.0; 2])),
     ];
     found.extend([-1.0, -1e-45, -INF, NAN].map(|t| said(Temperature::new(t))));
     assert_said(&found, include_str!("refusals/rows.txt"));
-    assert_eq!((x, one), (ones(1, 3), ones(2, 2)), "something was written");
+    assert_eq!((x, square), (nines(1, 3), nines(2, 2)), "something was written");
 }
 
 /// An attention of two queries, with an output of this shape, and a log-sum-exp and scratch memory of these lengths.
@@ -77,11 +82,11 @@ fn attend(
     (rows, cols): (usize, usize),
     [sums, scratch]: [usize; 2],
 ) -> Result<(), Error> {
-    let (q, mut out) = (ones(2, 3), ones(rows, cols));
-    let (mut sums, mut scratch) = (vec![1.0; sums], vec![0.0; scratch]);
+    let (q, mut out) = (ones(2, 3), nines(rows, cols));
+    let (mut sums, mut scratch) = (vec![9.0; sums], vec![0.0; scratch]);
     let (q, k, v, view) = (q.view(), k.view(), v.view(), out.view_mut());
     let result = attention.forward_with_log_sum_exp(q, k, v, view, &mut sums, &mut scratch);
-    assert!(out.data.iter().chain(&sums).all(|x| *x == 1.0), "something was written");
+    assert!(out.data.iter().chain(&sums).all(|x| *x == 9.0), "something was written");
     result
 }
 
@@ -98,11 +103,11 @@ fn of_attention() {
         let mut scratch = vec![0.0; attention_scratch_len(2, 4, 3, 0)];
         let result =
             plain.scores(Stage::Masked, ones(2, 3).view(), k.view(), out.view_mut(), &mut scratch);
-        assert!(out.data.iter().all(|x| *x == 1.0), "something was written");
+        assert!(out.data.iter().all(|x| *x == 9.0), "something was written");
         result
     };
     let (allowed, bias) = (Matrix::from_fn(2, 3, |_, _| true), ones(1, 4));
-    let mut one = [[1.0]; 2];
+    let (one, mut out, mut merged) = ([[1.0]; 2], [[9.0]; 2], [[9.0]; 2]);
     let padded = plain.mask(Mask::NONE.key_len(2));
     let mut found = vec![
         tensors(&ones(4, 2), &v, whole),
@@ -111,28 +116,21 @@ fn of_attention() {
         tensors(&k, &v, (3, 5)),
         tensors(&k, &v, (0, 0)),
         said(attend(plain, [&k, &v], whole, [3, needed])),
-        said(scores(ones(2, 5))),
+        said(scores(nines(2, 5))),
         masked(Mask::NONE.allowed(allowed.view())),
         masked(Mask::NONE.bias(bias.view())),
         masked(Mask::NONE.key_len(5)),
         masked(Mask::NONE.alibi(Position::TopLeft, NAN)),
-        said(fixed::attention(
-            &padded,
-            &one,
-            &[[1.0]],
-            &[[1.0]],
-            &mut one.clone(),
-            &mut [0.0; 500],
-        )),
+        said(fixed::attention(&padded, &one, &[[1.0]], &[[1.0]], &mut out, &mut [0.0; 500])),
         said(plain.partial(2, ones(2, 2).view_mut(), &mut [0.0; 3])),
-        said(merge_finished(MatMut::from(&mut one), &mut [0.0; 2], Mat::from(&[[1.0]]), &[0.0])),
+        said(merge_finished(MatMut::from(&mut merged), &mut [0.0; 2], Mat::from(&[[1.0]]), &[0.0])),
     ];
     found.extend([NAN, INF, -INF].map(|x| described(plain.scale(x))));
     found.extend([INF, NAN].map(|x| described(plain.sink(x))));
     let caps = [NAN, INF, 0.0, -0.0, -1.0, 1.4e-45, 1.1e-38];
     found.extend(caps.map(|x| described(plain.softcap(x))));
     assert_said(&found, include_str!("refusals/attention.txt"));
-    assert_eq!(one, [[1.0]; 2], "something was written");
+    assert_eq!((out, merged), ([[9.0]; 2], [[9.0]; 2]), "something was written");
 
     // How much scratch memory is needed depends on the tier.
     for found in [0, needed - 1] {

@@ -15,8 +15,12 @@ fn ids(first: u32, count: usize) -> Vec<u32> {
 
 /// The families, and GGUF files with quantized weights: the models that read one text, or those of images and of two stacks.
 fn models(of_one_text: bool) -> impl Iterator<Item = (&'static str, Model)> {
-    let files =
-        ["gguf/tiny-llama.Q8_0.gguf", "gguf/tiny-gpt2.Q4_0.gguf", "gguf/tiny-llama256.Q4_K.gguf"];
+    let files = [
+        "gguf/tiny-llama.Q8_0.gguf",
+        "gguf/tiny-gpt2.Q4_0.gguf",
+        "gguf/tiny-llama256.Q4_K.gguf",
+        "gguf/tiny-qwen2.F16.gguf",
+    ];
     let all = FAMILIES.into_iter().chain(files).map(|name| (name, open(name)));
     all.filter(move |(_, model)| {
         let description = model.description();
