@@ -58,7 +58,7 @@ fn output(program: &mut Command, input: &str) -> String {
 }
 
 /// Builds `story` or `classify` for this machine. It is a part of the workspace, whose tests have already built its dependencies.
-/// Each model is written to the same file, so only one test builds each program.
+/// Each model is written to the same file. The tests that run together, those that are ignored or the others, build a program once.
 fn built(name: &str, folder: &str) -> Command {
     let build = ["build", "--workspace", "--bin", name];
     assert!(cargo(&build, folder).status().unwrap().success(), "{name}");

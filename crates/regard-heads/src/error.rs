@@ -132,6 +132,9 @@ impl Error {
         axis: &str,
     ) -> Self {
         let tokens = counted(found, "token");
-        Self::Unfit(format!("{place} has {tokens}, but tensor `{tensor}` has {needed} {axis}"))
+        let are = if found == 1 { "is" } else { "are" };
+        Self::Unfit(format!(
+            "there {are} {tokens} in {place}, but tensor `{tensor}` has {needed} {axis}"
+        ))
     }
 }

@@ -286,7 +286,7 @@ mod refuses {
             ],
             CompressionMethod::Stored,
         );
-        assert_refused(&tokens, "`tokens` has 1000000000000 tokens, but tensor `a` has 1");
+        assert_refused(&tokens, "there are 1000000000000 tokens in ");
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod refuses {
             error
         };
         let count = with("a.tokens.txt", b"one\ntwo\nthree\n");
-        assert_says(&count, ".tokens.txt has 3 tokens, but tensor `a` has 2 queries");
+        assert_says(&count, ".tokens.txt, but tensor `a` has 2 queries");
         assert_says(&with("a.tokens.txt", b"one\n\xFF\n"), "UTF-8");
         for json in
             [&b"[1, 2]"[..], b"{}", b"[", b"\"a\"", b"{\"tokens\": 3}", b"[\"\xFF\", \"a\"]"]
@@ -726,7 +726,7 @@ mod hostile {
             let files = [("weights.npy", weights.clone()), (&format!("{name}.npy"), tokens)];
             let path = folder.file("many.npz", npz(&files, CompressionMethod::Deflated));
             let error = open(&path).unwrap_err();
-            let count = format!("`{name}` has {claimed} tokens, but tensor `weights` has 2 {axis}");
+            let count = format!("`{name}`, but tensor `weights` has 2 {axis}");
             assert_says(&error, &count);
         }
     }

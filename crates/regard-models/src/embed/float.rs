@@ -149,7 +149,7 @@ impl Tensors {
                 "u16",
                 weights.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
             ),
-            _ => (
+            Stored::F32 | Stored::Int8 => (
                 "Aligned, Error, F32, Floats, Layer, Linear, Model, Norm, Shape, Weights, part",
                 "Floats<F32>",
                 "F32",

@@ -248,7 +248,7 @@ impl Surveyed {
     /// The matrix that a session shows, to export it. For the grid, it is the mean of all heads.
     ///
     /// # Errors
-    /// [`Error::NotSelfAttention`] if the session asks for rollout where it has no meaning.
+    /// [`Error::Unfit`] if the session asks for rollout where it has no meaning.
     pub fn matrix(&self, mut state: HeadsState, look: Look) -> Result<Matrix, Error> {
         let shown = state.shown;
         state.limit(self.maps.shape(), self.maps.is_self_attention());

@@ -363,8 +363,9 @@ impl ModelRoom {
                     asked = Some(OpenChoice::Model(name.to_owned()));
                 }
             }
-            asked =
-                Command::OpenAttention.button(ui).map(OpenChoice::Dialog).or_else(|| asked.take());
+            if let Some(open) = Command::OpenAttention.button(ui) {
+                asked = Some(OpenChoice::Dialog(open));
+            }
             let hint = "Open a small file of attention: twelve heads made by hand.";
             let is_sample = state.file == Some(AttentionSource::Sample);
             if !is_sample && ui.button("Open the sample").on_hover_text(hint).clicked() {
