@@ -67,7 +67,12 @@ fn every_matrix_of_every_example_in_every_format() {
         let to = folder.path(&format!("out.{}", format.extension()));
         let file = exported(&format!("{} --matrix {}", example.name(), step.key), &to);
         let expected = of_step(&walkthrough, step, Look::default()).encode(format).unwrap();
-        assert!(file == expected, "{}: {}", example.name(), step.key);
+        // The metadata of a safetensors file has no order.
+        let is_same = match format {
+            Format::Safetensors => numbers(&file) == numbers(&expected),
+            _ => file == expected,
+        };
+        assert!(is_same, "{}: {}", example.name(), step.key);
     }
 }
 
