@@ -78,12 +78,12 @@ pub(super) fn choices(window: &mut Window) -> &mut Session {
     &mut window.state_mut().as_mut().unwrap().session
 }
 
-/// Runs frames until no thread is busy and the results are shown.
+/// Runs frames until no thread is busy and the results are shown. A result may begin other work in the next frames.
 pub(super) fn settle(window: &mut Window) {
     window.run_steps(3);
-    if app(window).is_busy() {
+    while app(window).is_busy() {
         wait(window, |window| !app(window).is_busy());
-        window.run_steps(2);
+        window.run_steps(3);
     }
 }
 
