@@ -78,12 +78,16 @@ pub(super) fn choices(window: &mut Window) -> &mut Session {
     &mut window.state_mut().as_mut().unwrap().session
 }
 
-/// Runs frames until no thread is busy and the results are shown. A result may begin other work in the next frames.
+/// Runs frames until no thread is busy and the results are shown. A frame may show a result only in the next one, and begin other
+/// work with it.
 pub(super) fn settle(window: &mut Window) {
     window.run_steps(3);
-    while app(window).is_busy() {
+    loop {
         wait(window, |window| !app(window).is_busy());
-        window.run_steps(3);
+        window.run_steps(2);
+        if !app(window).is_busy() {
+            return;
+        }
     }
 }
 
