@@ -64,7 +64,7 @@ impl<'a> Quantized<'a> {
         cols: usize,
     ) -> Result<Self, Error> {
         let (numbers, size) = format.block();
-        let blocks = cols / numbers;
+        let blocks = cols / numbers.max(1); // never divides by 0
         check_len("a quantized row, in whole blocks,", cols, blocks * numbers)?;
         let all = rows.saturating_mul(blocks).saturating_mul(size);
         check_len("the blocks", bytes.len(), all)?;
