@@ -37,8 +37,8 @@ fn attention(path: &str, file: &[u8], neighbour: Option<(&str, &[u8])>) -> Outco
             found.into_iter().find(|(name, _)| *name == asked).map(|(_, bytes)| bytes.to_vec());
         Ok(Box::new(Cursor::new(bytes.ok_or_else(|| Error::from(ErrorKind::NotFound))?)))
     };
-    let computed = QueriesAndKeys::open_with(&open, Path::new(path), &unattended);
-    let maps = match AttentionMaps::open_with(&open, Path::new(path), None, &unattended) {
+    let computed = QueriesAndKeys::open(&open, Path::new(path), &unattended);
+    let maps = match AttentionMaps::open(&open, Path::new(path), None, &unattended) {
         Ok(maps) => maps,
         Err(_) if computed.is_ok() => return Ok(()),
         Err(wrong) => return Err(wrong.into()),

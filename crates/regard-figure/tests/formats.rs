@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use regard_figure::{Error, Format, Grid, Ground, Label, Look, Map, Matrix, Palette, Small};
-use regard_heads::{AttentionMaps, HeadId, readable, unattended};
+use regard_heads::{AttentionMaps, HeadId, from_disk, readable, unattended};
 use regard_tests::attention_files::{Folder, weights};
 
 fn palette() -> Palette {
@@ -287,7 +287,7 @@ fn npy_and_safetensors_open_as_attention_with_their_tokens() {
     for format in [Format::Npy, Format::Safetensors] {
         let file = folder
             .file(&format!("a.{}", format.extension()), encode(format, &values, &labels, &labels));
-        let maps = AttentionMaps::open(&file, None, &unattended).unwrap();
+        let maps = AttentionMaps::open(&from_disk, &file, None, &unattended).unwrap();
         assert_eq!(&*maps.head(HeadId { layer: 0, head: 0 }), values);
         if format == Format::Safetensors {
             assert_eq!(maps.name(), "weights");

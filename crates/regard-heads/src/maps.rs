@@ -10,13 +10,13 @@ use super::select::{Layers, none, select};
 use super::source::{Entry, TensorFile};
 use super::tokens::{self, Found};
 use super::values::Values;
-use super::{Error, Opener, Progress, from_disk};
+use super::{Error, Opener, Progress};
 
 /// The attention of a model on one text: a matrix of weights, queries × keys, for each layer and head.
 ///
 /// ```no_run
-/// use regard_heads::{AttentionMaps, HeadId, unattended};
-/// let maps = AttentionMaps::open("bert.safetensors".as_ref(), None, &unattended)?;
+/// use regard_heads::{AttentionMaps, HeadId, from_disk, unattended};
+/// let maps = AttentionMaps::open(&from_disk, "bert.safetensors".as_ref(), None, &unattended)?;
 /// let shape = maps.shape();
 /// println!("{} layers of {} heads, {} × {}", shape.layers, shape.heads, shape.queries, shape.keys);
 /// let weights = maps.head(HeadId { layer: 3, head: 5 });
@@ -134,17 +134,11 @@ impl AttentionMaps {
     /// tensor a layer, \[heads, n, n\], \[1, heads, n, n\] or \[n, n\]. Types: F32, F16, BF16 or F64. Tokens are read if the
     /// file has them. The weights are not checked here, but by [`Survey::new`](super::Survey::new).
     ///
-    /// # Errors
-    /// See [`Error`]. The function reserves no more memory than the file's numbers can fill.
-    pub fn open(path: &Path, name: Option<&str>, progress: &Progress<'_>) -> Result<Self, Error> {
-        Self::open_with(&from_disk, path, name, progress)
-    }
-
-    /// Reads a file as [`open`](Self::open) does. `open` opens it and the file of tokens beside it.
+    /// `open` opens the file and the file of tokens beside it: [`from_disk`](super::from_disk), or a function of the caller.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
-    pub fn open_with(
+    /// See [`Error`]. The function reserves no more memory than the file's numbers can fill.
+    pub fn open(
         open: &Opener<'_>,
         path: &Path,
         name: Option<&str>,

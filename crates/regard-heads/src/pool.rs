@@ -57,23 +57,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_square_becomes_its_largest_number() {
-        let numbers: Vec<f32> = (0..35).map(|i| (i * 17 % 35) as f32).collect();
-        let mut pool = Pool::new(factor(5, 7, 3), 7);
-        numbers.chunks(7).for_each(|row| pool.add(row));
-        let expected: Vec<f32> =
-            [(0..3, 0..3), (0..3, 3..6), (0..3, 6..7), (3..5, 0..3), (3..5, 3..6), (3..5, 6..7)]
-                .into_iter()
-                .map(|(rows, cols)| {
-                    rows.flat_map(|r| cols.clone().map(move |c| r * 7 + c))
-                        .map(|i| numbers[i])
-                        .fold(-1.0, f32::max)
-                })
-                .collect();
-        assert_eq!(pool.finish(), expected);
-    }
-
-    #[test]
     fn nan_is_seen_and_minus_infinity_is_not_a_maximum() {
         let pooled = |row: &[f32]| {
             let mut pool = Pool::new(3, 3);

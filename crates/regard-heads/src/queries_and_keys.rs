@@ -6,12 +6,12 @@ use super::maps::{self, Tokens};
 use super::select::{TOKENS, none};
 use super::source::{Entry, TensorFile};
 use super::values::Values;
-use super::{Error, Opener, Progress, Shape, from_disk, tokens};
+use super::{Error, Opener, Progress, Shape, tokens};
 
 /// The queries and keys of a file, from which attention is computed. One tensor can be both.
 ///
 /// ```
-/// use regard_heads::{QueriesAndKeys, unattended};
+/// use regard_heads::{QueriesAndKeys, from_disk, unattended};
 /// use safetensors::{Dtype, tensor::TensorView};
 ///
 /// let folder = tempfile::tempdir()?;
@@ -20,7 +20,7 @@ use super::{Error, Opener, Progress, Shape, from_disk, tokens};
 /// let tokens = TensorView::new(Dtype::F32, vec![3, 2], &numbers)?;
 /// safetensors::serialize_to_file([("x", tokens)], None, &path)?;
 ///
-/// let file = QueriesAndKeys::open(&path, &unattended)?;
+/// let file = QueriesAndKeys::open(&from_disk, &path, &unattended)?;
 /// assert_eq!((file.heads(), file.tokens(), file.dim()), (1, 3, 2));
 /// let [queries, keys] = file.first(0, 2, 1);
 /// assert_eq!(queries, [1.0, 3.0]);
@@ -56,21 +56,11 @@ impl QueriesAndKeys {
     /// Shapes: \[n, d\], \[heads, n, d\] or \[batch, heads, n, d\], whose first batch entry is read. Several heads of `q` may
     /// share one of `k`. Types: F32, F16, BF16 or F64. Tokens are read if the file has them.
     ///
-    /// # Errors
-    /// See [`Error`]. The function reserves no more memory than the file's numbers can fill.
-    pub fn open(path: &Path, progress: &Progress<'_>) -> Result<Self, Error> {
-        Self::open_with(&from_disk, path, progress)
-    }
-
-    /// Reads a file as [`open`](Self::open) does. `open` opens it and the file of tokens beside it.
+    /// `open` opens the file and the file of tokens beside it: [`from_disk`](super::from_disk), or a function of the caller.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
-    pub fn open_with(
-        open: &Opener<'_>,
-        path: &Path,
-        progress: &Progress<'_>,
-    ) -> Result<Self, Error> {
+    /// See [`Error`]. The function reserves no more memory than the file's numbers can fill.
+    pub fn open(open: &Opener<'_>, path: &Path, progress: &Progress<'_>) -> Result<Self, Error> {
         let mut source = TensorFile::open(open, path)?;
         let (q, k) = select(&source)?;
         let (size, of_keys) = (size_of(&q)?, k.as_ref().map(size_of).transpose()?);

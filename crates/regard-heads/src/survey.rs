@@ -13,8 +13,8 @@ use super::{
 /// One pass over the heads of a file: their measures, a thumbnail of each, and warnings.
 ///
 /// ```no_run
-/// use regard_heads::{AttentionMaps, Measure, Survey, unattended};
-/// let maps = AttentionMaps::open("bert.safetensors".as_ref(), None, &unattended)?;
+/// use regard_heads::{AttentionMaps, Measure, Survey, from_disk, unattended};
+/// let maps = AttentionMaps::open(&from_disk, "bert.safetensors".as_ref(), None, &unattended)?;
 /// let survey = Survey::new(&maps, &unattended)?;
 /// for id in survey.sorted_by(Measure::Induction).into_iter().take(3) {
 ///     println!("{id}: {:?}", survey.measures(id).get(Measure::Induction));

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use regard_heads::{
-    AttentionMaps, Error, HeadId, Measure, Over, Rows, Shape, Survey, Warning, unattended,
+    AttentionMaps, Error, HeadId, Measure, Over, Rows, Shape, Survey, Warning, from_disk,
+    unattended,
 };
 use safetensors::Dtype;
 use zip::CompressionMethod;
@@ -18,7 +19,7 @@ use regard_tests::rounding::gamma;
 const FIRST: HeadId = HeadId { layer: 0, head: 0 };
 
 fn open(path: &Path) -> Result<AttentionMaps, Error> {
-    AttentionMaps::open(path, None, &unattended)
+    AttentionMaps::open(&from_disk, path, None, &unattended)
 }
 
 fn opened(bytes: &[u8]) -> Result<AttentionMaps, Error> {
@@ -129,9 +130,10 @@ mod opens {
         ];
         let path = folder.file("a.safetensors", safetensors(&tensors, &[]));
         assert_says(&open(&path).unwrap_err(), "name one of cross.*, encoder.*");
-        let cross = AttentionMaps::open(&path, Some("cross.*"), &unattended).unwrap();
+        let cross = AttentionMaps::open(&from_disk, &path, Some("cross.*"), &unattended).unwrap();
         assert_eq!(cross.head(HeadId { layer: 1, head: 0 })[0], 4.0);
-        let unknown = AttentionMaps::open(&path, Some("decoder"), &unattended).unwrap_err();
+        let unknown =
+            AttentionMaps::open(&from_disk, &path, Some("decoder"), &unattended).unwrap_err();
         assert_says(&unknown, "no tensor `decoder`; it has cross.*, encoder.*");
 
         let known = [tensor("output", 1.0), tensor("scores", 2.0)];
@@ -199,11 +201,14 @@ mod opens {
             calls.fetch_add(1, Ordering::Relaxed);
             ControlFlow::Continue(())
         };
-        let maps = AttentionMaps::open(&path, None, &count).unwrap();
+        let maps = AttentionMaps::open(&from_disk, &path, None, &count).unwrap();
         Survey::new(&maps, &count).unwrap();
         assert!(calls.into_inner() >= 4 + 6, "a call for each chunk and each head");
         let stop = |_: f32| ControlFlow::Break(());
-        assert!(matches!(AttentionMaps::open(&path, None, &stop), Err(Error::Cancelled)));
+        assert!(matches!(
+            AttentionMaps::open(&from_disk, &path, None, &stop),
+            Err(Error::Cancelled)
+        ));
         assert!(matches!(Survey::new(&maps, &stop), Err(Error::Cancelled)));
         assert!(matches!(maps.rollout(1, &stop), Err(Error::Cancelled)));
     }
@@ -692,17 +697,6 @@ mod combines {
             }
         }
         assert_says(&maps.rollout(layers, &unattended).unwrap_err(), "no layer 4");
-    }
-
-    #[test]
-    fn rollout_of_attention_to_the_preceding_token_is_binomial() {
-        // The rows of ((S + I) / 2)^L, where S shifts by one, are binomial: L tosses of a coin.
-        let (layers, n) = (4_usize, 8_usize);
-        let shift: Vec<f32> =
-            (0..n * n).map(|k| f32::from(u8::from((k / n).saturating_sub(1) == k % n))).collect();
-        let maps = opened(&attention(&[layers, 1, n, n], &shift.repeat(layers))).unwrap();
-        let rollout = maps.rollout(layers - 1, &unattended).unwrap();
-        assert_eq!(rollout[(n - 1) * n + 3..], [1.0, 4.0, 6.0, 4.0, 1.0].map(|x| x / 16.0));
         let cross = opened(&attention(&[2, 3], &weights(2, 3, 1))).unwrap();
         assert_says(&cross.rollout(0, &unattended).unwrap_err(), "rollout needs self-attention");
     }

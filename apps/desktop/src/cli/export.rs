@@ -171,7 +171,7 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
     }
     ensure!(args.source.exists(), "--view grid shows the heads of a file of attention");
     let name = args.matrix.as_deref();
-    let maps = AttentionMaps::open_with(&opened::stream, &args.source, name, &unattended)?;
+    let maps = AttentionMaps::open(&opened::stream, &args.source, name, &unattended)?;
     let survey = Survey::new(&maps, &unattended)?;
     Ok(survey.figure(&maps, look, ColorScale::Shared))
 }
@@ -289,7 +289,7 @@ fn of_file(args: &Args, look: Look) -> Result<Matrix> {
         core::ops::ControlFlow::Continue(())
     };
     let name = args.matrix.as_deref();
-    let maps = AttentionMaps::open_with(&opened::stream, &args.source, name, &progress)?;
+    let maps = AttentionMaps::open(&opened::stream, &args.source, name, &progress)?;
     let part = match (args.layer, args.head) {
         (None, None) if args.rollout => Part::Rollout(maps.shape().layers - 1),
         (Some(layer), None) if args.rollout => Part::Rollout(maps.find_layer(layer)?),

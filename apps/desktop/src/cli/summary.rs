@@ -26,7 +26,7 @@ pub(crate) fn of_file(path: &Path) -> Result<String> {
 }
 
 fn of_attention(path: &Path) -> Result<String> {
-    let maps = AttentionMaps::open_with(&opened::stream, path, None, &unattended)?;
+    let maps = AttentionMaps::open(&opened::stream, path, None, &unattended)?;
     let survey = Survey::new(&maps, &unattended)?;
     let shape = maps.shape();
     let mut out = format!("{}: attention, tensor `{}`\n", path.display(), maps.name());

@@ -141,7 +141,7 @@ impl OpenedHeads {
         let maps = match &source {
             AttentionSource::Sample => AttentionMaps::in_memory(SAMPLE, "sample", &reading)?,
             AttentionSource::File(path) => {
-                AttentionMaps::open_with(&|path| host.open(path), path, None, &reading)?
+                AttentionMaps::open(&|path| host.open(path), path, None, &reading)?
             }
         };
         Ok(Self {

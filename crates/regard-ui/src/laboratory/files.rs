@@ -94,7 +94,7 @@ impl Files {
             ControlFlow::Continue(())
         };
         let path = wanted.to_owned();
-        match QueriesAndKeys::open_with(&|path| self.host.open(path), wanted, &progress) {
+        match QueriesAndKeys::open(&|path| self.host.open(path), wanted, &progress) {
             Ok(file) => {
                 let about = Shared(Arc::new(TokenFile::of(&file)));
                 let read = ReadFile { path, whole: Arc::new(file), about };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::laboratory::{Engine, LaboratoryInputs, Outcome, Request, Shown, TokenSource};
 use regard_figure::Look;
-use regard_heads::{QueriesAndKeys, unattended};
+use regard_heads::{QueriesAndKeys, from_disk, unattended};
 use regard_kernels::Temperature;
 use safetensors::Dtype;
 use zip::CompressionMethod;
@@ -298,7 +298,7 @@ fn unfit_tensors_are_refused_by_name_and_shape() {
 fn missing_heads_and_tokens_are_empty() {
     let folder = Folder::new();
     let file = folder.file("a", npy("<f4", "(2, 3, 2)", &bytes(&numbers(12, 14))));
-    let file = QueriesAndKeys::open(&file, &unattended).unwrap();
+    let file = QueriesAndKeys::open(&from_disk, &file, &unattended).unwrap();
     assert_eq!((file.heads(), file.tokens(), file.dim()), (2, 3, 2));
     assert_eq!(file.first(1, 9, 9)[0], numbers(12, 14)[6..]);
     assert_eq!(file.first(2, 3, 2), [[0.0_f32; 0]; 2]);
