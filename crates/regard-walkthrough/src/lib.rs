@@ -58,7 +58,7 @@ pub use self::check::Check;
 pub use self::curve::softmax_curve;
 pub use self::effective::Effective;
 pub use self::error::Error;
-pub use self::examples::why_scale::{WhyScale, softmax_gradient_norm, why_scale};
+pub use self::examples::why_scale::{Statistics, WhyScale, softmax_gradient_norm, why_scale};
 pub use self::examples::{Example, Group};
 pub use self::exercise::{Exercise, Options};
 pub use self::expr::{Arithmetic, Cell, Expr, Operand};

@@ -2,20 +2,20 @@
 
 use egui::Ui;
 use regard_figure::{Curve, Plot, Scale};
-use regard_walkthrough::WhyScale;
+use regard_walkthrough::{Statistics, WhyScale};
 
 use crate::explain::{explanation, heading};
 use crate::plots::{self, PlotName};
 use crate::{Command, colors, style};
 
-/// A measure: its name, and its values without and with scaling.
-type ScaleMeasure = (&'static str, fn(&WhyScale) -> [f64; 2]);
+/// A measure: its name, and its value.
+type ScaleMeasure = (&'static str, fn(&Statistics) -> f64);
 
 const MEASURES: [ScaleMeasure; 4] = [
-    ("Standard deviation of the scores", |m| [m.std_raw, m.std_scaled]),
-    ("Largest weight", |m| [m.largest_raw, m.largest_scaled]),
-    ("Entropy of the weights (nats)", |m| [m.entropy_raw, m.entropy_scaled]),
-    ("Gradient norm", |m| [m.gradient_raw, m.gradient_scaled]),
+    ("Standard deviation of the scores", |s| s.std),
+    ("Largest weight", |s| s.largest),
+    ("Entropy of the weights (nats)", |s| s.entropy),
+    ("Gradient norm", |s| s.gradient),
 ];
 
 const WITHOUT: (&str, usize) = ("without 1/√d", 2);
@@ -51,16 +51,16 @@ pub(crate) fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
 
 /// The curves of one of the four measures.
 pub(crate) fn plot(rows: &[WhyScale], measure: usize) -> Option<Plot> {
-    let (name, values) = MEASURES.get(measure)?;
-    let curve = |(i, (name, color)): (usize, (&str, usize))| Curve {
+    let (name, value) = MEASURES.get(measure)?;
+    let curve = |(name, color): (&str, usize), statistics: fn(&WhyScale) -> &Statistics| Curve {
         name: name.to_owned(),
-        points: rows.iter().map(|row| [row.d as f64, values(row)[i]]).collect(),
+        points: rows.iter().map(|row| [row.d as f64, value(statistics(row))]).collect(),
         band: Vec::new(),
         color: colors::curve_rgb(color),
-        dashed: i == 0,
+        dashed: name == WITHOUT.0,
         marked: None,
     };
-    let curves = [WITHOUT, WITH].into_iter().enumerate().map(curve).collect();
+    let curves = vec![curve(WITHOUT, |row| &row.raw), curve(WITH, |row| &row.scaled)];
     let (title, axes) = (format!("{name}, by d"), ["d", *name]);
     Some(Plot { title, axes, scale: Scale::Doublings, mark: None, curves })
 }

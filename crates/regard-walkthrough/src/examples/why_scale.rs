@@ -35,22 +35,23 @@ const SHOWN: (usize, usize) = (256, 4);
 pub struct WhyScale {
     /// The number of elements of a query or key, each normal with mean 0 and variance 1.
     pub d: usize,
-    /// Standard deviation of the scores q·k.
-    pub std_raw: f64,
-    /// Standard deviation of the scores q·k/√d.
-    pub std_scaled: f64,
+    /// Those of the scores q·k.
+    pub raw: Statistics,
+    /// Those of the scores q·k/√d.
+    pub scaled: Statistics,
+}
+
+/// Statistics of scores and of their weights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Statistics {
+    /// Standard deviation of the scores.
+    pub std: f64,
     /// Mean of the largest of 10 weights.
-    pub largest_raw: f64,
-    /// The same mean with scaled scores.
-    pub largest_scaled: f64,
+    pub largest: f64,
     /// Mean entropy of 10 weights, in nats: ln 10 = 2.303 if all are equal, 0 if one weight is 1.
-    pub entropy_raw: f64,
-    /// The same mean with scaled scores.
-    pub entropy_scaled: f64,
+    pub entropy: f64,
     /// Mean Frobenius norm of softmax's Jacobian, (diag(w) − wwᵀ)/T: the share of a gradient that passes.
-    pub gradient_raw: f64,
-    /// The same mean with scaled scores.
-    pub gradient_scaled: f64,
+    pub gradient: f64,
 }
 
 /// The statistics at d = 4, 16, 64, 256 and 1024 at a temperature, from the kernels' scores and weights.
@@ -64,24 +65,14 @@ pub struct WhyScale {
 /// use regard_kernels::Temperature;
 /// let rows = regard_walkthrough::why_scale(Temperature::ONE)?;
 /// let d1024 = rows.last().expect("there are five");
-/// assert!(d1024.std_raw > 30.0 && d1024.std_scaled < 1.1);
-/// assert!(d1024.largest_raw > 0.9 && d1024.largest_scaled < 0.5);
+/// assert!(d1024.raw.std > 30.0 && d1024.scaled.std < 1.1);
+/// assert!(d1024.raw.largest > 0.9 && d1024.scaled.largest < 0.5);
 /// # Ok::<(), regard_walkthrough::Error>(())
 /// ```
 pub fn why_scale(temperature: Temperature) -> Result<Vec<WhyScale>, Error> {
     let row = |sample: &Sample| {
         let [raw, scaled] = sample.statistics(temperature).map(|s| s.ours);
-        WhyScale {
-            d: sample.d,
-            std_raw: raw.std,
-            std_scaled: scaled.std,
-            largest_raw: raw.largest,
-            largest_scaled: scaled.largest,
-            entropy_raw: raw.entropy,
-            entropy_scaled: scaled.entropy,
-            gradient_raw: raw.gradient,
-            gradient_scaled: scaled.gradient,
-        }
+        WhyScale { d: sample.d, raw, scaled }
     };
     Ok(samples()?.iter().map(row).collect())
 }
@@ -156,13 +147,6 @@ struct Both {
     ours: Statistics,
     exact: Statistics,
     bound: Statistics,
-}
-
-struct Statistics {
-    std: f64,
-    largest: f64,
-    entropy: f64,
-    gradient: f64,
 }
 
 impl Statistics {

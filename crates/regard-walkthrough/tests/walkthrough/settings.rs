@@ -197,20 +197,20 @@ fn two_heads_stand_side_by_side() {
 fn scaling_keeps_softmax_the_same_for_every_dimension() {
     let rows = why_scale(Temperature::ONE).unwrap();
     assert_eq!(rows.iter().map(|r| r.d).collect::<Vec<_>>(), [4, 16, 64, 256, 1024]);
-    assert!(rows.is_sorted_by(|a, b| a.largest_raw < b.largest_raw));
-    assert!(rows.is_sorted_by(|a, b| a.entropy_raw > b.entropy_raw));
-    assert!(rows.is_sorted_by(|a, b| a.gradient_raw > b.gradient_raw));
+    assert!(rows.is_sorted_by(|a, b| a.raw.largest < b.raw.largest));
+    assert!(rows.is_sorted_by(|a, b| a.raw.entropy > b.raw.entropy));
+    assert!(rows.is_sorted_by(|a, b| a.raw.gradient > b.raw.gradient));
     for row in &rows {
         let root = (row.d as f64).sqrt();
-        assert!((row.std_raw / root - 1.0).abs() < 0.1, "{row:?}");
-        assert!((row.std_scaled - 1.0).abs() < 0.1, "{row:?}");
-        assert!((0.3..0.4).contains(&row.largest_scaled), "{row:?}");
-        assert!((1.8..2.0).contains(&row.entropy_scaled), "{row:?}");
+        assert!((row.raw.std / root - 1.0).abs() < 0.1, "{row:?}");
+        assert!((row.scaled.std - 1.0).abs() < 0.1, "{row:?}");
+        assert!((0.3..0.4).contains(&row.scaled.largest), "{row:?}");
+        assert!((1.8..2.0).contains(&row.scaled.entropy), "{row:?}");
     }
     let walk = run(Example::WhyScale, &Settings::default());
     let table = step(&walk, "by_dimension");
     assert_eq!((table.kind, table.matrix.shape()), (Kind::Table, (5, 8)));
-    assert_eq!(f64::from(table.matrix.get(3, 2)), f64::from(rows[3].largest_raw as f32));
+    assert_eq!(f64::from(table.matrix.get(3, 2)), f64::from(rows[3].raw.largest as f32));
     let json = walk.to_json();
     assert_eq!(json["labels"]["by_dimension"]["rows"][4], "d = 1024");
 }
@@ -220,7 +220,7 @@ fn scaling_keeps_softmax_the_same_for_every_dimension() {
 fn the_gradient_through_softmax_knows_the_temperature() {
     for t in [0.0, 1e-40, f32::INFINITY] {
         for row in why_scale(Temperature::new(t).unwrap()).unwrap() {
-            assert_eq!((row.gradient_raw, row.gradient_scaled), (0.0, 0.0), "T = {t}");
+            assert_eq!((row.raw.gradient, row.scaled.gradient), (0.0, 0.0), "T = {t}");
         }
     }
     let t = 2.0;
