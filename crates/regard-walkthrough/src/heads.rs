@@ -26,7 +26,7 @@ pub(crate) fn attend(
         return Ok(output.unwrap_or_else(|| q.clone()));
     };
     // Without projections, X may have another number of columns.
-    let Some(Counts { heads, kv_heads, fits }) = counts(trace.inputs.heads, q, k, v, &w_o) else {
+    let Some(Counts { heads, kv_heads, fits }) = counts(trace.inputs.heads(), q, k, v, &w_o) else {
         return Ok(q.clone());
     };
     let (d_k, d_v) = (q.ours.cols() / heads, v.ours.cols() / kv_heads);

@@ -2,14 +2,16 @@
 
 mod saved;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use self::saved::Saved;
 use crate::examples::{self, HeadCounts, Start, seeded};
 use crate::input::{Edit, Input, Sizes};
 use crate::role::Role;
-use crate::values::Values;
-use crate::{Error, Example, Matrix, Quantity, StepKey};
+use crate::{Error, Example, Matrix, Quantity, Section, StepKey};
 
 /// The initial matrices of an example, and the number of heads. Every step follows from them and the
 /// [`Settings`](crate::Settings).
@@ -35,12 +37,36 @@ use crate::{Error, Example, Matrix, Quantity, StepKey};
 /// assert_eq!(inputs, Inputs::new(Example::TheCatSat));
 /// # Ok::<(), regard_walkthrough::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Saved", into = "Saved")]
 pub struct Inputs {
     example: Example,
     sizes: Option<Sizes>,
-    values: Values,
+    tokens: Vec<String>,
+    heads: usize,
+    /// The matrices of the example.
+    given: Arc<[Input]>,
+    /// The present matrices. Each is shared with `given` and with clones until it changes, so earlier states for undo are
+    /// cheap.
+    now: Vec<Arc<Matrix<f64>>>,
+    /// The cells of Q, K and V that were typed over: by quantity, row and column.
+    typed: BTreeMap<(Quantity, usize, usize), f64>,
+}
+
+impl PartialEq for Inputs {
+    fn eq(&self, other: &Self) -> bool {
+        self.example == other.example
+            && self.sizes == other.sizes
+            && self.tokens == other.tokens
+            && self.heads == other.heads
+            && self.typed == other.typed
+            && self.now.iter().zip(&other.now).all(|(a, b)| is_same(a, b))
+    }
+}
+
+/// Whether the numbers are equal. Shared ones are not compared.
+fn is_same(a: &Arc<Matrix<f64>>, b: &Arc<Matrix<f64>>) -> bool {
+    Arc::ptr_eq(a, b) || a == b
 }
 
 impl Inputs {
@@ -114,8 +140,8 @@ impl Inputs {
             let identity = Matrix::from_fn(n, n, |i, j| f64::from(u8::from(i == j)));
             given.push(Input::given(Quantity::WO, identity));
         }
-        let values = Values::new(tokens, heads, entry.projections_are_editable, given);
-        Self { example, sizes, values }
+        let now = given.iter().map(|input| Arc::clone(&input.values)).collect();
+        Self { example, sizes, tokens, heads, given: given.into(), now, typed: BTreeMap::new() }
     }
 
     /// The example.
@@ -123,13 +149,9 @@ impl Inputs {
         self.example
     }
 
-    pub(crate) fn values(&self) -> &Values {
-        &self.values
-    }
-
     /// The tokens. Empty for `why-scale`, whose tokens have no names.
     pub fn tokens(&self) -> &[String] {
-        &self.values.tokens
+        &self.tokens
     }
 
     /// The sizes and the seed of the user's own tokens. `None` for the other examples.
@@ -151,7 +173,7 @@ impl Inputs {
 
     /// The number of heads.
     pub fn heads(&self) -> usize {
-        self.values.heads
+        self.heads
     }
 
     /// The numbers of heads that the example can be computed with.
@@ -185,7 +207,7 @@ impl Inputs {
             let possible = possible.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
             return Err(Error::Heads { example: self.example.name(), heads, possible });
         }
-        let (edits, tokens) = (self.edits(), core::mem::take(&mut self.values.tokens));
+        let (edits, tokens) = (self.edits(), core::mem::take(&mut self.tokens));
         *self = Self::build(self.example, tokens, self.sizes, heads);
         for Edit { matrix, row, col, value } in edits {
             // A change of a cell that no longer exists is dropped.
@@ -196,19 +218,19 @@ impl Inputs {
 
     /// The keys of the editable matrices, in the order in which they are shown.
     pub fn keys(&self) -> impl Iterator<Item = StepKey> {
-        self.values.keys()
+        self.given.iter().map(|input| input.key)
     }
 
     /// The keys of the projections `q`, `k` and `v` that can be typed over. There are none in `gradients`: the gradients of X
     /// and of the projection matrices flow through every cell of Q, K and V.
     pub fn projected_keys(&self) -> impl Iterator<Item = StepKey> {
-        let is_editable = |role: &Role| self.values.projected_shape(*role).is_some();
+        let is_editable = |role: &Role| self.projected_shape(*role).is_some();
         Role::ALL.into_iter().filter(is_editable).map(|role| role.quantity().into())
     }
 
     /// The matrix of a key.
     pub fn matrix(&self, key: impl Into<StepKey>) -> Option<&Matrix<f64>> {
-        self.values.matrix(key)
+        self.input(key).map(|(_, now)| now)
     }
 
     /// Changes a cell of a matrix, or types over a cell of Q, K or V. Returns its previous number. `None` stands for the
@@ -235,8 +257,8 @@ impl Inputs {
         value: f64,
     ) -> Result<Option<f64>, Error> {
         let key = key.into();
-        let of_projection =
-            self.values.role(key).and_then(|role| self.values.projected_shape(role));
+        let role = self.role(key);
+        let of_projection = role.and_then(|role| self.projected_shape(role));
         let Some((rows, cols)) = of_projection.or_else(|| self.matrix(key).map(Matrix::shape))
         else {
             let known = self.keys().chain(self.projected_keys()).map(String::from);
@@ -250,7 +272,10 @@ impl Inputs {
         if row >= rows || col >= cols {
             return Err(Error::Cell { matrix: key, row, col, rows, cols });
         }
-        Ok(self.values.set(key, row, col, value))
+        Ok(match role {
+            Some(role) => self.typed.insert((role.quantity(), row, col), value),
+            None => self.cell(key, row, col).map(|cell| core::mem::replace(cell, value)),
+        })
     }
 
     /// The largest absolute value that a cell of this example can hold. With it, every step of every setting stays finite in
@@ -267,33 +292,104 @@ impl Inputs {
 
     /// Restores a cell to its number before any typing.
     pub fn restore(&mut self, key: impl Into<StepKey>, row: usize, col: usize) {
-        self.values.restore(key.into(), row, col);
+        let key = key.into();
+        if let Some(role) = self.role(key) {
+            self.typed.remove(&(role.quantity(), row, col));
+        } else if let Some(given) = self.given(key, row, col)
+            && let Some(cell) = self.cell(key, row, col)
+        {
+            *cell = given;
+        }
     }
 
     /// Restores all numbers to those of the example or of the seed. The number of heads stays.
     pub fn reset(&mut self) {
-        self.values.reset();
+        self.typed.clear();
+        self.now = self.given.iter().map(|input| Arc::clone(&input.values)).collect();
     }
 
     /// The number of the example in a cell. `None` if there is no such cell, and for Q, K and V, for
     /// which see [`Step::given`](crate::Step::given).
     pub fn given(&self, key: impl Into<StepKey>, row: usize, col: usize) -> Option<f64> {
-        self.values.given(key.into(), row, col)
+        let given = &self.input(key)?.0.values;
+        (row < given.rows() && col < given.cols()).then(|| given.get(row, col))
     }
 
     /// Whether a cell differs from the example, or was typed over.
     pub fn is_edited(&self, key: impl Into<StepKey>, row: usize, col: usize) -> bool {
-        self.values.is_edited(key.into(), row, col)
+        let key = key.into();
+        let is_typed = |role: Role| self.typed.contains_key(&(role.quantity(), row, col));
+        let differs = |given| self.matrix(key).is_some_and(|now| now.get(row, col) != given);
+        self.role(key).is_some_and(is_typed) || self.given(key, row, col).is_some_and(differs)
     }
 
     /// Whether any number differs from the example, or was typed over.
     pub fn is_changed(&self) -> bool {
-        self.values.is_changed()
+        !self.typed.is_empty()
+            || self.given.iter().zip(&self.now).any(|(given, now)| !is_same(&given.values, now))
     }
 
     /// The cells that differ from the example, and those of Q, K and V that were typed over.
     pub fn edits(&self) -> Vec<Edit> {
-        self.values.edits()
+        let mut edits = Vec::new();
+        let both = self.given.iter().zip(&self.now);
+        for (given, now) in both.filter(|(given, now)| !is_same(&given.values, now)) {
+            let cells = given.values.as_slice().iter().zip(now.as_slice()).enumerate();
+            for (i, (_, value)) in cells.filter(|(_, (before, now))| before != now) {
+                let (row, col) = (i / now.cols(), i % now.cols());
+                edits.push(Edit { matrix: given.key, row, col, value: *value });
+            }
+        }
+        let typed = self.typed.iter().map(|((quantity, row, col), value)| Edit {
+            matrix: (*quantity).into(),
+            row: *row,
+            col: *col,
+            value: *value,
+        });
+        edits.extend(typed);
+        edits
+    }
+
+    /// The matrix of the example, and the present one.
+    pub(crate) fn input(&self, key: impl Into<StepKey>) -> Option<(&Input, &Matrix<f64>)> {
+        let i = self.position(key.into())?;
+        Some((self.given.get(i)?, self.now.get(i)?.as_ref()))
+    }
+
+    /// Whether any cell of Q, K or V was typed over.
+    pub(crate) fn has_typed_projections(&self) -> bool {
+        !self.typed.is_empty()
+    }
+
+    /// The cells of Q, K or V that were typed over.
+    pub(crate) fn typed(&self, role: Role) -> impl Iterator<Item = ([usize; 2], f64)> {
+        let its = self.typed.iter().filter(move |((quantity, ..), _)| *quantity == role.quantity());
+        its.map(|((_, row, col), value)| ([*row, *col], *value))
+    }
+
+    /// The role that a key stands for, if the tokens are projected to it and its cells can be typed over.
+    fn role(&self, key: StepKey) -> Option<Role> {
+        let is_main = key.section == Section::Main;
+        Role::of(key.quantity).filter(|role| is_main && self.projected_shape(*role).is_some())
+    }
+
+    /// The shape of Q, K or V, if the tokens are projected to it and its cells can be typed over.
+    pub(crate) fn projected_shape(&self, role: Role) -> Option<(usize, usize)> {
+        let is_editable = self.example.entry().projections_are_editable;
+        let cols = self.matrix(role.weights()).filter(|_| is_editable)?.cols();
+        // In cross-attention, keys and values belong to another text.
+        let memory = self.matrix(Quantity::Memory).filter(|_| role != Role::Query);
+        Some((memory.map_or(self.tokens.len(), Matrix::rows), cols))
+    }
+
+    fn position(&self, key: StepKey) -> Option<usize> {
+        self.given.iter().position(|input| input.key == key)
+    }
+
+    fn cell(&mut self, key: StepKey, row: usize, col: usize) -> Option<&mut f64> {
+        let i = self.position(key)?;
+        let matrix = Arc::make_mut(self.now.get_mut(i)?);
+        (row < matrix.rows() && col < matrix.cols()).then(|| &mut matrix.row_mut(row)[col])
     }
 }
 

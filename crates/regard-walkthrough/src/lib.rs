@@ -48,7 +48,6 @@ mod short;
 mod step;
 mod trace;
 mod ulp;
-mod values;
 mod walkthrough;
 
 pub use regard::{Error as LayerError, KernelError, Temperature};

@@ -5,13 +5,12 @@ use crate::number::number;
 use crate::origin::{How, Origin};
 use crate::pair::Pair;
 use crate::step::{Kind, Step};
-use crate::values::Values;
-use crate::{Check, Error, Matrix, Quantity, Rows, Settings, StepKey, ulp};
+use crate::{Check, Error, Inputs, Matrix, Quantity, Rows, Settings, StepKey, ulp};
 
 /// A walkthrough during its computation.
 pub(crate) struct Trace<'a> {
     pub settings: &'a Settings,
-    pub inputs: &'a Values,
+    pub inputs: &'a Inputs,
     pub tokens: Vec<String>,
     pub steps: Vec<Step>,
     pub measured: Measured,
@@ -105,11 +104,11 @@ impl<'a> Axes<'a> {
 }
 
 impl<'a> Trace<'a> {
-    pub fn new(settings: &'a Settings, inputs: &'a Values) -> Self {
+    pub fn new(settings: &'a Settings, inputs: &'a Inputs) -> Self {
         Self {
             settings,
             inputs,
-            tokens: inputs.tokens.clone(),
+            tokens: inputs.tokens().to_vec(),
             steps: Vec::new(),
             measured: Measured::default(),
         }
@@ -203,7 +202,7 @@ impl<'a> Trace<'a> {
     /// The checks of all measurements, and of all steps against their references.
     pub fn checks(&self) -> Vec<Check> {
         let Measured { row_sum, fused, layer, hidden, others } = &self.measured;
-        let layer_name = match self.inputs.heads {
+        let layer_name = match self.inputs.heads() {
             1 => "one head equals the layer".to_owned(),
             n => format!("{} heads equal the layer", COUNTS.get(n).copied().unwrap_or("all")),
         };

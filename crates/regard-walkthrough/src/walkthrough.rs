@@ -66,7 +66,7 @@ impl Walkthrough {
     }
 
     pub(crate) fn steps_of(inputs: &Inputs, settings: &Settings) -> Result<Self, Error> {
-        let mut trace = Trace::new(settings, inputs.values());
+        let mut trace = Trace::new(settings, inputs);
         Threads::ONE.install(|| (inputs.example().entry().run)(&mut trace))?;
         let checks = trace.checks();
         let Trace { tokens, steps, .. } = trace;

@@ -82,7 +82,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         && let Some(w_o) = trace.input(Quantity::WO)
     {
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
-        let layer = multi_head(trace.inputs.heads, weights)?;
+        let layer = multi_head(trace.inputs.heads(), weights)?;
         let normed = norm_1.forward(sequences(&placed.ours)?)?;
         let x = normed.sequences();
         let mut whole = layer.forward(x, x, x, &attention(trace.settings, true))?;

@@ -29,11 +29,11 @@ pub(super) fn inputs() -> Vec<Input> {
 /// Computes the row of "love" by hand, then all rows as matrices.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
-    if trace.inputs.heads == 1 {
+    if trace.inputs.heads() == 1 {
         by_hand(trace, &x, &w)?;
     }
     attend_to_itself(trace, &x, &w)?;
-    if trace.inputs.heads == 1 {
+    if trace.inputs.heads() == 1 {
         for section in [LOVE, Section::Main] {
             trace.correct(
                 StepKey::new(section, Quantity::Output),

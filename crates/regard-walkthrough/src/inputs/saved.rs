@@ -23,7 +23,7 @@ pub(super) struct Saved {
 impl From<Inputs> for Saved {
     fn from(inputs: Inputs) -> Self {
         let (edits, heads) = (inputs.edits(), inputs.heads());
-        let tokens = inputs.sizes.map(|_| inputs.values.tokens);
+        let tokens = inputs.sizes.map(|_| inputs.tokens);
         Self { example: inputs.example, tokens, sizes: inputs.sizes, heads, edits }
     }
 }
