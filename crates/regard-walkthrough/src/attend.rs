@@ -46,20 +46,12 @@ impl Whole {
         self,
         trace: &mut Trace<'_>,
         section: Section,
-        [name, formula, meaning]: [&str; 3],
         (rows, tokens): (Rows, &[String]),
     ) -> Pair {
         let Self { output, weights, v } = self;
         let cols = labels("v", v.ours.cols());
         let (weights, v) = (weights.named("A", tokens, tokens), v.named("V", tokens, &cols));
-        let text = Text {
-            key: StepKey::new(section, Quantity::Output),
-            symbol: "O",
-            name,
-            formula,
-            meaning,
-            code: "attention.forward(q, k, v, output, scratch)",
-        };
+        let text = Text::of(StepKey::new(section, Quantity::Output));
         let (axes, origin) = (Axes::new(rows, tokens, &cols), Origin::product(&weights, &v));
         trace.push(&text, output, Kind::Signed, axes, origin)
     }
@@ -204,26 +196,21 @@ impl Head<'_> {
         argument: &str,
         scores: &Pair,
     ) -> Pair {
-        let t = trace.settings.temperature;
-        let (weights, formula, meaning, kind, origin, code) = if trace.settings.without
-            == Some(Without::Softmax)
-        {
-            let meaning = "Left out: the scores take the place of the weights. They have any sign, and their rows have any sum.";
-            let formula = format!("A{} = {argument}", self.subscript);
-            (scores.hidden_as_zero(), formula, meaning, Kind::Signed, Origin::unweighed(scores), "")
-        } else {
-            // Between two texts, the diagonal has no meaning.
-            let meaning = if self.queries == self.keys {
-                "Each row shows how one query distributes its attention, each column how much attention a token receives, and the diagonal how much each token attends to itself. Softmax subtracts the row's largest score first, so nothing overflows."
+        let (t, symbol) = (trace.settings.temperature, format!("A{}", self.subscript));
+        let (heading, formula, weights, kind, origin) =
+            if trace.settings.without == Some(Without::Softmax) {
+                let (weights, origin) = (scores.hidden_as_zero(), Origin::unweighed(scores));
+                let formula = format!("{symbol} = {argument}");
+                ("weights without softmax", formula, weights, Kind::Signed, origin)
             } else {
-                "Each row shows how one query distributes its attention, and each column how much attention a token receives. Softmax subtracts the row's largest score first, so nothing overflows."
+                // Between two texts, the diagonal has no meaning.
+                let is_of_one = self.queries == self.keys;
+                let heading = if is_of_one { "weights" } else { "weights between texts" };
+                let argument =
+                    if t.get() == 1.0 { argument.to_owned() } else { format!("({argument}) / T") };
+                let formula = format!("{symbol} = softmax({argument})");
+                (heading, formula, scores.softmax(t), Kind::Weights, Origin::softmax(scores, t))
             };
-            let argument =
-                if t.get() == 1.0 { argument.to_owned() } else { format!("({argument}) / T") };
-            let formula = format!("A{} = softmax({argument})", self.subscript);
-            let code = "for row in scores { softmax(row, temperature) }";
-            (scores.softmax(t), formula, meaning, Kind::Weights, Origin::softmax(scores, t), code)
-        };
         let rows = (0..weights.ours.rows()).map(|i| weights.ours.row(i));
         let sums = rows.map(|row| row.iter().map(|w| f64::from(*w)).sum());
         // Each power of the sum is rounded once, and the division twice.
@@ -239,9 +226,12 @@ impl Head<'_> {
         } else {
             "Attention weights A"
         };
-        let symbol = format!("A{}", self.subscript);
-        let (key, name) = (self.key(quantity), self.name(name));
-        let text = Text { key, symbol: &symbol, name: &name, formula: &formula, meaning, code };
+        let text = Text {
+            symbol: &symbol,
+            name: &self.name(name),
+            formula: &formula,
+            ..Text::named(heading, self.key(quantity))
+        };
         trace.push(&text, weights, kind, self.pairs(), origin)
     }
 

@@ -94,12 +94,13 @@ fn push_share(
     is_shared: bool,
 ) -> Pair {
     let share = all.columns(h * width, width);
-    let (symbol, cols) = (role.symbol(), &all.name.cols[h * width..][..width]);
+    let whole = Text::of(role.quantity());
+    let (symbol, cols) = (whole.symbol, &all.name.cols[h * width..][..width]);
     let last = h * width + width - 1;
     let text = Text {
         key: StepKey::new(head.section, role.quantity()),
         symbol: &format!("{symbol}{}", head.subscript),
-        name: &format!("{} {symbol}{}", role.plural(), head.of),
+        name: &format!("{}{}", whole.name, head.of),
         formula: &match width {
             1 => format!("{symbol}{} = column {last} of {symbol}", head.subscript),
             _ => {
@@ -123,10 +124,8 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
     let dims = labels("o", concatenated.ours.cols());
     let columns = (0..dims.len()).map(|j| format!("head {}, v{}", j / d_v + 1, j % d_v)).collect();
     let parts: Vec<&str> = outputs.iter().map(|o| o.name.symbol.as_str()).collect();
-    let meaning = "The outputs of all heads, side by side. Each head has its own softmax, so each can follow a relation of its own.";
     let formula = format!("C = [{}]", parts.join(" "));
-    let text = Text::given(Quantity::Concatenated, "C", "Heads side by side", meaning);
-    let text = Text { formula: &formula, ..text };
+    let text = Text { formula: &formula, ..Text::of(Quantity::Concatenated) };
     let origin = Origin::side_by_side(outputs, columns);
     let axes = Axes::new(Rows::Queries, road.queries, &dims);
     trace.push(&text, concatenated, Kind::Signed, axes, origin)

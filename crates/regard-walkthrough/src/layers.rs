@@ -1,5 +1,7 @@
 //! The parts of a transformer block around attention: layer norm, the feed-forward layer, the residual connection.
 
+use core::slice::from_ref;
+
 use regard::{Activation, FeedForward, Norm};
 
 use crate::bound;
@@ -49,22 +51,13 @@ pub(crate) fn push_norm(
 ) -> Result<(Pair, Norm), Error> {
     let Which { keys: [gamma, beta, norm_key], name, subscript } = which;
     let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
-    let mut one_row = |key: Quantity, symbol: &str, name: &str, meaning| {
-        let text = Text::given(key, symbol, name, meaning);
-        trace.give(&text, Axes::new(Rows::Other, &[symbol.to_owned()], &dims))
+    let mut one_row = |heading, key: Quantity| {
+        let text = Text::named(heading, key);
+        let symbol = format!("{}{subscript}", text.symbol);
+        let text = Text { symbol: &symbol, name: &format!("{}{name}", text.name), ..text };
+        trace.give(&text, Axes::new(Rows::Other, from_ref(&symbol), &dims))
     };
-    let gamma = one_row(
-        gamma,
-        &format!("γ{subscript}"),
-        &format!("Gain γ{name}"),
-        "Learned. It scales each feature after it was normalized.",
-    )?;
-    let beta = one_row(
-        beta,
-        &format!("β{subscript}"),
-        &format!("Shift β{name}"),
-        "Learned. It shifts each feature after it was normalized.",
-    )?;
+    let (gamma, beta) = (one_row("gain", gamma)?, one_row("shift", beta)?);
 
     let norm = Norm::layer(gamma.ours.as_slice().to_vec(), beta.ours.as_slice().to_vec(), EPSILON)?;
     let mut exact = x.exact.clone();
@@ -84,15 +77,13 @@ pub(crate) fn push_norm(
     let bound = Matrix::from_fn(exact.rows(), exact.cols(), |i, j| bounds[i][j]);
     let normed = Pair::of_layer(norm.forward(sequences(&x.ours)?)?.into_vec(), exact, bound);
     let text = Text {
-        key: norm_key.into(),
         symbol: &format!("N{subscript}"),
         name: &format!("Layer norm{name}"),
         formula: &format!(
             "N{subscript} = (x − mean) / √(variance + ε)·γ{subscript} + β{subscript},  x a row of {}",
             x.name.symbol
         ),
-        meaning: "Each token's features are normalized to mean 0 and variance 1, then scaled by γ and shifted by β. So tokens keep the same size through many layers.",
-        code: "Norm::layer(gamma, beta, epsilon)?.forward(x)",
+        ..Text::named("layer norm", norm_key)
     };
     let origin = normalized(x, &gamma, &beta);
     Ok((trace.push(&text, normed, Kind::Signed, Axes::new(rows, &tokens, &dims), origin), norm))
@@ -161,18 +152,12 @@ fn push_layer(
 ) -> Result<[Pair; 2], Error> {
     let symbol = format!("W{subscript}");
     let name = format!("Weight matrix {symbol}");
-    let text = Text::given(
-        weights,
-        &symbol,
-        &name,
-        "Learned. It has one column for each feature that the linear layer computes.",
-    );
+    let text = Text { symbol: &symbol, name: &name, ..Text::named("weights of a layer", weights) };
     let w = trace.give(&text, Axes::new(Rows::Other, rows, cols))?;
     let symbol = format!("b{subscript}");
     let name = format!("Bias {symbol}");
-    let text =
-        Text::given(bias, &symbol, &name, "Learned. It is added to each feature of every token.");
-    let b = trace.give(&text, Axes::new(Rows::Other, core::slice::from_ref(&symbol), cols))?;
+    let text = Text { symbol: &symbol, name: &name, ..Text::named("bias of a layer", bias) };
+    let b = trace.give(&text, Axes::new(Rows::Other, from_ref(&symbol), cols))?;
     Ok([w, b])
 }
 
@@ -185,14 +170,8 @@ pub(crate) fn push_residual(
     rows: Rows,
 ) -> Pair {
     let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
-    let text = Text {
-        key: key.into(),
-        symbol,
-        name,
-        formula: &format!("{symbol} = {} + {}", x.name.symbol, added.name.symbol),
-        meaning: "The residual connection adds the layer's input to its output. So the layer computes only a change, and gradients have a path around it.",
-        code: "add(x, layer_output)",
-    };
+    let formula = format!("{symbol} = {} + {}", x.name.symbol, added.name.symbol);
+    let text = Text { symbol, name, formula: &formula, ..Text::named("residual connection", key) };
     let axes = Axes::new(rows, &tokens, &dims);
     trace.push(&text, x.plus(added), Kind::Signed, axes, Origin::sum(x, added))
 }

@@ -38,12 +38,9 @@ fn give_weight(trace: &mut Trace<'_>, role: Role) -> Result<Pair, Error> {
     {
         return Ok(w);
     }
-    let (symbol, name) =
-        (format!("W_{}", role.symbol()), format!("Projection matrix W_{}", role.symbol()));
-    let text = Text::given(key, &symbol, &name, role.weights_meaning());
     let (rows, cols) = trace.inputs.matrix(key).map_or((0, 0), Matrix::shape);
-    let (rows, cols) = (labels("d", rows), labels(role.feature(), cols));
-    trace.give(&text, Axes::new(Rows::Other, &rows, &cols))
+    let (rows, cols) = (labels("d", rows), labels(role.quantity().name(), cols));
+    trace.give(&Text::of(key), Axes::new(Rows::Other, &rows, &cols))
 }
 
 /// Adds Q, K or V under its key: X·W, or X itself if projections are left out.
@@ -81,24 +78,21 @@ pub(crate) fn project_as(
     x: &Pair,
     w: &Pair,
 ) -> Result<Pair, Error> {
-    let (symbol, from) = (role.symbol(), x.name.symbol.as_str());
+    let key = StepKey::new(section, role.quantity());
+    let text = Text::named(role.quantity().name(), key);
+    let (symbol, from) = (text.symbol, x.name.symbol.as_str());
     let left_out = trace.settings.without == Some(Without::Projections);
     let (mut pair, formula, meaning, origin) = if left_out {
         let meaning = "Left out: the token itself plays this role.";
         (x.clone(), format!("{symbol} = {from}"), meaning, Origin::copied(x))
     } else {
-        (
-            x.times(w)?,
-            format!("{symbol} = {from}·W_{symbol}"),
-            role.meaning(),
-            Origin::product(x, w),
-        )
+        (x.times(w)?, format!("{symbol} = {from}·W_{symbol}"), text.meaning, Origin::product(x, w))
     };
-    let key = StepKey::new(section, role.quantity());
-    let name = format!("{} {symbol}{of}", role.plural());
-    let code = if left_out { "" } else { role.code() };
-    let text = Text { key, symbol, name: &name, formula: &formula, meaning, code };
-    let cols = labels(if left_out { "d" } else { role.feature() }, pair.ours.cols());
+    let name = format!("{}{of}", text.name);
+    let code = if left_out { "" } else { text.code };
+    let text = Text { name: &name, formula: &formula, meaning, code, ..text };
+    let feature = if left_out { "d" } else { role.quantity().name() };
+    let cols = labels(feature, pair.ours.cols());
     let axes = Axes { first, ..Axes::new(role.rows(), rows, &cols) };
     if left_out || trace.inputs.projected_shape(role).is_none() {
         return Ok(trace.push(&text, pair, Kind::Signed, axes, origin));

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::check::scale;
+use crate::check::{distance, scale};
 use crate::expr::{Arithmetic, Expr};
 use crate::origin::Origin;
 use crate::pair::Name;
@@ -159,9 +159,7 @@ impl Step {
     /// ```
     pub fn error(&self, row: usize, col: usize) -> Option<f64> {
         let (x, r) = self.both(row, col)?;
-        let x = f64::from(x);
-        // Two hidden scores are equal, although −∞ − (−∞) is NaN.
-        Some(if x == r { 0.0 } else { (x - r).abs() })
+        Some(distance(x.into(), r))
     }
 
     /// The largest distance of a cell from the f64 reference, divided by the largest number of the matrix.

@@ -75,18 +75,6 @@ impl Text<'static> {
     }
 }
 
-impl<'a> Text<'a> {
-    /// The texts of a given matrix, which has neither a formula nor a call.
-    pub fn given(
-        key: impl Into<StepKey>,
-        symbol: &'a str,
-        name: &'a str,
-        meaning: &'a str,
-    ) -> Self {
-        Self { key: key.into(), symbol, name, formula: "", meaning, code: "" }
-    }
-}
-
 /// The rows and columns of a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Axes<'a> {

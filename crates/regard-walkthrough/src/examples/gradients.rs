@@ -176,25 +176,14 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
         let means = bound_of_dots([weights, d_weights]);
         through_softmax(settings.temperature, weights, d_weights, &means)?
     };
-    let formula = match (without, t) {
-        (true, _) => "dS = dA".to_owned(),
-        (_, 0.0) => "dS = 0".to_owned(),
-        (_, 1.0) => "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ)".to_owned(),
-        _ => "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ) / T".to_owned(),
+    let (heading, divided) = match (without, t) {
+        (true, _) => ("d_scores without softmax", ""),
+        (_, 0.0) => ("d_scores at T = 0", ""),
+        (_, 1.0) => ("d_scores", ""),
+        _ => ("d_scores", " / T"),
     };
-    let meaning = if without {
-        "Softmax is left out, so the gradient of the weights is the gradient of the scores."
-    } else if t == 0.0 {
-        "At T = 0 a small change of a score changes no weight: every gradient is 0, and nothing is learned."
-    } else {
-        "Back through softmax. A score's gradient is its weight times how much worse its value is than the row's mean. Where one weight is near 1, all gradients of the row are near 0."
-    };
-    let text = Text {
-        formula: &formula,
-        meaning,
-        code: if without { "" } else { "softmax_backward(weights, d_weights, t)" },
-        ..Text::of(Quantity::DScores)
-    };
+    let text = Text::named(heading, Quantity::DScores);
+    let text = Text { formula: &format!("{}{divided}", text.formula), ..text };
     let (p, d, hides) = (weights.clone(), d_weights.clone(), settings.hides());
     let origin = Origin::new(move |i, j, _| {
         if hides && j > i {
@@ -278,14 +267,9 @@ fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(
         });
         Expr::Sum(terms.collect())
     });
-    let text = Text {
-        formula: if left_out {
-            "dX = dQ + dK + dV"
-        } else {
-            "dX = dQ·W_Qᵀ + dK·W_Kᵀ + dV·W_Vᵀ"
-        },
-        ..Text::of(Quantity::DX)
-    };
+    let formula =
+        if left_out { "dX = dQ + dK + dV" } else { "dX = dQ·W_Qᵀ + dK·W_Kᵀ + dV·W_Vᵀ" };
+    let text = Text { formula, ..Text::of(Quantity::DX) };
     let (rows, cols) = (trace.tokens.clone(), crate::trace::labels("d", sum.ours.cols()));
     trace.push(&text, sum, Kind::Signed, Axes::new(Rows::Tokens, &rows, &cols), origin);
     Ok(())

@@ -72,15 +72,13 @@ fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 fn push_appended(trace: &mut Trace<'_>, role: Role, [old, new]: [&Pair; 2]) -> Pair {
     let all = Pair::stacked(&[old.clone(), new.clone()]);
     let (tokens, dims) = (trace.tokens.clone(), new.name.cols.to_vec());
-    let symbol = role.symbol();
+    let Text { symbol, name, .. } = Text::of(role.quantity());
     let quantity = if matches!(role, Role::Key) { Quantity::AllKeys } else { Quantity::AllValues };
     let text = Text {
-        key: quantity.into(),
         symbol,
-        name: &format!("{} {symbol}, appended", role.plural()),
+        name: &format!("{name}, appended"),
         formula: &format!("{symbol} = [cache; new row]"),
-        meaning: "The new row goes to the end of the cache. The rows above it are not computed again: a key and a value depend on their own token alone.",
-        code: "cache.append(k, v)",
+        ..Text::named("append to a cache", quantity)
     };
     let origin = {
         let (old, new, rows) = (old.clone(), new.clone(), old.ours.rows());
@@ -101,13 +99,8 @@ fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> 
         gap: Gap { value: different as f64, limit: Some(0.0) },
         meaning: "The last output row of all tokens at once is compared with the output that uses the cache. The number counts the elements whose bits differ.",
     });
-    let text = [
-        "Output of all tokens at once",
-        "O = causal attention(X·W_Q, X·W_K, X·W_V)",
-        "Without a cache, every step computes all rows again. The mask keeps earlier tokens from seeing the new one, so their rows stay as they were, and only the last row is needed.",
-    ];
     let tokens = trace.tokens.clone();
-    whole.push(trace, Section::Whole, text, (Rows::Queries, &tokens));
+    whole.push(trace, Section::Whole, (Rows::Queries, &tokens));
     Ok(())
 }
 

@@ -258,9 +258,9 @@ fn give_queries_and_keys(
 ) -> Result<[Pair; 2], Error> {
     let tokens = trace.tokens.clone();
     let dims = labels("d", trace.inputs.matrix(Quantity::Q).map_or(0, Matrix::cols));
-    let text = Text::given(Quantity::Q, "Q", "Queries Q", queries);
+    let text = Text { meaning: queries, code: "", ..Text::of(Quantity::Q) };
     let q = trace.give(&text, Axes::new(Rows::Queries, &tokens, &dims))?;
-    let text = Text::given(Quantity::K, "K", "Keys K", keys);
+    let text = Text { meaning: keys, code: "", ..Text::of(Quantity::K) };
     let k = trace.give(&text, Axes::new(Rows::Keys, &tokens, &dims))?;
     Ok([q, k])
 }

@@ -69,24 +69,13 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let w = give_weights(trace)?;
     let order: Vec<usize> = (0..x.ours.rows()).rev().collect();
 
-    let formula = "O = attention(X·W_Q, X·W_K, X·W_V)";
     let tokens = trace.tokens.clone();
-    let text = [
-        "Output without positions",
-        formula,
-        "The same word gets the same output, wherever it stands: without positions and without a mask, attention does not know the order of the tokens.",
-    ];
     let plain = Whole::new(trace, &x, &w, None)?;
-    let plain = plain.push(trace, Section::Plain, text, (Rows::Queries, &tokens));
+    let plain = plain.push(trace, Section::Plain, (Rows::Queries, &tokens));
     let backwards: Vec<String> = tokens.iter().rev().cloned().collect();
-    let text = [
-        "Output of the reversed tokens",
-        formula,
-        "The same rows in the opposite order. Attention without a mask sees which tokens there are, not where they stand.",
-    ];
     let reversed = Whole::new(trace, &x.reordered(&order), &w, None)?;
     // The reversed rows match no rows of the other steps.
-    let reversed = reversed.push(trace, Section::Reversed, text, (Rows::Other, &backwards));
+    let reversed = reversed.push(trace, Section::Reversed, (Rows::Other, &backwards));
     let mirrored = plain.reordered(&order);
     let gap = Gap::between(&reversed, &mirrored.ours, &mirrored.bound);
     trace.measured.others.push(Other {

@@ -119,25 +119,12 @@ fn push_rotated(
     quantity: Quantity,
 ) -> Result<Pair, Error> {
     let (tokens, dims) = (trace.tokens.clone(), labels("d", FEATURES));
-    let is_query = quantity == Quantity::RotatedQ;
-    let (symbol, name, formula, rows) = if is_query {
-        (
-            "Q′",
-            "Turned queries Q′",
-            "(a, b)′ = (a·cos φ − b·sin φ, a·sin φ + b·cos φ)",
-            Rows::Queries,
-        )
+    let (symbol, name, rows) = if quantity == Quantity::RotatedQ {
+        ("Q′", "Turned queries Q′", Rows::Queries)
     } else {
-        ("K′", "Turned keys K′", "(a, b)′ = (a·cos φ − b·sin φ, a·sin φ + b·cos φ)", Rows::Keys)
+        ("K′", "Turned keys K′", Rows::Keys)
     };
-    let text = Text {
-        key: quantity.into(),
-        symbol,
-        name,
-        formula,
-        meaning: "Each pair of features turns by its angle. Lengths stay, so no token becomes more important. The first token, at position 0, does not turn.",
-        code: "rotary.rotate(x, [1, tokens, 1, features], 0)",
-    };
+    let text = Text { symbol, name, ..Text::named("rotation", quantity) };
     let origin = {
         let (x, angles) = (x.clone(), angles.clone());
         Origin::computed(move |i, j| {
