@@ -16,7 +16,7 @@
 //!
 //! All of this is computed in `f64`, from the `f32` numbers of the run.
 
-use regard::{Embedding, Linear, Norm, Sequences};
+use regard::{Embedding, Linear, Norm};
 use serde::{Deserialize, Serialize};
 
 use crate::forward::{StackName, layer_output};
@@ -199,7 +199,7 @@ impl Model {
                 "there is no logit {wrong}: the model has {outputs}"
             )));
         }
-        let (rows, biases) = (Embedding::tied_to(head), biases(head)?);
+        let (rows, biases) = (Embedding::tied_to(head), biases(head));
         let row = |id: usize| Ok::<_, Error>(wide(rows.forward(&[id as u32])?.as_slice()));
         let mut direction = row(plus)?;
         let mut bias = biases[plus];
@@ -224,7 +224,7 @@ fn by_head(
     heads: usize,
 ) -> Result<(Vec<f64>, f64), Error> {
     let out = &attention.out;
-    let (ids, biases) = ((0..out.outputs() as u32).collect::<Vec<_>>(), biases(out)?);
+    let (ids, biases) = ((0..out.outputs() as u32).collect::<Vec<_>>(), biases(out));
     let weight = Embedding::tied_to(out).forward(&ids)?; // [width, heads · head size]
     let rows = || weight.as_slice().chunks_exact(out.inputs().max(1));
     let after = after.map(|norm| {
@@ -267,10 +267,8 @@ fn shift(norm: &Norm, direction: &[f64]) -> f64 {
 }
 
 /// The biases of a layer, 0 if it has none.
-fn biases(layer: &Linear) -> Result<Vec<f64>, Error> {
-    let inputs = layer.inputs();
-    let nothing = vec![0.0; inputs];
-    Ok(wide(layer.forward(Sequences::new("zeros", &nothing, [1, 1, inputs])?)?.as_slice()))
+fn biases(layer: &Linear) -> Vec<f64> {
+    layer.bias().map_or_else(|| vec![0.0; layer.outputs()], wide)
 }
 
 /// The row of a kept place that belongs to a position.

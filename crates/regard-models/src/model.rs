@@ -4,6 +4,7 @@ use core::slice::from_ref;
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
 use regard::Linear;
@@ -261,10 +262,6 @@ impl Baseline {
         &self.input
     }
 
-    pub(crate) fn streams(&self) -> &Streams {
-        &self.streams
-    }
-
     /// The logits of the unchanged run.
     pub fn logits(&self) -> Option<&Values> {
         self.trace.logits()
@@ -340,7 +337,7 @@ impl<'m> Pass<'m> {
         pattern: impl Into<String>,
         call: impl Fn(&str, &[usize], &mut Vec<f32>) -> Result<(), Error> + Send + Sync + 'm,
     ) -> Self {
-        self.hooks.push((pattern.into(), Hook::new(call)));
+        self.hooks.push((pattern.into(), Hook(Arc::new(call))));
         self
     }
 

@@ -171,7 +171,7 @@ impl Model {
         let plan = Plan::new(changes, self, input)?;
         let before = before.filter(|before| plan.cacheable && before.changes == changes);
         let before = before.map(|before| before.text);
-        let (text, trace, _) = self.read_on(input, plan, Some(unchanged.streams()), before)?;
+        let (text, trace, _) = self.read_on(input, plan, Some(&unchanged.streams), before)?;
         Ok(ChangedReading { changes: changes.to_vec(), logits: trace.logits, text })
     }
 

@@ -192,7 +192,7 @@ impl Model {
             }
             for plans in together.chunks(most) {
                 let mut runner = Runner::new(self, &keep, plans);
-                runner.from = Some(unchanged.streams());
+                runner.from = Some(&unchanged.streams);
                 runner.last_only = which == Logits::Last && !self.description().classifies();
                 let (trace, _) = runner.run(from_ref(input))?;
                 let missing = || Error::Unsupported("the model has no head, and no logits".into());

@@ -167,24 +167,7 @@ type HookFn<'h> = dyn Fn(&str, &[usize], &mut Vec<f32>) -> Result<(), Error> + S
 
 /// A function that a pass calls at a place.
 #[derive(Clone)]
-pub(crate) struct Hook<'h>(Arc<HookFn<'h>>);
-
-impl<'h> Hook<'h> {
-    pub(crate) fn new(
-        call: impl Fn(&str, &[usize], &mut Vec<f32>) -> Result<(), Error> + Send + Sync + 'h,
-    ) -> Self {
-        Self(Arc::new(call))
-    }
-
-    pub(crate) fn call(
-        &self,
-        place: &str,
-        shape: &[usize],
-        data: &mut Vec<f32>,
-    ) -> Result<(), Error> {
-        (self.0)(place, shape, data)
-    }
-}
+pub(crate) struct Hook<'h>(pub(crate) Arc<HookFn<'h>>);
 
 impl fmt::Debug for Hook<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -196,7 +196,7 @@ impl<'r> Runner<'r> {
         for hook in self.hooks.get(place).into_iter().flatten() {
             let len = x.data.len() / x.runs * self.runs;
             x.part(self.runs);
-            hook.call(place, &shaped(x.runs, shape.clone()), &mut x.data)?;
+            (hook.0)(place, &shaped(x.runs, shape.clone()), &mut x.data)?;
             if x.data.len() != len {
                 let found = x.data.len();
                 return Err(Error::Shape(format!(
