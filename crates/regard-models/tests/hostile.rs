@@ -9,7 +9,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use peak_alloc::PeakAlloc;
 use regard_models::{ChatTemplate, Checkpoint, Error, Model, Tokenizer};
+use regard_tests::attention_files::safetensors;
 use regard_tests::models::golden;
+use safetensors::Dtype;
 use serde_json::{Value, json};
 
 #[global_allocator]
@@ -69,18 +71,11 @@ fn config() -> (&'static str, Vec<u8>) {
 
 /// A model's folder with these settings, and zeros in tensors of these shapes.
 fn zeros(config: &Value, shapes: &[(&'static str, &[usize])]) -> Vec<(&'static str, Vec<u8>)> {
-    let (mut header, mut end) = (serde_json::Map::new(), 0);
-    for (name, shape) in shapes {
-        let start = end;
-        end += 2 * shape.iter().product::<usize>();
-        header.insert(
-            (*name).to_owned(),
-            json!({"dtype": "F16", "shape": shape, "data_offsets": [start, end]}),
-        );
-    }
-    let header = Value::from(header).to_string();
-    let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &vec![0; end]].concat();
-    vec![("config.json", config.to_string().into_bytes()), ("model.safetensors", bytes)]
+    let bytes = |shape: &[usize]| vec![0; 2 * shape.iter().product::<usize>()];
+    let tensors: Vec<_> =
+        shapes.iter().map(|(name, shape)| (*name, Dtype::F16, shape, bytes(shape))).collect();
+    let weights = safetensors(&tensors, &[]);
+    vec![("config.json", config.to_string().into_bytes()), ("model.safetensors", weights)]
 }
 
 /// A GGUF file whose header is a vocabulary.

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{assert_refused, command, json, printed, refused, regard, text};
-use regard_tests::attention_files::Folder;
+use regard_tests::attention_files::{Folder, bytes, safetensors};
 use regard_tests::models::{FAMILIES, golden};
-use safetensors::tensor::TensorView;
+use regard_tests::onnx;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
@@ -41,17 +41,9 @@ fn read(path: &Path) -> (BTreeMap<String, Tensor>, BTreeMap<String, String>) {
     let bytes = fs::read(path).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
     let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
-    let values = tensors.iter().map(|(name, view)| {
-        let data = match view.dtype() {
-            Dtype::F32 => {
-                view.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect()
-            }
-            Dtype::I64 => {
-                view.data().as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f64).collect()
-            }
-            other => panic!("{name} has the type {other:?}"),
-        };
-        (name.to_owned(), Tensor { shape: view.shape().to_vec(), data })
+    let values = tensors.names().into_iter().map(|name| {
+        let onnx::Tensor { shape, data, .. } = onnx::Tensor::read(&tensors, name).unwrap().unwrap();
+        (name.to_owned(), Tensor { shape, data: data.into_iter().map(f64::from).collect() })
     });
     let metadata = header.metadata().clone().unwrap_or_default().into_iter().collect();
     (values.collect(), metadata)
@@ -148,8 +140,8 @@ fn trace_gives_what_transformers_gives() {
                         (Some(other), _) => format!("--patch-ids {}", ids(other)),
                         (None, Some(other)) => {
                             let numbers: Vec<f32> = other.data.iter().map(|x| *x as f32).collect();
-                            let file = folder.path("other.safetensors");
-                            save(&file, "input_features", &other.shape, &numbers);
+                            let features = file_of("input_features", &other.shape, &numbers);
+                            let file = folder.file("other.safetensors", features);
                             format!("--patch-file {}", file.display())
                         }
                         (None, None) => String::new(),
@@ -175,11 +167,9 @@ fn trace_gives_what_transformers_gives() {
     }
 }
 
-/// Writes a file with one tensor.
-fn save(file: &Path, name: &str, shape: &[usize], numbers: &[f32]) {
-    let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
-    let view = TensorView::new(Dtype::F32, shape.to_vec(), &bytes).unwrap();
-    safetensors::serialize_to_file([(name, view)], None, file).unwrap();
+/// A file with one tensor.
+fn file_of(name: &str, shape: &[usize], numbers: &[f32]) -> Vec<u8> {
+    safetensors(&[(name, Dtype::F32, shape, bytes(numbers))], &[])
 }
 
 #[test]
@@ -444,9 +434,8 @@ fn changes_take_another_text_and_a_vector() {
     assert_ne!(mean("the box"), mean("the fox"));
 
     let file = |name: &str, width: usize, number: f32| {
-        let to = folder.path(name);
-        save(&to, "vector", &[width], &vec![number; width]);
-        to.display().to_string()
+        let vector = file_of("vector", &[width], &vec![number; width]);
+        folder.file(name, vector).display().to_string()
     };
     let (zeros, ones, short) = (file("0", 32, 0.0), file("1", 32, 1.0), file("s", 3, 1.0));
     let place = "--add blocks.1.hook_resid_mid";

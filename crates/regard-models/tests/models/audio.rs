@@ -4,21 +4,23 @@ use std::fs;
 
 use hound::{SampleFormat, WavSpec, WavWriter};
 use regard_models::{AudioProcessor, Checkpoint, Description, Error, read_wav};
+use regard_tests::attention_files::safetensors;
 use regard_tests::models::golden;
-use safetensors::SafeTensors;
+use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 
-use crate::common::{assert_says, json as read_json, tensor, weights};
+use crate::common::{assert_says, json as read_json, tensor};
 
 /// The processor of a model that reads so many bands and frames, with these settings.
 fn processor([bands, frames]: [usize; 2], settings: &Value) -> Result<AudioProcessor, Error> {
     let mut config = read_json(golden("tiny-whisper").join("config.json"));
     config["num_mel_bins"] = bands.into();
     config["max_source_positions"] = (frames / 2).into();
-    let tensors = (0..8).map(|i| (["a", "b", "c", "d", "e", "f", "g", "h"][i], vec![1], vec![0.0]));
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let tensors = names.map(|name| (name, Dtype::F32, [1], vec![0; 4]));
     let files = [
         ("config.json", config.to_string().into_bytes()),
-        ("model.safetensors", weights(tensors)),
+        ("model.safetensors", safetensors(&tensors, &[])),
         ("preprocessor_config.json", settings.to_string().into_bytes()),
     ];
     let checkpoint = Checkpoint::from_files("model", files).unwrap();

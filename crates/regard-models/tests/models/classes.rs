@@ -1,9 +1,11 @@
 //! Decoders that classify texts, against transformers.
 
 use regard_models::{Checkpoint, Input, Model};
+use regard_tests::attention_files::{bytes, safetensors};
 use regard_tests::models::golden;
+use safetensors::Dtype;
 
-use crate::common::{json, weights};
+use crate::common::json;
 
 /// transformers' `…ForSequenceClassification` of every family of decoders: the matrix `score` times the last position's residual
 /// stream after the final norm.
@@ -21,13 +23,13 @@ fn every_decoder_has_a_head_of_classes() {
         let kept = checkpoint
             .names()
             .filter(|name| !["lm_head.weight", "embed_out.weight"].contains(name));
-        let mut tensors: Vec<(&str, Vec<usize>, Vec<f32>)> = kept
+        let mut tensors: Vec<_> = kept
             .map(|name| {
                 let tensor = checkpoint.read(name).unwrap();
-                (name, tensor.shape().to_vec(), tensor.to_f32())
+                (name, Dtype::F32, tensor.shape().to_vec(), bytes(&tensor.to_f32()))
             })
             .collect();
-        tensors.push(("score.weight", vec![CLASSES, width], score.clone()));
+        tensors.push(("score.weight", Dtype::F32, vec![CLASSES, width], bytes(&score)));
         let mut config = json(folder.join("config.json"));
         let architecture = config["architectures"][0].as_str().unwrap();
         let stem = architecture.trim_end_matches("LMHeadModel").trim_end_matches("ForCausalLM");
@@ -35,7 +37,7 @@ fn every_decoder_has_a_head_of_classes() {
         config["id2label"] = serde_json::json!({"0": "no", "1": "maybe", "2": "yes"});
         let files = [
             ("config.json", config.to_string().into_bytes()),
-            ("model.safetensors", weights(tensors)),
+            ("model.safetensors", safetensors(&tensors, &[])),
         ];
         let model = Model::load(&Checkpoint::from_files("model", files).unwrap()).unwrap();
         assert!(model.description().classifies(), "{family}");

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use regard_models::{Change, Checkpoint, Input, Model, Pass, Values};
 use regard_tests::models::golden;
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
+use regard_tests::onnx::Tensor;
+use safetensors::SafeTensors;
 use serde_json::Value;
 
 /// The tokens that the models of `data/make.py` read.
@@ -52,27 +52,10 @@ pub fn with_file(name: &str, file: &'static str, content: &Value) -> Checkpoint 
     Checkpoint::from_files("tiny", files).unwrap()
 }
 
-/// A safetensors file.
-pub fn weights<'t>(tensors: impl IntoIterator<Item = (&'t str, Vec<usize>, Vec<f32>)>) -> Vec<u8> {
-    let bytes = |data: Vec<f32>| data.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>();
-    let tensors = tensors.into_iter().map(|(name, shape, data)| (name, shape, bytes(data)));
-    let tensors: Vec<_> = tensors.collect();
-    let views = tensors.iter().map(|(name, shape, bytes)| {
-        (*name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
-    });
-    safetensors::serialize(views, None).unwrap()
-}
-
 /// The tensor of this name. Ids are widened to f32, which holds them exactly.
 pub fn tensor(file: &SafeTensors<'_>, name: &str) -> Values {
-    let tensor = file.tensor(name).unwrap();
-    let bytes = tensor.data();
-    let data = match tensor.dtype() {
-        Dtype::F32 => bytes.as_chunks().0.iter().map(|x| f32::from_le_bytes(*x)).collect(),
-        Dtype::I64 => bytes.as_chunks().0.iter().map(|x| i64::from_le_bytes(*x) as f32).collect(),
-        other => panic!("{name} has the type {other:?}"),
-    };
-    Values { shape: tensor.shape().to_vec(), data }
+    let Tensor { shape, data, .. } = Tensor::read(file, name).unwrap().unwrap();
+    Values { shape, data }
 }
 
 fn waves(numbers: usize) -> Vec<f32> {

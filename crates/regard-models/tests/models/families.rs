@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use regard_models::{Checkpoint, Description, Error, Head, Input, Model, Values};
+use regard_tests::attention_files::{bytes, safetensors};
 use regard_tests::models::FAMILIES;
 use safetensors::Dtype;
-use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
-use crate::common::{self, assert_near, best, data, weights};
+use crate::common::{self, assert_near, best, data};
 
 /// Those of families.py.
 fn numbers(name: &str, shape: &[usize]) -> Vec<f32> {
@@ -29,11 +29,11 @@ fn open(case: &Value, config: &Value) -> Result<Model, Error> {
     let shapes = case["shapes"].as_object().unwrap();
     let tensors = shapes.iter().map(|(name, shape)| {
         let shape: Vec<usize> = serde_json::from_value(shape.clone()).unwrap();
-        let numbers = numbers(name, &shape);
-        (name.as_str(), shape, numbers)
+        let numbers = bytes(&numbers(name, &shape));
+        (name.as_str(), Dtype::F32, shape, numbers)
     });
-    let files =
-        [("config.json", config.to_string().into_bytes()), ("model.safetensors", weights(tensors))];
+    let weights = safetensors(&tensors.collect::<Vec<_>>(), &[]);
+    let files = [("config.json", config.to_string().into_bytes()), ("model.safetensors", weights)];
     Model::load(&Checkpoint::from_files("model", files)?)
 }
 
@@ -128,7 +128,7 @@ fn the_first_token_and_the_last_ones_are_those_of_the_settings_of_generation() {
     let cases = cases();
     let case = cases.iter().find(|case| case["name"] == "defaults: T5ForConditionalGeneration");
     let config = case.unwrap()["config"].to_string().into_bytes();
-    let weights = weights([("shared.weight", vec![1], vec![0.0])]);
+    let weights = safetensors(&[("shared.weight", Dtype::F32, [1], vec![0; 4])], &[]);
     let read = |files: &[(&'static str, Vec<u8>)]| {
         let files =
             [&[("config.json", config.clone()), ("model.safetensors", weights.clone())][..], files];
@@ -143,8 +143,7 @@ fn the_first_token_and_the_last_ones_are_those_of_the_settings_of_generation() {
 
 #[test]
 fn weights_of_64_bits_are_refused_with_the_types_that_are_known() {
-    let view = TensorView::new(Dtype::F64, vec![1], &[0; 8]).unwrap();
-    let weights = safetensors::serialize([("x", view)], None).unwrap();
+    let weights = safetensors(&[("x", Dtype::F64, [1], vec![0; 8])], &[]);
     let files = [("config.json", b"{}".to_vec()), ("model.safetensors", weights)];
     let said = Checkpoint::from_files("model", files).unwrap().read("x").unwrap_err().to_string();
     assert!(said.contains("the tensor x has the type F64; known are F32, F16, BF16"), "{said}");

@@ -3,6 +3,8 @@
 use std::fs;
 
 use regard_models::{Ablation, Change, Checkpoint, Description, Input, Logits, Model};
+use regard_tests::attention_files::safetensors;
+use safetensors::Dtype;
 use serde_json::{Value, json};
 
 use crate::common::{self, assert_says, copy, open};
@@ -35,7 +37,7 @@ fn a_family_that_is_not_known_is_named_with_those_that_are() {
     }
     let names =
         ["backbone.layers.0.mixer.A_log", "backbone.layers.1.mixer.A_log", "lm_head.weight"];
-    let tensors = common::weights(names.map(|name| (name, vec![1], vec![0.0])));
+    let tensors = safetensors(&names.map(|name| (name, Dtype::F32, [1], vec![0; 4])), &[]);
     let files = [("config.json", config.to_string().into_bytes()), ("model.safetensors", tensors)];
     let checkpoint = Checkpoint::from_files("model", files).unwrap();
     let said = Description::of(&checkpoint).unwrap_err().to_string();

@@ -90,18 +90,17 @@ fn tensor<const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use regard_tests::attention_files::Folder;
-    use safetensors::{Dtype, tensor::TensorView};
+    use regard_tests::attention_files::{Folder, safetensors};
+    use safetensors::Dtype;
 
     use super::tensor;
 
     #[test]
     fn an_image_of_one_channel_is_no_batch_of_one() {
         let folder = Folder::new();
-        let file = folder.path("pixels.safetensors");
         for shape in [vec![1, 12, 12], vec![1, 1, 12, 12]] {
-            let view = TensorView::new(Dtype::F32, shape, &[0; 4 * 144]).unwrap();
-            safetensors::serialize_to_file([("pixel_values", view)], None, &file).unwrap();
+            let pixels = [("pixel_values", Dtype::F32, shape, vec![0; 4 * 144])];
+            let file = folder.file("pixels.safetensors", safetensors(&pixels, &[]));
             assert_eq!(tensor(&file, "pixel_values", Some([1, 12, 12])).unwrap().len(), 144);
         }
     }
