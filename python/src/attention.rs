@@ -285,30 +285,22 @@ impl Call<'_> {
             })
         });
         let (output, scores, log_sum_exp) = results.map_err(refused)?;
-        // The results have as many dimensions as `q`.
-        let missing = 4 - self.rank;
-        let array = |numbers: Vec<f32>, shape: &[usize]| {
-            let array = PyArray::from_vec(py, numbers).reshape(&shape[missing..])?;
-            PyResult::Ok(array.into_any())
-        };
         Ok((
-            {
-                let shape = output.shape();
-                array(output.into_vec(), &shape)?
-            },
-            scores
-                .map(|scores| {
-                    let shape = scores.shape();
-                    array(scores.into_vec(), &shape)
-                })
-                .transpose()?,
-            log_sum_exp
-                .map(|sums| {
-                    let shape = sums.shape();
-                    array(sums.into_vec(), &shape)
-                })
-                .transpose()?,
+            self.array(py, output)?,
+            scores.map(|scores| self.array(py, scores)).transpose()?,
+            log_sum_exp.map(|sums| self.array(py, sums)).transpose()?,
         ))
+    }
+
+    /// A result as an array with as many dimensions as `q` has.
+    fn array<'py, const N: usize>(
+        &self,
+        py: Python<'py>,
+        result: regard::Tensor<N>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let shape = result.shape();
+        let array = PyArray::from_vec(py, result.into_vec()).reshape(&shape[4 - self.rank..])?;
+        Ok(array.into_any())
     }
 }
 
