@@ -43,7 +43,6 @@ pub struct App {
     pub(crate) laboratory: laboratory::LaboratoryRoom,
     model: model::ModelRoom,
     palette: Option<Palette>,
-    /// Whether the sheet of keys lies over the page.
     shows_keys: bool,
     dialog: Option<Dialog>,
     notice: Option<Notice>,

@@ -38,7 +38,6 @@ pub(crate) trait Colors: Copy {
         self.colors()(x)
     }
 
-    /// The colours of many numbers.
     fn colors(self) -> impl Fn(f32) -> Color32 + Sync;
 
     /// An image of `cols` columns with one texel a number.
@@ -77,7 +76,6 @@ pub(crate) fn curve(i: usize) -> Color32 {
     color(curve_rgb(i))
 }
 
-/// The colour of a curve in a file.
 pub(crate) fn curve_rgb(i: usize) -> [u8; 3] {
     let c = colorous::TABLEAU10[i % colorous::TABLEAU10.len()];
     [c.r, c.g, c.b]

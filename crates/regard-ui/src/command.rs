@@ -13,86 +13,48 @@ use super::session::Room;
 use super::setting::SETTINGS;
 use super::walkthrough::real_head;
 
-/// An action that needs no pointer.
+/// An action that needs no pointer. `commands.md` has the effect of each.
+#[expect(missing_docs, reason = "the table has the effect of each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 pub enum Command {
-    /// Shows the list of all commands.
     Palette,
-    /// Opens the book.
     Book,
-    /// Shows the keys and gestures.
     Keys,
-    /// Goes to a room.
     Room(Room),
-    /// Goes to the next example.
     NextExample,
-    /// Goes to the previous example.
     PreviousExample,
-    /// Goes to an example.
     Example(Example),
-    /// Goes through the example one step at a time, with a question before each.
     Guide,
-    /// Shows the example one step at a time, as large as the window.
     Present,
-    /// Goes to the page of a trained model's head.
     RealHead,
-    /// Undoes the last change.
     Undo,
-    /// Redoes the change that was undone last.
     Redo,
-    /// Resets the room to its initial state.
     Reset,
-    /// Restores the numbers of the walkthrough that were typed over.
     ResetNumbers,
-    /// Pins the laboratory's present state as A.
     PinA,
-    /// Forgets A.
     ForgetA,
-    /// Starts the laboratory's benchmark, or stops it.
     Benchmark,
-    /// Reads a session from a file.
     OpenSession,
-    /// Writes the session to a file.
     SaveSession,
-    /// Copies what opens this view elsewhere.
     CopyLink,
-    /// Writes the window's picture to a file.
     SaveImage,
-    /// Reads a file of attention.
     OpenAttention,
-    /// Opens a model.
     OpenModel,
-    /// Asks for a second model, to compare with.
     OpenModelB,
-    /// Opens an image for a model of images.
     OpenImage,
-    /// Opens a recording for a model of sound.
     OpenRecording,
-    /// Reads a file of queries and keys.
     OpenTokens,
-    /// Writes the matrix that is shown to a file.
     ExportMatrix,
-    /// Writes the effect of each head of a model to a file.
     ExportSweep,
-    /// Writes the curves of a plot to a file.
     ExportPlot(PlotName),
-    /// Copies the matrix that is shown as CSV.
     CopyMatrix,
-    /// Hides the panel at the left, or shows it.
     SidePanel,
-    /// Makes everything larger.
     ZoomIn,
-    /// Makes everything smaller.
     ZoomOut,
-    /// Shows everything at its normal size.
     ZoomReset,
-    /// Chooses light or dark.
     Theme(ThemePreference),
-    /// Chooses the colours of weights.
     Map(Map),
-    /// Lets equal steps of colour stand for equal differences, or leaves the scale to the data again.
     Linear,
-    /// Lets equal steps of colour stand for equal factors, or leaves the scale to the data again.
     Logarithmic,
     /// Makes a choice of a room, by its place in the table of choices.
     Setting(usize),
@@ -162,7 +124,6 @@ impl Command {
         self.about().name.replace("{}", self.named().0)
     }
 
-    /// The effect, in one sentence.
     pub(crate) fn tooltip(self) -> String {
         self.about().effect.replace("{}", self.named().1)
     }
@@ -197,7 +158,6 @@ impl Command {
         }
     }
 
-    /// Its row of the table.
     fn about(self) -> &'static About {
         let name: &str = self.into();
         &TABLE[name]
@@ -216,7 +176,6 @@ impl Command {
 static TABLE: LazyLock<BTreeMap<&str, About>> =
     LazyLock::new(|| include_str!("commands.md").lines().filter_map(About::row).collect());
 
-/// A row of the table.
 struct About {
     room: Option<Room>,
     keys: Option<KeyboardShortcut>,

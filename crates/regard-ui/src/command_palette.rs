@@ -29,7 +29,6 @@ const GESTURES: [(&str, &str); 10] = [
     ("Esc", "close what lies over the page"),
 ];
 
-/// The open command palette.
 pub(crate) struct Palette {
     /// The open room, whose commands come first.
     room: Room,
@@ -39,7 +38,6 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// The palette over a room.
     pub(crate) fn of(room: Room) -> Self {
         Self { room, typed: String::new(), marked: 0 }
     }

@@ -15,7 +15,6 @@ pub(crate) struct Dialog {
     pub(crate) command: Command,
     words: Words,
     path: String,
-    /// The error of the path.
     refusal: Option<String>,
     /// Whether it has not been shown yet.
     is_new: bool,
@@ -29,12 +28,10 @@ struct Words {
     act: &'static str,
     /// The initial name.
     name: &'static str,
-    /// The endings of possible names.
     extensions: &'static [&'static str],
 }
 
 impl Words {
-    /// The words of a command that needs a file.
     fn of(command: Command) -> Option<Self> {
         let (act, name, extensions): (_, _, &[&str]) = match command {
             Command::OpenSession => ("Open", "session.regard.json", &["json"]),

@@ -12,7 +12,6 @@ use super::style;
 pub(crate) const SINK: &str =
     "Every token sees the first one, so a head rests on it where it finds nothing else to look at.";
 
-/// The explanations by their names.
 static TEXTS: LazyLock<BTreeMap<&str, String>> = LazyLock::new(|| {
     let sections = include_str!("explanations.md").split("\n## ").skip(1);
     let named = sections.filter_map(|section| section.split_once("\n\n"));

@@ -18,7 +18,6 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// A history without changes.
     pub(crate) fn new(session: &Session) -> Self {
         Self { past: Vec::new(), present: session.choices(), future: Vec::new(), is_typing: false }
     }
@@ -44,17 +43,14 @@ impl History {
         }
     }
 
-    /// Whether a change can be undone.
     pub(crate) fn can_undo(&self) -> bool {
         !self.past.is_empty()
     }
 
-    /// Whether a change can be redone.
     pub(crate) fn can_redo(&self) -> bool {
         !self.future.is_empty()
     }
 
-    /// Undoes the last change.
     pub(crate) fn undo(&mut self, session: &mut Session) {
         self.note(session);
         self.is_typing = false;
@@ -64,7 +60,6 @@ impl History {
         }
     }
 
-    /// Redoes the change that was undone last.
     pub(crate) fn redo(&mut self, session: &mut Session) {
         self.note(session);
         self.is_typing = false;

@@ -29,7 +29,6 @@ pub(crate) fn put_aside(host: &dyn Host, path: &Path) -> std::io::Result<PathBuf
     Ok(aside)
 }
 
-/// The file and its contents.
 pub(crate) struct Kept {
     host: Arc<dyn Host>,
     path: PathBuf,
@@ -45,7 +44,6 @@ pub(crate) struct Kept {
     writer: Option<Once<WriteResult>>,
 }
 
-/// Whether the session can be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Writes {
     /// The last write, if there was one, has succeeded.
@@ -64,7 +62,6 @@ enum WriteResult {
 }
 
 impl Kept {
-    /// Keeps the later states of a session in a file.
     pub(crate) fn new(host: Arc<dyn Host>, path: PathBuf, session: &Session) -> Self {
         let written = session.text().unwrap_or_default();
         let known = host.read(&path, Session::LARGEST).ok();
@@ -197,7 +194,6 @@ mod tests {
         assert!(Session::read(&TestHost::DEFAULT, &path).unwrap().walkthrough.settings.causal);
     }
 
-    /// A disk that can be full.
     struct Disk {
         is_full: AtomicBool,
     }

@@ -20,7 +20,6 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// A queue without files.
     pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         Self { host, files: Vec::new(), pictures: Vec::new() }
     }
@@ -53,7 +52,6 @@ impl Pending {
         }));
     }
 
-    /// Whether a file is being written.
     pub(crate) fn is_busy(&self) -> bool {
         self.files.iter().any(Once::is_running)
     }

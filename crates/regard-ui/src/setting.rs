@@ -58,7 +58,6 @@ fn flip<T: Clone>(choice: &mut Option<T>, on: T) {
     *choice = if choice.is_some() { None } else { Some(on) };
 }
 
-/// All choices.
 pub(crate) const SETTINGS: &[Setting] = &[
     model("Show attention", "heads weights view", |s| s.model.view = View::Attention),
     model("Show the logit lens", "predictions layers view", |s| s.model.view = View::Lens),

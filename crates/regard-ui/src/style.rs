@@ -95,7 +95,6 @@ pub(crate) fn enlarged(ui: &egui::Ui) -> f32 {
     digits().resolve(ui.style()).size / DIGITS
 }
 
-/// The size of small text.
 pub(crate) const SMALL: f32 = 12.5;
 
 /// The size of a number in a cell.

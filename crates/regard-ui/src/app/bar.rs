@@ -27,7 +27,6 @@ const ABOVE_EDGE: f32 = 44.0;
 /// The least width of the menu: it fits the longest command with its tick and its keys.
 const MENU: f32 = 320.0;
 
-/// A message to the user.
 pub(super) struct Notice {
     pub(super) text: String,
     pub(super) is_error: bool,
@@ -47,7 +46,6 @@ impl Notice {
 }
 
 impl App {
-    /// The tabs, and the menu.
     pub(super) fn bar(&self, ui: &mut Ui) -> Option<Command> {
         let mut chosen = None;
         let width = ui.available_width();

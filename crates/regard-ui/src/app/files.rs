@@ -239,7 +239,6 @@ impl App {
         self.tell(copied);
     }
 
-    /// Opens files that are dropped onto the window.
     pub(super) fn drops(&mut self, ctx: &Context) {
         let (hovering, dropped) = ctx.input(|input| {
             (

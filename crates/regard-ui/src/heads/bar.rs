@@ -125,7 +125,6 @@ fn which(
     choice::show(ui, "Draw", &mut state.lines, &choices, 24.0);
 }
 
-/// Shows the title of the matrix.
 pub(crate) fn title(ui: &mut Ui, title: &str) {
     ui.label(RichText::new(title).text_style(crate::style::subheading()).strong());
 }

@@ -55,7 +55,6 @@ pub(crate) struct Thumbnails {
 #[derive(Clone, Copy)]
 pub(crate) struct Contents<'a> {
     pub(crate) heads: &'a Surveyed,
-    /// Heads that are marked as changed.
     pub(crate) changed: &'a [HeadId],
     pub(crate) effects: &'a Effects,
     pub(crate) look: Look,

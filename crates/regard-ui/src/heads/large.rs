@@ -26,7 +26,6 @@ const LEAST: f32 = 120.0;
 pub(crate) struct Large {
     computing: Option<(Of, Once<Selected>)>,
     shown: Option<(Of, Selected)>,
-    /// The cell under the pointer.
     hovered: Option<Cell>,
     /// The numbers of the heads whose lines lie over those of the matrix.
     overlaid: Overlaid,
@@ -58,7 +57,6 @@ impl Overlaid {
     }
 }
 
-/// A part of an attention.
 #[derive(Clone)]
 struct Of {
     heads: Arc<Surveyed>,
@@ -103,22 +101,18 @@ impl Large {
         outcome
     }
 
-    /// Shows no matrix.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether a thread is at work.
     pub(crate) fn is_busy(&self) -> bool {
         self.computing.is_some()
     }
 
-    /// The matrix that is shown.
     pub(crate) fn selected(&self) -> Option<&Selected> {
         self.shown.as_ref().map(|(_, selected)| selected)
     }
 
-    /// The matrix that is shown, to export it.
     pub(crate) fn matrix(&self, look: Look) -> Option<Matrix> {
         self.shown.as_ref().map(|(of, selected)| selected.matrix(&of.heads, look))
     }
@@ -147,7 +141,6 @@ impl Large {
         Some(overlaid(&layers))
     }
 
-    /// The cell under the pointer.
     pub(crate) fn hovered(&self) -> Option<Cell> {
         self.hovered
     }

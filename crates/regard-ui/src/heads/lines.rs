@@ -273,7 +273,6 @@ fn legend(ui: &mut Ui, layers: &[LineSet<'_>], state: &mut HeadsState) {
     }
 }
 
-/// The captions of both columns.
 fn captions(ui: &Ui, places: &LinePlaces) {
     let color = ui.visuals().weak_text_color();
     let font = TextStyle::Small.resolve(ui.style());

@@ -25,7 +25,6 @@ const READING: f32 = 0.4;
 /// An attention that has been read.
 #[derive(Serialize, Deserialize)]
 pub struct OpenedHeads {
-    /// The source of the attention.
     pub(crate) source: AttentionSource,
     heads: Shared<Surveyed>,
 }
@@ -231,7 +230,6 @@ impl Surveyed {
         self.kind.term()
     }
 
-    /// The colours of some numbers of this extent.
     pub(super) fn palette(&self, numbers: &[f32], extent: Extent, look: Look) -> Palette {
         if self.kind == MapKind::Differences {
             Palette::of(extent, Signs::Both, look)
@@ -240,7 +238,6 @@ impl Surveyed {
         }
     }
 
-    /// Whether any head has this measure.
     pub(crate) fn has(&self, measure: Measure) -> bool {
         self.maps.shape().ids().any(|id| self.survey.measures(id).get(measure).is_some())
     }
@@ -273,7 +270,6 @@ impl Surveyed {
         }
     }
 
-    /// Computes the matrix to show.
     pub(super) fn select(&self, part: Part, progress: &Progress<'_>) -> Result<Selected, Error> {
         let numbers = Arc::new(self.maps.part(part, progress)?);
         let extent = Extent::of(&numbers);
@@ -291,7 +287,6 @@ impl Selected {
         self.drawn.get(query * self.cols + key).copied().filter(|_| key < self.cols)
     }
 
-    /// The weight of a query on a key.
     pub(crate) fn number(&self, query: usize, key: usize) -> Option<f32> {
         self.numbers.get(query * self.cols + key).copied().filter(|_| key < self.cols)
     }
@@ -302,7 +297,6 @@ impl Selected {
         Matrix { masked: 0.0, ..heads.maps.labelled(self.part, values, self.palette(look)) }
     }
 
-    /// Applies the user's choice of colours.
     pub(super) fn set_look(&mut self, look: Look) {
         self.picture.set_palette(self.palette(look));
     }

@@ -83,12 +83,10 @@ impl Effects {
         }
     }
 
-    /// The effect of a head.
     pub(crate) fn get(&self, heads: &Surveyed, effect: Effect, id: HeadId) -> Option<f32> {
         self.of(effect).get(heads.maps.shape().index(id)?).copied()
     }
 
-    /// The largest absolute value that is known.
     pub(crate) fn largest(&self, effect: Effect) -> f32 {
         largest(self.of(effect))
     }
@@ -200,7 +198,6 @@ fn row(ui: &mut Ui, name: &str, contents: impl FnOnce(&mut Ui)) {
     });
 }
 
-/// Shows the choices of the lines.
 fn lines(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState) {
     row(ui, "Lines of each query", |ui| {
         let most = DragValue::new(&mut state.most_lines);
@@ -231,7 +228,6 @@ fn lines(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState) {
     }
 }
 
-/// Shows the measures of the chosen head.
 fn measures(ui: &mut Ui, heads: &Surveyed, state: &HeadsState) {
     let measures = heads.survey.measures(state.id());
     for &measure in Measure::ALL {

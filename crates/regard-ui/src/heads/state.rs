@@ -68,7 +68,6 @@ pub(super) const MOST_OVERLAID: usize = 6;
 pub struct HeadsState {
     /// The order of the heads. `None`: layer by layer.
     pub(crate) order: Option<Order>,
-    /// Whether the smallest comes first.
     pub(crate) smallest_first: bool,
     /// The effect that lies over the small pictures.
     pub(crate) tint: Option<Effect>,
@@ -92,7 +91,6 @@ pub struct HeadsState {
     pub(crate) overlaid: Vec<HeadId>,
     /// The cell that was clicked.
     pub(crate) chosen: Option<Cell>,
-    /// The visible part of the heatmap.
     pub(crate) view: Viewport,
     /// The only token whose lines are shown.
     pub(crate) isolated: Option<(Side, usize)>,

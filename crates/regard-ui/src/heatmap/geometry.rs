@@ -43,7 +43,6 @@ pub(crate) struct Geometry {
     pub(crate) is_upright: bool,
     /// The height of the labels of columns.
     pub(crate) above: f32,
-    /// Whether every cell shows its number.
     pub(crate) has_numbers: bool,
     /// Whether a line below the cells says which part is visible.
     pub(crate) note: bool,
@@ -200,7 +199,6 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The cell at a position on the screen.
     pub(crate) fn cell_at(&self, at: Pos2) -> Option<Cell> {
         if !self.frame.contains(at) {
             return None;
@@ -238,7 +236,6 @@ impl Seen {
     }
 }
 
-/// The width of the widest label.
 pub(crate) fn widest(labels: &[String], text_style: &TextStyle, ui: &Ui) -> f32 {
     // Not every label of many (`d0` … `d511`) is measured: the widest is among the longest by columns of text. "iiii" is
     // narrower than "mmm", so slightly shorter ones are also measured.

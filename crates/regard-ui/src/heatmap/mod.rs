@@ -78,7 +78,6 @@ pub struct Inset {
 /// The user's input.
 pub struct Pointing {
     pub(crate) response: Response,
-    /// The cell under the pointer.
     pub(crate) hovered: Option<Cell>,
     /// The cell that was clicked or reached with the keyboard.
     pub(crate) chosen: Option<Cell>,
@@ -86,7 +85,6 @@ pub struct Pointing {
 }
 
 impl Pointing {
-    /// The cell at a position on the screen.
     pub(crate) fn cell_at(&self, at: Pos2) -> Option<Cell> {
         self.seen.cell_at(at)
     }
@@ -144,7 +142,6 @@ impl<'a> Heatmap<'a> {
         Geometry::new(self, ui, max_width).cells(Pos2::ZERO).left()
     }
 
-    /// The size within `max_width`.
     pub(crate) fn size(&self, ui: &Ui, max_width: f32) -> Vec2 {
         Geometry::new(self, ui, max_width).size()
     }

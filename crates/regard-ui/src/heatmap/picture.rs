@@ -50,9 +50,7 @@ const MOST_RUNS: usize = 1 << 13;
 pub struct Blocks {
     /// A block is 2^`level` cells wide.
     pub(crate) level: usize,
-    /// Its rows of blocks.
     pub(crate) rows: Range<usize>,
-    /// Its columns of blocks.
     pub(crate) cols: Range<usize>,
 }
 
@@ -82,7 +80,6 @@ impl Picture {
         self.palette
     }
 
-    /// Changes the colours.
     pub(crate) fn set_palette(&mut self, palette: Palette) {
         debug_assert_eq!(
             palette.is_diverging(),
@@ -210,7 +207,6 @@ impl Blocks {
     /// The margin of a texture on each side is this fraction of its blocks: an eighth.
     const AROUND: usize = 8;
 
-    /// Whether these blocks contain the others.
     fn has(&self, other: &Self) -> bool {
         let has = |a: &Range<usize>, b: &Range<usize>| a.start <= b.start && b.end <= a.end;
         self.level == other.level && has(&self.rows, &other.rows) && has(&self.cols, &other.cols)

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Cell;
 
-/// The maximum number of pinned cells.
 const MOST_PINNED: usize = 32;
 
 /// The zoom and the corner of a heatmap, and its pinned cells.
@@ -27,7 +26,6 @@ impl Default for Viewport {
 }
 
 impl Viewport {
-    /// Whether the whole matrix is visible.
     pub(crate) fn is_whole(&self) -> bool {
         self.zoom <= 1.0
     }
@@ -49,7 +47,6 @@ impl Viewport {
         self.zoom = self.zoom().min(most.max(1.0));
     }
 
-    /// Shows the whole matrix.
     pub(crate) fn reset(&mut self) {
         (self.zoom, self.corner) = (1.0, (0.0, 0.0));
     }

@@ -16,7 +16,6 @@ use crate::{Command, colors, counted};
 /// The largest product of queries, dimensions and heads. With more, a naive call would take too long.
 const MOST_WORK: usize = 8 * 4096 * 64;
 
-/// A benchmark, running or finished.
 #[derive(Default)]
 pub(crate) struct Benchmark {
     running: Option<Once<Progress>>,
@@ -45,7 +44,6 @@ impl Benchmark {
         self.running = Some(background.ask(ctx, MeasureSpeed(shape)));
     }
 
-    /// Takes new results.
     pub(crate) fn receive(&mut self) {
         let Some(running) = &self.running else { return };
         // The end is read first, so that the last result is taken before the work is dropped.

@@ -52,7 +52,6 @@ pub(crate) type ByDim = Arc<[Vec<Quartiles>; 2]>;
 /// Remembers the last [`ByDim`] by its scores.
 pub(crate) type ByDimMemo = Memo<ScoresKey, ByDim>;
 
-/// The identity of some scores.
 #[derive(Clone)]
 pub(crate) struct ScoresKey {
     scores: SharedNumbers,
@@ -78,7 +77,6 @@ pub(crate) struct Curves {
 }
 
 impl Curves {
-    /// Computes the curves of a row.
     pub(crate) fn new(outcome: &Outcome, row: usize, known: &mut ByDimMemo) -> Self {
         let key = ScoresKey {
             scores: outcome.scores.clone(),
@@ -198,7 +196,6 @@ pub(crate) fn row(outcome: &Outcome, chosen: Option<Cell>) -> usize {
     chosen.map_or(last, |(row, _)| row.min(last))
 }
 
-/// The plots in their order.
 const NAMES: [PlotName; 4] =
     [PlotName::Sorted, PlotName::Entropy, PlotName::Gradient, PlotName::GradientByDim];
 

@@ -78,12 +78,10 @@ pub struct Outcome {
     pub(crate) extent: Extent,
     /// The reason, if another matrix than the requested one is shown.
     pub(crate) note: Option<String>,
-    /// The time that the computation took.
     pub(crate) took: Duration,
 }
 
 impl Outcome {
-    /// The title of the shown matrix.
     pub(crate) fn title(&self) -> &'static str {
         match self.request.shown {
             Shown::Scores => "Scores",

@@ -35,11 +35,9 @@ pub enum Error {
 /// A description of a file of queries and keys.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TokenFile {
-    /// The number of heads.
     pub(crate) heads: usize,
     /// The number of queries, and of keys.
     pub(crate) tokens: usize,
-    /// The number of dimensions.
     pub(crate) dim: usize,
     /// The labels of the queries and of the keys, if it has them.
     names: [Option<Vec<Label>>; 2],
@@ -52,7 +50,6 @@ impl TokenFile {
     }
 }
 
-/// A file that has been read.
 #[derive(Clone)]
 pub(crate) struct ReadFile {
     path: PathBuf,
@@ -67,7 +64,6 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// A store that has read no file. `host` opens files.
     pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         Self { host, read: Vec::new() }
     }

@@ -56,12 +56,10 @@ pub(crate) struct LaboratoryRoom {
     pub(crate) benchmark: Benchmark,
     /// The labels of the shown matrix.
     labels: [Vec<String>; 2],
-    /// The cell under the pointer.
     hovered: Option<Cell>,
 }
 
 impl LaboratoryRoom {
-    /// A room that has computed nothing.
     pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         let background = Background::new(host);
         Self {
@@ -86,12 +84,10 @@ impl LaboratoryRoom {
         self.outcome.as_ref()
     }
 
-    /// Starts the benchmark, or stops it.
     pub(crate) fn toggle_benchmark(&mut self, ctx: &Context, inputs: &LaboratoryInputs) {
         self.benchmark.toggle(&self.background, ctx, inputs);
     }
 
-    /// Whether something is being computed.
     pub(crate) fn is_computing(&self) -> bool {
         self.computing.is_some()
     }
@@ -207,7 +203,6 @@ impl LaboratoryRoom {
         command
     }
 
-    /// Shows the reason why there is no new result.
     fn errors(&mut self, ui: &mut Ui) {
         let color = ui.visuals().error_fg_color;
         if let Some(error) = &self.error {
@@ -238,7 +233,6 @@ impl LaboratoryRoom {
         });
     }
 
-    /// A cell in words.
     fn words(&self, (row, col): Cell) -> Option<String> {
         let outcome = self.outcome.as_ref().filter(|outcome| outcome.side > row.max(col))?;
         let n = outcome.request.inputs.tokens;

@@ -8,11 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::TokenFile;
 use crate::heatmap::{Cell, Viewport};
 
-/// The maximum number of tokens.
 pub(crate) const MOST_TOKENS: usize = 4096;
-/// The maximum number of features of a token.
 pub(crate) const MOST_DIM: usize = 256;
-/// The maximum number of painted squares.
 const MOST_PAINTED: usize = 4096;
 
 /// The sources of queries and keys.
@@ -139,7 +136,6 @@ pub struct State {
     pub(crate) brush: Option<Brush>,
     /// The cell that was clicked.
     pub chosen: Option<Cell>,
-    /// The visible part of the heatmap.
     pub(crate) view: Viewport,
 }
 
@@ -243,7 +239,6 @@ impl State {
         *self = Self { brush, chosen, view, ..choices.clone() };
     }
 
-    /// Limits every number.
     pub(crate) fn limit(&mut self) {
         self.inputs.limit();
         if let Some(pinned) = &mut self.pinned {

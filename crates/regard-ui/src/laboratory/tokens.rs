@@ -32,7 +32,6 @@ pub(crate) struct RandomTokens {
 }
 
 impl RandomTokens {
-    /// A store that has drawn nothing.
     pub(crate) fn new(seed: u32) -> Self {
         let start = |seed| (TorchRng::seed(seed), Vec::new());
         Self { seed, of_queries: start(seed), of_keys: start(seed ^ OF_KEYS) }
@@ -68,7 +67,6 @@ fn smoothed(numbers: &[f32], smooth: f32) -> Vec<f32> {
 }
 
 impl Tokens {
-    /// The queries and keys of a file.
     pub(crate) fn of_file(file: &QueriesAndKeys, inputs: &LaboratoryInputs) -> Self {
         let head = if let TokenSource::File { head, .. } = inputs.source { head } else { 0 };
         let width = file.dim().min(MOST_DIM);

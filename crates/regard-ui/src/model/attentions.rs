@@ -12,7 +12,6 @@ pub(super) struct PerAttention<T> {
 }
 
 impl<T> PerAttention<T> {
-    /// Computes the value of each kind of attention.
     pub(crate) fn new(
         description: &Description,
         mut value: impl FnMut(Which, &Stack) -> Result<T, String>,

@@ -19,10 +19,8 @@ use crate::work::{Background, Latest, Question, Steps, at_once};
 
 const TITLE: &str = "Direct logit attribution: what each part adds to a logit";
 
-/// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["layer", "part", "added to the logit"];
 
-/// The contribution of each part.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LogitParts {
     pub(super) attribution: Attribution,
@@ -100,7 +98,6 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
 }
 
 impl LogitParts {
-    /// The picture, to export it.
     pub(super) fn matrix(&self, look: Look) -> Matrix {
         self.map.matrix(TITLE.to_owned(), TERMS, look)
     }

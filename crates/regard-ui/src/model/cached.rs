@@ -44,12 +44,10 @@ pub(super) struct CachedModels {
 }
 
 impl CachedModels {
-    /// Whether a thread is at work.
     pub(crate) fn is_busy(&self) -> bool {
         self.reading.is_some()
     }
 
-    /// Takes the results of the thread.
     pub(crate) fn exchange(&mut self) {
         if let Some(done) = self.reading.as_ref().and_then(Once::take) {
             self.reading = None;

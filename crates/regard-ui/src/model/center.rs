@@ -197,7 +197,6 @@ impl ModelRoom {
         asked
     }
 
-    /// Shows the attention of a file.
     fn of_file(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let Some(heads) = self.heads(state) else { return };
         let is_self = heads.maps.is_self_attention();

@@ -12,7 +12,6 @@ use crate::heads::{Shown, Surveyed};
 use crate::heatmap::Pointing;
 use crate::temperature;
 
-/// Shows the controls of the chosen head.
 pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
     if state.heads.shown != Shown::Head {
         heading(ui, "Change a head", explanation("Change a head"));

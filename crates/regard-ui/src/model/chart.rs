@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use crate::colors::{Look, Palette, largest};
 use crate::heatmap::{Cell, Heatmap, Picture, Pointing, Viewport, words};
 
-/// The numbers and their display.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Chart {
     /// The numbers, row by row.

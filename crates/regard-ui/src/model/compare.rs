@@ -71,7 +71,6 @@ impl ModelB {
     }
 }
 
-/// A choice of what to open.
 pub(super) enum OpenChoice {
     /// A file, for which the command asks.
     Dialog(Command),

@@ -74,7 +74,6 @@ impl ModelRoom {
         }
     }
 
-    /// Takes a model or a file that was opened.
     fn take_opened(&mut self, state: &mut State) {
         if let Some((name, is_asked)) = self.models.take() {
             if is_asked {
@@ -262,7 +261,6 @@ fn limit(state: &mut State, opened: &OpenedModel) {
     }
 }
 
-/// The hashes of a run.
 fn record(opened: &OpenedModel, model_b: Option<&OpenedModel>, outcome: &Outcome) -> Record {
     let mut asked = Sha256::new();
     // The debug text of a request contains each number exactly.

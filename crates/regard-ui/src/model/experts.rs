@@ -15,7 +15,6 @@ use crate::colors::Look;
 use crate::explain::{explanation, title};
 use crate::work::{Background, Latest, Question, Steps, at_once};
 
-/// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["token", "expert", "weight"];
 
 /// The weight of each expert for each token.
@@ -94,12 +93,10 @@ pub(super) fn show(
 }
 
 impl ExpertWeights {
-    /// The weights of a layer.
     pub(super) fn of(&self, layer: usize) -> Option<&Chart> {
         self.layers.iter().find(|(of, _)| *of == layer).map(|(_, chart)| chart)
     }
 
-    /// The picture of a layer, to export it.
     pub(super) fn matrix(&self, layer: usize, look: Look) -> Option<Matrix> {
         Some(self.of(layer)?.matrix(name(layer), TERMS, look))
     }

@@ -183,7 +183,6 @@ fn spectrogram(features: &[f32], frames: Frames) -> ColorImage {
     )
 }
 
-/// The pixels of a drawing.
 fn drawn(drawing: &Drawing) -> Result<image::RgbImage, String> {
     let wrong = "the drawing has another number of pixels than its sides say";
     let [height, width] = drawing.size().ok_or(wrong)?.map(u32::try_from);

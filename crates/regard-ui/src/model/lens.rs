@@ -26,7 +26,6 @@ const NAMES: f32 = 84.0;
 /// The gap between two cells.
 const GAP: f32 = 2.0;
 
-/// The likeliest token of each layer and position.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Predictions {
     /// The token and its probability, by layer and position: the embedding, then the layers.

@@ -26,7 +26,6 @@ pub(super) enum Predicts {
 }
 
 impl Predicts {
-    /// The kind of outcome that a model predicts.
     pub(super) fn of(description: &Description) -> Self {
         match description.head {
             Head::Classes { .. } => Self::Class,
@@ -105,7 +104,6 @@ impl Next {
         Self::each(outcome, model, vec![top?]).pop()
     }
 
-    /// Tokens with their probabilities.
     fn each(outcome: &Outcome, model: &Model, ids: Vec<usize>) -> Vec<Self> {
         let before = outcome.next();
         let after = outcome.next_changed().unwrap_or(before);

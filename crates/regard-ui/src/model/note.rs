@@ -82,7 +82,6 @@ fn other(input: &Input) -> &'static str {
     if input.pixels.is_empty() { "the other text" } else { "the other image" }
 }
 
-/// The text with a capital letter.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

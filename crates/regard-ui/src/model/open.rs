@@ -118,7 +118,6 @@ impl Question for Open {
 }
 
 impl Loaded {
-    /// Reads the weights.
     pub(crate) fn load(name: String, checkpoint: &Checkpoint) -> Result<Self, String> {
         let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         accepted(&model).map_err(|what| message(&name, &what))?;
@@ -171,7 +170,6 @@ impl Loaded {
     }
 }
 
-/// Begins to read a model.
 pub(super) fn start(
     background: &Arc<Background>,
     ctx: &Context,

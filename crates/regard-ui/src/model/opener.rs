@@ -71,7 +71,6 @@ impl<K: Clone + PartialEq, T> Opener<K, T> {
         self.opened.as_ref().map(|(_, held)| held)
     }
 
-    /// Notes the error of an item.
     pub(crate) fn fail(&mut self, name: K, message: String) {
         self.failed = Some((name, message));
     }
@@ -84,7 +83,6 @@ impl<K: Clone + PartialEq, T> Opener<K, T> {
         self.opening.is_some()
     }
 
-    /// Stops opening.
     pub(crate) fn cancel(&mut self) {
         self.opening = None;
     }

@@ -37,7 +37,6 @@ pub(super) fn size_for(description: &Description) -> Option<[usize; 2]> {
     size.iter().all(|side| *side <= LARGEST).then_some(size)
 }
 
-/// An image without ink.
 pub(super) fn blank(size: [usize; 2]) -> Drawing {
     Drawing { size, ink: vec![0; size[0] * size[1]] }
 }

@@ -44,7 +44,6 @@ impl Pane {
         self.grid.axis
     }
 
-    /// Shows all heads.
     pub(crate) fn grid(
         &mut self,
         ui: &mut Ui,

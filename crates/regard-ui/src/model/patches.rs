@@ -15,7 +15,6 @@ use crate::colors::Look;
 use crate::explain::{explanation, title};
 use crate::work::{Advance, Background, Latest, Question, Steps};
 
-/// The change of a logit by each patch.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PatchEffects {
     /// \[layers, positions\]
@@ -24,7 +23,6 @@ pub(crate) struct PatchEffects {
     measure: String,
 }
 
-/// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["layer", "token", "change of the logit"];
 
 /// Shows the picture. A click on a cell makes its patch.
@@ -54,7 +52,6 @@ pub(super) fn show(
 }
 
 impl PatchEffects {
-    /// The picture, to export it.
     pub(super) fn matrix(&self, look: Look) -> Matrix {
         self.map.matrix(self.title(), TERMS, look)
     }

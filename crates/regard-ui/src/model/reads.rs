@@ -2,7 +2,6 @@
 
 use regard_models::Description;
 
-/// The kind of input that a model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
     /// A text.
@@ -33,7 +32,6 @@ impl Reads {
         matches!(self, Self::TextAndDecoder | Self::Recording)
     }
 
-    /// Whether the model reads a file.
     pub(crate) fn is_file(self) -> bool {
         matches!(self, Self::Image | Self::Recording)
     }

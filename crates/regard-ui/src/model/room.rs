@@ -45,7 +45,6 @@ pub struct ModelRoom {
     pub(super) background: Arc<Background>,
     pub(super) models: Opener<String, OpenedModel>,
     pub(super) files: Opener<AttentionSource, heads::OpenedHeads>,
-    /// The run of the latest request.
     pub(super) latest: LatestRun,
     /// The runs on the screen: one, or A, B and their difference.
     pub(super) panes: [Pane; 3],
@@ -66,7 +65,6 @@ pub struct ModelRoom {
 }
 
 impl ModelRoom {
-    /// A room without a model.
     pub(crate) fn new(host: Arc<dyn Host>) -> Self {
         Self {
             background: Background::new(host),
@@ -116,7 +114,6 @@ impl ModelRoom {
         self.here(state).is_some_and(|opened| Reads::of(&opened.description) == reads)
     }
 
-    /// Whether a thread is at work.
     pub(crate) fn is_busy(&self) -> bool {
         self.models.is_busy()
             || self.files.is_busy()
@@ -378,7 +375,6 @@ impl ModelRoom {
         asked
     }
 
-    /// The kind of the model's prediction.
     fn predicts(&self) -> Predicts {
         self.models.opened().map_or(Predicts::Next, |opened| Predicts::of(&opened.description))
     }
@@ -428,7 +424,6 @@ fn of_file(ui: &mut Ui, file: &heads::OpenedHeads) {
     }
 }
 
-/// The outcome of the latest request.
 pub(super) fn outcome(latest: &LatestRun) -> Option<&Outcome> {
     latest.value().map(|outcome| &****outcome)
 }

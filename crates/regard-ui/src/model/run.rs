@@ -32,12 +32,9 @@ const MOST_BYTES: u64 = 256 << 20;
 /// The tokens that stand for a gap, which a model that fills gaps predicts.
 const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
-/// The weights of each kind of attention.
 pub(super) type HeadsPerAttention = PerAttention<Shared<Surveyed>>;
-/// The differences of each kind of attention.
 type Differences = PerAttention<Difference>;
 
-/// A run without changes.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Unchanged {
     input: Input,
@@ -65,7 +62,6 @@ pub(super) struct Unchanged {
 /// The known runs of the first and of the second text.
 pub(super) type Runs = [Option<Shared<Unchanged>>; 2];
 
-/// A run with changes.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Changed {
     pub(crate) heads: HeadsPerAttention,
@@ -94,7 +90,6 @@ pub(super) struct Difference {
     pub(crate) moved: Vec<(HeadId, f32)>,
 }
 
-/// Two runs that stand side by side.
 pub(super) struct Pair<'a> {
     pub(crate) names: [String; 2],
     pub(crate) heads: [&'a Arc<Surveyed>; 2],
@@ -121,7 +116,6 @@ pub struct Outcome {
     pub(super) written: Option<Next>,
     /// The tokens of the patches that the user has listed, by their ids.
     pub(super) words: BTreeMap<u32, String>,
-    /// The time of the computation.
     pub(crate) took: Duration,
 }
 
@@ -225,7 +219,6 @@ impl Outcome {
         self.words = ids.iter().filter_map(word).collect();
     }
 
-    /// The kind of input that the model reads.
     pub(super) fn reads(&self) -> Reads {
         let run = &self.unchanged;
         match (run.picture.is_some(), run.decoder_tokens.is_empty()) {
@@ -267,7 +260,6 @@ impl Outcome {
         &self.unchanged.next
     }
 
-    /// The probability of each token to be next with the changes, if there are any.
     pub(crate) fn next_changed(&self) -> Option<&[f32]> {
         self.changed().map(|changed| &changed.next[..])
     }
@@ -356,12 +348,10 @@ impl Outcome {
         self.unchanged.computed
     }
 
-    /// The number of tokens that were computed for the run with changes, if there is one.
     pub(crate) fn computed_changed(&self) -> Option<usize> {
         self.changed().map(|changed| changed.computed)
     }
 
-    /// The ids of the tokens of the text.
     pub(crate) fn ids(&self) -> &[u32] {
         &self.unchanged.input.ids
     }
@@ -492,7 +482,6 @@ impl Unchanged {
         })
     }
 
-    /// The start of changed runs.
     pub(crate) fn baseline(&self) -> Result<&Baseline, String> {
         self.baseline.as_ref().ok_or_else(|| "the run was made elsewhere".to_owned())
     }
@@ -532,7 +521,6 @@ impl Changed {
 }
 
 impl Difference {
-    /// The differences of each kind of attention of a model.
     fn each(
         model: &Model,
         first: &HeadsPerAttention,
@@ -598,7 +586,6 @@ fn hash_of<'a>(runs: impl Iterator<Item = (&'a HeadsPerAttention, &'a [f32])>) -
     hash::digits(hash)
 }
 
-/// The numbers of layers and of heads of a kind of attention.
 fn layers_and_heads(model: &Model, which: Which) -> [usize; 2] {
     let mut attentions = model.description().attentions().into_iter();
     let of = attentions.find(|(of, _)| *of == which);

@@ -57,7 +57,6 @@ pub enum View {
 }
 
 impl View {
-    /// A hint at the actions of the view.
     pub(super) fn hint(self) -> &'static str {
         match self {
             Self::Attention => "Click a head to enlarge it.",

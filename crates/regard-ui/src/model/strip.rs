@@ -29,7 +29,6 @@ pub(super) struct Chip<'a> {
 }
 
 impl Chip<'_> {
-    /// Draws the token.
     pub(crate) fn show(&self, ui: &mut Ui, sense: Sense) -> Response {
         let font = TextStyle::Body.resolve(ui.style());
         let ink = self.fill.map_or_else(|| ui.visuals().text_color(), ink_on);

@@ -13,10 +13,8 @@ use super::run::Unchanged;
 use crate::colors::Look;
 use crate::work::{Advance, Background, Question, Steps};
 
-/// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["layer", "head", "change of the logit"];
 
-/// The change of a logit by each head.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SweepEffects {
     /// The effects of the heads that have been ablated so far.

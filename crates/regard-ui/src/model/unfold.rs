@@ -38,7 +38,6 @@ impl Question for Unfold {
     }
 }
 
-/// Shows the steps of a weight of a run.
 pub(super) fn show(ui: &mut Ui, of: &Unfold, score: &Score, run: &Unchanged) {
     let [queries, keys] = run.heads.of(of.head.attention).labels();
     let token = |all: &[String], i: usize| all.get(i).cloned().unwrap_or_default();
@@ -52,7 +51,6 @@ pub(super) fn show(ui: &mut Ui, of: &Unfold, score: &Score, run: &Unchanged) {
     }
 }
 
-/// The steps, one per line.
 fn lines(score: &Score) -> Vec<String> {
     let spoken = numbers::spoken;
     let mut lines = vec![

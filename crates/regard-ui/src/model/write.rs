@@ -12,7 +12,6 @@ use super::{Next, State};
 /// The maximum number of tokens that one request writes.
 const MOST: usize = 200;
 
-/// A text that is being written.
 #[derive(Default)]
 pub(super) struct Writer {
     /// The tokens that are still to be written.
@@ -22,7 +21,6 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Whether the model is writing.
     pub(crate) fn is_on(&self) -> bool {
         self.left > 0
     }

@@ -19,7 +19,6 @@ pub(crate) struct Bar<'a> {
     pub(crate) text: String,
 }
 
-/// The bars, which move to their places.
 #[derive(Default)]
 pub(crate) struct Bars {
     moving: BTreeMap<u32, Motion>,

@@ -7,7 +7,6 @@ use egui::Ui;
 /// The usual time of a movement, in seconds.
 pub(crate) const SECONDS: f64 = 0.15;
 
-/// Numbers that move to new values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Motion {
     from: Vec<f32>,

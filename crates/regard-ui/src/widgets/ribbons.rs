@@ -124,7 +124,6 @@ pub(crate) fn arrow(ui: &Ui, response: &Response, i: usize, end: usize) -> Optio
     (place != i).then(|| place.min(end.saturating_sub(1)))
 }
 
-/// The colour of the ribbons.
 fn accent(ui: &Ui) -> Color32 {
     if ui.visuals().dark_mode {
         Color32::from_rgb(255, 178, 84)
@@ -178,7 +177,6 @@ fn paint(ui: &Ui, response: &Response, is_hidden: bool) -> Color32 {
     if is_hidden { visuals.weak_text_color().gamma_multiply(0.7) } else { visuals.text_color() }
 }
 
-/// Draws the ribbons above the words.
 fn draw(ui: &Ui, area: Rect, places: &[Rect], weights: &[f32]) {
     let Some(last) = places.last() else { return };
     let (ground, room) = (last.top() - 4.0, last.top() - 4.0 - area.top());

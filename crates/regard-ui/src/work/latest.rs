@@ -63,7 +63,6 @@ impl<K: Clone + PartialEq, V> Latest<K, V> {
         }
     }
 
-    /// Whether a value is being computed.
     pub(crate) fn is_busy(&self) -> bool {
         self.computing.is_some()
     }
@@ -93,7 +92,6 @@ impl<K: Clone + PartialEq, V> Latest<K, V> {
         self.done.as_ref().map(|(key, _)| key)
     }
 
-    /// The value that was computed last.
     pub(crate) fn value(&self) -> Option<&V> {
         self.done.as_ref()?.1.as_ref().ok()
     }

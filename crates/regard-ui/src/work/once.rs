@@ -93,7 +93,6 @@ impl<T> Once<T> {
         self.shared.done.load(Ordering::Relaxed) as f32 / 1000.0
     }
 
-    /// The time since the work started.
     pub(crate) fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }

@@ -55,7 +55,6 @@ pub(super) fn start(
     window
 }
 
-/// A session with an open room.
 pub(super) fn session_of(room: Room) -> Session {
     Session { room, ..Session::default() }
 }
@@ -212,7 +211,6 @@ pub(super) fn with_file(window: &mut Window, command: Command, path: &Path, act:
     click_on(window, Role::Button, act);
 }
 
-/// Drops a file onto the window.
 pub(super) fn drop_file(window: &mut Window, path: &Path) {
     let ctx = window.ctx.clone();
     window.state_mut().as_mut().unwrap().open_file(&ctx, path);
@@ -229,7 +227,6 @@ pub(super) fn says(window: &Window, words: &str) -> bool {
     window.query_all_by_label_contains(words).next().is_some()
 }
 
-/// The names of all buttons, in their order.
 pub(super) fn buttons(window: &Window) -> Vec<String> {
     let nodes = window.query_all_by_role(Role::Button);
     nodes.filter_map(|node| node.accesskit_node().label()).collect()
@@ -277,7 +274,6 @@ pub(super) fn cell_of(window: &Window, key: &str, (row, col): Cell) -> Pos2 {
     cells.min + cells.size() * part
 }
 
-/// The example with the present settings.
 pub(super) fn walkthrough(window: &Window) -> &Walkthrough {
     app(window).walkthrough.walkthrough().unwrap()
 }

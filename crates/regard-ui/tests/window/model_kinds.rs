@@ -65,7 +65,6 @@ fn assert_near(found: &[f32], expected: &[f32], bound: f32, what: &str) {
     assert!(far < bound, "{what}: {far}");
 }
 
-/// The probabilities of a trace.
 fn predicted(trace: &Trace) -> Vec<f32> {
     probabilities(trace.logits().unwrap().last()).into_iter().map(|p| p as f32).collect()
 }
@@ -292,7 +291,6 @@ fn pixels(path: &Path) -> (Model, Input) {
     (model, input)
 }
 
-/// The names of the patches.
 fn patches(window: &Window) -> Vec<String> {
     buttons(window).into_iter().filter(|name| name.starts_with("patch ")).collect()
 }
