@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use egui::{Context, Panel, Ui};
 use regard_figure::{Ground, Look};
-use regard_walkthrough::Example;
 use web_time::Instant;
 
 use super::command_palette::Palette;
@@ -51,11 +50,6 @@ pub struct App {
 }
 
 impl App {
-    /// Opens an example.
-    pub fn new(ctx: &Context, host: Arc<dyn Host>, example: Example) -> Self {
-        Self::with_session(ctx, host, super::example(example))
-    }
-
     /// Continues a session.
     pub fn with_session(ctx: &Context, host: Arc<dyn Host>, session: Session) -> Self {
         style::apply(ctx);
@@ -202,8 +196,8 @@ impl App {
             Command::Redo => self.history.can_redo(),
             Command::ResetNumbers => self.session.walkthrough.inputs.is_changed(),
             Command::ForgetA => self.session.laboratory.pinned.is_some(),
-            Command::ExportMatrix => self.has_matrix() || self.shows_grid(),
-            Command::CopyMatrix => self.has_matrix(),
+            Command::ExportMatrix => self.matrix().is_some() || self.grid().is_some(),
+            Command::CopyMatrix => self.matrix().is_some(),
             Command::ExportSweep => self.sweep().is_some(),
             Command::ExportPlot(plot) => self.plot(plot).is_some(),
             Command::SidePanel => !self.shows_real_head(),

@@ -19,9 +19,6 @@ const PAUSE: Duration = Duration::from_secs(2);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(30);
 
 /// Renames a session that cannot be read, so that it is not overwritten. Returns the new name.
-///
-/// # Errors
-/// If the folder cannot be changed.
 pub(crate) fn put_aside(host: &dyn Host, path: &Path) -> std::io::Result<PathBuf> {
     let free = |i: &u32| path.with_extension(format!("unreadable-{i}.json"));
     let aside = (1..1000).map(|i| free(&i)).find(|path| !host.exists(path)).unwrap_or_default();
@@ -70,10 +67,7 @@ impl Kept {
     }
 
     /// Writes the session in a thread, if it has changed and the last write was long enough ago. After a failure it tries again
-    /// after a longer time.
-    ///
-    /// # Errors
-    /// The first failure after a success. The error names the file.
+    /// after a longer time. The error is the first failure after a success, and names the file.
     pub(crate) fn note(&mut self, ctx: &Context, session: &Session) -> anyhow::Result<()> {
         if self.writer.as_ref().is_some_and(|writer| !writer.is_running()) {
             let known = self.writes;
@@ -104,10 +98,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Writes the session, if it has changed since the last write that succeeded.
-    ///
-    /// # Errors
-    /// If the file cannot be written, or if another window has written it. The error names it.
+    /// Writes the session, if it has changed since the last write that succeeded. Another window may have written the file.
     pub(crate) fn write(&mut self, session: &Session) -> anyhow::Result<()> {
         // The file may have become writable since.
         drop(self.finish());

@@ -168,15 +168,9 @@ impl Session {
 
     /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
     pub(crate) fn choices(&self) -> Self {
-        Self {
-            format: self.format,
-            room: self.room,
-            appearance: Appearance::default(),
-            look: self.look,
-            walkthrough: self.walkthrough.choices(),
-            laboratory: self.laboratory.choices(),
-            model: self.model.choices(),
-        }
+        let mut choices = Self::default();
+        choices.take(self);
+        choices
     }
 
     /// Takes the choices of another session. Zoom, pins and the cursor stay.

@@ -70,8 +70,9 @@ pub(crate) fn apply(ctx: &Context) {
         style.spacing.scroll = ScrollStyle::thin();
         style.interaction.selectable_labels = true;
     });
-    ctx.set_visuals_of(Theme::Dark, dark());
-    ctx.set_visuals_of(Theme::Light, light());
+    for theme in [Theme::Dark, Theme::Light] {
+        ctx.set_visuals_of(theme, visuals(theme));
+    }
 }
 
 /// Makes all text of a part of the window larger by a factor. The heatmaps in it grow with their numbers.
@@ -169,45 +170,28 @@ fn text_styles() -> BTreeMap<TextStyle, FontId> {
     .into()
 }
 
-fn dark() -> Visuals {
-    let mut visuals = Visuals::dark();
-    visuals.panel_fill = Color32::from_rgb(20, 22, 27);
-    visuals.window_fill = Color32::from_rgb(34, 37, 44);
-    visuals.faint_bg_color = Color32::from_rgb(29, 32, 39);
-    visuals.extreme_bg_color = Color32::from_rgb(12, 13, 17);
-    visuals.widgets.noninteractive.bg_stroke = Stroke::new(1.0, Color32::from_rgb(48, 52, 62));
-    visuals.widgets.noninteractive.fg_stroke.color = Color32::from_rgb(208, 211, 218);
-    visuals.widgets.inactive.fg_stroke.color = Color32::from_rgb(220, 223, 230);
-    visuals.weak_text_color = Some(Color32::from_rgb(154, 160, 172));
-    visuals.widgets.inactive.bg_fill = Color32::from_rgb(98, 104, 117);
-    visuals.widgets.hovered.bg_fill = Color32::from_rgb(118, 124, 138);
-    visuals.widgets.active.bg_fill = Color32::from_rgb(84, 90, 102);
-    visuals.error_fg_color = Color32::from_rgb(255, 122, 112);
-    visuals.warn_fg_color = Color32::from_rgb(255, 176, 84);
-    round(visuals)
-}
-
-fn light() -> Visuals {
-    let mut visuals = Visuals::light();
-    visuals.panel_fill = Color32::from_rgb(243, 244, 247);
-    visuals.window_fill = Color32::WHITE;
-    visuals.faint_bg_color = Color32::WHITE;
-    visuals.extreme_bg_color = Color32::WHITE;
-    visuals.widgets.noninteractive.bg_stroke = Stroke::new(1.0, Color32::from_rgb(214, 218, 226));
-    visuals.widgets.noninteractive.fg_stroke.color = Color32::from_rgb(38, 42, 50);
-    visuals.widgets.inactive.fg_stroke.color = Color32::from_rgb(38, 42, 50);
-    visuals.weak_text_color = Some(Color32::from_rgb(92, 98, 110));
-    visuals.widgets.inactive.bg_fill = Color32::from_rgb(132, 138, 150);
-    visuals.widgets.hovered.bg_fill = Color32::from_rgb(114, 120, 132);
-    visuals.widgets.active.bg_fill = Color32::from_rgb(146, 152, 164);
-    visuals.error_fg_color = Color32::from_rgb(180, 22, 22);
-    visuals.warn_fg_color = Color32::from_rgb(150, 80, 0);
-    round(visuals)
-}
-
-fn round(mut visuals: Visuals) -> Visuals {
-    let radius = CornerRadius::same(6);
+/// The colours of a theme. Each line has the dark colour before the light one.
+fn visuals(theme: Theme) -> Visuals {
+    let color = |dark: [u8; 3], light: [u8; 3]| {
+        let [r, g, b] = if theme == Theme::Dark { dark } else { light };
+        Color32::from_rgb(r, g, b)
+    };
+    let mut visuals = theme.default_visuals();
+    visuals.panel_fill = color([20, 22, 27], [243, 244, 247]);
+    visuals.window_fill = color([34, 37, 44], [255, 255, 255]);
+    visuals.faint_bg_color = color([29, 32, 39], [255, 255, 255]);
+    visuals.extreme_bg_color = color([12, 13, 17], [255, 255, 255]);
+    visuals.weak_text_color = Some(color([154, 160, 172], [92, 98, 110]));
+    visuals.error_fg_color = color([255, 122, 112], [180, 22, 22]);
+    visuals.warn_fg_color = color([255, 176, 84], [150, 80, 0]);
+    visuals.slider_trailing_fill = true;
     let widgets = &mut visuals.widgets;
+    widgets.noninteractive.bg_stroke = Stroke::new(1.0, color([48, 52, 62], [214, 218, 226]));
+    widgets.noninteractive.fg_stroke.color = color([208, 211, 218], [38, 42, 50]);
+    widgets.inactive.fg_stroke.color = color([220, 223, 230], [38, 42, 50]);
+    widgets.inactive.bg_fill = color([98, 104, 117], [132, 138, 150]);
+    widgets.hovered.bg_fill = color([118, 124, 138], [114, 120, 132]);
+    widgets.active.bg_fill = color([84, 90, 102], [146, 152, 164]);
     for state in [
         &mut widgets.noninteractive,
         &mut widgets.inactive,
@@ -215,9 +199,8 @@ fn round(mut visuals: Visuals) -> Visuals {
         &mut widgets.active,
         &mut widgets.open,
     ] {
-        state.corner_radius = radius;
+        state.corner_radius = CornerRadius::same(6);
     }
-    visuals.slider_trailing_fill = true;
     visuals
 }
 
@@ -300,7 +283,7 @@ mod tests {
 
     #[test]
     fn text_can_be_read_in_both_themes() {
-        for visuals in [dark(), light()] {
+        for visuals in [Theme::Dark, Theme::Light].map(visuals) {
             let ground = visuals.panel_fill;
             let texts = [
                 visuals.text_color(),

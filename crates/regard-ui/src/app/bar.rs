@@ -54,29 +54,16 @@ impl App {
                 ui.spacing_mut().item_spacing.x = 2.0;
                 ui.spacing_mut().button_padding.x = 5.0;
             }
-            let command = Command::SidePanel;
             let panel = Button::new(RichText::new("◧").monospace());
-            if ui
-                .add_enabled(self.is_possible(command), panel)
-                .accessible_name(command.name())
-                .on_hover_text(hint(ui, command))
-                .clicked()
-            {
-                chosen = Some(command);
-            }
+            let name = Command::SidePanel.name();
+            chosen = self.offer(ui, Command::SidePanel, name, panel);
             if width >= 760.0 {
                 ui.label(RichText::new("Regard").text_style(style::subheading()).strong());
                 ui.add_space(8.0);
             }
             for room in Room::ALL {
-                let command = Command::Room(room);
-                if ui
-                    .selectable_label(self.session.room == room, room.name())
-                    .on_hover_text(hint(ui, command))
-                    .clicked()
-                {
-                    chosen = Some(command);
-                }
+                let tab = Button::selectable(self.session.room == room, room.name());
+                chosen = self.offer(ui, Command::Room(room), room.name(), tab).or(chosen);
             }
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 ui.menu_button("Menu", |ui| {
@@ -97,15 +84,27 @@ impl App {
                     _ => &[],
                 };
                 for command in commands.iter().copied() {
-                    let button =
-                        ui.add_enabled(self.is_possible(command), Button::new(command.name()));
-                    if button.on_hover_text(hint(ui, command)).clicked() {
-                        chosen = Some(command);
-                    }
+                    let name = command.name();
+                    chosen = self.offer(ui, command, &*name, Button::new(&name)).or(chosen);
                 }
             });
         });
         chosen
+    }
+
+    /// Shows the button of a command. Returns the command if it was pressed.
+    fn offer(
+        &self,
+        ui: &mut Ui,
+        command: Command,
+        name: impl Into<String>,
+        button: Button<'_>,
+    ) -> Option<Command> {
+        let button = ui.add_enabled(self.is_possible(command), button).accessible_name(name);
+        let keys = command.shortcut().map(|keys| ui.ctx().format_shortcut(&keys));
+        let keys = keys.map_or_else(String::new, |keys| format!(" ({keys})"));
+        let hint = format!("{}{keys}", command.tooltip());
+        button.on_hover_text(hint).clicked().then_some(command)
     }
 
     /// Whether the command's choice is the present one. `None` for a command that is not a choice.
@@ -210,12 +209,6 @@ impl App {
             self.notice = None;
         }
     }
-}
-
-/// A command's tooltip, with its keys.
-fn hint(ui: &Ui, command: Command) -> String {
-    let keys = command.shortcut().map(|keys| ui.ctx().format_shortcut(&keys));
-    keys.map_or_else(|| command.tooltip(), |keys| format!("{} ({keys})", command.tooltip()))
 }
 
 #[cfg(test)]

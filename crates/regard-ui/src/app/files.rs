@@ -157,24 +157,8 @@ impl App {
         from_anywhere(folder.unwrap_or(path).to_owned()).display().to_string()
     }
 
-    pub(super) fn has_matrix(&self) -> bool {
-        match self.session.room {
-            Room::Walkthrough if self.shows_real_head() => {
-                self.walkthrough.real_head().has_matrix()
-            }
-            Room::Walkthrough => self.walkthrough.walkthrough().is_ok(),
-            Room::Laboratory => self.laboratory.outcome().is_some(),
-            Room::Model => self.matrix().is_some(),
-        }
-    }
-
-    /// Whether all heads are shown instead of a matrix.
-    pub(super) fn shows_grid(&self) -> bool {
-        self.grid().is_some()
-    }
-
-    /// The heads that are shown together, and whether each has its own scale.
-    fn grid(&self) -> Option<(Arc<heads::Surveyed>, bool)> {
+    /// The heads that are shown together instead of a matrix, and whether each has its own scale.
+    pub(super) fn grid(&self) -> Option<(Arc<heads::Surveyed>, bool)> {
         let Session { room, model, .. } = &self.session;
         let is_shown = *room == Room::Model && model.heads.shown == heads::Shown::Grid;
         let heads = self.model.shown_heads(model).filter(|_| is_shown)?;

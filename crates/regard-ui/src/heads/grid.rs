@@ -4,6 +4,7 @@
 //! scrolls. A head's [effect](Effect) can lie around its picture as a coloured frame.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use egui::accesskit::Role;
 use egui::{
@@ -41,6 +42,7 @@ const SCROLL_BAR: f32 = 14.0;
 /// The textures of the heads that have been visible.
 #[derive(Default)]
 pub(crate) struct Thumbnails {
+    heads: Option<Arc<Surveyed>>,
     drawn_for: Option<(Look, bool, bool)>,
     textures: HashMap<HeadId, TextureHandle>,
     /// The largest weight of all heads, without the first token if that is hidden.
@@ -54,7 +56,7 @@ pub(crate) struct Thumbnails {
 /// The heads of a grid, with their marks, effects and colours.
 #[derive(Clone, Copy)]
 pub(crate) struct Contents<'a> {
-    pub(crate) heads: &'a Surveyed,
+    pub(crate) heads: &'a Arc<Surveyed>,
     pub(crate) changed: &'a [HeadId],
     pub(crate) effects: &'a Effects,
     pub(crate) look: Look,
@@ -64,9 +66,10 @@ impl Thumbnails {
     /// Shows all heads. A click on one enlarges it.
     pub(crate) fn show(&mut self, ui: &mut Ui, of: Contents<'_>, state: &mut HeadsState) {
         let drawn_for = Some((of.look, state.own_scale, state.hide_first));
-        if self.drawn_for != drawn_for {
-            self.clear();
-            self.drawn_for = drawn_for;
+        let is_same = self.heads.as_ref().is_some_and(|heads| Arc::ptr_eq(heads, of.heads));
+        if !is_same || self.drawn_for != drawn_for {
+            self.textures.clear();
+            (self.heads, self.drawn_for) = (Some(Arc::clone(of.heads)), drawn_for);
             let without_first = |id| largest(&of.heads.thumbnail(id, true));
             self.largest = if state.hide_first {
                 of.heads.maps.shape().ids().map(without_first).fold(0.0, f32::max)
@@ -199,12 +202,6 @@ impl Thumbnails {
             ui.ctx().load_texture(format!("head {id}"), image, options)
         });
         texture.id()
-    }
-
-    /// Forgets everything, because other heads are shown.
-    pub(crate) fn clear(&mut self) {
-        self.textures.clear();
-        self.drawn_for = None;
     }
 }
 

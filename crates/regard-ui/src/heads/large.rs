@@ -57,16 +57,9 @@ impl Overlaid {
     }
 }
 
-#[derive(Clone)]
 struct Of {
     heads: Arc<Surveyed>,
     part: Part,
-}
-
-impl Of {
-    fn is(&self, heads: &Arc<Surveyed>, part: Part) -> bool {
-        Arc::ptr_eq(&self.heads, heads) && self.part == part
-    }
 }
 
 impl Large {
@@ -87,22 +80,18 @@ impl Large {
             }
         }
         let Some((heads, part)) = asked.filter(|_| outcome.is_ok()) else {
-            self.clear();
+            *self = Self::default();
             return outcome;
         };
         // The matrix that is being computed comes first, then the shown one.
         let latest = self.computing.as_ref().map(|(of, _)| of);
         let latest = latest.or_else(|| self.shown.as_ref().map(|(of, _)| of));
-        if !latest.is_some_and(|of| of.is(heads, part)) {
+        if !latest.is_some_and(|of| Arc::ptr_eq(&of.heads, heads) && of.part == part) {
             let of = Of { heads: Arc::clone(heads), part };
             let once = background.ask(ctx, Select { heads: background.id(heads), part });
             self.computing = Some((of, once));
         }
         outcome
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 
     pub(crate) fn is_busy(&self) -> bool {

@@ -26,7 +26,7 @@ const READING: f32 = 0.4;
 #[derive(Serialize, Deserialize)]
 pub struct OpenedHeads {
     pub(crate) source: AttentionSource,
-    heads: Shared<Surveyed>,
+    pub(crate) heads: Shared<Surveyed>,
 }
 
 /// The meaning of the numbers of an attention. Measures describe weights alone.
@@ -38,16 +38,6 @@ pub(crate) enum MapKind {
     Differences,
     /// Weights, each times the norm of its value.
     ValueWeighted,
-}
-
-impl MapKind {
-    pub(super) fn term(self) -> &'static str {
-        match self {
-            Self::Weights => "weight",
-            Self::Differences => "difference",
-            Self::ValueWeighted => "weight × ‖v‖",
-        }
-    }
 }
 
 /// The heads of an attention, with the measures and pictures of each.
@@ -149,11 +139,6 @@ impl OpenedHeads {
         })
     }
 
-    /// The heads, to share with a thread.
-    pub(crate) fn heads(&self) -> &Arc<Surveyed> {
-        &self.heads
-    }
-
     pub(crate) fn name(&self) -> String {
         match &self.source {
             AttentionSource::Sample => "The sample".to_owned(),
@@ -221,13 +206,16 @@ impl Surveyed {
         }
     }
 
-    /// The labels of the queries and of the keys.
     pub(crate) fn labels(&self) -> &[Vec<String>; 2] {
         &self.labels
     }
 
     pub(super) fn term(&self) -> &'static str {
-        self.kind.term()
+        match self.kind {
+            MapKind::Weights => "weight",
+            MapKind::Differences => "difference",
+            MapKind::ValueWeighted => "weight × ‖v‖",
+        }
     }
 
     pub(super) fn palette(&self, numbers: &[f32], extent: Extent, look: Look) -> Palette {

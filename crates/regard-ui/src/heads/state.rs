@@ -99,11 +99,6 @@ pub struct HeadsState {
 }
 
 impl HeadsState {
-    /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
-    pub(crate) fn choices(&self) -> Self {
-        Self { chosen: None, view: Viewport::default(), isolated: None, around: 0, ..self.clone() }
-    }
-
     /// Takes the choices of another state. Zoom, pins and the cursor stay.
     pub(crate) fn take(&mut self, choices: &Self) {
         let (chosen, isolated, around) = (self.chosen, self.isolated, self.around);
@@ -144,9 +139,7 @@ impl HeadsState {
             self.shown = Shown::Grid;
         }
     }
-}
 
-impl HeadsState {
     /// Whether the weights of a query have lines, key by key.
     pub(super) fn drawn<'w>(&self, weights: &'w [f32]) -> impl Fn(usize) -> bool + use<'w> {
         let first = usize::from(self.hide_first);

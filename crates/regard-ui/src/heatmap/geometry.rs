@@ -50,8 +50,8 @@ pub(crate) struct Geometry {
     left: f32,
     /// The height of the caption and the labels above the cells.
     top: f32,
-    /// The width of the colour bar at the right of the cells.
-    right: f32,
+    /// The width of the colour bar at the right of the cells, with its numbers and the gap before it.
+    pub(crate) right: f32,
     inset: Inset,
 }
 
@@ -143,11 +143,6 @@ impl Geometry {
         let side = ((large - self.top - gap.y) / rows).floor().min(most);
         self.cell.x = self.cell.x.max(side.min(room));
         self.cell.y = self.cell.y.max(side.min(self.cell.x));
-    }
-
-    /// The width of the colour bar with its numbers and the gap before it.
-    pub(crate) fn bar_width(&self) -> f32 {
-        self.right
     }
 
     pub(crate) fn size(&self) -> Vec2 {

@@ -8,16 +8,15 @@ pub(crate) mod look;
 mod navigate;
 mod paint;
 mod picture;
-mod speak;
 mod view;
 
+use egui::accesskit::Live;
 use egui::{Id, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
 use regard_walkthrough::Marks;
 
 pub(crate) use self::geometry::widest;
 use self::geometry::{Geometry, Seen};
 pub use self::picture::{Blocks, Picture};
-pub(crate) use self::speak::words;
 pub use self::view::Viewport;
 use crate::{numbers, style};
 
@@ -223,11 +222,32 @@ impl<'a> Heatmap<'a> {
         response.widget_info(|| {
             WidgetInfo::labeled(Role::Image, true, format!("Heatmap of {}", self.name))
         });
-        speak::speak(self, ui, &response, chosen.or(self.pointed));
+        self.speak(ui, &response, chosen.or(self.pointed));
         if ui.is_rect_visible(whole) {
             paint::paint(self, ui, geometry, &seen, view, &response, hovered);
         }
         Pointing { response, hovered, chosen, seen }
+    }
+
+    /// Puts the cursor into the accessibility tree. While the heatmap has the focus, each move is spoken.
+    fn speak(&self, ui: &Ui, response: &Response, cursor: Option<Cell>) {
+        let Some(text) = cursor.and_then(|cell| self.words(cell)) else { return };
+        // This comes first, because the closure locks the context.
+        let has_focus = response.has_focus();
+        ui.ctx().accesskit_node_builder(response.id, |node| {
+            node.set_value(text);
+            if has_focus {
+                node.set_live(Live::Polite);
+            }
+        });
+    }
+
+    /// "query cat, key sat, weight 0.42".
+    pub(crate) fn words(&self, (row, col): Cell) -> Option<String> {
+        let [row_term, col_term, term] = self.terms;
+        let (row_label, col_label) = (self.row_labels.get(row)?, self.col_labels.get(col)?);
+        let number = numbers::spoken_masked(self.number((row, col))?, self.masked);
+        Some(format!("{row_term} {row_label}, {col_term} {col_label}, {term} {number}"))
     }
 
     fn rows(&self) -> usize {

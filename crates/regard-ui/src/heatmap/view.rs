@@ -111,13 +111,4 @@ mod tests {
         view.reveal((99, 0), size);
         assert_eq!(view.corner(), vec2(0.0, 75.0));
     }
-
-    #[test]
-    fn a_pin_is_taken_out_by_pinning_again() {
-        let mut view = Viewport::default();
-        view.pin((1, 2));
-        view.pin((3, 4));
-        view.pin((1, 2));
-        assert_eq!(view.pinned, [(3, 4)]);
-    }
 }

@@ -1,7 +1,7 @@
 //! The benchmark panel: naive loops, the kernel, and the multi-head layer on one thread and on all.
 
 use core::num::NonZero;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::available_parallelism;
 
 use egui::{Context, ProgressBar, RichText, Ui};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LaboratoryInputs;
 use crate::explain::{explanation, heading};
-use crate::work::{Advance, Background, Once, Question, Steps};
+use crate::work::{Advance, Background, Once, Question, Steps, lock};
 use crate::{Command, colors, counted};
 
 /// The largest product of queries, dimensions and heads. With more, a naive call would take too long.
@@ -115,7 +115,7 @@ impl Question for MeasureSpeed {
             };
             // A benchmark that was stopped finishes its sample. Two at once would disturb each other.
             static ONE: Mutex<()> = Mutex::new(());
-            let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+            let _one = lock(&ONE);
             let more = measuring.sample().map_err(said)?;
             let progress = measuring.progress.clone();
             Ok(if more { Advance::Shown(progress) } else { Advance::Done(progress) })

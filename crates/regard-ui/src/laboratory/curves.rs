@@ -9,8 +9,8 @@ use regard::Temperature;
 use regard_figure::{Curve, Plot, Scale};
 use regard_kernels::softmax;
 
+use super::Outcome;
 use super::engine::hide_first;
-use super::{Outcome, measures};
 use crate::heatmap::Cell;
 use crate::memo::Memo;
 use crate::plots::{self, PlotName};
@@ -95,7 +95,7 @@ impl Curves {
         let mut at = |t: Temperature| {
             weights.copy_from_slice(&scores);
             softmax(&mut weights, t);
-            (measures::entropy(&weights), measures::gradient_norm(&weights, f64::from(t.get())))
+            (entropy(&weights), gradient_norm(&weights, f64::from(t.get())))
         };
         let by_temperature: Vec<(f64, f64)> = temperatures.iter().map(|t| at(*t)).collect();
         let now = at(outcome.request.inputs.temperature);
@@ -230,7 +230,7 @@ const WITHOUT: &str = "without 1/√d";
 
 /// Rank and weight, from the largest to the smallest.
 fn ranked(weights: &[f32]) -> Points {
-    let sorted = measures::sorted(weights);
+    let sorted = sorted(weights);
     let step = sorted.len().div_ceil(MOST_POINTS).max(1);
     sorted.iter().enumerate().step_by(step).map(|(i, w)| [(i + 1) as f64, f64::from(*w)]).collect()
 }
@@ -265,7 +265,7 @@ fn by_dim(outcome: &Outcome) -> [Vec<Quartiles>; 2] {
             for (norms, scale) in norms.iter_mut().zip([1.0, 1.0 / (dim as f32).sqrt()]) {
                 let mut weights: Vec<f32> = visible.iter().map(|product| product * scale).collect();
                 softmax(&mut weights, Temperature::ONE);
-                norms.push(measures::gradient_norm(&weights, 1.0));
+                norms.push(gradient_norm(&weights, 1.0));
             }
         }
         for (curve, norms) in curves.iter_mut().zip(norms) {
@@ -275,26 +275,43 @@ fn by_dim(outcome: &Outcome) -> [Vec<Quartiles>; 2] {
     curves
 }
 
+/// The entropy in nats, where 0·ln 0 is 0. Masked cells do not count. The entropy of a row with NaN is NaN.
+fn entropy(weights: &[f32]) -> f64 {
+    -seen(weights).filter(|p| *p != 0.0).map(|p| p * p.ln()).sum::<f64>()
+}
+
+/// The share of a gradient that passes softmax: the Frobenius norm of its Jacobian. Masked cells do not count.
+fn gradient_norm(weights: &[f32], t: f64) -> f64 {
+    regard_walkthrough::softmax_gradient_norm(seen(weights), t)
+}
+
+/// The weights from the largest to the smallest, without masked cells.
+fn sorted(weights: &[f32]) -> Vec<f32> {
+    let mut sorted: Vec<f32> = weights.iter().copied().filter(|p| *p >= 0.0).collect();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    sorted
+}
+
+fn seen(weights: &[f32]) -> impl Iterator<Item = f64> {
+    weights.iter().filter(|p| **p != f32::NEG_INFINITY).map(|p| f64::from(*p))
+}
+
 #[cfg(test)]
 mod tests {
-    use safetensors::Dtype;
-    use safetensors::tensor::TensorView;
-
-    use std::sync::Arc;
+    use regard_tests::attention_files::{Folder, attention};
 
     use super::*;
     use crate::laboratory::{Engine, LaboratoryInputs, Request, Shown, TokenSource};
     use crate::window::TestHost;
 
+    const MASKED: f32 = f32::NEG_INFINITY;
+
     #[test]
     fn the_dimensions_of_a_file_are_plotted_as_far_as_they_go() {
         let (n, d) = (3, 6);
         let x: Vec<f32> = (0..n * d).map(|i| ((i * 7 % 11) as f32 - 5.0) / 4.0).collect();
-        let bytes: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.safetensors");
-        let tensor = TensorView::new(Dtype::F32, vec![n, d], &bytes).unwrap();
-        safetensors::serialize_to_file([("x", tensor)], None, &path).unwrap();
+        let folder = Folder::new();
+        let path = folder.file("x.safetensors", attention(&[n, d], &x));
         let inputs = LaboratoryInputs {
             source: TokenSource::File { path, head: 0 },
             tokens: n,
@@ -328,11 +345,8 @@ mod tests {
                     (0..m * m).map(|at| jacobian(at / m, at % m).powi(2)).sum::<f64>().sqrt()
                 };
                 let right = Quartiles::of(found.x, vec![norm(1), norm(2)]).unwrap();
-                for (found, right) in [found.low, found.median, found.high].into_iter().zip([
-                    right.low,
-                    right.median,
-                    right.high,
-                ]) {
+                let numbers = |q: &Quartiles| [q.low, q.median, q.high];
+                for (found, right) in numbers(found).into_iter().zip(numbers(&right)) {
                     assert!((found - right).abs() < 1e-6, "{dim}: {found} {right}");
                 }
             }
@@ -362,5 +376,35 @@ mod tests {
         let quartiles = Quartiles::of(1.0, vec![9.0, 1.0, 3.0, 2.0, 4.0]).unwrap();
         assert_eq!((quartiles.low, quartiles.median, quartiles.high), (2.0, 3.0, 4.0));
         assert_eq!(Quartiles::of(1.0, Vec::new()), None);
+    }
+
+    #[test]
+    fn entropy_of_even_weights_is_the_logarithm_of_their_number() {
+        assert!((entropy(&[0.25; 4]) - 4_f64.ln()).abs() < 1e-12);
+        assert!((entropy(&[0.5, MASKED, 0.5, 0.0]) - 2_f64.ln()).abs() < 1e-12);
+        assert_eq!(entropy(&[1.0, 0.0]), 0.0);
+    }
+
+    #[test]
+    fn the_norm_is_that_of_the_jacobian() {
+        for (weights, t) in
+            [(vec![0.7, 0.2, 0.1], 0.5_f32), (vec![0.25; 4], 2.0), (vec![1.0, 0.0], 1.0)]
+        {
+            let temperature = regard::Temperature::new(t).unwrap_or_default();
+            let jacobian = regard::softmax_jacobian(&weights, temperature).unwrap_or_default();
+            let norm = jacobian.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+            assert!((gradient_norm(&weights, f64::from(t)) - norm).abs() < 1e-6, "{weights:?}");
+        }
+        assert_eq!(gradient_norm(&[1.0, 0.0], 0.0), 0.0);
+    }
+
+    #[test]
+    fn a_row_with_nan_is_not_taken_for_a_sharp_one() {
+        assert!(entropy(&[f32::NAN, 0.5]).is_nan() && gradient_norm(&[f32::NAN; 3], 1.0).is_nan());
+    }
+
+    #[test]
+    fn masked_weights_are_not_sorted_in() {
+        assert_eq!(sorted(&[0.1, MASKED, 0.6, 0.3]), [0.6, 0.3, 0.1]);
     }
 }

@@ -1,9 +1,10 @@
 //! Computes the results of the laboratory's inputs, and keeps intermediate ones.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
+use regard::{Attention, Heads, Mask, MaskTensor, Position, Stage, Window};
 use regard_kernels::softmax;
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
@@ -15,12 +16,8 @@ use crate::Host;
 use crate::colors::{Look, Palette};
 use crate::heatmap::Picture;
 use crate::memo::Memo;
-use crate::work::{Background, Question, Shared, SharedNumbers, Steps, at_once};
+use crate::work::{Background, Question, Shared, SharedNumbers, Steps, at_once, lock};
 use regard_figure::{Extent, Matrix, Signs};
-
-mod scores;
-
-use self::scores::scores;
 
 /// Asks for the result of a request.
 #[derive(Serialize, Deserialize)]
@@ -42,7 +39,7 @@ impl Question for Compute {
                 background.put(self.engine, Arc::clone(&engine));
                 engine
             });
-            let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut engine = lock(&engine);
             let progress = |part: f32| {
                 // Work that has begun is finished. Otherwise a moving slider would show nothing.
                 let _ = tell(part);
@@ -285,6 +282,60 @@ impl Engine {
         };
         Ok(self.pinned.put(inputs.clone(), weights))
     }
+}
+
+/// The scores \[n, n\] after scale, soft cap, biases and masks.
+fn scores(
+    inputs: &LaboratoryInputs,
+    tokens: &Tokens,
+    progress: &(dyn Fn(f32) + Sync),
+) -> Result<Vec<f32>, regard::Error> {
+    let (n, d) = (inputs.tokens, inputs.dim);
+    let sink = if inputs.source == TokenSource::Seed { inputs.sink } else { 0.0 };
+    let (queries, keys) = tokens.of_dim(d, sink);
+    let shape = [1, 1, n, d];
+    let allowed = (!inputs.painted.is_empty()).then(|| painted(inputs));
+    let report = |done: usize, all: usize| progress(done as f32 / all.max(1) as f32);
+    let (position, lengths, slopes) =
+        (Position::TopLeft, inputs.keys.map(|keys| [keys]), inputs.alibi.map(|x| [x]));
+    let (mut attention, mut mask) = (Attention::new().progress(&report), Mask::NONE);
+    if !inputs.scaled {
+        attention = attention.scale(1.0);
+    }
+    if inputs.causal {
+        mask = mask.causal(position);
+    }
+    if let Some([left, right]) = inputs.window {
+        mask = mask.window(position, Window { left: Some(left), right: Some(right) });
+    }
+    if let Some(lengths) = &lengths {
+        mask = mask.key_lengths(lengths);
+    }
+    if let Some(slopes) = &slopes {
+        mask = mask.alibi(position, slopes);
+    }
+    if let Some(cap) = inputs.softcap {
+        attention = attention.softcap(cap);
+    }
+    if let Some(allowed) = &allowed {
+        mask = mask.allowed(MaskTensor::new(allowed, &[n, n])?);
+    }
+    let (q, k) = (Heads::new("query", &queries, shape)?, Heads::new("key", &keys, shape)?);
+    Ok(attention.mask(mask).scores(Stage::Masked, q, k)?.into_vec())
+}
+
+/// `true` where a key may be seen.
+fn painted(inputs: &LaboratoryInputs) -> Vec<bool> {
+    let n = inputs.tokens;
+    let mut allowed = vec![true; n * n];
+    for square in &inputs.painted {
+        let (row, col) = square.cell;
+        let cols = col.min(n)..col.saturating_add(square.side).min(n);
+        for cells in allowed.chunks_exact_mut(n).skip(row).take(square.side) {
+            cells[cols.clone()].fill(!square.hides);
+        }
+    }
+    allowed
 }
 
 /// The weights \[n, n\]: softmax of each row. −∞ stays as the mark of a masked cell.

@@ -8,7 +8,6 @@ mod controls;
 mod curves;
 mod engine;
 mod files;
-mod measures;
 mod room;
 mod state;
 mod tokens;

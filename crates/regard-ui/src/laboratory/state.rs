@@ -228,12 +228,7 @@ pub(crate) const MOST_SINK: f32 = 16.0;
 pub(crate) const LEAST_CAP: f32 = 0.1;
 
 impl State {
-    /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
-    pub(crate) fn choices(&self) -> Self {
-        Self { chosen: None, view: Viewport::default(), brush: None, ..self.clone() }
-    }
-
-    /// Takes the choices of another state. Zoom, pins and the cursor stay.
+    /// Takes the choices of another state. Zoom, pins, the cursor and the brush stay.
     pub(crate) fn take(&mut self, choices: &Self) {
         let (chosen, view, brush) = (self.chosen, core::mem::take(&mut self.view), self.brush);
         *self = Self { brush, chosen, view, ..choices.clone() };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use egui::{ComboBox, Ui};
-use regard_figure::Matrix;
+use regard_figure::{Matrix, Signs};
 use regard_heads::HeadId;
 use regard_models::{Attribution, Change, Model};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ const TERMS: [&str; 3] = ["layer", "part", "added to the logit"];
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LogitParts {
-    pub(super) attribution: Attribution,
+    pub(crate) attribution: Attribution,
     /// \[layers, heads + 1\]: the feed-forward layer is last.
     pub(super) map: Chart,
 }
@@ -113,7 +113,7 @@ impl LogitParts {
         let pass = model.pass();
         let pass = changes.into_iter().fold(pass, regard_models::Pass::change);
         let position = run.tokens.len() - 1;
-        let attribution = pass.attribute(run.input(), position, plus.unwrap_or(top), minus);
+        let attribution = pass.attribute(&run.input, position, plus.unwrap_or(top), minus);
         let attribution = attribution.map_err(|e| e.to_string())?;
         let layers = &attribution.layers;
         let of_layer = |layer: &regard_models::LayerAttribution| {
@@ -124,7 +124,7 @@ impl LogitParts {
         let heads = layers.first().map_or(0, |layer| layer.heads.len());
         let rows = (0..layers.len()).map(|i| format!("{i}.x")).collect();
         let cols = (0..heads).map(|i| format!("x.{i}")).chain(["MLP".to_owned()]).collect();
-        Ok(Self { attribution, map: Chart::new(numbers, [rows, cols]) })
+        Ok(Self { attribution, map: Chart::new(Signs::Both, numbers, [rows, cols]) })
     }
 
     /// The contribution of each head, \[layers, heads\].

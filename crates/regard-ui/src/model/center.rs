@@ -11,9 +11,8 @@ use regard_models::Which;
 use super::compare::OpenChoice;
 use super::input::grid;
 use super::overlay::PictureParts;
-use super::pane::Pane;
 use super::reads::Reads;
-use super::room::outcome;
+use super::room::{Pane, outcome};
 use super::run::Outcome;
 use super::state::View;
 use super::{
@@ -23,7 +22,7 @@ use super::{
 use crate::choice::{self, Choice};
 use crate::colors::Look;
 use crate::explain::{explain, explanation};
-use crate::heads::{AttentionSource, Shown, Surveyed, bar};
+use crate::heads::{AttentionSource, Contents, Shown, Surveyed, bar};
 use crate::heatmap::widest;
 use crate::{Command, file_name, message, style};
 
@@ -210,7 +209,7 @@ impl ModelRoom {
     fn attention(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let Some(heads) = self.heads(state) else { return };
         let effects = self.effects_of(state);
-        bar::show(ui, &heads, &mut state.heads, &effects, self.panes[0].axis());
+        bar::show(ui, &heads, &mut state.heads, &effects, self.panes[0].grid.axis);
         if let Some(outcome) = outcome(&self.latest) {
             compare::no_difference(ui, state, outcome);
             if state.version == Version::SideBySide && outcome.pair(state.attention).is_some() {
@@ -402,7 +401,8 @@ impl ModelRoom {
         } else {
             Default::default()
         };
-        self.panes[pane].grid(ui, heads, state, &changed, &effects, look);
+        let contents = Contents { heads, changed: &changed, effects: &effects, look };
+        self.panes[pane].grid.show(ui, contents, &mut state.heads);
     }
 
     /// Shows the chosen head, or the mean.

@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use egui::{ScrollArea, Ui};
-use regard_figure::{Label, Matrix};
+use regard_figure::{Label, Matrix, Signs};
 use regard_heads::packed;
 use serde::{Deserialize, Serialize};
 
 use crate::colors::{Look, Palette, largest};
-use crate::heatmap::{Cell, Heatmap, Picture, Pointing, Viewport, words};
+use crate::heatmap::{Cell, Heatmap, Picture, Viewport};
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct Chart {
+pub(crate) struct Chart {
     /// The numbers, row by row.
     #[serde(with = "packed")]
     pub(crate) numbers: Vec<f32>,
-    is_signed: bool,
     picture: Picture,
     labels: [Vec<String>; 2],
     /// The cursor of the keyboard.
@@ -26,21 +25,16 @@ pub(super) struct Chart {
 }
 
 impl Chart {
-    /// Numbers of both signs, with a row for each of the first labels and a column for each of the second ones.
-    pub(crate) fn new(numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
-        Self::of(true, numbers, labels)
-    }
-
-    /// Weights, which go from 0.
-    pub(crate) fn of_weights(numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
-        Self::of(false, numbers, labels)
-    }
-
-    fn of(is_signed: bool, numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
-        let palette = palette(is_signed, &numbers, Look::default());
+    /// Numbers of these signs, with a row for each of the first labels and a column for each of the second ones.
+    pub(crate) fn new(signs: Signs, numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
+        let palette = Palette::up_to(largest(&numbers), signs, Look::default());
         let picture = Picture::new(&numbers, labels[1].len(), palette);
         let (pointed, spoken, view) = Default::default();
-        Self { numbers, is_signed, picture, labels, pointed, spoken, view }
+        Self { numbers, picture, labels, pointed, spoken, view }
+    }
+
+    fn palette(&self, look: Look) -> Palette {
+        Palette::up_to(largest(&self.numbers), self.picture.palette().signs(), look)
     }
 
     /// The matrix with its title, to export it. `terms` are the words for a row, a column and a number.
@@ -60,32 +54,8 @@ impl Chart {
             rows,
             cols,
             axes: [row, col],
-            palette: palette(self.is_signed, &self.numbers, look),
+            palette: self.palette(look),
         }
-    }
-
-    /// Draws it over the width of the page, but at most `large` points high, with the cell `pointed` marked.
-    pub(crate) fn draw(
-        &mut self,
-        ui: &mut Ui,
-        look: Look,
-        name: &str,
-        terms: [&str; 3],
-        pointed: Option<Cell>,
-        large: f32,
-    ) -> Pointing {
-        self.picture.set_palette(palette(self.is_signed, &self.numbers, look));
-        let [rows, cols] = &self.labels;
-        let map = Heatmap {
-            terms,
-            pointed,
-            large,
-            ..Heatmap::new(name, &self.numbers, [rows, cols], &self.picture)
-        };
-        let width = ui.available_width();
-        let pointing = map.show_enlarged(ui, width, &mut self.view);
-        self.spoken = pointing.hovered.or(pointed).and_then(|cell| words(&map, cell));
-        pointing
     }
 
     /// Fills the rest of the page except for `below` points. Returns the cell that was clicked: arrow keys move the cursor, and
@@ -98,16 +68,22 @@ impl Chart {
         terms: [&str; 3],
         below: f32,
     ) -> Option<Cell> {
-        let large = (ui.available_height() - below).max(200.0);
-        let pointed = self.pointed;
+        self.picture.set_palette(self.palette(look));
+        let [rows, cols] = &self.labels;
+        let map = Heatmap {
+            terms,
+            pointed: self.pointed,
+            large: (ui.available_height() - below).max(200.0),
+            ..Heatmap::new(name, &self.numbers, [rows, cols], &self.picture)
+        };
         let area = ScrollArea::both().auto_shrink(false);
-        let pointing = area.show(ui, |ui| self.draw(ui, look, name, terms, pointed, large)).inner;
+        let pointing = area.show(ui, |ui| {
+            let width = ui.available_width();
+            map.show_enlarged(ui, width, &mut self.view)
+        });
+        let pointing = pointing.inner;
+        self.spoken = pointing.hovered.or(self.pointed).and_then(|cell| map.words(cell));
         self.pointed = pointing.chosen.or(self.pointed);
         self.pointed.filter(|_| pointing.response.clicked())
     }
-}
-
-fn palette(is_signed: bool, numbers: &[f32], look: Look) -> Palette {
-    let make = if is_signed { Palette::signed } else { Palette::weights };
-    make(largest(numbers), look)
 }

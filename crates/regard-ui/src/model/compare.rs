@@ -20,44 +20,25 @@ use crate::{Command, Host, message};
 const MOST: usize = 6;
 
 /// The model of run B, if it is open or being opened.
-#[derive(Default)]
-pub(super) struct ModelB(Latest<String, Held<OpenedModel>>);
+pub(super) type ModelB = Latest<String, Held<OpenedModel>>;
 
 impl ModelB {
     /// Opens the model that the state names.
     pub(crate) fn follow(&mut self, background: &Arc<Background>, ctx: &Context, state: &State) {
-        if self.0.key() != state.second_model.as_ref() {
-            self.0.forget();
+        if self.key() != state.second_model.as_ref() {
+            self.forget();
         }
-        self.0.exchange(state.second_model.clone(), |name| open::start(background, ctx, name));
+        self.exchange(state.second_model.clone(), |name| open::start(background, ctx, name));
     }
 
     /// The model that the state names, if it is open.
     pub(crate) fn here(&self, state: &State) -> Option<&Held<OpenedModel>> {
-        self.0.value().filter(|opened| state.second_model.as_ref() == Some(&opened.name))
-    }
-
-    /// Whether a thread is at work.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.0.is_busy()
-    }
-
-    /// The reason why the model could not be opened.
-    pub(crate) fn error(&self) -> Option<&str> {
-        self.0.error()
-    }
-
-    /// Allows another attempt to open a model that failed.
-    pub(crate) fn forget_failure(&mut self) {
-        if self.error().is_some() {
-            self.0.forget();
-        }
+        self.value().filter(|opened| state.second_model.as_ref() == Some(&opened.name))
     }
 
     /// Shows the progress of opening, or the reason why there is no model B.
     pub(crate) fn messages(&self, ui: &mut Ui, state: &mut State, outcome: Option<&Outcome>) {
-        if let Some((name, once)) = self.0.computing().filter(|(_, once)| once.elapsed() > PATIENCE)
-        {
+        if let Some((name, once)) = self.computing().filter(|(_, once)| once.elapsed() > PATIENCE) {
             progress(ui, name, once, false);
         }
         let refusal = outcome.filter(|outcome| outcome.request.second_model.is_some());

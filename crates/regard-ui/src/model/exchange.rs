@@ -6,20 +6,13 @@ use egui::Context;
 use regard_models::Which;
 use sha2::{Digest as _, Sha256};
 
-use super::attribution::Attribute;
-use super::experts::Route;
-use super::lens::Predict;
 use super::open::{self, OpenedModel};
-use super::patches::PatchEach;
 use super::reads::Reads;
-use super::request::Request;
 use super::room::outcome;
-use super::run::{Outcome, Run};
-use super::state::View;
-use super::sweep::Sweep;
-use super::unfold::Unfold;
-use super::weighted::Weigh;
-use super::{DIGITS, ModelRoom, Record, State, Version, experts, hash, note};
+use super::{
+    Attribute, DIGITS, ModelRoom, Outcome, PatchEach, Predict, Record, Request, Route, Run, State,
+    Sweep, Unfold, Version, View, Weigh, experts, note,
+};
 use crate::heads::{self, AttentionSource, Effect, OpenAttention, Shown, Surveyed};
 use crate::work::{Background, Held, Latest, Once, PATIENCE, Shared};
 
@@ -158,7 +151,9 @@ impl ModelRoom {
         };
         let part = state.heads.part();
         for (pane, heads) in self.panes.iter_mut().zip([&heads, &b, &difference]) {
-            if let Err(message) = pane.exchange(&self.background, ctx, heads.as_ref(), part) {
+            if let Err(message) =
+                pane.large.exchange(&self.background, ctx, heads.as_ref().zip(part))
+            {
                 match &state.file {
                     Some(source) => self.files.fail(source.clone(), message),
                     None => self.models.fail(state.model.clone(), message),
@@ -266,7 +261,7 @@ fn record(opened: &OpenedModel, model_b: Option<&OpenedModel>, outcome: &Outcome
     // The debug text of a request contains each number exactly.
     asked.update(format!("{} {:?}", opened.name, outcome.request));
     Record {
-        asked: hash::digits(asked),
+        asked: open::digits(asked),
         model: opened.hash.clone(),
         second_model: model_b.map(|opened| opened.hash.clone()).unwrap_or_default(),
         result: outcome.hash.clone(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use egui::{ComboBox, Ui};
-use regard_figure::Matrix;
+use regard_figure::{Matrix, Signs};
 use regard_models::{Change, Description, Pass};
 use serde::{Deserialize, Serialize};
 
@@ -42,14 +42,14 @@ impl Question for Route {
             let run = background.part::<Unchanged>(self.run)?;
             let pass = model.pass().keep(["*hook_expert_weights"]).last_logits();
             let pass = self.changes.into_iter().fold(pass, Pass::change);
-            let trace = pass.run(run.input()).map_err(|e| e.to_string())?;
+            let trace = pass.run(&run.input).map_err(|e| e.to_string())?;
             let chart = |layer: usize| {
                 let place = format!("blocks.{layer}.mlp.hook_expert_weights");
                 let weights = trace.get(&place).ok_or_else(|| format!("the run has no {place}"))?;
                 let count = weights.shape.last().copied().unwrap_or_default();
                 let tokens = run.tokens.iter().map(|token| token.text.clone()).collect();
                 let labels = [tokens, (0..count).map(|expert| expert.to_string()).collect()];
-                Ok((layer, Chart::of_weights(weights.data.clone(), labels)))
+                Ok((layer, Chart::new(Signs::Positive, weights.data.clone(), labels)))
             };
             let layers = layers(model.description()).map(chart).collect::<Result<_, String>>()?;
             Ok(ExpertWeights { layers })
@@ -93,7 +93,7 @@ pub(super) fn show(
 }
 
 impl ExpertWeights {
-    pub(super) fn of(&self, layer: usize) -> Option<&Chart> {
+    pub(crate) fn of(&self, layer: usize) -> Option<&Chart> {
         self.layers.iter().find(|(of, _)| *of == layer).map(|(_, chart)| chart)
     }
 

@@ -111,7 +111,7 @@ impl Prepared {
         // The decoder's text changes while the file stays.
         if let Some(run) = before.filter(|run| run.image.is_some() && run.image == request.image) {
             return Ok(Self {
-                input: Input { decoder_ids: Vec::new(), ..run.input().clone() },
+                input: Input { decoder_ids: Vec::new(), ..run.input.clone() },
                 tokens: run.tokens.clone(),
                 picture: run.picture.clone(),
                 ..Self::default()

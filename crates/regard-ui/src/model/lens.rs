@@ -29,7 +29,7 @@ const GAP: f32 = 2.0;
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Predictions {
     /// The token and its probability, by layer and position: the embedding, then the layers.
-    pub(super) rows: Vec<Vec<(String, f32)>>,
+    pub(crate) rows: Vec<Vec<(String, f32)>>,
 }
 
 pub(super) fn show(
@@ -61,7 +61,7 @@ impl Question for Predict {
         at_once(move |tell| {
             let opened = background.held::<Loaded>(self.model)?;
             let unchanged = background.part::<Unchanged>(self.run)?;
-            Predictions::new(&opened.model, self.changes, unchanged.input(), tell)
+            Predictions::new(&opened.model, self.changes, &unchanged.input, tell)
         })
     }
 }

@@ -5,7 +5,6 @@
 //! changes, then over the second text. The heads of a run and of a file are shown alike ([`heads`](crate::heads)). A file
 //! has no views that need a run.
 
-mod attentions;
 mod attribution;
 mod cached;
 mod center;
@@ -14,8 +13,6 @@ mod chart;
 mod compare;
 mod exchange;
 mod experts;
-mod export;
-mod hash;
 mod input;
 mod lens;
 mod list;
@@ -25,7 +22,6 @@ mod open;
 mod opener;
 mod overlay;
 mod pad;
-mod pane;
 mod patch;
 mod patches;
 mod reads;

@@ -1,7 +1,8 @@
 //! Opening a model.
 
+use core::fmt::Write as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use egui::Context;
 use regard_figure::Label;
@@ -10,9 +11,10 @@ use regard_models::{
     Stack,
 };
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::reads::Reads;
-use super::{DIGITS, STORY, hash};
+use super::{DIGITS, STORY};
 use crate::work::{Background, Held, Once, Question, Steps, at_once};
 use crate::{counted, file_name};
 
@@ -46,10 +48,8 @@ pub(crate) struct OpenedModel {
 
 /// A model with its weights, in the memory of the thread or worker that runs it.
 pub(super) struct Loaded {
-    /// The user's name for it.
     pub(crate) name: String,
     pub(crate) model: Model,
-    /// The bytes of its weights.
     pub(crate) bytes: u64,
     pub(crate) hash: String,
     /// The hash of its tokens.
@@ -58,31 +58,10 @@ pub(super) struct Loaded {
     pub(crate) processor: Option<ImageProcessor>,
     /// The conversion of a recording to numbers, for a model of sound.
     pub(crate) sound: Option<AudioProcessor>,
-    /// Its last reading of the first text, and of the second.
-    pub(crate) read: [LastReading<Reading>; 2],
+    /// Its last reading of the first text, and of the second. During typing, the next reading continues it.
+    pub(crate) read: [Mutex<Option<Reading>>; 2],
     /// Its last reading with changes.
-    pub(crate) read_changed: LastReading<ChangedReading>,
-}
-
-/// The reading of a text during typing, which the next reading continues.
-pub(super) struct LastReading<T>(Mutex<Option<T>>);
-
-impl<T> Default for LastReading<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T> LastReading<T> {
-    /// Takes the reading, to continue it.
-    pub(crate) fn take(&self) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Keeps a reading for the next text.
-    pub(crate) fn keep(&self, reading: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
-    }
+    pub(crate) read_changed: Mutex<Option<ChangedReading>>,
 }
 
 /// Asks to open a model.
@@ -121,14 +100,14 @@ impl Loaded {
     pub(crate) fn load(name: String, checkpoint: &Checkpoint) -> Result<Self, String> {
         let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         accepted(&model).map_err(|what| message(&name, &what))?;
-        let hash = hash::of_files(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
+        let hash = hash_of_files(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         let processor = (Reads::of(model.description()) == Reads::Image)
             .then(|| ImageProcessor::of(checkpoint, model.description()));
         let processor = processor.transpose().map_err(|e| message(&name, &e.to_string()))?;
         let sound = (Reads::of(model.description()) == Reads::Recording)
             .then(|| AudioProcessor::of(checkpoint, model.description()));
         let sound = sound.transpose().map_err(|e| message(&name, &e.to_string()))?;
-        let (tokens, bytes) = (hash::of_tokens(&model), checkpoint.bytes());
+        let (tokens, bytes) = (hash_of_tokens(&model), checkpoint.bytes());
         let (read, read_changed) = Default::default();
         Ok(Self { name, model, bytes, hash, tokens, processor, sound, read, read_changed })
     }
@@ -168,6 +147,31 @@ impl Loaded {
             None => Ok(()), // one of them has more tokens at the end, or fills the end with tokens without a name
         }
     }
+}
+
+fn hash_of_files(checkpoint: &Checkpoint) -> Result<String, Error> {
+    let mut hash = Sha256::new();
+    checkpoint.for_each_part(&mut |part| hash.update(part))?;
+    Ok(digits(hash))
+}
+
+/// The hash of a model's tokens in the order of their ids.
+fn hash_of_tokens(model: &Model) -> String {
+    let mut hash = Sha256::new();
+    for id in 0..model.description().vocabulary {
+        let token = u32::try_from(id).ok().and_then(|id| model.tokenizer()?.token(id));
+        hash.update(token.unwrap_or_default());
+        hash.update([0]);
+    }
+    digits(hash)
+}
+
+/// A hash in hexadecimal digits.
+pub(super) fn digits(hash: Sha256) -> String {
+    hash.finalize().iter().fold(String::new(), |mut digits, byte| {
+        let _infallible = write!(digits, "{byte:02x}");
+        digits
+    })
 }
 
 pub(super) fn start(

@@ -58,6 +58,11 @@ impl Drawing {
         Self::of_digit(number)
     }
 
+    /// Whether it is an image of this digit that training held back.
+    fn is_of(&self, label: u8) -> bool {
+        regard_digits::held_back().any(|digit| digit.label == label && digit.pixels[..] == self.ink)
+    }
+
     /// Its height and width, if they agree with the number of pixels.
     pub(super) fn size(&self) -> Option<[usize; 2]> {
         (self.size[0].checked_mul(self.size[1]) == Some(self.ink.len())).then_some(self.size)
@@ -199,12 +204,5 @@ fn sample(ui: &mut Ui, drawing: &mut Option<Drawing>, label: u8, side: f32, name
         response.on_hover_text(format!("A {label} that training held back; again for another."));
     if response.clicked() {
         *drawing = drawing.take().unwrap_or_else(empty).next_of(label);
-    }
-}
-
-impl Drawing {
-    /// Whether it is an image of this digit that training held back.
-    fn is_of(&self, label: u8) -> bool {
-        regard_digits::held_back().any(|digit| digit.label == label && digit.pixels[..] == self.ink)
     }
 }

@@ -149,7 +149,7 @@ pub(super) fn toggle(
 ) {
     let Some(second) = outcome.second_text() else { return };
     let head = state.address(state.heads.id());
-    let patch = state.part.patch(head, position, second.run.input().clone(), description);
+    let patch = state.part.patch(head, position, second.run.input.clone(), description);
     state.toggle(&patch);
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use egui::Ui;
-use regard_figure::Matrix;
+use regard_figure::{Matrix, Signs};
 use regard_models::{Change, Logits, Values};
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use crate::work::{Advance, Background, Latest, Question, Steps};
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PatchEffects {
     /// \[layers, positions\]
-    pub(super) map: Chart,
+    pub(crate) map: Chart,
     /// "Logit of “Mia” minus that of “Rosa”".
     measure: String,
 }
@@ -44,7 +44,7 @@ pub(super) fn show(
         let clicked = effects.map.fill(ui, look, "the effect of each patch", TERMS, 80.0);
         if let Some((layer, position)) = clicked {
             let (place, from) =
-                (format!("blocks.{layer}.hook_resid_pre"), second.run.input().clone());
+                (format!("blocks.{layer}.hook_resid_pre"), second.run.input.clone());
             state.toggle(&Change::Patch { place, position, from });
         }
     }
@@ -97,7 +97,7 @@ impl Question for PatchEach {
             };
             let baseline = first.baseline()?;
             let whole = baseline.logits().map(measure).ok_or("The model has no logits.")?;
-            let patches = model.patches(second.input());
+            let patches = model.patches(&second.input);
             let layer: Vec<Change> =
                 patches.iter().skip(numbers.len()).take(positions.max(1)).cloned().collect();
             let logits = model.sweep(baseline, &layer, Logits::Last, &mut |_| Ok(()));
@@ -126,7 +126,7 @@ impl Question for PatchEach {
             });
             let labels =
                 [(0..stack.layers()).map(|i| format!("layer {i}")).collect(), tokens.collect()];
-            let map = Chart::new(core::mem::take(&mut numbers), labels);
+            let map = Chart::new(Signs::Both, core::mem::take(&mut numbers), labels);
             Ok(Advance::Done(PatchEffects { map, measure }))
         }
     }

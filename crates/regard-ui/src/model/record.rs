@@ -33,25 +33,3 @@ impl Record {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_replay_of_the_same_request_is_compared() {
-        let record = |asked: &str, model: &str, result: &str| Record {
-            asked: asked.to_owned(),
-            model: model.to_owned(),
-            second_model: String::new(),
-            result: result.to_owned(),
-        };
-        let stored = record("a", "m", "r");
-        assert_eq!(stored.difference(&stored), None);
-        assert_eq!(stored.difference(&record("b", "m", "s")), None);
-        assert!(stored.difference(&record("a", "n", "s")).unwrap().starts_with("The files"));
-        assert!(stored.difference(&record("a", "m", "s")).unwrap().contains("last bits"));
-        let other_b = Record { second_model: "n".to_owned(), ..stored.clone() };
-        assert!(stored.difference(&other_b).unwrap().starts_with("The files"));
-    }
-}

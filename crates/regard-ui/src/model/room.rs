@@ -6,28 +6,27 @@ use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollA
 use regard_figure::Matrix;
 use regard_models::{Change, Score, Which};
 
-use super::attribution::{Attribute, LogitParts};
+use super::attribution::LogitParts;
 use super::cached::CachedModels;
 use super::compare::{ModelB, OpenChoice};
 use super::exchange::{self, LatestRun};
-use super::experts::{ExpertWeights, Route};
-use super::lens::{Predict, Predictions};
+use super::experts::ExpertWeights;
+use super::lens::Predictions;
 use super::next::Predicts;
 use super::open::{self, OpenedModel, short};
 use super::opener::Opener;
-use super::pane::Pane;
-use super::patches::{PatchEach, PatchEffects};
+use super::overlay::Overlay;
+use super::patches::PatchEffects;
 use super::reads::Reads;
-use super::run::Outcome;
-use super::state::View;
-use super::sweep::{Sweep, SweepEffects};
-use super::unfold::{self, Unfold};
-use super::weighted::Weigh;
-use super::write::{self, Writer};
-use super::{BUNDLED, Next, State, Version, changes, compare, list, next, patch};
+use super::sweep::SweepEffects;
+use super::write::Writer;
+use super::{
+    Attribute, BUNDLED, Next, Outcome, PatchEach, Predict, Route, State, Sweep, Unfold, Version,
+    View, Weigh, changes, compare, list, next, patch, sweep, unfold, write,
+};
 use crate::colors::Look;
 use crate::explain::{explanation, heading};
-use crate::heads::{self, AttentionSource, Effects, Selected, Surveyed, order};
+use crate::heads::{self, AttentionSource, Effects, Large, Surveyed, Thumbnails, order};
 use crate::style::{self, panel};
 use crate::work::{Background, Held, Latest, Shared};
 use crate::{Command, Host, counted, side};
@@ -39,6 +38,22 @@ const NEXT: [f32; 3] = [320.0, 0.17, 600.0];
 /// A hint for each bundled model.
 const HINTS: [&str; 2] =
     ["A model that writes stories.", "A model that reads a digit, which you draw."];
+
+/// The views of one run, or of a difference of two: all its heads as small pictures, a large one, and one over an image.
+#[derive(Default)]
+pub(super) struct Pane {
+    pub(super) grid: Thumbnails,
+    pub(super) large: Large,
+    pub(super) overlay: Overlay,
+}
+
+impl Pane {
+    /// Names the run. A single run has an empty name.
+    pub(super) fn call(&mut self, name: &str) {
+        name.clone_into(&mut self.large.of);
+        name.clone_into(&mut self.grid.of);
+    }
+}
 
 /// The view of a [`State`].
 pub struct ModelRoom {
@@ -56,11 +71,11 @@ pub struct ModelRoom {
     pub(super) differs: Option<&'static str>,
     pub(super) cached: CachedModels,
     pub(super) sweep: Latest<Sweep, SweepEffects>,
-    pub(super) lens: Latest<Predict, Predictions>,
-    pub(super) attributed: Latest<Attribute, LogitParts>,
-    pub(super) experts: Latest<Route, ExpertWeights>,
-    pub(super) patches: Latest<PatchEach, PatchEffects>,
-    pub(super) unfolded: Latest<Unfold, Score>,
+    pub(crate) lens: Latest<Predict, Predictions>,
+    pub(crate) attributed: Latest<Attribute, LogitParts>,
+    pub(crate) experts: Latest<Route, ExpertWeights>,
+    pub(crate) patches: Latest<PatchEach, PatchEffects>,
+    pub(crate) unfolded: Latest<Unfold, Score>,
     pub(super) weighted: Latest<Weigh, Shared<Surveyed>>,
 }
 
@@ -104,7 +119,10 @@ impl ModelRoom {
 
     /// Begins to open model B.
     pub(crate) fn compare_with(&mut self, state: &mut State, name: String) {
-        self.model_b.forget_failure();
+        // A model that failed may be there now.
+        if self.model_b.error().is_some() {
+            self.model_b.forget();
+        }
         state.compare_with(name);
     }
 
@@ -141,11 +159,6 @@ impl ModelRoom {
         self.outcome().map_or(&[], |outcome| &outcome.list)
     }
 
-    /// The head that is shown large, if there is one.
-    pub(crate) fn selected(&self) -> Option<&Selected> {
-        self.panes[0].large.selected()
-    }
-
     /// The error of opening a model or a file, or of a run.
     pub fn error(&self) -> Option<&str> {
         let failed = self.models.error().or_else(|| self.files.error());
@@ -153,9 +166,30 @@ impl ModelRoom {
         failed.or_else(|| self.latest.error()).or_else(|| self.model_b.error()).or_else(second)
     }
 
-    /// The matrix that is shown, to export it.
-    pub(crate) fn matrix(&self, look: Look) -> Option<Matrix> {
-        self.panes[0].large.matrix(look)
+    /// The matrix that is shown large: that of run A, if two stand side by side.
+    pub(crate) fn large(&self) -> &Large {
+        &self.panes[0].large
+    }
+
+    /// The matrix that the middle of the room shows, to export it. The logit lens shows words, not a matrix.
+    pub(crate) fn shown(&self, state: &State, look: Look) -> Option<Matrix> {
+        match state.view {
+            View::Attention => self.large().matrix(look),
+            View::Attribution => self.attributed.value().map(|parts| parts.matrix(look)),
+            View::Patches => self.patches.value().map(|effects| effects.matrix(look)),
+            View::Experts => self.experts.value()?.matrix(state.mixture, look),
+            View::Lens => None,
+        }
+    }
+
+    /// The heads whose attention is shown.
+    pub(crate) fn shown_heads(&self, state: &State) -> Option<Arc<Surveyed>> {
+        self.heads(state).filter(|_| state.view == View::Attention)
+    }
+
+    /// The change of the likeliest token's logit by each head, if each is ablated in turn.
+    pub(crate) fn swept(&self, look: Look) -> Option<Matrix> {
+        sweep::matrix(self.sweep.value()?, self.next(), look)
     }
 
     /// The model that the state names, if it has been opened and is shown.
@@ -257,7 +291,7 @@ impl ModelRoom {
     /// The attention that is shown: that of the file, or of the run.
     pub(crate) fn heads(&self, state: &State) -> Option<Arc<Surveyed>> {
         if state.file.is_some() {
-            return self.file_here(state).map(|file| Arc::clone(file.heads()));
+            return self.file_here(state).map(|file| Arc::clone(&file.heads.0));
         }
         let outcome = self.outcome()?;
         let weighted = self.weighted.value().filter(|_| state.version == Version::ValueWeighted);
@@ -431,38 +465,13 @@ pub(super) fn outcome(latest: &LatestRun) -> Option<&Outcome> {
 /// Access for the tests.
 #[cfg(test)]
 impl ModelRoom {
-    /// The attribution of the chosen logit, if it is shown.
-    pub(crate) fn attribution(&self) -> Option<&regard_models::Attribution> {
-        self.attributed.value().map(|parts| &parts.attribution)
-    }
-
-    /// The change of the likeliest tokens' logits by each patch from the second text, layer by layer, if that is shown.
-    pub(crate) fn patches(&self) -> Option<&[f32]> {
-        self.patches.value().map(|effects| &effects.map.numbers[..])
-    }
-
     /// The matrices that are shown: that of one run, or those of A, of B and of A − B.
-    pub(crate) fn side_by_side(&self) -> [Option<&Selected>; 3] {
+    pub(crate) fn side_by_side(&self) -> [Option<&heads::Selected>; 3] {
         self.panes.each_ref().map(|pane| pane.large.selected())
     }
 
     /// The images that are shown: that of one run, or those of A, of B and of A − B.
     pub(crate) fn pictures(&self) -> [Option<&egui::ColorImage>; 3] {
         self.panes.each_ref().map(|pane| pane.overlay.picture())
-    }
-
-    /// The weight of each expert of a layer for each token, if that is shown.
-    pub(crate) fn experts(&self, layer: usize) -> Option<&[f32]> {
-        self.experts.value()?.of(layer).map(|chart| &chart.numbers[..])
-    }
-
-    /// The likeliest token after each layer and position, if the logit lens is shown: the embedding, then the layers.
-    pub(crate) fn lens(&self) -> Option<&[Vec<(String, f32)>]> {
-        self.lens.value().map(|predictions| &predictions.rows[..])
-    }
-
-    /// The chosen weight step by step.
-    pub(crate) fn score(&self) -> Option<&Score> {
-        self.unfolded.value()
     }
 }

@@ -9,21 +9,22 @@ use anyhow::Context as _;
 use egui::ColorImage;
 use regard_figure::{Figure, Label, Look, Matrix};
 use regard_heads::{AttentionMaps, HeadId, Shape, packed, unattended};
-use regard_models::{Baseline, Change, Input, Model, Values, Which, probabilities};
+use regard_models::{
+    Baseline, Change, Description, Input, Model, Stack, Values, Which, probabilities,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use web_time::Instant;
 
-use super::attentions::PerAttention;
 use super::input::Prepared;
-use super::open::{Loaded, same_tokens};
+use super::open::{Loaded, digits, same_tokens};
 use super::reads::Reads;
 use super::request::Request;
 use super::weighted::weighted;
-use super::{Next, State, Version, hash};
+use super::{Next, State, Version};
 use crate::heads::{self, MapKind, Surveyed};
 use crate::heatmap::Cell;
-use crate::work::{Background, Question, Shared, Steps, at_once};
+use crate::work::{Background, Question, Shared, Steps, at_once, lock};
 use crate::{Host, counted};
 
 /// The most bytes that the weights of all heads may take. A run with changes has three times as many.
@@ -32,12 +33,34 @@ const MOST_BYTES: u64 = 256 << 20;
 /// The tokens that stand for a gap, which a model that fills gaps predicts.
 const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
+/// A value for each kind of attention: one for most models; for a model with an encoder and a decoder, one for the attention of
+/// each and one for that from decoder to encoder.
+#[derive(Serialize, Deserialize)]
+pub(super) struct PerAttention<T>(Vec<(Which, T)>);
+
+impl<T> PerAttention<T> {
+    fn new(
+        description: &Description,
+        mut value: impl FnMut(Which, &Stack) -> Result<T, String>,
+    ) -> Result<Self, String> {
+        let attentions = description.attentions().into_iter();
+        let values = attentions.map(|(which, stack)| Ok((which, value(which, stack)?)));
+        values.collect::<Result<_, String>>().map(Self)
+    }
+
+    /// The value of a kind of attention, or of the first kind if the model lacks it.
+    pub(super) fn of(&self, which: Which) -> &T {
+        let value = self.0.iter().find(|(of, _)| *of == which);
+        &value.unwrap_or(&self.0[0]).1 // each model has an attention
+    }
+}
+
 pub(super) type HeadsPerAttention = PerAttention<Shared<Surveyed>>;
 type Differences = PerAttention<Difference>;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Unchanged {
-    input: Input,
+    pub(super) input: Input,
     /// The tokens, or the patches of an image.
     pub tokens: Vec<Label>,
     /// The tokens of the decoder of a model with an encoder and a decoder.
@@ -343,7 +366,6 @@ impl Outcome {
 /// Access for the tests.
 #[cfg(test)]
 impl Outcome {
-    /// The number of tokens that were computed. The others were known from the previous text.
     pub(crate) fn computed(&self) -> usize {
         self.unchanged.computed
     }
@@ -456,17 +478,17 @@ impl Unchanged {
                 "The {of}, and the weights of all heads would take {megabytes} MB, but at most {most} MB are shown: {way}."
             ));
         }
-        let before = opened.read[reader].take();
+        let before = lock(&opened.read[reader]).take();
         let reading = model.read(&input, before).map_err(|e| e.to_string())?;
         let both = [&tokens[..], &decoder_tokens[..]];
-        let heads = HeadsPerAttention::new(model.description(), |which, _| {
+        let heads = HeadsPerAttention::new(model.description(), |which, stack| {
             let weights = reading.weights(which).ok_or("the run has kept no weights")?;
-            surveyed(model, which, weights.data.clone(), both).map(|heads| Shared(Arc::new(heads)))
+            surveyed(stack, which, weights.data.clone(), both).map(|heads| Shared(Arc::new(heads)))
         })?;
         let baseline = reading.unchanged().clone();
         let next = next(model, &input, baseline.logits());
         let computed = reading.computed();
-        opened.read[reader].keep(reading);
+        *lock(&opened.read[reader]) = Some(reading);
         let image = request.image.clone().filter(|_| picture.is_some());
         Ok(Self {
             input,
@@ -486,10 +508,6 @@ impl Unchanged {
         self.baseline.as_ref().ok_or_else(|| "the run was made elsewhere".to_owned())
     }
 
-    pub(crate) fn input(&self) -> &Input {
-        &self.input
-    }
-
     /// The likeliest next token, if the model predicts one.
     pub(crate) fn top(&self) -> Option<usize> {
         let mut all = self.next.iter().enumerate();
@@ -501,21 +519,21 @@ impl Unchanged {
 impl Changed {
     fn new(opened: &Loaded, unchanged: &Unchanged, changes: &[Change]) -> Result<Self, String> {
         let model = &opened.model;
-        let before = opened.read_changed.take();
+        let before = lock(&opened.read_changed).take();
         let reading = model.read_changed(unchanged.baseline()?, changes, before);
         let reading = reading.map_err(|e| e.to_string())?;
         let both = [&unchanged.tokens[..], &unchanged.decoder_tokens[..]];
-        let heads = HeadsPerAttention::new(model.description(), |which, _| {
+        let heads = HeadsPerAttention::new(model.description(), |which, stack| {
             let changed = reading.weights(which).ok_or("the run has kept no weights")?;
             let weights = weights(changed, unchanged.heads.of(which));
-            let mut heads = surveyed(model, which, weights, both)?;
+            let mut heads = surveyed(stack, which, weights, both)?;
             heads.cut = changes.iter().filter_map(|change| cut_of(change, which)).collect();
             Ok(Shared(Arc::new(heads)))
         })?;
         let difference = Difference::each(model, &heads, &unchanged.heads)?;
         let next = next(model, &unchanged.input, reading.logits());
         let computed = reading.computed();
-        opened.read_changed.keep(reading);
+        *lock(&opened.read_changed) = Some(reading);
         Ok(Self { heads, difference, next, computed })
     }
 }
@@ -578,23 +596,17 @@ fn hash_of<'a>(runs: impl Iterator<Item = (&'a HeadsPerAttention, &'a [f32])>) -
         hash.update(bytes);
     };
     for (heads, next) in runs {
-        for heads in heads.iter() {
+        for (_, heads) in &heads.0 {
             heads.maps.shape().ids().for_each(|id| add(&heads.maps.head(id)));
         }
         add(next);
     }
-    hash::digits(hash)
-}
-
-fn layers_and_heads(model: &Model, which: Which) -> [usize; 2] {
-    let mut attentions = model.description().attentions().into_iter();
-    let of = attentions.find(|(of, _)| *of == which);
-    of.map_or([0; 2], |(_, stack)| [stack.layers(), stack.block.heads])
+    digits(hash)
 }
 
 /// The weights of a kind of attention with the tokens of its queries and keys.
 fn surveyed(
-    model: &Model,
+    stack: &Stack,
     which: Which,
     weights: Vec<f32>,
     [tokens, decoder_tokens]: [&[Label]; 2],
@@ -604,7 +616,7 @@ fn surveyed(
         Which::Decoder => [decoder_tokens, decoder_tokens],
         Which::Cross => [decoder_tokens, tokens],
     };
-    let [layers, heads] = layers_and_heads(model, which);
+    let (layers, heads) = (stack.layers(), stack.block.heads);
     let shape = Shape { layers, heads, queries: queries.len(), keys: keys.len() };
     let maps = AttentionMaps::new(shape, weights, [queries.to_vec(), keys.to_vec()]);
     let heads = maps.and_then(|maps| Surveyed::new(maps, MapKind::Weights, &unattended));

@@ -213,11 +213,6 @@ impl State {
         (self.attention, self.version) = (Which::Only, Version::Changed);
     }
 
-    /// The choices, which undo and redo change. Zoom, pins, the cursor and the brush are not included.
-    pub(crate) fn choices(&self) -> Self {
-        Self { heads: self.heads.choices(), record: None, brush: None, ..self.clone() }
-    }
-
     /// Takes the choices of another state. Zoom, pins, the cursor and the brush stay.
     pub(crate) fn take(&mut self, choices: &Self) {
         let mut heads = core::mem::take(&mut self.heads);
@@ -341,17 +336,6 @@ mod tests {
         assert_eq!((state.ablation(head), state.active().len()), (None, 1));
         state.set_temperature(head, 1.0);
         state.ablate(head, None);
-        assert!(state.changes.is_empty());
-    }
-
-    #[test]
-    fn an_edge_is_cut_and_restored() {
-        let mut state = State::default();
-        let cut =
-            Change::Cut { head: state.address(HeadId { layer: 0, head: 0 }), query: 3, key: 1 };
-        state.toggle(&cut);
-        assert_eq!(state.active(), core::slice::from_ref(&cut));
-        state.toggle(&cut);
         assert!(state.changes.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use regard_figure::Matrix;
+use regard_figure::{Matrix, Signs};
 use regard_models::{Ablation, Change, HeadAddress, Logits, Which};
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub(super) fn matrix(effects: &SweepEffects, next: &[Next], look: Look) -> Optio
     // The labels match the names of heads: "1.0" is in the row "1.x" and in the column "x.0".
     let layers = rows().map(|row| format!("{}x", row.to_string().trim_end_matches('0')));
     let cols = (0..count).map(|i| format!("x.{i}"));
-    let map = Chart::new(cells, [layers.collect(), cols.collect()]);
+    let map = Chart::new(Signs::Both, cells, [layers.collect(), cols.collect()]);
     let title = format!("Logit of “{}” without each head", next.first()?.token);
     Some(map.matrix(title, TERMS, look))
 }

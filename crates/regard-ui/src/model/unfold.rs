@@ -33,7 +33,7 @@ impl Question for Unfold {
             let run = background.part::<Unchanged>(self.run)?;
             let pass = self.changes.into_iter().fold(opened.model.pass(), Pass::change);
             let (query, key) = self.cell;
-            pass.score(run.input(), self.head, query, key).map_err(|e| e.to_string())
+            pass.score(&run.input, self.head, query, key).map_err(|e| e.to_string())
         })
     }
 }

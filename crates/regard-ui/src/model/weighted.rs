@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use regard_heads::{AttentionMaps, unattended};
-use regard_models::{Change, Pass, Which};
+use regard_models::{Change, HeadAddress, Pass, Which};
 use serde::{Deserialize, Serialize};
 
 use super::open::Loaded;
@@ -47,11 +47,12 @@ pub(super) fn weighted(
     attention: Which,
 ) -> Result<Surveyed, String> {
     let pass = changes.into_iter().fold(opened.model.pass(), Pass::change);
-    let trace = pass.keep(["*hook_v"]).run(run.input()).map_err(|e| e.to_string())?;
+    let trace = pass.keep(["*hook_v"]).run(&run.input).map_err(|e| e.to_string())?;
     let shape = heads.maps.shape();
     let mut numbers = Vec::with_capacity(shape.layers * shape.heads * shape.size());
     for id in shape.ids() {
-        let place = place(attention, id.layer);
+        let head = HeadAddress { attention, layer: id.layer, head: id.head };
+        let place = format!("{}.hook_v", head.places());
         let values = trace.get(&place).ok_or_else(|| format!("the run has no {place}"))?;
         // [keys, key/value heads, head size]
         let size = values.shape.last().copied().unwrap_or(1).max(1);
@@ -72,14 +73,4 @@ pub(super) fn weighted(
     weighted.is_causal = heads.is_causal;
     weighted.cut.clone_from(&heads.cut);
     Ok(weighted)
-}
-
-/// The place of the values of a layer.
-fn place(attention: Which, layer: usize) -> String {
-    match attention {
-        Which::Only => format!("blocks.{layer}.attn.hook_v"),
-        Which::Encoder => format!("encoder.{layer}.attn.hook_v"),
-        Which::Decoder => format!("decoder.{layer}.attn.hook_v"),
-        Which::Cross => format!("decoder.{layer}.cross_attn.hook_v"),
-    }
 }

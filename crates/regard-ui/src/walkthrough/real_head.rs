@@ -126,12 +126,7 @@ impl RealHeadPage {
 
     /// The weights of the head.
     pub fn matrix(&self, look: Look) -> Option<Matrix> {
-        self.model.matrix(look)
-    }
-
-    /// Whether the weights of the head exist.
-    pub(crate) fn has_matrix(&self) -> bool {
-        self.model.selected().is_some()
+        self.model.large().matrix(look)
     }
 
     /// Draws the page and handles the user's input.

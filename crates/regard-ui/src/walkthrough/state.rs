@@ -209,12 +209,6 @@ impl State {
         }
     }
 
-    /// The choices, which undo and redo change. Zoom, pins, folds and the pointer are not included.
-    pub(crate) fn choices(&self) -> Self {
-        let (page, real) = (self.page, self.real.clone());
-        Self { page, real, ..Self::of(self.inputs.clone(), self.settings) }
-    }
-
     /// Takes the choices of another state. Zoom, pins and folds stay.
     pub(crate) fn take(&mut self, choices: &Self) {
         if self.example() != choices.example() {

@@ -4,13 +4,13 @@ use core::any::Any;
 use core::ops::{ControlFlow, Deref};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use egui::Context;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Message, Once};
+use super::{Message, Once, lock};
 use crate::Host;
 use crate::heads::{OpenAttention, Select};
 use crate::host::Reply;
@@ -143,13 +143,7 @@ struct Things {
 /// A place for a value that a question makes. Dropping the place frees the value.
 pub(crate) struct Place {
     background: Arc<Background>,
-    id: u64,
-}
-
-impl Place {
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
+    pub(crate) id: u64,
 }
 
 impl Drop for Place {
@@ -289,7 +283,7 @@ impl Background {
 
     /// Puts a value at a place. It replaces the value that was there.
     pub(crate) fn put<T: Send + Sync + 'static>(&self, place: u64, thing: Arc<T>) {
-        let mut things = self.lock();
+        let mut things = lock(&self.things);
         if !things.forgotten.remove(&place) {
             things.held.insert(place, thing);
         }
@@ -297,13 +291,13 @@ impl Background {
 
     /// The value at a place.
     pub(crate) fn held<T: Send + Sync + 'static>(&self, place: u64) -> Result<Arc<T>, String> {
-        found(self.lock().held.get(&place).cloned())
+        found(lock(&self.things).held.get(&place).cloned())
     }
 
     /// The number of a part. Later questions refer to the part by this number.
     pub(crate) fn id<T: Send + Sync + 'static>(&self, part: &Arc<T>) -> u64 {
         let address = Arc::as_ptr(part).cast::<()>();
-        let parts = &mut self.lock().parts;
+        let parts = &mut lock(&self.things).parts;
         let known = parts.iter().find(|(_, known)| known.as_ptr().cast::<()>() == address);
         if let Some((id, _)) = known {
             return *id;
@@ -315,29 +309,25 @@ impl Background {
 
     /// Remembers the number of a part.
     pub(super) fn know<T: Send + Sync + 'static>(&self, id: u64, part: &Arc<T>) {
-        insert(&mut self.lock().parts, id, part);
+        insert(&mut lock(&self.things).parts, id, part);
     }
 
     pub(crate) fn part<T: Send + Sync + 'static>(&self, id: u64) -> Result<Arc<T>, String> {
-        found(self.lock().parts.get(&id).and_then(Weak::upgrade))
+        found(lock(&self.things).parts.get(&id).and_then(Weak::upgrade))
     }
 
     fn alive(&self) -> BTreeMap<u64, Arc<Thing>> {
-        let things = self.lock();
+        let things = lock(&self.things);
         things.parts.iter().filter_map(|(id, part)| Some((*id, part.upgrade()?))).collect()
     }
 
     fn forget(&self, place: u64) {
-        let mut things = self.lock();
+        let mut things = lock(&self.things);
         let thing = things.held.remove(&place);
         if thing.is_none() {
             things.forgotten.insert(place);
         }
         drop((things, thing)); // the lock is released before a large value is freed
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Things> {
-        self.things.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -18,11 +18,17 @@ pub(crate) use self::message::{Shared, SharedNumbers};
 pub(crate) use self::once::Once;
 
 use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use egui::{ProgressBar, Ui};
 
 /// The window shows the progress of work that takes longer than this.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Locks a value, also after a panic of the thread that had it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Shows the share of some work that is done, from 0 to 1.
 pub(crate) fn bar(ui: &mut Ui, done: f32, name: &str) {

@@ -3,12 +3,12 @@
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use egui::Context;
 use web_time::Instant;
 
-use super::Tell;
+use super::{Tell, lock};
 use crate::Host;
 
 /// Work that a [`Doing`] does elsewhere. Dropping it cancels the work.
@@ -58,7 +58,7 @@ impl<T: Send + 'static> Once<T> {
             }),
         );
         if let Err(e) = started {
-            once.shared.lock().result = Some(Err(format!("cannot start a thread: {e}")));
+            lock(&once.shared.slot).result = Some(Err(format!("cannot start a thread: {e}")));
         }
         once
     }
@@ -80,12 +80,12 @@ impl<T: Send + 'static> Once<T> {
 impl<T> Once<T> {
     /// The latest result, if it has not been taken yet.
     pub(crate) fn take(&self) -> Option<Result<T, String>> {
-        self.shared.lock().result.take()
+        lock(&self.shared.slot).result.take()
     }
 
     /// Whether the work has not ended.
     pub(crate) fn is_running(&self) -> bool {
-        !self.shared.lock().has_ended
+        !lock(&self.shared.slot).has_ended
     }
 
     /// The share of the work that is done, from 0 to 1.
@@ -108,7 +108,7 @@ impl<T> Once<T> {
         drop(
             self.shared
                 .ended
-                .wait_while(self.shared.lock(), running)
+                .wait_while(lock(&self.shared.slot), running)
                 .unwrap_or_else(PoisonError::into_inner),
         );
     }
@@ -128,7 +128,7 @@ impl<T> Doing<T> {
 
     /// Shows an intermediate result. Returns `Break` if the work is cancelled.
     pub(crate) fn show(&self, result: T) -> ControlFlow<()> {
-        self.shared.lock().result = Some(Ok(result));
+        lock(&self.shared.slot).result = Some(Ok(result));
         self.shared.window.request_repaint();
         self.goes_on()
     }
@@ -144,7 +144,7 @@ impl<T> Doing<T> {
 
     /// Ends the work with its last result.
     pub(crate) fn fulfil(self, result: Result<T, String>) {
-        let mut slot = self.shared.lock();
+        let mut slot = lock(&self.shared.slot);
         slot.result = Some(result);
         slot.has_ended = true;
     }
@@ -157,7 +157,7 @@ impl<T> Doing<T> {
 
 impl<T> Drop for Doing<T> {
     fn drop(&mut self) {
-        let mut slot = self.shared.lock();
+        let mut slot = lock(&self.shared.slot);
         if !slot.has_ended {
             slot.result = Some(Err("the work ended without a result".to_owned()));
             slot.has_ended = true;
@@ -180,10 +180,6 @@ impl<T> Inner<T> {
         } else {
             ControlFlow::Continue(())
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Slot<T>> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

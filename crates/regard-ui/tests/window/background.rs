@@ -94,9 +94,9 @@ fn computed(window: &Window) -> String {
         outcome.moved(Which::Only),
         model.next(),
         model.ablation(Which::Only),
-        model.lens(),
-        model.attribution(),
-        model.patches(),
+        model.lens.value().map(|lens| &lens.rows),
+        model.attributed.value().map(|parts| &parts.attribution),
+        model.patches.value().map(|effects| &effects.map.numbers),
     )
 }
 

@@ -135,7 +135,7 @@ fn of_heads() {
         session.model.heads.show(HeadId { layer: 0, head });
         let window = open(session.clone(), [1280.0, 900.0]);
         let (selected, matrix) =
-            (app(&window).model().selected().unwrap(), app(&window).matrix().unwrap());
+            (app(&window).model().large().selected().unwrap(), app(&window).matrix().unwrap());
         let palette = selected.picture.palette();
         let (low, high) = palette.range();
         assert_eq!(palette.is_diverging(), head == 1);

@@ -45,7 +45,7 @@ fn opened(window: &Window) -> &OpenedHeads {
 }
 
 fn numbers(window: &Window) -> Vec<f32> {
-    app(window).model().selected().unwrap().numbers.to_vec()
+    app(window).model().large().selected().unwrap().numbers.to_vec()
 }
 
 fn open_file(window: &mut Window, path: &Path) {
@@ -328,7 +328,7 @@ mod bad_files {
         click(&mut window, "Dismiss");
         assert!(app(&window).model().error().is_none() && !says(&window, "was not opened"));
         click(&mut window, "Next head");
-        assert_eq!(app(&window).model().selected().unwrap().title, "Head 1.2");
+        assert_eq!(app(&window).model().large().selected().unwrap().title, "Head 1.2");
     }
 
     /// The session's own file is also opened, and its success must not remove the message.

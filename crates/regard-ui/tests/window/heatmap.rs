@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::App;
 use crate::colors::{Look, Palette};
 use crate::heatmap::{Cell, Heatmap, Picture, Viewport};
+use crate::{App, Session};
 use egui::{Event, Key, Modifiers, MouseWheelUnit, Pos2, Rect, TouchPhase, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_walkthrough::Example;
 
 use super::TestHost;
 use super::driver::{click_at, pointer_button, textures};
@@ -37,7 +36,7 @@ fn open(n: usize, number: impl Fn(usize, usize) -> f32) -> Window {
         |ui, shown: &mut Shown| {
             if !shown.styled {
                 // The styles that the window sets.
-                App::new(ui.ctx(), Arc::new(TestHost::DEFAULT), Example::TheCatSat);
+                App::with_session(ui.ctx(), Arc::new(TestHost::DEFAULT), Session::default());
                 shown.styled = true;
                 return;
             }

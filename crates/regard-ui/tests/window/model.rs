@@ -36,7 +36,7 @@ pub(super) fn open_head(window: &mut Window, layer: usize, head: usize) {
 }
 
 pub(super) fn numbers(window: &Window) -> Vec<f32> {
-    app(window).model().selected().unwrap().numbers.to_vec()
+    app(window).model().large().selected().unwrap().numbers.to_vec()
 }
 
 /// The numbers of the runs A and B and of their difference.

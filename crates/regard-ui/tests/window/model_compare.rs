@@ -169,7 +169,7 @@ fn each_place_is_patched_in_turn_and_a_click_makes_the_patch() {
     let patches = model.patches(&other);
     let effect = |patch| measure(&logits(&input, Some(patch))) - measure(&first);
     let expected: Vec<f32> = patches.iter().map(effect).collect();
-    assert_eq!(app(&window).model().patches().unwrap(), expected);
+    assert_eq!(app(&window).model().patches.value().unwrap().map.numbers, expected);
 
     window.get_by_label("Heatmap of the effect of each patch").click();
     settle(&mut window);
@@ -179,7 +179,7 @@ fn each_place_is_patched_in_turn_and_a_click_makes_the_patch() {
     assert!(place.ends_with("hook_resid_pre") && *position < input.ids.len());
     click(&mut window, "Second text");
     assert!(says(&window, "The patches come from a second text"));
-    assert!(app(&window).model().patches().is_none());
+    assert!(app(&window).model().patches.value().is_none());
 }
 
 #[test]
@@ -189,7 +189,9 @@ fn the_parts_of_a_logit_add_up() {
     let (model, input) = reference(regard_story::TEXT);
     let last = input.ids.len() - 1;
     let next = app(&window).model().next().to_vec();
-    let parts = app(&window).model().attribution().unwrap().clone();
+    let attribution =
+        |window: &Window| app(window).model().attributed.value().unwrap().attribution.clone();
+    let parts = attribution(&window);
     assert_eq!(parts, model.pass().attribute(&input, last, next[0].id as usize, None).unwrap());
     // Each of the parts is summed in f64; the run itself rounds to f32 some thousand times.
     assert!((parts.sum() - parts.logit).abs() <= 1e-3 * (1.0 + parts.logit.abs()));
@@ -202,14 +204,14 @@ fn the_parts_of_a_logit_add_up() {
     settle(&mut window);
     assert_eq!(state(&window).attributed, [None, Some(next[1].id)]);
     let both = model.pass().attribute(&input, last, next[0].id as usize, Some(next[1].id as usize));
-    assert_eq!(*app(&window).model().attribution().unwrap(), both.unwrap());
+    assert_eq!(attribution(&window), both.unwrap());
 
     // The part of a head whose output is zero is 0.
     click(&mut window, "Attention");
     open_head(&mut window, 1, 1);
     click(&mut window, "Zero");
     click(&mut window, "Attribution");
-    assert_eq!(app(&window).model().attribution().unwrap().layers[1].heads[1], 0.0);
+    assert_eq!(attribution(&window).layers[1].heads[1], 0.0);
     window.get_by_label("Heatmap of what each part adds to the logit").click();
     settle(&mut window);
     assert_eq!(state(&window).view, View::Attention, "a click on a head shows it");

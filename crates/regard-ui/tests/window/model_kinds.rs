@@ -105,7 +105,7 @@ fn a_score_of_each_attention_is_unfolded() {
         open_head(&mut window, 1, 3);
         choices(&mut window).model.heads.chosen = Some((3, 2));
         settle(&mut window);
-        let score = app(&window).model().score().unwrap();
+        let score = app(&window).model().unfolded.value().unwrap();
         let keys = run(&window).heads(state(&window).attention).maps.shape().keys;
         assert_eq!(score.weight.value, numbers(&window)[3 * keys + 2], "{name}");
         assert!(score.weight.error.abs() < 1e-6);
@@ -162,6 +162,10 @@ fn the_decoder_writes_on() {
     assert_eq!(run(&window).tokens().len(), 2, "the token and the end");
 }
 
+fn experts(window: &Window, layer: usize) -> &[f32] {
+    &app(window).model().experts.value().unwrap().of(layer).unwrap().numbers
+}
+
 #[test]
 fn the_experts_of_each_token_are_shown() {
     for (name, layers) in [("tiny-qwen3_moe", &[0, 2][..]), ("tiny-gpt_oss", &[0, 1, 2])] {
@@ -178,7 +182,7 @@ fn the_experts_of_each_token_are_shown() {
             for (i, (weight, expert)) in weights.iter().zip(&indices).enumerate() {
                 expected[i / shape[1] * 5 + *expert as usize] = *weight;
             }
-            let found = app(&window).model().experts(*layer).unwrap();
+            let found = experts(&window, *layer);
             assert_near(found, &expected, 1e-5, &format!("{name}, layer {layer}"));
         }
         // The cell under the pointer is told below.
@@ -186,7 +190,7 @@ fn the_experts_of_each_token_are_shown() {
         window.hover_at(map.center());
         window.run_steps(3);
         let last = *layers.last().unwrap();
-        let weight = app(&window).model().experts(last).unwrap()[5 * 5 + 2];
+        let weight = experts(&window, last)[5 * 5 + 2];
         let weight = regard_figure::numbers::spoken(weight);
         let token = &run(&window).tokens()[5].text;
         assert!(says(&window, &format!("token {token}, expert 2, weight {weight}")), "{name}");
@@ -200,7 +204,7 @@ fn the_experts_of_each_token_are_shown() {
         let place = format!("blocks.{last}.mlp.hook_expert_weights");
         let input = Input::tokens(run(&window).ids());
         let trace = model.pass().change(change).keep([place.clone()]).run(&input).unwrap();
-        assert_eq!(app(&window).model().experts(last).unwrap(), trace.get(&place).unwrap().data);
+        assert_eq!(experts(&window, last), trace.get(&place).unwrap().data);
     }
     // A layer without experts gives way to the first one that has them, and a model without experts says so.
     let window = opened("tiny-qwen3_moe", |state| (state.view, state.mixture) = (View::Experts, 1));

@@ -189,7 +189,7 @@ fn changes_are_switched_removed_and_undone() {
     assert!(state(&window).changes.is_empty());
     press(&mut window, Command::Undo);
     press(&mut window, Command::Reset);
-    assert_eq!(state(&window).choices(), State::default());
+    assert_eq!(session(&window).choices().model, State::default());
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn the_logit_lens_ends_with_the_prediction_of_the_model() {
     click(&mut window, "Zero");
     click(&mut window, "Logit lens");
     let (model, input) = reference(regard_story::TEXT);
-    let rows = app(&window).model().lens().unwrap();
+    let rows = &app(&window).model().lens.value().unwrap().rows;
     assert_eq!(rows.len(), 1 + model.description().stack.layers());
     assert!(rows.iter().all(|row| row.len() == input.ids.len()));
     let next = app(&window).model().next();
@@ -439,7 +439,7 @@ fn a_chosen_weight_is_unfolded() {
         choices(&mut window).model.heads.chosen = Some(cell);
         settle(&mut window);
         let weight = numbers(&window)[cell.0 * n + cell.1];
-        let score = app(&window).model().score().unwrap();
+        let score = app(&window).model().unfolded.value().unwrap();
         assert_eq!((score.query, score.key, score.weight.value), (cell.0, cell.1, weight));
         assert!(says(&window, "q·k = ") && says(&window, "Weight of "));
         says(&window, "masked: the key comes after the query")
@@ -447,7 +447,7 @@ fn a_chosen_weight_is_unfolded() {
     assert!(!choose((n - 1, 1)));
     assert!(choose((1, n - 1)));
     click(&mut window, "All heads");
-    assert!(app(&window).model().score().is_none());
+    assert!(app(&window).model().unfolded.value().is_none());
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn keys_that_a_mask_hides_look_hidden() {
     choices(&mut window).model.toggle(&Change::Cut { head, query: 6, key: 3 });
     settle(&mut window);
     let n = run(&window).tokens().len();
-    let matrix = app(&window).model().matrix(Look::default()).unwrap();
+    let matrix = app(&window).model().large().matrix(Look::default()).unwrap();
     assert_eq!(matrix.masked, 0.0, "a hidden cell is the weight 0 in a file of numbers");
     for (i, (x, weight)) in matrix.values.iter().zip(numbers(&window)).enumerate() {
         let (query, key) = (i / n, i % n);

@@ -181,7 +181,7 @@ pub(crate) fn color_bar(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen) 
     let unit = label_font(ui).size / style::SMALL;
     let height = seen.frame.height().min(240.0 * unit);
     let bar = Rect::from_min_size(seen.frame.right_top() + vec2(GAP, 0.0), vec2(BAR, height));
-    let whole = Rect::from_min_size(bar.min, vec2(at.bar_width() - GAP, height));
+    let whole = Rect::from_min_size(bar.min, vec2(at.right - GAP, height));
     let response = ui.interact(whole, ui.scope_id().with((map.name, "colours")), Sense::click());
     let name = format!("Colours of {}: {palette}", map.name);
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));

@@ -1,4 +1,4 @@
-use regard::{Attention, Heads, Mask, Stage, Temperature};
+use regard::Temperature;
 
 use super::*;
 use crate::laboratory::Square;
