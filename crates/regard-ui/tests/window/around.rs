@@ -8,7 +8,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_tests::attention_files::Folder;
 use regard_walkthrough::Example;
 
-use super::driver::{Window, choose, click, open, press, shows, with_file};
+use super::driver::{Window, choose, click, key, open, press, shows, with_file};
 
 fn walkthrough(size: [f32; 2]) -> Window {
     open(crate::example(Example::TheCatSat), size)
@@ -56,8 +56,7 @@ fn the_menu_ticks_the_active_choices() {
             .filter(|node| node.toggled() == Some(Toggled::True))
             .filter_map(|node| node.label())
             .collect();
-        window.key_press(Key::Escape);
-        window.run_steps(3);
+        key(window, Key::Escape);
         chosen
     };
     let name = |command: Command| command.name();

@@ -10,8 +10,8 @@ use regard_heads::HeadId;
 use regard_tests::attention_files::{Folder, attention, weights};
 
 use super::driver::{
-    app, assert_named, choices, choose, click, click_at, click_on, open, places, press, room, says,
-    session, session_of, settle, shows, type_path,
+    alter, app, assert_named, choose, click, click_at, click_on, key, open, places, press, room,
+    says, session, session_of, settle, shows, type_path,
 };
 use super::model::{numbers, open_head, reference, state, window};
 
@@ -90,8 +90,7 @@ fn a_change_shifts_nothing_and_a_long_text_leaves_the_heatmap_on_the_page() {
     click(&mut window, "Zero");
     assert_eq!(map(&window).top(), before.top());
     click(&mut window, "As is");
-    choices(&mut window).model.text = "Mia gave the ball to Tom . ".repeat(13);
-    settle(&mut window);
+    alter(&mut window, |s| s.model.text = "Mia gave the ball to Tom . ".repeat(13));
     let after = map(&window);
     assert!(after.top() < 500.0 && after.bottom() <= 1000.0, "{after}");
 }
@@ -111,8 +110,7 @@ fn words_are_one_stop_of_the_tab_key() {
         focused(window).unwrap_or_default()
     };
     // In the text, Tab is a letter.
-    window.key_press(Key::Escape);
-    window.run_steps(2);
+    key(&mut window, Key::Escape);
     let mut stop = String::new();
     for _ in 0..80 {
         stop = step(&mut window, Key::Tab);
@@ -214,6 +212,10 @@ fn the_side_panel_of_a_narrow_window_is_a_drawer() {
     click_at(&mut window, pos2(390.0, 700.0));
     settle(&mut window);
     assert!(!shows(&window, "Open model") && session(&window).appearance.side.is_none());
+    for is_shown in [true, false] {
+        press(&mut window, Command::SidePanel);
+        assert_eq!(shows(&window, "Open model"), is_shown);
+    }
 }
 
 #[test]

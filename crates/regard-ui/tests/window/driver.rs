@@ -72,9 +72,20 @@ pub(super) fn session(window: &Window) -> &Session {
     &app(window).session
 }
 
+/// The session as a file brings it back.
+pub(super) fn saved(window: &Window) -> Session {
+    Session::parse(&session(window).text().unwrap()).unwrap()
+}
+
 /// The choices of the window, to change them without a control.
 pub(super) fn choices(window: &mut Window) -> &mut Session {
     &mut window.state_mut().as_mut().unwrap().session
+}
+
+/// Changes the choices without a control.
+pub(super) fn alter(window: &mut Window, change: impl FnOnce(&mut Session)) {
+    change(choices(window));
+    settle(window);
 }
 
 /// Runs frames until no thread is busy and the results are shown. A frame may show a result only in the next one, and begin other
@@ -143,8 +154,7 @@ pub(super) fn click(window: &mut Window, label: &str) {
         if shows(window, label) {
             break;
         }
-        window.key_press(Key::Escape);
-        window.run_steps(2);
+        key(window, Key::Escape);
         window.get_by_label(&menu).click();
         window.run_steps(3);
     }

@@ -5,7 +5,7 @@ use crate::heads::OpenedHeads;
 use crate::laboratory::{LaboratoryInputs, Shown};
 use crate::{Room, Session, attention as attention_session, of_step};
 use egui::Color32;
-use regard_figure::{Error, Format, Ground, Look, Map, Matrix, Palette};
+use regard_figure::{Error, Format, Ground, Look, Map, Matrix, Palette, numbers};
 use regard_heads::{HeadId, unattended};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
 use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -55,29 +55,11 @@ fn looks_like(matrix: &Matrix, numbers: &[f32], palette: Palette, what: &str) {
         "{what}"
     );
     let svg = String::from_utf8(matrix.encode(Format::Svg).unwrap()).unwrap();
-    let [low, _, high] = palette.marks().map(two_digits);
+    let [low, _, high] = palette.marks().map(numbers::tick);
     assert!(
         svg.contains(&format!(">{low}</text>")) && svg.contains(&format!(">{high}</text>")),
         "{what}: {low} {high}"
     );
-}
-
-/// A number as the heatmap's colour bar writes it, for numbers that need no exponent unless below 0.001.
-fn two_digits(x: f32) -> String {
-    let text = match x.abs() {
-        0.0 => "0".to_owned(),
-        size if size < 1e-3 => format!("{x:.1e}").replace(".0e", "e"),
-        size => {
-            let decimals = (1 - size.log10().floor() as i32).max(0) as usize;
-            let text = format!("{x:.decimals$}");
-            if text.contains('.') {
-                text.trim_end_matches('0').trim_end_matches('.').to_owned()
-            } else {
-                text
-            }
-        }
-    };
-    text.replace('-', "−")
 }
 
 fn laboratory(look: Look, shown: Shown) -> Window {

@@ -10,7 +10,8 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_walkthrough::{Example, Quantity};
 
 use super::driver::{
-    Window, choices, choose, click, open, says, session, session_of, settle, shows, type_path,
+    Window, alter, choices, choose, click, open, says, session, session_of, settle, shows,
+    type_path,
 };
 
 const SIZE: [f32; 2] = [1280.0, 1600.0];
@@ -51,15 +52,13 @@ fn every_plot_is_exported_from_the_palette_where_it_is_shown() {
     let mut window = open(example(Example::WhyScale), SIZE);
     for plot in PlotName::ALL {
         let command = Command::ExportPlot(plot);
-        choices(&mut window).room = plot.room();
-        settle(&mut window);
+        alter(&mut window, |s| s.room = plot.room());
         choose(&mut window, command);
         let path = folder.path().join(format!("{}.csv", plot.name().replace('/', "")));
         let file = export(&mut window, &path);
         assert!(file.lines().count() > 4 && file.contains(','), "{plot:?}: {file}");
         // In other rooms, a message says where the plot is.
-        choices(&mut window).room = Room::Model;
-        settle(&mut window);
+        alter(&mut window, |s| s.room = Room::Model);
         choose(&mut window, command);
         let room = plot.room().name().to_lowercase();
         let message = format!("are not shown; go to the {room} to see them first");
@@ -139,8 +138,7 @@ fn the_maps_of_a_model_are_exported() {
         assert!(file.contains(part) && file.contains("class=\"regard\""), "{view:?}");
     }
     // Without the sweep there is nothing to export.
-    choices(&mut window).model.heads.tint = None;
-    settle(&mut window);
+    alter(&mut window, |s| s.model.heads.tint = None);
     choose(&mut window, Command::ExportSweep);
     assert!(says(&window, "the effects are not known"));
     assert_eq!(session(&window).room, Room::Model);

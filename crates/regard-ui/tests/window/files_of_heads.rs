@@ -20,6 +20,7 @@ use super::driver::{
     Window, app, assert_named, cells, choices, click, open, places, press, says, session,
     session_of, set_value, settle, start, type_path, with_file,
 };
+use super::model::numbers;
 use regard_tests::attention_files::{Folder, attention, bytes, npy, safetensors, weights};
 use regard_tests::rounding::gamma;
 
@@ -42,10 +43,6 @@ fn source(window: &Window) -> Option<&AttentionSource> {
 
 fn opened(window: &Window) -> &OpenedHeads {
     app(window).model().file().unwrap()
-}
-
-fn numbers(window: &Window) -> Vec<f32> {
-    app(window).model().large().selected().unwrap().numbers.to_vec()
 }
 
 fn open_file(window: &mut Window, path: &Path) {
@@ -367,9 +364,8 @@ mod bad_files {
     #[test]
     fn with_nan_are_shown_with_a_warning() {
         let folder = Folder::new();
-        let (file, mut values) = dump(1, 2, 6);
+        let (_, mut values) = dump(1, 2, 6);
         values[3] = f32::NAN;
-        drop(file);
         let mut window = window();
         open_file(&mut window, &folder.file("nan.safetensors", attention(&[1, 2, 6, 6], &values)));
         assert!(says(&window, "1 row in 1 head contains NaN"));

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use crate::colors::{Look, Map};
 use crate::laboratory::{LaboratoryInputs, Shown, TokenSource};
-use crate::{Command, Room, Session};
+use crate::{Command, Room};
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
 use safetensors::Dtype;
 
-use super::TestHost;
 use super::driver::{
-    Window, app, assert_named, choose, click, open, outcome, press, room, says, session,
+    Window, app, assert_named, choose, click, open, outcome, press, room, saved, says, session,
     session_of, set_value, settle, shows, wait, with_file,
 };
 use regard_benches::Line;
@@ -154,9 +153,7 @@ fn tokens_come_from_a_file_and_can_be_closed() {
     assert!(shows(&window, "The row of cat"));
 
     // A session restores it.
-    let saved = folder.path("mine.regard.json");
-    session(&window).write(&TestHost::DEFAULT, &saved).unwrap();
-    let other = open(Session::read(&TestHost::DEFAULT, &saved).unwrap(), [1280.0, 1600.0]);
+    let other = open(saved(&window), [1280.0, 1600.0]);
     assert_eq!(session(&other), session(&window));
     assert_eq!(outcome(&other).weights, outcome(&window).weights);
 

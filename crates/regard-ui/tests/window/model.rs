@@ -25,7 +25,11 @@ pub(super) fn run(window: &Window) -> &Outcome {
 }
 
 pub(super) fn type_text(window: &mut Window, text: &str) {
-    window.get_by_role_and_label(Role::MultilineTextInput, "Text").set_text_value_accesskit(text);
+    type_into(window, "Text", text);
+}
+
+pub(super) fn type_into(window: &mut Window, field: &str, text: &str) {
+    window.get_by_role_and_label(Role::MultilineTextInput, field).set_text_value_accesskit(text);
     settle(window);
 }
 

@@ -13,7 +13,7 @@ use super::driver::{
 };
 use super::model::{
     assert_changed, near, numbers, open_head, reference, run, side_by_side, state, traced,
-    type_text, window,
+    type_into, type_text, window,
 };
 
 const FIRST: &str = "Mia and Tom went to the park. Tom gave the ball to";
@@ -30,9 +30,7 @@ fn two_texts() -> Window {
 }
 
 fn second_text(window: &mut Window, text: &str) {
-    let field = "Second text to compare with";
-    window.get_by_role_and_label(Role::MultilineTextInput, field).set_text_value_accesskit(text);
-    settle(window);
+    type_into(window, "Second text to compare with", text);
 }
 
 /// The middle of the control whose name begins with `start`.

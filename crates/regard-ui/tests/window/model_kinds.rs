@@ -13,10 +13,10 @@ use regard_models::{
 use safetensors::{Dtype, SafeTensors};
 
 use super::driver::{
-    Window, app, button, buttons, cells, choices, click, click_on, drop_file, open, press, says,
-    session, session_of, settle, with_file,
+    Window, alter, app, button, buttons, cells, click, click_on, drop_file, open, press, saved,
+    says, session_of, settle, with_file,
 };
-use super::model::{self, MODELS, numbers, open_head, run, state, type_text};
+use super::model::{self, MODELS, numbers, open_head, run, state, type_into, type_text};
 
 /// The texts of the golden data of tiny-t5.
 const TEXT: &str = "the quick brown fox jumps over it";
@@ -103,8 +103,7 @@ fn a_score_of_each_attention_is_unfolded() {
         }
         click(&mut window, "All heads");
         open_head(&mut window, 1, 3);
-        choices(&mut window).model.heads.chosen = Some((3, 2));
-        settle(&mut window);
+        alter(&mut window, |s| s.model.heads.chosen = Some((3, 2)));
         let score = app(&window).model().unfolded.value().unwrap();
         let keys = run(&window).heads(state(&window).attention).maps.shape().keys;
         assert_eq!(score.weight.value, numbers(&window)[3 * keys + 2], "{name}");
@@ -154,9 +153,7 @@ fn the_decoder_writes_on() {
         assert_eq!(run(&window).written(), [&[start], &expected[..written]].concat());
         assert_eq!(state(&window).text, TEXT, "the text of the encoder stays");
     }
-    let field = "Text of the decoder";
-    window.get_by_role_and_label(Role::MultilineTextInput, field).set_text_value_accesskit(DECODER);
-    settle(&mut window);
+    type_into(&mut window, "Text of the decoder", DECODER);
     assert_eq!(run(&window).written().len(), 11);
     type_text(&mut window, "the");
     assert_eq!(run(&window).tokens().len(), 2, "the token and the end");
@@ -198,8 +195,7 @@ fn the_experts_of_each_token_are_shown() {
         // A change of a head changes the weights of later layers.
         let head = "0.1".parse().unwrap();
         let change = Change::Ablate { head, to: Ablation::Zero };
-        choices(&mut window).model.toggle(&change);
-        settle(&mut window);
+        alter(&mut window, |s| s.model.toggle(&change));
         let model = Model::open(format!("{MODELS}/{name}")).unwrap();
         let place = format!("blocks.{last}.mlp.hook_expert_weights");
         let input = Input::tokens(run(&window).ids());
@@ -239,10 +235,7 @@ fn a_recording_is_read_and_its_attention_lies_over_its_spectrogram() {
         click_on(&mut window, Role::Button, "Next token");
         assert_eq!(run(&window).written(), [&start, &expected[..written]].concat());
     }
-    let field = "Text of the decoder";
-    let field = window.get_by_role_and_label(Role::MultilineTextInput, field);
-    field.set_text_value_accesskit(" tokens look at other");
-    settle(&mut window);
+    type_into(&mut window, "Text of the decoder", " tokens look at other");
 
     let over = |window: &Window| -> Vec<String> {
         buttons(window).into_iter().filter(|name| name.contains(" s, weight ")).collect()
@@ -269,11 +262,6 @@ fn a_recording_is_read_and_its_attention_lies_over_its_spectrogram() {
             click(&mut window, &words);
             assert_eq!(state(&window).heads.chosen, Some((11, 5)));
         }
-    }
-    // Every head of all three attentions is ablated in turn.
-    click(&mut window, "Ablation effect");
-    for (which, count) in [(Which::Encoder, 8), (Which::Decoder, 9), (Which::Cross, 9)] {
-        assert_eq!(app(&window).model().ablation(which).len(), count, "{which:?}");
     }
 }
 
@@ -381,9 +369,7 @@ fn an_image_is_dropped_and_a_wrong_one_is_named() {
     drop_file(&mut window, &path);
     assert_eq!(app(&window).model().error(), None);
     // A session restores the image.
-    let json = serde_json::to_string(session(&window)).unwrap();
-    let again: Session = serde_json::from_str(&json).unwrap();
-    let again = open(again, [900.0, 600.0]);
+    let again = open(saved(&window), [900.0, 600.0]);
     assert_eq!(run(&again).next(), run(&window).next());
 
     // A model of text reads no image, and a message says so.
@@ -497,8 +483,7 @@ fn a_digit_is_drawn_changed_and_patched() {
     assert!(says(&window, "With the stream after layer 0 at “1,0” from the other image, “4” "));
 
     // The session keeps what is drawn.
-    let json = serde_json::to_string(session(&window)).unwrap();
-    let again = open(serde_json::from_str(&json).unwrap(), [900.0, 800.0]);
+    let again = open(saved(&window), [900.0, 800.0]);
     assert_eq!(run(&again).next(), run(&window).next());
     assert_eq!(run(&again).next_changed(), run(&window).next_changed());
 }

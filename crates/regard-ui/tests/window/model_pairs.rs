@@ -7,7 +7,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{Model, Which};
 
 use super::driver::{
-    self, Window, app, button, cells, click, open, says, session_of, set_value, with_file,
+    self, Window, app, button, cells, click, open, saved, says, session_of, set_value, with_file,
 };
 use super::model::{MODELS, numbers, open_head, run, side_by_side, state, type_text, window};
 
@@ -82,10 +82,7 @@ fn a_folder_and_its_quantization_stand_side_by_side() {
     // A session keeps model B, and the hash of its files.
     let kept = state(&window).record.clone().unwrap();
     assert!(!kept.second_model.is_empty() && kept.second_model != kept.model);
-    let session = driver::session(&window).clone();
-    let json = serde_json::to_string(&session).unwrap();
-    let again: Session = serde_json::from_str(&json).unwrap();
-    let window = open(again, [1400.0, 1000.0]);
+    let window = open(saved(&window), [1400.0, 1000.0]);
     assert_eq!(state(&window).record.as_ref(), Some(&kept));
     assert!(!says(&window, "Keep this run"));
 }

@@ -14,17 +14,10 @@ use regard_models::{Ablation, Change};
 use regard_walkthrough::{Example, Quantity};
 
 use super::driver::{
-    Window, app, assert_named, choices, choose, click, contents, open, outcome, press, put_back,
-    room, says, session, session_of, set_value, settle, shows, type_path,
+    Window, app, assert_named, choices, choose, click, contents, key, open, outcome, press,
+    put_back, room, says, session, session_of, set_value, settle, shows, type_path,
 };
 use super::pages;
-
-#[test]
-fn a_new_session_begins_with_a_worked_example() {
-    let window = open(Session::default(), [1280.0, 800.0]);
-    assert_eq!(session(&window).room, Room::Walkthrough);
-    assert!(shows(&window, Example::ALL[0].summary()));
-}
 
 #[test]
 fn rooms_have_tabs() {
@@ -159,14 +152,11 @@ fn the_palette_is_walked_with_arrows_and_left_with_escape() {
     window.get_by_label("Find a command").type_text("zoom");
     window.run_steps(2);
     assert!(shows(&window, "Zoom out") && !shows(&window, &Command::PinA.name()));
-    window.key_press(Key::ArrowDown);
-    window.run_steps(2);
-    window.key_press(Key::Enter);
-    window.run_steps(3);
+    key(&mut window, Key::ArrowDown);
+    key(&mut window, Key::Enter);
     assert!(window.ctx.zoom_factor() < 1.0, "the second of the zooms is out");
     press(&mut window, Command::Palette);
-    window.key_press(Key::Escape);
-    window.run_steps(3);
+    key(&mut window, Key::Escape);
     assert!(!shows(&window, "Find a command"));
 }
 
@@ -271,8 +261,7 @@ fn explains(window: &mut Window, panel: &str, words: &str) {
     window.get_by_label(&mark).click();
     window.run_steps(3);
     assert!(says(window, words), "{panel}: {words}");
-    window.key_press(Key::Escape);
-    window.run_steps(3);
+    key(window, Key::Escape);
     assert!(window.query_all_by_label_contains(words).next().is_none(), "{panel} is closed");
 }
 
@@ -320,16 +309,6 @@ fn the_bar_fits_its_contents() {
             assert!(shows(&window, &command.name()), "{command:?} at {width}");
         }
     }
-}
-
-#[test]
-fn a_narrow_window_shows_the_page_and_on_request_the_side_panel() {
-    let mut window = open(Session::default(), [450.0, 300.0]);
-    assert!(!shows(&window, "Causal mask"));
-    click(&mut window, "Side panel");
-    assert!(shows(&window, "Causal mask"));
-    press(&mut window, Command::SidePanel);
-    assert!(!shows(&window, "Causal mask"));
 }
 
 #[test]
@@ -421,8 +400,7 @@ fn enter_presses_the_button_with_the_focus() {
     type_path(&mut window, &path);
     window.get_by_label("Cancel").focus();
     window.run_steps(2);
-    window.key_press(Key::Enter);
-    settle(&mut window);
+    key(&mut window, Key::Enter);
     assert!(!shows(&window, "Path of the file"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "of somebody else");
 

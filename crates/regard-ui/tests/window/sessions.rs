@@ -16,8 +16,8 @@ use regard_walkthrough::Example;
 
 use super::TestHost;
 use super::driver::{
-    Window, choose, click, drop_file, open, outcome, press, room, says, session, session_of, shows,
-    start, wait, with_file,
+    Window, choose, click, drop_file, key, open, outcome, press, room, says, session, session_of,
+    shows, start, wait, with_file,
 };
 
 #[test]
@@ -162,22 +162,18 @@ fn keys_that_belong_to_text_stay_with_it() {
 
 #[test]
 fn a_brush_comes_back_as_it_was_and_no_view_is_too_large() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mine.json");
     let mut start = session_of(Room::Laboratory);
     start.laboratory.brush = Some(Brush { side: 3, hides: false });
-    start.write(&TestHost::DEFAULT, &path).unwrap();
-    assert_eq!(Session::read(&TestHost::DEFAULT, &path).unwrap(), start);
+    let text = String::from_utf8(start.text().unwrap()).unwrap();
+    assert_eq!(Session::parse(text.as_bytes()).unwrap(), start);
 
     // At this zoom, the lines that hatch a cell would never end.
-    let text = std::fs::read_to_string(&path).unwrap();
     let odd = text.replace(
         "\"zoom\": 1.0,\n      \"corner\": [\n        0.0,",
         "\"zoom\": 1e9,\n      \"corner\": [\n        0.5,",
     );
     assert_ne!(odd, text);
-    std::fs::write(&path, odd).unwrap();
-    let window = open(Session::read(&TestHost::DEFAULT, &path).unwrap(), [1280.0, 800.0]);
+    let window = open(Session::parse(odd.as_bytes()).unwrap(), [1280.0, 800.0]);
     assert!(session(&window).laboratory.view.zoom() < 1000.0);
 }
 
@@ -217,8 +213,7 @@ fn overlays_of_a_tiny_window_have_a_width() {
         for command in [Command::Palette, Command::OpenSession] {
             press(&mut window, command);
             window.run_steps(2);
-            window.key_press(Key::Escape);
-            window.run_steps(2);
+            key(&mut window, Key::Escape);
         }
     }
 }

@@ -12,7 +12,7 @@ use regard_models::{Ablation, Change};
 use regard_walkthrough::{Example, Quantity};
 
 use super::driver::{
-    Window, app, buttons, choices, open, outcome, session_of, settle, walkthrough,
+    Window, alter, app, buttons, choices, open, outcome, session_of, settle, walkthrough,
 };
 
 const SIZE: [f32; 2] = [1400.0, 1000.0];
@@ -32,8 +32,7 @@ fn a_weight_is_told_with_its_query_and_its_key() {
     // In a sentence of the model room, each token has its weight.
     let mut window = story();
     let first = |name: &String| name.starts_with("token 0 [STORY], weight ");
-    choices(&mut window).model.heads.shown = crate::heads::Shown::Head;
-    settle(&mut window);
+    alter(&mut window, |s| s.model.heads.shown = crate::heads::Shown::Head);
     assert!(buttons(&window).iter().any(first), "{:?}", buttons(&window));
 }
 

@@ -11,10 +11,9 @@ use regard_walkthrough::{
     Effective, Example, Inputs, Matrix, Quantity, Section, Step, StepKey, Walkthrough, Without,
 };
 
-use super::TestHost;
 use super::driver::{
     Window, cell_of, click, click_at, key, open_smooth, pass_a_second, pointer_button, press,
-    put_back, says, session, shows, step, walkthrough,
+    put_back, saved, says, session, shows, step, walkthrough,
 };
 
 fn open(example: Example) -> Window {
@@ -350,8 +349,7 @@ fn the_users_own_tokens_and_sizes() {
             window.get_by_label("Your tokens").type_text(text);
         }
         window.run_steps(2);
-        window.key_press(Key::Enter);
-        window.run_steps(3);
+        key(window, Key::Enter);
     };
     retype(&mut window, "  ein  kleiner Hund ");
     assert_eq!(walkthrough(&window).tokens, ["ein", "kleiner", "Hund"]);
@@ -420,16 +418,12 @@ fn the_session_keeps_edited_numbers() {
     let mut window = open(Example::ILoveRobotics);
     type_over(&mut window, "w_v", (2, 1), "0.1");
     click(&mut window, "Token 3: robotics");
-    let session = session(&window).clone();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("edited.regard.json");
-    session.write(&TestHost::DEFAULT, &path).unwrap();
-    let read = Session::read(&TestHost::DEFAULT, &path).unwrap();
-    assert_eq!(read, session);
+    let read = saved(&window);
+    assert_eq!(read, *session(&window));
     assert_eq!(read.walkthrough.inputs.matrix(Quantity::WV).unwrap().get(2, 1), 0.1);
 
-    let broken = std::fs::read_to_string(&path).unwrap().replace("\"w_v\"", "\"w_x\"");
-    std::fs::write(&path, broken).unwrap();
-    let message = format!("{:#}", Session::read(&TestHost::DEFAULT, &path).unwrap_err());
+    let text = String::from_utf8(read.text().unwrap()).unwrap();
+    let broken = text.replace("\"w_v\"", "\"w_x\"");
+    let message = format!("{:#}", Session::parse(broken.as_bytes()).unwrap_err());
     assert!(message.contains("w_x"), "{message}");
 }
