@@ -33,10 +33,9 @@ struct Shown {
     hidden: Vec<Rect>,
 }
 
-fn open(session: &Session, theme: ThemePreference, size: [f32; 2]) -> Harness<'static, Shown> {
-    let session = session.clone();
+fn open(session: Session, size: [f32; 2]) -> Harness<'static, Shown> {
     let builder = Harness::builder().with_size(size).with_pixels_per_point(1.0).wgpu();
-    let mut window = builder.build_ui_state(
+    builder.build_ui_state(
         move |ui, shown: &mut Shown| {
             let Some(app) = &mut shown.app else {
                 shown.app =
@@ -50,15 +49,14 @@ fn open(session: &Session, theme: ThemePreference, size: [f32; 2]) -> Harness<'s
             }
         },
         Shown::default(),
-    );
+    )
+}
+
+/// Runs frames with this theme until nothing is being computed, and covers the times that it took.
+fn settle(window: &mut Harness<'static, Shown>, theme: ThemePreference) {
     window.run_steps(2);
     let ctx = window.ctx.clone();
     window.state_mut().app.as_mut().unwrap().perform(&ctx, Command::Theme(theme));
-    window
-}
-
-/// Runs frames until nothing is being computed, and covers the times that it took.
-fn settle(window: &mut Harness<'static, Shown>) {
     let start = Instant::now();
     loop {
         window.run_steps(8);
@@ -98,10 +96,12 @@ fn rooms_look_as_they_did() {
     let pages = pages.map(|(what, session)| (format!("model-{what}"), session));
     let rooms = Room::ALL.map(room).into_iter().chain([start]);
     for (what, session) in rooms.chain(pages).chain(lessons) {
-        for (theme, shade) in [(ThemePreference::Dark, "dark"), (ThemePreference::Light, "light")] {
-            for size in SIZES {
-                let mut window = open(&session, theme, size);
-                settle(&mut window);
+        for size in SIZES {
+            let mut window = open(session.clone(), size);
+            for (theme, shade) in
+                [(ThemePreference::Dark, "dark"), (ThemePreference::Light, "light")]
+            {
+                settle(&mut window, theme);
                 if what == "curve" {
                     // The pointer is at the curve of the largest weight.
                     let plot = window.get_by_label_contains("Plot: Weights of").rect();
