@@ -95,7 +95,6 @@ impl Subjects {
     }
 }
 
-/// The samples of one subject.
 struct Samples {
     calls: u64,
     spent: Duration,
@@ -222,7 +221,6 @@ impl Measuring {
     }
 }
 
-/// The results of the samples.
 fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
     let peak = Timing::of(peaks.to_vec()).median;
     let timed = subjects
@@ -263,17 +261,7 @@ mod tests {
 
     fn subjects() -> Subjects {
         let subject = |name| Subject::new(name, || Ok(()));
-        let shape = Shape {
-            batch: 1,
-            heads: 1,
-            kv_heads: 1,
-            queries: 1,
-            keys: 1,
-            dim: 1,
-            causal: false,
-            fixed: false,
-            threads: 1,
-        };
+        let shape = Shape { dim: 1, threads: 1, ..Shape::default() };
         Subjects {
             operation: Operation::Dot,
             shape,

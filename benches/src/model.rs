@@ -60,7 +60,6 @@ fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// The seconds that a call takes.
 fn seconds<T>(call: impl FnOnce() -> Result<T>) -> Result<f64> {
     let start = Instant::now();
     black_box(call()?);

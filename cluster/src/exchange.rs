@@ -161,7 +161,6 @@ impl Division {
         ranges.into_iter().map(|(range, _, _)| range).collect()
     }
 
-    /// The number of tokens of the ranks before this one.
     pub(crate) fn tokens_before(&self, rank: usize) -> usize {
         self.ranges
             .iter()

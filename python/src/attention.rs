@@ -227,7 +227,6 @@ pub(crate) fn attention<'py>(
     Ok(Bound::new(py, attended)?.into_any())
 }
 
-/// A call with its options.
 struct Call<'a> {
     attention: Attention<'a>,
     stage: Option<Stage>,

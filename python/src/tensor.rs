@@ -30,7 +30,6 @@ enum Numbers<'py> {
     Bf16(PyReadonlyArrayDyn<'py, u16>),
 }
 
-/// The numbers as a slice.
 pub(crate) enum Slice<'a> {
     F32(&'a [f32]),
     F16(&'a [f16]),
@@ -90,12 +89,10 @@ impl<'py> Array<'py> {
         })
     }
 
-    /// The dimensions.
     pub(crate) fn shape(&self) -> &[usize] {
         self.array.shape()
     }
 
-    /// The name of the type.
     pub(crate) fn type_name(&self) -> String {
         if self.is_bf16 { "bfloat16".to_owned() } else { self.array.dtype().to_string() }
     }
@@ -238,7 +235,6 @@ fn strides<T>(
     (shape[3] == 1 || number == 1).then_some(([entry, head, token], span))
 }
 
-/// The module `numpy`.
 pub(crate) fn numpy(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(intern!(py, "numpy"))
 }

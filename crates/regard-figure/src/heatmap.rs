@@ -59,7 +59,6 @@ pub(crate) fn figure(matrix: &Matrix) -> Figure {
     figure
 }
 
-/// The title of a figure.
 pub(crate) fn title(text: &str) -> Text {
     Text { bold: true, ..Text::new([GAP, TITLE_LINE], text, TITLE) }
 }

@@ -419,7 +419,6 @@ fn round(step: f64) -> f64 {
     unit * times.map_or(10.0, |(_, times)| times)
 }
 
-/// The multiples of `step` in a range.
 fn multiples(step: f64, [low, high]: [f64; 2]) -> Vec<f64> {
     let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
     (0..=((last - first).max(0.0) as usize).min(64)).map(|i| (first + i as f64) * step).collect()

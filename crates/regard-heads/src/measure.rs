@@ -234,7 +234,6 @@ impl Earlier {
     }
 }
 
-/// The kinds of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
     /// Weights that sum to 1.
@@ -243,7 +242,6 @@ pub(super) enum Row {
     Unnormalised,
     /// All weights are 0: the query sees nothing.
     Hidden,
-    /// Some number is NaN.
     NotANumber,
     /// Some number is negative or infinite.
     NotWeights,

@@ -218,7 +218,6 @@ pub(super) fn too_large(tensor: String, shape: &[usize]) -> Error {
 }
 
 impl Entry {
-    /// The error of this tensor.
     pub(super) fn error(&self, reason: impl Into<String>) -> Error {
         Error::Tensor { tensor: self.name.clone(), reason: reason.into() }
     }

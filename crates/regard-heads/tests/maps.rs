@@ -217,7 +217,6 @@ mod opens {
 mod refuses {
     use super::*;
 
-    /// The error of a file.
     fn refused(file: &[u8]) -> Error {
         opened(file).unwrap_err()
     }

@@ -49,7 +49,6 @@ pub enum Which {
 }
 
 impl Which {
-    /// The stack that has this attention.
     pub(crate) const fn stack(self) -> StackName {
         match self {
             Self::Only => StackName::Only,
@@ -315,7 +314,6 @@ pub(crate) struct Plan {
     pub(crate) cacheable: bool,
 }
 
-/// The changes inside an attention.
 #[derive(Debug, Default)]
 pub(crate) struct AttentionChanges {
     pub(crate) temperatures: Vec<(usize, Temperature)>,
@@ -472,7 +470,6 @@ impl Plan {
         self.places.entry(place.to_owned()).or_default().push(change);
     }
 
-    /// Whether the numbers of a place change.
     pub(crate) fn changes(&self, place: &str) -> bool {
         self.places.contains_key(place)
     }

@@ -89,7 +89,6 @@ impl Description {
         self.place_bytes(&places, tokens).saturating_mul(2)
     }
 
-    /// The numbers at a place.
     fn numbers_at(&self, place: &str, [first, second]: [usize; 2]) -> u64 {
         let name = StackName::of_place(place);
         let (stack, tokens) = match (name, &self.encoder) {

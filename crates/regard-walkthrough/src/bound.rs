@@ -134,7 +134,6 @@ pub(crate) fn quotient([x, x_error]: [f64; 2], [y, y_error]: [f64; 2], more: usi
     moved + gamma(more + 1) * (q + moved) + TINY
 }
 
-/// The error of √x.
 pub(crate) fn root(x: f64, error: f64) -> f64 {
     let (root, least) = (x.sqrt(), (x - error).max(0.0).sqrt());
     let moved = if error == 0.0 { 0.0 } else { error / (root + least) };

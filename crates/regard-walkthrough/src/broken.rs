@@ -165,7 +165,6 @@ fn mean(walk: &[Step], f: impl Fn(&[f64], usize) -> f64) -> f64 {
     mean_of_rows(walk, |_| true, f)
 }
 
-/// The mean over some rows.
 fn mean_of_rows(
     walk: &[Step],
     is_one: impl Fn(usize) -> bool,

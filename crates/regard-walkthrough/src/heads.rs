@@ -60,7 +60,6 @@ pub(crate) fn attend(
     Ok(output)
 }
 
-/// The numbers of heads.
 struct Counts {
     heads: usize,
     kv_heads: usize,

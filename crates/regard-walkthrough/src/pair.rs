@@ -319,7 +319,6 @@ pub(crate) fn zeros(rows: usize, cols: usize) -> Matrix {
 }
 
 impl Matrix {
-    /// A view for the kernels.
     pub(crate) fn view(&self) -> Result<Mat<'_>, Error> {
         Ok(Mat::new(self.as_slice(), self.rows(), self.cols())?)
     }

@@ -2,7 +2,6 @@
 
 use crate::Matrix;
 
-/// A·B.
 pub(crate) fn matmul(a: &Matrix<f64>, b: &Matrix<f64>) -> Matrix<f64> {
     let mut out = Matrix::from_fn(a.rows(), b.cols(), |_, _| 0.0);
     for i in 0..a.rows() {
@@ -20,12 +19,10 @@ pub(crate) fn matmul_transposed(a: &Matrix<f64>, b: &Matrix<f64>) -> Matrix<f64>
     Matrix::from_fn(a.rows(), b.rows(), |i, j| dot(a.row(i), b.row(j)))
 }
 
-/// a·b.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// ‖x‖.
 pub(crate) fn norm(x: &[f64]) -> f64 {
     dot(x, x).sqrt()
 }

@@ -194,7 +194,6 @@ impl Step {
         Some(ulps(x, r, ulp::floor(&self.exact, row)))
     }
 
-    /// The name of its cells as operands.
     pub(crate) fn operand_name(&self) -> Name {
         Name {
             key: Some(self.key),

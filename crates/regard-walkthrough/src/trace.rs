@@ -38,7 +38,6 @@ pub(crate) struct Other {
     pub meaning: &'static str,
 }
 
-/// The texts of a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Text<'a> {
     pub key: StepKey,

@@ -36,7 +36,6 @@ fn ulp(r: f64) -> f64 {
     f64::from(exponent.clamp(-126, 127) - 23).exp2()
 }
 
-/// The floor for row `i`.
 pub(crate) fn floor(exact: &Matrix<f64>, i: usize) -> f64 {
     let largest =
         exact.row(i).iter().map(|r| r.abs()).filter(|r| r.is_finite()).fold(0.0, f64::max);

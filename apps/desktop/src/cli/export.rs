@@ -220,7 +220,6 @@ fn curves(args: &Args, plot: PlotName) -> Result<Plot> {
     walkthrough::curves(&state, &walkthrough).with_context(|| format!("{name} has no weights"))
 }
 
-/// A plot of the laboratory of a session.
 fn of_laboratory(session: &Session, name: PlotName) -> Result<Plot> {
     let state = &session.laboratory;
     let outcome = Engine::new(Arc::new(Native)).run(state.request(), &|_| ())?;

@@ -11,7 +11,6 @@ const MOST_EMPTY_ROWS: u64 = 1 << 20;
 /// The most multiply-adds of a call: about half a day at 10¹¹ a second.
 const MOST_MULTIPLY_ADDS: u64 = 1 << 52;
 
-/// Checks the rows of a tensor.
 pub(crate) fn check_rows(name: &str, shape: &[usize]) -> Result<()> {
     let rows = product(shape.iter().map(|n| (*n).max(1)));
     ensure!(

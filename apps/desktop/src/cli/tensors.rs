@@ -70,12 +70,10 @@ fn wrong_length(found: u64, expected: u64) -> String {
     format!("it has {found} bytes or more, but its header announces {expected}")
 }
 
-/// The float tensor `name`, if the file has it.
 pub(crate) fn floats(file: &SafeTensors<'_>, name: &str) -> Result<Option<Tensor>> {
     file.tensor(name).ok().map(|view| numbers(name, &view)).transpose()
 }
 
-/// The numbers of a tensor of floats.
 pub(crate) fn numbers(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
     let mut tensor = Tensor { shape: view.shape().to_vec(), ..Tensor::empty(view.dtype()) };
     tensor.data.reserve_exact(view.shape().iter().product());
@@ -83,7 +81,6 @@ pub(crate) fn numbers(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
     Ok(tensor)
 }
 
-/// Tensor `name`, which the file must have.
 pub(crate) fn required<'f>(file: &SafeTensors<'f>, name: &str) -> Result<TensorView<'f>> {
     file.tensor(name).ok().with_context(|| {
         let mut names = file.names();

@@ -61,7 +61,6 @@ impl Cache {
             .context("there is no home folder for the Hugging Face cache; HF_HOME names one")
     }
 
-    /// The folder of a repository.
     pub(crate) fn folder(&self, repository: &Repository) -> PathBuf {
         self.0.join(format!("models--{}", repository.0.replace('/', "--")))
     }

@@ -64,7 +64,6 @@ pub fn assert_refused(line: impl AsRef<str>, parts: &[&str]) {
     }
 }
 
-/// The names of the files in a folder.
 pub fn names(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).unwrap();
     let mut names: Vec<String> =

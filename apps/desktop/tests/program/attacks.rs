@@ -81,7 +81,6 @@ fn golden(name: &str) -> String {
 /// Characters that a terminal obeys, and those that JSON and CSV escape: DEL, C1, directions, quotes and line breaks.
 const HOSTILE: &str = "\u{7f}\u{9b}31m\u{1b}[2J\u{202e}\u{2066}\"',\\\r\n\t<!--<script>猫";
 
-/// The token of an id of [`model`].
 fn token(id: usize) -> String {
     format!("t{id}{HOSTILE}")
 }

@@ -193,7 +193,6 @@ fn pairs(points: &[[f64; 2]]) -> Vec<[[f64; 2]; 2]> {
     points.windows(2).map(|ends| [ends[0], ends[1]]).collect()
 }
 
-/// The dashes of a line.
 fn dashes(points: &[[f64; 2]]) -> Vec<[[f64; 2]; 2]> {
     let (mut found, mut done) = (Vec::new(), 0.0);
     let period: f64 = DASH.iter().sum();

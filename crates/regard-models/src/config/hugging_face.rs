@@ -123,7 +123,6 @@ impl<'a> Config<'a> {
         self.get(key).and_then(Value::as_f64).ok_or_else(|| self.not_a(key, "number"))
     }
 
-    /// A number, if the key has a value.
     fn optional_number(&self, key: &str) -> Result<Option<f32>, Error> {
         self.get(key).map(|_| self.number(key).map(|x| x as f32)).transpose()
     }

@@ -29,7 +29,6 @@ const MOST: f64 = 67_108_864.0;
 /// The factor by which the residual stream may exceed the measured magnitudes.
 const ROOM: f64 = 4.0;
 
-/// The constants of the crate.
 #[derive(Debug, Default)]
 struct Constants {
     bytes: Vec<i8>,

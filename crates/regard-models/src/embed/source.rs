@@ -102,7 +102,6 @@ pub(super) fn input_of_image(
     )
 }
 
-/// A layer with these fields.
 pub(super) fn layer(fields: [(&str, String); 11]) -> String {
     let fields = fields.map(|(name, value)| format!("            {name}: {value},\n"));
     format!("        Layer {{\n{}        }},\n", fields.concat())

@@ -25,12 +25,10 @@ impl StackName {
         }
     }
 
-    /// The name of a place in a layer.
     pub(crate) fn place(self, layer: usize, place: &str) -> String {
         format!("{self}.{layer}.{place}")
     }
 
-    /// The layer of a place, if the place is in a layer of this stack.
     pub(crate) fn layer_of(self, place: &str) -> Option<usize> {
         place.strip_prefix(self.prefix())?.strip_prefix('.')?.split('.').next()?.parse().ok()
     }
@@ -40,7 +38,6 @@ impl StackName {
         Self::ALL.into_iter().find(|name| place.starts_with(name.prefix()))
     }
 
-    /// The final norm.
     pub(crate) const fn final_norm(self) -> &'static str {
         match self {
             Self::Only => "ln_final",
@@ -49,7 +46,6 @@ impl StackName {
         }
     }
 
-    /// The place after the final norm.
     pub(crate) fn after_final_norm(self) -> String {
         format!("{}.hook_out", self.final_norm())
     }

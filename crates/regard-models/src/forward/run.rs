@@ -619,7 +619,6 @@ fn by_run(runs: usize, shape: Vec<usize>, data: Vec<f32>) -> Values {
     Values { shape: shaped(runs, shape), data }
 }
 
-/// The shape of several runs.
 fn shaped(runs: usize, mut shape: Vec<usize>) -> Vec<usize> {
     if runs > 1 {
         shape.insert(0, runs);
@@ -661,7 +660,6 @@ pub(crate) fn product(layer: &Linear, x: &[f32]) -> Result<Vec<f32>, Error> {
     Ok(out.into_vec())
 }
 
-/// The norm of each row of x.
 pub(crate) fn normed(norm: &Norm, x: &[f32]) -> Result<Vec<f32>, Error> {
     let features = norm.features();
     Ok(norm

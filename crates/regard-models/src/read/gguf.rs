@@ -42,7 +42,6 @@ impl Metadata {
         }
     }
 
-    /// A number with a fraction.
     pub(crate) fn float(&self, key: &str) -> Option<f64> {
         match self.0.get(key)? {
             GgufMetadataValue::F32(x) => Some((*x).into()),
@@ -51,7 +50,6 @@ impl Metadata {
         }
     }
 
-    /// A boolean.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         match self.0.get(key)? {
             GgufMetadataValue::Bool(x) => Some(*x),
@@ -59,12 +57,10 @@ impl Metadata {
         }
     }
 
-    /// A text.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_string()
     }
 
-    /// A list of texts.
     pub(crate) fn texts(&self, key: &str) -> Option<&[String]> {
         match self.array(key)? {
             GgufMetadataArray::String(x) => Some(x),

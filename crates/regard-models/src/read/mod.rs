@@ -80,7 +80,6 @@ impl Stored {
         Format::named(&self.kind)
     }
 
-    /// The files that the tensor is in.
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
         core::iter::once(&self.file).chain(self.scales.iter().map(|scales| &scales.file))
     }

@@ -7,7 +7,6 @@ use super::linear::Stored;
 use super::names::ExpertNames;
 use crate::{Block, Error, Experts};
 
-/// A feed-forward layer.
 #[derive(Debug)]
 pub(crate) struct FeedForward {
     pub(crate) gate: Option<Linear>,

@@ -22,7 +22,6 @@ use crate::{
     Placement, QkNorm, Stack, Tensor,
 };
 
-/// All weights of a model.
 #[derive(Debug)]
 pub(crate) struct Weights {
     pub(crate) tokens: Tokens,
@@ -582,7 +581,6 @@ impl Loader<'_> {
         self.vector(&format!("{name}.bias"), outputs)
     }
 
-    /// A vector, if the file has it.
     fn vector(&self, name: &str, len: usize) -> Result<Option<Vec<f32>>, Error> {
         let (stem, kind) = name.rsplit_once('.').unwrap_or((name, ""));
         if self.found(stem, kind).is_none() {

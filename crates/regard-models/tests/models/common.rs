@@ -76,7 +76,6 @@ pub fn input(model: &Model) -> Input {
     if description.encoder.is_some() { input.decoder([0, 7, 5, 9]) } else { input }
 }
 
-/// A pass with these changes.
 pub fn changed<'m>(pass: Pass<'m>, changes: &[Change]) -> Pass<'m> {
     changes.iter().fold(pass, |pass, change| pass.change(change.clone()))
 }

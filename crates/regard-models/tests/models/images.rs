@@ -12,7 +12,6 @@ fn image(height: usize, width: usize) -> Vec<u8> {
     places.flat_map(|(i, j)| (0..3).map(move |c| pixel(i, j, c))).collect()
 }
 
-/// A processor with these settings.
 fn processor(settings: &Value) -> Result<ImageProcessor, Error> {
     let checkpoint = with_file("tiny-vit", "preprocessor_config.json", settings);
     ImageProcessor::of(&checkpoint, &Description::of(&checkpoint).unwrap())

@@ -8,7 +8,6 @@ use regard_tests::models::FAMILIES;
 
 use crate::common::{best, changed, input, open};
 
-/// The ids from `first` on, `count` of them.
 fn ids(first: u32, count: usize) -> Vec<u32> {
     (first..).take(count).map(|i| 3 + i * 7 % 40).collect()
 }

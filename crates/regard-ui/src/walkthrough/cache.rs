@@ -13,7 +13,6 @@ use crate::heatmap::{Cell, Picture};
 
 /// The walkthrough of the present state, with a picture of each step.
 pub(crate) struct Cache {
-    /// The inputs and settings of the walkthrough.
     from: (Inputs, Settings),
     walkthrough: Result<Walkthrough, Error>,
     pictures: HashMap<StepKey, Picture>,
@@ -100,7 +99,6 @@ impl Cache {
         self.pictures.get(&step.key)
     }
 
-    /// The operand stage of a step, if it has one.
     pub(crate) fn stage(&self, step: &Step) -> Option<&Stage> {
         self.stages.get(&step.key)?.as_ref()
     }

@@ -216,7 +216,6 @@ pub(crate) fn fineness(step: &Step) -> f64 {
     10_f64.powi(2 - exponent.clamp(-4, 4))
 }
 
-/// The typed text as a number.
 fn parse(text: &str) -> Result<f64, String> {
     let plain = text.trim().replace('−', "-");
     let no_number = || {

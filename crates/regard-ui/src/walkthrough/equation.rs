@@ -78,14 +78,12 @@ impl Set {
         Self { width: size.x, above: half, below: half, marks: vec![(vec2(0.0, -half), mark)] }
     }
 
-    /// Expressions in a row.
     fn row(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut row = Self::default();
         parts.into_iter().for_each(|part| row.push(part));
         row
     }
 
-    /// The expression with a power.
     fn raised(mut self, power: Self) -> Self {
         let at = vec2(self.width, -self.above * 0.5 - power.below * 0.5);
         self.place(power, at);

@@ -63,9 +63,7 @@ fn most(step: &Step) -> usize {
 /// A stage of attention, from tokens to output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The given matrices.
     Given,
-    /// The learned matrices.
     Learned,
     /// Queries, keys and values.
     Projected,

@@ -30,7 +30,6 @@ const NUMBERED: f32 = 2.2;
 /// The time of a movement, in seconds.
 const SECONDS: f64 = 0.4;
 
-/// The colours and the numbers of a step.
 type StepColors<'a> = dyn Fn(StepKey) -> Option<(Palette, &'a [f32])> + 'a;
 
 /// The power of a score at a temperature.
@@ -90,7 +89,6 @@ impl Factor {
 }
 
 impl Stage {
-    /// The stage of a step, if it has one.
     pub(crate) fn of(step: &Step) -> Option<Self> {
         let (rows, cols) = step.matrix.shape();
         if rows.max(cols) > MOST {

@@ -231,7 +231,6 @@ impl StepsPage<'_> {
         );
     }
 
-    /// The colours and the numbers of the steps.
     fn colors<'s>(&'s self) -> impl Fn(StepKey) -> Option<(Palette, &'s [f32])> {
         |key: StepKey| {
             let step = self.cache.walkthrough().ok()?.step(key)?;

@@ -178,7 +178,6 @@ impl Example {
     /// All examples, in the order of a list to choose from.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// The table.
     pub(crate) fn entry(self) -> &'static Entry {
         match self {
             Self::MathOfAttention => &math_of_attention::ENTRY,
@@ -276,7 +275,6 @@ fn small_torch_randn(rng: &mut TorchRng, key: Quantity, rows: usize, cols: usize
     Input::drawn(key, values, "PyTorch, seed 42, times 0.1")
 }
 
-/// Inputs of one example that are given.
 fn given<const N: usize>(all: [(Quantity, Matrix<f64>); N]) -> [Input; N] {
     all.map(|(key, values)| Input::given(key, values))
 }

@@ -10,27 +10,22 @@ pub(crate) const U: f64 = 1.0 / 16_777_216.0;
 pub(crate) const ALL: [&str; 11] =
     ["x", "w_q", "w_k", "w_v", "q", "k", "v", "raw_scores", "scaled_scores", "weights", "output"];
 
-/// The key of that text.
 pub(crate) fn named(text: &str) -> StepKey {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The walkthrough of an example.
 pub(crate) fn run(example: Example, settings: &Settings) -> Walkthrough {
     Walkthrough::run(example, settings).expect("examples run")
 }
 
-/// The step of that key.
 pub(crate) fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
     walk.step(named(key)).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
 }
 
-/// The settings at a temperature.
 pub(crate) fn at(t: f32) -> Settings {
     Settings { temperature: Temperature::new(t).expect("a temperature"), ..Settings::default() }
 }
 
-/// The settings without a step.
 pub(crate) fn without(without: Without) -> Settings {
     Settings { without: Some(without), ..Settings::default() }
 }

@@ -198,6 +198,7 @@ fn scaling_keeps_softmax_the_same_for_every_dimension() {
     let rows = why_scale(Temperature::ONE).unwrap();
     assert_eq!(rows.iter().map(|r| r.d).collect::<Vec<_>>(), [4, 16, 64, 256, 1024]);
     assert!(rows.is_sorted_by(|a, b| a.raw.largest < b.raw.largest));
+    assert!(rows[4].raw.largest > 0.9, "{:?}", rows[4]);
     assert!(rows.is_sorted_by(|a, b| a.raw.entropy > b.raw.entropy));
     assert!(rows.is_sorted_by(|a, b| a.raw.gradient > b.raw.gradient));
     for row in &rows {

@@ -43,7 +43,6 @@ impl Measure {
         Ok(logit(self.plus) - self.minus.map_or(0.0, logit))
     }
 
-    /// The tokens with their names.
     pub(super) fn tokens(&self, model: &Model) -> Vec<Token> {
         let token = |id: usize| {
             let known = model.description().labels.get(id).cloned();
