@@ -1,6 +1,7 @@
 //! The exponential of a slice. `arch/exp.rs` computes it lane by lane.
 
-use crate::arch::{Exp, Kernel, Simd, dispatch};
+use crate::activation::map;
+use crate::arch::Exp;
 
 /// eˣ of every element, in place: within 1 ULP for every `f32`, subnormal results included.
 ///
@@ -12,14 +13,5 @@ use crate::arch::{Exp, Kernel, Simd, dispatch};
 /// assert_eq!(x, [1.0, core::f32::consts::E, 0.0, f32::INFINITY]);
 /// ```
 pub fn exp(x: &mut [f32]) {
-    struct Exponentials<'a>(&'a mut [f32]);
-    impl Kernel for Exponentials<'_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn run<S: Simd>(self, simd: S) {
-            simd.map(self.0, &Exp);
-        }
-    }
-    dispatch(Exponentials(x));
+    map(x, Exp);
 }
