@@ -388,18 +388,16 @@ impl Rotary {
     /// `Ok` if there are angles for `n` tokens from `first` on, and heads are wide enough.
     pub(crate) fn check(&self, n: usize, head_dim: usize, first: usize) -> Result<(), Error> {
         if self.features > head_dim {
-            let (found, expected) = (vec![self.features], vec![head_dim]);
-            return Err(Error::Shape {
-                tensor: "rotary features",
-                found,
-                expected,
-                why: "at most head_dim",
-            });
+            return check_shape(
+                "rotary features",
+                &[self.features],
+                &[head_dim],
+                "at most head_dim",
+            );
         }
         if first < self.start {
-            let (found, expected) = (vec![first], vec![self.start]);
-            let (tensor, why) = ("the first position", "the start of the rotary table, or after");
-            return Err(Error::Shape { tensor, found, expected, why });
+            let why = "the start of the rotary table, or after";
+            return check_shape("the first position", &[first], &[self.start], why);
         }
         check_positions("the rotary table", first, n, self.positions)
     }
