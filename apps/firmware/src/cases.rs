@@ -9,7 +9,7 @@ use regard_kernels::{
 
 use crate::line::Line;
 use crate::line::Numbers::Floats;
-use crate::numbers::{HALVES, NUMBERS, fill, numbers};
+use crate::numbers::{HALVES, NUMBERS, SEEN, fill, numbers};
 use crate::{int8_cases, subnormal_cases};
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
@@ -66,16 +66,6 @@ fn cases() -> Result<[Case; 18], Error> {
         ),
     ])
 }
-
-static SEEN: [bool; 29] = {
-    let mut seen = [false; 29];
-    let mut i = 0;
-    while i < seen.len() {
-        seen[i] = i * i % 7 < 3;
-        i += 1;
-    }
-    seen
-};
 
 /// Computes every case in `memory`, and calls `line` with the names and the numbers.
 ///

@@ -6,7 +6,7 @@ use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, Window, fi
 use crate::line::Line;
 use crate::line::Numbers::{self, Integers};
 use crate::memory::split;
-use crate::numbers::{INTEGERS, SCALES, fill, integers, next};
+use crate::numbers::{INTEGERS, SCALES, SEEN, fill, integers, next};
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
 pub(crate) struct Case {
@@ -86,16 +86,6 @@ pub(crate) static CASES: [Case; 24] = [
     at("int8, T = 0, one query", [1, 25, 8, 12], Temperature::ZERO),
     at("int8, T = ∞", [6, 25, 8, 12], Temperature::INFINITE),
 ];
-
-static SEEN: [bool; 84] = {
-    let mut seen = [false; 84];
-    let mut i = 0;
-    while i < seen.len() {
-        seen[i] = i * i % 7 < 3;
-        i += 1;
-    }
-    seen
-};
 
 pub(crate) fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     robotics(line)?;
