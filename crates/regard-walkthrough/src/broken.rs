@@ -1,9 +1,9 @@
 //! The effect of leaving out a step, in the numbers of both computations.
 
+use crate::check;
 use crate::examples::why_scale::{entropy, softmax_gradient_norm};
 use crate::number::number;
-use crate::trace::largest;
-use crate::{Matrix, Quantity, Section, Step, StepKey, Without};
+use crate::{Quantity, Section, Step, StepKey, Without};
 
 /// Describes in a few sentences how the steps `cut`, from which a part is left out, differ from the steps `full`, at
 /// temperature `t`.
@@ -33,7 +33,7 @@ pub(crate) fn describe(without: Without, t: f64, full: &[Step], cut: &[Step]) ->
 fn projections(full: &[Step], cut: &[Step]) -> String {
     if steps(full, Quantity::Weights).any(|w| w.row_labels != w.col_labels) {
         let scores = |walk: &[Step]| {
-            number(steps(walk, Quantity::RawScores).map(|s| largest(&s.matrix)).fold(0.0, f64::max))
+            number(steps(walk, Quantity::RawScores).map(largest).fold(0.0, f64::max))
         };
         return format!(
             "Every token is compared with the tokens of the other text directly. That finds similar tokens only if both texts encode the same meaning by the same numbers. The largest absolute score is {}. There is nothing to learn.",
@@ -66,9 +66,7 @@ fn scaling(t: f64, full: &[Step], cut: &[Step]) -> String {
         let [now, before] = [cut, full].map(|walk| number(mean(walk, |row, _| f(row))));
         instead(&now, &before)
     };
-    let spread = |walk: &[Step], key| {
-        number(steps(walk, key).map(|s| largest(&s.matrix)).fold(0.0, f64::max))
-    };
+    let spread = |walk: &[Step], key| number(steps(walk, key).map(largest).fold(0.0, f64::max));
     format!(
         "The largest absolute score is {}. On average, the largest weight of a row is {}, the entropy of a row is {} nats, and the norm of the gradient through softmax is {}. The effect grows with the length of the vectors: see why-scale.",
         instead(&spread(cut, Quantity::RawScores), &spread(full, Quantity::ScaledScores)),
@@ -100,7 +98,7 @@ fn softmax(full: &[Step], cut: &[Step]) -> String {
     let output = match (main(full, Quantity::Output), main(cut, Quantity::Output)) {
         (Some(before), Some(now)) => format!(
             " The output is no longer a weighted mean of the values: its largest absolute number is {}.",
-            instead(&number(largest(&now.matrix)), &number(largest(&before.matrix))),
+            instead(&number(largest(now)), &number(largest(before))),
         ),
         _ => String::new(),
     };
@@ -117,10 +115,11 @@ fn mask(full: &[Step], cut: &[Step]) -> String {
     let first = mean_of_rows(cut, |i| i == 0, later);
     let moved = match (main(full, Quantity::Output), main(cut, Quantity::Output)) {
         (Some(before), Some(now)) if before.matrix.shape() == now.matrix.shape() => {
+            let threshold = 1e-6 * largest(now);
             let (before, now) = (before.matrix.map(f64::from), now.matrix.map(f64::from));
             let distance =
                 |i: usize| before.row(i).iter().zip(now.row(i)).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-            let changed = (0..now.rows()).filter(|i| distance(*i) > 1e-6 * largest_of(&now)).count();
+            let changed = (0..now.rows()).filter(|i| distance(*i) > threshold).count();
             let most = (0..now.rows()).map(distance).fold(0.0, f64::max);
             format!(
                 " {changed} of {} outputs change, by at most {}. A model trained on them would depend on later tokens, which do not exist yet when it generates text.",
@@ -141,8 +140,8 @@ fn mask(full: &[Step], cut: &[Step]) -> String {
     )
 }
 
-fn largest_of(m: &Matrix<f64>) -> f64 {
-    m.as_slice().iter().fold(0.0, |m, x| m.max(x.abs()))
+fn largest(step: &Step) -> f64 {
+    check::largest(step.matrix.as_slice().iter().map(|x| f64::from(*x)))
 }
 
 /// The step of a quantity in the main section.

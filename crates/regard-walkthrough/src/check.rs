@@ -95,10 +95,14 @@ pub(crate) fn distance(a: f64, b: f64) -> f64 {
     if a == b { 0.0 } else { (a - b).abs() }
 }
 
-/// The largest absolute value among finite numbers, or 1 if all are 0.
+/// The largest absolute value among finite numbers, 0 if there are none.
+pub(crate) fn largest(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    numbers.into_iter().map(f64::abs).filter(|x| x.is_finite()).fold(0.0, f64::max)
+}
+
+/// The largest number of a matrix, or 1 if all are 0.
 pub(crate) fn scale(exact: &Matrix<f64>) -> f64 {
-    let sizes = exact.as_slice().iter().map(|x| x.abs()).filter(|x| x.is_finite());
-    let largest = sizes.fold(0.0, f64::max);
+    let largest = largest(exact.as_slice().iter().copied());
     if largest == 0.0 { 1.0 } else { largest }
 }
 

@@ -256,16 +256,6 @@ impl Measured {
     }
 }
 
-/// The largest absolute value among finite numbers.
-pub(crate) fn largest(matrix: &crate::Matrix) -> f64 {
-    matrix
-        .as_slice()
-        .iter()
-        .map(|x| f64::from(x.abs()))
-        .filter(|x| x.is_finite())
-        .fold(0.0, f64::max)
-}
-
 /// "t0", "t1", …
 pub(crate) fn labels(letter: &str, n: usize) -> Vec<String> {
     (0..n).map(|i| format!("{letter}{i}")).collect()

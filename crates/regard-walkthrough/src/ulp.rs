@@ -1,6 +1,7 @@
 //! Errors in units of the last place.
 
 use crate::Matrix;
+use crate::check::largest;
 
 /// A cell that is smaller than this share of the largest number of its row is measured as if it had that size.
 const FLOOR: f64 = 1.0 / 1024.0;
@@ -37,9 +38,7 @@ fn ulp(r: f64) -> f64 {
 }
 
 pub(crate) fn floor(exact: &Matrix<f64>, i: usize) -> f64 {
-    let largest =
-        exact.row(i).iter().map(|r| r.abs()).filter(|r| r.is_finite()).fold(0.0, f64::max);
-    largest * FLOOR
+    largest(exact.row(i).iter().copied()) * FLOOR
 }
 
 /// The largest distance of all cells.
