@@ -12,7 +12,7 @@ use crate::{Error, Matrix, Quantity, Rows};
 
 /// Adds the table of embeddings, with a row for each word of `vocabulary`, and X, the rows of the tokens.
 pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair, Error> {
-    let tokens = trace.tokens.clone();
+    let tokens = trace.tokens.to_vec();
     let words: Vec<String> = vocabulary.iter().map(|w| (*w).to_owned()).collect();
     let dims = labels("d", trace.inputs.matrix(Quantity::Embeddings).map_or(0, Matrix::cols));
     let text = Text::of(Quantity::Embeddings);
@@ -29,14 +29,13 @@ pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair
             format!("the row of {word} in E: {}", crate::number::number(value.into())),
         )
     });
-    let tokens = trace.tokens.clone();
-    Ok(trace.push(&text, x, Kind::Signed, Axes::new(Rows::Tokens, &tokens, &dims), origin))
+    let axes = Axes::new(Rows::Tokens, trace.tokens, &dims);
+    Ok(trace.push(&text, x, Kind::Signed, axes, origin))
 }
 
 /// Adds P, the sines and cosines of each position.
 pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Error> {
-    let tokens = trace.tokens.clone();
-    let (n, dims) = (tokens.len(), labels("d", d));
+    let (n, dims) = (trace.tokens.len(), labels("d", d));
     let mut ours = zeros(n, d);
     PositionTable::sinusoidal(n, d)?.add(ours.as_mut_slice(), [1, n, d], 0)?;
     let divisor = move |j: usize| 10_000_f64.powf((j / 2 * 2) as f64 / d as f64);
@@ -57,14 +56,13 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
             Expr::Cosine(Box::new(angle))
         }
     });
-    let axes = Axes::new(Rows::Tokens, &tokens, &dims);
+    let axes = Axes::new(Rows::Tokens, trace.tokens, &dims);
     Ok(trace.push(&text, Pair::new(ours, exact, bound), Kind::Signed, axes, origin))
 }
 
 /// Adds X + P.
 pub(crate) fn push_placed(trace: &mut Trace<'_>, x: &Pair, positions: &Pair) -> Pair {
-    let (rows, cols) = (x.name.rows.to_vec(), x.name.cols.to_vec());
     let text = Text::of(Quantity::Placed);
-    let axes = Axes::new(Rows::Tokens, &rows, &cols);
+    let axes = Axes::new(Rows::Tokens, &x.name.rows, &x.name.cols);
     trace.push(&text, x.plus(positions), Kind::Signed, axes, Origin::sum(x, positions))
 }

@@ -50,12 +50,12 @@ pub(crate) fn push_norm(
     rows: Rows,
 ) -> Result<(Pair, Norm), Error> {
     let Which { keys: [gamma, beta, norm_key], name, subscript } = which;
-    let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
+    let (tokens, dims) = (&x.name.rows, &x.name.cols);
     let mut one_row = |heading, key: Quantity| {
         let text = Text::named(heading, key);
         let symbol = format!("{}{subscript}", text.symbol);
         let text = Text { symbol: &symbol, name: &format!("{}{name}", text.name), ..text };
-        trace.give(&text, Axes::new(Rows::Other, from_ref(&symbol), &dims))
+        trace.give(&text, Axes::new(Rows::Other, from_ref(&symbol), dims))
     };
     let (gamma, beta) = (one_row("gain", gamma)?, one_row("shift", beta)?);
 
@@ -86,7 +86,7 @@ pub(crate) fn push_norm(
         ..Text::named("layer norm", norm_key)
     };
     let origin = normalized(x, &gamma, &beta);
-    Ok((trace.push(&text, normed, Kind::Signed, Axes::new(rows, &tokens, &dims), origin), norm))
+    Ok((trace.push(&text, normed, Kind::Signed, Axes::new(rows, tokens, dims), origin), norm))
 }
 
 fn normalized(x: &Pair, gamma: &Pair, beta: &Pair) -> Origin {
@@ -111,16 +111,15 @@ pub(crate) fn push_feed_forward(
     x: &Pair,
     rows: Rows,
 ) -> Result<(Pair, FeedForward), Error> {
-    let tokens = x.name.rows.to_vec();
-    let dims = x.name.cols.to_vec();
+    let (tokens, dims) = (&x.name.rows, &x.name.cols);
     let hidden_dims = labels("h", trace.inputs.matrix(Quantity::W1).map_or(0, Matrix::cols));
-    let [w_1, b_1] = push_layer(trace, [Quantity::W1, Quantity::B1], "₁", [&dims, &hidden_dims])?;
+    let [w_1, b_1] = push_layer(trace, [Quantity::W1, Quantity::B1], "₁", [dims, &hidden_dims])?;
     let from = x.name.symbol.clone();
     let text =
         Text { formula: &format!("U = {from}·W₁ + b₁"), ..Text::of(Quantity::HiddenRaw) };
     let up = linear(&w_1.ours)?.with_bias(b_1.ours.as_slice().to_vec())?;
     let raw = x.affine(&w_1, &b_1, up.forward(sequences(&x.ours)?)?.into_vec());
-    let axes = Axes::new(rows, &tokens, &hidden_dims);
+    let axes = Axes::new(rows, tokens, &hidden_dims);
     let raw = trace.push(&text, raw, Kind::Signed, axes, Origin::affine(x, &w_1, &b_1));
 
     let mut ours = raw.ours.clone();
@@ -140,7 +139,7 @@ pub(crate) fn push_feed_forward(
     let fed = hidden.affine(&w_2, &b_2, layer.forward(sequences(&x.ours)?)?.into_vec());
     let text = Text::of(Quantity::Fed);
     let origin = Origin::affine(&hidden, &w_2, &b_2);
-    Ok((trace.push(&text, fed, Kind::Signed, Axes::new(rows, &tokens, &outs), origin), layer))
+    Ok((trace.push(&text, fed, Kind::Signed, Axes::new(rows, tokens, &outs), origin), layer))
 }
 
 /// Adds the weights and the bias of a linear layer.
@@ -169,9 +168,8 @@ pub(crate) fn push_residual(
     [x, added]: [&Pair; 2],
     rows: Rows,
 ) -> Pair {
-    let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
     let formula = format!("{symbol} = {} + {}", x.name.symbol, added.name.symbol);
     let text = Text { symbol, name, formula: &formula, ..Text::named("residual connection", key) };
-    let axes = Axes::new(rows, &tokens, &dims);
+    let axes = Axes::new(rows, &x.name.rows, &x.name.cols);
     trace.push(&text, x.plus(added), Kind::Signed, axes, Origin::sum(x, added))
 }

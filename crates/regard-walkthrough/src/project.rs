@@ -19,10 +19,9 @@ pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [P
 
 /// Adds X.
 pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
-    let tokens = trace.tokens.clone();
     let dims = labels("d", trace.inputs.matrix(Quantity::X).map_or(0, Matrix::cols));
     let text = Text::of(Quantity::X);
-    trace.give(&text, Axes::new(Rows::Tokens, &tokens, &dims))
+    trace.give(&text, Axes::new(Rows::Tokens, trace.tokens, &dims))
 }
 
 /// Adds W_Q, W_K and W_V. They are not shown if projections are left out.
@@ -50,8 +49,7 @@ pub(crate) fn project(
     x: &Pair,
     w: &Pair,
 ) -> Result<Pair, Error> {
-    let tokens = x.name.rows.to_vec();
-    project_as(trace, role, Section::Main, "", (&tokens, 0), x, w)
+    project_as(trace, role, Section::Main, "", (&x.name.rows, 0), x, w)
 }
 
 /// Adds Q, K and V of one text.

@@ -11,7 +11,7 @@ use crate::{Check, Error, Inputs, Matrix, Quantity, Rows, Settings, StepKey, ulp
 pub(crate) struct Trace<'a> {
     pub settings: &'a Settings,
     pub inputs: &'a Inputs,
-    pub tokens: Vec<String>,
+    pub tokens: &'a [String],
     pub steps: Vec<Step>,
     pub measured: Measured,
 }
@@ -95,7 +95,7 @@ impl<'a> Trace<'a> {
         Self {
             settings,
             inputs,
-            tokens: inputs.tokens().to_vec(),
+            tokens: inputs.tokens(),
             steps: Vec::new(),
             measured: Measured::default(),
         }

@@ -69,12 +69,11 @@ impl Walkthrough {
         let mut trace = Trace::new(settings, inputs);
         Threads::ONE.install(|| (inputs.example().entry().run)(&mut trace))?;
         let checks = trace.checks();
-        let Trace { tokens, steps, .. } = trace;
         Ok(Self {
             example: inputs.example(),
             settings: *settings,
-            tokens,
-            steps,
+            tokens: inputs.tokens().to_vec(),
+            steps: trace.steps,
             checks,
             python: inputs.python(),
             broken: None,

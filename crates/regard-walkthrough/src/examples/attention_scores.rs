@@ -29,8 +29,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         "Row j is what token j offers. The last key has a little of every feature, so every query finds something in it."
     };
     let [q, k] = give_queries_and_keys(trace, [queries, keys])?;
-    let tokens = trace.tokens.clone();
-    Head::of_all(&tokens).attend(trace, &q, &k, None)?;
+    Head::of_all(trace.tokens).attend(trace, &q, &k, None)?;
     trace.correct(
         Quantity::Weights,
         "The notebook \"Calculating attention scores\" prints [0.576, 0.212, 0.212] and [0.212, 0.576, 0.212] for the first two rows. \

@@ -65,8 +65,8 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 
     let w = give_weights(trace)?;
     let qkv = project_all(trace, &normed, &w)?;
-    let tokens = trace.tokens.clone();
-    let attended = heads::attend(trace, &Head::of_all(&tokens), [&normed; 2], &w, &qkv)?;
+    let tokens = trace.tokens;
+    let attended = heads::attend(trace, &Head::of_all(tokens), [&normed; 2], &w, &qkv)?;
     let text = ["Y", "Tokens plus attention"];
     let residual =
         push_residual(trace, Quantity::Residual, text, [&placed, &attended], Rows::Queries);

@@ -58,9 +58,8 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         project(trace, Role::Key, &memory, &w[1])?,
         project(trace, Role::Value, &memory, &w[2])?,
     ];
-    let queries = trace.tokens.clone();
     // Every token of the encoder is visible, because none of them is later than the query.
-    let road = Head { queries: &queries, maskable: false, ..Head::of_all(&source) };
+    let road = Head { queries: trace.tokens, maskable: false, ..Head::of_all(&source) };
     heads::attend(trace, &road, [&x, &memory], &w, &qkv)?;
     Ok(())
 }

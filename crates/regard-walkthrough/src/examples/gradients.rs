@@ -11,7 +11,7 @@ use crate::origin::{How, Origin, dot};
 use crate::pair::{Pair, zeros};
 use crate::project::give_tokens_and_weights;
 use crate::step::Kind;
-use crate::trace::{Axes, Other, Text, Trace};
+use crate::trace::{Axes, Other, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, Without, reference};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -51,32 +51,19 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let d_output = push_loss(trace, &output)?;
 
     let [q, k, v] = &qkv;
-    let d_v = push_product(
-        trace,
-        &Text::of(Quantity::DV),
-        [&weights.transposed(), &d_output],
-        (Rows::Keys, v),
-    )?;
-    let d_weights = push_product(
-        trace,
-        &Text::of(Quantity::DWeights),
-        [&d_output, &v.transposed()],
-        (Rows::Pairs, &weights),
-    )?;
+    let d_v =
+        push_product(trace, Quantity::DV, [&weights.transposed(), &d_output], (Rows::Keys, v))?;
+    let factors = [&d_output, &v.transposed()];
+    let d_weights = push_product(trace, Quantity::DWeights, factors, (Rows::Pairs, &weights))?;
     let d_scores = push_d_scores(trace, &weights, &d_weights)?;
-    let d_q =
-        push_scaled_product(trace, &Text::of(Quantity::DQ), [&d_scores, k], (Rows::Queries, q))?;
-    let d_k = push_scaled_product(
-        trace,
-        &Text::of(Quantity::DK),
-        [&d_scores.transposed(), q],
-        (Rows::Keys, k),
-    )?;
+    let d_q = push_scaled_product(trace, Quantity::DQ, [&d_scores, k], (Rows::Queries, q))?;
+    let d_k =
+        push_scaled_product(trace, Quantity::DK, [&d_scores.transposed(), q], (Rows::Keys, k))?;
     let d_qkv = [d_q, d_k, d_v];
     if trace.settings.without != Some(Without::Projections) {
         let keys = [Quantity::DWQ, Quantity::DWK, Quantity::DWV];
         for ((key, d), w) in keys.into_iter().zip(&d_qkv).zip(&w) {
-            push_product(trace, &Text::of(key), [&x.transposed(), d], (Rows::Other, w))?;
+            push_product(trace, key, [&x.transposed(), d], (Rows::Other, w))?;
         }
     }
     push_d_x(trace, &d_qkv, &w)?;
@@ -97,8 +84,7 @@ fn of_step(trace: &Trace<'_>, quantity: Quantity) -> Pair {
 
 /// Adds the target, the loss and its gradient by the output, and returns this gradient.
 fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
-    let (rows, cols) = (output.name.rows.to_vec(), output.name.cols.to_vec());
-    let axes = Axes::new(Rows::Queries, &rows, &cols);
+    let axes = Axes::new(Rows::Queries, &output.name.rows, &output.name.cols);
     let text = Text::of(Quantity::Target);
     let target = trace.give(&text, axes)?;
     let difference = output.minus(&target);
@@ -126,27 +112,28 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     Ok(trace.push(&text, difference, Kind::Signed, axes, origin))
 }
 
-/// Adds the gradient of `like`, a product, with the rows and columns of `like`.
+/// Adds the gradient of `like`, a product that is not divided, with the rows and columns of `like`.
 fn push_product(
     trace: &mut Trace<'_>,
-    text: &Text<'_>,
+    quantity: Quantity,
     [a, b]: [&Pair; 2],
     (rows, like): (Rows, &Pair),
 ) -> Result<Pair, Error> {
+    let text = Text::of(quantity);
+    let text = Text { formula: text.formula.trim_end_matches(" / √d_k"), ..text };
     let axes = Axes::new(rows, &like.name.rows, &like.name.cols);
-    Ok(trace.push(text, a.times(b)?, Kind::Signed, axes, Origin::product(a, b)))
+    Ok(trace.push(&text, a.times(b)?, Kind::Signed, axes, Origin::product(a, b)))
 }
 
 /// Adds such a product, divided by √d_k unless scaling is left out.
 fn push_scaled_product(
     trace: &mut Trace<'_>,
-    text: &Text<'_>,
+    quantity: Quantity,
     [a, b]: [&Pair; 2],
     (rows, like): (Rows, &Pair),
 ) -> Result<Pair, Error> {
     if trace.settings.without == Some(Without::Scaling) {
-        let text = Text { formula: text.formula.trim_end_matches(" / √d_k"), ..*text };
-        return push_product(trace, &text, [a, b], (rows, like));
+        return push_product(trace, quantity, [a, b], (rows, like));
     }
     let d_k = b.ours.cols();
     let (product, a, b) = (a.times_over_root(b, d_k)?, a.clone(), b.clone());
@@ -155,7 +142,7 @@ fn push_scaled_product(
         sum.over(Expr::Number { name: "d_k", value: d_k as f64 }.root())
     });
     let axes = Axes::new(rows, &like.name.rows, &like.name.cols);
-    Ok(trace.push(text, product, Kind::Signed, axes, origin))
+    Ok(trace.push(&Text::of(quantity), product, Kind::Signed, axes, origin))
 }
 
 /// Propagates the gradient back through softmax, row by row.
@@ -270,8 +257,9 @@ fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(
     let formula =
         if left_out { "dX = dQ + dK + dV" } else { "dX = dQ·W_Qᵀ + dK·W_Kᵀ + dV·W_Vᵀ" };
     let text = Text { formula, ..Text::of(Quantity::DX) };
-    let (rows, cols) = (trace.tokens.clone(), crate::trace::labels("d", sum.ours.cols()));
-    trace.push(&text, sum, Kind::Signed, Axes::new(Rows::Tokens, &rows, &cols), origin);
+    let cols = labels("d", sum.ours.cols());
+    let axes = Axes::new(Rows::Tokens, trace.tokens, &cols);
+    trace.push(&text, sum, Kind::Signed, axes, origin);
     Ok(())
 }
 

@@ -55,13 +55,13 @@ const OF_NUMBERS: [Quantity; 4] = [Quantity::Q, Quantity::K, Quantity::V, Quanti
 fn by_hand(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<(), Error> {
     const ROW: usize = 1;
     const OF: &str = ", by hand for \"love\"";
-    let tokens = trace.tokens.clone();
+    let tokens = trace.tokens;
     let love = &tokens[ROW..=ROW];
     let [query, key, value] = Role::ALL;
     let q = project_as(trace, query, LOVE, OF, (love, ROW), &x.rows(ROW, 1), w_q)?;
-    let k = project_as(trace, key, LOVE, OF, (&tokens, 0), x, w_k)?;
-    let v = project_as(trace, value, LOVE, OF, (&tokens, 0), x, w_v)?;
-    let head = Head { section: LOVE, of: OF, queries: love, first: ROW, ..Head::of_all(&tokens) };
+    let k = project_as(trace, key, LOVE, OF, (tokens, 0), x, w_k)?;
+    let v = project_as(trace, value, LOVE, OF, (tokens, 0), x, w_v)?;
+    let head = Head { section: LOVE, of: OF, queries: love, first: ROW, ..Head::of_all(tokens) };
     head.attend(trace, &q, &k, Some(&v))?;
 
     let left_out: &[Quantity] = match trace.settings.without {

@@ -41,7 +41,7 @@ fn inputs() -> Vec<Input> {
 /// without a cache.
 fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
-    let tokens = trace.tokens.clone();
+    let tokens = trace.tokens;
     let before = tokens.len().saturating_sub(1);
     let (old, new) = (x.rows(0, before), x.rows(before, 1));
     let [query, key, value] = Role::ALL;
@@ -60,7 +60,7 @@ fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         of: ", new token",
         queries: &tokens[before..],
         first: before,
-        ..Head::of_all(&tokens)
+        ..Head::of_all(tokens)
     };
     let Some(output) = head.attend(trace, &q, &k, Some(&v))? else { return Ok(()) };
     push_whole(trace, &x, &w, &output)?;
@@ -71,7 +71,6 @@ fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 /// Adds the rows of the cache with the new row below them.
 fn push_appended(trace: &mut Trace<'_>, role: Role, [old, new]: [&Pair; 2]) -> Pair {
     let all = Pair::stacked(&[old.clone(), new.clone()]);
-    let (tokens, dims) = (trace.tokens.clone(), new.name.cols.to_vec());
     let Text { symbol, name, .. } = Text::of(role.quantity());
     let quantity = if matches!(role, Role::Key) { Quantity::AllKeys } else { Quantity::AllValues };
     let text = Text {
@@ -84,7 +83,8 @@ fn push_appended(trace: &mut Trace<'_>, role: Role, [old, new]: [&Pair; 2]) -> P
         let (old, new, rows) = (old.clone(), new.clone(), old.ours.rows());
         Origin::computed(move |i, j| if i < rows { old.cell(i, j) } else { new.cell(i - rows, j) })
     };
-    trace.push(&text, all, Kind::Signed, Axes::new(Rows::Keys, &tokens, &dims), origin)
+    let axes = Axes::new(Rows::Keys, trace.tokens, &new.name.cols);
+    trace.push(&text, all, Kind::Signed, axes, origin)
 }
 
 /// Adds the output of all tokens at once under the causal mask. Its last row must have the bits of `output`.
@@ -99,18 +99,17 @@ fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> 
         gap: Gap { value: different as f64, limit: Some(0.0) },
         meaning: "The last output row of all tokens at once is compared with the output that uses the cache. The number counts the elements whose bits differ.",
     });
-    let tokens = trace.tokens.clone();
-    whole.push(trace, Section::Whole, (Rows::Queries, &tokens));
+    let tokens = trace.tokens;
+    whole.push(trace, Section::Whole, (Rows::Queries, tokens));
     Ok(())
 }
 
 /// Adds the work for each token, without a cache and with one, and the size of the cache.
 fn push_savings(trace: &mut Trace<'_>) {
-    let tokens = trace.tokens.clone();
     let d = trace.inputs.matrix(Quantity::WK).map_or(0, Matrix::cols);
     let cols = ["rows projected without a cache", "rows projected with it", "numbers cached"];
     let cols = cols.map(str::to_owned);
-    let work = Matrix::from_fn(tokens.len(), 3, |t, j| {
+    let work = Matrix::from_fn(trace.tokens.len(), 3, |t, j| {
         (match j {
             0 => 3 * (t + 1),
             1 => 3,
@@ -119,6 +118,6 @@ fn push_savings(trace: &mut Trace<'_>) {
     });
     let text = Text::named("savings of a cache", Quantity::Savings);
     let origin = Origin::measured(cols.to_vec());
-    let axes = Axes::new(Rows::Tokens, &tokens, &cols);
+    let axes = Axes::new(Rows::Tokens, trace.tokens, &cols);
     trace.push(&text, Pair::double(work), Kind::Table, axes, origin);
 }

@@ -51,7 +51,7 @@ fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
             bound::rounded(exact(x.exact.row(i))[j], error)
         }),
     );
-    let (rows, cols) = (x.name.rows.to_vec(), ["mean", "variance"].map(str::to_owned));
+    let cols = ["mean", "variance"].map(str::to_owned);
     let text = Text {
         formula: &format!(
             "mean = Σ x / d,  variance = Σ (x − mean)² / d,  ε = {}",
@@ -59,7 +59,7 @@ fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
         ),
         ..Text::of(Quantity::Moments)
     };
-    let x = x.clone();
+    let (axes, x) = (Axes::new(Rows::Tokens, &x.name.rows, &cols), x.clone());
     let origin = Origin::new(move |i, j, _| {
         let d = x.ours.cols();
         let mean = Expr::Sum((0..d).map(|t| x.cell(i, t)).collect());
@@ -73,5 +73,5 @@ fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
             Expr::Sum((0..d).map(square).collect()).over(count())
         })
     });
-    trace.push(&text, moments, Kind::Table, Axes::new(Rows::Tokens, &rows, &cols), origin);
+    trace.push(&text, moments, Kind::Table, axes, origin);
 }

@@ -245,8 +245,8 @@ fn self_attention(trace: &mut Trace<'_>) -> Result<(), Error> {
 /// Computes self-attention for tokens and weights that are already shown. Returns Q, K and V.
 fn attend_to_itself(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3]) -> Result<[Pair; 3], Error> {
     let qkv = project_all(trace, x, w)?;
-    let tokens = trace.tokens.clone();
-    heads::attend(trace, &Head::of_all(&tokens), [x, x], w, &qkv)?;
+    let tokens = trace.tokens;
+    heads::attend(trace, &Head::of_all(tokens), [x, x], w, &qkv)?;
     Ok(qkv)
 }
 
@@ -255,12 +255,11 @@ fn give_queries_and_keys(
     trace: &mut Trace<'_>,
     [queries, keys]: [&str; 2],
 ) -> Result<[Pair; 2], Error> {
-    let tokens = trace.tokens.clone();
     let dims = labels("d", trace.inputs.matrix(Quantity::Q).map_or(0, Matrix::cols));
     let text = Text { meaning: queries, code: "", ..Text::of(Quantity::Q) };
-    let q = trace.give(&text, Axes::new(Rows::Queries, &tokens, &dims))?;
+    let q = trace.give(&text, Axes::new(Rows::Queries, trace.tokens, &dims))?;
     let text = Text { meaning: keys, code: "", ..Text::of(Quantity::K) };
-    let k = trace.give(&text, Axes::new(Rows::Keys, &tokens, &dims))?;
+    let k = trace.give(&text, Axes::new(Rows::Keys, trace.tokens, &dims))?;
     Ok([q, k])
 }
 

@@ -69,9 +69,9 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let w = give_weights(trace)?;
     let order: Vec<usize> = (0..x.ours.rows()).rev().collect();
 
-    let tokens = trace.tokens.clone();
+    let tokens = trace.tokens;
     let plain = Whole::new(trace, &x, &w, None)?;
-    let plain = plain.push(trace, Section::Plain, (Rows::Queries, &tokens));
+    let plain = plain.push(trace, Section::Plain, (Rows::Queries, tokens));
     let backwards: Vec<String> = tokens.iter().rev().cloned().collect();
     let reversed = Whole::new(trace, &x.reordered(&order), &w, None)?;
     // The reversed rows match no rows of the other steps.
@@ -114,11 +114,10 @@ fn push_moved(
         both([before.bound, after.bound]),
     );
     let text = Text::of(Quantity::Moved);
-    let rows = x.name.rows.to_vec();
     let cols = ["without positions", "with positions"].map(str::to_owned);
     let meanings =
         cols.clone().map(|c| format!("the largest change in the token's output, {c}")).to_vec();
-    let axes = Axes::new(Rows::Tokens, &rows, &cols);
+    let axes = Axes::new(Rows::Tokens, &x.name.rows, &cols);
     trace.push(&text, moved, Kind::Table, axes, Origin::measured(meanings));
     Ok(())
 }

@@ -44,14 +44,13 @@ fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let queries = "Row i is what token i looks for. The same word has the same query: it does not know where it stands.";
     let keys = "Row j is what token j offers. The same word has the same key.";
     let [q, k] = give_queries_and_keys(trace, [queries, keys])?;
-    let tokens = trace.tokens.clone();
     let angles = push_angles(trace);
     let turned = [(&q, Quantity::RotatedQ), (&k, Quantity::RotatedK)]
         .map(|(x, quantity)| push_rotated(trace, x, &angles, quantity));
     let [q_turned, k_turned] = turned;
     let (q_turned, k_turned) = (q_turned?, k_turned?);
     let first = trace.steps.len();
-    Head::of_all(&tokens).attend(trace, &q_turned, &k_turned, None)?;
+    Head::of_all(trace.tokens).attend(trace, &q_turned, &k_turned, None)?;
     if let Some(scores) = trace.steps.get_mut(first) {
         scores.formula = "S = Q′·K′ᵀ".to_owned();
         scores.meaning = "One dot product per query and key. Turned by different angles, the same two words have another score at another distance: compare along a row. At the same distance they have the same score: compare along a diagonal.".to_owned();
@@ -65,8 +64,7 @@ fn frequency(pair: usize) -> f64 {
 }
 
 fn push_angles(trace: &mut Trace<'_>) -> Pair {
-    let tokens = trace.tokens.clone();
-    let angles = angles(tokens.len(), 0);
+    let angles = angles(trace.tokens.len(), 0);
     let cols: Vec<String> =
         (0..FEATURES / 2).map(|i| format!("d{}, d{}", 2 * i, 2 * i + 1)).collect();
     let text = Text::of(Quantity::Angles);
@@ -76,7 +74,7 @@ fn push_angles(trace: &mut Trace<'_>) -> Pair {
             Expr::Number { name: "frequency", value: frequency(i) },
         ])
     });
-    let axes = Axes::new(Rows::Tokens, &tokens, &cols);
+    let axes = Axes::new(Rows::Tokens, trace.tokens, &cols);
     trace.push(&text, Pair::double(angles), Kind::Signed, axes, origin)
 }
 
@@ -118,7 +116,7 @@ fn push_rotated(
     angles: &Pair,
     quantity: Quantity,
 ) -> Result<Pair, Error> {
-    let (tokens, dims) = (trace.tokens.clone(), labels("d", FEATURES));
+    let dims = labels("d", FEATURES);
     let (symbol, name, rows) = if quantity == Quantity::RotatedQ {
         ("Q′", "Turned queries Q′", Rows::Queries)
     } else {
@@ -142,7 +140,8 @@ fn push_rotated(
         })
     };
     let turned = rotated(x, 0)?;
-    Ok(trace.push(&text, turned, Kind::Signed, Axes::new(rows, &tokens, &dims), origin))
+    let axes = Axes::new(rows, trace.tokens, &dims);
+    Ok(trace.push(&text, turned, Kind::Signed, axes, origin))
 }
 
 /// Adds the scores of the same tokens, `SHIFT` positions later.
@@ -162,9 +161,9 @@ fn push_shifted(
         gap: Gap::between(&shifted, &scores.ours, &scores.bound),
         meaning: "The scores of tokens 0 to 3 are compared with those of the same tokens at positions 7 to 10. The number is the distance relative to the largest number, at the cell nearest to its limit.",
     });
-    let tokens = trace.tokens.clone();
     let text = Text::of(StepKey::new(Section::Shifted, Quantity::RawScores));
     let origin = Origin::product_transposed(&q_far, &k_far);
-    trace.push(&text, shifted, Kind::Signed, Axes::new(Rows::Pairs, &tokens, &tokens), origin);
+    let axes = Axes::new(Rows::Pairs, trace.tokens, trace.tokens);
+    trace.push(&text, shifted, Kind::Signed, axes, origin);
     Ok(())
 }

@@ -32,8 +32,7 @@ fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
     let [q, k, v] = attend_to_itself(trace, &x, &w)?;
     if !trace.settings.hides() && trace.inputs.heads() == 1 {
-        let tokens = trace.tokens.clone();
-        Head::of_all(&tokens).causal_twin(trace, &q, &k, &v)?;
+        Head::of_all(trace.tokens).causal_twin(trace, &q, &k, &v)?;
     }
     Ok(())
 }
