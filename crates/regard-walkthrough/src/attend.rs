@@ -6,7 +6,7 @@ use crate::check::Gap;
 use crate::origin::Origin;
 use crate::pair::{Pair, attention, fused};
 use crate::step::Kind;
-use crate::trace::{Axes, Measured, Text, Trace, labels};
+use crate::trace::{Axes, Text, Trace, labels};
 use crate::{Error, Quantity, Rows, Section, StepKey, Without};
 
 /// Attention from tokens to output without its steps in between, and the operands of its last product.
@@ -215,11 +215,11 @@ impl Head<'_> {
         let sums = rows.map(|row| row.iter().map(|w| f64::from(*w)).sum());
         // Each power of the sum is rounded once, and the division twice.
         let gap = Gap::from_one(sums, weights.ours.cols() + 2);
-        Measured::note(&mut trace.measured.row_sum, gap);
+        trace.measure("rows sum to 1", gap);
         let hidden = scores.ours.as_slice().iter().zip(weights.ours.as_slice());
         for (_, weight) in hidden.filter(|(score, _)| **score == f32::NEG_INFINITY) {
             let gap = Gap { value: f64::from(weight.abs()), limit: Some(0.0) };
-            Measured::note(&mut trace.measured.hidden, gap);
+            trace.measure("nothing hidden is seen", gap);
         }
         let name = if quantity == Quantity::CausalWeights {
             "Causal attention weights"
@@ -254,7 +254,7 @@ impl Head<'_> {
             let one_call =
                 fused(&attention.temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
             let gap = Gap::between(&output, &one_call, &output.bound);
-            Measured::note(&mut trace.measured.fused, gap);
+            trace.measure("step by step equals one call", gap);
             // The step shows the output of one call, as a user of the kernels gets it. It has fewer roundings.
             output.ours = one_call;
             "attention.forward(q, k, v, output, scratch)"

@@ -9,7 +9,7 @@ use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::role::Role;
 use crate::step::Kind;
-use crate::trace::{Axes, Measured, Text, Trace, labels};
+use crate::trace::{Axes, LAYER, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, Section, Settings, StepKey, Without};
 
 /// Computes attention from scores to output, by one head, or by the heads of the inputs if there is a W_O. `x` are the tokens
@@ -55,7 +55,7 @@ pub(crate) fn attend(
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
         let layer = layer(trace.settings, heads, [&x.ours, &memory.ours], weights, road.maskable)?;
         let gap = Gap::between(&output, &layer, &output.bound);
-        Measured::note(&mut trace.measured.layer, gap);
+        trace.measure(LAYER, gap);
     }
     Ok(output)
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::check::Gap;
@@ -13,30 +14,26 @@ pub(crate) struct Trace<'a> {
     pub inputs: &'a Inputs,
     pub tokens: &'a [String],
     pub steps: Vec<Step>,
-    pub measured: Measured,
+    /// The gap of each check that was measured.
+    measured: BTreeMap<&'static str, Gap>,
 }
 
-/// The measurements of the checks. `None` means not measured.
-#[derive(Default)]
-pub(crate) struct Measured {
-    /// The gap between each row's sum of weights and 1.
-    pub row_sum: Option<Gap>,
-    /// The gap between the output and that of the fused kernel.
-    pub fused: Option<Gap>,
-    /// The gap between the output of all heads and that of the multi-head layer.
-    pub layer: Option<Gap>,
-    /// The largest weight of a hidden token.
-    pub hidden: Option<Gap>,
-    /// The checks that an example adds.
-    pub others: Vec<Other>,
-}
+/// The headings of the checks in `texts.txt`, in the order in which they are shown.
+const CHECKS: [&str; 10] = [
+    "rows sum to 1",
+    "nothing hidden is seen",
+    "step by step equals one call",
+    LAYER,
+    "step by step equals the layers",
+    "permuted tokens give permuted outputs",
+    "scores depend on the distance alone",
+    "the cached row has the same bits",
+    "step by step equals the gradients of one call",
+    "single precision suffices",
+];
 
-/// A check that an example adds.
-pub(crate) struct Other {
-    pub name: &'static str,
-    pub gap: Gap,
-    pub meaning: &'static str,
-}
+/// The check whose name begins with the number of heads.
+pub(crate) const LAYER: &str = "heads equal the layer";
 
 #[derive(Clone, Copy)]
 pub(crate) struct Text<'a> {
@@ -57,12 +54,8 @@ impl Text<'static> {
 
     /// The texts that stand in `texts.txt` under `heading`.
     pub fn named(heading: &str, key: impl Into<StepKey>) -> Self {
-        let heading = format!("[{heading}]\n");
-        let mut sections = include_str!("texts.txt").split("\n\n");
-        let section = sections.find_map(|section| section.strip_prefix(&heading));
-        debug_assert!(section.is_some(), "texts.txt has no {heading}");
-        let lines = || section.unwrap_or_default().lines();
-        let text = |name| lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        let section = section(heading);
+        let text = |name| text(section, name);
         Self {
             key: key.into(),
             symbol: text("symbol: "),
@@ -72,6 +65,20 @@ impl Text<'static> {
             code: text("code: "),
         }
     }
+}
+
+/// The lines that stand in `texts.txt` under `heading`.
+fn section(heading: &str) -> &'static str {
+    let heading = format!("[{heading}]\n");
+    let mut sections = include_str!("texts.txt").split("\n\n");
+    let section = sections.find_map(|section| section.strip_prefix(&heading));
+    debug_assert!(section.is_some(), "texts.txt has no {heading}");
+    section.unwrap_or_default()
+}
+
+/// The line of a section that begins with `name`, empty if there is none.
+fn text(section: &'static str, name: &str) -> &'static str {
+    section.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default()
 }
 
 /// The rows and columns of a step.
@@ -97,7 +104,7 @@ impl<'a> Trace<'a> {
             inputs,
             tokens: inputs.tokens(),
             steps: Vec::new(),
-            measured: Measured::default(),
+            measured: BTreeMap::new(),
         }
     }
 
@@ -186,75 +193,40 @@ impl<'a> Trace<'a> {
         }
     }
 
+    /// Measures a check. Of several gaps the worst counts.
+    pub fn measure(&mut self, check: &'static str, gap: Gap) {
+        debug_assert!(CHECKS.contains(&check), "CHECKS has no {check}");
+        let gap = self.measured.get(check).map_or(gap, |before| before.worse(gap));
+        self.measured.insert(check, gap);
+    }
+
     /// The checks of all measurements, and of all steps against their references.
-    pub fn checks(&self) -> Vec<Check> {
-        let Measured { row_sum, fused, layer, hidden, others } = &self.measured;
-        let layer_name = match self.inputs.heads() {
-            1 => "one head equals the layer".to_owned(),
-            n => format!("{} heads equal the layer", COUNTS.get(n).copied().unwrap_or("all")),
-        };
-        let common = [
-            (
-                "rows sum to 1",
-                *row_sum,
-                "Each row of weights is a distribution. The number is the largest distance of a row's sum from 1.",
-            ),
-            (
-                "nothing hidden is seen",
-                *hidden,
-                "The causal mask leaves no weight on a later token. The number is the largest weight there.",
-            ),
-            (
-                "step by step equals one call",
-                *fused,
-                "weights · V from these steps is compared with the output of the fused kernel, which never stores the scores. \
-                 The number is the distance relative to the largest number, at the cell nearest to its limit.",
-            ),
-            (
-                &layer_name,
-                *layer,
-                "The output of these steps is compared with that of a multi-head layer with the same weights. The number is \
-                 the distance relative to the largest number, at the cell nearest to its limit.",
-            ),
-        ];
-        let common =
-            common.into_iter().filter_map(|(name, gap, meaning)| Some((name, gap?, meaning)));
-        let others = others.iter().map(|other| (other.name, other.gap, other.meaning));
+    pub fn checks(&mut self) -> Vec<Check> {
         // A given matrix is only rounded, and its bound is that rounding, so it is not checked.
         let computed = self.steps.iter().filter(|step| !step.formula.is_empty());
-        let steps = computed
-            .map(|step| Gap::from_exact(&step.matrix, &step.exact, &step.bounds))
-            .reduce(Gap::worse);
-        let precision = steps.map(|gap| {
-            let meaning = "Each step is compared with the same in double precision. The number is the distance relative to \
-                           the step's largest number, at the cell nearest to its limit.";
-            ("single precision suffices", gap, meaning)
-        });
-        let check = |(name, Gap { value, limit }, meaning): (&str, Gap, &str)| Check {
-            name: name.to_owned(),
-            value,
-            limit,
-            meaning: if limit.is_some() {
-                meaning.to_owned()
-            } else {
-                format!("{meaning} {UNBOUNDED}")
-            },
+        let gaps = computed.map(|step| Gap::from_exact(&step.matrix, &step.exact, &step.bounds));
+        if let Some(gap) = gaps.reduce(Gap::worse) {
+            self.measure("single precision suffices", gap);
+        }
+        let meaning = |check: &str| text(section(check), "meaning: ");
+        let check = |check: &&str| {
+            let Gap { value, limit } = *self.measured.get(check)?;
+            let name = match (*check, self.inputs.heads()) {
+                (LAYER, 1) => "one head equals the layer".to_owned(),
+                (LAYER, n) => format!("{} {LAYER}", COUNTS.get(n).copied().unwrap_or("all")),
+                (check, _) => check.to_owned(),
+            };
+            let meaning = match limit {
+                Some(_) => meaning(check).to_owned(),
+                None => format!("{} {}", meaning(check), meaning("no limit")),
+            };
+            Some(Check { name, value, limit, meaning })
         };
-        common.chain(others).chain(precision).map(check).collect()
+        CHECKS.iter().filter_map(check).collect()
     }
 }
-
-/// The addition to the meaning of a check without a limit.
-const UNBOUNDED: &str = "There is no limit here: with these numbers, sizes and temperature, rounding may change a number by more \
-                         than a thousandth of the largest.";
 
 const COUNTS: [&str; 9] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"];
-
-impl Measured {
-    pub fn note(slot: &mut Option<Gap>, gap: Gap) {
-        *slot = Some(slot.map_or(gap, |before| before.worse(gap)));
-    }
-}
 
 /// "t0", "t1", …
 pub(crate) fn labels(letter: &str, n: usize) -> Vec<String> {

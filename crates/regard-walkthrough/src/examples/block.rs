@@ -8,7 +8,7 @@ use crate::heads::{attention, multi_head, sequences};
 use crate::input::Input;
 use crate::layers::{Which, push_feed_forward, push_norm, push_residual};
 use crate::project::{give_weights, project_all};
-use crate::trace::{Other, Trace};
+use crate::trace::Trace;
 use crate::{Error, Matrix, Quantity, Rows, Without, heads};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -91,12 +91,10 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         add(whole.as_mut_slice(), fed.as_slice())?;
         let (rows, cols) = output.ours.shape();
         let whole = Matrix::from_vec(rows, cols, whole.into_vec());
-        trace.measured.others.push(Other {
-            name: "step by step equals the layers",
-            gap: Gap::between(&output, &whole, &output.bound),
-            meaning: "The output of these steps and of norm, attention and feed-forward layers with the same weights, in one \
-                      call each: the largest distance, over the largest number.",
-        });
+        trace.measure(
+            "step by step equals the layers",
+            Gap::between(&output, &whole, &output.bound),
+        );
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::origin::{How, Origin, dot};
 use crate::pair::{Pair, zeros};
 use crate::project::give_tokens_and_weights;
 use crate::step::Kind;
-use crate::trace::{Axes, Other, Text, Trace, labels};
+use crate::trace::{Axes, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, Without, reference};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -302,11 +302,8 @@ fn compare(
         let (rows, cols) = ours.ours.shape();
         Gap::between(ours, &Matrix::from_vec(rows, cols, theirs.into_vec()), bound)
     });
-    trace.measured.others.extend(gaps.reduce(Gap::worse).map(|gap| Other {
-        name: "step by step equals the gradients of one call",
-        gap,
-        meaning: "dQ, dK and dV of these steps are compared with those of the fused attention, which computes the weights \
-                  again. The number is the distance relative to the largest number, at the cell nearest to its limit.",
-    }));
+    for gap in gaps {
+        trace.measure("step by step equals the gradients of one call", gap);
+    }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::pair::Pair;
 use crate::project::{give_tokens_and_weights, project_as};
 use crate::role::Role;
 use crate::step::Kind;
-use crate::trace::{Axes, Other, Text, Trace};
+use crate::trace::{Axes, Text, Trace};
 use crate::{Error, Matrix, Quantity, Rows, Section};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -94,11 +94,10 @@ fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> 
     let last = all.rows_from(all.rows() - 1, 1);
     let pairs = last.as_slice().iter().zip(output.ours.as_slice());
     let different = pairs.filter(|(a, b)| a.to_bits() != b.to_bits()).count();
-    trace.measured.others.push(Other {
-        name: "the cached row has the same bits",
-        gap: Gap { value: different as f64, limit: Some(0.0) },
-        meaning: "The last output row of all tokens at once is compared with the output that uses the cache. The number counts the elements whose bits differ.",
-    });
+    trace.measure(
+        "the cached row has the same bits",
+        Gap { value: different as f64, limit: Some(0.0) },
+    );
     let tokens = trace.tokens;
     whole.push(trace, Section::Whole, (Rows::Queries, tokens));
     Ok(())

@@ -7,7 +7,7 @@ use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::project::give_weights;
 use crate::step::Kind;
-use crate::trace::{Axes, Other, Text, Trace};
+use crate::trace::{Axes, Text, Trace};
 use crate::{Error, Matrix, Quantity, Rows, Section};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -78,11 +78,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let reversed = reversed.push(trace, Section::Reversed, (Rows::Other, &backwards));
     let mirrored = plain.reordered(&order);
     let gap = Gap::between(&reversed, &mirrored.ours, &mirrored.bound);
-    trace.measured.others.push(Other {
-        name: "permuted tokens give permuted outputs",
-        gap,
-        meaning: "The output of the reversed tokens is compared with the reversed output, both without positions and without a mask. The number is the distance relative to the largest number, at the cell nearest to its limit.",
-    });
+    trace.measure("permuted tokens give permuted outputs", gap);
 
     let positions = push_positions(trace, x.ours.cols())?;
     let placed = push_placed(trace, &x, &positions);

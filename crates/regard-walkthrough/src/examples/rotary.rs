@@ -9,7 +9,7 @@ use crate::input::Input;
 use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::step::Kind;
-use crate::trace::{Axes, Other, Text, Trace, labels};
+use crate::trace::{Axes, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, Section, StepKey};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -156,11 +156,10 @@ fn push_shifted(
     let (q_far, k_far) = (far(q, "Q₇")?, far(k, "K₇")?);
     let shifted = q_far.times_transposed(&k_far)?;
     let scores = q_turned.times_transposed(k_turned)?;
-    trace.measured.others.push(Other {
-        name: "scores depend on the distance alone",
-        gap: Gap::between(&shifted, &scores.ours, &scores.bound),
-        meaning: "The scores of tokens 0 to 3 are compared with those of the same tokens at positions 7 to 10. The number is the distance relative to the largest number, at the cell nearest to its limit.",
-    });
+    trace.measure(
+        "scores depend on the distance alone",
+        Gap::between(&shifted, &scores.ours, &scores.bound),
+    );
     let text = Text::of(StepKey::new(Section::Shifted, Quantity::RawScores));
     let origin = Origin::product_transposed(&q_far, &k_far);
     let axes = Axes::new(Rows::Pairs, trace.tokens, trace.tokens);
