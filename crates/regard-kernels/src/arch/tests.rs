@@ -527,27 +527,6 @@ fn the_tiers_found_at_run_time_keep_their_promises() {
     keeps_its_promises::<OnAvx512>();
 }
 
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn tiers_with_fused_multiply_add_agree_on_exp_to_the_last_bit() {
-    type Exp = fn(&Block) -> Option<Block>;
-    let mut tiers: Vec<(&str, Exp)> =
-        vec![("AVX2", exp_of::<OnAvx2>), ("AVX-512", exp_of::<OnAvx512>)];
-    if OnPortable::FUSED {
-        tiers.push(("portable", exp_of::<OnPortable>)); // without FMA its last bits are its own
-    }
-    let mut bits = Bits(7);
-    for _ in 0..if cfg!(miri) { 50 } else { 100_000 } {
-        let x: Block = core::array::from_fn(|_| bits.float() % 128.0);
-        let mut first = None;
-        for (name, exp) in &tiers {
-            let Some(found) = exp(&x) else { continue };
-            let expected = first.get_or_insert(found);
-            assert_lanes(Some(found), name, |l| expected[l]);
-        }
-    }
-}
-
 /// Also in release builds: the tiles of a narrow tier read B through pointers.
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "2 rows of 3 columns"))]
