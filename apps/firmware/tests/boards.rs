@@ -2,6 +2,7 @@
 //! way, and within a bound otherwise. Needs QEMU, Bochs and the targets; `.ci/run` installs them.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+#![expect(clippy::print_stdout, reason = "the tests say how close each core is")]
 
 mod parts;
 
@@ -62,7 +63,6 @@ fn cargo(arguments: &[&str]) -> Vec<Line> {
     output(arguments).lines().map(parsed).collect()
 }
 
-/// The text that a program prints when cargo runs it.
 fn output(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
         .args(arguments)
@@ -111,35 +111,38 @@ fn distance(found: &[String], expected: &[String]) -> f32 {
     distances.fold(0.0, f32::max)
 }
 
-/// How the lines of a core compare with those of this machine.
-fn comparison(alias: &str, fused: bool, found: &[Line], host: &Host) -> String {
-    assert_eq!(found.len(), host.lines.len(), "{alias}");
-    let mut largest = 0_f32;
-    for ((name, found), (expected_name, expected)) in found.iter().zip(&host.lines) {
-        assert_eq!((name, found.len()), (expected_name, expected.len()), "{alias}");
-        if fused == host.fused {
-            assert_eq!(found, expected, "{alias}: {name}");
-        } else {
-            let distance = distance(found, expected);
-            assert!(
-                distance <= ULPS,
-                "{alias}: {name}: {distance} ULP: {found:?} instead of {expected:?}"
-            );
-            largest = largest.max(distance);
+/// Compares the lines of a core with those of this machine, and prints how close they are.
+fn compare(core: &str, fused: bool, found: &[Line]) {
+    for Host { tier, fused: fused_here, lines } in &*HOSTS {
+        assert_eq!(found.len(), lines.len(), "{core}");
+        let mut largest = 0_f32;
+        for ((name, found), (expected_name, expected)) in found.iter().zip(lines) {
+            assert_eq!((name, found.len()), (expected_name, expected.len()), "{core}");
+            if fused == *fused_here {
+                assert_eq!(found, expected, "{core}: {name}");
+            } else {
+                let distance = distance(found, expected);
+                assert!(
+                    distance <= ULPS,
+                    "{core}: {name}: {distance} ULP: {found:?} instead of {expected:?}"
+                );
+                largest = largest.max(distance);
+            }
         }
+        let how = if fused == *fused_here {
+            "the same bits".to_owned()
+        } else {
+            format!("within {largest} ULP")
+        };
+        println!("{core}: {} lines, {how} as {tier}", found.len());
     }
-    if fused == host.fused { "the same bits".to_owned() } else { format!("within {largest} ULP") }
 }
 
 #[test]
 #[ignore = "needs qemu-system-arm, qemu-system-riscv32 and the bare-metal targets"]
 fn all_cores_agree_with_this_machine() {
     for (alias, fused, own) in CORES {
-        let found = cargo(&[alias]);
-        for host in &*HOSTS {
-            let how = comparison(alias, fused, &found, host);
-            println!("{alias}: {} lines, {how} as {}", found.len(), host.tier);
-        }
+        compare(alias, fused, &cargo(&[alias]));
         if own {
             cargo(&[alias, "--bin", "no_panic"]);
             println!("{alias}: no panic can be reached from the kernels: the image links and runs");
@@ -155,10 +158,7 @@ fn helium_has_the_bits_of_this_machine_at_every_level() {
         let option = format!("opt-level={level}");
         let found = image("m55-cpu", "regard-firmware", &[&option]);
         let found: Vec<_> = found.lines().map(parsed).collect();
-        for host in &*HOSTS {
-            let how = comparison("m55-cpu", true, &found, host);
-            println!("m55-cpu, {option}: {} lines, {how} as {}", found.len(), host.tier);
-        }
+        compare(&format!("m55-cpu, {option}"), true, &found);
     }
 }
 
@@ -291,9 +291,5 @@ fn image(alias: &str, bin: &str, options: &[impl AsRef<str>]) -> String {
 #[ignore = "needs Bochs"]
 fn avx512_in_the_emulator_agrees_with_this_machine() {
     // The image fails on any other tier.
-    let found = cargo(&["x86"]);
-    for host in &*HOSTS {
-        let how = comparison("x86", true, &found, host);
-        println!("AVX-512 in the emulator Bochs: {} lines, {how} as {}", found.len(), host.tier);
-    }
+    compare("AVX-512 in the emulator Bochs", true, &cargo(&["x86"]));
 }
