@@ -142,7 +142,6 @@ fn block(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     packed_products(memory, line)
 }
 
-/// Products with packed weights.
 fn packed_products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     const STEPS: usize = 40;
     let (weights, out) = memory.split_at_mut_checked(packed_len(STEPS, 9)).unwrap_or_default();

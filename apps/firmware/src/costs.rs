@@ -131,7 +131,6 @@ fn attention(
     Ok(())
 }
 
-/// Attention on 8-bit integers.
 fn int8_attention(
     name: &'static str,
     shape: (usize, usize),

@@ -98,7 +98,6 @@ impl<'a, T> Mat<'a, T> {
         self.stride
     }
 
-    /// A matrix of one row.
     pub(crate) const fn of_row(data: &'a [T]) -> Self {
         Self { data, rows: 1, cols: data.len(), stride: data.len() }
     }
@@ -203,7 +202,6 @@ impl<'a, T> MatMut<'a, T> {
         }
     }
 
-    /// A matrix of one row.
     pub(crate) const fn of_row(data: &'a mut [T]) -> Self {
         let cols = data.len();
         Self { data, rows: 1, cols, stride: cols }

@@ -71,7 +71,6 @@ pub(crate) struct Target {
     pub(crate) panels_side_by_side: usize,
 }
 
-/// The decisions for this target.
 pub(crate) const TARGET: Target = {
     let in_place = cfg!(scalar);
     if cfg!(target_os = "none") {

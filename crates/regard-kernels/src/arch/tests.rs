@@ -328,7 +328,6 @@ fn exponents<T: RunTier>() {
     }
 }
 
-/// eˣ of whole blocks.
 fn exp_of<T: RunTier>(x: &Block) -> Option<Block> {
     on!(T, |s, x| exp(s, x))
 }

@@ -162,7 +162,6 @@ fn decode_blocks<S: Simd>(simd: S, format: Quantization, blocks: &[u8], out: &mu
     );
 }
 
-/// Decodes all of W.
 struct Widen<'a> {
     w: Quantized<'a>,
     out: MatMut<'a>,
@@ -180,7 +179,6 @@ impl Kernel for Widen<'_> {
     }
 }
 
-/// Multiplies x by W.
 struct Multiply<'a> {
     w: Quantized<'a>,
     x: Mat<'a>,

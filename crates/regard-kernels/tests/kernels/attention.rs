@@ -52,7 +52,6 @@ fn whole_numbers(seed: u64) -> Case {
     case
 }
 
-/// The bits of row `i` of `outcome`.
 fn row_bits(outcome: &Attended, i: usize) -> (Vec<u32>, Vec<u32>) {
     (bits(outcome.out.row(i)), bits(&outcome.log_sum_exp[i..=i]))
 }
