@@ -98,7 +98,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Writes the session, if it has changed since the last write that succeeded. Another window may have written the file.
+    /// Writes the session, if it has changed since the last write that succeeded. It is an error if
+    /// another window has written the file.
     pub(crate) fn write(&mut self, session: &Session) -> anyhow::Result<()> {
         // The file may have become writable since.
         drop(self.finish());

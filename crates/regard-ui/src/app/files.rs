@@ -33,6 +33,14 @@ impl App {
         }
     }
 
+    /// Whether the open room shows a matrix. That of the laboratory holds the names of all its tokens, which a menu does not need.
+    pub(super) fn has_matrix(&self) -> bool {
+        match self.session.room {
+            Room::Laboratory => self.laboratory.outcome().is_some(),
+            _ => self.matrix().is_some(),
+        }
+    }
+
     /// The effect of each head of the model, if the model room shows it.
     pub(super) fn sweep(&self) -> Option<Matrix> {
         let Session { room, look, .. } = &self.session;

@@ -244,15 +244,21 @@ fn the_cursor_is_followed_and_keys_zoom() {
 #[test]
 fn cells_are_pinned_with_shift_or_p() {
     let mut window = open(10, ramp(10));
-    let place = at(&window, (3, 4));
-    click_at(&mut window, place);
-    assert!(window.state().view.pinned.is_empty());
-    window.key_press(Key::P);
-    window.run_steps(2);
-    assert_eq!(window.state().view.pinned, [(3, 4)]);
-    window.key_press(Key::P);
-    window.run_steps(2);
-    assert!(window.state().view.pinned.is_empty());
+    // The chosen cell, and the pinned ones after P. Another cell stays pinned.
+    for (cell, pinned) in [
+        ((7, 1), vec![(7, 1)]),
+        ((3, 4), vec![(7, 1), (3, 4)]),
+        ((3, 4), vec![(7, 1)]),
+        ((7, 1), vec![]),
+    ] {
+        let before = window.state().view.pinned.clone();
+        let place = at(&window, cell);
+        click_at(&mut window, place);
+        assert_eq!(window.state().view.pinned, before, "a click pins nothing");
+        window.key_press(Key::P);
+        window.run_steps(2);
+        assert_eq!(window.state().view.pinned, pinned);
+    }
 }
 
 #[test]

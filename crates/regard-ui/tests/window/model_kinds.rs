@@ -263,6 +263,11 @@ fn a_recording_is_read_and_its_attention_lies_over_its_spectrogram() {
             assert_eq!(state(&window).heads.chosen, Some((11, 5)));
         }
     }
+    // Every head of all three attentions is ablated in turn.
+    click(&mut window, "Ablation effect");
+    for (which, count) in [(Which::Encoder, 8), (Which::Decoder, 9), (Which::Cross, 9)] {
+        assert_eq!(app(&window).model().ablation(which).len(), count, "{which:?}");
+    }
 }
 
 /// A picture of 6 × 9 pixels, as PNG.
