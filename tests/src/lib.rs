@@ -6,6 +6,7 @@ pub mod attention_files;
 pub mod models;
 pub mod onnx;
 pub mod rounding;
+pub mod tensor;
 
 /// The examples of the book's chapter on Rust.
 #[cfg(doctest)]

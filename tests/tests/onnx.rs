@@ -3,7 +3,8 @@
 use anyhow::{Context as _, Result, ensure};
 use half::{bf16, f16};
 use regard::{Attention, Element, Heads, KvCache, KvCacheShape, Mask, MaskTensor};
-use regard_tests::onnx::{Case, Tensor, cases, compare};
+use regard_tests::onnx::{Case, cases, compare};
+use regard_tests::tensor::Tensor;
 use safetensors::Dtype;
 
 #[test]

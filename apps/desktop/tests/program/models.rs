@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::common::{assert_refused, command, json, printed, refused, regard, text};
 use regard_tests::attention_files::{Folder, bytes, safetensors};
 use regard_tests::models::{FAMILIES, golden};
-use regard_tests::onnx;
+use regard_tests::tensor;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
@@ -42,7 +42,9 @@ fn read(path: &Path) -> (BTreeMap<String, Tensor>, BTreeMap<String, String>) {
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
     let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
     let values = tensors.names().into_iter().map(|name| {
-        let onnx::Tensor { shape, data, .. } = onnx::Tensor::read(&tensors, name).unwrap().unwrap();
+        let tensor = tensor::Tensor::read(&tensors, name).unwrap().unwrap();
+        let tensor::Tensor { shape, data, dtype } = tensor;
+        assert!(matches!(dtype, Dtype::F32 | Dtype::I64), "{name}: {dtype:?}");
         (name.to_owned(), Tensor { shape, data: data.into_iter().map(f64::from).collect() })
     });
     let metadata = header.metadata().clone().unwrap_or_default().into_iter().collect();

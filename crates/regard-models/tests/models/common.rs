@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use regard_models::{Change, Checkpoint, Input, Model, Pass, Values};
 use regard_tests::models::golden;
-use regard_tests::onnx::Tensor;
-use safetensors::SafeTensors;
+use regard_tests::tensor::Tensor;
+use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
 /// The tokens that the models of `data/make.py` read.
@@ -54,7 +54,8 @@ pub fn with_file(name: &str, file: &'static str, content: &Value) -> Checkpoint 
 
 /// The tensor of this name. Ids are widened to f32, which holds them exactly.
 pub fn tensor(file: &SafeTensors<'_>, name: &str) -> Values {
-    let Tensor { shape, data, .. } = Tensor::read(file, name).unwrap().unwrap();
+    let Tensor { shape, data, dtype } = Tensor::read(file, name).unwrap().unwrap();
+    assert!(matches!(dtype, Dtype::F32 | Dtype::I64), "{name}: {dtype:?}");
     Values { shape, data }
 }
 
