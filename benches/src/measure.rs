@@ -261,7 +261,17 @@ mod tests {
 
     fn subjects() -> Subjects {
         let subject = |name| Subject::new(name, || Ok(()));
-        let shape = Shape { dim: 1, threads: 1, ..Shape::default() };
+        let shape = Shape {
+            batch: 1,
+            heads: 1,
+            kv_heads: 1,
+            queries: 1,
+            keys: 1,
+            dim: 1,
+            causal: false,
+            fixed: false,
+            threads: 1,
+        };
         Subjects {
             operation: Operation::Dot,
             shape,

@@ -73,7 +73,7 @@ pub enum Operation {
 }
 
 /// The sizes of one measurement.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Shape {
     /// Batch entries of attention.
     pub batch: usize,

@@ -291,7 +291,7 @@ impl Call<'_> {
         ))
     }
 
-    /// A result as an array with as many dimensions as `q` has.
+    /// A result as an array, without the leading dimensions that `q` lacks.
     fn array<'py, const N: usize>(
         &self,
         py: Python<'py>,

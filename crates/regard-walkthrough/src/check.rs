@@ -100,7 +100,7 @@ pub(crate) fn largest(numbers: impl IntoIterator<Item = f64>) -> f64 {
     numbers.into_iter().map(f64::abs).filter(|x| x.is_finite()).fold(0.0, f64::max)
 }
 
-/// The largest number of a matrix, or 1 if all are 0.
+/// The [`largest`] number of a matrix, or 1 if that is 0.
 pub(crate) fn scale(exact: &Matrix<f64>) -> f64 {
     let largest = largest(exact.as_slice().iter().copied());
     if largest == 0.0 { 1.0 } else { largest }

@@ -150,17 +150,18 @@ fn a_sink_takes_weight_and_gives_no_value() {
 #[cfg_attr(miri, ignore = "minutes")]
 fn a_visible_nan_shows_although_its_score_is_minus_infinity() {
     let chunk = CHUNK_KEYS;
-    for (n_k, infinite, place) in [
-        (1, 1, 0), // in registers
-        (9, 9, 4),
-        (9, 5, 4),
-        (300, 300, 299), // in two tiles
-        (300, 256, 3),
-        (5000, 5000, 17), // in two chunks
-        (5000, chunk, 17),
-        (9000, chunk + 300, chunk + 299), // the first chunk has no weight at all
+    for (n_k, infinite, place, d_v) in [
+        (1, 1, 0, 8), // in registers, which hold 16 columns
+        (2, 2, 1, 16),
+        (9, 9, 4, 16),
+        (9, 5, 4, 16),
+        (9, 9, 4, 20),       // in one tile
+        (300, 300, 299, 20), // in two tiles
+        (300, 256, 3, 20),
+        (5000, 5000, 17, 20), // in two chunks
+        (5000, chunk, 17, 20),
+        (9000, chunk + 300, chunk + 299, 20), // the first chunk has no weight at all
     ] {
-        let d_v = if n_k <= 16 { 16 } else { 20 };
         for (n_q, sink) in
             [(1, None), (1, Some(0.5)), (7, None), (40, Some(-f32::INFINITY)), (40, None)]
         {

@@ -233,6 +233,7 @@ impl<'a> Config<'a> {
         Ok(())
     }
 
+    /// A rotary base.
     fn base(&self, name: &str, usual: f64) -> Result<f64, Error> {
         let base = self.float(name).unwrap_or(usual);
         if base > 0.0 && base.is_finite() {

@@ -112,7 +112,8 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     Ok(trace.push(&text, difference, Kind::Signed, axes, origin))
 }
 
-/// Adds the gradient of `like`, a product that is not divided, with the rows and columns of `like`.
+/// Adds the gradient of `like`, a product that is not divided, with the rows and columns of `like`. The gradients of Q and K are
+/// such products if scaling is left out.
 fn push_product(
     trace: &mut Trace<'_>,
     quantity: Quantity,

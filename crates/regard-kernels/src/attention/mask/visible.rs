@@ -74,6 +74,7 @@ pub(crate) struct Visible<'a> {
     bias: Option<Mat<'a>>,
     /// The position of query 0, and the factor for the distance of a key.
     alibi: Option<(isize, f32)>,
+    /// The code of its parts.
     pub(crate) link: Option<&'static RowCode>,
 }
 
