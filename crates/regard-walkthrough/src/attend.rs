@@ -217,8 +217,10 @@ impl Head<'_> {
         let gap = Gap::from_one(sums, weights.ours.cols() + 2);
         trace.measure("rows sum to 1", gap);
         let hidden = scores.ours.as_slice().iter().zip(weights.ours.as_slice());
-        for (_, weight) in hidden.filter(|(score, _)| **score == f32::NEG_INFINITY) {
-            let gap = Gap { value: f64::from(weight.abs()), limit: Some(0.0) };
+        let gaps = hidden
+            .filter(|(score, _)| **score == f32::NEG_INFINITY)
+            .map(|(_, weight)| Gap { value: f64::from(weight.abs()), limit: Some(0.0) });
+        if let Some(gap) = gaps.reduce(Gap::worse) {
             trace.measure("nothing hidden is seen", gap);
         }
         let name = if quantity == Quantity::CausalWeights {

@@ -387,18 +387,11 @@ impl Rotary {
 
     /// `Ok` if there are angles for `n` tokens from `first` on, and heads are wide enough.
     pub(crate) fn check(&self, n: usize, head_dim: usize, first: usize) -> Result<(), Error> {
-        if self.features > head_dim {
-            return check_shape(
-                "rotary features",
-                &[self.features],
-                &[head_dim],
-                "at most head_dim",
-            );
-        }
-        if first < self.start {
-            let why = "the start of the rotary table, or after";
-            return check_shape("the first position", &[first], &[self.start], why);
-        }
+        let fitting = self.features.min(head_dim);
+        check_shape("rotary features", &[self.features], &[fitting], "at most head_dim")?;
+        let possible = first.max(self.start);
+        let why = "the start of the rotary table, or after";
+        check_shape("the first position", &[first], &[possible], why)?;
         check_positions("the rotary table", first, n, self.positions)
     }
 
