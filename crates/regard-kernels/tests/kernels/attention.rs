@@ -313,6 +313,26 @@ fn nan_in_an_additive_mask_is_hidden_by_the_other_masks() {
 }
 
 #[test]
+fn nothing_but_minus_infinity_to_see_gives_each_value_the_weight_0() {
+    // A few keys, which fit in registers: alone, and with a query that must not see one of them.
+    let one = |rows: usize, x: f32| Matrix::filled(rows, 1, x);
+    for columns in [1, 16, 17] {
+        for (rows, value) in [(1, 3.0), (2, 3.0), (1, INF), (2, INF)] {
+            let v = Matrix::filled(2, columns, value);
+            let mut case = Case::new(one(rows, 1.0), one(2, -INF), v);
+            case.causal = (rows == 2).then_some(Position::TopLeft);
+            let expected = 0.0 * value; // NaN if the value is infinite
+            let out = case.run().out;
+            let last = out.row(rows - 1).iter().map(|x| x.to_bits());
+            let is_equal = |x: u32| {
+                x == 0 && expected == 0.0 || f32::from_bits(x).is_nan() && expected.is_nan()
+            };
+            assert!(last.into_iter().all(is_equal), "{rows} queries, {columns} columns of {value}");
+        }
+    }
+}
+
+#[test]
 fn finite_values_have_a_finite_mean_up_to_the_stated_size() {
     // (keys, the score of every key from the second tile on). With score 0 all weights are 1. With 2.77 the scores of the
     // second tile are nearly 4, in units of log₂, above the reference, so its weights are nearly 2⁴.
