@@ -290,6 +290,7 @@ fn files() -> MutexGuard<'static, BTreeMap<PathBuf, Held>> {
     lock(&FILES)
 }
 
-fn lock<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
+/// Locks a value, also after a panic.
+pub(crate) fn lock<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

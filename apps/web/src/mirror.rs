@@ -5,7 +5,7 @@
 //! value and place. What a screen reader does with an element comes back through [`act`], as a request to egui.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use eframe::egui::accesskit::{
     Action, ActionData, ActionRequest, Live, Node, NodeId, Role, Toggled, TreeId,
@@ -14,6 +14,7 @@ use eframe::egui::{Context, Event, FullOutput, Plugin, RawInput};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
+use crate::host::lock;
 use crate::system;
 
 /// The actions that wait for the next frame, and the window that they are for.
@@ -35,7 +36,7 @@ pub fn act(id: &str, action: &str, value: Option<String>) {
         ("text", Some(value)) => (Action::SetValue, Some(ActionData::Value(value.into()))),
         _ => return,
     };
-    let mut actions = ACTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut actions = lock(&ACTIONS);
     actions.0.push(ActionRequest {
         action,
         target_tree: TreeId::ROOT,
@@ -61,12 +62,11 @@ impl Plugin for Mirror {
     }
 
     fn setup(&mut self, ctx: &Context) {
-        ACTIONS.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(ctx.clone());
+        lock(&ACTIONS).1 = Some(ctx.clone());
     }
 
     fn input_hook(&mut self, _: &Context, input: &mut RawInput) {
-        let actions =
-            core::mem::take(&mut ACTIONS.lock().unwrap_or_else(PoisonError::into_inner).0);
+        let actions = core::mem::take(&mut lock(&ACTIONS).0);
         input.events.extend(actions.into_iter().map(Event::AccessKitActionRequest));
     }
 

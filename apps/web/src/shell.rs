@@ -1,14 +1,14 @@
 //! The window's contents, as eframe calls them.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use eframe::egui::{Context, RawInput, Ui};
 use regard_ui::App;
 use wasm_bindgen::prelude::*;
 
 use crate::address::Address;
-use crate::host::Browser;
+use crate::host::{Browser, lock};
 use crate::mirror::Mirror;
 use crate::system;
 
@@ -18,7 +18,7 @@ static DROPPED: Mutex<(Vec<String>, Option<Context>)> = Mutex::new((Vec::new(), 
 /// Opens a file that [`put`](crate::host::put) has taken: it was dropped.
 #[wasm_bindgen]
 pub fn open(path: String) {
-    let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut dropped = lock(&DROPPED);
     dropped.0.push(path);
     if let Some(window) = &dropped.1 {
         window.request_repaint();
@@ -43,15 +43,14 @@ impl Shell {
         }
         ctx.enable_accesskit();
         ctx.add_plugin(Mirror::default());
-        DROPPED.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(ctx.clone());
+        lock(&DROPPED).1 = Some(ctx.clone());
         Self { app, is_drawn: false }
     }
 }
 
 impl eframe::App for Shell {
     fn ui(&mut self, ui: &mut Ui, _: &mut eframe::Frame) {
-        let dropped =
-            core::mem::take(&mut DROPPED.lock().unwrap_or_else(PoisonError::into_inner).0);
+        let dropped = core::mem::take(&mut lock(&DROPPED).0);
         for path in dropped {
             self.app.open_file(ui.ctx(), Path::new(&path));
         }
