@@ -1,6 +1,6 @@
 //! Dot product, norm and cosine similarity.
 
-use crate::arch::{Kernel, LANES, Simd, dispatch};
+use crate::arch::{Kernel, LANES, Simd, dispatch, with_default_environment};
 use crate::error::{Error, check_len};
 
 /// The dot product a·b = Σ aᵢbᵢ.
@@ -29,8 +29,10 @@ pub fn dot(a: &[f32], b: &[f32]) -> Result<f32, Error> {
 /// ```
 #[must_use]
 pub fn norm(x: &[f32]) -> f32 {
-    let square = dot_equal(x, x);
-    if in_safe_range(square) { libm::sqrtf(square) } else { libm::sqrt(dot_f64(x, x)) as f32 }
+    with_default_environment(|| {
+        let square = dot_equal(x, x);
+        if in_safe_range(square) { libm::sqrtf(square) } else { libm::sqrt(dot_f64(x, x)) as f32 }
+    })
 }
 
 /// The cosine of the angle between a and b, a·b / (‖a‖·‖b‖), in [−1, 1]; 0 where a or b is zero and has no direction.
@@ -49,14 +51,16 @@ pub fn cosine_similarity(a: &[f32], b: &[f32]) -> Result<f32, Error> {
 }
 
 pub(crate) fn cosine_equal(a: &[f32], b: &[f32]) -> f32 {
-    let (aa, bb) = (dot_equal(a, a), dot_equal(b, b));
-    let cosine = if in_safe_range(aa) && in_safe_range(bb) {
-        dot_equal(a, b) / (libm::sqrtf(aa) * libm::sqrtf(bb))
-    } else {
-        let length = libm::sqrt(dot_f64(a, a)) * libm::sqrt(dot_f64(b, b));
-        if length == 0.0 { 0.0 } else { (dot_f64(a, b) / length) as f32 }
-    };
-    cosine.clamp(-1.0, 1.0)
+    with_default_environment(|| {
+        let (aa, bb) = (dot_equal(a, a), dot_equal(b, b));
+        let cosine = if in_safe_range(aa) && in_safe_range(bb) {
+            dot_equal(a, b) / (libm::sqrtf(aa) * libm::sqrtf(bb))
+        } else {
+            let length = libm::sqrt(dot_f64(a, a)) * libm::sqrt(dot_f64(b, b));
+            if length == 0.0 { 0.0 } else { (dot_f64(a, b) / length) as f32 }
+        };
+        cosine.clamp(-1.0, 1.0)
+    })
 }
 
 /// Whether no square lost a significant term to underflow, and none overflowed.

@@ -27,7 +27,7 @@ mod view;
 mod words;
 
 pub use self::activation::{gelu, gelu_tanh, relu, silu, tanh};
-pub use self::arch::Tier;
+pub use self::arch::{Tier, with_default_environment};
 pub use self::attention::{
     Attention, CHUNK_KEYS, Mask, Partial, Position, Stage, TILE_KEYS, Window, attention_bytes,
     attention_scratch_len, merge_finished,
@@ -50,6 +50,6 @@ pub use self::words::UnknownWord;
 /// For the benches, tests and firmware of this repository. These items are no part of the API, and may change in every version.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::arch::f32_from_f16;
+    pub use crate::arch::{f32_from_f16, with_other_environment};
     pub use crate::peak::{multiply_add_rounds, read_all};
 }

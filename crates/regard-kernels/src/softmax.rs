@@ -16,7 +16,7 @@ use core::f32::consts::LOG2_E;
 
 use crate::arch::{
     Distance, Exp2ToZero, ExpToZero, Kernel, Lanes, Map, Panel, Simd, dispatch, largest, map_add,
-    max_lanes, scale_plus_zero, shared,
+    max_lanes, scale_plus_zero, shared, with_default_environment,
 };
 use crate::{MatMut, Temperature};
 
@@ -51,7 +51,7 @@ pub fn softmax(x: &mut [f32], temperature: Temperature) {
 /// ```
 pub fn softmax_with_log_sum_exp(x: &mut [f32], temperature: Temperature) -> f32 {
     let (max, sum) = dispatch(SoftmaxRow(x, temperature));
-    log_sum_exp(max, sum, temperature.factor(), temperature)
+    with_default_environment(|| log_sum_exp(max, sum, temperature.factor(), temperature))
 }
 
 /// [`softmax`] of each row of a matrix, with the same bits. Short rows take half of the time of single calls: while a row waits

@@ -17,6 +17,7 @@
 
 #[cfg(any(scalar, test))]
 mod bare;
+mod environment;
 mod exp;
 mod generic;
 #[cfg(not(scalar))]
@@ -34,6 +35,8 @@ use self::portable::Portable as Compiled;
 #[cfg(target_arch = "x86_64")]
 use self::x86::{Avx2, Avx512};
 
+use self::environment::DefaultEnvironment;
+pub use self::environment::{with_default_environment, with_other_environment};
 pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
 pub(crate) use self::generic::gemv::gemv;
 pub(crate) use self::generic::int8;
@@ -142,9 +145,11 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     dispatch_to(Tier::active(), kernel)
 }
 
-/// Runs `kernel` on `tier`. If the CPU lacks that tier, it runs on the next slower one that the CPU has.
+/// Runs `kernel` on `tier`, in the default floating-point environment. If the CPU lacks that tier, it runs on the next slower one
+/// that the CPU has. Each tier's `call` is a function of its own, so that no arithmetic leaves the environment.
 #[inline(always)]
 pub(crate) fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
+    let _environment = DefaultEnvironment::enter();
     #[cfg(target_arch = "x86_64")]
     {
         if tier == Tier::Avx512
@@ -162,7 +167,7 @@ pub(crate) fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
     #[cfg(not(target_arch = "x86_64"))]
     {
         let _ = tier;
-        kernel.run(Compiled)
+        Compiled.call(kernel)
     }
 }
 

@@ -7,7 +7,7 @@ use super::mask::{Linked, Visible};
 use super::scores::Steps;
 use super::scratch::Scratch;
 use super::weights::Weighting;
-use crate::arch::sqrt;
+use crate::arch::{sqrt, with_default_environment};
 use crate::error::{Error, check_len, check_shape};
 use crate::{Mat, Temperature};
 
@@ -67,10 +67,10 @@ impl Attention<'_> {
 
     /// The steps between dot products of `d_k` elements and the mask, and how scores become weights.
     pub(super) fn weighting(&self, d_k: usize) -> (Option<Linked<Steps>>, Weighting) {
-        let (steps, factor) = match self.folded(d_k) {
+        let (steps, factor) = with_default_environment(|| match self.folded(d_k) {
             Some(factor) => (None, factor),
             None => (Some(self.steps(d_k)), self.temperature.factor()),
-        };
+        });
         (steps, Weighting::new(self.temperature, factor))
     }
 

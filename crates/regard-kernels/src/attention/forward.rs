@@ -13,7 +13,7 @@ use super::tiles::Fused;
 use super::values::Values;
 use super::weights::OnlineSoftmax;
 use super::{Attention, Stage};
-use crate::arch::{Kernel, Simd, TARGET, dispatch, shared};
+use crate::arch::{Kernel, Simd, TARGET, dispatch, shared, with_default_environment};
 use crate::error::{Error, check_len, check_shape};
 use crate::softmax::{scale_row, share_beside_sink, softmax_row};
 use crate::{Mat, MatMut, Temperature};
@@ -197,7 +197,7 @@ impl Attention<'_> {
             described.mask = Mask::NONE;
         }
         let visible = described.mask.visible(q.rows(), k.rows());
-        let steps = Some(described.steps(q.cols()));
+        let steps = Some(with_default_environment(|| described.steps(q.cols())));
         let scores = Scores {
             q,
             k,
@@ -248,7 +248,7 @@ impl<'c> Call<'c> {
         let mut fused = Fused { scores, values: Values::new(&k, v, values), out, softmax, whole };
         run_fused(&mut fused);
         if let Some(log_sum_exp) = log_sum_exp {
-            fused.softmax.log_sum_exp(log_sum_exp);
+            with_default_environment(|| fused.softmax.log_sum_exp(log_sum_exp));
         }
     }
 

@@ -1,4 +1,4 @@
-use crate::arch::one_by_one;
+use crate::arch::{one_by_one, with_default_environment};
 use crate::error::{Error, check_len};
 
 /// The scale at which the largest magnitude of `x` becomes 127: max |x| / 127. It is 1 if the largest magnitude is 0 or if no
@@ -10,9 +10,11 @@ use crate::error::{Error, check_len};
 /// ```
 #[must_use]
 pub fn scale_for(x: &[f32]) -> f32 {
-    let largest = x.iter().fold(0.0, |largest: f32, x| largest.max(x.abs()));
-    let scale = largest / 127.0;
-    if scale.is_normal() { scale } else { 1.0 }
+    with_default_environment(|| {
+        let largest = x.iter().fold(0.0, |largest: f32, x| largest.max(x.abs()));
+        let scale = largest / 127.0;
+        if scale.is_normal() { scale } else { 1.0 }
+    })
 }
 
 /// Writes each x / `scale` to `out`, rounded to the nearest integer (halves to even) within −128..=127. NaN becomes 0.
@@ -31,9 +33,11 @@ pub fn scale_for(x: &[f32]) -> f32 {
 pub fn quantize(x: &[f32], scale: f32, out: &mut [i8]) -> Result<(), Error> {
     check_len("the quantized vector", out.len(), x.len())?;
     check_scale("scale", scale)?;
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = libm::rintf(*x / scale) as i8; // `as` clamps to the range and turns NaN into 0
-    }
+    with_default_environment(|| {
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = libm::rintf(*x / scale) as i8; // `as` clamps to the range and turns NaN into 0
+        }
+    });
     Ok(())
 }
 
@@ -51,10 +55,12 @@ pub fn quantize(x: &[f32], scale: f32, out: &mut [i8]) -> Result<(), Error> {
 /// ```
 pub fn dequantize(x: &[i8], scale: f32, out: &mut [f32]) -> Result<(), Error> {
     check_len("the dequantized vector", out.len(), x.len())?;
-    for (out, x) in out.iter_mut().zip(x) {
-        one_by_one(out);
-        *out = f32::from(*x) * scale;
-    }
+    with_default_environment(|| {
+        for (out, x) in out.iter_mut().zip(x) {
+            one_by_one(out);
+            *out = f32::from(*x) * scale;
+        }
+    });
     Ok(())
 }
 

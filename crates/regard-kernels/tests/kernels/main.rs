@@ -7,6 +7,7 @@ mod common;
 
 mod activations;
 mod attention;
+mod environment;
 mod int8;
 mod int8_layers;
 mod masks;
