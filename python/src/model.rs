@@ -16,7 +16,7 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use regard_models::{
     AudioProcessor, Change, ChatTemplate, Checkpoint, Error, ImageProcessor, Input, Logits,
-    Message, Model, Pass, Sampler, Values, read_wav,
+    Message, Model, Pass, Place, Sampler, Values, read_wav,
 };
 use serde::Serialize;
 
@@ -130,23 +130,23 @@ impl Opened {
 
     /// The names of all places, in the order of computation.
     fn places(&self) -> Vec<String> {
-        self.model.description().places()
+        names(self.model.description().places())
     }
 
     /// The names of the places that match the patterns.
     fn named(&self, patterns: Vec<String>) -> PyResult<Vec<String>> {
-        self.model.description().places_named(&patterns).map_err(python_error)
+        self.model.description().places_named(&patterns).map(names).map_err(python_error)
     }
 
     /// The names of arrays in transformers, with the places that each consists of, and whether these are stacked.
     fn outputs(&self) -> Vec<(String, Vec<String>, bool)> {
         let outputs = self.model.description().outputs().into_iter();
-        outputs.map(|output| (output.name, output.places, output.is_stacked)).collect()
+        outputs.map(|output| (output.name, names(output.places), output.is_stacked)).collect()
     }
 
     /// The places of the residual stream that a lens reads.
     fn streams(&self) -> Vec<String> {
-        self.model.description().streams()
+        names(self.model.description().streams())
     }
 
     /// The number of logits of a position.
@@ -285,10 +285,10 @@ impl Opened {
             }
         })?;
         let kept = PyDict::new(py);
-        let places: Vec<String> = trace.places().map(str::to_owned).collect();
+        let places: Vec<Place> = trace.places().collect();
         for place in places {
-            if let Some(values) = trace.take(&place) {
-                kept.set_item(place, array(py, values)?)?;
+            if let Some(values) = trace.take(place) {
+                kept.set_item(place.to_string(), array(py, values)?)?;
             }
         }
         let logits = trace.take_logits().map(|values| array(py, values)).transpose()?;
@@ -405,16 +405,20 @@ impl Opened {
     }
 }
 
+fn names(places: Vec<Place>) -> Vec<String> {
+    places.into_iter().map(String::from).collect()
+}
+
 /// Calls a hook with an array that owns the numbers during the call.
 fn call(
     py: Python<'_>,
     function: &Py<PyAny>,
-    place: &str,
+    place: Place,
     shape: &[usize],
     data: &mut Vec<f32>,
 ) -> PyResult<()> {
     let given = PyArray1::from_vec(py, std::mem::take(data)).reshape(shape)?;
-    let result = function.bind(py).call1((&given, place))?;
+    let result = function.bind(py).call1((&given, place.to_string()))?;
     if result.is_none() {
         *data = given.to_vec()?;
         return Ok(());

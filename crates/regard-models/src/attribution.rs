@@ -19,9 +19,11 @@
 use regard::{Embedding, Linear, Norm};
 use serde::{Deserialize, Serialize};
 
-use crate::forward::{StackName, layer_output};
 use crate::weights::{AttentionWeights, Layer};
-use crate::{Error, Head, Input, Model, Pass, Placement, Trace};
+use crate::{
+    AttentionPlace, EmbeddingPlace, Error, Head, Input, LayerPlace, Model, NormPlace, Pass, Place,
+    Placement, StackName, StreamPlace, Trace,
+};
 
 /// The terms that the parts of a model add to a logit, or to the difference of two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,33 +114,38 @@ impl Pass<'_> {
         let (description, weights) = (model.description(), &model.weights().stack);
         let (unembedding, bias) = model.unembedding(plus, minus)?;
         let (stack_name, stack) = description.last_stack();
-        let name = |layer: usize, place: &str| stack_name.place(layer, place);
-        let last = name(stack.layers().saturating_sub(1), layer_output(stack));
-        let mut keep = vec![name(0, "hook_resid_pre"), last.clone()];
-        let normed =
-            weights.norm.as_ref().map_or_else(|| last.clone(), |_| stack_name.after_final_norm());
-        keep.push(normed.clone());
+        let at = |layer: usize, place: LayerPlace| stack_name.place(layer, place);
+        let [own, cross] =
+            [LayerPlace::Attention, LayerPlace::Cross].map(|of| of(AttentionPlace::Output));
+        let feed_forward = LayerPlace::Stream(StreamPlace::FeedForwardOut);
+        let of_positions = Place::Embedding(EmbeddingPlace::Positions);
+        let first = stack_name.place(0, StreamPlace::Pre);
+        let last = stack_name.place(stack.layers().saturating_sub(1), stack.layer_output());
+        let normed = weights.norm.as_ref().map(|_| Place::FinalNorm(stack_name, NormPlace::Out));
+        let normed = normed.unwrap_or(last);
         let positions = description.embedding.positions.is_some() && stack_name == StackName::Only;
-        keep.extend(positions.then(|| "hook_pos_embed".to_owned()));
+        let mut keep = vec![first, last, normed];
+        keep.extend(positions.then_some(of_positions));
         for layer in 0..stack.layers() {
-            keep.extend(["attn.hook_z", "hook_mlp_out"].map(|place| name(layer, place)));
-            keep.extend(stack.cross.then(|| name(layer, "cross_attn.hook_z")));
+            keep.extend([own, feed_forward].map(|place| at(layer, place)));
+            keep.extend(stack.cross.then(|| at(layer, cross)));
         }
-        let trace = Self { keep, last_only: true, ..self.clone() }.run(input)?;
+        let pass = Self { keep: Vec::new(), last_only: true, ..self.clone() };
+        let trace = pass.keep(keep).run(input)?;
         let read = description.class_position(input);
         if description.classifies() && position != read {
             let what = format!("the logits of classes are read at position {read}, not {position}");
             return Err(Error::Missing(what));
         }
-        let row = |place: &str| row(&trace, place, position);
+        let row = |place: Place| row(&trace, place, position);
 
-        let stream = wide(row(&last)?);
+        let stream = wide(row(last)?);
         let (direction, normed_bias) = match &weights.norm {
             Some(norm) => (before(norm, &stream, &unembedding), shift(norm, &unembedding)),
             None => (unembedding.clone(), 0.0),
         };
-        let out = row(&normed)?;
-        let vector = if positions { Some(row("hook_pos_embed")?) } else { None };
+        let out = row(normed)?;
+        let vector = if positions { Some(row(of_positions)?) } else { None };
         let vector = vector.map(|vector| dot(&direction, vector));
         let count = stack.block.heads;
         // The factor of what a sublayer adds to the stream.
@@ -146,17 +153,17 @@ impl Pass<'_> {
         let scaled: Vec<f64> = direction.iter().map(|d| d * scale).collect();
         let layer = |(layer, of_layer): (usize, &Layer)| {
             let after = of_layer.after.as_ref().map(|(after, _)| after);
-            let z = row(&name(layer, "attn.hook_z"))?;
+            let z = row(at(layer, own))?;
             let (heads, mut bias) = by_head(&of_layer.attention, after, z, &scaled, count)?;
-            let mut cross = Vec::new();
+            let mut crossing = Vec::new();
             if let Some((_, attention)) = &of_layer.cross {
-                let z = row(&name(layer, "cross_attn.hook_z"))?;
+                let z = row(at(layer, cross))?;
                 let more;
-                (cross, more) = by_head(attention, None, z, &scaled, count)?;
+                (crossing, more) = by_head(attention, None, z, &scaled, count)?;
                 bias += more;
             }
-            let feed_forward = dot(&direction, row(&name(layer, "hook_mlp_out"))?);
-            Ok(LayerAttribution { heads, cross, bias, feed_forward })
+            let added = dot(&direction, row(at(layer, feed_forward))?);
+            Ok(LayerAttribution { heads, cross: crossing, bias, feed_forward: added })
         };
         let layers = weights.layers.iter().enumerate().map(layer).collect::<Result<_, Error>>()?;
         Ok(Attribution {
@@ -164,7 +171,7 @@ impl Pass<'_> {
             plus,
             minus,
             logit: dot(&unembedding, out) + bias,
-            embedding: dot(&direction, row(&name(0, "hook_resid_pre"))?) - vector.unwrap_or(0.0),
+            embedding: dot(&direction, row(first)?) - vector.unwrap_or(0.0),
             positions: vector,
             layers,
             bias: normed_bias + bias,
@@ -272,8 +279,8 @@ fn biases(layer: &Linear) -> Vec<f64> {
 }
 
 /// The row of a kept place that belongs to a position.
-fn row<'t>(trace: &'t Trace, place: &str, position: usize) -> Result<&'t [f32], Error> {
-    let values = trace.get(place);
+fn row<'t>(trace: &'t Trace, place: Place, position: usize) -> Result<&'t [f32], Error> {
+    let values = trace.at(place);
     let missing = || Error::Unsupported(format!("the model has no place {place}"));
     let values = values.ok_or_else(missing)?;
     let rows = values.shape.first().copied().unwrap_or(0);

@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
-use crate::forward::StackName;
-use crate::{Description, Error, Input, Model, Placement, Stack, Trace, Values};
+use crate::{
+    AttentionPlace, Description, Error, Input, LayerPlace, Model, Place, Placement, Stack,
+    StackName, StreamPlace, Trace, Values,
+};
 
 /// A head: `3.5` is head 5 of layer 3, counted from 0. A model with an encoder and a decoder has `encoder.3.5`, `decoder.3.5`
 /// and, for the attention from decoder to encoder, `cross.3.5`.
@@ -17,7 +19,7 @@ use crate::{Description, Error, Input, Model, Placement, Stack, Trace, Values};
 /// ```
 /// use regard_models::HeadAddress;
 /// let head: HeadAddress = "cross.3.5".parse()?;
-/// assert_eq!(head.places(), "decoder.3.cross_attn");
+/// assert_eq!(head.place(regard_models::AttentionPlace::Output).to_string(), "decoder.3.cross_attn.hook_z");
 /// # Ok::<(), regard_models::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,7 +51,8 @@ pub enum Which {
 }
 
 impl Which {
-    pub(crate) const fn stack(self) -> StackName {
+    /// The stack whose layers have this attention.
+    pub const fn stack(self) -> StackName {
         match self {
             Self::Only => StackName::Only,
             Self::Encoder => StackName::Encoder,
@@ -57,30 +60,31 @@ impl Which {
         }
     }
 
-    /// The start of the names of this attention's places in a layer.
-    pub(crate) fn places(self, layer: usize) -> String {
-        self.stack().place(layer, if self == Self::Cross { "cross_attn" } else { "attn" })
-    }
-
-    /// The name of the place of a layer's weights \[heads, queries, keys\].
+    /// A place of this attention in a layer.
     ///
     /// ```
-    /// assert_eq!(regard_models::Which::Only.weights_of(3), "blocks.3.attn.hook_pattern");
+    /// use regard_models::{AttentionPlace, Which};
+    /// let weights = Which::Only.place(3, AttentionPlace::Pattern); // [heads, queries, keys]
+    /// assert_eq!(weights.to_string(), "blocks.3.attn.hook_pattern");
     /// ```
-    pub fn weights_of(self, layer: usize) -> String {
-        format!("{}.hook_pattern", self.places(layer))
+    pub fn place(self, layer: usize, place: AttentionPlace) -> Place {
+        let place = match self {
+            Self::Cross => LayerPlace::Cross(place),
+            Self::Only | Self::Encoder | Self::Decoder => LayerPlace::Attention(place),
+        };
+        self.stack().place(layer, place)
     }
 }
 
 impl HeadAddress {
-    /// The start of the names of the attention's places.
-    pub fn places(&self) -> String {
-        self.attention.places(self.layer)
+    /// A place of the head's attention.
+    pub fn place(&self, place: AttentionPlace) -> Place {
+        self.attention.place(self.layer, place)
     }
 
     /// The place of the attention's output before the output projection.
-    fn z(&self) -> String {
-        format!("{}.hook_z", self.places())
+    fn z(&self) -> Place {
+        self.place(AttentionPlace::Output)
     }
 
     /// The numbers of queries and of keys of the head, among which a query and a key must be.
@@ -222,8 +226,8 @@ pub enum Change {
     },
     /// Replaces a place at a position by its numbers in the run on another input (activation patching).
     Patch {
-        /// A name of [`Description::places`].
-        place: String,
+        /// One of [`Description::places`].
+        place: Place,
         /// The position in both inputs.
         position: usize,
         /// The other input, with the same number of tokens.
@@ -246,7 +250,7 @@ pub enum Change {
         head: HeadAddress,
         /// The place that receives, after the head in the same stack: the stream that heads read (`hook_q_input`, `hook_k_input` or
         /// `hook_v_input`), the one that a feed-forward layer reads (`hook_mlp_in`), or the residual stream.
-        place: String,
+        place: Place,
         /// The head of `hook_q_input`, or the key/value head of the other two, that receives; all of them if there is none.
         to: Option<usize>,
         /// The other input, with the same number of tokens.
@@ -254,8 +258,8 @@ pub enum Change {
     },
     /// Adds a vector to a place.
     Add {
-        /// A name of [`Description::places`].
-        place: String,
+        /// One of [`Description::places`].
+        place: Place,
         /// The position, or all of them.
         position: Option<usize>,
         /// The vector, with as many numbers as the place has for a token.
@@ -306,10 +310,10 @@ pub enum Ablation {
 /// The changes of a run, prepared for it.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// The changes inside attentions, by the prefix of an attention's places.
-    attentions: BTreeMap<String, AttentionChanges>,
-    /// The changes of places, by name, in the order in which they were given.
-    places: BTreeMap<String, Vec<PlaceChange>>,
+    /// The changes inside attentions, by attention and layer.
+    attentions: BTreeMap<(Which, usize), AttentionChanges>,
+    /// The changes of each place, in the order in which they were given.
+    places: BTreeMap<Place, Vec<PlaceChange>>,
     /// Whether a run of later tokens gives the same result from cached keys and values as a run of all tokens.
     pub(crate) cacheable: bool,
 }
@@ -398,18 +402,18 @@ impl Plan {
                     Ablation::Zero => Some(vec![0.0; size]),
                     Ablation::Mean => None,
                     Ablation::MeanOf(other) => {
-                        let z = others.get(other, &place)?;
+                        let z = others.get(other, place)?;
                         Some(mean(&z.data, z.data.len() / z.shape[0], head.head, size))
                     }
                 };
                 self.cacheable &= to.is_some();
-                self.push(&place, PlaceChange::Head { head: head.head, to });
+                self.push(place, PlaceChange::Head { head: head.head, to });
             }
             Change::Temperature { head, temperature } => {
                 head.check(description)?;
                 let temperature = Temperature::new(*temperature)
                     .map_err(|e| Error::Range(format!("the temperature of head {head}: {e}")))?;
-                let changes = self.attentions.entry(head.places()).or_default();
+                let changes = self.attentions.entry((head.attention, head.layer)).or_default();
                 changes.temperatures.push((head.head, temperature));
             }
             Change::Cut { head, query, key } => {
@@ -422,29 +426,29 @@ impl Plan {
                     ));
                 }
                 self.cacheable &= has_one_stack;
-                let changes = self.attentions.entry(head.places()).or_default();
+                let changes = self.attentions.entry((head.attention, head.layer)).or_default();
                 changes.cuts.push([head.head, *query, *key]);
             }
             Change::Patch { place, position, from } => {
-                changeable(description, place)?;
-                let row = others.row(from, place, *position, input)?;
+                changeable(description, *place)?;
+                let row = others.row(from, *place, *position, input)?;
                 self.cacheable &= has_one_stack;
                 let (position, numbers) = (*position, row.to_vec());
-                self.push(place, PlaceChange::Replace { position, start: 0, numbers });
+                self.push(*place, PlaceChange::Replace { position, start: 0, numbers });
             }
             Change::PatchHead { head, position, from } => {
                 let size = head.check(description)?.block.head_size;
                 let (place, start) = (head.z(), head.head * size);
                 let positions = position.map_or(0..head.edges(model, input)[0], |at| at..at + 1);
                 for position in positions {
-                    let row = others.row(from, &place, position, input)?;
+                    let row = others.row(from, place, position, input)?;
                     let numbers = row[start..start + size].to_vec();
-                    self.push(&place, PlaceChange::Replace { position, start, numbers });
+                    self.push(place, PlaceChange::Replace { position, start, numbers });
                 }
                 self.cacheable &= has_one_stack;
             }
             Change::Path { head, place, to, from } => {
-                let count = receivers(model, head, place, *to)?;
+                let count = receivers(model, head, *place, *to)?;
                 self.cacheable &= has_one_stack;
                 let width = description.width;
                 let added = others.difference(head, from, input)?;
@@ -452,44 +456,47 @@ impl Plan {
                     for to in to.map_or(0..count, |to| to..to + 1) {
                         let (position, start) = (Some(position), Some(to * width));
                         let vector = vector.to_vec();
-                        self.push(place, PlaceChange::Add { position, start, vector });
+                        self.push(*place, PlaceChange::Add { position, start, vector });
                     }
                 }
             }
             Change::Add { place, position, vector } => {
-                changeable(description, place)?;
+                changeable(description, *place)?;
                 self.cacheable &= has_one_stack || position.is_none();
                 let (position, vector) = (*position, vector.clone());
-                self.push(place, PlaceChange::Add { position, start: None, vector });
+                self.push(*place, PlaceChange::Add { position, start: None, vector });
             }
         }
         Ok(())
     }
 
-    fn push(&mut self, place: &str, change: PlaceChange) {
-        self.places.entry(place.to_owned()).or_default().push(change);
+    fn push(&mut self, place: Place, change: PlaceChange) {
+        self.places.entry(place).or_default().push(change);
     }
 
-    pub(crate) fn changes(&self, place: &str) -> bool {
-        self.places.contains_key(place)
+    pub(crate) fn changes(&self, place: Place) -> bool {
+        self.places.contains_key(&place)
     }
 
     /// Whether two runs go through the layers together, which they do if their first changes are in the same layer.
     pub(crate) fn go_together(&self, other: &Self) -> bool {
-        let first = |plan: &Self| StackName::ALL.map(|stack| plan.first_layer(stack));
-        first(self) == first(other)
+        StackName::ALL.iter().all(|stack| self.first_layer(*stack) == other.first_layer(*stack))
     }
 
     /// Whether heads read streams of their own. Each run then has a copy of the stream for each head.
     pub(crate) fn splits_inputs(&self) -> bool {
-        self.places.keys().any(|place| place.ends_with("_input"))
+        let splits = |place: &Place| {
+            use AttentionPlace::{KeyIn, QueryIn, ValueIn};
+            matches!(place.of_attention(), Some(QueryIn | KeyIn | ValueIn))
+        };
+        self.places.keys().any(splits)
     }
 
-    /// The changes inside the attention whose places begin with `prefix`.
-    pub(crate) fn attention(&self, prefix: &str) -> &AttentionChanges {
+    /// The changes inside an attention of a layer.
+    pub(crate) fn attention(&self, of: (Which, usize)) -> &AttentionChanges {
         const NONE: &AttentionChanges =
             &AttentionChanges { temperatures: Vec::new(), cuts: Vec::new() };
-        self.attentions.get(prefix).unwrap_or(NONE)
+        self.attentions.get(&of).unwrap_or(NONE)
     }
 
     /// The first layer of a stack in which anything changes, or `None` if nothing does.
@@ -499,25 +506,26 @@ impl Plan {
 
     /// The layers of a stack in which anything changes.
     pub(crate) fn layers(&self, stack: StackName) -> impl Iterator<Item = usize> {
-        let places = self.attentions.keys().chain(self.places.keys());
-        places.filter_map(move |place| stack.layer_of(place))
+        let attentions = self.attentions.keys().filter(move |(which, _)| which.stack() == stack);
+        let places = self.places.keys().filter_map(move |place| place.layer_of(stack));
+        attentions.map(|(_, layer)| *layer).chain(places)
     }
 
     /// Whether anything changes before the layers.
     pub(crate) fn changes_embedding(&self) -> bool {
-        self.places.keys().any(|place| place.starts_with("hook_"))
+        self.places.keys().any(|place| matches!(place, Place::Embedding(_)))
     }
 
     /// Changes the numbers \[positions, …\] of a place, the first of which is the position `first` of the text. Changes of earlier
     /// positions are in what is cached.
     pub(crate) fn apply(
         &self,
-        place: &str,
+        place: Place,
         first: usize,
         shape: &[usize],
         data: &mut [f32],
     ) -> Result<(), Error> {
-        let Some(changes) = self.places.get(place) else { return Ok(()) };
+        let Some(changes) = self.places.get(&place) else { return Ok(()) };
         let rows = shape.first().copied().unwrap_or(0);
         let len = data.len().checked_div(rows).unwrap_or(0);
         for change in changes {
@@ -577,7 +585,7 @@ pub(crate) fn mean(data: &[f32], len: usize, head: usize, size: usize) -> Vec<f3
 fn receivers(
     model: &Model,
     head: &HeadAddress,
-    place: &str,
+    place: Place,
     to: Option<usize>,
 ) -> Result<usize, Error> {
     let refuse = |what: String| Err(Error::Missing(what));
@@ -588,27 +596,32 @@ fn receivers(
         let what = "a path is a sum of the stream: each layer's sum goes through a norm";
         return Err(Error::Unsupported(what.into()));
     }
-    let name = place.rsplit('.').next().unwrap_or_default();
-    let reads_one_stream = matches!(
-        name,
-        "hook_mlp_in"
-            | "hook_resid_pre"
-            | "hook_resid_mid"
-            | "hook_resid_mid_cross"
-            | "hook_resid_post"
-    );
-    let Some(count) = stack.block.readers(name).or_else(|| reads_one_stream.then_some(1)) else {
+    let count = match place.in_layer() {
+        Some(LayerPlace::Attention(place)) => stack.block.readers(place),
+        Some(LayerPlace::Stream(
+            StreamPlace::FeedForwardIn
+            | StreamPlace::Pre
+            | StreamPlace::Mid
+            | StreamPlace::MidCross
+            | StreamPlace::Post,
+        )) => Some(1),
+        _ => None,
+    };
+    let Some(count) = count else {
         let what = format!("a path ends where the residual stream is read, not at {place}");
         return refuse(what);
     };
     let places = description.places();
-    let at = |wanted: &str| places.iter().position(|place| place == wanted);
-    let sent = if head.attention == Which::Cross { "hook_cross_attn_out" } else { "hook_attn_out" };
+    let at = |wanted: Place| places.iter().position(|place| *place == wanted);
+    let sent = match head.attention {
+        Which::Cross => StreamPlace::CrossAttentionOut,
+        Which::Only | Which::Encoder | Which::Decoder => StreamPlace::AttentionOut,
+    };
     let (own, layer) = (head.attention.stack(), head.layer);
-    let is_after = at(place) > at(&own.place(layer, sent)) && own.layer_of(place).is_some();
+    let is_after = at(place) > at(own.place(layer, sent)) && place.layer_of(own).is_some();
     // Parallel layers read one stream.
-    let is_parallel = stack.block.parallel && own.layer_of(place) == Some(layer);
-    if !is_after || is_parallel && name == "hook_mlp_in" {
+    let is_parallel = stack.block.parallel && place.layer_of(own) == Some(layer);
+    if !is_after || is_parallel && place == own.place(layer, StreamPlace::FeedForwardIn) {
         return refuse(format!("{place} is not after head {head}, from which a path would come"));
     }
     if to.is_some_and(|to| to >= count) {
@@ -619,12 +632,12 @@ fn receivers(
 }
 
 /// Whether numbers of a place can be changed.
-fn changeable(description: &Description, place: &str) -> Result<(), Error> {
+fn changeable(description: &Description, place: Place) -> Result<(), Error> {
     let places = description.places();
-    if !places.iter().any(|known| known == place) {
-        return Err(Error::place(place, &places));
+    if !places.contains(&place) {
+        return Err(Error::place(&place.to_string(), places));
     }
-    if place.ends_with("hook_attn_scores") || place.ends_with("hook_pattern") {
+    if matches!(place.of_attention(), Some(AttentionPlace::Scores | AttentionPlace::Pattern)) {
         let what = format!(
             "{place} can be read, but not set: a head's temperature changes it, and a cut edge"
         );
@@ -643,13 +656,13 @@ impl<'c> Others<'c> {
     /// Runs each of the other inputs once. `inputs` are the inputs that are changed.
     fn run(changes: &'c [Change], model: &'c Model, inputs: &'c [Input]) -> Result<Self, Error> {
         let known = model.description().places();
-        let mut wanted: Vec<(&Input, BTreeSet<String>)> = Vec::new();
+        let mut wanted: Vec<(&Input, BTreeSet<Place>)> = Vec::new();
         for change in changes {
             let (from, place) = match change {
                 Change::Ablate { head, to: Ablation::MeanOf(from) }
                 | Change::PatchHead { head, from, .. }
                 | Change::Path { head, from, .. } => (from, head.z()),
-                Change::Patch { place, from, .. } => (from, place.clone()),
+                Change::Patch { place, from, .. } => (from, *place),
                 _ => continue,
             };
             if !known.contains(&place) {
@@ -658,8 +671,8 @@ impl<'c> Others<'c> {
             let own = if matches!(change, Change::Path { .. }) { inputs } else { &[] };
             for from in own.iter().chain([from]) {
                 match wanted.iter_mut().find(|(input, _)| *input == from) {
-                    Some((_, places)) => _ = places.insert(place.clone()),
-                    None => wanted.push((from, BTreeSet::from([place.clone()]))),
+                    Some((_, places)) => _ = places.insert(place),
+                    None => wanted.push((from, BTreeSet::from([place]))),
                 }
             }
         }
@@ -668,14 +681,14 @@ impl<'c> Others<'c> {
         Ok(Self { model, runs })
     }
 
-    fn get(&self, input: &Input, place: &str) -> Result<&Values, Error> {
+    fn get(&self, input: &Input, place: Place) -> Result<&Values, Error> {
         let trace = self.runs.iter().find(|(other, _)| *other == input).map(|(_, trace)| trace);
-        let values = trace.and_then(|trace| trace.get(place));
-        values.ok_or_else(|| Error::place(place, &self.model.description().places()))
+        let values = trace.and_then(|trace| trace.at(place));
+        values.ok_or_else(|| Error::place(&place.to_string(), self.model.description().places()))
     }
 
     /// A place in the run of an input that has as many tokens as `input`.
-    fn alike(&self, from: &Input, place: &str, input: &Input) -> Result<&Values, Error> {
+    fn alike(&self, from: &Input, place: Place, input: &Input) -> Result<&Values, Error> {
         let (found, expected) = (lengths(from, self.model), lengths(input, self.model));
         if found != expected {
             return Err(Error::Shape(format!(
@@ -689,7 +702,7 @@ impl<'c> Others<'c> {
     fn row(
         &self,
         from: &Input,
-        place: &str,
+        place: Place,
         position: usize,
         input: &Input,
     ) -> Result<&[f32], Error> {
@@ -712,7 +725,7 @@ impl<'c> Others<'c> {
     ) -> Result<Vec<f32>, Error> {
         let size = head.check(self.model.description())?.block.head_size;
         let place = head.z();
-        let (other, own) = (self.alike(from, &place, input)?, self.get(input, &place)?);
+        let (other, own) = (self.alike(from, place, input)?, self.get(input, place)?);
         let len = own.data.len() / own.shape[0].max(1);
         let mut changed = own.data.clone();
         for (row, other) in changed.chunks_exact_mut(len).zip(other.data.chunks_exact(len)) {

@@ -1,7 +1,7 @@
 use regard::{Activation, RotaryFrequencies, RotaryScaling};
 use serde::{Deserialize, Serialize};
 
-use crate::Input;
+use crate::{AttentionPlace, Input};
 
 /// The parts of a model: all that its forward pass depends on besides the weights.
 ///
@@ -358,11 +358,11 @@ impl Block {
         if self.scale_by_layer { self.scale / (layer + 1) as f32 } else { self.scale }
     }
 
-    /// The heads that have streams of their own at a place of an attention's inputs, such as `hook_q_input`.
-    pub(crate) fn readers(&self, place: &str) -> Option<usize> {
+    /// The heads that have streams of their own at a place of an attention's inputs.
+    pub(crate) fn readers(&self, place: AttentionPlace) -> Option<usize> {
         match place {
-            "hook_q_input" => Some(self.heads),
-            "hook_k_input" | "hook_v_input" => Some(self.kv_heads),
+            AttentionPlace::QueryIn => Some(self.heads),
+            AttentionPlace::KeyIn | AttentionPlace::ValueIn => Some(self.kv_heads),
             _ => None,
         }
     }

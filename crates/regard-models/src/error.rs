@@ -1,6 +1,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::Place;
+
 /// This error says why a model, an input or a change is refused. The message is one line, and names the file and
 /// the tensor at fault.
 ///
@@ -98,11 +100,16 @@ pub enum Error {
 }
 
 impl Error {
-    /// No place of that name is among the model's `places`.
-    pub(crate) fn place(place: &str, places: &[String]) -> Self {
-        let likeness = |known: &String| strsim::jaro_winkler(place, known);
-        let nearest = places.iter().rev().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        Self::Place { place: place.to_owned(), nearest: nearest.cloned().unwrap_or_default() }
+    /// No place of that name is among `places`. Of equally similar ones the first is named.
+    pub(crate) fn place(place: &str, places: impl IntoIterator<Item = Place>) -> Self {
+        let mut nearest = (f64::NEG_INFINITY, String::new());
+        for known in places.into_iter().map(|known| known.to_string()) {
+            let likeness = strsim::jaro_winkler(place, &known);
+            if likeness > nearest.0 {
+                nearest = (likeness, known);
+            }
+        }
+        Self::Place { place: place.to_owned(), nearest: nearest.1 }
     }
 
     pub(crate) fn io(path: &Path, reason: io::Error) -> Self {

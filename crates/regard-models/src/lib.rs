@@ -21,6 +21,7 @@ mod image;
 mod jinja;
 mod memory;
 mod model;
+mod place;
 mod probability;
 mod read;
 mod reading;
@@ -44,6 +45,10 @@ pub use self::error::Error;
 pub use self::forward::{Input, Output, Trace, Values};
 pub use self::image::ImageProcessor;
 pub use self::model::{Baseline, Model, Pass};
+pub use self::place::{
+    AttentionPlace, EmbeddingPlace, FeedForwardPlace, LayerPlace, NormName, NormPlace, Place,
+    StackName, StreamPlace,
+};
 pub use self::probability::{check_logits, probabilities};
 pub use self::read::Checkpoint;
 pub use self::reading::{ChangedReading, Reading};

@@ -1,7 +1,9 @@
 //! Estimates of the memory that a run takes. They never wrap around, but stop at the largest number.
 
-use crate::forward::StackName;
-use crate::{Description, Head, HeadAddress, Stack};
+use crate::{
+    AttentionPlace, Description, FeedForwardPlace, Head, HeadAddress, LayerPlace, NormPlace, Place,
+    Stack, StackName,
+};
 
 const NUMBER: u64 = size_of::<f32>() as u64;
 
@@ -61,60 +63,81 @@ impl Description {
     /// The bytes of the attention weights of all heads, which a trace keeps: `tokens` as for [`run_bytes`](Self::run_bytes).
     pub fn attention_bytes(&self, tokens: [usize; 2]) -> u64 {
         let mut places = self.places();
-        places.retain(|place| place.ends_with("hook_pattern"));
+        places.retain(|place| place.of_attention() == Some(AttentionPlace::Pattern));
         self.place_bytes(&places, tokens)
     }
 
-    /// The bytes of the numbers at these places, whose names are those of [`places`](Self::places). Keeping them takes this in
+    /// The bytes of the numbers at these places. Keeping them takes this in
     /// addition to [`run_bytes`](Self::run_bytes).
     ///
     /// ```
     /// use regard_models::{Checkpoint, Description};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let gpt = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
-    /// let bytes = gpt.place_bytes(&["blocks.0.attn.hook_pattern"], [10, 0]);
+    /// let bytes = gpt.place_bytes(&["blocks.0.attn.hook_pattern".parse()?], [10, 0]);
     /// assert_eq!(bytes, 4 * 4 * 10 * 10); // 4 heads
     /// # Ok::<(), regard_models::Error>(())
     /// ```
-    pub fn place_bytes<S: AsRef<str>>(&self, places: &[S], tokens: [usize; 2]) -> u64 {
-        sum(places.iter().map(|place| self.numbers_at(place.as_ref(), tokens)))
-            .saturating_mul(NUMBER)
+    pub fn place_bytes(&self, places: &[Place], tokens: [usize; 2]) -> u64 {
+        sum(places.iter().map(|place| self.numbers_at(*place, tokens))).saturating_mul(NUMBER)
     }
 
     /// The bytes that a [`score`](crate::Pass::score) keeps in addition to [`run_bytes`](Self::run_bytes): the queries and the
     /// keys of its layer.
     pub fn score_bytes(&self, head: HeadAddress, tokens: [usize; 2]) -> u64 {
-        let places = ["hook_q", "hook_k"].map(|name| format!("{}.{name}", head.places()));
+        let places = [AttentionPlace::Query, AttentionPlace::Key].map(|place| head.place(place));
         // Before and after the rotary position.
         self.place_bytes(&places, tokens).saturating_mul(2)
     }
 
-    fn numbers_at(&self, place: &str, [first, second]: [usize; 2]) -> u64 {
-        let name = StackName::of_place(place);
-        let (stack, tokens) = match (name, &self.encoder) {
-            (Some(StackName::Decoder), _) => (&self.stack, second),
+    fn numbers_at(&self, place: Place, [first, second]: [usize; 2]) -> u64 {
+        let stack = match place {
+            Place::Embedding(_) => return product(&[first, self.width]),
+            Place::Layer { stack, .. } | Place::FinalNorm(stack, _) => stack,
+        };
+        let (stack, tokens) = match (stack, &self.encoder) {
+            (StackName::Decoder, _) => (&self.stack, second),
             (_, Some(encoder)) => (encoder, first),
             (_, None) => (&self.stack, first),
         };
-        let block = &stack.block;
-        let [count, used] =
-            stack.experts.as_ref().map_or([0; 2], |experts| [experts.count, experts.used]);
-        let keys = if place.contains("cross_attn.") { first } else { tokens };
-        match place.rsplit('.').next().unwrap_or_default() {
-            "hook_q" | "hook_q_normed" | "hook_rot_q" | "hook_z" => {
-                product(&[tokens, block.heads, block.head_size])
+        let (block, experts) = (&stack.block, stack.experts.as_ref());
+        let of_attention = |place: AttentionPlace, keys| match place {
+            AttentionPlace::Query
+            | AttentionPlace::NormedQuery
+            | AttentionPlace::TurnedQuery
+            | AttentionPlace::Output => product(&[tokens, block.heads, block.head_size]),
+            AttentionPlace::Key
+            | AttentionPlace::NormedKey
+            | AttentionPlace::TurnedKey
+            | AttentionPlace::Value => product(&[keys, block.kv_heads, block.head_size]),
+            AttentionPlace::Scores | AttentionPlace::Pattern => {
+                product(&[block.heads, tokens, keys])
             }
-            "hook_k" | "hook_k_normed" | "hook_rot_k" | "hook_v" => {
-                product(&[keys, block.kv_heads, block.head_size])
+            AttentionPlace::QueryIn | AttentionPlace::Result => {
+                product(&[tokens, block.heads, self.width])
             }
-            "hook_attn_scores" | "hook_pattern" => product(&[block.heads, tokens, keys]),
-            "hook_pre" | "hook_pre_linear" | "hook_post" => product(&[tokens, block.hidden]),
-            "hook_expert_weights" => product(&[tokens, count]),
-            "hook_expert_indices" => product(&[tokens, used]),
-            "hook_q_input" | "hook_result" => product(&[tokens, block.heads, self.width]),
-            "hook_k_input" | "hook_v_input" => product(&[tokens, block.kv_heads, self.width]),
-            "hook_scale" => tokens as u64,
-            _ => product(&[tokens, self.width]),
+            AttentionPlace::KeyIn | AttentionPlace::ValueIn => {
+                product(&[tokens, block.kv_heads, self.width])
+            }
+        };
+        match place.in_layer() {
+            Some(LayerPlace::Attention(place)) => of_attention(place, tokens),
+            Some(LayerPlace::Cross(place)) => of_attention(place, first),
+            Some(LayerPlace::FeedForward(place)) => match place {
+                FeedForwardPlace::Pre | FeedForwardPlace::PreLinear | FeedForwardPlace::Post => {
+                    product(&[tokens, block.hidden])
+                }
+                FeedForwardPlace::ExpertWeights => {
+                    product(&[tokens, experts.map_or(0, |x| x.count)])
+                }
+                FeedForwardPlace::ExpertIndices => {
+                    product(&[tokens, experts.map_or(0, |x| x.used)])
+                }
+            },
+            Some(LayerPlace::Norm(_, NormPlace::Scale)) => tokens as u64,
+            Some(LayerPlace::Norm(..) | LayerPlace::Stream(_)) => product(&[tokens, self.width]),
+            None if matches!(place, Place::FinalNorm(_, NormPlace::Scale)) => tokens as u64,
+            None => product(&[tokens, self.width]),
         }
     }
 }

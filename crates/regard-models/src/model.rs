@@ -10,11 +10,12 @@ use std::thread;
 use regard::Linear;
 
 use crate::change::Plan;
-use crate::forward::{Hook, Keep, Rows, Runner, Streams, named, normed, product};
+use crate::forward::{Hook, Rows, Runner, Streams, normed, product};
+use crate::place::{Keep, named};
 use crate::weights::{Part, Tokens, Weights};
 use crate::{
-    Change, Checkpoint, ClassPosition, Description, Error, Head, HeadAddress, Input, Tokenizer,
-    Trace, Values, Which,
+    Change, Checkpoint, ClassPosition, Description, Error, Head, HeadAddress, Input, Place,
+    Tokenizer, Trace, Values, Which,
 };
 
 /// A model with its weights and its tokenizer.
@@ -32,8 +33,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Model {
     description: Description,
-    /// All places, in the order of computation.
-    places: Vec<String>,
+    /// All places with their names, in the order of computation.
+    places: Vec<(String, Place)>,
     weights: Weights,
     tokenizer: Option<Tokenizer>,
 }
@@ -66,7 +67,7 @@ impl Model {
         });
         let weights = weights?;
         description.tied &= matches!(weights.tokens, Tokens::Tied(_));
-        Ok(Self { tokenizer: tokenizer?, weights, places: description.places(), description })
+        Ok(Self { tokenizer: tokenizer?, weights, places: description.named_places(), description })
     }
 
     /// The parts of the model.
@@ -74,7 +75,7 @@ impl Model {
         &self.description
     }
 
-    pub(crate) fn places(&self) -> &[String] {
+    pub(crate) fn places(&self) -> &[(String, Place)] {
         &self.places
     }
 
@@ -313,7 +314,7 @@ impl<'m> Pass<'m> {
         self
     }
 
-    /// Calls a function at the places that match a pattern, after the changes there. It gets the name of the place, the shape
+    /// Calls a function at the places that match a pattern, after the changes there. It gets the place, the shape
     /// of its numbers, and the numbers, which it may change. With several inputs, these are a first dimension. If the function
     /// changes the attention's scores or weights, the attention continues with the new ones.
     ///
@@ -335,7 +336,7 @@ impl<'m> Pass<'m> {
     pub fn hook(
         mut self,
         pattern: impl Into<String>,
-        call: impl Fn(&str, &[usize], &mut Vec<f32>) -> Result<(), Error> + Send + Sync + 'm,
+        call: impl Fn(Place, &[usize], &mut Vec<f32>) -> Result<(), Error> + Send + Sync + 'm,
     ) -> Self {
         self.hooks.push((pattern.into(), Hook(Arc::new(call))));
         self
@@ -400,7 +401,7 @@ impl<'m> Pass<'m> {
 
     fn run_together(&self, inputs: &[Input], plans: &[Plan]) -> Result<Trace, Error> {
         let keep = Keep::new(&self.keep, self.model)?;
-        let mut hooks: BTreeMap<String, Vec<&Hook<'_>>> = BTreeMap::new();
+        let mut hooks: BTreeMap<Place, Vec<&Hook<'_>>> = BTreeMap::new();
         for (pattern, hook) in &self.hooks {
             for place in named(from_ref(pattern), &self.model.places)? {
                 hooks.entry(place).or_default().push(hook);

@@ -19,8 +19,12 @@
 use core::slice::from_ref;
 
 use crate::change::Plan;
-use crate::forward::{Caches, Keep, Runner, StackName, Streams};
-use crate::{Baseline, Change, Error, Frequencies, Input, Model, Trace, Values, Which};
+use crate::forward::{Caches, Runner, Streams};
+use crate::place::Keep;
+use crate::{
+    AttentionPlace, Baseline, Change, Error, Frequencies, Input, Model, Place, StackName, Trace,
+    Values, Which,
+};
 
 /// A text that a model has read, with all attention weights and the logits. The model can continue from here.
 ///
@@ -196,7 +200,7 @@ impl Model {
             caches.truncate(known);
         }
 
-        let keep = Keep::new(&self.changed_weights(&plan), self)?;
+        let keep: Keep = self.changed_weights(&plan).into_iter().collect();
         let plans = [plan];
         let mut runner = Runner::new(self, &keep, &plans);
         runner.from = from;
@@ -218,14 +222,15 @@ impl Model {
     }
 
     /// The places of the weights of each layer from the first changed one on, or of all layers without changes.
-    fn changed_weights(&self, plan: &Plan) -> Vec<String> {
+    fn changed_weights(&self, plan: &Plan) -> Vec<Place> {
         let first = match plan.first_layer(StackName::Only) {
             Some(first) if !plan.changes_embedding() => first,
             _ => 0,
         };
         let attentions = self.description().attentions().into_iter();
-        let places = attentions
-            .flat_map(|(which, stack)| (first..stack.layers()).map(move |i| which.weights_of(i)));
+        let places = attentions.flat_map(|(which, stack)| {
+            (first..stack.layers()).map(move |i| which.place(i, AttentionPlace::Pattern))
+        });
         places.collect()
     }
 
@@ -236,7 +241,7 @@ impl Model {
             let mut all = Values { shape: Vec::new(), data: Vec::new() };
             let mut layers = 0;
             for layer in 0..stack.layers() {
-                if let Some(weights) = trace.kept.remove(&which.weights_of(layer)) {
+                if let Some(weights) = trace.take(which.place(layer, AttentionPlace::Pattern)) {
                     layers += 1;
                     all.shape = [&[layers], weights.shape.as_slice()].concat();
                     all.data.extend(weights.data);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::temperature;
 use crate::forward::{at_temperature, sinks_at};
-use crate::{Change, Error, HeadAddress, Input, Pass, Stack, Values, Which};
+use crate::{AttentionPlace, Change, Error, HeadAddress, Input, Pass, Stack, Values, Which};
 
 /// The steps of one score of a head, from query i and key j to the attention weight.
 ///
@@ -143,6 +143,7 @@ impl Pass<'_> {
         query: usize,
         key: usize,
     ) -> Result<Score, Error> {
+        use AttentionPlace::{Key, Query, TurnedKey, TurnedQuery};
         let model = self.model;
         let stack = head.check(model.description())?;
         let (block, cross) = (&stack.block, head.attention == Which::Cross);
@@ -150,21 +151,21 @@ impl Pass<'_> {
         let [queries, keys] = head.edges_with(model, input, [query, key], &what)?;
 
         let turned = stack.rotary_of(head.layer).is_some() && !cross;
-        let place = |name: &str| format!("{}.{name}", head.places());
-        let mut keep = vec!["hook_q", "hook_k"];
+        let mut keep = vec![Query, Key];
         if turned {
-            keep.extend(["hook_rot_q", "hook_rot_k"]);
+            keep.extend([TurnedQuery, TurnedKey]);
         }
-        let keep = keep.into_iter().map(place).collect();
-        let trace = Self { keep, last_only: true, ..self.clone() }.run(input)?;
-        let kept = |name: &str| {
-            let missing = || Error::Unsupported(format!("the model has no place {}", place(name)));
-            trace.get(&place(name)).ok_or_else(missing)
+        let pass = Self { keep: Vec::new(), last_only: true, ..self.clone() };
+        let trace = pass.keep(keep.into_iter().map(|place| head.place(place))).run(input)?;
+        let kept = |place| {
+            let place = head.place(place);
+            let missing = || Error::Unsupported(format!("the model has no place {place}"));
+            trace.at(place).ok_or_else(missing)
         };
         let kv_head = head.head / (block.heads / block.kv_heads).max(1);
-        let (first_q, first_k) = (kept("hook_q")?, kept("hook_k")?);
+        let (first_q, first_k) = (kept(Query)?, kept(Key)?);
         let (last_q, all_k) =
-            if turned { (kept("hook_rot_q")?, kept("hook_rot_k")?) } else { (first_q, first_k) };
+            if turned { (kept(TurnedQuery)?, kept(TurnedKey)?) } else { (first_q, first_k) };
         let q = vector(last_q, query, head.head);
         let bias = if cross { None } else { self.bias(&head, stack, [queries, keys]) };
         let bias = bias.map(|bias| {

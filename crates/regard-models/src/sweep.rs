@@ -8,9 +8,11 @@
 use core::slice::from_ref;
 
 use crate::change::Plan;
-use crate::forward::{Keep, Runner, StackName};
+use crate::forward::Runner;
+use crate::place::Keep;
 use crate::{
-    Baseline, Change, Description, Error, HeadAddress, Input, Model, Stack, Values, Which,
+    AttentionPlace, Baseline, Change, Description, Error, HeadAddress, Input, Model, Stack,
+    StackName, StreamPlace, Values, Which,
 };
 
 /// The most runs that go together. More would take more memory and be no faster.
@@ -101,7 +103,7 @@ impl Model {
             for (layer, position) in
                 (0..stack.layers()).flat_map(|layer| (0..tokens).map(move |token| (layer, token)))
             {
-                let place = name.place(layer, "hook_resid_pre");
+                let place = name.place(layer, StreamPlace::Pre);
                 patches.push(Change::Patch { place, position, from: from.clone() });
             }
         }
@@ -109,17 +111,17 @@ impl Model {
     }
 
     /// The paths from a head to each later head of its stack (direct path patching), layer by layer, from the run on an input
-    /// with the same number of tokens. `read` is the place that receives: `hook_q_input`, `hook_k_input` or `hook_v_input`.
+    /// with the same number of tokens. `read` is the place that receives: the stream that queries, keys or values read.
     /// Each path comes with the head that receives. For keys and values this is a key/value head.
     ///
     /// # Errors
     /// [`Error::Missing`] if the model does not have the head, or if `read` is another place.
     ///
     /// ```
-    /// use regard_models::{Input, Logits, Model};
+    /// use regard_models::{AttentionPlace, Input, Logits, Model};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
-    /// let paths = model.paths("0.1".parse()?, "hook_q_input", &Input::tokens([7, 6, 9]))?;
+    /// let paths = model.paths("0.1".parse()?, AttentionPlace::QueryIn, &Input::tokens([7, 6, 9]))?;
     /// let to: Vec<String> = paths.iter().map(|(to, _)| to.to_string()).collect();
     /// assert_eq!(to, ["1.0", "1.1", "1.2", "1.3"]);
     ///
@@ -132,11 +134,12 @@ impl Model {
     pub fn paths(
         &self,
         head: HeadAddress,
-        read: &str,
+        read: AttentionPlace,
         from: &Input,
     ) -> Result<Vec<(HeadAddress, Change)>, Error> {
         let stack = head.check(self.description())?;
         let Some(heads) = stack.block.readers(read) else {
+            let read = head.place(read);
             let what =
                 format!("a head reads hook_q_input, hook_k_input or hook_v_input, not {read}");
             return Err(Error::Missing(what));
@@ -145,7 +148,7 @@ impl Model {
         let attention =
             if head.attention == Which::Cross { Which::Decoder } else { head.attention };
         let path = |layer, to| {
-            let place = format!("{}.{read}", attention.places(layer));
+            let place = attention.place(layer, read);
             let path = Change::Path { head, place, to: Some(to), from: from.clone() };
             (HeadAddress { attention, layer, head: to }, path)
         };

@@ -5,7 +5,8 @@ use core::mem;
 use rand_mt::Mt;
 
 use crate::change::Plan;
-use crate::forward::{Caches, Keep, Runner};
+use crate::forward::{Caches, Runner};
+use crate::place::Keep;
 use crate::{Change, Error, Head, Input, Model, check_logits};
 
 /// Chooses the next token.

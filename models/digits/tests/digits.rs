@@ -6,7 +6,8 @@ use core::fmt::Write as _;
 
 use regard_digits::{FILES, SIDE, held_back};
 use regard_models::{
-    Ablation, Change, Checkpoint, HeadAddress, ImageProcessor, Input, Logits, Model, Values,
+    Ablation, AttentionPlace, Change, Checkpoint, HeadAddress, ImageProcessor, Input, Logits,
+    Model, Values,
 };
 
 const CARD: &str = include_str!("../README.md");
@@ -105,7 +106,7 @@ fn the_card_has_what_is_measured() {
         without.iter_mut().zip(&logits).for_each(|(counts, x)| counts.add(digit.label, x));
         let trace = model.pass().keep(["*hook_pattern"]).run(input).unwrap();
         for (head, looks) in heads.iter().zip(&mut looks) {
-            let pattern = &trace.get(&format!("{}.hook_pattern", head.places())).unwrap().data;
+            let pattern = &trace.at(head.place(AttentionPlace::Pattern)).unwrap().data;
             let pattern = &pattern[head.head * TOKENS * TOKENS..][..TOKENS * TOKENS];
             looks.add(pattern, digit.pixels, 1.0 / images.len() as f64);
         }

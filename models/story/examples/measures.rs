@@ -6,7 +6,7 @@
 use std::fs;
 use std::process::ExitCode;
 
-use regard_models::{Ablation, Change, HeadAddress, Input, Model, Values};
+use regard_models::{Ablation, AttentionPlace, Change, HeadAddress, Input, Model, Values};
 use serde::Deserialize;
 
 /// A held-back story, cut before the indirect object.
@@ -95,10 +95,10 @@ fn best_at(model: &Model, inputs: &[Input], distance: usize, first: usize) -> (S
         .map(|input| model.pass().keep(["*hook_pattern"]).run(input).unwrap())
         .collect();
     let scores = model.description().heads().into_iter().map(|head| {
-        let place = format!("{}.hook_pattern", head.places());
+        let place = head.place(AttentionPlace::Pattern);
         let sum: f64 = traces
             .iter()
-            .map(|trace| weight_at(trace.get(&place).unwrap(), head.head, distance, first))
+            .map(|trace| weight_at(trace.at(place).unwrap(), head.head, distance, first))
             .sum();
         (head.to_string(), sum / traces.len() as f64)
     });

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use regard_models::{Values, check_logits, probabilities};
+use regard_models::{Place, Values, check_logits, probabilities};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -72,7 +72,7 @@ fn next(args: &Args, run: &Run) -> Result<(Vec<Next>, Vec<Vec<Next>>)> {
     let (model, reading) = (&run.model, &run.reading);
     let streams = if args.lens { model.description().streams() } else { Vec::new() };
     let position = predicted(model, reading)?;
-    let mut pass = run.pass().keep(&streams);
+    let mut pass = run.pass().keep(streams.iter().copied());
     if model.description().stack.causal {
         pass = pass.last_logits();
     }
@@ -97,8 +97,8 @@ fn next(args: &Args, run: &Run) -> Result<(Vec<Next>, Vec<Vec<Next>>)> {
         };
         ranked(logits, args.top).map(next).collect::<Vec<_>>()
     };
-    let of_stream = |place: &String| {
-        let stream = trace.get(place).context(NO_LOGITS)?;
+    let of_stream = |place: &Place| {
+        let stream = trace.at(*place).context(NO_LOGITS)?;
         let stream = match position {
             Some(position) => {
                 let width = stream.shape.last().copied().unwrap_or(0);

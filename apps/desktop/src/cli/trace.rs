@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
-use regard_models::{Description, Input, Output, Values};
+use regard_models::{Description, Input, Output, Place, Values};
 use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize};
 
@@ -80,7 +80,7 @@ struct Kept {
     /// The outputs as in transformers: all of them, or the named ones.
     outputs: Vec<Output>,
     /// The named places.
-    places: Vec<String>,
+    places: Vec<Place>,
     /// Whether all of these must exist. Without names, a model without an output layer has no logits.
     are_named: bool,
 }
@@ -101,8 +101,13 @@ impl Kept {
         let places = description.places_named(&places).map_err(|e| {
             let outputs = known.iter().map(|output| output.name.clone());
             let inputs = inputs.iter().map(|name| (*name).to_owned());
-            let all: Vec<String> =
-                description.places().into_iter().chain(outputs).chain(inputs).collect();
+            let all: Vec<String> = description
+                .places()
+                .into_iter()
+                .map(String::from)
+                .chain(outputs)
+                .chain(inputs)
+                .collect();
             let is_unknown = |name: &&&String| !name.contains('*') && !all.contains(name);
             let unknown = places.iter().find(is_unknown);
             let meant = unknown.and_then(|name| Some((name, suggest::nearest(name, &all)?)));
@@ -122,16 +127,16 @@ impl Kept {
     }
 
     /// The places of the outputs, and the named places.
-    fn all_places(&self) -> impl Iterator<Item = &String> {
-        self.outputs.iter().flat_map(|output| &output.places).chain(&self.places)
+    fn all_places(&self) -> impl Iterator<Item = Place> {
+        self.outputs.iter().flat_map(|output| &output.places).chain(&self.places).copied()
     }
 
     /// The memory of a run besides the weights: that of the run, which keeps each place; or that of the file and its tensors.
     fn bytes(&self, description: &Description, lengths: [usize; 2]) -> u64 {
         let rows = if self.has_logits() { lengths.into_iter().max().unwrap_or(0) } else { 1 };
-        let places: BTreeSet<&String> = self.all_places().collect();
-        let places: Vec<&String> = places.into_iter().collect();
-        let written: Vec<&String> = self.all_places().collect();
+        let places: BTreeSet<Place> = self.all_places().collect();
+        let places: Vec<Place> = places.into_iter().collect();
+        let written: Vec<Place> = self.all_places().collect();
         let kept = description.place_bytes(&places, lengths);
         let logits = (rows as u64).saturating_mul(4 * description.vocabulary as u64);
         let file = description.place_bytes(&written, lengths).saturating_add(logits);
@@ -152,7 +157,7 @@ impl Kept {
             return Err(anyhow!("the model has no {name}"));
         }
         let named =
-            self.places.iter().filter_map(|place| Some((place.clone(), trace.take(place)?)));
+            self.places.iter().filter_map(|place| Some((place.to_string(), trace.take(*place)?)));
         values.extend(named);
         Ok(values)
     }

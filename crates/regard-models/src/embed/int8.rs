@@ -15,6 +15,7 @@ use regard::Linear;
 
 use super::float::{positions, rotary, rows};
 use super::source::{self, Content, Parts, Table};
+use crate::place::matches;
 use crate::weights::{Layer, Tokens};
 use crate::{Activation, Error, ImageProcessor, Input, Model, Patches, Sampler};
 
@@ -179,9 +180,8 @@ impl Measured {
             "*mlp.hook_post",
             "*hook_resid_*",
         ];
-        let known = description.places();
-        let patterns =
-            places.iter().filter(|p| known.iter().any(|k| crate::forward::matches(p, k)));
+        let known = description.named_places();
+        let patterns = places.iter().filter(|p| known.iter().any(|(k, _)| matches(p, k)));
         let patterns: Vec<&str> = patterns.copied().collect();
         let mut largest = BTreeMap::new();
         for seed in 0..TEXTS {
@@ -203,8 +203,8 @@ impl Measured {
             };
             let trace = model.pass().keep(patterns.clone()).run(&input)?;
             for place in trace.places() {
-                let most = largest.entry(place.to_owned()).or_insert(0.0_f32);
-                let numbers = trace.get(place).map_or(&[][..], |values| values.data.as_slice());
+                let most = largest.entry(place.to_string()).or_insert(0.0_f32);
+                let numbers = trace.at(place).map_or(&[][..], |values| values.data.as_slice());
                 if numbers.iter().any(|x| !x.is_finite()) {
                     return Err(Error::Unsupported(format!(
                         "the numbers at {place} are not finite, and no integer stands for them"

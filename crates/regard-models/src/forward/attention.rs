@@ -12,12 +12,13 @@ use super::Rows;
 use super::run::{Runner, normed, product};
 use crate::change::AttentionChanges;
 use crate::weights::AttentionWeights;
-use crate::{Block, Error};
+use crate::{AttentionPlace, Block, Error, Place, Which};
 
 /// The settings of an attention of a layer.
 pub(super) struct Setting<'s> {
-    /// The start of the names of its places, such as `blocks.3.attn`.
-    pub(super) prefix: String,
+    /// Which attention it is.
+    pub(super) of: Which,
+    pub(super) layer: usize,
     pub(super) block: &'s Block,
     /// Whether only the last token of each run is a query.
     pub(super) last_query: bool,
@@ -65,16 +66,20 @@ impl Runner<'_> {
         x: &Rows,
         setting: Setting<'_>,
     ) -> Result<Rows, Error> {
+        use AttentionPlace::{
+            Key, KeyIn, NormedKey, NormedQuery, Output, Pattern, Query, QueryIn, Scores, TurnedKey,
+            TurnedQuery, Value, ValueIn,
+        };
         let Block { heads, kv_heads, head_size, .. } = *setting.block;
         let (of_queries, of_keys) = ([heads, head_size], [kv_heads, head_size]);
-        let place = |name: &str| format!("{}.{name}", setting.prefix);
+        let place = |place: AttentionPlace| setting.of.place(setting.layer, place);
         let inputs = setting.inputs;
         let mut q = if setting.last_query {
             x.last().map(|x| product(&weights.q, x))?
         } else {
-            self.projection(&place("hook_q_input"), &weights.q, x, heads, inputs)?
+            self.projection(place(QueryIn), &weights.q, x, heads, inputs)?
         };
-        self.place(&place("hook_q"), &of_queries, &mut q)?;
+        self.place(place(Query), &of_queries, &mut q)?;
 
         // The keys and values of an encoder are the same for every token that the decoder writes.
         let known = setting.memory.is_some()
@@ -82,31 +87,31 @@ impl Runner<'_> {
         let (mut k, mut v) = (Rows::new(0, Vec::new()), Rows::new(0, Vec::new()));
         if !known {
             let source = setting.memory.unwrap_or(x);
-            k = self.projection(&place("hook_k_input"), &weights.k, source, kv_heads, inputs)?;
-            v = self.projection(&place("hook_v_input"), &weights.v, source, kv_heads, inputs)?;
-            self.place(&place("hook_k"), &of_keys, &mut k)?;
-            self.place(&place("hook_v"), &of_keys, &mut v)?;
+            k = self.projection(place(KeyIn), &weights.k, source, kv_heads, inputs)?;
+            v = self.projection(place(ValueIn), &weights.v, source, kv_heads, inputs)?;
+            self.place(place(Key), &of_keys, &mut k)?;
+            self.place(place(Value), &of_keys, &mut v)?;
         }
         if let Some((q_norm, k_norm)) = &weights.qk_norm {
             q = q.map(|q| normed(q_norm, q))?;
             k = k.map(|k| normed(k_norm, k))?;
-            self.place(&place("hook_q_normed"), &of_queries, &mut q)?;
-            self.place(&place("hook_k_normed"), &of_keys, &mut k)?;
+            self.place(place(NormedQuery), &of_queries, &mut q)?;
+            self.place(place(NormedKey), &of_keys, &mut k)?;
         }
         if let Some(angles) = setting.angles {
             for (x, heads) in [(&mut q, heads), (&mut k, kv_heads)] {
                 let shape = [x.runs, x.tokens, heads, head_size];
                 angles.rotate(&mut x.data, shape, angles.positions() - x.tokens)?;
             }
-            self.place(&place("hook_rot_q"), &of_queries, &mut q)?;
-            self.place(&place("hook_rot_k"), &of_keys, &mut k)?;
+            self.place(place(TurnedQuery), &of_queries, &mut q)?;
+            self.place(place(TurnedKey), &of_keys, &mut k)?;
         }
-        let prefix = setting.prefix.clone();
+        let at = (setting.of, setting.layer);
         let of_runs: Vec<&AttentionChanges> =
-            self.plans.iter().map(|plan| plan.attention(&prefix)).collect();
-        let [scores, pattern] = ["hook_attn_scores", "hook_pattern"].map(place);
+            self.plans.iter().map(|plan| plan.attention(at)).collect();
+        let [scores, pattern] = [place(Scores), place(Pattern)];
         // Fused kernels do not store the weights. If a hook changes them, products of matrices replace the fused kernel.
-        let by_hand = self.changes(&scores) || self.changes(&pattern);
+        let by_hand = self.changes(scores) || self.changes(pattern);
         let is_changed = by_hand || of_runs.iter().any(|changes| !changes.is_empty());
         let runs = [q.runs, k.runs, v.runs, if is_changed { self.runs } else { 1 }];
         let runs = runs.into_iter().max().unwrap_or(1);
@@ -168,14 +173,14 @@ impl Runner<'_> {
         };
         let of_heads = |data| Rows { runs, tokens: heads, data };
 
-        let changed_scores = if self.wants(&scores) {
+        let changed_scores = if self.wants(scores) {
             let mut values = of_heads(attention.scores(Stage::Masked, q, k)?.into_vec());
-            self.place(&scores, &[tokens, keys], &mut values)?;
-            self.changes(&scores).then_some(values.data)
+            self.place(scores, &[tokens, keys], &mut values)?;
+            self.changes(scores).then_some(values.data)
         } else {
             None
         };
-        let changed_weights = if by_hand || self.wants(&pattern) {
+        let changed_weights = if by_hand || self.wants(pattern) {
             let data = match changed_scores {
                 Some(mut scores) => {
                     let len = tokens * keys;
@@ -194,7 +199,7 @@ impl Runner<'_> {
                 None => tempered(&|attention| attention.scores(Stage::Weights, q, k))?.into_vec(),
             };
             let mut values = of_heads(data);
-            self.place(&pattern, &[tokens, keys], &mut values)?;
+            self.place(pattern, &[tokens, keys], &mut values)?;
             by_hand.then_some(values.data)
         } else {
             None
@@ -209,15 +214,15 @@ impl Runner<'_> {
         let z = Heads::new("the outputs of the heads", &z, [runs, heads, tokens, head_size])?;
         z.join_into(&mut data)?;
         let mut z = Rows { runs, tokens, data };
-        self.place(&place("hook_z"), &of_queries, &mut z)?;
-        self.output(&place("hook_result"), &weights.out, setting.block, &z)
+        self.place(place(Output), &of_queries, &mut z)?;
+        self.output(place(AttentionPlace::Result), &weights.out, setting.block, &z)
     }
 
     /// The queries, keys or values of x. At this place each head can read a stream of its own: a row that differs from the
     /// stream goes through the norm and the projection alone.
     fn projection(
         &mut self,
-        place: &str,
+        place: Place,
         layer: &Linear,
         x: &Rows,
         heads: usize,
@@ -260,7 +265,7 @@ impl Runner<'_> {
     /// The attention's output for z \[tokens, heads · head size\]. At this place each head's share can be read and changed.
     fn output(
         &mut self,
-        place: &str,
+        place: Place,
         layer: &Linear,
         block: &Block,
         z: &Rows,

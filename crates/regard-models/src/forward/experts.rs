@@ -9,20 +9,18 @@ use regard::{Activation, Linear};
 use super::Rows;
 use super::run::{Runner, product};
 use crate::weights::FeedForward;
-use crate::{ClampedGate, Error, Experts};
+use crate::{ClampedGate, Error, Experts, Place};
 
 impl Runner<'_> {
-    /// The output \[tokens, width\] of the experts for x \[tokens, width\]. `place` makes the whole name of a place of the layer.
+    /// The output \[tokens, width\] of the experts for x \[tokens, width\]. `of_weights` and `of_indices` are their places.
     pub(super) fn mixture(
         &mut self,
-        place: &dyn Fn(&str) -> String,
+        [of_weights, of_indices]: [Place; 2],
         (router, each): (&Linear, &[FeedForward]),
         (experts, activation): (&Experts, Activation),
         x: &Rows,
     ) -> Result<Rows, Error> {
         let Experts { count, used, .. } = *experts;
-        let [of_weights, of_indices] =
-            ["weights", "indices"].map(|name| place(&format!("mlp.hook_expert_{name}")));
         let mut weights = x.map(|x| product(router, x))?;
         let mut taken = Vec::with_capacity(weights.data.len() / count * used);
         for logits in weights.data.chunks_exact_mut(count) {
@@ -30,13 +28,13 @@ impl Runner<'_> {
             weigh(logits, &own, experts.normalized);
             taken.extend(own);
         }
-        self.place(&of_weights, &[count], &mut weights)?;
-        if self.changes(&of_weights) {
+        self.place(of_weights, &[count], &mut weights)?;
+        if self.changes(of_weights) {
             taken = weights.data.chunks_exact(count).flat_map(|row| largest(row, used)).collect();
         }
         let numbers = taken.iter().map(|expert| *expert as f32).collect();
         let mut indices = Rows { data: numbers, ..weights };
-        self.place(&of_indices, &[used], &mut indices)?;
+        self.place(of_indices, &[used], &mut indices)?;
 
         let (mut x, runs) = (x.clone(), indices.runs.max(x.runs));
         for rows in [&mut x, &mut weights, &mut indices] {

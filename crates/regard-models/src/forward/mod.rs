@@ -4,13 +4,11 @@
 mod attention;
 mod convolution;
 mod experts;
-mod place;
 mod relative;
 mod rows;
 mod run;
 
 pub(crate) use self::attention::{at_temperature, sinks_at};
-pub(crate) use self::place::{Keep, StackName, layer_output, matches, named};
 pub(crate) use self::rows::Rows;
 pub(crate) use self::run::{Caches, Runner, Streams, normed, product};
 
@@ -20,7 +18,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Description, Error, Frames};
+use crate::{
+    AttentionPlace, Description, Error, Frames, LayerPlace, NormPlace, Place, StackName,
+    StreamPlace,
+};
 
 /// The input of a model.
 ///
@@ -110,19 +111,24 @@ impl Values {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Trace {
-    pub(crate) kept: BTreeMap<String, Values>,
+    pub(crate) kept: BTreeMap<Place, Values>,
     pub(crate) logits: Option<Values>,
 }
 
 impl Trace {
-    /// The numbers at a place, if it was kept. [`Description::places`] tells the names and shapes.
-    pub fn get(&self, place: &str) -> Option<&Values> {
-        self.kept.get(place)
+    /// The numbers at the place of this name, if it was kept. [`Description::places`] tells the names and shapes.
+    pub fn get(&self, name: &str) -> Option<&Values> {
+        self.at(name.parse().ok()?)
+    }
+
+    /// The numbers at a place, if it was kept.
+    pub fn at(&self, place: Place) -> Option<&Values> {
+        self.kept.get(&place)
     }
 
     /// Takes the numbers at a place out of the trace, if it was kept.
-    pub fn take(&mut self, place: &str) -> Option<Values> {
-        self.kept.remove(place)
+    pub fn take(&mut self, place: Place) -> Option<Values> {
+        self.kept.remove(&place)
     }
 
     /// Takes the [`logits`](Self::logits) out of the trace.
@@ -130,9 +136,9 @@ impl Trace {
         self.logits.take()
     }
 
-    /// The names of the places that were kept, in alphabetical order.
-    pub fn places(&self) -> impl Iterator<Item = &str> {
-        self.kept.keys().map(String::as_str)
+    /// The places that were kept, stack by stack and layer by layer.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        self.kept.keys().copied()
     }
 
     /// \[tokens, vocabulary\], or \[classes\] of a model that classifies images or texts; `None` if the model has no head.
@@ -145,7 +151,7 @@ impl Trace {
     pub fn as_transformers(&self, description: &Description) -> BTreeMap<String, Values> {
         let of_output = |output: Output| {
             let values: Option<Vec<&Values>> =
-                output.places.iter().map(|place| self.get(place)).collect();
+                output.places.iter().map(|place| self.at(*place)).collect();
             let (values, last) = (values.as_deref()?, values.as_deref()?.last()?);
             let layers: &[usize] = if output.is_stacked { &[values.len()] } else { &[] };
             let shape = [layers, &last.shape].concat();
@@ -162,8 +168,8 @@ impl Trace {
     }
 }
 
-/// The function of a hook. It gets the name of the place, the shape of its numbers, and the numbers.
-type HookFn<'h> = dyn Fn(&str, &[usize], &mut Vec<f32>) -> Result<(), Error> + Send + Sync + 'h;
+/// The function of a hook. It gets the place, the shape of its numbers, and the numbers.
+type HookFn<'h> = dyn Fn(Place, &[usize], &mut Vec<f32>) -> Result<(), Error> + Send + Sync + 'h;
 
 /// A function that a pass calls at a place.
 #[derive(Clone)]
@@ -182,7 +188,7 @@ pub struct Output {
     /// Transformers' name.
     pub name: String,
     /// The places, in order; none of the logits.
-    pub places: Vec<String>,
+    pub places: Vec<Place>,
     /// Whether the places are stacked along a first dimension, layer by layer.
     pub is_stacked: bool,
 }
@@ -196,14 +202,14 @@ impl Description {
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let gpt = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
     /// let streams = ["blocks.0.hook_resid_pre", "blocks.1.hook_resid_pre", "blocks.1.hook_resid_post"];
-    /// assert_eq!(gpt.streams(), streams);
+    /// assert_eq!(gpt.streams().map(|place| place.to_string()), streams);
     /// # Ok::<(), regard_models::Error>(())
     /// ```
-    pub fn streams(&self) -> Vec<String> {
+    pub fn streams(&self) -> Vec<Place> {
         let (name, stack) = self.last_stack();
         let layers = stack.layers();
-        let last = name.place(layers.saturating_sub(1), layer_output(stack));
-        let entering = (0..layers).map(|layer| name.place(layer, "hook_resid_pre"));
+        let last = name.place(layers.saturating_sub(1), stack.layer_output());
+        let entering = (0..layers).map(|layer| name.place(layer, StreamPlace::Pre));
         entering.chain([last]).collect()
     }
 
@@ -216,24 +222,28 @@ impl Description {
         let mut outputs = vec![logits];
         for (stack_name, stack) in self.stacks() {
             let layers = stack.layers();
-            let each = |place: &str| -> Vec<String> {
+            let each = |place: LayerPlace| -> Vec<Place> {
                 (0..layers).map(|layer| stack_name.place(layer, place)).collect()
             };
             let name = |name: &str| match stack_name {
                 StackName::Only => name.to_owned(),
                 StackName::Encoder | StackName::Decoder => format!("{stack_name}_{name}"),
             };
-            let residual = stack_name.place(layers.saturating_sub(1), layer_output(stack));
-            let normed = stack.final_norm.map(|_| stack_name.after_final_norm());
-            let normed = normed.unwrap_or_else(|| residual.clone());
-            let last = if stack.hidden_after_norm { &normed } else { &residual };
-            let hidden = [each("hook_resid_pre"), vec![last.clone()]].concat();
-            let mut add = |name: String, places: Vec<String>, is_stacked: bool| {
+            let residual = stack_name.place(layers.saturating_sub(1), stack.layer_output());
+            let normed = stack.final_norm.map(|_| Place::FinalNorm(stack_name, NormPlace::Out));
+            let normed = normed.unwrap_or(residual);
+            let last = if stack.hidden_after_norm { normed } else { residual };
+            let hidden = [each(StreamPlace::Pre.into()), vec![last]].concat();
+            let mut add = |name: String, places: Vec<Place>, is_stacked: bool| {
                 outputs.push(Output { name, places, is_stacked });
             };
-            add(name("attentions"), each("attn.hook_pattern"), true);
+            add(name("attentions"), each(AttentionPlace::Pattern.into()), true);
             if stack.cross {
-                add("cross_attentions".to_owned(), each("cross_attn.hook_pattern"), true);
+                add(
+                    "cross_attentions".to_owned(),
+                    each(LayerPlace::Cross(AttentionPlace::Pattern)),
+                    true,
+                );
             }
             add(name("hidden_states"), hidden, true);
             add(name("residual_last"), vec![residual], false);

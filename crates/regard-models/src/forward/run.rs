@@ -9,11 +9,14 @@ use std::collections::BTreeMap;
 use regard::{KvCache, KvCacheShape, Linear, Norm, Pairing, Rotary, Sequences};
 
 use super::attention::{Inputs, Setting};
-use super::place::{OF_NORM, norm_2};
-use super::{Hook, Input, Keep, Rows, StackName, Trace, Values};
+use super::{Hook, Input, Rows, Trace, Values};
 use crate::change::{Plan, mean};
+use crate::place::Keep;
 use crate::weights::{FeedForward, FeedForwards, Layer, StackWeights, Tokens};
-use crate::{Block, ClassPosition, Description, Error, Head, Model, Placement, Stack, Tensor};
+use crate::{
+    Block, ClassPosition, Description, EmbeddingPlace, Error, FeedForwardPlace, Head, LayerPlace,
+    Model, NormName, NormPlace, Place, Placement, Stack, StackName, StreamPlace, Tensor, Which,
+};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
 #[derive(Debug)]
@@ -92,7 +95,7 @@ pub(crate) struct Runner<'r> {
     /// The changes of each run, or one plan for all inputs.
     pub(super) plans: &'r [Plan],
     /// The functions that are called at places, by place, after the changes there.
-    pub(crate) hooks: BTreeMap<String, Vec<&'r Hook<'r>>>,
+    pub(crate) hooks: BTreeMap<Place, Vec<&'r Hook<'r>>>,
     /// An unchanged run of the whole text to begin from.
     pub(crate) from: Option<&'r Streams>,
     /// The streams of this run, if a later run begins with them.
@@ -172,18 +175,18 @@ impl<'r> Runner<'r> {
     }
 
     /// Whether the numbers of a place may change.
-    pub(super) fn changes(&self, place: &str) -> bool {
-        self.plans.iter().any(|plan| plan.changes(place)) || self.hooks.contains_key(place)
+    pub(super) fn changes(&self, place: Place) -> bool {
+        self.plans.iter().any(|plan| plan.changes(place)) || self.hooks.contains_key(&place)
     }
 
     /// Whether the numbers of a place are kept, or may change.
-    pub(super) fn wants(&self, place: &str) -> bool {
+    pub(super) fn wants(&self, place: Place) -> bool {
         self.keep.has(place) || self.changes(place)
     }
 
     /// Changes the numbers of a place as planned, calls the hooks there, and keeps the numbers if they are requested. `row` is
     /// the shape of a token's numbers.
-    pub(super) fn place(&mut self, place: &str, row: &[usize], x: &mut Rows) -> Result<(), Error> {
+    pub(super) fn place(&mut self, place: Place, row: &[usize], x: &mut Rows) -> Result<(), Error> {
         let shape = [&[x.tokens], row].concat();
         if self.plans.iter().any(|plan| plan.changes(place)) {
             x.part(self.plans.len());
@@ -193,7 +196,7 @@ impl<'r> Runner<'r> {
                 plan.apply(place, self.first, &shape, data)?;
             }
         }
-        for hook in self.hooks.get(place).into_iter().flatten() {
+        for hook in self.hooks.get(&place).into_iter().flatten() {
             let len = x.data.len() / x.runs * self.runs;
             x.part(self.runs);
             (hook.0)(place, &shaped(x.runs, shape.clone()), &mut x.data)?;
@@ -205,39 +208,39 @@ impl<'r> Runner<'r> {
             }
         }
         if self.keep.has(place) {
-            self.keep_at(place.to_owned(), x.runs, shape, x.data.clone());
+            self.keep_at(place, x.runs, shape, x.data.clone());
         }
         Ok(())
     }
 
     /// Keeps the numbers of a place, which have this shape in each run.
-    pub(super) fn keep_at(
-        &mut self,
-        place: String,
-        runs: usize,
-        shape: Vec<usize>,
-        data: Vec<f32>,
-    ) {
+    pub(super) fn keep_at(&mut self, place: Place, runs: usize, shape: Vec<usize>, data: Vec<f32>) {
         self.trace.kept.insert(place, by_run(runs, shape, data));
     }
 
-    /// The norm of each row of x, with the places of the norm `name`. The numbers are those of the kernel, unless a place
+    /// The norm of each row of x, whose places `at` tells. The numbers are those of the kernel, unless a place
     /// before the norm's weights changes.
-    pub(super) fn norm(&mut self, norm: &Norm, name: &str, x: &Rows) -> Result<Rows, Error> {
+    pub(super) fn norm(
+        &mut self,
+        norm: &Norm,
+        at: impl Fn(NormPlace) -> Place,
+        x: &Rows,
+    ) -> Result<Rows, Error> {
         let width = [norm.features()];
-        let [scale, normalized, out] = OF_NORM.map(|place| format!("{name}.{place}"));
+        let [scale, normalized, out] =
+            [NormPlace::Scale, NormPlace::Normalized, NormPlace::Out].map(at);
         let mut y = None;
-        if self.wants(&scale) || self.wants(&normalized) {
+        if self.wants(scale) || self.wants(normalized) {
             let (mut rows, mut divisors) = centred(norm, x);
-            self.place(&scale, &[1], &mut divisors)?;
+            self.place(scale, &[1], &mut divisors)?;
             rows.part(divisors.runs);
             for (row, divisor) in rows.data.chunks_exact_mut(width[0]).zip(&divisors.data) {
                 for x in row {
                     *x /= divisor;
                 }
             }
-            self.place(&normalized, &width, &mut rows)?;
-            if self.changes(&scale) || self.changes(&normalized) {
+            self.place(normalized, &width, &mut rows)?;
+            if self.changes(scale) || self.changes(normalized) {
                 for row in rows.data.chunks_exact_mut(width[0]) {
                     row.iter_mut().zip(norm.gamma()).for_each(|(x, gamma)| *x *= gamma);
                     row.iter_mut()
@@ -248,7 +251,7 @@ impl<'r> Runner<'r> {
             }
         }
         let mut y = y.map_or_else(|| x.map(|x| normed(norm, x)), Ok)?;
-        self.place(&out, &width, &mut y)?;
+        self.place(out, &width, &mut y)?;
         Ok(y)
     }
 
@@ -284,7 +287,7 @@ impl<'r> Runner<'r> {
         let mut x = Rows { runs, tokens, data };
         let only = name == StackName::Only;
         if only {
-            self.place("hook_embed", &[width], &mut x)?;
+            self.place(Place::Embedding(EmbeddingPlace::Tokens), &[width], &mut x)?;
         }
         // Positions of a recording are tensors of the encoder, as many as it has tokens.
         let learned = embedding.positions.filter(|_| sound.is_none());
@@ -308,7 +311,7 @@ impl<'r> Runner<'r> {
             let data = rows(table, numbers.into_iter(), width);
             let mut added = Rows { runs, tokens, data };
             if only {
-                self.place("hook_pos_embed", &[width], &mut added)?;
+                self.place(Place::Embedding(EmbeddingPlace::Positions), &[width], &mut added)?;
             }
             x.add(&added);
         }
@@ -369,7 +372,7 @@ impl<'r> Runner<'r> {
             streams.0.insert((name, stack.layers()), x.data.clone());
         }
         match &weights.norm {
-            Some(norm) => self.norm(norm, name.final_norm(), &x),
+            Some(norm) => self.norm(norm, |place| Place::FinalNorm(name, place), &x),
             None => Ok(x),
         }
     }
@@ -377,9 +380,8 @@ impl<'r> Runner<'r> {
     /// Whether only the last position leaves the last layer. Then only its query and its feed-forward layer are computed.
     fn needs_last_query(&self, name: StackName, stack: &Stack) -> bool {
         let last = Some(stack.layers().saturating_sub(1));
-        let norm = OF_NORM.map(|place| format!("{}.{place}", name.final_norm()));
-        let untouched =
-            self.changed_layers(name).max() < last && !norm.iter().any(|place| self.changes(place));
+        let norm = |place: &NormPlace| self.changes(Place::FinalNorm(name, *place));
+        let untouched = self.changed_layers(name).max() < last && !NormPlace::ALL.iter().any(norm);
         let places = self.keep.is_empty() && self.streams.is_none() && untouched;
         self.last_only
             && places
@@ -391,12 +393,12 @@ impl<'r> Runner<'r> {
     /// Whether a run differs from the unchanged one before the layers.
     fn changes_embedding(&self) -> bool {
         self.plans.iter().any(Plan::changes_embedding)
-            || self.hooks.keys().any(|place| place.starts_with("hook_"))
+            || self.hooks.keys().any(|place| matches!(place, Place::Embedding(_)))
     }
 
     /// The layers of a stack in which a run may differ from the unchanged one.
     fn changed_layers(&self, stack: StackName) -> impl Iterator<Item = usize> {
-        let hooked = self.hooks.keys().filter_map(move |place| stack.layer_of(place));
+        let hooked = self.hooks.keys().filter_map(move |place| place.layer_of(stack));
         self.plans.iter().flat_map(move |plan| plan.layers(stack)).chain(hooked)
     }
 
@@ -423,16 +425,19 @@ impl<'r> Runner<'r> {
     ) -> Result<Rows, Error> {
         let LayerSetting { name, stack, layer, angles, bias, last_query } = *setting;
         let (block, width) = (&stack.block, [self.model.description().width]);
-        let place = |place: &str| name.place(layer, place);
+        let place = |place: StreamPlace| name.place(layer, place);
+        let norm_at = |norm| move |place| name.place(layer, LayerPlace::Norm(norm, place));
         if let Some(streams) = &mut self.streams {
             streams.0.insert((name, layer), x.data.clone());
         }
-        self.place(&place("hook_resid_pre"), &width, &mut x)?;
+        self.place(place(StreamPlace::Pre), &width, &mut x)?;
         let norm_1 = weights.norm_1.as_ref().filter(|_| block.placement.has_before());
-        let normed_x = norm_1.map(|norm| self.norm(norm, &place("ln1"), &x)).transpose()?;
+        let normed_x =
+            norm_1.map(|norm| self.norm(norm, norm_at(NormName::First), &x)).transpose()?;
         let mut caches = self.caches.take();
         let of_attention = Setting {
-            prefix: place("attn"),
+            of: name.own(),
+            layer,
             block,
             last_query,
             scale: block.scale_in(layer),
@@ -454,23 +459,24 @@ impl<'r> Runner<'r> {
             x = x.last();
         }
         if let Some((after, _)) = &weights.after {
-            out = self.norm(after, &place("ln1_post"), &out)?;
+            out = self.norm(after, norm_at(NormName::FirstAfter), &out)?;
         }
-        self.place(&place("hook_attn_out"), &width, &mut out)?;
+        self.place(place(StreamPlace::AttentionOut), &width, &mut out)?;
         if block.parallel {
             let mlp = self.feed_forward(weights, &x, setting)?;
             x.add(&out);
             x.add(&mlp);
-            self.place(&place("hook_resid_post"), &width, &mut x)?;
+            self.place(place(StreamPlace::Post), &width, &mut x)?;
             return Ok(x);
         }
         x.add(&out);
-        self.place(&place("hook_resid_mid"), &width, &mut x)?;
+        self.place(place(StreamPlace::Mid), &width, &mut x)?;
         if let (Some((norm, attention)), Some(memory)) = (&weights.cross, memory) {
-            let normed_x = self.norm(norm, &place("ln2"), &x)?;
+            let normed_x = self.norm(norm, norm_at(NormName::Second), &x)?;
             let mut caches = self.caches.take();
             let of_cross = Setting {
-                prefix: place("cross_attn"),
+                of: Which::Cross,
+                layer,
                 block,
                 last_query: false,
                 scale: block.scale,
@@ -484,22 +490,22 @@ impl<'r> Runner<'r> {
             };
             let mut out = self.attention(attention, &normed_x, of_cross)?;
             self.caches = caches;
-            self.place(&place("hook_cross_attn_out"), &width, &mut out)?;
+            self.place(place(StreamPlace::CrossAttentionOut), &width, &mut out)?;
             x.add(&out);
-            self.place(&place("hook_resid_mid_cross"), &width, &mut x)?;
+            self.place(place(StreamPlace::MidCross), &width, &mut x)?;
         }
         let after = block.placement == Placement::After;
         if let Some(norm) = weights.norm_1.as_ref().filter(|_| after) {
             // The stream that the feed-forward layer reads is also the one that its output is added to.
-            self.place(&place("hook_mlp_in"), &width, &mut x)?;
-            x = self.norm(norm, &place("ln1"), &x)?;
+            self.place(place(StreamPlace::FeedForwardIn), &width, &mut x)?;
+            x = self.norm(norm, norm_at(NormName::First), &x)?;
         }
         let mlp = self.feed_forward(weights, &x, setting)?;
         x.add(&mlp);
-        self.place(&place("hook_resid_post"), &width, &mut x)?;
+        self.place(place(StreamPlace::Post), &width, &mut x)?;
         if let Some(norm) = weights.norm_2.as_ref().filter(|_| after) {
-            x = self.norm(norm, &place("ln2"), &x)?;
-            self.place(&place("hook_normalized_resid_post"), &width, &mut x)?;
+            x = self.norm(norm, norm_at(NormName::Second), &x)?;
+            self.place(place(StreamPlace::NormedPost), &width, &mut x)?;
         }
         Ok(x)
     }
@@ -513,40 +519,44 @@ impl<'r> Runner<'r> {
     ) -> Result<Rows, Error> {
         let LayerSetting { name, stack, layer, .. } = *setting;
         let (width, hidden) = ([self.model.description().width], [stack.block.hidden]);
-        let place = |place: &str| name.place(layer, place);
+        let place = |place: FeedForwardPlace| name.place(layer, place);
+        let stream = |place: StreamPlace| name.place(layer, place);
+        let norm_at = |norm| move |place| name.place(layer, LayerPlace::Norm(norm, place));
         let placement = stack.block.placement;
         let mut read = None;
-        if placement != Placement::After && self.wants(&place("hook_mlp_in")) {
-            self.place(&place("hook_mlp_in"), &width, read.insert(x.clone()))?;
+        if placement != Placement::After && self.wants(stream(StreamPlace::FeedForwardIn)) {
+            self.place(stream(StreamPlace::FeedForwardIn), &width, read.insert(x.clone()))?;
         }
         let x = read.as_ref().unwrap_or(x);
         let norm = weights.norm_2.as_ref().filter(|_| placement.has_before());
-        let normed_x = norm.map(|norm| self.norm(norm, &place(norm_2(stack)), x)).transpose()?;
+        let normed_x = norm.map(|norm| self.norm(norm, norm_at(stack.norm_2()), x)).transpose()?;
         let x = normed_x.as_ref().unwrap_or(x);
         let mut out = match (&weights.feed_forward, stack.experts_of(layer)) {
             (FeedForwards::Experts { router, each, .. }, Some(experts)) => {
                 let activation = stack.block.activation;
-                self.mixture(&place, (router, each), (experts, activation), x)?
+                let places = [FeedForwardPlace::ExpertWeights, FeedForwardPlace::ExpertIndices];
+                let places = places.map(place);
+                self.mixture(places, (router, each), (experts, activation), x)?
             }
             (layer, _) => {
                 let FeedForward { gate, up, down } = layer.one()?;
                 let mut features = x.map(|x| product(gate.as_ref().unwrap_or(up), x))?;
-                self.place(&place("mlp.hook_pre"), &hidden, &mut features)?;
+                self.place(place(FeedForwardPlace::Pre), &hidden, &mut features)?;
                 stack.block.activation.apply(&mut features.data);
                 if gate.is_some() {
                     let mut up = x.map(|x| product(up, x))?;
-                    self.place(&place("mlp.hook_pre_linear"), &hidden, &mut up)?;
+                    self.place(place(FeedForwardPlace::PreLinear), &hidden, &mut up)?;
                     features.multiply(up);
                 }
-                self.place(&place("mlp.hook_post"), &hidden, &mut features)?;
+                self.place(place(FeedForwardPlace::Post), &hidden, &mut features)?;
                 features.map(|x| product(down, x))?
             }
         };
         out.scale(stack.block.output_scale);
         if let Some((_, after)) = &weights.after {
-            out = self.norm(after, &place("ln2_post"), &out)?;
+            out = self.norm(after, norm_at(NormName::SecondAfter), &out)?;
         }
-        self.place(&place("hook_mlp_out"), &width, &mut out)?;
+        self.place(stream(StreamPlace::FeedForwardOut), &width, &mut out)?;
         Ok(out)
     }
 }

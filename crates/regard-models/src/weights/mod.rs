@@ -15,11 +15,10 @@ pub(crate) use self::experts::{FeedForward, FeedForwards};
 use self::linear::Stored;
 pub(crate) use self::names::unknown;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
-use crate::forward::StackName;
 use crate::read::Settings;
 use crate::{
     Block, Checkpoint, Description, Error, Frames, Frequencies, Head, NormKind, NormSettings,
-    Placement, QkNorm, Stack, Tensor,
+    Placement, QkNorm, Stack, StackName, Tensor,
 };
 
 #[derive(Debug)]
@@ -129,8 +128,11 @@ impl Weights {
             if name == of.final_norm() {
                 return stack.norm.as_ref().map(Part::Norm);
             }
-            if let Some(layer) = of.layer_of(name) {
-                return stack.layers.get(layer)?.part(name.splitn(3, '.').nth(2)?);
+            if let Some((layer, part)) = name
+                .strip_prefix(of.name())
+                .and_then(|rest| rest.strip_prefix('.')?.split_once('.'))
+            {
+                return stack.layers.get(layer.parse::<usize>().ok()?)?.part(part);
             }
         }
         match (name, &self.tokens) {

@@ -33,7 +33,11 @@ fn a_weight_that_is_changed_sends_a_token_to_another_expert() {
     let spare = (0..5).find(|expert| !plain[3..6].contains(&(*expert as f32))).unwrap();
     let mut vector = vec![0.0; 5];
     vector[spare] = 2.0;
-    let add = |place: &str, vector| Change::Add { place: place.into(), position: Some(1), vector };
+    let add = |place: &str, vector| Change::Add {
+        place: place.parse().unwrap(),
+        position: Some(1),
+        vector,
+    };
     let [found, weights] = taken(&model, &[add(WEIGHTS, vector)]).unwrap();
     assert_eq!(found[3..6], [spare as f32, plain[3], plain[4]]);
     assert_eq!((weights[5 + spare], &found[..3], &found[6..]), (2.0, &plain[..3], &plain[6..]));

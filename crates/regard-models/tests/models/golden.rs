@@ -103,7 +103,7 @@ fn check(name: &str) {
                 let (layer, position) = at.rsplit_once('.').unwrap();
                 let stack = if layer.contains('.') { "" } else { "blocks." };
                 Change::Patch {
-                    place: format!("{stack}{layer}.hook_resid_pre"),
+                    place: format!("{stack}{layer}.hook_resid_pre").parse().unwrap(),
                     position: position.parse().unwrap(),
                     from: expected.input_of("_b"),
                 }
@@ -260,9 +260,9 @@ fn places_take_the_memory_that_is_told() {
         let trace = model.pass().keep(description.places()).run(&input).unwrap();
         let lengths = [model.tokens(&input), input.decoder_ids.len()];
         for place in description.places() {
-            let kept = trace.get(&place).unwrap_or_else(|| panic!("{family} keeps no {place}"));
+            let kept = trace.at(place).unwrap_or_else(|| panic!("{family} keeps no {place}"));
             let bytes = size_of_val(kept.data.as_slice()) as u64;
-            assert_eq!(description.place_bytes(&[&place], lengths), bytes, "{family}: {place}");
+            assert_eq!(description.place_bytes(&[place], lengths), bytes, "{family}: {place}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::{env, fs};
 
-use regard_models::{Ablation, Change, Checkpoint, Description, Input};
+use regard_models::{Ablation, Change, Checkpoint, Description, Input, Place};
 use regard_tests::models::{FAMILIES, golden};
 use serde_json::json;
 
@@ -28,14 +28,8 @@ fn families() -> String {
 }
 
 /// A place without its layer.
-fn general(place: &str) -> String {
-    let mut parts = place.split('.');
-    match (parts.next(), parts.next().map(str::parse::<usize>)) {
-        (Some("blocks" | "encoder" | "decoder"), Some(Ok(_))) => {
-            format!("blocks.L.{}", parts.collect::<Vec<_>>().join("."))
-        }
-        _ => place.to_owned(),
-    }
+fn general(place: Place) -> String {
+    place.in_layer().map_or_else(|| place.to_string(), |place| format!("blocks.L.{place}"))
 }
 
 /// The shape of every place, in the sizes' names: from runs of models whose sizes differ from each other.
@@ -55,7 +49,7 @@ fn shapes() -> BTreeMap<String, String> {
         let places = description.places();
         let trace = model.pass().keep(places.clone()).run(&input).unwrap();
         for place in places {
-            let in_decoder = place.starts_with("decoder");
+            let in_decoder = place.to_string().starts_with("decoder");
             let name = |n: &usize| match *n {
                 1 => "1",
                 n if n == written || n == tokens && !in_decoder => "tokens",
@@ -69,10 +63,10 @@ fn shapes() -> BTreeMap<String, String> {
                 n if n == used => "experts used",
                 n => panic!("{place} of {family}: {n}"),
             };
-            let names: Vec<_> = trace.get(&place).unwrap().shape.iter().map(name).collect();
+            let names: Vec<_> = trace.at(place).unwrap().shape.iter().map(name).collect();
             // A model without grouped queries does not tell the heads of keys from those of queries.
-            if block.kv_heads != block.heads || !shapes.contains_key(&general(&place)) {
-                shapes.insert(general(&place), format!("[{}]", names.join(", ")));
+            if block.kv_heads != block.heads || !shapes.contains_key(&general(place)) {
+                shapes.insert(general(place), format!("[{}]", names.join(", ")));
             }
         }
     }
@@ -87,7 +81,7 @@ fn section() -> String {
     for family in known() {
         let checkpoint = Checkpoint::open(golden(&format!("tiny-{family}"))).unwrap();
         for place in Description::of(&checkpoint).unwrap().places() {
-            let place = general(&place);
+            let place = general(place);
             if !order.contains(&place) {
                 order.push(place.clone());
             }
@@ -109,16 +103,21 @@ fn section() -> String {
         writeln!(page, "| `{place}` | {shape} | {who} |").unwrap();
     }
     let (head, other) = ("3.5".parse().unwrap(), Input::tokens([7, 8, 9]));
-    let place = "blocks.3.hook_resid_pre".to_owned();
+    let place = "blocks.3.hook_resid_pre".parse().unwrap();
     let changes = [
         Change::Ablate { head, to: Ablation::Zero },
         Change::Ablate { head, to: Ablation::Mean },
         Change::Ablate { head, to: Ablation::MeanOf(other.clone()) },
         Change::Temperature { head, temperature: 0.5 },
         Change::Cut { head, query: 4, key: 1 },
-        Change::Patch { place: place.clone(), position: 2, from: other.clone() },
+        Change::Patch { place, position: 2, from: other.clone() },
         Change::PatchHead { head, position: None, from: other.clone() },
-        Change::Path { head, place: "blocks.4.attn.hook_q_input".into(), to: Some(1), from: other },
+        Change::Path {
+            head,
+            place: "blocks.4.attn.hook_q_input".parse().unwrap(),
+            to: Some(1),
+            from: other,
+        },
         Change::Add { place, position: Some(2), vector: vec![0.5, -0.5] },
     ];
     page += "\nChanges, as JSON:\n\n";

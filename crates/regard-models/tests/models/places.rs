@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use regard_models::{
-    Ablation, Change, Error, HeadAddress, Input, Logits, Model, Placement, Values, Which,
+    Ablation, Change, Error, HeadAddress, Input, Logits, Model, Place, Placement, Values, Which,
 };
 use regard_tests::models::FAMILIES;
 
@@ -31,7 +31,8 @@ fn a_norm_is_its_parts() {
     for (name, model) in models() {
         let norms = ["*hook_scale", "*hook_normalized", "*hook_out", "*hook_resid_pre"];
         let trace = model.pass().keep(norms).run(&input(&model)).unwrap();
-        for place in trace.places().filter(|place| place.ends_with("hook_out")) {
+        let kept = trace.places().map(|place| place.to_string());
+        for place in kept.filter(|place| place.ends_with("hook_out")) {
             let norm = place.strip_suffix(".hook_out").unwrap();
             let kept = |part: &str| &trace.get(&format!("{norm}.{part}")).unwrap().data;
             let gamma = model.parameter(norm).unwrap().unwrap().data;
@@ -85,12 +86,12 @@ fn a_hook_that_changes_nothing_changes_nothing() {
         let plain = model.pass().keep([end(&model)]).run(&input).unwrap();
         for place in model.description().places() {
             let called = AtomicUsize::new(0);
-            let hook = |at: &str, shape: &[usize], data: &mut Vec<f32>| {
-                assert_eq!((at, shape.iter().product::<usize>()), (place.as_str(), data.len()));
+            let hook = |at: Place, shape: &[usize], data: &mut Vec<f32>| {
+                assert_eq!((at, shape.iter().product::<usize>()), (place, data.len()));
                 called.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             };
-            let pass = model.pass().keep([end(&model)]).hook(place.as_str(), hook);
+            let pass = model.pass().keep([end(&model)]).hook(place, hook);
             let hooked = pass.run(&input).unwrap();
             assert_eq!(called.load(Ordering::Relaxed), 1, "{name}: {place}");
             let [expected, found] = [&plain, &hooked].map(|trace| trace.get(&end(&model)).unwrap());
@@ -102,7 +103,7 @@ fn a_hook_that_changes_nothing_changes_nothing() {
                 "hook_attn_scores",
                 "hook_pattern",
             ];
-            if !another_way.iter().any(|way| place.ends_with(way)) {
+            if !another_way.iter().any(|way| place.to_string().ends_with(way)) {
                 assert_eq!(found, expected, "{name}: {place}");
             }
         }
@@ -154,7 +155,7 @@ fn heads_have_results_and_inputs() {
 fn a_hook_changes_weights_and_ends_runs() {
     for (name, model) in models() {
         let input = input(&model);
-        let zeros = |_: &str, _: &[usize], data: &mut Vec<f32>| {
+        let zeros = |_: Place, _: &[usize], data: &mut Vec<f32>| {
             data.fill(0.0);
             Ok(())
         };
@@ -165,22 +166,22 @@ fn a_hook_changes_weights_and_ends_runs() {
         });
         assert_eq!(by_weights, by_z, "{name}");
         // A score that is much above all others takes all weight.
-        let one = |_: &str, shape: &[usize], data: &mut Vec<f32>| {
+        let one = |_: Place, shape: &[usize], data: &mut Vec<f32>| {
             data.chunks_mut(shape[2]).for_each(|row| row[0] = 1e6);
             Ok(())
         };
         let pass = model.pass().keep(["*.1.attn.hook_pattern"]);
         let trace = pass.hook("*.1.attn.hook_attn_scores", one).run(&input).unwrap();
         for place in trace.places() {
-            let weights = trace.get(place).unwrap();
+            let weights = trace.at(place).unwrap();
             for row in weights.data.chunks(weights.shape[2]) {
                 assert!(row[0] == 1.0 && row[1..].iter().all(|x| *x == 0.0), "{name}: {row:?}");
             }
         }
-        let stop = |_: &str, _: &[usize], _: &mut Vec<f32>| Err(Error::Stopped);
+        let stop = |_: Place, _: &[usize], _: &mut Vec<f32>| Err(Error::Stopped);
         let stopped = model.pass().hook("*hook_z", stop).run(&input);
         assert!(matches!(stopped, Err(Error::Stopped)), "{name}");
-        let shorter = |_: &str, _: &[usize], data: &mut Vec<f32>| {
+        let shorter = |_: Place, _: &[usize], data: &mut Vec<f32>| {
             data.pop();
             Ok(())
         };
@@ -215,7 +216,12 @@ fn all_paths_from_a_head_are_the_head_patched() {
             None => (Which::Only, "blocks", description.stack.layers()),
         };
         let head = HeadAddress { attention, layer: 0, head: 1 };
-        let path = |place: String| Change::Path { head, place, to: None, from: from.clone() };
+        let path = |place: String| Change::Path {
+            head,
+            place: place.parse().unwrap(),
+            to: None,
+            from: from.clone(),
+        };
         let parallel = description.stack.block.parallel;
         let read = ["attn.hook_q_input", "attn.hook_k_input", "attn.hook_v_input", "hook_mlp_in"];
         let later = (0..layers).flat_map(|layer| {
@@ -253,7 +259,7 @@ fn a_path_that_leads_nowhere_is_refused() {
     ];
     for (name, head, place, to, says) in cases {
         let (model, head) = (open(name), head.parse().unwrap());
-        let change = Change::Path { head, place: place.into(), to, from: other(&model) };
+        let change = Change::Path { head, place: place.parse().unwrap(), to, from: other(&model) };
         let said = model.pass().change(change).run(&input(&model)).unwrap_err().to_string();
         assert_says(&said, says);
     }
@@ -271,7 +277,7 @@ fn changes_in_batches_and_sweeps_are_those_of_single_runs() {
         let zeros = Change::Ablate { head: "0.1".parse().unwrap(), to: Ablation::Zero };
         let head = "1.0".parse().unwrap();
         let vector = (0..description.width).map(|i| (i as f32).sin()).collect();
-        let place = "blocks.1.hook_resid_pre".to_owned();
+        let place = "blocks.1.hook_resid_pre".parse().unwrap();
         let changes = [
             Change::Temperature { head, temperature: 0.5 },
             Change::Cut { head, query: 5, key: 3 },
@@ -279,7 +285,7 @@ fn changes_in_batches_and_sweeps_are_those_of_single_runs() {
             Change::Temperature { head: "1.1".parse().unwrap(), temperature: f32::INFINITY },
             zeros,
             Change::PatchHead { head, position: Some(3), from: inputs[1].clone() },
-            Change::Patch { place: place.clone(), position: 4, from: inputs[1].clone() },
+            Change::Patch { place, position: 4, from: inputs[1].clone() },
             Change::Add { place, position: Some(2), vector },
         ];
         let logits_or_end = |trace: &regard_models::Trace| trace.get(&end(&model)).unwrap().clone();
@@ -341,7 +347,10 @@ fn parameters_are_the_weights_of_the_model() {
 #[test]
 fn a_star_stands_for_any_characters() {
     let model = open("tiny-gpt2");
-    let named = |pattern: &str| model.description().places_named(&[pattern]).unwrap_or_default();
+    let named = |pattern: &str| -> Vec<String> {
+        let places = model.description().places_named(&[pattern]).unwrap_or_default();
+        places.iter().map(ToString::to_string).collect()
+    };
     let queries = [0, 1].map(|layer| format!("blocks.{layer}.attn.hook_q"));
     assert_eq!(named("blocks.0.attn.hook_q"), queries[..1]);
     for pattern in ["*hook_q", "blocks.*.attn.*_q", "blocks.*.*.hook_q"] {

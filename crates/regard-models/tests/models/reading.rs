@@ -1,8 +1,8 @@
 //! A text that is read on gives the numbers of a run of the whole text, bit for bit.
 
 use regard_models::{
-    Ablation, Change, ChangedReading, Frequencies, HeadAddress, Input, Model, Reading, Stack,
-    Trace, Values, Which,
+    Ablation, AttentionPlace, Change, ChangedReading, Frequencies, HeadAddress, Input, Model,
+    NormPlace, Place, Reading, Stack, StackName, StreamPlace, Trace, Values, Which,
 };
 use regard_tests::models::FAMILIES;
 
@@ -36,7 +36,8 @@ fn reads_on(model: &Model) -> bool {
 /// Asserts that the weights of the last layers are those of a run of the whole input.
 fn assert_weights(found: &Values, which: Which, stack: &Stack, whole: &Trace, what: &str) {
     let layers = stack.layers() - found.shape[0]..stack.layers();
-    let of_layers = layers.map(|layer| &whole.get(&which.weights_of(layer)).unwrap().data);
+    let of_layers =
+        layers.map(|layer| &whole.at(which.place(layer, AttentionPlace::Pattern)).unwrap().data);
     assert_eq!(found.data, of_layers.flatten().copied().collect::<Vec<_>>(), "{what}");
 }
 
@@ -96,13 +97,13 @@ fn lasting(model: &Model, input: &Input) -> Vec<Vec<Change>> {
     let heads = model.description().heads();
     let [first, last] = [heads[0], heads[heads.len() - 1]];
     let zero = |head| Change::Ablate { head, to: Ablation::Zero };
-    let place = |head: HeadAddress| format!("blocks.{}.hook_resid_pre", head.layer);
+    let place = |head: HeadAddress| StackName::Only.place(head.layer, StreamPlace::Pre);
     let vector: Vec<f32> = (0..model.description().width).map(|i| (i as f32 * 0.7).sin()).collect();
     let mean = Change::Ablate { head: last, to: Ablation::MeanOf(Input::tokens([4, 9, 2])) };
     let add =
         |position, layer| Change::Add { place: place(layer), position, vector: vector.clone() };
     let cut = Change::Cut { head: first, query: input.ids.len() - 1, key: 1 };
-    let normed = "ln_final.hook_out".to_owned();
+    let normed = Place::FinalNorm(StackName::Only, NormPlace::Out);
     let mut all = vec![
         vec![zero(first), Change::Temperature { head: last, temperature: 0.3 }],
         vec![mean, Change::Cut { head: last, query: 1, key: 0 }],
@@ -181,7 +182,7 @@ fn a_text_is_written_with_patches_and_cuts_as_it_is_read() {
     let model = open("tiny-qwen3");
     let (input, other) = (Input::tokens([7, 8, 9, 3]), Input::tokens([5, 6, 9, 4]));
     let head: HeadAddress = "1.2".parse().unwrap();
-    let place = "blocks.1.hook_resid_pre".to_owned();
+    let place = StackName::Only.place(1, StreamPlace::Pre);
     let changes = [
         Change::Patch { place, position: 2, from: other.clone() },
         Change::Cut { head, query: 3, key: 0 },

@@ -167,6 +167,18 @@ fn a_change_that_means_nothing_says_so() {
         ("tiny-gpt2", cut("0.0", 1, 2), "Missing", "does not see key 2"),
         ("tiny-mistral", cut("0.0", 7, 1), "Missing", "does not see key 1"), // a window of 6
         ("tiny-gpt2", patch(2, 0, 1), "Place", "no place \"blocks.2"),
+        (
+            "tiny-gpt2",
+            add("blocks.1.hook_resid_prr", None, &[]),
+            "",
+            "the nearest is blocks.1.hook_resid_pre",
+        ),
+        (
+            "tiny-gpt2",
+            add("block.1.mlp.hook_pst", None, &[]),
+            "",
+            "no place \"block.1.mlp.hook_pst\"",
+        ),
         ("tiny-gpt2", patch(1, 0, 1), "Shape", "as many tokens"),
         ("tiny-gpt2", patch(1, 8, 8), "Missing", "no position 8 to patch"),
         ("tiny-gpt2", add(pattern, None, &[]), "Unsupported", "can be read, but not set"),
@@ -245,7 +257,7 @@ fn an_added_vector_is_added_where_it_says() {
     let place = "blocks.1.hook_resid_mid";
     let x = kept(&model, &input, None, place);
     for position in [None, Some(1)] {
-        let add = Change::Add { place: place.into(), position, vector: vec![0.5; 32] };
+        let add = Change::Add { place: place.parse().unwrap(), position, vector: vec![0.5; 32] };
         let y = kept(&model, &input, Some(add), place);
         for (i, (x, y)) in x.iter().zip(&y).enumerate() {
             let added = if position.is_none_or(|position| position == i / 32) { 0.5 } else { 0.0 };
@@ -258,7 +270,8 @@ fn an_added_vector_is_added_where_it_says() {
 fn a_changed_embedding_is_not_that_of_the_unchanged_run() {
     let (model, input) = (open("tiny-gpt2"), Input::tokens([9, 8]));
     let unchanged = model.baseline(&input).unwrap();
-    let add = Change::Add { place: "hook_embed".into(), position: None, vector: vec![0.5; 32] };
+    let add =
+        Change::Add { place: "hook_embed".parse().unwrap(), position: None, vector: vec![0.5; 32] };
     let pass = model.pass().change(add.clone());
     let whole = pass.run(&input).unwrap();
     assert_ne!(whole.logits(), unchanged.logits());
@@ -278,7 +291,7 @@ fn a_change_in_a_generated_text_is_that_of_the_whole_text() {
         Change::Temperature { head, temperature: 0.25 },
         Change::Cut { head, query: 3, key: 1 },
         Change::Add {
-            place: "blocks.1.hook_resid_pre".into(),
+            place: "blocks.1.hook_resid_pre".parse().unwrap(),
             position: Some(2),
             vector: vec![2.0; 32],
         },
@@ -297,7 +310,7 @@ fn a_change_in_a_generated_text_is_that_of_the_whole_text() {
 #[test]
 fn changes_are_values_that_a_file_can_hold() {
     let change = Change::Patch {
-        place: "blocks.1.hook_resid_pre".into(),
+        place: "blocks.1.hook_resid_pre".parse().unwrap(),
         position: 3,
         from: Input::tokens([1, 2]),
     };

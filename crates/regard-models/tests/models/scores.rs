@@ -1,5 +1,5 @@
 //! Scores unfolded: each agrees with the trace bit for bit, its steps with each other, and its errors with their bounds.
-use regard_models::{Change, HeadAddress, Hidden, Model, Score, Trace};
+use regard_models::{AttentionPlace, Change, HeadAddress, Hidden, Model, Score, Trace};
 use regard_tests::models::FAMILIES;
 
 use crate::common::{changed, input, open};
@@ -9,14 +9,14 @@ const U: f64 = f32::EPSILON as f64 / 2.0;
 
 /// Checks a score against the trace of the same pass, its own steps, and the bounds of rounding.
 fn check(score: &Score, trace: &Trace, what: &str) {
-    let place = |name: &str| trace.get(&format!("{}.{name}", score.head.places())).unwrap();
-    let scores = place("hook_attn_scores");
+    let place = |place| trace.at(score.head.place(place)).unwrap();
+    let scores = place(AttentionPlace::Scores);
     let [_, queries, keys] = scores.shape[..] else { panic!("{what}") };
     let start = (score.head.head * queries + score.query) * keys;
     let kept = scores.data[start + score.key];
     assert_eq!(score.score.unwrap_or(f32::NEG_INFINITY).to_bits(), kept.to_bits(), "{what}");
     assert_eq!(score.hidden.is_some(), kept == f32::NEG_INFINITY, "{what}");
-    let weight = place("hook_pattern").data[start + score.key];
+    let weight = place(AttentionPlace::Pattern).data[start + score.key];
     assert_eq!(score.weight.value.to_bits(), weight.to_bits(), "{what}");
     assert_eq!(score.scaled, score.dot.value * score.scale, "{what}");
     if score.softcap.is_none() {
@@ -41,8 +41,9 @@ fn check(score: &Score, trace: &Trace, what: &str) {
     if score.temperature == 0.0 || score.temperature.is_infinite() {
         return; // which keys tie is not a matter of rounding
     }
-    let name = if score.q_before.is_some() { "hook_rot_k" } else { "hook_k" };
-    let longest = place(name).data.chunks(score.k.len()).map(|k| {
+    let turned = score.q_before.is_some();
+    let keys_at = if turned { AttentionPlace::TurnedKey } else { AttentionPlace::Key };
+    let longest = place(keys_at).data.chunks(score.k.len()).map(|k| {
         let products = k.iter().zip(&score.q).map(|(k, q)| f64::from(*k) * f64::from(*q));
         sum_of(&products.collect::<Vec<_>>())
     });
@@ -64,7 +65,7 @@ fn check_heads(name: &str, model: &Model, changes: &[Change], whole: Option<Head
     let trace = pass.clone().keep(["*attn.hook*"]).run(&input).unwrap();
     let heads = model.description().heads();
     for (i, head) in heads.into_iter().enumerate() {
-        let pattern = trace.get(&format!("{}.hook_pattern", head.places())).unwrap();
+        let pattern = trace.at(head.place(AttentionPlace::Pattern)).unwrap();
         let [_, queries, keys] = pattern.shape[..] else { panic!("{name}") };
         for (query, key) in (0..queries).flat_map(|i| (0..keys).map(move |j| (i, j))) {
             if Some(head) == whole || (query * keys + key) % 17 == i % 17 {
@@ -121,7 +122,7 @@ fn a_query_that_sees_nothing_has_no_maximum() {
 fn nan_shows_in_the_reference_too() {
     let model = open("tiny-gpt2");
     let width = model.description().width;
-    let place = "blocks.0.hook_resid_pre".to_owned();
+    let place = "blocks.0.hook_resid_pre".parse().unwrap();
     let nan = Change::Add { place, position: None, vector: vec![f32::NAN; width] };
     let score = model.pass().change(nan).score(&input(&model), "0.0".parse().unwrap(), 1, 0);
     let score = score.unwrap();

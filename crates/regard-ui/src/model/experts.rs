@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::{ComboBox, Ui};
 use regard_figure::{Matrix, Signs};
-use regard_models::{Change, Description, Pass};
+use regard_models::{Change, Description, FeedForwardPlace, Pass, StackName};
 use serde::{Deserialize, Serialize};
 
 use super::State;
@@ -44,8 +44,8 @@ impl Question for Route {
             let pass = self.changes.into_iter().fold(pass, Pass::change);
             let trace = pass.run(&run.input).map_err(|e| e.to_string())?;
             let chart = |layer: usize| {
-                let place = format!("blocks.{layer}.mlp.hook_expert_weights");
-                let weights = trace.get(&place).ok_or_else(|| format!("the run has no {place}"))?;
+                let place = StackName::Only.place(layer, FeedForwardPlace::ExpertWeights);
+                let weights = trace.at(place).ok_or_else(|| format!("the run has no {place}"))?;
                 let count = weights.shape.last().copied().unwrap_or_default();
                 let tokens = run.tokens.iter().map(|token| token.text.clone()).collect();
                 let labels = [tokens, (0..count).map(|expert| expert.to_string()).collect()];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, ScrollArea, Sense, TextStyle, Ui, Vec2, WidgetInfo, vec2};
 use regard_heads::readable;
-use regard_models::{Change, Input, Model, Placement};
+use regard_models::{Change, Input, Model, Place, StackName, StreamPlace};
 use serde::{Deserialize, Serialize};
 
 use super::next::percent;
@@ -74,19 +74,16 @@ impl Predictions {
         tell: &Tell,
     ) -> Result<Self, String> {
         let stack = &model.description().stack;
-        let after = match stack.block.placement {
-            Placement::After => "hook_normalized_resid_post",
-            _ => "hook_resid_post",
-        };
-        let layers = (0..stack.layers()).map(|layer| format!("blocks.{layer}.{after}"));
-        let places: Vec<String> =
-            core::iter::once("blocks.0.hook_resid_pre".to_owned()).chain(layers).collect();
+        let after = |layer| StackName::Only.place(layer, stack.layer_output());
+        let first = StackName::Only.place(0, StreamPlace::Pre);
+        let places: Vec<Place> =
+            core::iter::once(first).chain((0..stack.layers()).map(after)).collect();
         let pass = model.pass().keep(places.clone());
         let pass = changes.into_iter().fold(pass, regard_models::Pass::change);
         let trace = pass.last_logits().run(input).map_err(|e| e.to_string())?;
         let mut found = Vec::new();
         for (i, place) in places.iter().enumerate() {
-            let stream = trace.get(place).ok_or("the run has kept no residual stream")?;
+            let stream = trace.at(*place).ok_or("the run has kept no residual stream")?;
             let logits = model.lens(stream).map_err(|e| e.to_string())?;
             let logits = logits.ok_or("The model predicts no tokens.")?;
             let cols = logits.shape.last().copied().unwrap_or(1).max(1);

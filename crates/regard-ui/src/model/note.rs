@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regard_models::{Ablation, Change, Input};
+use regard_models::{Ablation, Change, Input, LayerPlace, Place, StreamPlace};
 
 use super::next::{Next, percent};
 use super::run::Outcome;
@@ -24,7 +24,7 @@ pub(super) fn change(change: &Change, tokens: &[String], words: &BTreeMap<u32, S
             format!("Head {head}: {} does not see {}", token(*query), token(*key))
         }
         Change::Patch { place, position, from } => {
-            let (place, from) = (capital(&self::place(place)), name(words, from, *position));
+            let (place, from) = (capital(&self::place(*place)), name(words, from, *position));
             format!("{place} at {}: from {from}", token(*position))
         }
         Change::PatchHead { head, position: Some(position), from } => {
@@ -46,17 +46,16 @@ pub(super) fn cuts(changes: &[Listed]) -> String {
 }
 
 /// The name of a place: "the stream after layer 2".
-pub(super) fn place(place: &str) -> String {
-    let mut parts = place.splitn(3, '.').skip(1);
-    let (Some(layer), Some(name)) = (parts.next(), parts.next()) else { return place.to_owned() };
-    match name {
-        "hook_resid_pre" => format!("the stream into layer {layer}"),
-        "hook_resid_post" | "hook_normalized_resid_post" => {
-            format!("the stream after layer {layer}")
-        }
-        "hook_attn_out" => format!("the attention output of layer {layer}"),
-        "hook_mlp_out" => format!("the feed-forward output of layer {layer}"),
-        _ => place.to_owned(),
+pub(super) fn place(place: Place) -> String {
+    let Some((layer, LayerPlace::Stream(stream))) = place.layer().zip(place.in_layer()) else {
+        return place.to_string();
+    };
+    match stream {
+        StreamPlace::Pre => format!("the stream into layer {layer}"),
+        StreamPlace::Post | StreamPlace::NormedPost => format!("the stream after layer {layer}"),
+        StreamPlace::AttentionOut => format!("the attention output of layer {layer}"),
+        StreamPlace::FeedForwardOut => format!("the feed-forward output of layer {layer}"),
+        _ => place.to_string(),
     }
 }
 
@@ -102,7 +101,7 @@ fn with(changes: &[Change], tokens: &[String]) -> String {
             format!("When {} does not see {} in head {head}", token(*query), token(*key))
         }
         [Change::Patch { place, position, from }] => {
-            format!("With {} at {} from {}", self::place(place), token(*position), other(from))
+            format!("With {} at {} from {}", self::place(*place), token(*position), other(from))
         }
         [Change::PatchHead { head, position: Some(position), from }] => {
             format!("With head {head} at {} from {}", token(*position), other(from))
@@ -141,6 +140,8 @@ pub(super) fn sentence(outcome: &Outcome, list: &[Next]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use regard_models::StackName;
+
     use super::*;
 
     #[test]
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(change(&cut, &[], &words), "Head 1.2: 1 does not see 0");
         assert_eq!(with(&[cut], &tokens), "When “gave” does not see “Mia” in head 1.2");
         let from = Input::tokens([7, 8]);
-        let place = "blocks.2.hook_resid_post".to_owned();
+        let place = StackName::Only.place(2, StreamPlace::Post);
         let patch = Change::Patch { place, position: 1, from: from.clone() };
         assert_eq!(change(&patch, &tokens, &words), "The stream after layer 2 at 1 gave: from “8”");
         let patch_head = Change::PatchHead { head, position: Some(0), from };

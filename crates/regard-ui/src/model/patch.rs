@@ -1,7 +1,7 @@
 //! Patching: activations of the second text replace those of the first in its run (activation patching).
 
 use egui::{ComboBox, DragValue, LayerId, Order, Sense, Stroke, TextStyle, Ui};
-use regard_models::{Change, Description, HeadAddress, Input, Placement};
+use regard_models::{Change, Description, HeadAddress, Input, StackName, StreamPlace};
 
 use super::reads::Reads;
 use super::run::{Outcome, Unchanged};
@@ -36,18 +36,15 @@ impl PatchedPart {
         from: Input,
         description: &Description,
     ) -> Change {
-        let after = match description.stack.block.placement {
-            Placement::After => "hook_normalized_resid_post",
-            _ => "hook_resid_post",
-        };
         let place = match self {
             Self::Head => return Change::PatchHead { head, position: Some(position), from },
-            Self::StreamIn => "hook_resid_pre",
-            Self::StreamOut => after,
-            Self::Attention => "hook_attn_out",
-            Self::FeedForward => "hook_mlp_out",
+            Self::StreamIn => StreamPlace::Pre,
+            Self::StreamOut => description.stack.layer_output(),
+            Self::Attention => StreamPlace::AttentionOut,
+            Self::FeedForward => StreamPlace::FeedForwardOut,
         };
-        Change::Patch { place: format!("blocks.{}.{place}", head.layer), position, from }
+        let place = StackName::Only.place(head.layer, place);
+        Change::Patch { place, position, from }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::Ui;
 use regard_figure::{Matrix, Signs};
-use regard_models::{Change, Logits, Values};
+use regard_models::{Change, Logits, StackName, StreamPlace, Values};
 use serde::{Deserialize, Serialize};
 
 use super::State;
@@ -43,8 +43,8 @@ pub(super) fn show(
     if let Some(effects) = effects.value_mut() {
         let clicked = effects.map.fill(ui, look, "the effect of each patch", TERMS, 80.0);
         if let Some((layer, position)) = clicked {
-            let (place, from) =
-                (format!("blocks.{layer}.hook_resid_pre"), second.run.input.clone());
+            let place = StackName::Only.place(layer, StreamPlace::Pre);
+            let from = second.run.input.clone();
             state.toggle(&Change::Patch { place, position, from });
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use regard_heads::{AttentionMaps, unattended};
-use regard_models::{Change, HeadAddress, Pass, Which};
+use regard_models::{AttentionPlace, Change, HeadAddress, Pass, Which};
 use serde::{Deserialize, Serialize};
 
 use super::open::Loaded;
@@ -52,8 +52,8 @@ pub(super) fn weighted(
     let mut numbers = Vec::with_capacity(shape.layers * shape.heads * shape.size());
     for id in shape.ids() {
         let head = HeadAddress { attention, layer: id.layer, head: id.head };
-        let place = format!("{}.hook_v", head.places());
-        let values = trace.get(&place).ok_or_else(|| format!("the run has no {place}"))?;
+        let place = head.place(AttentionPlace::Value);
+        let values = trace.at(place).ok_or_else(|| format!("the run has no {place}"))?;
         // [keys, key/value heads, head size]
         let size = values.shape.last().copied().unwrap_or(1).max(1);
         let of_key = values.data.len() / shape.keys;

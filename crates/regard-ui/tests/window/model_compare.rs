@@ -92,7 +92,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
     let (model, from) = reference(SECOND);
     let position = run(&window).tokens().iter().position(|token| token.text == "Tom").unwrap();
     let patch = |place: &str| Change::Patch {
-        place: place.to_owned(),
+        place: place.parse().unwrap(),
         position,
         from: Input::tokens(from.ids.clone()),
     };
@@ -174,7 +174,7 @@ fn each_place_is_patched_in_turn_and_a_click_makes_the_patch() {
     let [Change::Patch { place, position, .. }] = &state(&window).active()[..] else {
         panic!("{:?}", state(&window).changes)
     };
-    assert!(place.ends_with("hook_resid_pre") && *position < input.ids.len());
+    assert!(place.to_string().ends_with("hook_resid_pre") && *position < input.ids.len());
     click(&mut window, "Second text");
     assert!(says(&window, "The patches come from a second text"));
     assert!(app(&window).model().patches.value().is_none());

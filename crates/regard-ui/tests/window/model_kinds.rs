@@ -8,7 +8,8 @@ use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{
-    Ablation, Change, Checkpoint, ImageProcessor, Input, Model, Trace, Which, probabilities,
+    Ablation, AttentionPlace, Change, Checkpoint, ImageProcessor, Input, Model, Trace, Which,
+    probabilities,
 };
 use safetensors::{Dtype, SafeTensors};
 
@@ -306,7 +307,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
 
     // The classes are those of the model.
     let (model, input) = pixels(&path);
-    let weights = Which::Only.weights_of(1);
+    let weights = Which::Only.place(1, AttentionPlace::Pattern);
     let trace = model.pass().keep([weights.clone()]).run(&input).unwrap();
     assert_eq!(run(&window).next(), predicted(&trace));
     let next = app(&window).model().next();
@@ -314,7 +315,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
 
     // Each patch shows its weight from the query: [CLS], or the patch that is kept.
     open_head(&mut window, 1, 2);
-    let weights = &trace.get(&weights).unwrap().data[2 * 100..3 * 100];
+    let weights = &trace.at(weights).unwrap().data[2 * 100..3 * 100];
     assert_eq!(numbers(&window), weights);
     let spoken = |query: usize, key: usize| {
         let name = |i: usize| match i {
@@ -479,7 +480,7 @@ fn a_digit_is_drawn_changed_and_patched() {
     // A patch of the second goes into the first.
     let patch = button(&window, "patch token 5 ");
     click(&mut window, &patch);
-    let place = "blocks.0.hook_resid_post".to_owned();
+    let place = "blocks.0.hook_resid_post".parse().unwrap();
     let change = Change::Patch { place, position: 5, from: read(first(9)).1 };
     assert_eq!(state(&window).active(), core::slice::from_ref(&change));
     let patched = classes(first(4), Some(change));

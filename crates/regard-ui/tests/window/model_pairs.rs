@@ -4,7 +4,7 @@ use crate::model::{State, Version};
 use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_models::{Model, Which};
+use regard_models::{AttentionPlace, Model, Which};
 
 use super::driver::{
     self, Window, app, button, cells, click, open, saved, says, session_of, set_value, with_file,
@@ -28,10 +28,10 @@ fn session(a: &str, b: &str, text: &str) -> Session {
 fn alone(name: &str, layer: usize, head: usize) -> (Vec<f32>, Vec<f64>) {
     let model = Model::open(format!("{MODELS}/{name}")).unwrap();
     let input = model.tokenizer().unwrap().encode(TEXT, None).unwrap();
-    let place = Which::Only.weights_of(layer);
+    let place = Which::Only.place(layer, AttentionPlace::Pattern);
     let trace = model.pass().keep([place.clone()]).run(&input).unwrap();
     let n = input.ids.len();
-    let weights = trace.get(&place).unwrap().data[head * n * n..][..n * n].to_vec();
+    let weights = trace.at(place).unwrap().data[head * n * n..][..n * n].to_vec();
     let next = regard_models::probabilities(trace.logits().unwrap().last());
     (weights, next)
 }

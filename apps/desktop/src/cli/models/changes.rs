@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use clap::ArgGroup;
 use regard_kernels::{Temperature, UnknownWord};
-use regard_models::{Ablation, Change, Checkpoint, HeadAddress, Input, Model, Which};
+use regard_models::{
+    Ablation, Change, Checkpoint, HeadAddress, Input, Model, Place, StreamPlace, Which,
+};
 use safetensors::SafeTensors;
 
 use super::super::failure::{BadInput as _, Failure};
@@ -53,7 +55,7 @@ pub(crate) struct Args {
 /// A vector in a file, and the place to which it is added.
 #[derive(Clone, Debug)]
 struct Added {
-    place: String,
+    place: Place,
     position: Option<usize>,
     file: PathBuf,
 }
@@ -105,7 +107,7 @@ impl Args {
         changes.extend([&self.head_temperature, &self.cut].into_iter().flatten().cloned());
         for at in &self.patch {
             let place = entry(at);
-            ensure_place(&place, at, model).bad_input()?;
+            ensure_place(place, at, model).bad_input()?;
             changes.push(Change::Patch { place, position: at.head, from: from.clone() });
         }
         let patch_head = |&(head, position): &(HeadAddress, Option<usize>)| Change::PatchHead {
@@ -116,7 +118,7 @@ impl Args {
         changes.extend(self.patch_head.iter().map(patch_head));
         for Added { place, position, file } in &self.add {
             let vector = vector(file).with_context(|| file.display().to_string()).bad_input()?;
-            changes.push(Change::Add { place: place.clone(), position: *position, vector });
+            changes.push(Change::Add { place: *place, position: *position, vector });
         }
         Ok(changes)
     }
@@ -166,20 +168,19 @@ impl Other {
 }
 
 /// The place of the residual stream that enters a layer. In `at`, the position is stored as the head.
-fn entry(at: &HeadAddress) -> String {
-    let layer = at.layer;
-    match at.attention {
-        Which::Only => format!("blocks.{layer}.hook_resid_pre"),
-        Which::Encoder => format!("encoder.{layer}.hook_resid_pre"),
-        Which::Decoder => format!("decoder.{layer}.hook_resid_pre"),
-        Which::Cross => format!("decoder.{layer}.hook_resid_mid"),
-    }
+fn entry(at: &HeadAddress) -> Place {
+    let place = match at.attention {
+        Which::Only | Which::Encoder | Which::Decoder => StreamPlace::Pre,
+        Which::Cross => StreamPlace::Mid,
+    };
+    at.attention.stack().place(at.layer, place)
 }
 
-fn ensure_place(place: &str, at: &HeadAddress, model: &Model) -> Result<()> {
+fn ensure_place(place: Place, at: &HeadAddress, model: &Model) -> Result<()> {
     let places = model.description().places();
-    let there = places.iter().any(|known| known == place);
-    let layers = places.iter().filter(|place| place.ends_with("hook_resid_pre")).count();
+    let there = places.contains(&place);
+    let enters = |place: &&Place| place.in_layer() == Some(StreamPlace::Pre.into());
+    let layers = places.iter().filter(enters).count();
     let kinds = if model.description().encoder.is_some() {
         "of encoder and decoder together"
     } else {
@@ -226,7 +227,8 @@ fn parse_add(text: &str) -> Result<Added, String> {
     let (at, file) = text.split_once('=').ok_or_else(|| format!("the form is {FORM}"))?;
     let (place, position) = at.split_once(':').map_or((at, None), |(a, b)| (a, Some(b)));
     let position = position.map(|position| parse(position, FORM)).transpose()?;
-    Ok(Added { place: place.to_owned(), position, file: file.into() })
+    let place = place.parse().map_err(|e: regard_models::Error| e.to_string())?;
+    Ok(Added { place, position, file: file.into() })
 }
 
 fn parse_temperature(text: &str) -> Result<Change, String> {

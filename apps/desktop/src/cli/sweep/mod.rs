@@ -12,8 +12,8 @@ use clap::ArgGroup;
 use regard_figure::{Format as FileFormat, Label, Look, Matrix, Palette, largest, numbers};
 use regard_heads::readable;
 use regard_models::{
-    Ablation, Attribution, Change, Checkpoint, HeadAddress, LayerAttribution, Logits, Model,
-    Values, Which, check_logits,
+    Ablation, AttentionPlace, Attribution, Change, Checkpoint, HeadAddress, LayerAttribution,
+    Logits, Model, Place, Values, Which, check_logits,
 };
 use serde_json::{Map, Value, json};
 
@@ -110,11 +110,11 @@ enum Into {
 
 impl Into {
     /// The place of the stream that a head reads for this input.
-    const fn place(self) -> &'static str {
+    const fn place(self) -> AttentionPlace {
         match self {
-            Self::Q => "hook_q_input",
-            Self::K => "hook_k_input",
-            Self::V => "hook_v_input",
+            Self::Q => AttentionPlace::QueryIn,
+            Self::K => AttentionPlace::KeyIn,
+            Self::V => AttentionPlace::ValueIn,
         }
     }
 }
@@ -386,8 +386,8 @@ impl Table {
 /// The layer and the position of a patch of [`Model::patches`]. The position is stored as the head.
 fn entry(patch: &Change) -> Option<HeadAddress> {
     let Change::Patch { place, position, .. } = patch else { return None };
-    let layer = place.strip_suffix(".hook_resid_pre")?;
-    format!("{}.{position}", layer.strip_prefix("blocks.").unwrap_or(layer)).parse().ok()
+    let Place::Layer { stack, layer, .. } = *place else { return None };
+    Some(HeadAddress { attention: stack.own(), layer, head: *position })
 }
 
 /// The numbers of each attention or stack, layer by layer.
