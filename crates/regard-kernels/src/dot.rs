@@ -18,7 +18,7 @@ use crate::error::{Error, check_len};
 /// ```
 pub fn dot(a: &[f32], b: &[f32]) -> Result<f32, Error> {
     check_len("b", b.len(), a.len())?;
-    Ok(dot_equal(a, b))
+    Ok(dispatch(Dot(a, b)))
 }
 
 /// The Euclidean norm ‖x‖ = √(x·x), without overflow or underflow on the way.
@@ -30,7 +30,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> Result<f32, Error> {
 #[must_use]
 pub fn norm(x: &[f32]) -> f32 {
     with_default_environment(|| {
-        let square = dot_equal(x, x);
+        let square = dispatch(Dot(x, x));
         if in_safe_range(square) { libm::sqrtf(square) } else { libm::sqrt(dot_f64(x, x)) as f32 }
     })
 }
@@ -52,9 +52,9 @@ pub fn cosine_similarity(a: &[f32], b: &[f32]) -> Result<f32, Error> {
 
 pub(crate) fn cosine_equal(a: &[f32], b: &[f32]) -> f32 {
     with_default_environment(|| {
-        let (aa, bb) = (dot_equal(a, a), dot_equal(b, b));
+        let (aa, bb) = (dispatch(Dot(a, a)), dispatch(Dot(b, b)));
         let cosine = if in_safe_range(aa) && in_safe_range(bb) {
-            dot_equal(a, b) / (libm::sqrtf(aa) * libm::sqrtf(bb))
+            dispatch(Dot(a, b)) / (libm::sqrtf(aa) * libm::sqrtf(bb))
         } else {
             let length = libm::sqrt(dot_f64(a, a)) * libm::sqrt(dot_f64(b, b));
             if length == 0.0 { 0.0 } else { (dot_f64(a, b) / length) as f32 }
@@ -73,35 +73,33 @@ fn dot_f64(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
 
-/// The dot product of two slices of the same length. If the lengths differ, the shorter one counts.
-pub(crate) fn dot_equal(a: &[f32], b: &[f32]) -> f32 {
-    struct Dot<'a>(&'a [f32], &'a [f32]);
-    impl Kernel for Dot<'_> {
-        type Output = f32;
+/// The dot product of two slices of the same length.
+pub(crate) struct Dot<'a>(pub(crate) &'a [f32], pub(crate) &'a [f32]);
 
-        #[inline(always)]
-        fn run<S: Simd>(self, simd: S) -> f32 {
-            // Four chains hide the latency of the multiply-add.
-            const CHAINS: usize = 4;
-            let mut sums = [simd.splat(0.0); CHAINS];
-            let (a, a_rest) = self.0.as_chunks::<{ CHAINS * LANES }>();
-            let (b, b_rest) = self.1.as_chunks::<{ CHAINS * LANES }>();
-            for (a, b) in a.iter().zip(b) {
-                let (a, b) = (a.as_chunks::<LANES>().0, b.as_chunks::<LANES>().0);
-                for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-                    *sum = simd.mul_add(simd.load(a), simd.load(b), *sum);
-                }
-            }
-            let ((a, a_rest), (b, b_rest)) = (a_rest.as_chunks(), b_rest.as_chunks());
+impl Kernel for Dot<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> f32 {
+        // Four chains hide the latency of the multiply-add.
+        const CHAINS: usize = 4;
+        let mut sums = [simd.splat(0.0); CHAINS];
+        let (a, a_rest) = self.0.as_chunks::<{ CHAINS * LANES }>();
+        let (b, b_rest) = self.1.as_chunks::<{ CHAINS * LANES }>();
+        for (a, b) in a.iter().zip(b) {
+            let (a, b) = (a.as_chunks::<LANES>().0, b.as_chunks::<LANES>().0);
             for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
                 *sum = simd.mul_add(simd.load(a), simd.load(b), *sum);
             }
-            if let (Some(sum), [_, ..]) = (sums.get_mut(a.len()), a_rest) {
-                *sum = simd.mul_add(simd.load_or(a_rest, 0.0), simd.load_or(b_rest, 0.0), *sum);
-            }
-            let [s0, s1, s2, s3] = sums;
-            simd.reduce_add(simd.add(simd.add(s0, s1), simd.add(s2, s3)))
         }
+        let ((a, a_rest), (b, b_rest)) = (a_rest.as_chunks(), b_rest.as_chunks());
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum = simd.mul_add(simd.load(a), simd.load(b), *sum);
+        }
+        if let (Some(sum), [_, ..]) = (sums.get_mut(a.len()), a_rest) {
+            *sum = simd.mul_add(simd.load_or(a_rest, 0.0), simd.load_or(b_rest, 0.0), *sum);
+        }
+        let [s0, s1, s2, s3] = sums;
+        simd.reduce_add(simd.add(simd.add(s0, s1), simd.add(s2, s3)))
     }
-    dispatch(Dot(a, b))
 }

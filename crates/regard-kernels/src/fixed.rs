@@ -13,7 +13,8 @@
 //! let scores = fixed::matmul_transposed(&[[2.0, 1.0]], &[[1.0, 0.0, 0.0]]);
 //! ```
 
-use crate::dot::{cosine_equal, dot_equal};
+use crate::arch::dispatch;
+use crate::dot::{Dot, cosine_equal};
 use crate::gemm::matmul_known;
 use crate::{Attention, Error, Mat, MatMut, Stage, Temperature, attention_scratch_len, int8};
 
@@ -24,7 +25,7 @@ use crate::{Attention, Error, Mat, MatMut, Stage, Temperature, attention_scratch
 /// ```
 #[must_use]
 pub fn dot<const N: usize>(a: &[f32; N], b: &[f32; N]) -> f32 {
-    dot_equal(a, b)
+    dispatch(Dot(a, b))
 }
 
 /// The Euclidean norm ‖x‖, as [`crate::norm`].

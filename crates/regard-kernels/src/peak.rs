@@ -1,6 +1,6 @@
 //! The most that this CPU can compute and read, by which a benchmark divides its results.
 
-use crate::arch::{Kernel, LANES, Simd, Tier, dispatch_to};
+use crate::arch::{Kernel, LANES, Simd, Tier, dispatch};
 
 /// Multiplies and adds in registers for a number of rounds: the most that this CPU can compute. A benchmark divides by it for a
 /// share of the peak.
@@ -18,6 +18,12 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
     struct Rounds(u32);
     impl Kernel for Rounds {
         type Output = (u64, f32);
+
+        #[inline(always)]
+        fn tier(&self) -> Tier {
+            Tier::fastest()
+        }
+
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) -> (u64, f32) {
             // Enough chains to hide the latency of a fused multiply-add on two pipes (2 × 4 or 2 × 5 cycles), and few enough to
@@ -54,7 +60,7 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
         }
         (u64::from(rounds) * (N * LANES) as u64, sum)
     }
-    dispatch_to(Tier::fastest(), Rounds(rounds))
+    dispatch(Rounds(rounds))
 }
 
 /// Reads all `numbers` from memory, as fast as one thread can. A benchmark divides by it for a share of the bandwidth.
@@ -74,6 +80,12 @@ pub fn read_all(numbers: &[f32]) -> f32 {
     struct Read<'a>(&'a [f32]);
     impl Kernel for Read<'_> {
         type Output = f32;
+
+        #[inline(always)]
+        fn tier(&self) -> Tier {
+            Tier::fastest()
+        }
+
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) -> f32 {
             let (steps, rest) = self.0.as_chunks::<LANES>().0.as_chunks::<BLOCKS>();
@@ -109,5 +121,5 @@ pub fn read_all(numbers: &[f32]) -> f32 {
             simd.reduce_add(sum)
         }
     }
-    dispatch_to(Tier::fastest(), Read(numbers))
+    dispatch(Read(numbers))
 }

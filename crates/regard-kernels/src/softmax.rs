@@ -2,8 +2,8 @@
 //!
 //! The way of a call from [`softmax`] to its innermost loops:
 //!
-//! 1. `dispatch` (`crate::arch`) picks the tier, and runs a [`SoftmaxRow`] on it.
-//! 2. `softmax_each` computes up to four rows side by side: `max_lanes` (`arch/vector.rs`) finds each row's maximum;
+//! 1. `dispatch` (`crate::arch`) picks the tier, and runs a [`Softmax`] on it.
+//! 2. [`Softmax`] computes up to four rows side by side: `max_lanes` (`arch/vector.rs`) finds each row's maximum;
 //!    [`weigh_each`] turns the scores into weights and adds them up; [`divide`] divides them by their sum. On a narrow tier
 //!    `softmax_narrow` does the same in place.
 //! 3. The weights are e^((x − max)/T). A [`Weigher`] holds the maximum and the factor 1/T. `map_add` (`arch/vector.rs`) loops
@@ -37,7 +37,7 @@ use crate::{MatMut, Temperature};
 /// assert!((x[0] - 0.659).abs() < 1e-3);
 /// ```
 pub fn softmax(x: &mut [f32], temperature: Temperature) {
-    dispatch(SoftmaxRow(x, temperature));
+    dispatch(Softmax([x], temperature));
 }
 
 /// [`softmax`], and the row's log-sum-exp ln Σⱼ e^(xⱼ/T).
@@ -50,7 +50,7 @@ pub fn softmax(x: &mut [f32], temperature: Temperature) {
 /// assert!((log_sum_exp - 2.417).abs() < 1e-3);
 /// ```
 pub fn softmax_with_log_sum_exp(x: &mut [f32], temperature: Temperature) -> f32 {
-    let (max, sum) = dispatch(SoftmaxRow(x, temperature));
+    let [(max, sum)] = dispatch(Softmax([x], temperature));
     with_default_environment(|| log_sum_exp(max, sum, temperature.factor(), temperature))
 }
 
@@ -82,43 +82,70 @@ impl Kernel for SoftmaxRows<'_> {
         let mut row = 0;
         if const { S::SHAPE.side_by_side == SIDE_BY_SIDE } && x.cols() <= SHORT {
             while row + SIDE_BY_SIDE <= x.filled_rows() {
-                softmax_each::<S, SIDE_BY_SIDE>(simd, x.rows_mut(row), temperature);
+                Softmax::<SIDE_BY_SIDE>(x.rows_mut(row), temperature).run(simd);
                 row += SIDE_BY_SIDE;
             }
         }
         for row in row..x.filled_rows() {
-            softmax_row(simd, x.row_mut(row), temperature);
+            Softmax([x.row_mut(row)], temperature).run(simd);
         }
     }
 }
 
-struct SoftmaxRow<'a>(&'a mut [f32], Temperature);
+/// [`softmax`] of `R` rows of the same length, at most four, side by side. The result of each is the largest score and the sum by
+/// which the weights were divided.
+pub(crate) struct Softmax<'a, const R: usize>(
+    pub(crate) [&'a mut [f32]; R],
+    pub(crate) Temperature,
+);
 
-impl Kernel for SoftmaxRow<'_> {
-    type Output = (f32, f32);
+impl<const R: usize> Kernel for Softmax<'_, R> {
+    type Output = [(f32, f32); R];
 
+    /// On a tier with vectors: the maximum of each row, then the weights and their sum ([`weigh_each`]), then the division
+    /// ([`divide`]).
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) -> (f32, f32) {
-        softmax_row(simd, self.0, self.1)
+    fn run<S: Simd>(self, simd: S) -> [(f32, f32); R] {
+        let Self(mut rows, temperature) = self;
+        let mut results = [(0.0, 0.0); R];
+        if S::NARROW {
+            for (row, result) in rows.into_iter().zip(&mut results) {
+                *result = softmax_narrow(simd, row, temperature);
+            }
+            return results;
+        }
+        let mut blocks: [&mut [Panel]; R] = core::array::from_fn(|_| Default::default());
+        let mut rests: [&mut [f32]; R] = core::array::from_fn(|_| Default::default());
+        let mut lanes = [simd.splat(f32::NEG_INFINITY); R];
+        for (r, row) in rows.iter_mut().enumerate() {
+            temperature.prepare(row);
+            (blocks[r], rests[r]) = row.as_chunks_mut();
+            lanes[r] = max_lanes(simd, blocks[r]);
+            if !rests[r].is_empty() {
+                lanes[r] = simd.max(simd.load_or(rests[r], f32::NEG_INFINITY), lanes[r]);
+            }
+        }
+        let max = reduce_max_each(simd, lanes);
+        let weighers = Weigher::each(max, temperature.factor(), temperature);
+        let mut lanes = weigh_each(simd, blocks, weighers, ExpToZero);
+        for (r, rest) in rests.into_iter().enumerate() {
+            if !rest.is_empty() {
+                let weights =
+                    weighers[r].of(simd, simd.load_or(rest, f32::NEG_INFINITY), ExpToZero);
+                simd.store_first(weights, rest);
+                lanes[r] = simd.add(lanes[r], weights);
+            }
+        }
+        let sums = reduce_add_each(simd, lanes);
+        for (r, row) in rows.into_iter().enumerate() {
+            divide(simd, row, sums[r]);
+            results[r] = (max[r], sums[r]);
+        }
+        results
     }
 }
 
-/// [`softmax`] inside a kernel. Returns the largest score and the sum by which the weights were divided.
-#[inline(always)]
-pub(crate) fn softmax_row<S: Simd>(
-    simd: S,
-    row: &mut [f32],
-    temperature: Temperature,
-) -> (f32, f32) {
-    if S::SHAPE.in_place {
-        softmax_narrow(simd, row, temperature)
-    } else {
-        let [result] = softmax_each(simd, [row], temperature);
-        result
-    }
-}
-
-/// [`softmax_row`] on narrow tiers, which compute no more weights than the row has.
+/// [`Softmax`] of one row on narrow tiers, which compute no more weights than the row has.
 #[inline(always)]
 fn softmax_narrow<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -> (f32, f32) {
     temperature.prepare(row);
@@ -127,44 +154,6 @@ fn softmax_narrow<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -
     let sum = simd.sum(row);
     divide(simd, row, sum);
     (max, sum)
-}
-
-/// [`softmax_row`] of `R` rows of the same length, at most four, side by side. This is the loop of a tier with vectors: the
-/// maximum of each row, then the weights and their sum ([`weigh_each`]), then the division ([`divide`]).
-#[inline(always)]
-fn softmax_each<S: Simd, const R: usize>(
-    simd: S,
-    mut rows: [&mut [f32]; R],
-    temperature: Temperature,
-) -> [(f32, f32); R] {
-    let mut blocks: [&mut [Panel]; R] = core::array::from_fn(|_| Default::default());
-    let mut rests: [&mut [f32]; R] = core::array::from_fn(|_| Default::default());
-    let mut lanes = [simd.splat(f32::NEG_INFINITY); R];
-    for (r, row) in rows.iter_mut().enumerate() {
-        temperature.prepare(row);
-        (blocks[r], rests[r]) = row.as_chunks_mut();
-        lanes[r] = max_lanes(simd, blocks[r]);
-        if !rests[r].is_empty() {
-            lanes[r] = simd.max(simd.load_or(rests[r], f32::NEG_INFINITY), lanes[r]);
-        }
-    }
-    let max = reduce_max_each(simd, lanes);
-    let weighers = Weigher::each(max, temperature.factor(), temperature);
-    let mut lanes = weigh_each(simd, blocks, weighers, ExpToZero);
-    for (r, rest) in rests.into_iter().enumerate() {
-        if !rest.is_empty() {
-            let weights = weighers[r].of(simd, simd.load_or(rest, f32::NEG_INFINITY), ExpToZero);
-            simd.store_first(weights, rest);
-            lanes[r] = simd.add(lanes[r], weights);
-        }
-    }
-    let sums = reduce_add_each(simd, lanes);
-    let mut results = [(0.0, 0.0); R];
-    for (r, row) in rows.into_iter().enumerate() {
-        divide(simd, row, sums[r]);
-        results[r] = (max[r], sums[r]);
-    }
-    results
 }
 
 /// Scores ← weights, for `R` rows of equally many blocks, side by side. `f` computes a weight from a distance. Returns the sums

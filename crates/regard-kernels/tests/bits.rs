@@ -37,7 +37,13 @@ fn a_multiply_add_rounds_once_where_the_tier_has_it_fused() {
         target_feature = "fma",
         all(target_arch = "aarch64", target_feature = "neon")
     ));
-    assert_eq!(is_fused(), Tier::active() != Tier::Portable || fixed, "{}", Tier::active().name());
+    let found = matches!(Tier::active(), Tier::Avx2 | Tier::Avx512);
+    assert_eq!(
+        is_fused(),
+        found || fixed && Tier::active() != Tier::Scalar,
+        "{}",
+        Tier::active().name()
+    );
 }
 
 /// No suite may pass on another tier than the one it is run for.

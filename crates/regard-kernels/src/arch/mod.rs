@@ -15,7 +15,7 @@
     reason = "the one place where it is allowed: intrinsics and the innermost tile loop"
 )]
 
-#[cfg(any(scalar, test))]
+#[cfg(any(scalar, feature = "scalar", test))]
 mod bare;
 mod environment;
 mod exp;
@@ -42,7 +42,6 @@ pub(crate) use self::generic::gemv::gemv;
 pub(crate) use self::generic::int8;
 pub(crate) use self::generic::known::{matmul_by_4, matmul_by_8, matmul_by_16};
 pub(crate) use self::generic::pack::{pack_columns, pack_transposed, pack_transposed_here};
-use self::generic::tile::Tiles;
 pub(crate) use self::generic::tile::{
     Epilogue, MR, Panel, Panels, gebp, next_groups, panels_at_once,
 };
@@ -55,8 +54,9 @@ pub(crate) const LANES: usize = 16;
 
 /// What a target decides, whichever tier runs.
 pub(crate) struct Target {
-    /// Every tier reads matrices [in place](Shape::in_place), so that no memory for panels is needed.
-    pub(crate) in_place: bool,
+    /// Some tier reads packed panels, so that an attention needs memory for them. It is false if every tier is
+    /// [narrow](Simd::NARROW).
+    pub(crate) packs: bool,
     /// A program links only the parts of an attention that it uses (`attention/mask/linked.rs`).
     pub(crate) links_parts: bool,
     /// Shapes that the compiler knows have code of their own.
@@ -75,11 +75,11 @@ pub(crate) struct Target {
 }
 
 pub(crate) const TARGET: Target = {
-    let in_place = cfg!(scalar);
+    let narrow = <Compiled as Simd>::NARROW;
     if cfg!(target_os = "none") {
         Target {
-            in_place,
-            links_parts: in_place,
+            packs: !narrow,
+            links_parts: narrow,
             knows_shapes: false,
             queries: MR,
             packs_values_from: isize::MAX as usize,
@@ -88,10 +88,10 @@ pub(crate) const TARGET: Target = {
         }
     } else {
         Target {
-            in_place,
-            links_parts: in_place,
-            knows_shapes: !in_place,
-            queries: if in_place { MR } else { 36 },
+            packs: !narrow,
+            links_parts: narrow,
+            knows_shapes: !narrow,
+            queries: if narrow { MR } else { 36 },
             packs_values_from: 12,
             panel_rows: [64, 1024, 4096],
             panels_side_by_side: 4,
@@ -134,39 +134,49 @@ pub(crate) fn one_by_one<T>(x: &mut T) {
 /// A computation that is generic over the vectors it runs on. Mark `run` and all that it calls `#[inline(always)]`: only
 /// inlined code is compiled with the tier's instructions. For the same reason no closure may hold vector code: `array::map` and
 /// similar functions are compiled without these instructions.
-pub(crate) trait Kernel {
+pub(crate) trait Kernel: Sized {
     type Output;
+
+    /// The tier on which [`dispatch`] runs the kernel.
+    #[inline(always)]
+    fn tier(&self) -> Tier {
+        Tier::active()
+    }
+
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// Runs `kernel` on the [active](Tier::active) tier. Call it once for a whole head or matrix, never for a row.
+/// Runs `kernel` on [its tier](Kernel::tier), which is mostly the [active](Tier::active) one, in the default floating-point
+/// environment. If the CPU lacks that tier, it runs on the next slower one that the CPU has. Each tier's `enter` is a function of
+/// its own, so that no arithmetic leaves the environment. Call it once for a whole head or matrix, never for a row.
 #[inline(always)]
 pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
-    dispatch_to(Tier::active(), kernel)
-}
-
-/// Runs `kernel` on `tier`, in the default floating-point environment. If the CPU lacks that tier, it runs on the next slower one
-/// that the CPU has. Each tier's `call` is a function of its own, so that no arithmetic leaves the environment.
-#[inline(always)]
-pub(crate) fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
     let _environment = DefaultEnvironment::enter();
+    let tier = kernel.tier();
     #[cfg(target_arch = "x86_64")]
     {
         if tier == Tier::Avx512
             && let Some(avx512) = Avx512::new()
         {
-            return avx512.call(kernel);
+            // SAFETY: a value of `Avx512` proves that the CPU has its instructions.
+            return unsafe { avx512.enter(kernel) };
+        }
+        #[cfg(any(feature = "scalar", test))]
+        if tier == Tier::Scalar {
+            return bare::Scalar.call(kernel);
         }
         if tier != Tier::Portable
             && let Some(avx2) = Avx2::new()
         {
-            return avx2.call(kernel);
+            // SAFETY: a value of `Avx2` proves that the CPU has its instructions.
+            return unsafe { avx2.enter(kernel) };
         }
-        Compiled.call(kernel)
+        // SAFETY: the program is compiled for these instructions.
+        unsafe { Compiled.enter(kernel) }
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let _ = tier;
+        let _ = tier; // there is one
         Compiled.call(kernel)
     }
 }

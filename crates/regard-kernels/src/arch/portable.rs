@@ -49,7 +49,7 @@ impl Simd for Portable {
     const SHAPE: Shape = Shape::SIXTEEN_REGISTERS;
 
     #[inline(never)]
-    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+    unsafe fn enter<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
 

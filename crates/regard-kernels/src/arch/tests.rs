@@ -49,11 +49,11 @@ tier!(#[cfg(not(scalar))] OnPortable: FUSED, |kernel| Some(kernel.run(Portable))
 tier!(OnScalar: cfg!(fused), |kernel| Some(kernel.run(Scalar)));
 tier!(
     #[cfg(target_arch = "x86_64")]
-    OnAvx2: true, |kernel| super::Avx2::new().map(|avx2| avx2.run(kernel))
+    OnAvx2: true, |kernel| super::Avx2::new().map(|avx2| avx2.call(kernel))
 );
 tier!(
     #[cfg(target_arch = "x86_64")]
-    OnAvx512: true, |kernel| super::Avx512::new().map(|avx512| avx512.run(kernel))
+    OnAvx512: true, |kernel| super::Avx512::new().map(|avx512| avx512.call(kernel))
 );
 
 /// Applies an operation to blocks on a tier: `on!(T, |s, a, b| s.add(a, b))`. Outside the kernel a name is that of a block, and

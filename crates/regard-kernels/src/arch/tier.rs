@@ -21,6 +21,9 @@ pub enum Tier {
     Avx2,
     /// x86-64 with AVX-512 (F, BW, DQ and VL), AVX2 and FMA, found at run time.
     Avx512,
+    /// One number at a time, as on Cortex-M and RISC-V, on x86-64 with the feature `scalar`. It serves to test on a desktop how
+    /// these cores compute. It is never the fastest.
+    Scalar,
 }
 
 /// The index of the active tier in [`Tier::ALL`], or [`UNKNOWN`] before the first use.
@@ -31,12 +34,12 @@ const UNKNOWN: u8 = u8::MAX;
 
 impl Tier {
     /// All tiers, from the slowest to the fastest.
-    pub const ALL: &'static [Self] = &[Self::Portable, Self::Avx2, Self::Avx512];
+    pub const ALL: &'static [Self] = &[Self::Scalar, Self::Portable, Self::Avx2, Self::Avx512];
 
     /// The tier that every kernel of this process uses.
     ///
     /// It is the fastest that this CPU has, unless [`choose`](Self::choose) has set another. With the feature `std`, the
-    /// environment variable `REGARD_TIER` (`portable`, `avx2` or `avx512`) sets it at the first use. An unknown word, or a tier
+    /// environment variable `REGARD_TIER` (`portable`, `avx2`, `avx512` or `scalar`) sets it at the first use. An unknown word, or a tier
     /// that the CPU lacks, is ignored.
     #[must_use]
     #[inline]
@@ -46,7 +49,8 @@ impl Tier {
             UNKNOWN => Self::find(),
             0 => Self::Portable,
             1 => Self::Avx2,
-            _ => Self::Avx512,
+            2 => Self::Avx512,
+            _ => Self::Scalar,
         };
         #[cfg(not(target_arch = "x86_64"))]
         Self::Portable
@@ -73,6 +77,7 @@ impl Tier {
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
+            Self::Scalar => cfg!(all(target_arch = "x86_64", any(feature = "scalar", test))),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => Avx2::new().is_some(),
             #[cfg(target_arch = "x86_64")]
@@ -107,10 +112,11 @@ impl Tier {
             Self::Portable => "portable",
             Self::Avx2 => "AVX2 + FMA",
             Self::Avx512 => "AVX-512",
+            Self::Scalar => "scalar",
         }
     }
 
-    /// The tier for a word that `REGARD_TIER` may hold: `portable`, `avx2` or `avx512`.
+    /// The tier for a word that `REGARD_TIER` may hold: `portable`, `avx2`, `avx512` or `scalar`.
     ///
     /// ```
     /// assert_eq!(regard_kernels::Tier::from_word("avx2"), Some(regard_kernels::Tier::Avx2));
@@ -121,6 +127,7 @@ impl Tier {
             "portable" => Some(Self::Portable),
             "avx2" => Some(Self::Avx2),
             "avx512" => Some(Self::Avx512),
+            "scalar" => Some(Self::Scalar),
             _ => None,
         }
     }

@@ -4,8 +4,8 @@
 //! replaces it where the compiler finds no better instructions for it; the bits are the same.
 
 use super::widen::{f32_from_bf16, f32_from_f16};
-use super::{Kernel, LANES, MR, Panel, Tiles, one_by_one};
-use crate::{Half, Mat};
+use super::{Kernel, LANES, MR, Panel, Panels, one_by_one};
+use crate::{Half, Mat, MatMut};
 
 /// Operations that compute each lane on its own, for any number of lanes.
 pub(crate) trait Lanes: Copy {
@@ -64,7 +64,10 @@ pub(crate) trait Map {
 
     /// x ← f(x) for all elements, on a tier that computes one element at a time.
     #[cfg_attr(target_os = "none", inline(never))]
-    #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for cores without vectors"))]
+    #[cfg_attr(
+        not(any(scalar, feature = "scalar", test)),
+        expect(dead_code, reason = "for cores without vectors")
+    )]
     fn each<L: Lanes<V = f32>>(&self, lane: L, row: &mut [f32]) {
         for x in row {
             one_by_one(x);
@@ -75,10 +78,6 @@ pub(crate) trait Map {
 
 /// The sizes that a tier's registers give to the loops.
 pub(crate) struct Shape {
-    /// The tier is narrow: its registers hold less than a block of lanes. It has tiles of its own, for any number of rows and
-    /// for all columns at once, which read B where it lies, by rows or by columns. Rows of scores become weights one after
-    /// another.
-    pub(crate) in_place: bool,
     /// MR, the most rows of A in a tile, and the number of panels of B in it (NR / 16): as many sums as the registers hold.
     pub(crate) rows: usize,
     pub(crate) panels: usize,
@@ -96,25 +95,33 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// For 16 registers of 8 lanes.
-    pub(crate) const SIXTEEN_REGISTERS: Self = Self {
-        in_place: false,
-        rows: MR,
-        panels: 1,
-        queries: 24,
-        chains: 4,
-        side_by_side: 1,
-        picks: false,
-    };
+    pub(crate) const SIXTEEN_REGISTERS: Self =
+        Self { rows: MR, panels: 1, queries: 24, chains: 4, side_by_side: 1, picks: false };
 }
 
 /// Operations on a block of 16 lanes of `f32`. A value that implements this trait proves that the CPU has the tier's
 /// instructions.
 pub(crate) trait Simd: Lanes {
+    /// The tier is narrow: a register holds one number, and a block of lanes lies in memory. It multiplies any number of rows
+    /// and columns [where they lie](Self::multiply_in_place), and packs nothing. Rows of scores become weights one after
+    /// another.
+    const NARROW: bool = false;
     /// The sizes of the loops on this tier.
     const SHAPE: Shape;
 
-    /// Runs `kernel` as a function of its own, whose loops can use all registers.
-    fn call<K: Kernel>(self, kernel: K) -> K::Output;
+    /// Runs `kernel` as a function of its own, whose loops can use all registers, compiled with the tier's instructions.
+    ///
+    /// # Safety
+    /// The CPU has the tier's instructions. A value of the tier proves it, so the function is unsafe only because Rust asks
+    /// this of a method that is compiled with more instructions than its trait.
+    unsafe fn enter<K: Kernel>(self, kernel: K) -> K::Output;
+
+    /// [`enter`](Self::enter), for callers outside of this folder.
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        // SAFETY: `self` proves that the CPU has the tier's instructions.
+        unsafe { self.enter(kernel) }
+    }
 
     /// Prefetches the cache line of `address`, which need not exist.
     #[inline(always)]
@@ -195,10 +202,19 @@ pub(crate) trait Simd: Lanes {
         }
     }
 
-    /// Computes the tiles of a product.
+    /// On a [narrow](Self::NARROW) tier: [`gebp`](super::gebp) of all rows of `a` and all columns of `b`. The sums are set, or
+    /// added if `add`.
     #[inline(always)]
-    fn microkernel<const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, R, P>) {
-        tiles.microkernel(self);
+    fn multiply_in_place(
+        self,
+        a: Mat<'_>,
+        b: Panels<'_>,
+        out: &mut MatMut<'_>,
+        col: usize,
+        add: bool,
+    ) {
+        let _ = (a, b, out, col, add);
+        debug_assert!(false, "tiers with vectors compute tiles");
     }
 
     /// The first 16 elements of `x`. If there are fewer, the other lanes are `fill`.

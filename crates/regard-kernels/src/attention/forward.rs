@@ -8,14 +8,13 @@ use super::mask::Mask;
 use super::partial::{CHUNK_KEYS, Partial};
 use super::scores::{Groups, NC, Scores};
 use super::scratch::Scratch;
-use super::small::Small;
 use super::tiles::Fused;
 use super::values::Values;
 use super::weights::OnlineSoftmax;
 use super::{Attention, Stage};
-use crate::arch::{Kernel, Simd, TARGET, dispatch, shared, with_default_environment};
+use crate::arch::{Kernel, Simd, dispatch, with_default_environment};
 use crate::error::{Error, check_len, check_shape};
-use crate::softmax::{scale_row, share_beside_sink, softmax_row};
+use crate::softmax::{Softmax, scale_row, share_beside_sink};
 use crate::{Mat, MatMut, Temperature};
 
 impl Attention<'_> {
@@ -33,7 +32,7 @@ impl Attention<'_> {
         out: MatMut<'_>,
         scratch: &mut [f32],
     ) -> Result<(), Error> {
-        self.run(q, k, v, out, scratch, None)
+        self.run::<true>(q, k, v, out, scratch, None)
     }
 
     /// As [`forward`](Self::forward), and writes the log-sum-exp of each row's scores (after temperature) to `log_sum_exp`
@@ -51,7 +50,7 @@ impl Attention<'_> {
         log_sum_exp: &mut [f32],
         scratch: &mut [f32],
     ) -> Result<(), Error> {
-        self.run(q, k, v, out, scratch, Some(log_sum_exp))
+        self.run::<true>(q, k, v, out, scratch, Some(log_sum_exp))
     }
 
     /// [`forward`](Self::forward) for shapes that the compiler knows.
@@ -72,12 +71,14 @@ impl Attention<'_> {
         let (q, k, v, out) = (q.into(), k.into(), v.into(), out.into());
         if N_K <= CHUNK_KEYS && self.sink.is_none() {
             // The compiler knows that the keys are not divided into chunks, and does not link the code for chunks.
-            return self.whole(q, k, v, out, scratch, None);
+            return self.run::<false>(q, k, v, out, scratch, None);
         }
-        self.run(q, k, v, out, scratch, None)
+        self.run::<true>(q, k, v, out, scratch, None)
     }
 
-    fn run(
+    /// Computes the attention over all keys at once, or in chunks if `CHUNKS` and there are more than [`CHUNK_KEYS`] keys or a
+    /// sink.
+    fn run<const CHUNKS: bool>(
         &self,
         q: Mat<'_>,
         k: Mat<'_>,
@@ -86,32 +87,18 @@ impl Attention<'_> {
         scratch: &mut [f32],
         log_sum_exp: Option<&mut [f32]>,
     ) -> Result<(), Error> {
-        if k.rows() > CHUNK_KEYS || self.sink.is_some() {
-            self.by_chunks(q, k, v, out, scratch, log_sum_exp)
-        } else {
-            self.whole(q, k, v, out, scratch, log_sum_exp)
+        if CHUNKS && (k.rows() > CHUNK_KEYS || self.sink.is_some()) {
+            return self.by_chunks(q, k, v, out, scratch, log_sum_exp);
         }
-    }
-
-    /// Computes the attention over all keys at once: there are at most [`CHUNK_KEYS`], and there is no sink.
-    fn whole(
-        &self,
-        q: Mat<'_>,
-        k: Mat<'_>,
-        v: Mat<'_>,
-        out: MatMut<'_>,
-        scratch: &mut [f32],
-        log_sum_exp: Option<&mut [f32]>,
-    ) -> Result<(), Error> {
         let len = log_sum_exp.as_ref().map(|l| l.len());
         self.resolve(q, k, v, out.shape(), len, scratch, |mut call| {
-            if call.fits_registers() {
-                dispatch(call.small(out, log_sum_exp));
-                return;
-            }
             let state = take(&mut call.scratch.state);
             let softmax = OnlineSoftmax::new(call.weighting, state, q.rows());
-            call.fuse(out, softmax, true, log_sum_exp);
+            let mut fused = call.fused(out, softmax, true);
+            dispatch(&mut fused);
+            if let Some(log_sum_exp) = log_sum_exp {
+                with_default_environment(|| fused.softmax.log_sum_exp(log_sum_exp));
+            }
         })
     }
 
@@ -215,41 +202,17 @@ impl Attention<'_> {
 }
 
 impl<'c> Call<'c> {
-    /// Whether keys, weights and values fit in registers, and no key is hidden.
-    fn fits_registers(&self) -> bool {
-        self.steps.is_none()
-            && Small::fits(self.k.rows(), self.v.cols())
-            && !self
-                .visible
-                .may_hide(&self.visible.range_of_rows(0, self.q.rows()).1, &(0..self.k.rows()))
-    }
-
-    /// The attention in registers.
-    fn small(self, out: MatMut<'c>, log_sum_exp: Option<&'c mut [f32]>) -> Small<'c> {
-        let Self { q, k, v, weighting, scratch, .. } = self;
-        let (factor, temperature) = (weighting.factor, weighting.temperature);
-        Small { q, k, v, out, factor, temperature, panel: scratch.panels, log_sum_exp }
-    }
-
-    /// Computes the attention over the keys that the mask shows. If these are the `whole` of the keys, it also divides by the
+    /// The attention over the keys that the mask shows, into `out`. If these are the `whole` of the keys, it also divides by the
     /// sums of weights.
     #[inline(always)]
-    fn fuse(
-        self,
-        out: MatMut<'_>,
-        softmax: OnlineSoftmax<'_>,
-        whole: bool,
-        log_sum_exp: Option<&mut [f32]>,
-    ) {
+    fn fused<'f>(self, out: MatMut<'f>, softmax: OnlineSoftmax<'f>, whole: bool) -> Fused<'f>
+    where
+        'c: 'f,
+    {
         let Self { q, k, v, steps, visible, scratch, .. } = self;
         let Scratch { tile, panels, values, .. } = scratch;
-        let row_by_row = TARGET.in_place && visible.hides_value(q.rows(), &v);
-        let scores = Scores { q, k, steps, visible, fused: true, row_by_row, panels, tile };
-        let mut fused = Fused { scores, values: Values::new(&k, v, values), out, softmax, whole };
-        run_fused(&mut fused);
-        if let Some(log_sum_exp) = log_sum_exp {
-            with_default_environment(|| fused.softmax.log_sum_exp(log_sum_exp));
-        }
+        let scores = Scores { q, k, steps, visible, fused: true, row_by_row: false, panels, tile };
+        Fused { scores, values: Values::new(&k, v, values), out, softmax, whole }
     }
 
     /// Computes the attention over [`CHUNK_KEYS`] keys from `start` on into `partial`.
@@ -257,7 +220,7 @@ impl<'c> Call<'c> {
         let visible = self.visible.of_chunk(start..start + CHUNK_KEYS);
         let mut call = self.reborrow();
         call.visible = &visible;
-        call.fuse(partial.out.reborrow(), partial.softmax.reborrow(), false, None);
+        dispatch(&mut call.fused(partial.out.reborrow(), partial.softmax.reborrow(), false));
     }
 
     /// Computes the attention over all keys that the mask shows, chunk by chunk, and merges the chunks in order.
@@ -276,13 +239,6 @@ impl<'c> Call<'c> {
             start += CHUNK_KEYS;
         }
     }
-}
-
-shared! { inline(always),
-/// On bare metal a function of its own, which all shapes share.
-fn run_fused(fused: &mut Fused<'_>) {
-    dispatch(fused);
-}
 }
 
 /// Writes the scores \[n_q, n_k\] to `out`.
@@ -327,7 +283,7 @@ impl Kernel for WriteScores<'_> {
         if let Some((temperature, sink)) = self.softmax {
             for i in 0..rows {
                 let row = self.out.row_mut(i);
-                let (max, sum) = softmax_row(simd, row, temperature);
+                let [(max, sum)] = Softmax([&mut *row], temperature).run(simd);
                 if let Some(sink) = sink {
                     scale_row(simd, row, share_beside_sink(simd, max, sum, sink, temperature));
                 }

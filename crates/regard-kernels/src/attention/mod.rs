@@ -4,16 +4,17 @@
 //! name:
 //!
 //! 1. [`forward`] has the public methods. It takes all keys at once, or more than 4096 keys in chunks that [`partial`] merges
-//!    in order. An attention whose keys and values are few enough for the registers goes to [`small`].
+//!    in order.
 //! 2. [`check`] checks that the tensors fit each other. It computes once what follows from the description: the factor of the
 //!    softmax, the keys that each query sees, and the parts of the [`scratch`] memory.
 //! 3. `dispatch` (`crate::arch`) picks the tier, the instructions of this CPU.
-//! 4. [`tiles`] is the loop over tiles of keys and blocks of queries. Each of them takes the next three steps.
+//! 4. [`tiles`] is the loop over tiles of keys and blocks of queries. Each of them takes the next three steps. An attention whose
+//!    keys and values are few enough for the registers goes to [`small`] instead.
 //! 5. [`scores`] multiplies queries and keys, and scales, caps and masks the products.
 //! 6. [`weights`] turns the scores into weights by the online softmax.
 //! 7. [`values`] multiplies the weights and the values, and adds the products to the output.
 //!
-//! The innermost loop of steps 5 and 7 is `Tiles::microkernel` (`arch/generic/tile.rs`), and for one query `gemv`
+//! The innermost loop of steps 5 and 7 is `Tiles::run` (`arch/generic/tile.rs`), and for one query `gemv`
 //! (`arch/generic/gemv.rs`).
 
 mod check;

@@ -155,7 +155,7 @@ impl Scores<'_> {
         seen: &Range<usize>,
     ) -> Range<usize> {
         let keys = start..(start + NC).min(self.k.rows());
-        if self.q.rows() > 1 && !S::SHAPE.in_place {
+        if self.q.rows() > 1 && !S::NARROW {
             self.pack(simd, start, &intersect(&keys, seen));
         }
         keys
@@ -224,7 +224,7 @@ impl Scores<'_> {
             if MC == MR { groups.as_slice() } else { groups.get(..count).unwrap_or_default() };
         // The dot products.
         match groups {
-            _ if S::SHAPE.in_place => {
+            _ if S::NARROW => {
                 for group in groups {
                     self.multiply_in_place(simd, row, keys.start, group);
                 }
@@ -243,7 +243,7 @@ impl Scores<'_> {
         }
         for group in groups {
             let as_they_are = self.steps.is_none() && !self.visible.changes_scores();
-            if !(S::SHAPE.in_place && self.fused && as_they_are) {
+            if !(S::NARROW && self.fused && as_they_are) {
                 self.mask(simd, row, keys.start, group);
             }
         }
@@ -303,7 +303,7 @@ impl Scores<'_> {
         }
         for row in group.row..group.row + group.rows {
             let scores = self.tile.row_mut(row - block).get_mut(lanes.clone()).unwrap_or_default();
-            if !S::SHAPE.in_place {
+            if !S::NARROW {
                 self.visible.prefetch(simd, row + MR, start + lanes.start, lanes.len());
             }
             if let Some(steps) = self.steps {

@@ -79,10 +79,10 @@ const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize
     let block = if n_q < MC { n_q } else { MC };
     [
         score_len(block, n_k),
-        match (TARGET.in_place, n_q) {
-            (true, _) => 0,
-            (false, 1) if tile > LANES => LANES.saturating_mul(d_k),
-            (false, _) => tile.next_multiple_of(LANES).saturating_mul(d_k),
+        match (TARGET.packs, n_q) {
+            (false, _) => 0,
+            (true, 1) if tile > LANES => LANES.saturating_mul(d_k),
+            (true, _) => tile.next_multiple_of(LANES).saturating_mul(d_k),
         },
         packed_values(n_q, d_v).saturating_mul(tile * LANES),
     ]

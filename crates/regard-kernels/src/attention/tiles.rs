@@ -16,10 +16,11 @@
 //! and second-level caches between their computation and their use.
 
 use super::scores::{Groups, NC, Scores};
+use super::small;
 use super::values::{AddValues, Values};
 use super::weights::{OnlineSoftmax, Weigh};
 use crate::MatMut;
-use crate::arch::{Kernel, Simd};
+use crate::arch::{Kernel, Simd, shared};
 use crate::softmax::divide;
 
 /// An attention over all keys that its scores see.
@@ -37,9 +38,14 @@ pub(super) struct Fused<'a> {
 impl Kernel for &mut Fused<'_> {
     type Output = ();
 
-    #[inline(always)]
+    shared! { inline(always),
+    /// On bare metal a function of its own, which all shapes share.
     fn run<S: Simd>(self, simd: S) {
+        if const { !S::NARROW } && small::fits(self) {
+            return simd.call(small::Small(self));
+        }
         let Fused { scores, values, out, softmax, whole } = self;
+        scores.row_by_row = S::NARROW && scores.visible.hides_value(scores.q.rows(), &values.v);
         softmax.clear();
         let seen = scores.seen();
         let mut groups = Groups::default();
@@ -66,5 +72,6 @@ impl Kernel for &mut Fused<'_> {
                 divide(simd, out.row_mut(i), *sum);
             }
         }
+    }
     }
 }

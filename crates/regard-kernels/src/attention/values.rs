@@ -35,7 +35,7 @@ use crate::{Mat, MatMut};
 
 /// The number of panels of values that are packed: all of them, or only the last one if it has less than 16 columns.
 pub(super) const fn packed_values(n_q: usize, d_v: usize) -> usize {
-    if TARGET.in_place {
+    if !TARGET.packs {
         0
     } else if n_q >= TARGET.packs_values_from {
         d_v.div_ceil(LANES)
@@ -62,7 +62,7 @@ impl<'a> AddValues<'_, 'a> {
     #[inline(always)]
     pub(super) fn run<S: Simd>(&mut self, simd: S, groups: &[Group]) {
         match groups {
-            _ if S::SHAPE.in_place => {
+            _ if S::NARROW => {
                 for group in groups.iter().filter(|group| group.first < group.end) {
                     self.add(simd, 1, group, 0, 1);
                 }
@@ -101,7 +101,7 @@ impl<'a> AddValues<'_, 'a> {
         let weights = self.weights.rows_from(group.row - self.row, rows);
         let weights = weights.block(0, weights.rows(), group.first, keys);
         if group.hides {
-            if S::SHAPE.in_place {
+            if S::NARROW {
                 if self.row_by_row {
                     return self.visible.add_seen(self.seen_sum(weights, group));
                 }
@@ -113,7 +113,7 @@ impl<'a> AddValues<'_, 'a> {
             }
         }
         let mut out = self.out.rows_from(group.row);
-        let values = self.values.panels(col, group.first, keys);
+        let values = self.values.panels::<S>(col, group.first, keys);
         let epilogue = if group.begins { Epilogue::Set } else { Epilogue::Add };
         gebp(simd, weights, values, &mut out, col, group.rows, panels, epilogue);
     }
@@ -144,7 +144,7 @@ impl<'a> AddValues<'_, 'a> {
             for t in (0..weights.cols()).filter(|t| {
                 self.visible.sees(group.row + r, self.values.keys.start + group.first + t)
             }) {
-                let value = self.values.panels(col, group.first + t, 1);
+                let value = self.values.panels::<S>(col, group.first + t, 1);
                 let weight = weights.block(r, 1, t, 1);
                 gebp(simd, weight, value, &mut sums, 0, 1, 1, Epilogue::Continue);
             }
@@ -176,10 +176,10 @@ impl<'a> Values<'a> {
     #[inline(always)]
     pub(super) fn new(k: &Mat<'_>, v: Mat<'a>, memory: &'a mut [Panel]) -> Self {
         const IN_CACHE: usize = 32 * 1024 / size_of::<f32>();
-        let next_keys = if TARGET.in_place { ptr::null() } else { k.data().as_ptr_range().end };
+        let next_keys = if TARGET.packs { k.data().as_ptr_range().end } else { ptr::null() };
         let mut values = Self { v, packed: memory, keys: 0..0, finite: None, next_keys };
         let depth = values.depth();
-        if !TARGET.in_place && depth.saturating_mul(v.stride()) <= IN_CACHE {
+        if TARGET.packs && depth.saturating_mul(v.stride()) <= IN_CACHE {
             let partial = (!v.cols().is_multiple_of(LANES)) as usize * depth;
             values.packed =
                 core::mem::take(&mut values.packed).get_mut(..partial).unwrap_or_default();
@@ -192,7 +192,7 @@ impl Values<'_> {
     /// Begins a tile: packs its values.
     #[inline(always)]
     pub(super) fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
-        if !S::SHAPE.in_place && !self.packed.is_empty() {
+        if !S::NARROW && !self.packed.is_empty() {
             let v = self.v.rows_from(keys.start, keys.len());
             let (in_place, depth) = (self.in_place(), self.depth());
             pack_columns(simd, v, in_place * LANES, self.packed, depth);
@@ -228,9 +228,9 @@ impl Values<'_> {
 
     /// The panels from column `col` on, with `keys` rows from key `first` of the tile on.
     #[inline(always)]
-    fn panels(&self, col: usize, first: usize, keys: usize) -> Panels<'_> {
+    fn panels<S: Simd>(&self, col: usize, first: usize, keys: usize) -> Panels<'_> {
         let (in_place, depth) =
-            if TARGET.in_place { (usize::MAX, 0) } else { (self.in_place(), self.depth()) };
+            if S::NARROW { (usize::MAX, 0) } else { (self.in_place(), self.depth()) };
         if col / LANES < in_place {
             Panels::in_place(self.v.block(self.keys.start + first, keys, col, self.v.cols()))
         } else {

@@ -165,7 +165,7 @@ impl Kernel for Weigh<'_, '_, '_> {
         // A group that sees no key of the tile leaves the sums of its rows as they are: they are −0 if it has seen no key yet.
         let groups = self.groups;
         let groups = || groups.iter().filter(|group| group.first < group.end);
-        if S::SHAPE.in_place {
+        if S::NARROW {
             for group in groups() {
                 for row in group.row..group.row + group.rows {
                     let seen = self.seen(group, row);

@@ -107,9 +107,9 @@ impl<const BF16: bool> Kernel for Widened<'_, BF16> {
         let mut row = 0;
         while row < rows {
             // A core without vectors has registers for one row of A and one panel.
-            let count = if S::SHAPE.in_place { 1 } else { (rows - row).min(4) };
+            let count = if S::NARROW { 1 } else { (rows - row).min(4) };
             match count {
-                _ if const { S::SHAPE.in_place } => self.columns::<S, 1, 1>(simd, row),
+                _ if const { S::NARROW } => self.columns::<S, 1, 1>(simd, row),
                 1 => self.columns::<S, 1, 4>(simd, row),
                 2 => self.columns::<S, 2, 2>(simd, row),
                 3 => self.columns::<S, 3, 2>(simd, row),

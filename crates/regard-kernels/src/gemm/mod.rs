@@ -6,7 +6,9 @@
 //!     for each block of KC steps of the sum:             in ascending order
 //!         B[KC, NC] as panels                            read where it lies, or packed
 //!         for each block of MC rows of A:
-//!             gebp: the tiles of MC × NC elements        set, continued or added
+//!             for each few panels:                           as many as stay in the nearest cache
+//!                 for each groups of rows of one size:
+//!                     gebp: their tiles                  set, continued or added
 //! ```
 //!
 //! `packed` makes the loop over MC rows of A the outermost one: the rows stay in a cache while all of B is read, where it lies.
@@ -111,10 +113,27 @@ fn multiply<S: Simd, B: Source>(
             let steps = t..depth.min(t + blocks.steps);
             let b = b.panels(simd, steps.clone(), first, count);
             let epilogue = if t == 0 { first_steps } else { next_steps };
-            for row in (0..rows).step_by(blocks.rows) {
-                let a = a.block(row, blocks.rows, t, steps.len());
-                let out = &mut out.rows_from(row);
-                gebp_rows(simd, a, b, count, out, col, epilogue);
+            for start in (0..rows).step_by(blocks.rows) {
+                let a = a.block(start, blocks.rows, t, steps.len());
+                // A narrow tier reads the columns of B with one stride, which leads from panel to panel only if B is not packed.
+                let at_once = if S::NARROW {
+                    1
+                } else {
+                    panels_at_once::<S>(next_groups::<S>(a.rows()).0.max(1))
+                };
+                let at_once = at_once.max(1); // `step_by` panics for 0
+                for panel in (0..count).step_by(at_once) {
+                    let panels = at_once.min(count - panel);
+                    let (b, col) = (b.from(panel).first(panels), col + panel * LANES);
+                    let mut row = 0;
+                    while row < a.rows() {
+                        let (size, groups) = next_groups::<S>(a.rows() - row);
+                        let a = a.rows_from(row, size * groups);
+                        let out = &mut out.rows_from(start + row);
+                        gebp(simd, a, b, out, col, size, panels, epilogue);
+                        row += size * groups;
+                    }
+                }
             }
         }
     }
@@ -129,38 +148,6 @@ const fn sum_steps(depth: usize) -> usize {
     let parts = if parts == 0 { 1 } else { parts };
     let steps = depth.div_ceil(parts);
     if steps == 0 { 1 } else { steps }
-}
-
-/// [`gebp`] for any number of rows, divided into as few groups as possible, and for as many panels at once as stay in the
-/// nearest cache.
-#[inline(always)]
-fn gebp_rows<S: Simd>(
-    simd: S,
-    a: Mat<'_>,
-    b: Panels<'_>,
-    panels: usize,
-    out: &mut MatMut<'_>,
-    col: usize,
-    epilogue: Epilogue,
-) {
-    // A narrow tier reads the columns of B with one stride, which leads from panel to panel only if B is not packed.
-    let at_once = if S::SHAPE.in_place {
-        1
-    } else {
-        panels_at_once::<S>(next_groups::<S>(a.rows()).0.max(1))
-    };
-    let at_once = at_once.max(1); // `step_by` panics for 0
-    for first in (0..panels).step_by(at_once) {
-        let panels = at_once.min(panels - first);
-        let (b, col) = (b.from(first).first(panels), col + first * LANES);
-        let mut row = 0;
-        while row < a.rows() {
-            let (size, count) = next_groups::<S>(a.rows() - row);
-            let (a, out) = (a.rows_from(row, size * count), &mut out.rows_from(row));
-            gebp(simd, a, b, out, col, size, panels, epilogue);
-            row += size * count;
-        }
-    }
 }
 
 /// Checks the shapes of A·B and `out`. `b` is B's shape, and `why` says where the shape of `out` comes from.

@@ -178,14 +178,14 @@ impl Kernel for Product<'_> {
     fn run<S: Simd>(self, simd: S) {
         let Self { a, b, mut out, add } = self;
         // A narrow tier reads B row by row, whatever the length of its columns, and its tiles do not continue a sum.
-        let steps = if S::SHAPE.in_place && !add { a.cols().max(1) } else { sum_steps(a.cols()) };
+        let steps = if S::NARROW && !add { a.cols().max(1) } else { sum_steps(a.cols()) };
         let rows = if b.cols == 0 { 0 } else { a.rows() }; // nothing to write, whatever the number of rows
         let panels = b.cols.div_ceil(LANES);
         let blocks = Blocks { rows: MC, steps, panels: panels.max(1) };
         let b = Panels::packed(b.panels, b.rows);
         let epilogues = match add {
             true => [Epilogue::Add; 2],
-            false if S::SHAPE.in_place => [Epilogue::Set; 2],
+            false if S::NARROW => [Epilogue::Set; 2],
             false => [Epilogue::Set, Epilogue::Continue],
         };
         for row in (0..rows).step_by(MC) {

@@ -27,7 +27,9 @@ use crate::{Mat, MatMut};
 /// ```
 pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
     check_product(a, b.shape(), &out)?;
-    dispatch(Matmul { a, b, columns: b.cols(), transposed: false, out });
+    let mut product = Matmul { a, b, columns: b.cols(), transposed: false, out, done: 0 };
+    dispatch(&mut product);
+    product.pack();
     Ok(())
 }
 
@@ -50,7 +52,9 @@ pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
 pub fn matmul_transposed(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
     check_shape("B", b.shape(), (b.rows(), a.cols()), "as many columns as A")?;
     check_shape("the product", out.shape(), (a.rows(), b.rows()), "rows of A × rows of B")?;
-    dispatch(Matmul { a, b, columns: b.rows(), transposed: true, out });
+    let mut product = Matmul { a, b, columns: b.rows(), transposed: true, out, done: 0 };
+    dispatch(&mut product);
+    product.pack();
     Ok(())
 }
 
@@ -70,7 +74,9 @@ pub(crate) fn matmul_known<const M: usize, const K: usize, const N: usize>(
     } else {
         let mut out = [[0.0; N]; M];
         let (a, b, view) = (a.into(), b.into(), (&mut out).into());
-        dispatch(Matmul { a, b, columns: N, transposed: false, out: view });
+        let mut product = Matmul { a, b, columns: N, transposed: false, out: view, done: 0 };
+        dispatch(&mut product);
+        product.pack();
         out
     }
 }
@@ -97,65 +103,67 @@ struct Matmul<'a> {
     /// Whether the product is with Bᵀ.
     transposed: bool,
     out: MatMut<'a>,
+    /// The number of panels of 16 columns that are computed. The others are [packed](Matmul::pack).
+    done: usize,
 }
 
-impl Kernel for Matmul<'_> {
+/// Computes the columns that are read where they lie.
+impl Kernel for &mut Matmul<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { a, b, columns, transposed, mut out } = self;
+        let Matmul { a, b, columns, transposed, ref mut out, ref mut done } = *self;
         let (rows, depth) = a.shape();
         if rows == 0 {
-            return; // nothing to compute, whatever the number of columns
-        }
-        if S::SHAPE.in_place {
+            *done = columns.div_ceil(LANES); // nothing to compute, whatever the number of columns
+        } else if S::NARROW {
             let panels = if transposed { Panels::transposed(b) } else { Panels::in_place(b) };
-            return gebp(simd, a, panels, &mut out, 0, 1, 1, Epilogue::Set);
-        }
-        let mut first = 0;
-        if !transposed && b.stride() <= NEAR {
-            first = columns / LANES;
-            let blocks = Blocks { rows, steps: depth.max(1), panels: first.max(1) };
+            gebp(simd, a, panels, out, 0, 1, 1, Epilogue::Set);
+            *done = columns.div_ceil(LANES);
+        } else if !transposed && b.stride() <= NEAR {
+            *done = columns / LANES;
+            let blocks = Blocks { rows, steps: depth.max(1), panels: (*done).max(1) };
             let panels = Panels::in_place(b);
-            multiply(simd, a, panels, 0..first, &mut out, &blocks, [Epilogue::Set; 2]);
-        }
-        let panels = first..columns.div_ceil(LANES);
-        let panel_rows = depth * panels.len();
-        let packed = Packing { a, b, transposed, panels, out };
-        if packed.panels.is_empty() {
-        } else if panel_rows <= SMALL {
-            simd.call(OnStack::<SMALL>(packed));
-        } else if panel_rows.saturating_mul(rows) <= MANY {
-            simd.call(OnStack::<MEDIUM>(packed));
-        } else {
-            simd.call(OnStack::<LARGE>(packed));
+            multiply(simd, a, panels, 0..*done, out, &blocks, [Epilogue::Set; 2]);
         }
     }
 }
 
-/// A product whose B is packed.
-struct Packing<'a> {
-    a: Mat<'a>,
-    b: Mat<'a>,
-    transposed: bool,
-    panels: Range<usize>,
-    out: MatMut<'a>,
+impl Matmul<'_> {
+    /// Computes the other columns, packed into as much memory as pays for them.
+    fn pack(self) {
+        if !TARGET.packs {
+            return; // all columns are computed
+        }
+        let panels = self.columns.div_ceil(LANES) - self.done;
+        let panel_rows = self.a.cols() * panels;
+        if panels == 0 {
+        } else if panel_rows <= SMALL {
+            dispatch(OnStack::<SMALL>(self));
+        } else if panel_rows.saturating_mul(self.a.rows()) <= MANY {
+            dispatch(OnStack::<MEDIUM>(self));
+        } else {
+            dispatch(OnStack::<LARGE>(self));
+        }
+    }
 }
 
-/// [`Packing`] in memory on the stack. It is a function of its own, so that products that do not pack need no such memory.
+/// A product whose last columns are packed in memory on the stack. It is a kernel of its own, so that products that do not pack
+/// need no such memory.
 ///
 /// KC is as large as the memory allows for [`WIDTH`] panels, because C is read and written once for every KC steps. NC is then
 /// as large as the memory allows. A block of B stays in the second-level cache and is packed once; a block of A stays there for
 /// all panels of it. This is the order of GotoBLAS with A and B exchanged.
-struct OnStack<'a, const ROOM: usize>(Packing<'a>);
+struct OnStack<'a, const ROOM: usize>(Matmul<'a>);
 
 impl<const ROOM: usize> Kernel for OnStack<'_, ROOM> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Packing { a, b, transposed, panels, mut out } = self.0;
+        let Matmul { a, b, columns, transposed, mut out, done } = self.0;
+        let panels = done..columns.div_ceil(LANES);
         let depth = a.cols();
         // The blocks have as equal lengths as possible, at least 1.
         let count = depth.div_ceil(ROOM / WIDTH.min(panels.len()).max(1)).max(1);

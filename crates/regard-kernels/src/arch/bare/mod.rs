@@ -27,7 +27,7 @@ pub(super) use self::core_loops::{exp_to_zero, exp2_to_zero};
 #[cfg(helium)]
 pub(crate) use self::helium::{all_finite, max_of, scale_plus_zero};
 
-use super::generic::tile::{Epilogue, Panels, Tiles};
+use super::generic::tile::Panels;
 use super::widen::f32_from_f16;
 use super::{Kernel, LANES, Lanes, Map, Panel, Shape, Simd, one_by_one, operations};
 use crate::{Half, Mat, MatMut};
@@ -167,8 +167,8 @@ impl Lanes for Scalar {
 }
 
 impl Simd for Scalar {
+    const NARROW: bool = true;
     const SHAPE: Shape = Shape {
-        in_place: true,
         // Helium's tiles have four rows. Without an FPU each query is a block of its own: computing scores that nobody needs
         // costs more than reading the keys again.
         queries: if cfg!(helium) {
@@ -189,9 +189,10 @@ impl Simd for Scalar {
         })
     }
 
-    #[inline(always)]
-    fn call<K: Kernel>(self, kernel: K) -> K::Output {
-        kernel.run(self) // the tiles are a function of their own
+    #[cfg_attr(scalar, inline(always))] // the tiles are a function of their own
+    #[cfg_attr(not(scalar), inline(never))]
+    unsafe fn enter<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
     }
 
     #[inline(always)]
@@ -246,9 +247,15 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn microkernel<const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, R, P>) {
-        let Tiles { a, b, out, col, epilogue } = tiles;
-        gebp(&mut Gebp { a: &a, b: &b, out, col, add: epilogue == Epilogue::Add });
+    fn multiply_in_place(
+        self,
+        a: Mat<'_>,
+        b: Panels<'_>,
+        out: &mut MatMut<'_>,
+        col: usize,
+        add: bool,
+    ) {
+        gebp(&mut Gebp { a: &a, b: &b, out, col, add });
     }
 }
 

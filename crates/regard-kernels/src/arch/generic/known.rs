@@ -1,7 +1,7 @@
 //! Products whose sizes the compiler knows, with 4, 8 or a multiple of 16 columns. Every stride and the end of every loop is a
 //! constant of the code.
 
-use crate::arch::{Kernel, LANES, Simd, Tier, dispatch_to};
+use crate::arch::{Kernel, LANES, Simd, Tier, dispatch};
 
 /// Calls `$body` with the number of rows, a constant expression, as a constant in scope. The compiler knows the number, so it
 /// compiles only one of the cases.
@@ -91,18 +91,22 @@ macro_rules! product_by {
             impl<const M: usize, const K: usize, const N: usize> Kernel for Known<'_, M, K, N> {
                 type Output = [[f32; N]; M];
 
+                // AVX-512 would mask blocks of less than 16 numbers, and numbers that are written under a mask cannot stay in
+                // registers.
+                #[inline(always)]
+                fn tier(&self) -> Tier {
+                    match Tier::active() {
+                        Tier::Avx512 if $lanes < LANES => Tier::Avx2,
+                        tier => tier,
+                    }
+                }
+
                 #[inline(always)]
                 fn run<S: Simd>(self, simd: S) -> [[f32; N]; M] {
                     product::<S, { $lanes }, M, K, N>(simd, self.a, self.b)
                 }
             }
-            // AVX-512 would mask blocks of less than 16 numbers, and numbers that are written under a mask cannot stay in
-            // registers.
-            let tier = match Tier::active() {
-                Tier::Avx512 if $lanes < LANES => Tier::Avx2,
-                tier => tier,
-            };
-            dispatch_to(tier, Known { a, b })
+            dispatch(Known { a, b })
         }
     };
 }

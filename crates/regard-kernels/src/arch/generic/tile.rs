@@ -30,8 +30,8 @@
 //! the first to the last byte; a B whose rows are close together is read where it lies.
 //!
 //! An element of the product is one chain of multiply-adds over t in ascending order on every tier, so
-//! its bits depend neither on the size of the tile nor on the rows and columns beside it. A tier that
-//! reads B in place has tiles of its own (`bare`), with the same chains.
+//! its bits depend neither on the size of the tile nor on the rows and columns beside it. A narrow tier
+//! has tiles of its own (`bare`), with the same chains.
 
 use crate::arch::{Kernel, LANES, Simd};
 use crate::{Mat, MatMut};
@@ -65,7 +65,7 @@ pub(crate) type Panel = [f32; LANES];
 
 /// B as panels of 16 columns, `depth` rows each: packed one after the other, or where they lie in a
 /// matrix. Every constructor ensures that `depth` elements of each of `cols` columns lie within the
-/// data. For tiers that read [in place](crate::arch::Shape::in_place), the strides tell where an element lies.
+/// data. For [narrow](Simd::NARROW) tiers, the strides tell where an element lies.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels<'a> {
     pub(in crate::arch) data: &'a [f32],
@@ -73,8 +73,11 @@ pub(crate) struct Panels<'a> {
     /// The number of columns.
     pub(in crate::arch) cols: usize,
     pub(in crate::arch) row_stride: usize,
-    /// Elements from one column of a panel to the next: 1, except on tiers that read [in place](crate::arch::Shape::in_place).
-    #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for narrow tiers"))]
+    /// Elements from one column of a panel to the next: 1, except on [narrow](Simd::NARROW) tiers.
+    #[cfg_attr(
+        not(any(scalar, feature = "scalar", test)),
+        expect(dead_code, reason = "for narrow tiers")
+    )]
     pub(in crate::arch) col_stride: usize,
     panel_stride: usize,
 }
@@ -93,8 +96,7 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The columns of `b`, read where they lie. Only tiers that read [in place](crate::arch::Shape::in_place) may read a panel
-    /// of less than 16 columns.
+    /// The columns of `b`, read where they lie. Only [narrow](Simd::NARROW) tiers may read a panel of less than 16 columns.
     pub(crate) fn in_place(b: Mat<'a>) -> Self {
         let (depth, cols) = b.shape();
         Self {
@@ -107,7 +109,7 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The rows of `b` as columns, read where they lie, for tiers that read [in place](crate::arch::Shape::in_place).
+    /// The rows of `b` as columns, read where they lie, for [narrow](Simd::NARROW) tiers.
     pub(crate) fn transposed(b: Mat<'a>) -> Self {
         let (cols, depth) = b.shape();
         // The product wraps only if there is a single row, and then there is no second panel.
@@ -141,7 +143,7 @@ impl<'a> Panels<'a> {
     }
 
     /// Whether all rows of the first `count` columns lie within the data.
-    #[cfg(any(scalar, test))]
+    #[cfg(any(scalar, feature = "scalar", test))]
     pub(in crate::arch) fn has_columns(&self, count: usize) -> bool {
         let last = (count.saturating_sub(1)).saturating_mul(self.col_stride);
         let last =
@@ -186,8 +188,9 @@ pub(crate) fn gebp<S: Simd>(
             let mut done = 0;
             $(while const { $p <= panels_at_once::<S>($r) } && panels - done >= $p {
                 let (b, col) = (b.from(done), col + done * LANES);
-                if let Some(tiles) = Tiles::<$r, $p>::new::<S>(a, b, out, col, epilogue) {
-                    simd.call(tiles);
+                if let Some(tiles) = Tiles::<$r, $p>::new(a, b, out, col, epilogue) {
+                    // SAFETY: `simd` proves that the CPU has the tier's instructions.
+                    unsafe { simd.enter(tiles) };
                 }
                 done += $p;
             })+
@@ -205,22 +208,20 @@ pub(crate) fn gebp<S: Simd>(
             }
         };
     }
-    if const { S::SHAPE.in_place } {
-        // A narrow tier divides any number of rows into tiles itself.
-        if let Some(tiles) = Tiles::<1, 1>::new::<S>(a, b, out, col, epilogue) {
-            simd.call(tiles);
-        }
+    if const { S::NARROW } {
+        debug_assert!(epilogue != Epilogue::Continue, "a narrow tier continues no sum");
+        simd.multiply_in_place(a, b, out, col, epilogue == Epilogue::Add);
     } else {
         rows!(3 4 5 6 7 8 9 10 11 12);
     }
 }
 
 /// [`gebp`], whose conditions hold.
-pub(crate) struct Tiles<'t, 'o, const R: usize, const P: usize> {
-    pub(in crate::arch) a: Mat<'t>,
-    pub(in crate::arch) b: Panels<'t>,
-    pub(in crate::arch) out: &'t mut MatMut<'o>,
-    pub(in crate::arch) col: usize,
+struct Tiles<'t, 'o, const R: usize, const P: usize> {
+    a: Mat<'t>,
+    b: Panels<'t>,
+    out: &'t mut MatMut<'o>,
+    col: usize,
     /// A value at run time, so that the loops are compiled once for all epilogues.
     pub(in crate::arch) epilogue: Epilogue,
 }
@@ -228,19 +229,15 @@ pub(crate) struct Tiles<'t, 'o, const R: usize, const P: usize> {
 impl<'t, 'o, const R: usize, const P: usize> Tiles<'t, 'o, R, P> {
     /// Checks the conditions that the unsafe code below relies on.
     #[inline(always)]
-    fn new<S: Simd>(
+    fn new(
         a: Mat<'t>,
         b: Panels<'t>,
         out: &'t mut MatMut<'o>,
         col: usize,
         epilogue: Epilogue,
     ) -> Option<Self> {
-        let holds = if S::SHAPE.in_place {
-            // A narrow tier checks the shapes itself, in code that all calls share. None of its tiles continues a sum.
-            epilogue != Epilogue::Continue
-        } else {
-            a.rows().is_multiple_of(R) && a.cols() >= b.depth && b.has(P) && out.rows() >= a.rows()
-        };
+        let holds =
+            a.rows().is_multiple_of(R) && a.cols() >= b.depth && b.has(P) && out.rows() >= a.rows();
         debug_assert!(
             holds,
             "{:?} times {P} panels of {} rows into {:?}",
@@ -255,16 +252,9 @@ impl<'t, 'o, const R: usize, const P: usize> Tiles<'t, 'o, R, P> {
 impl<const R: usize, const P: usize> Kernel for Tiles<'_, '_, R, P> {
     type Output = ();
 
+    /// The microkernel of all tiers that have vectors.
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        simd.microkernel(self);
-    }
-}
-
-impl<const R: usize, const P: usize> Tiles<'_, '_, R, P> {
-    /// The loop of all tiers that have vectors.
-    #[inline(always)]
-    pub(in crate::arch) fn microkernel<S: Simd>(self, simd: S) {
         let Self { a, b, out, col, epilogue } = self;
         let whole = col + P * LANES <= out.cols();
         let (a_stride, b_stride) = (a.stride(), b.row_stride);

@@ -16,18 +16,6 @@ impl Avx2 {
     pub(crate) fn new() -> Option<Self> {
         detect::get().then_some(Self(()))
     }
-
-    /// Runs `kernel`, compiled for AVX2 and FMA.
-    #[inline]
-    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        #[inline(never)]
-        #[target_feature(enable = "avx2,fma")]
-        fn inner<K: Kernel>(kernel: K, simd: Avx2) -> K::Output {
-            kernel.run(simd)
-        }
-        // SAFETY: `self` proves that the CPU has AVX2 and FMA.
-        unsafe { inner(kernel, self) }
-    }
 }
 
 /// Calls an intrinsic on both halves of its operands.
@@ -211,9 +199,10 @@ impl Simd for Avx2 {
         bytes
     }
 
-    #[inline(always)]
-    fn call<K: Kernel>(self, kernel: K) -> K::Output {
-        self.run(kernel)
+    #[inline(never)]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn enter<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
     }
 
     #[cfg(not(miri))] // Miri does not know the instruction.

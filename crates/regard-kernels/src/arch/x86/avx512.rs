@@ -42,18 +42,6 @@ impl Avx512 {
     pub(crate) fn new() -> Option<Self> {
         if detect::get() { Avx2::new().map(Self) } else { None }
     }
-
-    /// Runs `kernel`, compiled for AVX-512.
-    #[inline]
-    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        #[inline(never)]
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-        fn inner<K: Kernel>(kernel: K, simd: Avx512) -> K::Output {
-            kernel.run(simd)
-        }
-        // SAFETY: `self` proves that the CPU has these features.
-        unsafe { inner(kernel, self) }
-    }
 }
 
 /// Calls an intrinsic that works on registers alone.
@@ -203,15 +191,8 @@ impl Lanes for Avx512 {
 }
 
 impl Simd for Avx512 {
-    const SHAPE: Shape = Shape {
-        in_place: false,
-        rows: 12,
-        panels: 2,
-        queries: 36,
-        chains: 8,
-        side_by_side: 4,
-        picks: true,
-    };
+    const SHAPE: Shape =
+        Shape { rows: 12, panels: 2, queries: 36, chains: 8, side_by_side: 4, picks: true };
 
     #[inline(always)]
     fn widen_bf16(self, x: &[u16; LANES]) -> Self::V {
@@ -265,9 +246,10 @@ impl Simd for Avx512 {
         bytes
     }
 
-    #[inline(always)]
-    fn call<K: Kernel>(self, kernel: K) -> K::Output {
-        self.run(kernel)
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+    unsafe fn enter<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
     }
 
     #[inline(always)]
