@@ -284,11 +284,11 @@ impl Block<'_> {
             for (d, p) in slices::part_mut(d_scores, of_row(n_k)).iter_mut().zip(&*weights) {
                 *d = self.slope(*p, *d - mean);
             }
-            if let Some(sum) = sums.sinks.get_mut(member) {
+            // A query that sees no key takes part in no gradient, even if it is NaN. Its sink has all the weight.
+            let sees = weights.iter().any(|p| *p != 0.0);
+            if let (true, Some(sum)) = (sees, sums.sinks.get_mut(member)) {
                 *sum += self.slope(of_sink, -mean);
             }
-            // A query that sees no key takes part in no gradient, even if it is NaN.
-            let sees = weights.iter().any(|p| *p != 0.0);
             for (copies, given) in [(&mut *q, self.q), (&mut *d_out, self.d_out)] {
                 let copy = slices::part_mut(copies, of_row(given.cols()));
                 if sees { copy.copy_from_slice(given.row(i)) } else { copy.fill(0.0) }

@@ -232,6 +232,15 @@ fn a_query_that_sees_nothing_has_no_part_even_if_it_is_nan() {
     let (_, gradients) = backward(&attention, [q, x, x], &[f32::NAN, 3.0]);
     assert!(gradients.query == [0.0; 2] && gradients.key == [0.0; 2] && gradients.scale == 0.0);
     assert_eq!(gradients.value, [3.0, 0.0]);
+    // With a sink whose score is that of the visible key, which is ln 1 = 0: half the weight. Its gradient is −P·(dO·O) = −½·(3·½).
+    let zero = column(&[f32::NAN, 0.0]);
+    let attention = attention.sinks(&[0.0]);
+    for of_blind in [f32::NAN, f32::INFINITY, 1.0] {
+        let (out, gradients) = backward(&attention, [zero, x, x], &[of_blind, 3.0]);
+        assert_eq!(out, [0.0, 0.5]);
+        assert_eq!(gradients.sinks, Some(vec![-0.75]));
+        assert_eq!(gradients.value, [1.5, 0.0]);
+    }
 }
 
 #[test]
