@@ -39,7 +39,7 @@ use std::sync::Mutex;
 
 use regard_kernels::{
     Attention as Kernel, Error as KernelError, Mat, MatMut, Stage, Temperature,
-    attention_scratch_len, dot, matmul, matmul_transposed, softmax,
+    attention_scratch_len, dot, matmul, matmul_transposed, softmax, with_default_environment,
 };
 
 use crate::error::Error;
@@ -117,7 +117,7 @@ impl Attention<'_> {
         let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
         check_elements("the output", out.len(), &[batch, heads, n_q, d_v])?;
         check_elements("the gradient of the output", d_out.len(), &[batch, heads, n_q, d_v])?;
-        let inverse_temperature = inverse(self.temperature)?;
+        let inverse_temperature = with_default_environment(|| inverse(self.temperature))?;
         let mut query = Tensor::zeros("the gradient of query", [batch, heads, n_q, d_k])?;
         let mut key = Tensor::zeros("the gradient of key", [batch, kv_heads, n_k, d_k])?;
         let mut value = Tensor::zeros("the gradient of value", [batch, kv_heads, n_k, d_v])?;
@@ -209,8 +209,11 @@ impl Attention<'_> {
         )?;
         let bias = bias.and_then(|bias| bias.into_inner().ok());
         let of_head = |head: usize| sinks.iter().skip(head).step_by(heads).sum();
-        let sinks = self.sink(0).is_some().then(|| (0..heads).map(of_head).collect());
-        Ok(Gradients { query, key, value, scale: scales.iter().sum(), bias, sinks })
+        let (scale, sinks) = with_default_environment(|| {
+            let sinks = self.sink(0).is_some().then(|| (0..heads).map(of_head).collect());
+            (scales.iter().sum(), sinks)
+        });
+        Ok(Gradients { query, key, value, scale, bias, sinks })
     }
 }
 

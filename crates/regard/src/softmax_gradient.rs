@@ -1,6 +1,6 @@
 //! Gradients of softmax alone.
 
-use regard_kernels::{Temperature, dot};
+use regard_kernels::{Temperature, dot, with_default_environment};
 
 use crate::error::{Error, check_shape};
 use crate::gradient::inverse;
@@ -31,9 +31,10 @@ pub fn softmax_backward(
         &[weights.len()],
         "as many as weights",
     )?;
-    let inverse = inverse(t)?;
-    let mean = dot(weights, d_weights)?;
-    Ok(weights.iter().zip(d_weights).map(|(p, d)| p * (d - mean) * inverse).collect())
+    with_default_environment(|| {
+        let (inverse, mean) = (inverse(t)?, dot(weights, d_weights)?);
+        Ok(weights.iter().zip(d_weights).map(|(p, d)| p * (d - mean) * inverse).collect())
+    })
 }
 
 /// The Jacobian \[n, n\] of softmax at temperature t, from its weights \[n\]: ∂pᵢ/∂sⱼ = pᵢ·(δᵢⱼ − pⱼ) / t. It is symmetric, and
@@ -48,12 +49,15 @@ pub fn softmax_backward(
 /// # Ok::<(), regard::Error>(())
 /// ```
 pub fn softmax_jacobian(weights: &[f32], t: Temperature) -> Result<Vec<f32>, Error> {
-    let inverse = inverse(t)?;
-    let mut jacobian = zeros("the Jacobian", &[weights.len(), weights.len()])?;
-    for (i, (row, p)) in jacobian.chunks_exact_mut(weights.len().max(1)).zip(weights).enumerate() {
-        for (j, (x, other)) in row.iter_mut().zip(weights).enumerate() {
-            *x = p * (if i == j { 1.0 } else { 0.0 } - other) * inverse;
+    let n = weights.len();
+    let mut jacobian = zeros("the Jacobian", &[n, n])?;
+    with_default_environment(|| {
+        let inverse = inverse(t)?;
+        for (i, (row, p)) in jacobian.chunks_exact_mut(n.max(1)).zip(weights).enumerate() {
+            for (j, (x, other)) in row.iter_mut().zip(weights).enumerate() {
+                *x = p * (if i == j { 1.0 } else { 0.0 } - other) * inverse;
+            }
         }
-    }
-    Ok(jacobian)
+        Ok(jacobian)
+    })
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::available_parallelism;
 
 use rayon::{Scope, ThreadPool, Yield};
+use regard_kernels::with_default_environment;
 
 use crate::Error;
 use crate::view::grown;
@@ -238,19 +239,24 @@ impl Threads {
         let mut jobs = jobs.into_iter();
         let helpers = self.helpers(multiply_adds).min(jobs.len().saturating_sub(1));
         if helpers == 0 {
-            return with_scratch(scratch, |scratch| jobs.try_for_each(|job| each(scratch, job)));
+            return with_default_environment(|| {
+                with_scratch(scratch, |scratch| jobs.try_for_each(|job| each(scratch, job)))
+            });
         }
         let jobs = Mutex::new(jobs);
         let failure = OnceLock::new();
         let work = || {
-            let done = with_scratch(scratch, |scratch| {
-                // The lock is held only while a job is taken, so it is never poisoned.
-                while failure.get().is_none()
-                    && let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next())
-                {
-                    each(scratch, job)?;
-                }
-                Ok(())
+            // A pool's thread has an environment of its own.
+            let done = with_default_environment(|| {
+                with_scratch(scratch, |scratch| {
+                    // The lock is held only while a job is taken, so it is never poisoned.
+                    while failure.get().is_none()
+                        && let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next())
+                    {
+                        each(scratch, job)?;
+                    }
+                    Ok(())
+                })
             });
             if let Err(e) = done {
                 failure.get_or_init(|| e);

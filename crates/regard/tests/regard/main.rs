@@ -4,6 +4,7 @@
 mod bounded;
 mod common;
 mod decoding;
+mod environment;
 mod errors;
 mod gradients;
 mod heads;
