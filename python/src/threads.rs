@@ -2,30 +2,32 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::available_parallelism;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use regard::Threads;
 
+/// The pools, by their number of threads.
 static POOLS: Mutex<BTreeMap<usize, Threads>> = Mutex::new(BTreeMap::new());
+static CORES: OnceLock<usize> = OnceLock::new();
 
 /// `count` threads, or one for each core. More threads than cores are no faster, so the number of cores is the limit.
 pub(crate) fn pool(count: Option<usize>) -> PyResult<Threads> {
     if count == Some(0) {
         return Err(PyValueError::new_err("threads is 0, but 1 or more are needed"));
     }
-    let mut pools = pools();
     // The number of cores is read once, because asking the system takes longer than finding the pool.
-    let key = count.unwrap_or(0);
-    if let Some(threads) = pools.get(&key) {
+    let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, NonZero::get));
+    let count = count.unwrap_or(cores).min(cores);
+    let mut pools = pools();
+    if let Some(threads) = pools.get(&count) {
         return Ok(threads.clone());
     }
-    let cores = available_parallelism().map_or(1, NonZero::get);
-    let threads = Threads::new(count.unwrap_or(cores).min(cores))
-        .map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
-    Ok(pools.entry(key).or_insert(threads).clone())
+    let threads = Threads::new(count).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+    pools.insert(count, threads.clone());
+    Ok(threads)
 }
 
 /// Forgets the pools. The child of a fork calls this, because threads do not survive a fork.

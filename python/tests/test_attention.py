@@ -1,5 +1,6 @@
 """`regard.attention`, compared with attention in float64 and with PyTorch's, and its promises about bits, memory and errors."""
 
+import os
 import threading
 import time
 import tracemalloc
@@ -392,6 +393,27 @@ def test_other_threads_run_meanwhile():
         over.set()
         other.join()
     assert [t for t in ticks if start < t < end], "nothing ran during the call"
+
+
+def test_counts_beyond_the_cores_share_a_pool():
+    try:
+        status = open("/proc/self/status")
+    except FileNotFoundError:
+        pytest.skip("this system has no /proc")
+    status.close()
+
+    def running():
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("Threads:"))
+
+    x = np.ones((1, 8, 256, 64), np.float32)
+    cores = len(os.sched_getaffinity(0))
+    for threads in (1, None, cores):
+        regard.attention(x, x, x, threads=threads)
+    before = running()
+    for threads in range(cores, cores + 20):
+        regard.attention(x, x, x, threads=threads)
+    assert running() == before
 
 
 def _child(queue):
