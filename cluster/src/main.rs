@@ -19,7 +19,7 @@ use regard::{CHUNK_KEYS, Threads};
 use regard_mpi::{Error, Tokens, agree, attend, query_block, share};
 use safetensors::Dtype;
 
-use self::attention::{Optional, Options};
+use self::attention::{Optional, Options, check_range, wider};
 use self::file::{Input, Output, Part, Rows};
 
 /// Attention over many machines, with the bits of one
@@ -116,6 +116,8 @@ fn run(world: &SimpleCommunicator, options: &Options) -> Result<(), (Error, u8)>
     let (attention, q, k, v, threads) = agree(world, prepared()).map_err(bad_input)?;
     let attended = threads.install(|| attend(world, &attention, q, k, v)).map_err(bad_input)?;
     bar.finish_and_clear();
+    let dtype = wider(inputs.q.dtype, inputs.v.dtype);
+    agree(world, check_range("output", &attended.0, dtype)).map_err(bad_input)?;
     write(world, options, inputs, attended).map_err(|e| (e, 1))
 }
 
@@ -220,11 +222,11 @@ fn write(
         data,
     };
     let ([batch, heads, n_q, _], [_, _, _, d_v]) = (q.shape, v.shape);
-    let mut parts = Vec::new();
+    let (dtype, mut parts) = (wider(q.dtype, v.dtype), Vec::new());
     if options.lse {
         parts.push(part("log_sum_exp", Dtype::F32, &[batch, heads, n_q], &queries, log_sum_exp));
     }
-    parts.push(part("output", q.dtype, &[batch, heads, n_q, d_v], &queries, output));
+    parts.push(part("output", dtype, &[batch, heads, n_q, d_v], &queries, output));
     if has_past {
         parts.push(part("present_key", k.dtype, &k.shape, &keys, k.data));
         parts.push(part("present_value", v.dtype, &v.shape, &keys, v.data));

@@ -348,7 +348,8 @@ fn program(folder: &Path) {
         assert_eq!(one, many);
         // The test of `attend` compares the numbers; this one compares the tensors of the file.
         let file = SafeTensors::deserialize(&one).unwrap();
-        assert_eq!(file.tensor("output").unwrap().dtype(), tensors[0].1);
+        let values = if tensors[0].1 == tensors[2].1 { tensors[0].1 } else { Dtype::F32 };
+        assert_eq!(file.tensor("output").unwrap().dtype(), values);
         if file.len() > 1 {
             let saved = fs::read(&input).unwrap();
             let saved = SafeTensors::deserialize(&saved).unwrap();

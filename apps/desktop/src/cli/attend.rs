@@ -5,7 +5,7 @@ use regard::{Stage, Threads};
 use safetensors::Dtype;
 use safetensors::tensor::serialize;
 
-use super::attention::Options;
+use super::attention::{Options, check_range, wider};
 use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
 use super::inputs::{AttendInputs, heads};
@@ -24,8 +24,11 @@ use super::threads;
 /// - `sinks` (floats, [heads]): scores that take part in the softmax and have no value
 /// - `alibi_slopes` (floats, [heads]): −slope · distance is added to the scores
 ///
-/// Writes `output`, on request `scores` and `log_sum_exp`, and with a past `present_key` and `present_value`. Computes in F32,
-/// and writes in the types of the input.
+/// Writes `output`, on request `scores` and `log_sum_exp`, and with a past `present_key` and `present_value`. Computes in F32.
+/// Writes `scores` in the type of `q` and `k`, and `output` in that of `q` and `v`, or in F32 if these differ. A number beyond
+/// the range of its type is an error.
+///
+/// What is computed, edge cases included: docs/contract.md.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -97,10 +100,14 @@ fn attend(
     } else {
         attention.forward(q, k, v)?
     };
-    results.push(("output", tensor(output.into_vec(), &[batch, heads, n_q, d_v], dtype)));
+    let output_dtype = wider(dtype, inputs.v.dtype);
+    results.push(("output", tensor(output.into_vec(), &[batch, heads, n_q, d_v], output_dtype)));
     if let Some(stage) = scores {
         let scores = attention.scores(stage, q, k)?;
         results.push(("scores", tensor(scores.into_vec(), &[batch, heads, n_q, n_k], dtype)));
+    }
+    for (name, tensor) in &results {
+        check_range(name, &tensor.data, tensor.dtype)?;
     }
     if inputs.has_past {
         let AttendInputs { k, v, .. } = inputs;

@@ -133,6 +133,27 @@ pub(crate) fn widen(name: &str, dtype: Dtype, bytes: &[u8], numbers: &mut Vec<f3
     Ok(())
 }
 
+/// The type that holds the numbers of both types: F32, if they differ.
+pub(crate) fn wider(a: Dtype, b: Dtype) -> Dtype {
+    if a == b { a } else { Dtype::F32 }
+}
+
+/// `Ok` if [`narrow`] makes no number of tensor `name` infinite.
+pub(crate) fn check_range(name: &str, numbers: &[f32], dtype: Dtype) -> Result<()> {
+    // The largest number, plus half a unit of its last digit: from there on numbers are rounded to ∞.
+    let end = match dtype {
+        Dtype::F16 => 65_520.0,
+        Dtype::BF16 => f32::from_bits(0x7f7f_8000),
+        _ => f32::INFINITY,
+    };
+    if let Some(x) = numbers.iter().find(|x| (end..f32::INFINITY).contains(&x.abs())) {
+        bail!(
+            "tensor `{name}` holds {x}, which is beyond the range of {dtype:?}: give the input in F32"
+        );
+    }
+    Ok(())
+}
+
 /// The bytes of numbers in a type of floats of a file.
 pub(crate) fn narrow(numbers: &[f32], dtype: Dtype) -> Vec<u8> {
     match dtype {

@@ -362,6 +362,31 @@ mod inputs {
         assert!(message.contains("of memory left"), "{message}");
     }
 
+    /// Values of 1e5 have an output in F16 that is ∞, and scores of 90,000 too.
+    #[test]
+    fn numbers_beyond_the_type_of_the_input_are_widened_or_refused() {
+        let folder = Folder::new();
+        let f16 = |x: f32| half::f16::from_f32(x).to_le_bytes().repeat(2);
+        let (small, f32s) = (f16(1.0), bytes(&[1e5; 2]));
+        let tensor = |name, dtype, bytes: &[u8]| (name, dtype, [2, 1], bytes.to_vec());
+        let of = |q: &[u8], v| {
+            safetensors(&[tensor("q", Dtype::F16, q), tensor("k", Dtype::F16, q), v], &[])
+        };
+        let out = folder.path("out");
+        let wide = folder.file("wide", of(&small, tensor("v", Dtype::F32, &f32s)));
+        succeeds(attend(&wide, &out, ""));
+        let file = fs::read(&out).unwrap();
+        let output = SafeTensors::deserialize(&file).unwrap();
+        let output = output.tensor("output").unwrap();
+        assert_eq!((output.dtype(), output.data()), (Dtype::F32, &f32s[..]));
+        let large = folder.file("large", of(&f16(300.0), tensor("v", Dtype::F16, &small)));
+        succeeds(attend(&large, &out, ""));
+        for stage in ["raw", "softcapped", "masked"] {
+            let message = refused(attend(&large, &out, &format!("--scores {stage}")), 2);
+            assert!(message.contains("tensor `scores` holds 90000"), "{message}");
+        }
+    }
+
     /// This mask of 32 KB would take 256 MB if it were extended to all keys.
     #[cfg(target_os = "linux")]
     #[test]
