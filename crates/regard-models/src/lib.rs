@@ -16,6 +16,7 @@ mod config;
 mod description;
 pub mod embed;
 mod error;
+mod families;
 mod forward;
 mod image;
 mod jinja;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{gguf, hugging_face};
+use crate::families;
 use crate::{ClampedGate, Error, Experts};
 
 /// The gate of gpt-oss, where its file says nothing else.
@@ -13,11 +14,15 @@ impl hugging_face::Config<'_> {
     ///
     /// In Qwen 3's mixtures every `decoder_sparse_step`th layer has experts, but for those that `mlp_only_layers` lists.
     pub(super) fn experts(&self, layers: usize) -> Result<Option<Experts>, Error> {
+        let kind = self.row.experts;
+        if kind == families::Experts::None {
+            return Ok(None);
+        }
         let mut experts = Experts {
             layers: vec![true; layers],
             count: match self.optional("num_local_experts")? {
                 Some(count) => count,
-                None if self.family == "qwen3_moe" => self.size("num_experts")?,
+                None if kind == families::Experts::Sparse => self.size("num_experts")?,
                 None => return Ok(None),
             },
             used: self.size("num_experts_per_tok")?,
@@ -25,7 +30,7 @@ impl hugging_face::Config<'_> {
             normalized: true,
             gate: None,
         };
-        if self.family == "gpt_oss" {
+        if kind == families::Experts::Clamped {
             experts.hidden = self.size("intermediate_size")?;
             let number = |key: &str| self.number(key).map(|x| x as f32);
             let gate =
@@ -56,7 +61,7 @@ impl hugging_face::Config<'_> {
 impl gguf::Config<'_> {
     /// The same of a GGUF file, whose layers with experts have a router.
     pub(super) fn experts(&self, layers: usize, hidden: usize) -> Result<Option<Experts>, Error> {
-        if !matches!(self.family, "qwen3moe" | "gpt-oss") {
+        if self.row.experts == families::Experts::None {
             return Ok(None);
         }
         let own = self.optional("expert_feed_forward_length");
@@ -69,7 +74,7 @@ impl gguf::Config<'_> {
             used: self.size("expert_used_count")?,
             hidden: own.unwrap_or(hidden),
             normalized: true,
-            gate: (self.family == "gpt-oss").then_some(GATE),
+            gate: (self.row.experts == families::Experts::Clamped).then_some(GATE),
         }))
     }
 }

@@ -5,15 +5,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{default, plain, unknown, windows};
+use super::rope::usual_parameters;
+use super::{activation, default, plain, unknown, windows};
+use crate::families::{Family, Flag, Positions, Rope, Slide};
 use crate::read::Metadata;
 use crate::{
-    Activation, Checkpoint, Description, Error, Frequencies, Head, LearnedPositions, NormKind,
-    NormSettings, Placement, QkNorm, RotaryScaling, RotarySettings, Stack,
+    Checkpoint, Description, Error, Frequencies, Head, LearnedPositions, NormKind, NormSettings,
+    RotaryScaling, RotarySettings, Stack,
 };
-
-/// The known architectures.
-const KNOWN: &str = "llama, qwen2, qwen3, qwen3moe, gpt-oss, smollm3, granite, olmo2, gemma2, gemma3, phi3, gpt2 and gptneox";
 
 /// The keys of known architectures, after the architecture's name: those that are read, and others of their files.
 const KEYS: &str = "attention.head_count attention.head_count_kv attention.key_length attention.layer_norm_epsilon \
@@ -33,9 +32,10 @@ pub(super) fn unknown_keys<'a>(metadata: &'a Metadata) -> BTreeSet<String> {
 }
 
 /// The settings of a GGUF file.
-pub(super) struct Config<'a> {
+pub(crate) struct Config<'a> {
     path: &'a Path,
-    pub(super) family: &'a str,
+    pub(super) row: &'static Family,
+    architecture: &'a str,
     metadata: &'a Metadata,
     pub(super) checkpoint: &'a Checkpoint,
 }
@@ -43,9 +43,14 @@ pub(super) struct Config<'a> {
 impl<'a> Config<'a> {
     pub(super) fn new(checkpoint: &'a Checkpoint, metadata: &'a Metadata) -> Result<Self, Error> {
         let path = checkpoint.path();
-        let family = metadata.text("general.architecture");
-        let family = family.ok_or_else(|| Error::file(path, "general.architecture is missing"))?;
-        Ok(Self { path, family, metadata, checkpoint })
+        let architecture = metadata.text("general.architecture");
+        let architecture =
+            architecture.ok_or_else(|| Error::file(path, "general.architecture is missing"))?;
+        let row = Family::of_gguf(architecture).ok_or_else(|| {
+            let what = format!("the architecture {architecture:?} is not known: ");
+            unknown(path, checkpoint, &what, Family::known_gguf())
+        })?;
+        Ok(Self { path, row, architecture, metadata, checkpoint })
     }
 
     fn wrong(&self, what: impl Into<String>) -> Error {
@@ -55,7 +60,7 @@ impl<'a> Config<'a> {
     /// The name of a key of the architecture.
     fn key(&self, name: &str) -> String {
         debug_assert!(KEYS.split(' ').any(|known| known == name), "KEYS lacks {name}");
-        format!("{}.{name}", self.family)
+        format!("{}.{name}", self.architecture)
     }
 
     pub(super) fn optional(&self, name: &str) -> Option<usize> {
@@ -71,36 +76,20 @@ impl<'a> Config<'a> {
     }
 
     pub(super) fn describe(&self) -> Result<Description, Error> {
-        let family = self.family;
+        let row = self.row;
+        // A key that the file lacks has the default of transformers' class for the family.
+        let usual = |key: &str| default(row.name, key);
         // The converter has added 1 to Gemma's norm weights.
-        let rms = (NormKind::Rms, "attention.layer_norm_rms_epsilon", "rms_norm_eps");
-        let layer = |config| (NormKind::Layer, "attention.layer_norm_epsilon", config);
-        let (activation, (kind, epsilon, in_config)) = match family {
-            "gpt2" => (Activation::GeluTanh, layer("layer_norm_epsilon")),
-            "gptneox" => (Activation::Gelu, layer("layer_norm_eps")),
-            "gemma2" | "gemma3" => (Activation::GeluTanh, rms),
-            "llama" | "qwen2" | "qwen3" | "qwen3moe" | "gpt-oss" | "smollm3" | "granite"
-            | "olmo2" | "phi3" => (Activation::Silu, rms),
-            _ => {
-                let what = format!("the architecture {family:?} is not known: ");
-                return Err(unknown(self.path, self.checkpoint, &what, KNOWN));
+        let (kind, epsilon) = match row.norm.0 {
+            NormKind::Layer => (NormKind::Layer, "attention.layer_norm_epsilon"),
+            NormKind::Rms | NormKind::RmsPlusOne => {
+                (NormKind::Rms, "attention.layer_norm_rms_epsilon")
             }
         };
-        // A key that the file lacks has the default of transformers' class for the family.
-        let class = match family {
-            "gptneox" => "gpt_neox",
-            "gemma3" => "gemma3_text",
-            "gpt-oss" => "gpt_oss",
-            "qwen3moe" => "qwen3_moe",
-            family => family,
-        };
-        let usual = |key: &str| default(class, key);
         let number = |name: &str, config: &str| {
             let number = self.float(name).or_else(|| usual(config).and_then(Value::as_f64));
             number.ok_or_else(|| self.wrong(format!("{} is missing", self.key(name))))
         };
-        let gemma = matches!(family, "gemma2" | "gemma3");
-        let gpt = matches!(family, "gpt2" | "gptneox");
         let (width, layers, heads) = (
             self.size("embedding_length")?,
             self.size("block_count")?,
@@ -112,60 +101,32 @@ impl<'a> Config<'a> {
                 format!("{} is {layers}, but there are {tensors} tensors", self.key("block_count"));
             return Err(self.wrong(what));
         }
-        let norm = NormSettings { kind, epsilon: number(epsilon, in_config)? as f32 };
+        let norm = NormSettings { kind, epsilon: number(epsilon, row.norm.1)? as f32 };
         let cap = |name: &str| {
             let cap = self.float(name).or_else(|| usual(name).and_then(Value::as_f64));
-            cap.map(|cap| cap as f32).filter(|_| gemma)
+            cap.map(|cap| cap as f32).filter(|_| row.caps)
         };
         let mut description = plain(width, layers, heads, self.size("feed_forward_length")?, norm);
         let block = &mut description.stack.block;
-        let even = block.head_size;
-        block.head_size = self.optional("attention.key_length").unwrap_or(even);
-        // Gemma's models of 27 billion parameters scale by the width's share of a head.
-        let scaled = match (family, layers) {
-            ("gemma2", 46) | ("gemma3", 62) => even,
-            _ => block.head_size,
-        };
-        block.scale = (scaled as f32).sqrt().recip();
+        block.head_size = self.optional("attention.key_length").unwrap_or(block.head_size);
+        block.scale = (block.head_size as f32).sqrt().recip();
         block.kv_heads = self.optional("attention.head_count_kv").unwrap_or(heads);
         let parallel = self.metadata.flag(&self.key("use_parallel_residual"));
-        block.parallel = parallel.unwrap_or(family == "gptneox");
-        block.qk_norm = match family {
-            "qwen3" | "qwen3moe" | "gemma3" => Some(QkNorm::Head),
-            "olmo2" => Some(QkNorm::Heads),
-            _ => None,
-        };
-        block.sinks = family == "gpt-oss";
+        block.parallel = parallel.unwrap_or(!matches!(row.parallel, Flag::No));
+        (block.qk_norm, block.sinks, block.gated) = (row.qk_norm, row.sinks, row.gated);
         block.softcap = cap("attn_logit_softcapping");
-        block.activation = activation;
-        block.gated = !gpt;
+        let name = usual(row.activation).and_then(Value::as_str);
+        block.activation = name.and_then(activation).unwrap_or(block.activation);
+        block.placement = row.placement;
         let head_size = block.head_size;
-        if gemma {
-            block.placement = Placement::Both;
-            description.embedding.scale = (width as f32).sqrt();
-        }
-        if family == "olmo2" {
-            block.placement = Placement::Output;
-        }
-        if family == "granite" {
-            // 0 means that the file leaves the factor to the model.
-            let factor = |name: &str| self.float(name).filter(|factor| *factor != 0.0);
-            block.scale = factor("attention.scale").map_or(block.scale, |scale| scale as f32);
-            block.output_scale = factor("residual_scale").unwrap_or(1.0) as f32;
-            description.embedding.scale = factor("embedding_scale").unwrap_or(1.0) as f32;
-        }
         // One of every `pattern` layers sees all tokens.
-        let pattern = match family {
-            "gemma2" | "gpt-oss" => Some(2),
-            "gemma3" => Some(6),
-            "olmo2" => Some(4),
-            "phi3" => Some(usize::MAX),
+        let pattern = match row.windows.slide {
+            Slide::AllButLast(pattern, _) => Some(pattern),
+            Slide::All if row.windows.flag.is_none() => Some(usize::MAX),
             _ => None,
         };
         if let Some(pattern) = pattern {
-            // A file of Gemma 3 or OLMo 2 without a window has none.
-            let usual =
-                usual("sliding_window").filter(|_| matches!(family, "gemma2" | "phi3" | "gpt-oss"));
+            let usual = usual("sliding_window").filter(|_| row.windows.usual);
             let usual = usual.and_then(Value::as_u64).and_then(|x| usize::try_from(x).ok());
             // 0 means no window.
             let window = self.optional("attention.sliding_window").or(usual);
@@ -184,51 +145,69 @@ impl<'a> Config<'a> {
             };
             description.stack.windows = windows(layers, window, |layer| slides[layer]);
         }
-        if family != "gpt2" {
-            self.turn(&mut description.stack, head_size)?;
+        if let Positions::Rotary(rope) = &row.positions {
+            self.turn(rope, &mut description.stack, head_size)?;
         }
         let hidden = description.stack.block.hidden;
         description.stack.experts = self.experts(layers, hidden)?;
         let count = self.size("context_length")?;
         let positions = LearnedPositions { count, first: 0, pad: None };
         description.context = Some(count);
-        description.embedding.positions = (family == "gpt2").then_some(positions);
+        description.embedding.positions =
+            matches!(row.positions, Positions::Learned(_)).then_some(positions);
         let tokens = self.checkpoint.shape("token_embd.weight").and_then(<[usize]>::first);
         description.vocabulary =
             *tokens.ok_or_else(|| Error::tensor(self.path, "token_embd.weight", "is missing"))?;
-        let divisor = if family == "granite" { self.float("logit_scale") } else { None };
-        let scale = divisor.unwrap_or(1.0).recip() as f32;
         let softcap = cap("final_logit_softcapping");
-        description.head = Head::Tokens { transform: None, scale, softcap };
+        description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
         description.tied = self.checkpoint.shape("output.weight").is_none();
-        family.clone_into(&mut description.family);
+        self.architecture.clone_into(&mut description.family);
         let end = |end| self.metadata.number(&format!("tokenizer.ggml.{end}_token_id"));
         let ends = ["eos", "eot", "eom"].into_iter().filter_map(end);
         description.ends = ends.filter_map(|id| u32::try_from(id).ok()).collect();
+        (row.also_gguf)(self, &mut description);
         Ok(description)
     }
 
+    pub(crate) fn gemma(&self, description: &mut Description) {
+        let (width, layers) = (description.width, description.stack.layers());
+        description.embedding.scale = (width as f32).sqrt();
+        // Models of 27 billion parameters scale by the width's share of a head.
+        let block = &mut description.stack.block;
+        if layers == if block.qk_norm.is_none() { 46 } else { 62 } {
+            let even = width.checked_div(block.heads).unwrap_or(0);
+            block.scale = (even as f32).sqrt().recip();
+        }
+    }
+
+    pub(crate) fn granite(&self, description: &mut Description) {
+        // 0 means that the file leaves the factor to the model.
+        let factor = |name: &str| self.float(name).filter(|factor| *factor != 0.0);
+        let block = &mut description.stack.block;
+        block.scale = factor("attention.scale").map_or(block.scale, |scale| scale as f32);
+        block.output_scale = factor("residual_scale").unwrap_or(1.0) as f32;
+        description.embedding.scale = factor("embedding_scale").unwrap_or(1.0) as f32;
+        let scale = self.float("logit_scale").unwrap_or(1.0).recip() as f32;
+        description.head = Head::Tokens { transform: None, scale, softcap: None };
+    }
+
     /// Gives each layer of a stack its rotary embedding. The windows of the stack are known.
-    fn turn(&self, stack: &mut Stack, head_size: usize) -> Result<(), Error> {
-        let rotary = self.rotary(head_size)?;
+    fn turn(&self, rope: &Rope, stack: &mut Stack, head_size: usize) -> Result<(), Error> {
+        let rotary = self.rotary(rope, head_size)?;
         stack.turn_all(rotary.clone());
-        let turns = (1..).zip(&mut stack.turns);
-        match self.family {
+        if rope.skips {
             // The file does not say which layers have no positions.
-            "smollm3" => {
-                turns.filter(|(layer, _)| layer % 4 == 0).for_each(|(_, turns)| *turns = None);
-            }
-            "gemma3" | "olmo2" => {
-                // Layers with a sliding window are not scaled.
-                let usual = if self.family == "gemma3" { 10_000.0 } else { rotary.base };
-                let base = self.base("rope.freq_base_swa", usual)?;
-                stack.rotary.push(RotarySettings { base, scaling: Frequencies::Plain, ..rotary });
-                let sliding = stack.turns.iter_mut().zip(&stack.windows);
-                sliding
-                    .filter(|(_, window)| window.is_some())
-                    .for_each(|(turns, _)| *turns = Some(1));
-            }
-            _ => {}
+            let turns = (1..).zip(&mut stack.turns);
+            turns.filter(|(layer, _)| layer % 4 == 0).for_each(|(_, turns)| *turns = None);
+        }
+        if let [_, (key, usual)] = rope.bases {
+            // Layers with a sliding window are not scaled.
+            let usual = if key.is_empty() { rotary.base } else { *usual };
+            let base = self.base("rope.freq_base_swa", usual)?;
+            stack.rotary.push(RotarySettings { base, scaling: Frequencies::Plain, ..rotary });
+            let sliding = stack.turns.iter_mut().zip(&stack.windows);
+            let sliding = sliding.filter(|(_, window)| window.is_some());
+            sliding.for_each(|(turns, _)| *turns = Some(1));
         }
         Ok(())
     }
@@ -242,10 +221,11 @@ impl<'a> Config<'a> {
         Err(self.wrong(format!("{} is {base}", self.key(name))))
     }
 
-    fn rotary(&self, head_size: usize) -> Result<RotarySettings, Error> {
+    fn rotary(&self, rope: &Rope, head_size: usize) -> Result<RotarySettings, Error> {
         let features = self.optional("rope.dimension_count").unwrap_or(head_size);
-        if matches!(self.family, "llama" | "smollm3" | "granite") && features != head_size {
-            // The rows of this family are permuted for whole heads.
+        let permuted = self.row.gguf.is_some_and(|(_, names)| names == "gguf neighbours");
+        if permuted && features != head_size {
+            // The rows of these families are permuted for whole heads.
             let what =
                 format!("{} is {features}, not {head_size}", self.key("rope.dimension_count"));
             return Err(self.wrong(what));
@@ -276,7 +256,7 @@ impl<'a> Config<'a> {
                 beta_slow: self.float("rope.scaling.yarn_beta_slow").unwrap_or(1.0),
                 amplitude: Some(amplitude * (1.0 + 0.1 * factor.max(1.0).ln())),
                 // llama.cpp rounds for gpt-oss too, which was trained without it.
-                whole_pairs: self.family != "gpt-oss",
+                whole_pairs: usual_parameters(rope).get("truncate") != Some(&false.into()),
             }),
             other => {
                 let known = "none, linear and yarn, and longrope with its tensors rope_factors_short and rope_factors_long";

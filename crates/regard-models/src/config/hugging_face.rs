@@ -4,15 +4,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{default, plain, unknown, windows};
+use super::{activation, default, plain, unknown, windows};
+use crate::families::{Classes, Family, Flag, Positions, Rope, Slide};
 use crate::read::Beside;
 use crate::{
     Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frames, Head,
-    LearnedPositions, NormKind, NormSettings, Patches, Placement, QkNorm, RelativeBias, Stack,
+    LearnedPositions, NormKind, NormSettings, Patches, RelativeBias, Stack,
 };
-
-/// The known families, by their names in config.json.
-const KNOWN: &str = "bert, roberta, distilbert, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, qwen3_moe, gpt_oss, smollm3, granite, olmo2, olmo3, gemma2, gemma3, gemma3_text, phi3, t5, vit, whisper and modernbert";
 
 /// The endings of the names of transformers' classes, and the kinds of their heads. A base model's name has none of these
 /// endings.
@@ -41,10 +39,6 @@ enum HeadKind {
     Other,
 }
 
-/// The keys of the sizes of layers in most families.
-const KEYS: [&str; 4] =
-    ["hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"];
-
 /// The tensors that only a head for tokens has, in any family.
 const TENSORS_OF_HEADS: [&str; 6] = [
     "decoder.bias",
@@ -57,9 +51,9 @@ const TENSORS_OF_HEADS: [&str; 6] = [
 
 /// A config.json.
 #[derive(Clone, Copy)]
-pub(super) struct Config<'a> {
+pub(crate) struct Config<'a> {
     pub(super) path: &'a Path,
-    pub(super) family: &'a str,
+    pub(super) row: &'static Family,
     pub(super) values: &'a Value,
     pub(super) checkpoint: &'a Checkpoint,
 }
@@ -76,7 +70,13 @@ impl<'a> Config<'a> {
     ) -> Result<Self, Error> {
         let family = values.get("model_type").and_then(Value::as_str);
         let family = family.ok_or_else(|| Error::file(path, "model_type is missing"))?;
-        Ok(Self { path, family, values, checkpoint })
+        let row = Family::of_config(family).ok_or_else(|| {
+            let class = values["architectures"][0].as_str();
+            let class = class.map_or_else(String::new, |x| format!("its class is {x}, and "));
+            let what = format!("the family {family:?} is not known: {class}");
+            unknown(path, checkpoint, &what, Family::known())
+        })?;
+        Ok(Self { path, row, values, checkpoint })
     }
 
     pub(super) fn wrong(&self, what: impl Into<String>) -> Error {
@@ -85,14 +85,14 @@ impl<'a> Config<'a> {
 
     /// The value of a key in the file. If the key has another name and the file has that one, it counts.
     pub(super) fn own(&self, key: &str) -> Option<&'a Value> {
-        let names = default(self.family, "attribute_map").and_then(Value::as_object);
+        let names = default(self.row.name, "attribute_map").and_then(Value::as_object);
         let mut others = names.into_iter().flatten().filter(|(_, name)| *name == key);
         others.find_map(|(other, _)| self.values.get(other)).or_else(|| self.values.get(key))
     }
 
     /// The value of a key, or the family's default if the file lacks the key. `null` counts as no value, and has no default.
     pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
-        let value = self.own(key).or_else(|| default(self.family, key));
+        let value = self.own(key).or_else(|| default(self.row.name, key));
         value.filter(|value| !value.is_null())
     }
 
@@ -145,25 +145,29 @@ impl<'a> Config<'a> {
     }
 
     fn activation_named(&self, key: &str, name: &str) -> Result<Activation, Error> {
-        Ok(match name {
-            "relu" => Activation::Relu,
-            "relu2" => Activation::ReluSquared,
-            "gelu" | "gelu_python" => Activation::Gelu,
-            "gelu_new" | "gelu_fast" | "gelu_accurate" | "gelu_pytorch_tanh"
-            | "gelu_python_tanh" => Activation::GeluTanh,
-            "quick_gelu" => Activation::QuickGelu,
-            "silu" | "swish" => Activation::Silu,
-            "tanh" => Activation::Tanh,
-            _ => {
-                let known = "relu, relu2, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, silu, swish and tanh";
-                let what = format!("{key} is {name:?}, which is not known; known are {known}");
-                return Err(self.wrong(what));
-            }
+        activation(name).ok_or_else(|| {
+            let known = "relu, relu2, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, silu, swish and tanh";
+            self.wrong(format!("{key} is {name:?}, which is not known; known are {known}"))
         })
+    }
+
+    /// Whether a model has a property of its family.
+    fn told(&self, flag: Flag) -> Result<bool, Error> {
+        match flag {
+            Flag::No => Ok(false),
+            Flag::Yes => Ok(true),
+            Flag::Key(key) => self.flag_or(key, false),
+        }
     }
 
     fn norm(&self, kind: NormKind, key: &str) -> Result<NormSettings, Error> {
         Ok(NormSettings { kind, epsilon: self.number(key)? as f32 })
+    }
+
+    /// The norm of the family's kind.
+    fn own_norm(&self) -> Result<NormSettings, Error> {
+        let (kind, key) = self.row.norm;
+        self.norm(kind, key)
     }
 
     /// The number of layers. Each layer has tensors, so there are at most as many layers as tensors.
@@ -214,24 +218,7 @@ impl<'a> Config<'a> {
     }
 
     pub(super) fn describe(&self) -> Result<Description, Error> {
-        let family = self.family;
-        let mut description = match family {
-            "bert" | "roberta" | "distilbert" => self.bert()?,
-            "gpt2" => self.gpt2()?,
-            "gpt_neox" => self.gpt_neox()?,
-            "llama" | "mistral" | "qwen2" | "qwen3" | "qwen3_moe" | "gpt_oss" | "smollm3"
-            | "granite" | "olmo2" | "olmo3" | "gemma2" | "gemma3_text" | "phi3" => self.llama()?,
-            "t5" => self.t5()?,
-            "vit" => self.vit()?,
-            "modernbert" => self.modernbert()?,
-            "whisper" => self.whisper()?,
-            _ => {
-                let class = Some(self.architecture()).filter(|class| !class.is_empty());
-                let class = class.map_or_else(String::new, |x| format!("its class is {x}, and "));
-                let what = format!("the family {family:?} is not known: {class}");
-                return Err(unknown(self.path, self.checkpoint, &what, KNOWN));
-            }
-        };
+        let mut description = (self.row.describe)(self)?;
         description.context = match description.embedding.positions {
             Some(positions) => description.embedding.patches.is_none().then(|| positions.most()),
             None => self.optional("max_position_embeddings")?,
@@ -260,26 +247,16 @@ impl<'a> Config<'a> {
         let named = self.architecture();
         let kind = HEADS.iter().find(|(end, _)| named.ends_with(end)).map(|(_, kind)| *kind);
         let transformed = matches!(description.head, Head::Tokens { transform: Some(_), .. });
+        let images = description.embedding.patches.is_some();
         let found = description.tied && !transformed || self.has(&TENSORS_OF_HEADS);
         description.head = match kind {
             Some(HeadKind::Tokens) => return Ok(()),
-            Some(HeadKind::Classes) if self.family == "modernbert" => {
-                let Head::Tokens { transform: Some((pooler, norm)), .. } = description.head else {
-                    return Ok(());
-                };
-                let position = match self.text("classifier_pooling")? {
-                    "cls" => ClassPosition::First,
-                    "mean" => ClassPosition::Mean,
-                    _ => return Err(self.not_a("classifier_pooling", "\"cls\" or \"mean\"")),
-                };
-                Head::Classes { pooler: Some(pooler), norm: Some(norm), position }
+            Some(HeadKind::Classes) => self.classes(&description.head)?,
+            Some(HeadKind::Other) => Head::Other { architecture: named.to_owned() },
+            None if images && self.has(&["classifier.weight"]) => {
+                self.classes(&description.head)?
             }
-            Some(HeadKind::Classes) if self.family != "t5" => self.classes(),
-            Some(HeadKind::Classes | HeadKind::Other) => {
-                Head::Other { architecture: named.to_owned() }
-            }
-            None if self.family == "vit" && self.has(&["classifier.weight"]) => self.classes(),
-            None if self.family != "vit" && found => return Ok(()),
+            None if !images && found => return Ok(()),
             None => Head::None,
         };
         description.tied = false;
@@ -296,17 +273,28 @@ impl<'a> Config<'a> {
         self.get("architectures").and_then(|names| names.get(0)?.as_str()).unwrap_or_default()
     }
 
-    /// The head of a model that classifies its input.
-    fn classes(&self) -> Head {
-        let (pooler, position) = match self.family {
-            "bert" | "roberta" => (Some(Activation::Tanh), ClassPosition::First),
-            "distilbert" => (Some(Activation::Relu), ClassPosition::First),
-            "vit" => (None, ClassPosition::First),
-            _ => {
-                (None, ClassPosition::Last { pad: ids(self.get("pad_token_id")).first().copied() })
+    /// The head of a model that classifies its input, in the place of the head that predicts tokens.
+    fn classes(&self, tokens: &Head) -> Result<Head, Error> {
+        let pad = || ids(self.get("pad_token_id")).first().copied();
+        Ok(match (self.row.classes, tokens) {
+            (Classes::First(pooler), _) => {
+                Head::Classes { pooler, norm: None, position: ClassPosition::First }
             }
-        };
-        Head::Classes { pooler, norm: None, position }
+            (Classes::Pooled, Head::Tokens { transform: Some((pooler, norm)), .. }) => {
+                let position = match self.text("classifier_pooling")? {
+                    "cls" => ClassPosition::First,
+                    "mean" => ClassPosition::Mean,
+                    _ => return Err(self.not_a("classifier_pooling", "\"cls\" or \"mean\"")),
+                };
+                Head::Classes { pooler: Some(*pooler), norm: Some(*norm), position }
+            }
+            (Classes::Last | Classes::Pooled, _) => Head::Classes {
+                pooler: None,
+                norm: None,
+                position: ClassPosition::Last { pad: pad() },
+            },
+            (Classes::Other, _) => Head::Other { architecture: self.architecture().to_owned() },
+        })
     }
 
     /// A stack of layers with norms before the sublayers, as in GPT-2. Each family changes what differs. `keys` are the keys of
@@ -317,7 +305,11 @@ impl<'a> Config<'a> {
         norm: NormSettings,
     ) -> Result<Description, Error> {
         let (width, layers) = (self.size(width)?, self.layers(layers)?);
-        Ok(plain(width, layers, self.size(heads)?, self.size(hidden)?, norm))
+        let hidden = match self.optional(hidden)? {
+            None if default(self.row.name, hidden).is_some_and(Value::is_null) => 4 * width,
+            _ => self.size(hidden)?,
+        };
+        Ok(plain(width, layers, self.size(heads)?, hidden, norm))
     }
 
     /// As [`of_layers`](Self::of_layers), for a model that predicts tokens.
@@ -330,150 +322,125 @@ impl<'a> Config<'a> {
         })
     }
 
-    fn bert(&self) -> Result<Description, Error> {
-        let distil = self.family == "distilbert";
+    /// An encoder whose norms stand after its sums, such as BERT.
+    fn encoder(&self, norm: NormSettings) -> Result<Description, Error> {
         if let Some(kind) = self.own("position_embedding_type").filter(|kind| *kind != "absolute") {
             return Err(self
                 .wrong(format!("position_embedding_type is {kind}; only \"absolute\" is known")));
         }
-        // DistilBERT's ε is not a setting.
-        let norm = if distil {
-            NormSettings { kind: NormKind::Layer, epsilon: 1e-12 }
-        } else {
-            self.norm(NormKind::Layer, "layer_norm_eps")?
-        };
-        let keys = if distil { ["dim", "n_layers", "n_heads", "hidden_dim"] } else { KEYS };
-        let mut description = self.of_tokens(keys, norm)?;
-        let activation = self.activation(if distil { "activation" } else { "hidden_act" })?;
-        let pad = match self.family {
-            "roberta" => Some(self.size("pad_token_id")?),
-            _ => None,
-        };
-        let embedding = &mut description.embedding;
-        embedding.positions = Some(LearnedPositions {
-            count: self.size("max_position_embeddings")?,
-            first: pad.map_or(0, |pad| pad + 1),
-            pad: pad.and_then(|pad| u32::try_from(pad).ok()),
-        });
-        embedding.types = if distil { 0 } else { self.size("type_vocab_size")? };
-        embedding.norm = Some(norm);
+        let mut description = self.of_tokens(self.row.sizes, norm)?;
+        let activation = self.activation(self.row.activation)?;
+        let count = self.size("max_position_embeddings")?;
+        description.embedding.positions = Some(LearnedPositions { count, first: 0, pad: None });
+        description.embedding.norm = Some(norm);
         let stack = &mut description.stack;
-        stack.causal = !distil && self.flag("is_decoder")?;
+        stack.causal = false;
         stack.final_norm = None;
-        stack.block.placement = Placement::After;
+        stack.block.placement = self.row.placement;
         stack.block.activation = activation;
-        let activation = if self.family == "roberta" { Activation::Gelu } else { activation };
         let transform = Some((activation, norm));
         description.head = Head::Tokens { transform, scale: 1.0, softcap: None };
         Ok(description)
     }
 
-    fn gpt2(&self) -> Result<Description, Error> {
-        let norm = self.norm(NormKind::Layer, "layer_norm_epsilon")?;
-        let mut description = self.of_tokens(["n_embd", "n_layer", "n_head", "n_embd"], norm)?;
-        let count = self.size("n_positions")?;
-        description.embedding.positions = Some(LearnedPositions { count, first: 0, pad: None });
+    pub(crate) fn distilbert(&self) -> Result<Description, Error> {
+        self.encoder(NormSettings { kind: NormKind::Layer, epsilon: 1e-12 }) // no setting
+    }
+
+    pub(crate) fn bert(&self) -> Result<Description, Error> {
+        let norm = self.own_norm()?;
+        let mut description = self.encoder(norm)?;
+        description.embedding.types = self.size("type_vocab_size")?;
+        description.stack.causal = self.flag("is_decoder")?;
+        Ok(description)
+    }
+
+    pub(crate) fn roberta(&self) -> Result<Description, Error> {
+        let mut description = self.bert()?;
+        let pad = self.size("pad_token_id")?;
+        if let Some(positions) = &mut description.embedding.positions {
+            (positions.first, positions.pad) = (pad + 1, u32::try_from(pad).ok());
+        }
+        if let Head::Tokens { transform: Some((activation, _)), .. } = &mut description.head {
+            *activation = Activation::Gelu;
+        }
+        Ok(description)
+    }
+
+    /// A decoder, as its row tells.
+    pub(crate) fn decoder(&self) -> Result<Description, Error> {
+        let row = self.row;
+        let mut description = self.of_tokens(row.sizes, self.own_norm()?)?;
         let block = &mut description.stack.block;
-        block.hidden = self.optional("n_inner")?.unwrap_or(4 * description.width);
-        block.activation = self.activation("activation_function")?;
+        let head_size = self.optional("head_dim")?.unwrap_or(block.head_size);
+        if row.grouped {
+            block.kv_heads = self.optional("num_key_value_heads")?.unwrap_or(block.heads);
+            block.head_size = head_size;
+            block.scale = (head_size as f32).sqrt().recip();
+        }
+        block.activation = self.activation(row.activation)?;
+        let [qkv, out, hidden] = row.biases.map(|flag| self.told(flag));
+        block.biases = Biases { qkv: qkv?, out: out?, hidden: hidden? };
+        block.parallel = self.told(row.parallel)?;
+        (block.gated, block.qk_norm, block.sinks) = (row.gated, row.qk_norm, row.sinks);
+        block.placement = row.placement;
+        let layers = description.stack.layers();
+        description.stack.causal = !self.told(row.both_ways)?;
+        description.stack.experts = self.experts(layers)?;
+        let turning = self.turning(layers)?;
+        description.stack.windows = self.windows(layers, &turning)?;
+        match row.positions {
+            Positions::Learned(key) => {
+                let count = self.size(key)?;
+                description.embedding.positions =
+                    Some(LearnedPositions { count, first: 0, pad: None });
+            }
+            Positions::Rotary(_) => self.turn(&mut description.stack, head_size)?,
+        }
+        let turns = description.stack.turns.iter_mut().zip(turning);
+        turns.filter(|(_, turning)| !turning).for_each(|(turns, _)| *turns = None);
+        (row.also)(self, &mut description)?;
+        Ok(description)
+    }
+
+    pub(crate) fn gpt2(&self, description: &mut Description) -> Result<(), Error> {
+        let block = &mut description.stack.block;
         if !self.flag("scale_attn_weights")? {
             block.scale = 1.0;
         }
         block.scale_by_layer = self.flag("scale_attn_by_inverse_layer_idx")?;
-        Ok(description)
+        Ok(())
     }
 
-    fn gpt_neox(&self) -> Result<Description, Error> {
-        let norm = self.norm(NormKind::Layer, "layer_norm_eps")?;
-        let mut description = self.of_tokens(KEYS, norm)?;
-        let bias = self.flag("attention_bias")?;
+    pub(crate) fn gemma(&self, description: &mut Description) -> Result<(), Error> {
         let block = &mut description.stack.block;
-        block.activation = self.activation("hidden_act")?;
-        block.parallel = self.flag("use_parallel_residual")?;
-        block.biases = Biases { qkv: bias, out: bias, hidden: true };
-        // Only the rotary positions use a size of heads.
-        let head_size = self.optional("head_dim")?.unwrap_or(block.head_size);
-        self.turn(&mut description.stack, head_size)?;
-        Ok(description)
+        block.scale = self.number("query_pre_attn_scalar")?.sqrt().recip() as f32;
+        // The norm of queries and keys replaces the cap in Gemma 3, whose config still has the key.
+        if block.qk_norm.is_none() {
+            block.softcap = self.optional_number("attn_logit_softcapping")?;
+        }
+        let softcap = self.optional_number("final_logit_softcapping")?;
+        description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
+        description.embedding.scale = (description.width as f32).sqrt();
+        Ok(())
     }
 
-    fn llama(&self) -> Result<Description, Error> {
-        let gemma = matches!(self.family, "gemma2" | "gemma3_text");
-        let olmo = matches!(self.family, "olmo2" | "olmo3");
-        let kind = if gemma { NormKind::RmsPlusOne } else { NormKind::Rms };
-        let norm = self.norm(kind, "rms_norm_eps")?;
-        let mut description = self.of_tokens(KEYS, norm)?;
+    pub(crate) fn granite(&self, description: &mut Description) -> Result<(), Error> {
+        let multiplier = |key: &str| {
+            let x = self.number(key)? as f32;
+            // Logits are divided by theirs.
+            if x.is_finite() && (x != 0.0 || key != "logits_scaling") {
+                return Ok(x);
+            }
+            Err(self.wrong(format!("{key} is {x}, which is no multiplier")))
+        };
         let block = &mut description.stack.block;
-        block.kv_heads = self.optional("num_key_value_heads")?.unwrap_or(block.heads);
-        block.head_size = self.optional("head_dim")?.unwrap_or(block.head_size);
-        block.scale = (block.head_size as f32).sqrt().recip();
-        block.activation =
-            self.activation(if gemma { "hidden_activation" } else { "hidden_act" })?;
-        block.gated = true;
-        block.qk_norm = match self.family {
-            "qwen3" | "qwen3_moe" | "gemma3_text" => Some(QkNorm::Head),
-            "olmo2" | "olmo3" => Some(QkNorm::Heads),
-            _ => None,
-        };
-        block.sinks = self.family == "gpt_oss";
-        let head_size = block.head_size;
-        block.biases = match self.family {
-            "mistral" | "qwen2" | "phi3" => {
-                Biases { qkv: self.family == "qwen2", out: false, hidden: false }
-            }
-            family => {
-                let attention = self.flag("attention_bias")?;
-                let has_bias = matches!(family, "llama" | "smollm3" | "granite");
-                let hidden = has_bias && self.flag("mlp_bias")? || family == "gpt_oss";
-                Biases { qkv: attention, out: attention, hidden }
-            }
-        };
-        if olmo {
-            block.placement = Placement::Output;
-        }
-        if gemma {
-            block.scale = self.number("query_pre_attn_scalar")?.sqrt().recip() as f32;
-            block.placement = Placement::Both;
-            // Gemma 3's config still has the key, but its attention does not use it.
-            if self.family == "gemma2" {
-                block.softcap = self.optional_number("attn_logit_softcapping")?;
-            }
-            let softcap = self.optional_number("final_logit_softcapping")?;
-            description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
-            description.embedding.scale = (description.width as f32).sqrt();
-        }
-        if self.family == "granite" {
-            let multiplier = |key: &str| {
-                let x = self.number(key)? as f32;
-                // Logits are divided by theirs.
-                if x.is_finite() && (x != 0.0 || key != "logits_scaling") {
-                    return Ok(x);
-                }
-                Err(self.wrong(format!("{key} is {x}, which is no multiplier")))
-            };
-            block.scale = multiplier("attention_multiplier")?;
-            block.output_scale = multiplier("residual_multiplier")?;
-            description.embedding.scale = multiplier("embedding_multiplier")?;
-            let scale = multiplier("logits_scaling")?.recip();
-            description.head = Head::Tokens { transform: None, scale, softcap: None };
-        }
-        description.stack.causal = !self.sees_later_tokens()?;
-        let layers = description.stack.layers();
-        let turning = self.turning(layers)?;
-        description.stack.windows = self.windows(layers, &turning)?;
-        description.stack.experts = match self.family {
-            "qwen3_moe" | "gpt_oss" => self.experts(layers)?,
-            _ => None,
-        };
-        self.turn(&mut description.stack, head_size)?;
-        let turns = description.stack.turns.iter_mut().zip(turning);
-        turns.filter(|(_, turning)| !turning).for_each(|(turns, _)| *turns = None);
-        Ok(description)
-    }
-
-    /// Whether a token of Gemma 3 sees those after it too, as in EmbeddingGemma.
-    fn sees_later_tokens(&self) -> Result<bool, Error> {
-        Ok(self.family == "gemma3_text" && self.flag_or("use_bidirectional_attention", false)?)
+        block.scale = multiplier("attention_multiplier")?;
+        block.output_scale = multiplier("residual_multiplier")?;
+        description.embedding.scale = multiplier("embedding_multiplier")?;
+        let scale = multiplier("logits_scaling")?.recip();
+        description.head = Head::Tokens { transform: None, scale, softcap: None };
+        Ok(())
     }
 
     /// A number of layers after which something recurs.
@@ -484,9 +451,9 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// Whether each layer has rotary positions. In SmolLM 3 some layers have none.
+    /// Whether each layer has positions. In SmolLM 3 some layers have none.
     fn turning(&self, layers: usize) -> Result<Vec<bool>, Error> {
-        if self.family != "smollm3" {
+        if !matches!(self.row.positions, Positions::Rotary(Rope { skips: true, .. })) {
             return Ok(vec![true; layers]);
         }
         let key = "no_rope_layers";
@@ -506,31 +473,22 @@ impl<'a> Config<'a> {
         Ok(turns)
     }
 
-    /// The window of each layer. `layer_types` says which layers slide. In configs of older versions the family decides it. In
-    /// Mistral and Phi-3 all layers are alike.
+    /// The window of each layer. `layer_types` says which layers slide. In configs of older versions the family decides it.
     fn windows(&self, layers: usize, turning: &[bool]) -> Result<Vec<Option<usize>>, Error> {
-        let (may_slide, by_layer) = match self.family {
-            "mistral" | "phi3" => (true, false),
-            "gemma2" | "gemma3_text" | "olmo3" | "smollm3" | "gpt_oss" | "modernbert" => {
-                (true, true)
-            }
-            "qwen3_moe" => (self.flag("use_sliding_window")?, false),
-            "qwen2" | "qwen3" => (self.flag("use_sliding_window")?, true),
-            _ => return Ok(vec![None; layers]),
-        };
-        let window = match self.family {
-            // All keys on both sides, of which a token sees half on each and itself.
-            "modernbert" => Some(self.size("local_attention")? / 2 + 1),
-            _ if self.sees_later_tokens()? => {
-                self.optional("sliding_window")?.map(|all| all / 2 + 1)
-            }
-            _ if may_slide => self.optional("sliding_window")?,
-            _ => None,
-        };
+        let row = self.row.windows;
+        if matches!(row.slide, Slide::None) {
+            return Ok(vec![None; layers]);
+        }
+        let may_slide = row.flag.map_or(Ok(true), |flag| self.flag(flag))?;
+        let window = if may_slide { self.optional(row.size)? } else { None };
+        // All keys on both sides, of which a token sees half on each and itself.
+        let both = row.size != "sliding_window" || self.told(self.row.both_ways)?;
+        let window = if both { window.map(|all| all / 2 + 1) } else { window };
         if window == Some(0) {
             return Err(self.wrong("sliding_window is 0, and no token would see itself"));
         }
-        let slides: Vec<bool> = if let Some(types) = self.get("layer_types").filter(|_| by_layer) {
+        let types = self.get("layer_types").filter(|_| row.by_type);
+        let slides: Vec<bool> = if let Some(types) = types {
             let types = types.as_array().ok_or_else(|| self.not_a("layer_types", "list"))?;
             let slides = |kind: &Value| match kind.as_str() {
                 Some("full_attention" | "attention") => Ok(false),
@@ -539,24 +497,25 @@ impl<'a> Config<'a> {
             };
             types.iter().map(slides).collect::<Result<_, _>>()?
         } else {
-            let first = self.optional("max_window_layers")?.unwrap_or(0);
-            // One of every `pattern` layers sees all tokens.
-            let pattern = match self.family {
-                "gemma2" | "gpt_oss" => 2,
-                "olmo3" => 4,
-                "gemma3_text" => self.step("sliding_window_pattern", Some(6))?,
-                "modernbert" => self.step("global_attn_every_n_layers", Some(3))?,
-                _ => 1,
-            };
-            let may_slide = self.flag_or("use_sliding_window", false)? && window.is_some();
-            let slides = |layer: usize| match self.family {
-                "gemma2" | "gemma3_text" | "olmo3" | "gpt_oss" => {
-                    !(layer + 1).is_multiple_of(pattern)
+            // A number of layers, or the first one that slides.
+            let number = match row.slide {
+                Slide::AllButLast(usual, Some(key)) | Slide::AllButFirst(usual, key) => {
+                    self.step(key, Some(usual))?
                 }
-                "modernbert" => !layer.is_multiple_of(pattern),
-                "smollm3" => may_slide && turning.get(layer) == Some(&false),
-                "qwen2" | "qwen3" => window.is_some() && layer >= first,
-                _ => window.is_some(),
+                Slide::AllButLast(usual, None) => usual,
+                Slide::From(key) => self.optional(key)?.unwrap_or(0),
+                Slide::Unturned(key) => usize::from(self.flag_or(key, false)?),
+                Slide::None | Slide::All => 1,
+            };
+            let slides = |layer: usize| match row.slide {
+                Slide::None => false,
+                Slide::All => window.is_some(),
+                Slide::AllButLast(..) => !(layer + 1).is_multiple_of(number),
+                Slide::AllButFirst(..) => !layer.is_multiple_of(number),
+                Slide::From(_) => window.is_some() && layer >= number,
+                Slide::Unturned(_) => {
+                    number == 1 && window.is_some() && turning.get(layer) == Some(&false)
+                }
             };
             (0..layers).map(slides).collect()
         };
@@ -570,17 +529,17 @@ impl<'a> Config<'a> {
         Ok(windows(layers, window, |layer| slides.get(layer) == Some(&true)))
     }
 
-    fn modernbert(&self) -> Result<Description, Error> {
-        let norm = self.norm(NormKind::Layer, "norm_eps")?;
-        let mut description = self.of_tokens(KEYS, norm)?;
+    pub(crate) fn modernbert(&self) -> Result<Description, Error> {
+        let norm = self.own_norm()?;
+        let mut description = self.of_tokens(self.row.sizes, norm)?;
         description.embedding.norm = Some(norm);
         let stack = &mut description.stack;
         (stack.causal, stack.begins_bare) = (false, true);
         let block = &mut stack.block;
-        block.activation = self.activation("hidden_activation")?;
+        block.activation = self.activation(self.row.activation)?;
         block.gated = true;
-        let attention = self.flag("attention_bias")?;
-        block.biases = Biases { qkv: attention, out: attention, hidden: self.flag("mlp_bias")? };
+        let [qkv, out, hidden] = self.row.biases.map(|flag| self.told(flag));
+        block.biases = Biases { qkv: qkv?, out: out?, hidden: hidden? };
         let head_size = block.head_size;
         stack.windows = self.windows(stack.layers(), &[])?;
         self.turn(stack, head_size)?;
@@ -589,7 +548,7 @@ impl<'a> Config<'a> {
         Ok(description)
     }
 
-    fn t5(&self) -> Result<Description, Error> {
+    pub(crate) fn t5(&self) -> Result<Description, Error> {
         let norm = self.norm(NormKind::Rms, "layer_norm_epsilon")?;
         let mut description =
             self.of_layers(["d_model", "num_layers", "num_heads", "d_ff"], norm)?;
@@ -648,9 +607,8 @@ impl<'a> Config<'a> {
         Ok(description)
     }
 
-    fn vit(&self) -> Result<Description, Error> {
-        let norm = self.norm(NormKind::Layer, "layer_norm_eps")?;
-        let mut description = self.of_layers(KEYS, norm)?;
+    pub(crate) fn vit(&self) -> Result<Description, Error> {
+        let mut description = self.of_layers(self.row.sizes, self.own_norm()?)?;
         let pair = |key: &str| -> Result<(usize, usize), Error> {
             match self.get(key).and_then(Value::as_array).map(Vec::as_slice) {
                 Some([height, width]) => {
@@ -685,12 +643,12 @@ impl<'a> Config<'a> {
         let block = &mut description.stack.block;
         block.head_size = self.optional("head_dim")?.unwrap_or(block.head_size);
         block.scale = (block.head_size as f32).sqrt().recip();
-        block.activation = self.activation("hidden_act")?;
+        block.activation = self.activation(self.row.activation)?;
         block.biases.qkv = self.flag("qkv_bias")?;
         Ok(description)
     }
 
-    fn whisper(&self) -> Result<Description, Error> {
+    pub(crate) fn whisper(&self) -> Result<Description, Error> {
         let norm = NormSettings { kind: NormKind::Layer, epsilon: 1e-5 }; // no setting
         let keys = |stack| {
             [

@@ -11,6 +11,9 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+pub(crate) use self::gguf::Config as GgufConfig;
+pub(crate) use self::hugging_face::Config;
+use crate::families::Family;
 use crate::read::Settings;
 use crate::weights;
 use crate::{
@@ -24,7 +27,7 @@ static DEFAULTS: LazyLock<Value> =
 
 /// The error for a model that no description fits. It says `what`, and lists the tensors and the settings that no family has,
 /// and the known families.
-fn unknown(path: &Path, checkpoint: &Checkpoint, what: &str, known: &str) -> Error {
+fn unknown(path: &Path, checkpoint: &Checkpoint, what: &str, known: String) -> Error {
     const SHOWN: usize = 8;
     let list = |of: &str, names: BTreeSet<String>| match names.len() {
         0 => format!("its {of} have names that known families have"),
@@ -93,15 +96,29 @@ impl Description {
     }
 }
 
+/// The activation of this name in transformers.
+fn activation(name: &str) -> Option<Activation> {
+    Some(match name {
+        "relu" => Activation::Relu,
+        "relu2" => Activation::ReluSquared,
+        "gelu" | "gelu_python" => Activation::Gelu,
+        "gelu_new" | "gelu_fast" | "gelu_accurate" | "gelu_pytorch_tanh" | "gelu_python_tanh" => {
+            Activation::GeluTanh
+        }
+        "quick_gelu" => Activation::QuickGelu,
+        "silu" | "swish" => Activation::Silu,
+        "tanh" => Activation::Tanh,
+        _ => return None,
+    })
+}
+
 /// The config of the text part of a model that also reads images (Gemma 3). Only the text part is computed. The settings of the
 /// head and of the end of a text come from the whole config.
 fn text_of(config: &Value) -> Option<Value> {
-    if config.get("model_type")? != "gemma3" {
-        return None;
-    }
+    let family = Family::of_config(config.get("model_type")?.as_str()?)?.text?;
     let mut text = config.get("text_config").filter(|x| x.is_object()).cloned();
     let text = text.get_or_insert_with(|| Value::Object(Map::new()));
-    text["model_type"] = "gemma3_text".into();
+    text["model_type"] = family.into();
     // The model of text and images does not cap its logits.
     text["final_logit_softcapping"] = Value::Null;
     text["tie_word_embeddings"] =

@@ -1,8 +1,9 @@
 //! Rotary settings of config.json, in the forms that transformers 4 and 5 write.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::hugging_face::Config;
+use crate::families::{Positions, Rope};
 use crate::{Error, Frequencies, RotaryScaling, RotarySettings, Stack};
 
 impl Config<'_> {
@@ -12,35 +13,24 @@ impl Config<'_> {
     /// and sliding layers differ. Transformers 4 writes the bases (`rope_theta`, in GPT-NeoX `rotary_emb_base`) and
     /// `partial_rotary_factor` (GPT-NeoX: `rotary_pct`) beside an object `rope_scaling`, which may be null.
     pub(super) fn turn(&self, stack: &mut Stack, head_size: usize) -> Result<(), Error> {
+        let Positions::Rotary(rope) = &self.row.positions else { return Ok(()) };
         let object = |key: &str| self.own(key).and_then(Value::as_object).filter(|x| !x.is_empty());
         let (scaling, parameters) = (object("rope_scaling"), object("rope_parameters"));
         let kinds = ["full_attention", "sliding_attention"];
-        // The keys of both bases, and their default values.
-        let bases = match self.family {
-            "gemma3_text" => [("rope_theta", 1_000_000.0), ("rope_local_base_freq", 10_000.0)],
-            // Transformers reads the sliding layers' base from rope_parameters alone.
-            "olmo3" => [("rope_theta", 500_000.0), ("", 500_000.0)],
-            "modernbert" => [("global_rope_theta", 160_000.0), ("local_rope_theta", 10_000.0)],
-            family => {
-                // If both objects exist, only the scaling counts.
-                let parameters = scaling.or(parameters).cloned();
-                let parameters = parameters.unwrap_or_else(|| self.usual_parameters());
-                if kinds.iter().any(|kind| parameters.contains_key(*kind)) {
-                    return Err(self.wrong("rope_parameters by kinds of layers are not known"));
-                }
-                let key = if family == "gpt_neox" { "rotary_emb_base" } else { "rope_theta" };
-                let base = match family {
-                    "smollm3" => 2_000_000.0,
-                    "gpt_oss" => 150_000.0,
-                    _ => 10_000.0,
-                };
-                stack.turn_all(self.rotary(&parameters.into(), head_size, key, base)?);
-                return Ok(());
+        let &[(first, of_first), (second, of_second)] = rope.bases else {
+            // If both objects exist, only the scaling counts.
+            let parameters = scaling.or(parameters).cloned();
+            let parameters = parameters.unwrap_or_else(|| usual_parameters(rope));
+            if kinds.iter().any(|kind| parameters.contains_key(*kind)) {
+                return Err(self.wrong("rope_parameters by kinds of layers are not known"));
             }
+            let base = rope.bases.first().copied().unwrap_or(("rope_theta", 10_000.0));
+            stack.turn_all(self.rotary(rope, &parameters.into(), head_size, base)?);
+            return Ok(());
         };
         stack.rotary.clear();
         let mut places = [None; 2];
-        for (i, (key, base)) in bases.into_iter().enumerate() {
+        for (i, base) in [(first, of_first), (second, of_second)].into_iter().enumerate() {
             if !stack.windows.iter().any(|window| usize::from(window.is_some()) == i) {
                 continue;
             }
@@ -48,39 +38,26 @@ impl Config<'_> {
             // Transformers 5 ignores the older key `type` if there is no object for the kind.
             let plain = || Map::from_iter([("rope_type".to_owned(), "default".into())]);
             let mut own = own.cloned().unwrap_or_else(plain);
-            if i == 0 || self.family == "modernbert" {
+            if i == 0 || rope.scales_all {
                 own.extend(scaling.cloned().into_iter().flatten());
             }
             places[i] = Some(stack.rotary.len());
-            stack.rotary.push(self.rotary(&own.into(), head_size, key, base)?);
+            stack.rotary.push(self.rotary(rope, &own.into(), head_size, base)?);
         }
         let windows = stack.windows.iter();
         stack.turns = windows.map(|window| places[usize::from(window.is_some())]).collect();
         Ok(())
     }
 
-    /// The `rope_parameters` of the family's class.
-    fn usual_parameters(&self) -> Map<String, Value> {
-        let yarn = || {
-            json!({
-                "rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
-                "truncate": false, "original_max_position_embeddings": 4096,
-            })
-        };
-        let usual = (self.family == "gpt_oss").then(yarn);
-        usual.and_then(|usual| usual.as_object().cloned()).unwrap_or_default()
-    }
-
-    /// A rotary embedding. `key` is the key of its base in transformers 4, and `usual` is the base of a file without it.
+    /// A rotary embedding. The base has its key in transformers 4, and its value in a file without it.
     fn rotary(
         &self,
+        rope: &Rope,
         parameters: &Value,
         head_size: usize,
-        key: &str,
-        usual: f64,
+        (key, usual): (&str, f64),
     ) -> Result<RotarySettings, Error> {
         let positions = self.size("max_position_embeddings")?;
-        let neox = self.family == "gpt_neox";
         let number = |key: &str, own: &str, default: f64| {
             let number = |value: &Value| value.as_f64();
             let known = parameters.get(key).and_then(number);
@@ -90,23 +67,22 @@ impl Config<'_> {
         if !(base > 0.0 && base.is_finite()) {
             return Err(self.wrong(format!("rope_theta is {base}")));
         }
-        let (own, default) =
-            if neox { ("rotary_pct", 0.25) } else { ("partial_rotary_factor", 1.0) };
+        let (own, default) = rope.share.unwrap_or(("partial_rotary_factor", 1.0));
         let mut features =
             (head_size as f64 * number("partial_rotary_factor", own, default)) as usize;
         let kind = parameters.get("rope_type").or_else(|| parameters.get("type"));
         let mut kind = kind.and_then(Value::as_str).unwrap_or("default");
-        if self.family == "phi3" {
-            // The name in older files.
-            if matches!(kind, "su" | "yarn") {
-                kind = "longrope";
+        if let Some((only, older)) = rope.only {
+            if older.contains(&kind) {
+                kind = only;
             }
-            if !matches!(kind, "default" | "longrope") {
+            if kind != "default" && kind != only {
+                let family = self.row.name;
                 let what =
-                    format!("the rope_type {kind:?} is none of Phi-3's, default and longrope");
+                    format!("the rope_type {kind:?} is none of {family}'s, default and {only}");
                 return Err(self.wrong(what));
             }
-        } else if !neox && features != head_size {
+        } else if rope.share.is_none() && features != head_size {
             // These families rotate whole heads. Transformers ignores the key, or fails.
             if kind != "default" {
                 let what = format!("the rope_type {kind} turns {features} of {head_size} features");
@@ -203,4 +179,9 @@ impl Config<'_> {
             }
         })
     }
+}
+
+/// The `rope_parameters` of the family's class.
+pub(super) fn usual_parameters(rope: &Rope) -> Map<String, Value> {
+    serde_json::from_str(rope.usual).unwrap_or_default()
 }

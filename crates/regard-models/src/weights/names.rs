@@ -7,11 +7,41 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::Description;
+use crate::families::Family;
 
-/// The names of each family. `t5 gated` is T5 with a gated feed-forward layer, in which `wi_1` is multiplied by the activation
-/// of `wi_0`; `vit 5` is ViT as transformers 5 writes it, with the names of the parts in memory.
-static NAMES: LazyLock<BTreeMap<String, Names>> =
-    LazyLock::new(|| serde_json::from_str(include_str!("names.json")).unwrap_or_default());
+/// The entries of names.json. An entry with `like` has the names of that one, but for its own. `t5 gated` is T5 with a gated
+/// feed-forward layer, in which `wi_1` is multiplied by the activation of `wi_0`; `vit 5` is ViT as transformers 5 writes it, with
+/// the names of the parts in memory.
+static ENTRIES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
+    let entries: BTreeMap<String, Value> =
+        serde_json::from_str(include_str!("names.json")).unwrap_or_default();
+    let whole = |own: &Value| match own["like"].as_str().and_then(|like| entries.get(like)) {
+        Some(like) => {
+            let mut whole = like.clone();
+            replace(&mut whole, own);
+            whole
+        }
+        None => own.clone(),
+    };
+    entries.iter().map(|(name, own)| (name.clone(), whole(own))).collect()
+});
+
+/// Replaces the names that `own` has, too.
+fn replace(names: &mut Value, own: &Value) {
+    match (names, own) {
+        (Value::Object(names), Value::Object(own)) => {
+            for (key, own) in own {
+                replace(names.entry(key).or_insert(Value::Null), own);
+            }
+        }
+        (names, own) => names.clone_from(own),
+    }
+}
+
+/// The names of an entry.
+fn entry(name: &str) -> Option<Names> {
+    serde_json::from_value(ENTRIES.get(name)?.clone()).ok()
+}
 
 /// The names of a model's tensors; "" for a tensor that the family does not have.
 ///
@@ -19,6 +49,10 @@ static NAMES: LazyLock<BTreeMap<String, Names>> =
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Names {
+    /// The entry of a model whose feed-forward layers are gated, if it is another one.
+    gated: Option<String>,
+    /// A tensor, and the entry of a file that has it.
+    with: Option<(String, String)>,
     /// The start that the names of a base model lack: `transformer.` in GPT-2's `transformer.wte`. The names of the embeddings,
     /// of layers and of final norms follow it.
     pub(super) prefix: String,
@@ -124,14 +158,16 @@ static KNOWN: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
             Value::Object(parts) => {
                 let own = parts.get("start").and_then(Value::as_str).unwrap_or_default();
                 let start = format!("{start}{own}");
-                parts.values().for_each(|value| add(value, &start, known));
+                let names = parts
+                    .iter()
+                    .filter(|(key, _)| !["like", "gated", "with"].contains(&key.as_str()));
+                names.for_each(|(_, value)| add(value, &start, known));
             }
             _ => {}
         }
     }
-    let families: Value = serde_json::from_str(include_str!("names.json")).unwrap_or_default();
     let mut known = BTreeSet::new();
-    for family in families.as_object().into_iter().flat_map(|families| families.values()) {
+    for family in ENTRIES.values() {
         // A base model's names lack the prefix, and those of a head have none.
         for start in ["", family["prefix"].as_str().unwrap_or_default()] {
             add(family, start, &mut known);
@@ -153,30 +189,20 @@ pub(crate) fn unknown<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<Stri
     names.map(general).filter(|name| !is_known(name)).collect()
 }
 
-/// The names in a folder of Hugging Face, or `None` if the family is not known.
+/// The names in a folder of Hugging Face.
 pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool) -> Option<Names> {
-    let has_any = |names: [&str; 2]| names.into_iter().any(&has);
-    let family = NAMES.get(match description.family.as_str() {
-        "t5" if description.stack.block.gated => "t5 gated",
-        "vit" if has_any(["vit.layers.0.mlp.fc1.weight", "layers.0.mlp.fc1.weight"]) => "vit 5",
-        "mistral" | "qwen2" | "qwen3" | "qwen3_moe" | "gpt_oss" | "smollm3" | "granite"
-        | "phi3" => "llama",
-        "gemma3" | "gemma3_text" | "olmo2" | "olmo3" => "gemma2",
-        family => family,
-    });
-    let mut names = family?.clone();
-    match description.family.as_str() {
-        // The encoder is the only stack.
-        "t5" if description.encoder.is_none() => {
-            names.layer.clone_from(&names.encoder);
-            names.norm.clone_from(&names.encoder_norm);
-        }
-        "gpt_oss" => {
-            "mlp.router".clone_into(&mut names.layer.experts.router);
-            names.layer.experts.alternate = true;
-        }
-        "gpt_neox" if has("lm_head.weight") => "lm_head".clone_into(&mut names.head),
-        _ => {}
+    let mut names = entry(Family::of_config(&description.family)?.names)?;
+    let has_it = |(tensor, _): &&(String, String)| {
+        ["", names.prefix.as_str()].iter().any(|start| has(&format!("{start}{tensor}.weight")))
+    };
+    let gated = names.gated.as_ref().filter(|_| description.stack.block.gated);
+    if let Some(other) = names.with.as_ref().filter(has_it).map(|(_, other)| other).or(gated) {
+        names = entry(other)?;
+    }
+    // The encoder is the only stack.
+    if description.encoder.is_none() && !names.encoder.start.is_empty() {
+        names.layer.clone_from(&names.encoder);
+        names.norm.clone_from(&names.encoder_norm);
     }
     // The names for the text part of a model that also reads images, as transformers writes them and as it has them in memory.
     let text = ["language_model.model.", "model.language_model."].into_iter();
@@ -196,16 +222,7 @@ pub(super) fn of_images(name: &str) -> bool {
     parts.iter().any(|part| name.strip_prefix("model.").unwrap_or(name).starts_with(part))
 }
 
-/// The names in a GGUF file of this architecture, or `None` if it is not known.
+/// The names in a GGUF file of this architecture.
 pub(super) fn gguf(architecture: &str) -> Option<Names> {
-    let mut names = NAMES.get("gguf")?.clone();
-    match architecture {
-        "llama" | "smollm3" | "granite" => names.layout = Layout::Neighbours,
-        // The rows of the gate and those of `up` are one tensor.
-        "phi3" => names.layer.gate_up.clone_from(&names.layer.up),
-        "gpt-oss" => names.layer.norm_2.clone_from(&names.layer.after_1),
-        "qwen2" | "qwen3" | "qwen3moe" | "gemma2" | "gemma3" | "olmo2" | "gpt2" | "gptneox" => {}
-        _ => return None,
-    }
-    Some(names)
+    entry(Family::of_gguf(architecture)?.gguf?.1)
 }

@@ -184,7 +184,7 @@ REFUSED = [
     ("LlamaForCausalLM", SMALL | {"rms_norm_eps": None}, "rms_norm_eps is null, which is no number"),
     ("LlamaForCausalLM", SMALL | {"tie_word_embeddings": 1}, "tie_word_embeddings is 1, which is no true or false"),
     ("LlamaForCausalLM", SMALL | {"hidden_act": "mish"}, 'hidden_act is "mish", which is not known'),
-    ("Phi3ForCausalLM", PHI3 | {"rope_scaling": LINEAR}, 'the rope_type "linear" is none of Phi-3'),
+    ("Phi3ForCausalLM", PHI3 | {"rope_scaling": LINEAR}, 'the rope_type "linear" is none of phi3'),
     ("Qwen2ForCausalLM", GROUPED | {"layer_types": ["sliding_attention"]}, "there is no sliding_window"),
     ("Qwen2ForCausalLM", GROUPED | {"rope_parameters": {"full_attention": {"rope_theta": 10.0}}}, "by kinds of layers"),
     ("Gemma2ForCausalLM", GROUPED | {"head_dim": 4, "sliding_window": None}, "there is no sliding_window"),

@@ -96,6 +96,6 @@ fn an_architecture_that_is_not_known_is_named_with_its_settings() {
     let checkpoint = Checkpoint::from_files("a.gguf", [("a.gguf", file)]).unwrap();
     let said = Description::of(&checkpoint).unwrap_err().to_string();
     let needs = "a.gguf: the architecture \"mamba\" is not known: its tensors have names that known families have, and no \
-                 known family has its settings recurrence.state_dim; known are llama, qwen2";
+                 known family has its settings recurrence.state_dim; known are gpt2, gptneox, llama, qwen2";
     assert_says(&said, &[needs]);
 }

@@ -1,0 +1,463 @@
+//! The known families: a row for each.
+//!
+//! A row says what a family's config.json means beside the numbers in it. Most decoders differ in these settings alone, and
+//! [`Config::decoder`] reads them all. A family costs its row, the names of its tensors (`weights/names.json`), the defaults of
+//! its class (`config/defaults.py`) and its golden model. What no setting says is the row's function `also`.
+
+use crate::config::{Config, GgufConfig};
+use crate::{Activation, Description, Error, NormKind, Placement, QkNorm};
+
+/// A family.
+pub(crate) struct Family {
+    /// `model_type` of config.json.
+    pub(crate) name: &'static str,
+    /// The family of `text_config`, if config.json describes a model that also reads images. The part for text alone is computed.
+    pub(crate) text: Option<&'static str>,
+    /// `general.architecture` of its GGUF files and the entry of their names, if they are read.
+    pub(crate) gguf: Option<(&'static str, &'static str)>,
+    /// The entry of its tensors' names.
+    pub(crate) names: &'static str,
+    /// The function that reads config.json: [`Config::decoder`] but for a few.
+    pub(crate) describe: fn(&Config<'_>) -> Result<Description, Error>,
+    /// The keys of the width, of the numbers of layers and of heads, and of the hidden features. If the class has `None` as the
+    /// default of the last one, it is four times the width.
+    pub(crate) sizes: [&'static str; 4],
+    /// Whether key/value heads may be fewer than query heads, and heads may have another size than their share of the width.
+    pub(crate) grouped: bool,
+    /// The kind of the norms, and the key of their ε.
+    pub(crate) norm: (NormKind, &'static str),
+    pub(crate) placement: Placement,
+    /// Whether the feed-forward layer reads the same input as the attention.
+    pub(crate) parallel: Flag,
+    /// The key of the activation.
+    pub(crate) activation: &'static str,
+    /// Whether the hidden features are multiplied by a second projection.
+    pub(crate) gated: bool,
+    /// Which layers have a bias: queries, keys and values; the attention's output; the feed-forward layer.
+    pub(crate) biases: [Flag; 3],
+    pub(crate) qk_norm: Option<QkNorm>,
+    pub(crate) sinks: bool,
+    pub(crate) positions: Positions,
+    pub(crate) windows: Windows,
+    pub(crate) experts: Experts,
+    /// The layer before the head of a model that classifies texts or images, and the position that it reads.
+    pub(crate) classes: Classes,
+    /// The flag with which a token sees those after it too.
+    pub(crate) both_ways: Flag,
+    /// Whether GGUF files have the soft caps of scores and logits.
+    pub(crate) caps: bool,
+    /// The part of the description that no setting above tells.
+    pub(crate) also: fn(&Config<'_>, &mut Description) -> Result<(), Error>,
+    /// The same of a GGUF file.
+    pub(crate) also_gguf: fn(&GgufConfig<'_>, &mut Description),
+}
+
+/// A property of a family that a key may tell.
+#[derive(Clone, Copy)]
+pub(crate) enum Flag {
+    No,
+    Yes,
+    Key(&'static str),
+}
+
+/// The positions of tokens.
+#[derive(Clone, Copy)]
+pub(crate) enum Positions {
+    /// A table of vectors, and the key of the number of its rows.
+    Learned(&'static str),
+    Rotary(Rope),
+}
+
+/// The rotary positions.
+#[derive(Clone, Copy)]
+pub(crate) struct Rope {
+    /// The key of the base in transformers 4, and its default. A second one belongs to the layers that slide; its key is "" if
+    /// there is none.
+    pub(crate) bases: &'static [(&'static str, f64)],
+    /// The key of the share of a head that turns in transformers 4, and its default. Without one, whole heads turn.
+    pub(crate) share: Option<(&'static str, f64)>,
+    /// The only `rope_type` besides `default`, which has other names in older files.
+    pub(crate) only: Option<(&'static str, &'static [&'static str])>,
+    /// Whether `rope_scaling` counts for layers that slide, too.
+    pub(crate) scales_all: bool,
+    /// Whether some layers have no positions, as `no_rope_layers` or `no_rope_layer_interval` tells.
+    pub(crate) skips: bool,
+    /// `rope_parameters` of the class, as JSON.
+    pub(crate) usual: &'static str,
+}
+
+/// The layers whose queries see the keys of a window alone.
+#[derive(Clone, Copy)]
+pub(crate) struct Windows {
+    /// The key of the window. Of another key than `sliding_window`, half of it stands on each side.
+    pub(crate) size: &'static str,
+    /// The key of a flag, without which no layer slides.
+    pub(crate) flag: Option<&'static str>,
+    /// Whether `layer_types` tells which layers slide.
+    pub(crate) by_type: bool,
+    /// The layers that slide if it does not.
+    pub(crate) slide: Slide,
+    /// Whether a file of GGUF without a window has that of the class.
+    pub(crate) usual: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Slide {
+    None,
+    All,
+    /// All but the last of every few layers, whose number the key tells too.
+    AllButLast(usize, Option<&'static str>),
+    /// All but the first of them.
+    AllButFirst(usize, &'static str),
+    /// Those from the layer of this key on.
+    From(&'static str),
+    /// Those without positions, if the flag of this key is set.
+    Unturned(&'static str),
+}
+
+/// The kind of a family's experts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Experts {
+    None,
+    /// Those of Qwen's mixtures: some layers may have none.
+    Sparse,
+    /// Those of gpt-oss, whose gate is clamped.
+    Clamped,
+}
+
+/// How a model classifies.
+#[derive(Clone, Copy)]
+pub(crate) enum Classes {
+    /// From the first position, after a linear layer and this activation if there is one.
+    First(Option<Activation>),
+    /// From the last position that is no padding.
+    Last,
+    /// Of an encoder with a head of its own (ModernBERT).
+    Pooled,
+    /// They are not computed.
+    Other,
+}
+
+const SIZES: [&str; 4] =
+    ["hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"];
+
+const NO_WINDOWS: Windows = Windows {
+    size: "sliding_window",
+    flag: None,
+    by_type: false,
+    slide: Slide::None,
+    usual: false,
+};
+
+const BY_TYPE: Windows = Windows { by_type: true, usual: true, ..NO_WINDOWS };
+
+const ROPE: Rope = Rope {
+    bases: &[("rope_theta", 10_000.0)],
+    share: None,
+    only: None,
+    scales_all: false,
+    skips: false,
+    usual: "{}",
+};
+
+/// A decoder such as Llama.
+const DECODER: Family = Family {
+    name: "",
+    text: None,
+    gguf: None,
+    names: "llama",
+    describe: |config| config.decoder(),
+    sizes: SIZES,
+    grouped: true,
+    norm: (NormKind::Rms, "rms_norm_eps"),
+    placement: Placement::Before,
+    parallel: Flag::No,
+    activation: "hidden_act",
+    gated: true,
+    biases: [ATTENTION_BIAS, ATTENTION_BIAS, Flag::No],
+    qk_norm: None,
+    sinks: false,
+    positions: Positions::Rotary(ROPE),
+    windows: NO_WINDOWS,
+    experts: Experts::None,
+    classes: Classes::Last,
+    caps: false,
+    both_ways: Flag::No,
+    also: |_, _| Ok(()),
+    also_gguf: |_, _| (),
+};
+
+const ATTENTION_BIAS: Flag = Flag::Key("attention_bias");
+const BY_FLAGS: [Flag; 3] = [ATTENTION_BIAS, ATTENTION_BIAS, Flag::Key("mlp_bias")];
+
+/// A decoder such as Gemma 2.
+const GEMMA: Family = Family {
+    names: "gemma2",
+    norm: (NormKind::RmsPlusOne, "rms_norm_eps"),
+    placement: Placement::Both,
+    activation: "hidden_activation",
+    caps: true,
+    also: |config, description| config.gemma(description),
+    also_gguf: |config, description| config.gemma(description),
+    ..DECODER
+};
+
+/// A decoder with layer norms and biases, such as GPT-2.
+const GPT: Family = Family {
+    grouped: false,
+    norm: (NormKind::Layer, "layer_norm_eps"),
+    gated: false,
+    biases: [Flag::Yes, Flag::Yes, Flag::Yes],
+    ..DECODER
+};
+
+/// An encoder such as BERT.
+const ENCODER: Family = Family {
+    names: "bert",
+    describe: |config| config.bert(),
+    placement: Placement::After,
+    positions: Positions::Learned("max_position_embeddings"),
+    classes: Classes::First(Some(Activation::Tanh)),
+    ..GPT
+};
+
+/// The families, in the order in which texts list them.
+pub(crate) static FAMILIES: [Family; 23] = [
+    Family { name: "bert", ..ENCODER },
+    Family { name: "roberta", names: "roberta", describe: |config| config.roberta(), ..ENCODER },
+    Family {
+        name: "distilbert",
+        names: "distilbert",
+        describe: |config| config.distilbert(),
+        sizes: ["dim", "n_layers", "n_heads", "hidden_dim"],
+        activation: "activation",
+        classes: Classes::First(Some(Activation::Relu)),
+        ..ENCODER
+    },
+    Family {
+        name: "gpt2",
+        gguf: Some(("gpt2", "gguf")),
+        names: "gpt2",
+        sizes: ["n_embd", "n_layer", "n_head", "n_inner"],
+        norm: (NormKind::Layer, "layer_norm_epsilon"),
+        activation: "activation_function",
+        positions: Positions::Learned("n_positions"),
+        also: |config, description| config.gpt2(description),
+        ..GPT
+    },
+    Family {
+        name: "gpt_neox",
+        gguf: Some(("gptneox", "gguf")),
+        names: "gpt_neox",
+        parallel: Flag::Key("use_parallel_residual"),
+        biases: [ATTENTION_BIAS, ATTENTION_BIAS, Flag::Yes],
+        positions: Positions::Rotary(Rope {
+            bases: &[("rotary_emb_base", 10_000.0)],
+            share: Some(("rotary_pct", 0.25)),
+            ..ROPE
+        }),
+        ..GPT
+    },
+    Family { name: "llama", gguf: Some(("llama", "gguf neighbours")), biases: BY_FLAGS, ..DECODER },
+    Family {
+        name: "mistral",
+        biases: [Flag::No; 3],
+        windows: Windows { slide: Slide::All, ..NO_WINDOWS },
+        ..DECODER
+    },
+    Family {
+        name: "qwen2",
+        gguf: Some(("qwen2", "gguf")),
+        biases: [Flag::Yes, Flag::No, Flag::No],
+        windows: QWEN_WINDOWS,
+        ..DECODER
+    },
+    Family {
+        name: "qwen3",
+        gguf: Some(("qwen3", "gguf")),
+        qk_norm: Some(QkNorm::Head),
+        windows: QWEN_WINDOWS,
+        ..DECODER
+    },
+    Family {
+        name: "qwen3_moe",
+        gguf: Some(("qwen3moe", "gguf")),
+        qk_norm: Some(QkNorm::Head),
+        windows: Windows { flag: Some("use_sliding_window"), slide: Slide::All, ..NO_WINDOWS },
+        experts: Experts::Sparse,
+        ..DECODER
+    },
+    Family {
+        name: "gpt_oss",
+        gguf: Some(("gpt-oss", "gguf gpt-oss")),
+        names: "gpt_oss",
+        biases: [ATTENTION_BIAS, ATTENTION_BIAS, Flag::Yes],
+        sinks: true,
+        positions: Positions::Rotary(Rope {
+            bases: &[("rope_theta", 150_000.0)],
+            usual: r#"{"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false,
+                "original_max_position_embeddings": 4096}"#,
+            ..ROPE
+        }),
+        windows: Windows { slide: Slide::AllButLast(2, None), ..BY_TYPE },
+        experts: Experts::Clamped,
+        ..DECODER
+    },
+    Family {
+        name: "smollm3",
+        gguf: Some(("smollm3", "gguf neighbours")),
+        biases: BY_FLAGS,
+        positions: Positions::Rotary(Rope {
+            bases: &[("rope_theta", 2_000_000.0)],
+            skips: true,
+            ..ROPE
+        }),
+        windows: Windows { slide: Slide::Unturned("use_sliding_window"), ..BY_TYPE },
+        ..DECODER
+    },
+    Family {
+        name: "granite",
+        gguf: Some(("granite", "gguf neighbours")),
+        biases: BY_FLAGS,
+        also: |config, description| config.granite(description),
+        also_gguf: |config, description| config.granite(description),
+        ..DECODER
+    },
+    Family {
+        name: "olmo2",
+        names: "gemma2",
+        placement: Placement::Output,
+        qk_norm: Some(QkNorm::Heads),
+        ..DECODER
+    },
+    Family {
+        name: "olmo3",
+        gguf: Some(("olmo2", "gguf")), // of OLMo 2 as well
+        names: "gemma2",
+        placement: Placement::Output,
+        qk_norm: Some(QkNorm::Heads),
+        // Transformers reads the sliding layers' base from rope_parameters alone.
+        positions: Positions::Rotary(Rope {
+            bases: &[("rope_theta", 500_000.0), ("", 500_000.0)],
+            ..ROPE
+        }),
+        windows: Windows { slide: Slide::AllButLast(4, None), usual: false, ..BY_TYPE },
+        ..DECODER
+    },
+    Family {
+        name: "gemma2",
+        gguf: Some(("gemma2", "gguf")),
+        windows: Windows { slide: Slide::AllButLast(2, None), ..BY_TYPE },
+        ..GEMMA
+    },
+    Family { name: "gemma3", text: Some("gemma3_text"), ..GEMMA3 },
+    GEMMA3,
+    Family {
+        name: "phi3",
+        gguf: Some(("phi3", "gguf phi3")),
+        biases: [Flag::No; 3],
+        positions: Positions::Rotary(Rope {
+            share: Some(("partial_rotary_factor", 1.0)),
+            only: Some(("longrope", &["su", "yarn"])),
+            ..ROPE
+        }),
+        windows: Windows { slide: Slide::All, usual: true, ..NO_WINDOWS },
+        ..DECODER
+    },
+    Family {
+        name: "t5",
+        names: "t5",
+        describe: |config| config.t5(),
+        classes: Classes::Other,
+        ..DECODER
+    },
+    Family {
+        name: "vit",
+        names: "vit",
+        describe: |config| config.vit(),
+        classes: Classes::First(None),
+        ..GPT
+    },
+    Family { name: "whisper", names: "whisper", describe: |config| config.whisper(), ..GPT },
+    Family {
+        name: "modernbert",
+        names: "modernbert",
+        describe: |config| config.modernbert(),
+        norm: (NormKind::Layer, "norm_eps"),
+        activation: "hidden_activation",
+        biases: BY_FLAGS,
+        positions: Positions::Rotary(Rope {
+            bases: &[("global_rope_theta", 160_000.0), ("local_rope_theta", 10_000.0)],
+            scales_all: true,
+            ..ROPE
+        }),
+        windows: Windows {
+            size: "local_attention",
+            slide: Slide::AllButFirst(3, "global_attn_every_n_layers"),
+            ..BY_TYPE
+        },
+        classes: Classes::Pooled,
+        ..DECODER
+    },
+];
+
+const QWEN_WINDOWS: Windows = Windows {
+    flag: Some("use_sliding_window"),
+    slide: Slide::From("max_window_layers"),
+    usual: false,
+    ..BY_TYPE
+};
+
+const GEMMA3: Family = Family {
+    name: "gemma3_text",
+    gguf: Some(("gemma3", "gguf")),
+    qk_norm: Some(QkNorm::Head),
+    positions: Positions::Rotary(Rope {
+        bases: &[("rope_theta", 1_000_000.0), ("rope_local_base_freq", 10_000.0)],
+        ..ROPE
+    }),
+    windows: Windows {
+        slide: Slide::AllButLast(6, Some("sliding_window_pattern")),
+        usual: false,
+        ..BY_TYPE
+    },
+    both_ways: Flag::Key("use_bidirectional_attention"),
+    ..GEMMA
+};
+
+impl Family {
+    /// The family of a config.json.
+    pub(crate) fn of_config(name: &str) -> Option<&'static Self> {
+        FAMILIES.iter().find(|family| family.name == name)
+    }
+
+    /// The family of a GGUF file's architecture.
+    pub(crate) fn of_gguf(architecture: &str) -> Option<&'static Self> {
+        let is_it =
+            |family: &&Self| family.text.is_none() && family.gguf_name() == Some(architecture);
+        FAMILIES.iter().find(is_it)
+    }
+
+    pub(crate) fn gguf_name(&self) -> Option<&'static str> {
+        self.gguf.map(|(name, _)| name)
+    }
+
+    /// The names of the families that files in a folder have, in words.
+    pub(crate) fn known() -> String {
+        in_words(FAMILIES.iter().map(|family| family.name))
+    }
+
+    /// The names of the architectures that GGUF files have, in words.
+    pub(crate) fn known_gguf() -> String {
+        in_words(FAMILIES.iter().filter(|family| family.text.is_none()).filter_map(Self::gguf_name))
+    }
+}
+
+/// "one, two and three"
+fn in_words<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.collect();
+    match names.as_slice() {
+        [names @ .., last] if !names.is_empty() => format!("{} and {last}", names.join(", ")),
+        names => names.concat(),
+    }
+}
