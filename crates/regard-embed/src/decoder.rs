@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::numbers::Numbers;
-use crate::state::{Model, State, Wide};
+use crate::state::{Memory, Model, Shape, State, Weights, Wide, array};
 
 /// The input of a decoder: turns tokens into the residual stream.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +13,12 @@ pub struct Tokens<N: Numbers> {
     pub rotary: Option<N::Rotary>,
 }
 
-impl<N: Numbers, M: Model<Numbers = N, Input = Tokens<N>>, const NARROW: usize, const WIDE: usize>
-    State<M, NARROW, WIDE>
+impl<
+    N: Numbers + 'static,
+    M: Model<Numbers = N, Input = Tokens<N>>,
+    const NARROW: usize,
+    const WIDE: usize,
+> State<M, NARROW, WIDE>
 {
     /// The number of tokens of the text so far.
     #[must_use]
@@ -42,20 +46,36 @@ impl<N: Numbers, M: Model<Numbers = N, Input = Tokens<N>>, const NARROW: usize, 
         &mut self,
         token: usize,
     ) -> Result<&[Wide<M>; OUTPUTS], Error> {
-        let weights = M::weights();
+        let Self { len, wide, narrow } = self;
+        let logits = Memory::new(|| M::SHAPE, wide, narrow).next(M::weights(), token, *len)?;
+        *len += 1;
+        array::<M, OUTPUTS>(logits)
+    }
+}
+
+impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
+    /// Reads a token at a position, after those at all earlier positions. Returns the logits of the next token, or of the
+    /// classes of the text so far.
+    ///
+    /// # Errors
+    /// Those of [`State::next`].
+    pub fn next(
+        mut self,
+        weights: &Weights<'_, N, Tokens<N>>,
+        token: usize,
+        position: usize,
+    ) -> Result<&'s [N::Wide], Error> {
         let Tokens { embedding, rotary } = &weights.input;
-        let (vocabulary, context) = (M::Numbers::vocabulary(embedding), M::SHAPE.context);
+        let (vocabulary, context) = (N::vocabulary(embedding), (self.shape)().context);
         if token >= vocabulary {
             return Err(Error::Token { token, vocabulary });
         }
-        if self.len >= context {
+        if position >= context {
             return Err(Error::Context { context });
         }
-        let position = self.len;
-        let mut step = self.step();
-        M::Numbers::embed(embedding, token, position, step.x)?;
+        let mut step = self.step(position);
+        N::embed(embedding, token, position, step.x)?;
         step.run(weights, rotary.as_ref())?;
-        self.len += 1;
-        self.logits()
+        Ok(self.logits())
     }
 }

@@ -6,29 +6,33 @@ use regard_kernels::Error as KernelError;
 
 use crate::Error;
 use crate::numbers::Numbers;
-use crate::state::{Model, State, Wide, first};
+use crate::state::{Memory, Model, Shape, State, Weights, Wide, array, first};
 
 /// The input of an encoder: turns an image into the residual stream. The stream has a class token, and then the patches row by
 /// row.
 #[derive(Clone, Copy, Debug)]
-pub struct Image<N: Numbers> {
+pub struct Image<'w, N: Numbers> {
     /// The image's channels, height and width.
     pub size: [usize; 3],
     /// The height and width of a patch.
     pub patch: [usize; 2],
-    /// The unit of the integers that stand for numbers of the image. Floats need none.
-    pub scale: f32,
+    /// The unit of the integers that stand for the numbers of each channel. Floats need none.
+    pub scales: &'w [f32],
     /// \[numbers of a patch, width\].
     pub projection: N::Linear,
     /// \[1 + patches, width\]: the vector that is added at each position. The class token consists of the first vector alone.
-    pub positions: &'static [N::Wide],
+    pub positions: &'w [N::Wide],
     /// For each channel, the factor, mean and deviation that turn 8-bit samples into numbers: (sample · factor − mean) /
     /// deviation.
-    pub samples: &'static [[f32; 3]],
+    pub samples: &'w [[f32; 3]],
 }
 
-impl<N: Numbers, M: Model<Numbers = N, Input = Image<N>>, const NARROW: usize, const WIDE: usize>
-    State<M, NARROW, WIDE>
+impl<
+    N: Numbers + 'static,
+    M: Model<Numbers = N, Input = Image<'static, N>>,
+    const NARROW: usize,
+    const WIDE: usize,
+> State<M, NARROW, WIDE>
 {
     /// Reads an image \[channels, height, width\]. Returns the logits of the classes.
     ///
@@ -38,7 +42,8 @@ impl<N: Numbers, M: Model<Numbers = N, Input = Image<N>>, const NARROW: usize, c
         &mut self,
         image: &[f32],
     ) -> Result<&[Wide<M>; OUTPUTS], Error> {
-        self.encode(image.len(), |_, place| image.get(place).copied().unwrap_or_default())
+        let memory = Memory::new(|| M::SHAPE, &mut self.wide, &mut self.narrow);
+        array::<M, OUTPUTS>(memory.classify(M::weights(), image)?)
     }
 
     /// [`classify`](Self::classify) for 8-bit samples.
@@ -49,56 +54,74 @@ impl<N: Numbers, M: Model<Numbers = N, Input = Image<N>>, const NARROW: usize, c
         &mut self,
         image: &[u8],
     ) -> Result<&[Wide<M>; OUTPUTS], Error> {
-        let channels = M::weights().input.samples;
-        self.encode(image.len(), |channel, place| {
+        let (weights, channels) = (M::weights(), M::weights().input.samples);
+        let memory = Memory::new(|| M::SHAPE, &mut self.wide, &mut self.narrow);
+        let logits = memory.encode(weights, image.len(), |channel, place| {
             let sample = image.get(place).copied().unwrap_or_default();
             let [factor, mean, deviation] =
                 channels.get(channel).copied().unwrap_or([1.0, 0.0, 1.0]);
             (f32::from(sample) * factor - mean) / deviation
-        })
+        });
+        array::<M, OUTPUTS>(logits?)
+    }
+}
+
+impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
+    /// Reads an image \[channels, height, width\]. Returns the logits of the classes.
+    ///
+    /// # Errors
+    /// Those of [`State::classify`].
+    pub fn classify(
+        self,
+        weights: &Weights<'_, N, Image<'_, N>>,
+        image: &[f32],
+    ) -> Result<&'s [N::Wide], Error> {
+        let number = |_, place| image.get(place).copied().unwrap_or_default();
+        self.encode(weights, image.len(), number)
     }
 
     /// The logits of an image. `number` returns the number at a channel and a place.
-    fn encode<const OUTPUTS: usize>(
-        &mut self,
+    fn encode(
+        mut self,
+        weights: &Weights<'_, N, Image<'_, N>>,
         len: usize,
         number: impl Fn(usize, usize) -> f32,
-    ) -> Result<&[Wide<M>; OUTPUTS], Error> {
-        let weights = M::weights();
-        let image = &weights.input;
+    ) -> Result<&'s [N::Wide], Error> {
+        let (shape, image) = ((self.shape)(), &weights.input);
         let [channels, height, width] = image.size;
         if len != channels * height * width {
             let (tensor, expected) = ("the image", channels * height * width);
             return Err(Error::Shape(KernelError::Length { tensor, found: len, expected }));
         }
-        let mut step = self.step();
+        let mut step = self.step(0);
         for (x, position) in step.x.iter_mut().zip(image.positions) {
             *x = *position;
         }
-        let (features, per_patch) = (M::SHAPE.width, M::SHAPE.patch);
-        let patches = M::SHAPE.context.saturating_sub(1);
-        for start in (0..patches).step_by(M::SHAPE.block()) {
-            let count = M::SHAPE.block().min(patches - start);
+        let (features, per_patch) = (shape.width, shape.patch);
+        let patches = shape.context.saturating_sub(1);
+        for start in (0..patches).step_by(shape.block()) {
+            let count = shape.block().min(patches - start);
             let numbers = first(step.narrow, count * per_patch);
             for (i, out) in numbers.chunks_exact_mut(per_patch.max(1)).enumerate() {
                 let rows = out.chunks_exact_mut(image.patch[1].max(1));
                 for (row, (channel, first)) in rows.zip(image.rows(start + i)) {
+                    let scale = image.scales.get(channel).copied().unwrap_or(1.0);
                     for (x, place) in row.iter_mut().zip(first..) {
-                        *x = M::Numbers::narrow(number(channel, place), image.scale);
+                        *x = N::narrow(number(channel, place), scale);
                     }
                 }
             }
             let added = first(step.added, count * features);
-            M::Numbers::multiply(&image.projection, numbers, added)?;
+            N::multiply(&image.projection, numbers, added)?;
             let x = step.x.get_mut((1 + start) * features..).unwrap_or_default();
-            M::Numbers::add(first(x, count * features), added)?;
+            N::add(first(x, count * features), added)?;
         }
         step.run(weights, None)?;
-        self.logits()
+        Ok(self.logits())
     }
 }
 
-impl<N: Numbers> Image<N> {
+impl<N: Numbers> Image<'_, N> {
     /// The channel of each row of a patch, and the place of the row's first number.
     fn rows(&self, patch: usize) -> impl Iterator<Item = (usize, usize)> {
         let ([channels, height, width], [high, wide]) = (self.size, self.patch);

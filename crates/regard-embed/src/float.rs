@@ -49,24 +49,25 @@ pub enum Norm {
 /// Cosines and sines \[context, features / 2\] of rotary positions. Feature i of a head is paired with feature i + features /
 /// 2. The features after these are not rotated.
 #[derive(Clone, Copy, Debug)]
-pub struct Rotary<T: 'static = f32> {
+pub struct Rotary<'w, T = f32> {
     /// The features of a head that are rotated.
     pub features: usize,
     /// \[context, features / 2\].
-    pub cos: &'static [T],
+    pub cos: &'w [T],
     /// \[context, features / 2\].
-    pub sin: &'static [T],
+    pub sin: &'w [T],
 }
 
-impl<T> Rotary<T> {
+impl<'w, T> Rotary<'w, T> {
     /// The cosines and the sines from a position on.
-    pub(crate) fn at(&self, position: usize) -> [&'static [T]; 2] {
-        let row = |angles| <[T]>::get(angles, position * (self.features / 2)..).unwrap_or_default();
+    pub(crate) fn at(&self, position: usize) -> [&'w [T]; 2] {
+        let start = position * (self.features / 2);
+        let row = |angles: &'w [T]| angles.get(start..).unwrap_or_default();
         [row(self.cos), row(self.sin)]
     }
 }
 
-impl Rotary {
+impl Rotary<'_> {
     /// Rotates the heads of a token at `position`.
     fn turn(&self, x: &mut [f32], head_size: usize, position: usize) -> Result<(), Error> {
         let (pairs, heads) = (self.features / 2, x.len() / head_size.max(1));
@@ -87,7 +88,7 @@ impl<W: Matrix> Numbers for Floats<W> {
     /// A function in place: [`silu`](crate::silu), [`gelu`](crate::gelu), [`gelu_tanh`](crate::gelu_tanh) or
     /// [`relu`](crate::relu).
     type Activation = fn(&mut [f32]);
-    type Rotary = Rotary;
+    type Rotary = Rotary<'static>;
     const NARROW: f32 = 0.0;
     const WIDE: f32 = 0.0;
 

@@ -17,7 +17,7 @@ pub use self::encoder::Image;
 pub use self::float::{Embedding, Floats, Norm, Rotary};
 pub use self::matrix::{Bf16, F32, Linear, Matrix};
 pub use self::numbers::{Layer, Numbers, Turn};
-pub use self::state::{Model, Shape, State, Weights};
+pub use self::state::{Memory, Model, Shape, State, Weights};
 pub use regard_kernels; // its errors and views are in signatures
 pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
 

@@ -10,11 +10,11 @@ use regard_kernels::{Error as KernelError, Mat, MatMut};
 /// # Errors
 /// All functions return [`KernelError`] if a part has another shape.
 #[expect(clippy::missing_errors_doc, reason = "the trait says it for all functions")]
-pub trait Numbers: Copy + Debug + 'static {
+pub trait Numbers: Copy + Debug {
     /// The residual stream, sums of products and logits.
-    type Wide: Copy + Debug;
+    type Wide: Copy + Debug + 'static;
     /// Inputs of products, keys and values.
-    type Narrow: Copy + Debug;
+    type Narrow: Copy + Debug + 'static;
     /// The vectors of the tokens.
     type Embedding: Copy + Debug;
     /// A norm over the features of the residual stream.

@@ -120,23 +120,23 @@ const fn largest_of([a, b, c, d]: [usize; 4]) -> usize {
 /// A model whose sizes and weights are constants.
 pub trait Model: Copy + Debug + 'static {
     /// The numbers that the model computes with.
-    type Numbers: Numbers;
+    type Numbers: Numbers + 'static;
     /// The model's input: [`Tokens`](crate::Tokens) or [`Image`](crate::Image).
     type Input: Debug + 'static;
     /// The model's sizes. The compiler knows them wherever the model runs.
     const SHAPE: Shape;
 
     /// The model's weights.
-    fn weights() -> &'static Weights<Self::Numbers, Self::Input>;
+    fn weights() -> &'static Weights<'static, Self::Numbers, Self::Input>;
 }
 
 /// The weights of a model.
 #[derive(Clone, Copy, Debug)]
-pub struct Weights<N: Numbers, I> {
+pub struct Weights<'w, N: Numbers, I> {
     /// The layer that turns the input into the residual stream.
     pub input: I,
     /// The layers, from the first to the last.
-    pub layers: &'static [Layer<N>],
+    pub layers: &'w [Layer<N>],
     /// The norm after the last layer.
     pub norm: N::Norm,
     /// \[width, outputs\].
@@ -151,8 +151,8 @@ pub struct Weights<N: Numbers, I> {
 pub struct State<M: Model, const NARROW: usize, const WIDE: usize> {
     /// The number of tokens of a decoder's text so far.
     pub(crate) len: usize,
-    wide: [Wide<M>; WIDE],
-    narrow: [Narrow<M>; NARROW],
+    pub(crate) wide: [Wide<M>; WIDE],
+    pub(crate) narrow: [Narrow<M>; NARROW],
 }
 
 pub(crate) type Wide<M> = <<M as Model>::Numbers as Numbers>::Wide;
@@ -164,30 +164,18 @@ impl<M: Model, const NARROW: usize, const WIDE: usize> State<M, NARROW, WIDE> {
     pub const fn new() -> Self {
         Self { len: 0, wide: [M::Numbers::WIDE; WIDE], narrow: [M::Numbers::NARROW; NARROW] }
     }
+}
 
-    /// The memory, divided for the layers.
-    pub(crate) fn step(&mut self) -> Step<'_, M> {
-        let shape = M::SHAPE;
-        let (keys, narrow) = split(&mut self.narrow, shape.kept());
-        let (values, narrow) = split(narrow, shape.kept());
-        let (queries, narrow) = split(narrow, shape.tokens() * shape.of_queries());
-        let (normed, narrow) = split(narrow, shape.block() * shape.width);
-        let (x, wide) = split(&mut self.wide, shape.tokens() * shape.width);
-        let (added, wide) = split(wide, shape.block() * shape.width);
-        Step { position: self.len, keys, values, queries, normed, narrow, x, added, wide }
-    }
-
-    /// The logits of the last token, or of the classes.
-    pub(crate) fn logits<const OUTPUTS: usize>(&self) -> Result<&[Wide<M>; OUTPUTS], Error> {
-        const { assert!(M::SHAPE.outputs == OUTPUTS, "a model has another number of logits") };
-        let start = M::SHAPE.before_logits();
-        let logits = self.wide.get(start..).and_then(|wide| wide.first_chunk());
-        logits.ok_or(Error::Shape(KernelError::Length {
-            tensor: "the memory of the state",
-            found: WIDE,
-            expected: start + OUTPUTS,
-        }))
-    }
+/// The logits as an array.
+pub(crate) fn array<M: Model, const OUTPUTS: usize>(
+    logits: &[Wide<M>],
+) -> Result<&[Wide<M>; OUTPUTS], Error> {
+    const { assert!(M::SHAPE.outputs == OUTPUTS, "a model has another number of logits") };
+    logits.first_chunk().ok_or(Error::Shape(KernelError::Length {
+        tensor: "the memory of the state",
+        found: logits.len(),
+        expected: OUTPUTS,
+    }))
 }
 
 impl<M: Model, const NARROW: usize, const WIDE: usize> Default for State<M, NARROW, WIDE> {
@@ -196,33 +184,72 @@ impl<M: Model, const NARROW: usize, const WIDE: usize> Default for State<M, NARR
     }
 }
 
-/// The memory of a state while it reads.
-pub(crate) struct Step<'s, M: Model> {
+/// Borrowed memory of a model whose sizes `shape` returns. [`State`] owns the memory of a model whose sizes are constants. A
+/// program that learns the sizes as it runs, as `regard embed` does when it compares the integers with the floats, borrows it
+/// from vectors.
+#[derive(Debug)]
+pub struct Memory<'s, N: Numbers, S> {
+    pub(crate) shape: S,
+    wide: &'s mut [N::Wide],
+    narrow: &'s mut [N::Narrow],
+}
+
+impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
+    /// Memory of [`Shape::wide`] and [`Shape::narrow`] numbers. Keys and values stay in it between the tokens of a text.
+    pub const fn new(shape: S, wide: &'s mut [N::Wide], narrow: &'s mut [N::Narrow]) -> Self {
+        Self { shape, wide, narrow }
+    }
+
+    /// The memory, divided for the layers, from the token at a position on.
+    pub(crate) fn step(&mut self, position: usize) -> Step<'_, N, &S> {
+        let shape = (self.shape)();
+        let (keys, narrow) = split(self.narrow, shape.kept());
+        let (values, narrow) = split(narrow, shape.kept());
+        let (queries, narrow) = split(narrow, shape.tokens() * shape.of_queries());
+        let (normed, narrow) = split(narrow, shape.block() * shape.width);
+        let (x, wide) = split(self.wide, shape.tokens() * shape.width);
+        let (added, wide) = split(wide, shape.block() * shape.width);
+        let shape = &self.shape;
+        Step { shape, position, keys, values, queries, normed, narrow, x, added, wide }
+    }
+
+    /// The logits of the last token, or of the classes.
+    pub(crate) fn logits(self) -> &'s [N::Wide] {
+        let shape = (self.shape)();
+        let start = shape.before_logits();
+        self.wide.get(start..start + shape.outputs).unwrap_or_default()
+    }
+}
+
+/// The memory of a model while it reads.
+pub(crate) struct Step<'s, N: Numbers, S> {
+    shape: S,
     /// The position of the first token that is read in this step.
     position: usize,
     /// \[layers whose keys are kept, context, key/value heads, head size\].
-    keys: &'s mut [Narrow<M>],
-    values: &'s mut [Narrow<M>],
+    keys: &'s mut [N::Narrow],
+    values: &'s mut [N::Narrow],
     /// \[tokens that are read, query heads, head size\]
-    queries: &'s mut [Narrow<M>],
-    normed: &'s mut [Narrow<M>],
-    pub(crate) narrow: &'s mut [Narrow<M>],
+    queries: &'s mut [N::Narrow],
+    normed: &'s mut [N::Narrow],
+    pub(crate) narrow: &'s mut [N::Narrow],
     /// The residual stream.
-    pub(crate) x: &'s mut [Wide<M>],
+    pub(crate) x: &'s mut [N::Wide],
     /// The output of a sublayer, which is added to the residual stream.
-    pub(crate) added: &'s mut [Wide<M>],
-    wide: &'s mut [Wide<M>],
+    pub(crate) added: &'s mut [N::Wide],
+    wide: &'s mut [N::Wide],
 }
 
-impl<M: Model> Step<'_, M> {
+impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
     /// Runs all layers, the norm after the last one, and the head on the first token of this step.
     pub(crate) fn run<I>(
         &mut self,
-        weights: &Weights<M::Numbers, I>,
-        rotary: Option<&<M::Numbers as Numbers>::Rotary>,
+        weights: &Weights<'_, N, I>,
+        rotary: Option<&N::Rotary>,
     ) -> Result<(), KernelError> {
-        let Shape { layers, context, patch, width, outputs, .. } = M::SHAPE;
-        let (tokens, block) = (M::SHAPE.tokens(), M::SHAPE.block());
+        let shape = (self.shape)();
+        let Shape { layers, context, patch, width, outputs, .. } = shape;
+        let (tokens, block) = (shape.tokens(), shape.block());
         for (index, layer) in weights.layers.iter().enumerate() {
             let first_key = if patch == 0 { index * context } else { 0 };
             // The head needs one token of the last layer.
@@ -238,49 +265,39 @@ impl<M: Model> Step<'_, M> {
             }
         }
         let normed = first(self.normed, width);
-        M::Numbers::norm(&weights.norm, first(self.x, width), normed)?;
-        M::Numbers::multiply(&weights.head, normed, first(self.wide, outputs))
+        N::norm(&weights.norm, first(self.x, width), normed)?;
+        N::multiply(&weights.head, normed, first(self.wide, outputs))
     }
 
     /// normed ← norm(x), for these tokens.
-    fn norm(
-        &mut self,
-        norm: &<M::Numbers as Numbers>::Norm,
-        rows: &Range<usize>,
-    ) -> Result<&[Narrow<M>], KernelError> {
-        let width = M::SHAPE.width;
+    fn norm(&mut self, norm: &N::Norm, rows: &Range<usize>) -> Result<&[N::Narrow], KernelError> {
+        let width = (self.shape)().width;
         let x = self.x.get(rows.start * width..rows.end * width).unwrap_or_default();
         let normed = first(self.normed, rows.len() * width);
-        M::Numbers::norm(norm, x, normed)?;
+        N::norm(norm, x, normed)?;
         Ok(normed)
     }
 
     /// x ← x + added, for these tokens.
     fn add(&mut self, rows: Range<usize>) -> Result<(), KernelError> {
-        let width = M::SHAPE.width;
+        let width = (self.shape)().width;
         let added = first(self.added, rows.len() * width);
-        M::Numbers::add(
-            self.x.get_mut(rows.start * width..rows.end * width).unwrap_or_default(),
-            added,
-        )
+        N::add(self.x.get_mut(rows.start * width..rows.end * width).unwrap_or_default(), added)
     }
 
     /// Computes the keys and values of these tokens, and the queries of the first `wanted` of them.
     fn project(
         &mut self,
-        layer: &Layer<M::Numbers>,
-        rotary: Option<&<M::Numbers as Numbers>::Rotary>,
+        layer: &Layer<N>,
+        rotary: Option<&N::Rotary>,
         first_key: usize,
         wanted: usize,
         rows: Range<usize>,
     ) -> Result<(), KernelError> {
-        let (width, of_keys, of_queries) =
-            (M::SHAPE.width, M::SHAPE.of_keys(), M::SHAPE.of_queries());
-        let turn = Turn::By {
-            rotary,
-            head_size: M::SHAPE.head_size,
-            position: self.position + rows.start,
-        };
+        let shape = (self.shape)();
+        let (width, of_keys, of_queries) = (shape.width, shape.of_keys(), shape.of_queries());
+        let turn =
+            Turn::By { rotary, head_size: shape.head_size, position: self.position + rows.start };
         let start = first_key + self.position;
         let place = (start + rows.start) * of_keys..(start + rows.end) * of_keys;
         self.norm(&layer.attention_norm, &rows)?;
@@ -289,62 +306,55 @@ impl<M: Model> Step<'_, M> {
         let key = keys.get_mut(place.clone()).unwrap_or_default();
         let value = values.get_mut(place).unwrap_or_default();
         for (linear, turn, out) in [(&layer.key, turn, key), (&layer.value, Turn::None, value)] {
-            M::Numbers::project(linear, turn, normed, wide, out)?;
+            N::project(linear, turn, normed, wide, out)?;
         }
         let wanted = wanted.min(rows.len());
         let query = queries.get_mut(rows.start * of_queries..).unwrap_or_default();
         let (query, normed) = (first(query, wanted * of_queries), first(normed, wanted * width));
-        M::Numbers::project(&layer.query, turn, normed, wide, query)
+        N::project(&layer.query, turn, normed, wide, query)
     }
 
     /// x ← x + the attention of norm(x), for these tokens on all keys so far.
     fn attend(
         &mut self,
-        layer: &Layer<M::Numbers>,
+        layer: &Layer<N>,
         first_key: usize,
         rows: Range<usize>,
     ) -> Result<(), KernelError> {
-        let Shape { context, heads, kv_heads, head_size, width, .. } = M::SHAPE;
-        let (of_queries, of_keys) = (M::SHAPE.of_queries(), M::SHAPE.of_keys());
+        let shape = (self.shape)();
+        let Shape { context, heads, kv_heads, head_size, width, .. } = shape;
+        let (of_queries, of_keys) = (shape.of_queries(), shape.of_keys());
         let count = rows.len();
         let Self { keys, values, queries, narrow, added, wide, .. } = self;
         let query = queries.get(rows.start * of_queries..).unwrap_or_default();
         let attended = first(narrow, count * of_queries);
 
         // The compiler knows the most keys, and leaves out the code for longer texts.
-        let n = (self.position + M::SHAPE.tokens()).min(context);
+        let n = (self.position + shape.tokens()).min(context);
         for head in 0..heads {
             let start = first_key * of_keys + head * kv_heads / heads.max(1) * head_size;
-            let of_head = |all| -> Result<Mat<'_, Narrow<M>>, KernelError> {
-                let numbers = <[Narrow<M>]>::get(all, start..).unwrap_or_default();
+            let of_head = |all| -> Result<Mat<'_, N::Narrow>, KernelError> {
+                let numbers = <[N::Narrow]>::get(all, start..).unwrap_or_default();
                 Mat::strided(numbers, n, head_size, of_keys)
             };
             let queries = query.get(head * head_size..).unwrap_or_default();
             let queries = Mat::strided(queries, count, head_size, of_queries)?;
             let out = attended.get_mut(head * head_size..).unwrap_or_default();
             let out = MatMut::strided(out, count, head_size, of_queries)?;
-            M::Numbers::attend(
-                &layer.attention,
-                [queries, of_head(keys)?, of_head(values)?],
-                out,
-                wide,
-            )?;
+            N::attend(&layer.attention, [queries, of_head(keys)?, of_head(values)?], out, wide)?;
         }
-        M::Numbers::multiply(&layer.output, attended, first(added, count * width))?;
+        N::multiply(&layer.output, attended, first(added, count * width))?;
         self.add(rows)
     }
 
     /// x ← x + the feed-forward layer of norm(x), for these tokens.
-    fn feed_forward(
-        &mut self,
-        layer: &Layer<M::Numbers>,
-        rows: Range<usize>,
-    ) -> Result<(), KernelError> {
+    fn feed_forward(&mut self, layer: &Layer<N>, rows: Range<usize>) -> Result<(), KernelError> {
+        let Shape { width, hidden, .. } = (self.shape)();
         self.norm(&layer.feed_forward_norm, &rows)?;
         let Self { normed, narrow, added, wide, .. } = self;
-        let hidden = first(narrow, rows.len() * M::SHAPE.hidden);
-        M::Numbers::hide(layer, first(normed, rows.len() * M::SHAPE.width), wide, hidden)?;
-        M::Numbers::multiply(&layer.down, hidden, first(added, rows.len() * M::SHAPE.width))?;
+        let hidden = first(narrow, rows.len() * hidden);
+        N::hide(layer, first(normed, rows.len() * width), wide, hidden)?;
+        N::multiply(&layer.down, hidden, first(added, rows.len() * width))?;
         self.add(rows)
     }
 }

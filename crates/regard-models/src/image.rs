@@ -109,6 +109,19 @@ impl ImageProcessor {
         Ok(Self { size: flag("do_resize").then_some(size), filter, channels })
     }
 
+    /// The processor of a checkpoint's model, or `None` without `preprocessor_config.json`: nothing then tells how the samples of a
+    /// sensor become numbers.
+    ///
+    /// # Errors
+    /// Those of [`of`](Self::of).
+    pub fn given(
+        checkpoint: &Checkpoint,
+        description: &Description,
+    ) -> Result<Option<Self>, Error> {
+        let found = checkpoint.json(Beside::PREPROCESSOR_CONFIG)?;
+        found.map(|_| Self::of(checkpoint, description)).transpose()
+    }
+
     /// The factor, mean and deviation of each channel that turn an 8-bit sample into a number of the model: (sample · factor −
     /// mean) / deviation.
     pub fn channels(&self) -> &[[f32; 3]] {

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use regard_models::ImageProcessor;
 use regard_models::embed::{Options, Part, Stored, WRITTEN};
 
+use super::calibrate;
 use super::failure::{BadInput as _, Failure};
 use super::models::{open, working};
 use super::parse_count;
@@ -39,6 +40,12 @@ pub(crate) struct Args {
     /// The same as --weights int8
     #[arg(long, conflicts_with = "weights")]
     int8: bool,
+
+    /// The inputs on which the ranges of int8 are measured, as the model meets them on the board: npy, npz or safetensors with
+    /// `pixel_values` [n, channels, height, width] (or [n, channels, steps]) and perhaps `labels`, a folder of images (whose folders
+    /// may be named as the classes), or a file with a text a line. A report says what each range clips and what int8 loses
+    #[arg(long, value_name = "FILE")]
+    calibrate: Option<PathBuf>,
 
     /// The most tokens of a text. A model of images reads the tokens of one image
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_count)]
@@ -84,7 +91,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return Err(fault).context("no integer stands for it").bad_input();
     }
     if model.description().embedding.patches.is_some() {
-        options.samples = Some(ImageProcessor::of(&checkpoint, model.description()).bad_input()?);
+        options.samples = ImageProcessor::given(&checkpoint, model.description()).bad_input()?;
+    }
+    if let Some(path) = &args.calibrate {
+        if options.stored != Some(Stored::Int8) {
+            return Err(anyhow!("--calibrate measures the ranges of --weights int8")).bad_input();
+        }
+        calibrate::read(path, &checkpoint, &model, &mut options).bad_input()?;
     }
     let embedded = working("embedding", || model.embed(&options))
         .with_context(|| args.model.name())
@@ -98,6 +111,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .bad_input();
     }
     write(to, files())?;
+    if let Some(calibration) = &embedded.calibration {
+        calibrate::report(calibration).lines().for_each(|line| tell(format_args!("{line}")));
+    }
     let (flash, ram) = (embedded.flash, embedded.ram);
     let (to, stored, context) = (to.display(), embedded.stored, embedded.context);
     tell(format_args!(

@@ -3,6 +3,7 @@
 mod attend;
 mod attention;
 mod bench;
+mod calibrate;
 mod completions;
 mod destination;
 mod embed;

@@ -1,5 +1,7 @@
 //! Layers in integers.
 
+use core::marker::PhantomData;
+
 use regard_kernels::{Error, Mat, MatMut};
 
 use super::{Attention, Embedding, Linear, Norm, divide_by_power, narrow, quantize, requantize};
@@ -15,9 +17,9 @@ const ANGLES: u32 = 14;
 ///
 /// The query and key projections of a layer give units of 1/256 of their scale, and the value projection gives units of its
 /// scale. The output projections give units of the residual stream. Gates and hidden features have 12 bits after the point, and
-/// logits are in units of 2⁻¹⁶.
+/// logits are in units of 2⁻¹⁶. The constants live as long as `'w`.
 #[derive(Clone, Copy, Debug)]
-pub struct Integers;
+pub struct Integers<'w>(PhantomData<&'w ()>);
 
 /// The activation function of hidden features.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +31,9 @@ pub struct Activation {
 }
 
 /// Cosines and sines with 14 bits after the point.
-pub type Rotary = crate::Rotary<i16>;
+pub type Rotary<'w> = crate::Rotary<'w, i16>;
 
-impl Rotary {
+impl Rotary<'_> {
     /// Rotates a head of a token at `position`.
     fn turn(&self, head: &mut [i32], position: usize) {
         let pairs = self.features / 2;
@@ -60,15 +62,15 @@ fn narrowed(x: &[i32], bits: u32, out: &mut [i8]) {
     }
 }
 
-impl Numbers for Integers {
+impl<'w> Numbers for Integers<'w> {
     type Wide = i32;
     type Narrow = i8;
-    type Embedding = Embedding<'static>;
-    type Norm = Norm<'static>;
-    type Linear = Linear<'static>;
-    type Attention = Attention<'static>;
+    type Embedding = Embedding<'w>;
+    type Norm = Norm<'w>;
+    type Linear = Linear<'w>;
+    type Attention = Attention<'w>;
     type Activation = Activation;
-    type Rotary = Rotary;
+    type Rotary = Rotary<'w>;
     const NARROW: i8 = 0;
     const WIDE: i32 = 0;
 

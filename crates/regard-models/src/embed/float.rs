@@ -50,12 +50,14 @@ impl Tensors {
         }
         let norm = weights.stack.norm.as_ref();
         let norm = all.norm(norm);
-        let rotary = rotary(model, context, "regard_embed::Rotary", |angles| all.vector(angles))?;
+        let rotary = rotary(model, context)?.map(|(features, angles)| {
+            source::rotary("regard_embed::Rotary", features, angles.map(|half| all.vector(&half)))
+        });
         let input = match &description.embedding.patches {
-            Some(patches) => source::input_of_image(patches, 1.0, &tokens, &positions, samples),
+            Some(patches) => source::input_of_image(patches, &[], &tokens, &positions, samples),
             None => source::input_of_tokens(
                 &format!("regard_embed::Embedding {{ tokens: {tokens}, positions: {positions} }}"),
-                &rotary,
+                &source::option(rotary),
             ),
         };
         all.parts = Parts { input, layers, norm, head };
@@ -175,7 +177,7 @@ const fn vector(start: usize, len: usize) -> &'static [f32] {{
             Table::new("MATRICES", "src/matrices.bin", number, true, bytes),
             Table::new("VECTORS", "src/vectors.bin", "f32", false, vectors),
         ];
-        let (numbers, logit) = ((numbers, "regard_embed"), ("f32", "1.0"));
+        let (numbers, logit) = ((numbers, "regard_embed"), ("f32", "1.0".to_owned()));
         Content { imports, numbers, logit, tables, functions, parts: self.parts }
     }
 }
@@ -205,24 +207,22 @@ pub(super) fn positions(model: &Model, context: usize) -> Vec<f32> {
     rows
 }
 
-/// The rotary positions of a model, if it has them. `table` adds the cosines, and then the sines, \[context, features / 2\].
+/// The rotary features of a head, with the cosines and the sines \[context, features / 2\] of their positions, if the model has
+/// them.
 pub(super) fn rotary(
     model: &Model,
     context: usize,
-    name: &str,
-    mut table: impl FnMut(&[f32]) -> String,
-) -> Result<String, Error> {
-    let Some(rotary) = model.description().stack.rotary_of(0) else { return Ok("None".into()) };
+) -> Result<Option<(usize, [Vec<f32>; 2])>, Error> {
+    let Some(rotary) = model.description().stack.rotary_of(0) else { return Ok(None) };
     let frequencies = rotary.frequencies(context, model.weights().divisors.as_deref())?;
     let angles = Rotary::with_frequencies(&frequencies, context, Pairing::HalfSplit)?;
     let (features, pairs) = (rotary.features, rotary.features / 2);
     // The pairs (1, 0) become the cosines and the sines.
     let mut turned = [vec![1.0; pairs], vec![0.0; pairs]].concat().repeat(context);
     angles.rotate(&mut turned, [1, context, 1, features], 0)?;
-    let half = |first: usize| -> Vec<f32> {
+    let half = |first: usize| {
         let rows = turned.chunks_exact(features.max(1));
         rows.flat_map(|row| row[first..first + pairs].iter().copied()).collect()
     };
-    let (cos, sin) = (table(&half(0)), table(&half(pairs)));
-    Ok(format!("Some({name} {{ features: {features}, cos: {cos}, sin: {sin} }})"))
+    Ok(Some((features, [0, pairs].map(half))))
 }

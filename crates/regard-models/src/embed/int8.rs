@@ -1,41 +1,39 @@
 //! A model in 8-bit integers: weights with a scale for each row, and activations with measured scales.
 //!
 //! ```text
-//! texts    ← texts that the model writes at the temperature 1, from several seeds; random words for a model that classifies
-//!            texts; random images for a model of images
-//! scale    ← the largest magnitude at each place of these texts / 127
-//! row      ← round(weights of an output / (their largest magnitude / 127))
-//! mantissa ← input's scale · row's scale / unit of the output, in fixed point
+//! scale of a place  ← [`Ranges`]: the one with the least square error on the calibration's inputs
+//! scale of a row    ← the largest of: its largest weight / 127; |bias| / (scale of the input · 2³⁰); the layer's largest / 2¹⁶
+//! row, bias         ← round(weight / scale of the row), round(bias / (scale of the input · scale of the row))
+//! mantissa          ← scale of the input · scale of the row / unit of the output, in fixed point
 //! ```
+//!
+//! The second and the third bound of a row's scale make its bias fit in 30 bits and its mantissa keep 15. Of a row whose weights are
+//! smaller than that, the bias remains.
 
-use std::collections::BTreeMap;
-
-use rand_mt::Mt;
 use regard::Linear;
+use regard_embed::{Image, Memory, Shape, Temperature, Tokens as TokensOf, Weights, int8};
 
 use super::float::{positions, rotary, rows};
+use super::ranges::Ranges;
 use super::source::{self, Content, Parts, Table};
-use crate::place::matches;
 use crate::weights::{Layer, Tokens};
-use crate::{Activation, Error, ImageProcessor, Input, Model, Patches, Sampler};
+use crate::{Activation, Error, ImageProcessor, Input, Model, Patches};
 
 /// The bits after the point of gates and of their factors.
 const HIDDEN_BITS: i32 = 12;
-/// The bits after the point of logits.
+/// The bits after the point of logits, if these are not too large.
 const LOGIT_BITS: i32 = 16;
 /// The factor by which queries and keys before their rotation, and outputs of a layer norm before β is added, have finer units.
 const FINER: f64 = 256.0;
 /// The largest magnitude of the residual stream that the runtime's norm reads, in units of the stream.
 const MOST: f64 = 67_108_864.0;
-/// The factor by which the residual stream may exceed the measured magnitudes.
+/// The factor by which inputs may exceed those of the calibration where numbers have 32 bits: the residual stream, hidden features
+/// before their activation function, and logits.
 const ROOM: f64 = 4.0;
-
-#[derive(Debug, Default)]
-struct Constants {
-    bytes: Vec<i8>,
-    words: Vec<i32>,
-    angles: Vec<i16>,
-}
+/// The largest magnitude of a bias in units of its row's sums. The products of a sum stay within 2²⁹ beside it.
+const MOST_BIAS: f64 = 1_073_741_824.0;
+/// The largest scale of a row in a layer divided by the smallest one.
+const MOST_SCALES: f64 = 65_536.0;
 
 /// `Ok` for a model that the integer runtime computes, if the floating-point one does.
 pub(super) fn check(model: &Model) -> Result<(), Error> {
@@ -83,53 +81,312 @@ pub(super) fn bytes(model: &Model, context: usize) -> usize {
     stack.layers() * layer + table + angles
 }
 
-/// The source and the constants of the crate.
-pub(super) fn content(
-    model: &Model,
-    context: usize,
-    samples: Option<&ImageProcessor>,
-) -> Result<Content, Error> {
-    let found = Measured::of(model, context, samples)?;
-    let (description, weights) = (model.description(), model.weights());
-    let (block, width) = (&description.stack.block, description.width);
-    let unit = found.unit();
-    let mut all = Constants::default();
+/// Numbers of a table, from `start` on.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    start: usize,
+    len: usize,
+}
 
-    let none = || Error::Unsupported("the model has no head".into());
-    let head = weights.head.as_ref().ok_or_else(none)?;
-    let last = found.scale("ln_final.hook_out");
-    let head_text = all.linear(head, last, 2_f64.powi(-LOGIT_BITS))?;
-    let start = if description.tied { Some(0) } else { None };
-    let tokens = match &weights.tokens {
-        Tokens::Rows(table) => all.table(&table.to_f32(), width, unit, start),
-        Tokens::Tied(_) => all.table(&rows(head)?, width, unit, start),
-        Tokens::Patches(projection) => all.linear(projection, found.scale(IMAGE), unit)?,
-    };
-    let positions: Vec<i32> =
-        positions(model, context).iter().map(|x| (f64::from(*x) / unit).round() as i32).collect();
-    let positions = all.words(&positions);
-
-    let mut layers = String::new();
-    for (index, layer) in weights.stack.layers.iter().enumerate() {
-        layers += &all.layer(layer, &found, index, block.scale_in(index), block.activation)?;
+impl Part {
+    fn of<T>(self, table: &[T]) -> &[T] {
+        &table[self.start..self.start + self.len]
     }
-    let norm = weights.stack.norm.as_ref().ok_or_else(none)?;
-    let norm = all.norm(Some(norm), last, unit);
-    let rotary = rotary(model, context, "regard_embed::int8::Rotary", |angles| {
-        let start = all.angles.len();
-        all.angles.extend(angles.iter().map(|x| (x * 16384.0).round() as i16));
-        format!("part(&ANGLES, {start}, {})", angles.len())
-    })?;
-    let input = match &description.embedding.patches {
-        Some(patches) => {
-            source::input_of_image(patches, found.scale(IMAGE) as f32, &tokens, &positions, samples)
+
+    /// A call of the crate's function that has this table.
+    fn text(self, function: &str) -> String {
+        format!("{function}({}, {})", self.start, self.len)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LinearPart {
+    weight: Part,
+    bias: Part,
+    mantissas: Part,
+    exponent: i32,
+}
+
+impl LinearPart {
+    fn text(&self) -> String {
+        let (weight, exponent) = (self.weight.text("bytes"), self.exponent);
+        let [bias, mantissas] = [self.bias, self.mantissas].map(|part| part.text("words"));
+        format!(
+            "Linear {{ weight: {weight}, bias: {bias}, mantissas: {mantissas}, exponent: {exponent} }}"
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NormPart {
+    mantissas: Part,
+    exponent: i32,
+    epsilon: u64,
+    beta: Part,
+}
+
+impl NormPart {
+    fn text(&self) -> String {
+        let Self { exponent, epsilon, .. } = self;
+        let [mantissas, beta] = [self.mantissas, self.beta].map(|part| part.text("words"));
+        format!(
+            "Norm {{ mantissas: {mantissas}, exponent: {exponent}, epsilon: {epsilon}, beta: {beta} }}"
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LayerPart {
+    attention_norm: NormPart,
+    query: LinearPart,
+    key: LinearPart,
+    value: LinearPart,
+    /// The scales of queries, keys, values and outputs, and the factor of the scores.
+    attention: ([f32; 4], f32),
+    output: LinearPart,
+    feed_forward_norm: NormPart,
+    gate: Option<LinearPart>,
+    up: LinearPart,
+    /// The function with its name in `regard_embed::int8`.
+    function: (&'static str, fn(i32) -> i32),
+    hidden: (i32, i32),
+    down: LinearPart,
+}
+
+impl LayerPart {
+    fn text(&self) -> String {
+        let (scales, scale) = self.attention;
+        let scales = scales.map(|x| format!("{x:?}")).join(", ");
+        source::layer([
+            ("attention_norm", self.attention_norm.text()),
+            ("query", self.query.text()),
+            ("key", self.key.text()),
+            ("value", self.value.text()),
+            ("attention", format!("attention({scales}, {scale:?})")),
+            ("output", self.output.text()),
+            ("feed_forward_norm", self.feed_forward_norm.text()),
+            ("gate", source::option(self.gate.map(|gate| gate.text()))),
+            ("up", self.up.text()),
+            (
+                "activation",
+                format!(
+                    "regard_embed::int8::Activation {{ function: regard_embed::int8::{}, hidden: {:?} }}",
+                    self.function.0, self.hidden
+                ),
+            ),
+            ("down", self.down.text()),
+        ])
+    }
+}
+
+/// The rows of the table of tokens, or the projection of patches.
+#[derive(Clone, Copy, Debug)]
+enum InputPart {
+    Tokens { rows: Part, mantissas: Part, exponent: i32 },
+    Patches { projection: LinearPart, patches: Patches },
+}
+
+/// A model in integers: three tables, and the parts of the model as places in them.
+#[derive(Debug)]
+pub(super) struct Quantized {
+    bytes: Vec<i8>,
+    words: Vec<i32>,
+    angles: Vec<i16>,
+    input: InputPart,
+    /// The scale of each channel of an image.
+    scales: Vec<f32>,
+    positions: Part,
+    rotary: Option<(usize, [Part; 2])>,
+    layers: Vec<LayerPart>,
+    norm: NormPart,
+    head: LinearPart,
+    /// The bits after the point of logits.
+    logit_bits: i32,
+}
+
+impl Quantized {
+    pub(super) fn of(model: &Model, context: usize, ranges: &Ranges) -> Result<Self, Error> {
+        let (description, weights) = (model.description(), model.weights());
+        let (block, width) = (&description.stack.block, description.width);
+        let mut all = Constants { unit: ranges.unit(ROOM / MOST), ..Constants::default() };
+        let none = || Error::Unsupported("the model has no head".into());
+        let head = weights.head.as_ref().ok_or_else(none)?;
+        let last = ranges.scale("ln_final.hook_out");
+        let logit_bits =
+            LOGIT_BITS.min(30 - (ROOM * ranges.most("logits")).max(1.0).log2().ceil() as i32);
+        let head_part = all.linear(head, &[last], 2_f64.powi(-logit_bits))?;
+        let scales = ranges.of_channels();
+        let input = match &weights.tokens {
+            Tokens::Rows(table) => all.table(&table.to_f32(), width, None),
+            // The head has the same rows, and comes first.
+            Tokens::Tied(_) => {
+                let bias = head.bias().unwrap_or_default();
+                let bias = |row: usize| bias.get(row).map_or(0.0, |x| f64::from(*x) / last);
+                all.table(&rows(head)?, width, Some((head_part.weight, &bias)))
+            }
+            Tokens::Patches(projection) => {
+                let patches = description.embedding.patches.ok_or_else(none)?;
+                let projection = all.linear(projection, &scales, all.unit)?;
+                InputPart::Patches { projection, patches }
+            }
+        };
+        let unit = all.unit;
+        let positions = positions(model, context).into_iter();
+        let positions: Vec<i32> = positions
+            .map(|x| integer(f64::from(x) / unit, "positions"))
+            .collect::<Result<_, _>>()?;
+        let positions = all.words(&positions);
+        let layers = weights.stack.layers.iter().enumerate();
+        let layers = layers.map(|(index, layer)| {
+            all.layer(layer, ranges, index, block.scale_in(index), block.activation)
+        });
+        let layers = layers.collect::<Result<_, Error>>()?;
+        let norm = weights.stack.norm.as_ref().ok_or_else(none)?;
+        let norm = all.norm(norm, last)?;
+        let mut angles = Vec::new();
+        let rotary = rotary(model, context)?.map(|(features, halves)| {
+            let parts = halves.map(|half| {
+                let start = angles.len();
+                angles.extend(half.iter().map(|x| (x * 16384.0).round() as i16)); // |x| ≤ 1
+                Part { start, len: half.len() }
+            });
+            (features, parts)
+        });
+        let Constants { bytes, words, .. } = all;
+        let scales = scales.iter().map(|x| *x as f32).collect();
+        Ok(Self {
+            bytes,
+            words,
+            angles,
+            input,
+            scales,
+            positions,
+            rotary,
+            layers,
+            norm,
+            head: head_part,
+            logit_bits,
+        })
+    }
+
+    /// One unit of a logit.
+    pub(super) fn unit(&self) -> f64 {
+        2_f64.powi(-self.logit_bits)
+    }
+
+    fn linear(&self, part: &LinearPart) -> int8::Linear<'_> {
+        int8::Linear {
+            weight: part.weight.of(&self.bytes),
+            bias: part.bias.of(&self.words),
+            mantissas: part.mantissas.of(&self.words),
+            exponent: part.exponent,
         }
-        None => source::input_of_tokens(&tokens, &rotary),
-    };
-    let bytes = all.bytes.iter().flat_map(|x| x.to_le_bytes()).collect();
-    let words = all.words.iter().flat_map(|x| x.to_le_bytes()).collect();
-    let angles = all.angles.iter().flat_map(|x| x.to_le_bytes()).collect();
-    let functions = "\
+    }
+
+    fn norm(&self, part: &NormPart) -> int8::Norm<'_> {
+        int8::Norm {
+            mantissas: part.mantissas.of(&self.words),
+            exponent: part.exponent,
+            epsilon: part.epsilon,
+            beta: part.beta.of(&self.words),
+        }
+    }
+
+    fn layer(&self, part: &LayerPart) -> Result<regard_embed::Layer<int8::Integers<'_>>, Error> {
+        let ([query, key, value, output], scale) = part.attention;
+        let scales = int8::Scales { query, key, value, output };
+        Ok(regard_embed::Layer {
+            attention_norm: self.norm(&part.attention_norm),
+            query: self.linear(&part.query),
+            key: self.linear(&part.key),
+            value: self.linear(&part.value),
+            attention: int8::Attention::new(scales, scale, Temperature::ONE)
+                .map_err(|e| Error::Unsupported(e.to_string()))?,
+            output: self.linear(&part.output),
+            feed_forward_norm: self.norm(&part.feed_forward_norm),
+            gate: part.gate.as_ref().map(|gate| self.linear(gate)),
+            up: self.linear(&part.up),
+            activation: int8::Activation { function: part.function.1, hidden: part.hidden },
+            down: self.linear(&part.down),
+        })
+    }
+
+    /// The logits of an input as a board computes them, with the same bits: a row for each token of a text, or the row of an image.
+    pub(super) fn logits(&self, shape: Shape, input: &Input) -> Result<Vec<Vec<i32>>, Error> {
+        let scratch = int8::attention_scratch_len(
+            shape.block(),
+            shape.context,
+            shape.head_size,
+            shape.head_size,
+        );
+        let mut wide = vec![0; shape.wide(scratch)];
+        let mut narrow = vec![0; shape.narrow()];
+        let layers = self.layers.iter().map(|layer| self.layer(layer));
+        let layers = layers.collect::<Result<Vec<_>, Error>>()?;
+        let (norm, head) = (self.norm(&self.norm), self.linear(&self.head));
+        let failed = |e: regard_embed::Error| Error::Unsupported(e.to_string());
+        let mut logits = Vec::new();
+        match &self.input {
+            InputPart::Patches { projection, patches } => {
+                let (size, patch) = source::sizes(patches);
+                let image = Image {
+                    size,
+                    patch,
+                    scales: &self.scales,
+                    projection: self.linear(projection),
+                    positions: self.positions.of(&self.words),
+                    samples: &[],
+                };
+                let weights = Weights { input: image, layers: &layers, norm, head };
+                let memory = Memory::new(|| shape, &mut wide, &mut narrow);
+                logits.push(memory.classify(&weights, &input.pixels).map_err(failed)?.to_vec());
+            }
+            InputPart::Tokens { rows, mantissas, exponent } => {
+                let (rows, mantissas) = (rows.of(&self.bytes), mantissas.of(&self.words));
+                let embedding = int8::Embedding { rows, mantissas, exponent: *exponent };
+                let rotary = self.rotary.map(|(features, parts)| {
+                    let [cos, sin] = parts.map(|part| part.of(&self.angles));
+                    int8::Rotary { features, cos, sin }
+                });
+                let weights =
+                    Weights { input: TokensOf { embedding, rotary }, layers: &layers, norm, head };
+                for (position, id) in input.ids.iter().enumerate() {
+                    let memory = Memory::new(|| shape, &mut wide, &mut narrow);
+                    let row = memory.next(&weights, *id as usize, position).map_err(failed)?;
+                    logits.push(row.to_vec());
+                }
+            }
+        }
+        Ok(logits)
+    }
+
+    /// The source and the constants of the crate.
+    pub(super) fn content(&self, samples: Option<&ImageProcessor>) -> Content {
+        let input = match &self.input {
+            InputPart::Tokens { rows, mantissas, exponent } => {
+                let (rows, mantissas) = (rows.text("bytes"), mantissas.text("words"));
+                let embedding = format!(
+                    "regard_embed::int8::Embedding {{ rows: {rows}, mantissas: {mantissas}, exponent: {exponent} }}"
+                );
+                let rotary = self.rotary.map(|(features, parts)| {
+                    let angles =
+                        |part: Part| format!("part(&ANGLES, {}, {})", part.start, part.len);
+                    source::rotary("regard_embed::int8::Rotary", features, parts.map(angles))
+                });
+                source::input_of_tokens(&embedding, &source::option(rotary))
+            }
+            InputPart::Patches { projection, patches } => {
+                let positions = self.positions.text("words");
+                let projection = projection.text();
+                source::input_of_image(patches, &self.scales, &projection, &positions, samples)
+            }
+        };
+        let layers = self.layers.iter().map(LayerPart::text).collect();
+        let parts = Parts { input, layers, norm: self.norm.text(), head: self.head.text() };
+        let bytes = self.bytes.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let words = self.words.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let angles = self.angles.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let functions = "\
 const fn bytes(start: usize, len: usize) -> &'static [i8] {
     part(&BYTES.0, start, len)
 }
@@ -146,255 +403,180 @@ const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) ->
     }
 }
 ";
-    Ok(Content {
-        imports: "Aligned, Error, Layer, Model, Shape, Temperature, Weights, int8::{Attention, Integers, Linear, Norm, Scales}, part",
-        numbers: ("Integers", "regard_embed::int8"),
-        logit: ("i32", "1.0 / 65536.0"),
-        tables: vec![
-            Table::new("BYTES", "src/bytes.bin", "i8", true, bytes),
-            Table::new("WORDS", "src/words.bin", "i32", false, words),
-            Table::new("ANGLES", "src/angles.bin", "i16", false, angles),
-        ],
-        functions: functions.to_owned(),
-        parts: Parts { input, layers, norm, head: head_text },
-    })
-}
-
-/// The largest magnitude at each place, for texts that the model writes or that consist of random words.
-struct Measured(BTreeMap<String, f32>);
-
-impl Measured {
-    fn of(model: &Model, context: usize, samples: Option<&ImageProcessor>) -> Result<Self, Error> {
-        /// The number of texts or images.
-        const TEXTS: u32 = 48;
-        let description = model.description();
-        let vocabulary = description.vocabulary as u32;
-        let places = [
-            "*hook_out",
-            "*hook_rot_q",
-            "*hook_rot_k",
-            "*hook_q",
-            "*hook_k",
-            "*hook_v",
-            "*hook_z",
-            "*mlp.hook_post",
-            "*hook_resid_*",
-        ];
-        let known = description.named_places();
-        let patterns = places.iter().filter(|p| known.iter().any(|(k, _)| matches(p, k)));
-        let patterns: Vec<&str> = patterns.copied().collect();
-        let mut largest = BTreeMap::new();
-        for seed in 0..TEXTS {
-            let input = if let Some(patches) = &description.embedding.patches {
-                let input = image(patches, samples, seed);
-                let most = largest.entry(IMAGE.to_owned()).or_insert(0.0_f32);
-                *most = input.pixels.iter().fold(*most, |most, x| most.max(x.abs()));
-                input
-            } else if description.classifies() {
-                Input::tokens(random(model, context, seed)?)
-            } else {
-                // A text begins with the token that ends texts, or else with any token.
-                let start = description.ends.first().copied().unwrap_or(seed * vocabulary / TEXTS);
-                let start = Input::tokens([start.min(vocabulary - 1)]);
-                let count = context.min(256).saturating_sub(1);
-                let more = model.write(&start, count, &[], Sampler::new(1.0, seed)?)?;
-                let more = more.collect::<Result<Vec<u32>, Error>>()?;
-                Input::tokens([start.ids, more].concat())
-            };
-            let trace = model.pass().keep(patterns.clone()).run(&input)?;
-            for place in trace.places() {
-                let most = largest.entry(place.to_string()).or_insert(0.0_f32);
-                let numbers = trace.at(place).map_or(&[][..], |values| values.data.as_slice());
-                if numbers.iter().any(|x| !x.is_finite()) {
-                    return Err(Error::Unsupported(format!(
-                        "the numbers at {place} are not finite, and no integer stands for them"
-                    )));
-                }
-                *most = numbers.iter().fold(*most, |most, x| most.max(x.abs()));
-            }
+        Content {
+            imports: "Aligned, Error, Layer, Model, Shape, Temperature, Weights, int8::{Attention, Integers, Linear, Norm, Scales}, part",
+            numbers: ("Integers<'static>", "regard_embed::int8"),
+            logit: ("i32", format!("{:?}", self.unit() as f32)),
+            tables: vec![
+                Table::new("BYTES", "src/bytes.bin", "i8", true, bytes),
+                Table::new("WORDS", "src/words.bin", "i32", false, words),
+                Table::new("ANGLES", "src/angles.bin", "i16", false, angles),
+            ],
+            functions: functions.to_owned(),
+            parts,
         }
-        Ok(Self(largest))
-    }
-
-    fn most(&self, place: &str) -> f64 {
-        self.0.get(place).map_or(0.0, |x| f64::from(*x))
-    }
-
-    /// The scale of 8-bit numbers at a place.
-    fn scale(&self, place: &str) -> f64 {
-        let most = self.most(place);
-        if most > 0.0 { f64::from((most / 127.0) as f32) } else { 1.0 }
-    }
-
-    /// The unit of the residual stream: a power of two.
-    fn unit(&self) -> f64 {
-        let streams = self.0.iter().filter(|(place, _)| place.contains("hook_resid"));
-        let most = streams.fold(1e-3, |most: f64, (_, x)| most.max(f64::from(*x)));
-        2_f64.powf((ROOM * most / MOST).log2().ceil())
     }
 }
 
-/// The name of the numbers of images in [`Measured`].
-const IMAGE: &str = "image";
-
-/// An image of random samples. Each sample fills a square of one to four pixels a side, so there is noise and there are patches
-/// of one brightness.
-fn image(patches: &Patches, samples: Option<&ImageProcessor>, seed: u32) -> Input {
-    let Patches { channels, height, width, .. } = *patches;
-    let (mut samples_of, side) = (Mt::new(seed), 1 + seed as usize % 4);
-    let mut pixels = Vec::with_capacity(channels * height * width);
-    for channel in 0..channels {
-        let of_channel = samples.and_then(|samples| samples.channels().get(channel));
-        let [factor, mean, deviation] = *of_channel.unwrap_or(&[1.0 / 255.0, 0.5, 0.5]);
-        let (rows, columns) = (height.div_ceil(side), width.div_ceil(side));
-        let squares: Vec<u8> =
-            (0..rows * columns).map(|_| (samples_of.next_u32() >> 24) as u8).collect();
-        let pixel = |place: usize| {
-            let sample = squares[place / width / side * columns + place % width / side];
-            (f32::from(sample) * factor - mean) / deviation
-        };
-        pixels.extend((0..height * width).map(pixel));
-    }
-    Input::image(pixels)
-}
-
-/// A text of random words, after the tokens that the tokenizer puts before every text.
-fn random(model: &Model, context: usize, seed: u32) -> Result<Vec<u32>, Error> {
-    let before = model.tokenizer().map(|tokenizer| tokenizer.encode("", None)).transpose()?;
-    let mut text = before.map_or_else(Vec::new, |input| input.ids);
-    let (mut words, vocabulary) = (Mt::new(seed), model.description().vocabulary as u32);
-    let more = context.min(256).saturating_sub(text.len());
-    text.extend((0..more).map(|_| words.next_u32() % vocabulary.max(1)));
-    text.truncate(context);
-    Ok(text)
+/// The tables while they are written.
+#[derive(Debug, Default)]
+struct Constants {
+    bytes: Vec<i8>,
+    words: Vec<i32>,
+    /// The unit of the residual stream.
+    unit: f64,
 }
 
 impl Constants {
     fn layer(
         &mut self,
         layer: &Layer,
-        found: &Measured,
+        ranges: &Ranges,
         index: usize,
         scale: f32,
         activation: Activation,
-    ) -> Result<String, Error> {
-        let at = |place: &str| found.scale(&format!("blocks.{index}.{place}"));
-        let (unit, hidden_unit) = (found.unit(), 2_f64.powi(-HIDDEN_BITS));
-        let first = |turned: &str, plain: &str| {
-            let (a, b) = (format!("blocks.{index}.{turned}"), format!("blocks.{index}.{plain}"));
-            found.scale(if found.0.contains_key(&a) { &a } else { &b })
-        };
-        let query = first("attn.hook_rot_q", "attn.hook_q");
-        let key = first("attn.hook_rot_k", "attn.hook_k");
+    ) -> Result<LayerPart, Error> {
+        let at = |place: &str| ranges.scale(&format!("blocks.{index}.{place}"));
+        let hidden_unit = 2_f64.powi(-HIDDEN_BITS);
+        let [query, key] = ranges.queries_and_keys().map(at);
         // An output is a mean of values. Its scale is at most that of the values, and not too far below it for the attention.
         let value = at("attn.hook_v");
         let output = at("attn.hook_z").clamp(value / 2048.0, value);
-        let (normed, normed_2, hidden) =
-            (at("ln1.hook_out"), at("ln2.hook_out"), at("mlp.hook_post"));
+        let [normed, normed_2] = ["ln1.hook_out", "ln2.hook_out"].map(at);
+        let hidden = at("mlp.hook_post");
         let (attention, feed_forward) = (&layer.attention, layer.feed_forward.one()?);
-        let function = match activation {
-            Activation::Silu => "silu",
-            Activation::Gelu | Activation::GeluTanh => "gelu",
-            _ => "relu",
+        for place in ["mlp.hook_pre", "mlp.hook_pre_linear", "mlp.hook_post"] {
+            let place = format!("blocks.{index}.{place}");
+            let (most, room) = (ranges.most(&place), f64::from(i32::MAX) * hidden_unit / ROOM);
+            if most > room {
+                return Err(Error::Unsupported(format!(
+                    "the numbers at {place} are up to {most}, and the integer runtime has room for {room}"
+                )));
+            }
+        }
+        let function: (_, fn(i32) -> i32) = match activation {
+            Activation::Silu => ("silu", int8::silu),
+            Activation::Gelu | Activation::GeluTanh => ("gelu", int8::gelu),
+            _ => ("relu", int8::relu),
         };
         let (mantissas, exponent) = fixed(&[hidden_unit / hidden]);
-        let hidden_scale = format!("({}, {exponent})", mantissas[0]);
-        let scales = [query, key, value, output].map(|x| format!("{:?}", x as f32)).join(", ");
-        Ok(source::layer([
-            ("attention_norm", self.norm(layer.norm_1.as_ref(), normed, unit)),
-            ("query", self.linear(&attention.q, normed, query / FINER)?),
-            ("key", self.linear(&attention.k, normed, key / FINER)?),
-            ("value", self.linear(&attention.v, normed, value)?),
-            ("attention", format!("attention({scales}, {scale:?})")),
-            ("output", self.linear(&attention.out, output, unit)?),
-            ("feed_forward_norm", self.norm(layer.norm_2.as_ref(), normed_2, unit)),
-            (
-                "gate",
-                source::option(match &feed_forward.gate {
-                    Some(gate) => Some(self.linear(gate, normed_2, hidden_unit)?),
-                    None => None,
-                }),
-            ),
-            ("up", self.linear(&feed_forward.up, normed_2, hidden_unit)?),
-            (
-                "activation",
-                format!(
-                    "regard_embed::int8::Activation {{ function: regard_embed::int8::{function}, hidden: {hidden_scale} }}"
-                ),
-            ),
-            ("down", self.linear(&feed_forward.down, hidden, unit)?),
-        ]))
+        let norm = |norm: &Option<regard::Norm>| {
+            // embed::check refuses a layer without it.
+            norm.clone().ok_or_else(|| Error::Unsupported("a layer has no norm".into()))
+        };
+        let unit = self.unit;
+        Ok(LayerPart {
+            attention_norm: self.norm(&norm(&layer.norm_1)?, normed)?,
+            query: self.linear(&attention.q, &[normed], query / FINER)?,
+            key: self.linear(&attention.k, &[normed], key / FINER)?,
+            value: self.linear(&attention.v, &[normed], value)?,
+            attention: ([query, key, value, output].map(|x| x as f32), scale),
+            output: self.linear(&attention.out, &[output], unit)?,
+            feed_forward_norm: self.norm(&norm(&layer.norm_2)?, normed_2)?,
+            gate: match &feed_forward.gate {
+                Some(gate) => Some(self.linear(gate, &[normed_2], hidden_unit)?),
+                None => None,
+            },
+            up: self.linear(&feed_forward.up, &[normed_2], hidden_unit)?,
+            function,
+            hidden: (mantissas[0], exponent),
+            down: self.linear(&feed_forward.down, &[hidden], unit)?,
+        })
     }
 
-    /// A linear layer from inputs of a scale to outputs of a unit.
-    fn linear(&mut self, layer: &Linear, input: f64, unit: f64) -> Result<String, Error> {
-        let rows = rows(layer)?;
-        let start = self.bytes.len();
-        let scales = self.rows(&rows, layer.inputs());
-        let bias = layer.bias().unwrap_or_default();
-        let bias: Vec<i32> = bias
-            .iter()
-            .zip(&scales)
-            .map(|(b, scale)| (f64::from(*b) / (input * scale)).round().clamp(-1e9, 1e9) as i32)
+    /// A linear layer from inputs to outputs of a unit. `scales` has the scale of each of several equal parts of the inputs: a weight
+    /// takes the scale of its input.
+    fn linear(&mut self, layer: &Linear, scales: &[f64], unit: f64) -> Result<LinearPart, Error> {
+        let (inputs, bias) = (layer.inputs().max(1), layer.bias().unwrap_or_default());
+        let part = inputs.div_ceil(scales.len().max(1)).max(1);
+        let rows: Vec<f64> = rows(layer)?
+            .chunks_exact(inputs)
+            .flat_map(|row| row.chunks(part).zip(scales))
+            .flat_map(|(weights, scale)| weights.iter().map(move |x| f64::from(*x) * scale))
             .collect();
-        let factors: Vec<f64> = scales.iter().map(|scale| input * scale / unit).collect();
-        let (mantissas, exponent) = fixed(&factors);
+        let bias_of = |row: usize| bias.get(row).map_or(0.0, |x| f64::from(*x));
+        let factors = factors(&rows, inputs, bias_of);
+        let weight = self.rows(&rows, inputs, &factors);
+        let bias = (0..bias.len()).map(|row| integer(bias_of(row) / factors[row], "a bias"));
+        let bias = bias.collect::<Result<Vec<i32>, Error>>()?;
+        let of_outputs: Vec<f64> = factors.iter().map(|factor| factor / unit).collect();
+        let (mantissas, exponent) = fixed(&of_outputs);
         let (bias, mantissas) = (self.words(&bias), self.words(&mantissas));
-        let len = rows.len();
-        Ok(format!(
-            "Linear {{ weight: bytes({start}, {len}), bias: {bias}, mantissas: {mantissas}, exponent: {exponent} }}"
-        ))
+        Ok(LinearPart { weight, bias, mantissas, exponent })
     }
 
-    /// The table of tokens, whose rows begin at `start` if they are there already.
-    fn table(&mut self, rows: &[f32], width: usize, unit: f64, start: Option<usize>) -> String {
-        let start = start.unwrap_or(self.bytes.len());
-        let scales = self.rows(rows, width);
-        if start == 0 {
-            self.bytes.truncate(self.bytes.len() - rows.len());
-        }
-        let factors: Vec<f64> = scales.iter().map(|scale| scale / unit).collect();
-        let (mantissas, exponent) = fixed(&factors);
-        let (mantissas, len) = (self.words(&mantissas), rows.len());
-        format!(
-            "regard_embed::int8::Embedding {{ rows: bytes({start}, {len}), mantissas: {mantissas}, exponent: {exponent} }}"
-        )
+    /// The table of tokens. If the head has the same rows, `written` is their place and the bias that their scales have room for.
+    fn table(
+        &mut self,
+        rows: &[f32],
+        width: usize,
+        written: Option<(Part, &dyn Fn(usize) -> f64)>,
+    ) -> InputPart {
+        let rows: Vec<f64> = rows.iter().map(|x| f64::from(*x)).collect();
+        let (written, bias) = written.unzip();
+        let scales = factors(&rows, width, bias.unwrap_or(&|_| 0.0));
+        let rows = written.unwrap_or_else(|| self.rows(&rows, width, &scales));
+        let scales: Vec<f64> = scales.iter().map(|scale| scale / self.unit).collect();
+        let (mantissas, exponent) = fixed(&scales);
+        InputPart::Tokens { rows, mantissas: self.words(&mantissas), exponent }
     }
 
-    fn norm(&mut self, norm: Option<&regard::Norm>, scale: f64, unit: f64) -> String {
-        // embed::check refuses a layer without it.
-        let Some(norm) = norm else { return String::new() };
+    fn norm(&mut self, norm: &regard::Norm, scale: f64) -> Result<NormPart, Error> {
         // Outputs of a layer norm are finer until β is added.
         let finer = if norm.beta().is_some() { FINER } else { 1.0 };
         let fixed_point = |x: &f32| f64::from(*x) * finer / scale;
         let factors: Vec<f64> = norm.gamma().iter().map(|x| fixed_point(x) / 65536.0).collect();
         let beta = norm.beta().unwrap_or_default().iter();
-        let beta: Vec<i32> = beta.map(|x| fixed_point(x).round() as i32).collect();
+        let beta = beta.map(|x| integer(fixed_point(x), "β of a norm"));
+        let beta = beta.collect::<Result<Vec<i32>, Error>>()?;
         let (mantissas, exponent) = fixed(&factors);
-        let epsilon = (f64::from(norm.epsilon()) / (unit * unit)).round() as u64;
+        // Above this ε every number of the stream is negligible beside it.
+        let epsilon =
+            (f64::from(norm.epsilon()) / (self.unit * self.unit)).round().min(MOST * MOST);
         let (mantissas, beta) = (self.words(&mantissas), self.words(&beta));
-        format!(
-            "Norm {{ mantissas: {mantissas}, exponent: {exponent}, epsilon: {epsilon}, beta: {beta} }}"
-        )
+        Ok(NormPart { mantissas, exponent, epsilon: epsilon as u64, beta })
     }
 
-    /// Adds rows of 8-bit integers, and returns the scale of each.
-    fn rows(&mut self, rows: &[f32], inputs: usize) -> Vec<f64> {
-        rows.chunks_exact(inputs.max(1))
-            .map(|row| {
-                let most = row.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-                let scale = if most > 0.0 { f64::from(most) / 127.0 } else { 1.0 };
-                self.bytes.extend(row.iter().map(|x| (f64::from(*x) / scale).round() as i8));
-                scale
-            })
-            .collect()
+    /// Adds rows of 8-bit integers in units of their scales.
+    fn rows(&mut self, rows: &[f64], inputs: usize, scales: &[f64]) -> Part {
+        let start = self.bytes.len();
+        let rows = rows.chunks_exact(inputs.max(1)).zip(scales);
+        self.bytes.extend(rows.flat_map(|(row, scale)| {
+            row.iter().map(move |x| (x / scale).round() as i8) // |x| ≤ 127 · scale
+        }));
+        Part { start, len: self.bytes.len() - start }
     }
 
-    fn words(&mut self, words: &[i32]) -> String {
+    fn words(&mut self, words: &[i32]) -> Part {
         let start = self.words.len();
         self.words.extend(words);
-        format!("words({start}, {})", words.len())
+        Part { start, len: words.len() }
     }
+}
+
+/// The scale of each row: see the top of this file. The unit of a row includes that of its input.
+fn factors(rows: &[f64], inputs: usize, bias: impl Fn(usize) -> f64) -> Vec<f64> {
+    let rows = rows.chunks_exact(inputs.max(1)).enumerate();
+    let least = rows.map(|(index, row)| {
+        let most = row.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+        (most / 127.0).max(bias(index).abs() / MOST_BIAS)
+    });
+    let mut scales: Vec<f64> = least.collect();
+    let most = scales.iter().fold(0.0_f64, |most, x| most.max(*x));
+    let least = if most > 0.0 { most / MOST_SCALES } else { 1.0 };
+    scales.iter_mut().for_each(|scale| *scale = scale.max(least));
+    scales
+}
+
+/// The nearest integer, if it has 32 bits.
+fn integer(x: f64, what: &str) -> Result<i32, Error> {
+    let nearest = x.round();
+    if nearest.abs() > f64::from(i32::MAX) {
+        return Err(Error::Unsupported(format!(
+            "{what} is {nearest} units of its place, and the integer runtime has 32 bits for it"
+        )));
+    }
+    Ok(nearest as i32)
 }
 
 /// Each factor as mantissa · 2^(exponent − 31), with one exponent for all: the largest mantissa has 31 bits.
@@ -404,6 +586,7 @@ fn fixed(factors: &[f64]) -> (Vec<i32>, i32) {
         return (vec![0; factors.len()], 0);
     }
     let exponent = largest.log2().floor() as i32 + 1;
-    let mantissa = |x: &f64| (x * 2_f64.powi(31 - exponent)).round() as i32; // `as` clamps to the range
+    // A mantissa of 2³¹ − ½ becomes 2³¹ − 1.
+    let mantissa = |x: &f64| (x * 2_f64.powi(31 - exponent)).round() as i32;
     (factors.iter().map(mantissa).collect(), exponent)
 }

@@ -8,14 +8,16 @@ mod check;
 mod fit;
 mod float;
 mod int8;
+mod ranges;
 mod source;
 
 use core::fmt;
 
 pub use self::fit::Part;
+pub use self::ranges::{Calibration, Loss, Range};
 pub use self::source::WRITTEN;
 
-use crate::{Error, ImageProcessor, Model};
+use crate::{Error, ImageProcessor, Input, Model};
 
 /// The type of the weights in flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,12 @@ pub struct Options {
     pub context: usize,
     /// The conversion of samples to numbers, for a model of images. Without it, the crate reads only numbers.
     pub samples: Option<ImageProcessor>,
+    /// The inputs on which [`Stored::Int8`] measures the ranges of its integers, as the model meets them on the board. Without them
+    /// it measures images of noise, or texts that the model writes; a model whose input has no known range is refused. Texts count
+    /// up to `context`.
+    pub inputs: Vec<Input>,
+    /// The class of each input, or none: the [`Loss`] then counts those that are right.
+    pub labels: Vec<usize>,
     /// The part that the crate is for.
     pub part: Part,
 }
@@ -58,7 +66,15 @@ pub struct Options {
 impl Options {
     /// A crate of this name for texts of at most `context` tokens, and for a part of any size.
     pub fn new(name: impl Into<String>, context: usize) -> Self {
-        Self { name: name.into(), stored: None, context, samples: None, part: Part::default() }
+        Self {
+            name: name.into(),
+            stored: None,
+            context,
+            samples: None,
+            inputs: Vec::new(),
+            labels: Vec::new(),
+            part: Part::default(),
+        }
     }
 }
 
@@ -76,6 +92,8 @@ pub struct Embedded {
     pub flash: usize,
     /// The bytes of the state in RAM.
     pub ram: usize,
+    /// What was measured for [`Stored::Int8`].
+    pub calibration: Option<Calibration>,
 }
 
 impl Model {
@@ -110,13 +128,19 @@ impl Model {
             .stored
             .unwrap_or_else(|| if tensors.are_bf16() { Stored::Bf16 } else { Stored::F32 });
         fit::check(self, context, &tensors, stored, options)?;
-        let content = match stored {
-            Stored::Int8 => int8::content(self, context, samples)?,
-            floats => tensors.content(floats),
+        let (content, calibration) = if stored == Stored::Int8 {
+            let ranges = ranges::Ranges::of(self, context, options)?;
+            let integers = int8::Quantized::of(self, context, &ranges)?;
+            let shape = fit::shape(self, context);
+            let logits = |input: &Input| integers.logits(shape, input);
+            let calibration = ranges.report(self, integers.unit(), logits)?;
+            (integers.content(samples), Some(calibration))
+        } else {
+            (tensors.content(stored), None)
         };
         let flash = content.tables.iter().map(|table| table.bytes.len()).sum::<usize>();
         let ram = fit::state_bytes(self, stored, context);
         let files = source::files(self, content, options, context, [flash, ram]);
-        Ok(Embedded { files, stored, context, flash, ram })
+        Ok(Embedded { files, stored, context, flash, ram, calibration })
     }
 }

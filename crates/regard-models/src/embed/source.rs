@@ -13,7 +13,7 @@ pub(super) struct Content {
     /// The type of the numbers, and the module of `regard_embed` that has the scratch memory's length.
     pub(super) numbers: (&'static str, &'static str),
     /// The type of a logit, and its unit.
-    pub(super) logit: (&'static str, &'static str),
+    pub(super) logit: (&'static str, String),
     pub(super) tables: Vec<Table>,
     /// The functions that the parts of the model call.
     pub(super) functions: String,
@@ -80,21 +80,27 @@ pub(super) fn input_of_tokens(embedding: &str, rotary: &str) -> String {
     format!("regard_embed::Tokens {{ embedding: {embedding}, rotary: {rotary} }}")
 }
 
+/// The channels, height and width of an image, and the height and width of a patch.
+pub(super) fn sizes(patches: &Patches) -> ([usize; 3], [usize; 2]) {
+    let Patches { channels, height, width, patch_height, patch_width } = *patches;
+    ([channels, height, width], [patch_height, patch_width])
+}
+
 /// The input of a model of images. `samples` says how 8-bit samples become numbers.
 pub(super) fn input_of_image(
     patches: &Patches,
-    scale: f32,
+    scales: &[f32],
     projection: &str,
     positions: &str,
     samples: Option<&ImageProcessor>,
 ) -> String {
-    let Patches { channels, height, width, patch_height, patch_width } = patches;
+    let (size, patch) = sizes(patches);
     let samples = samples.map(ImageProcessor::channels).unwrap_or_default();
     format!(
         "regard_embed::Image {{
-        size: [{channels}, {height}, {width}],
-        patch: [{patch_height}, {patch_width}],
-        scale: {scale:?},
+        size: {size:?},
+        patch: {patch:?},
+        scales: &{scales:?},
         projection: {projection},
         positions: {positions},
         samples: &{samples:?},
@@ -105,6 +111,11 @@ pub(super) fn input_of_image(
 pub(super) fn layer(fields: [(&str, String); 11]) -> String {
     let fields = fields.map(|(name, value)| format!("            {name}: {value},\n"));
     format!("        Layer {{\n{}        }},\n", fields.concat())
+}
+
+/// The rotary positions: `angles` has the cosines and the sines.
+pub(super) fn rotary(name: &str, features: usize, [cos, sin]: [String; 2]) -> String {
+    format!("{name} {{ features: {features}, cos: {cos}, sin: {sin} }}")
 }
 
 /// An expression that may be missing.
@@ -261,7 +272,10 @@ fn source(
         parts: Parts { input, layers, norm, head },
     } = content;
     let patches = description.embedding.patches;
-    let kind = if patches.is_some() { "Image" } else { "Tokens" };
+    let input_type = match patches {
+        Some(_) => format!("regard_embed::Image<'static, {numbers}>"),
+        None => format!("regard_embed::Tokens<{numbers}>"),
+    };
     let sizes = tables.iter().map(Table::size).collect::<Vec<_>>().join(" + ");
     let tables: String = tables.iter().map(Table::source).collect();
     let (classes, outputs, of) = outputs(model);
@@ -295,10 +309,10 @@ pub struct Constants;
 
 impl Model for Constants {{
     type Numbers = {numbers};
-    type Input = regard_embed::{kind}<{numbers}>;
+    type Input = {input_type};
     const SHAPE: Shape = SHAPE;
 
-    fn weights() -> &'static Weights<{numbers}, Self::Input> {{
+    fn weights() -> &'static Weights<'static, {numbers}, Self::Input> {{
         &MODEL
     }}
 }}
@@ -308,7 +322,7 @@ const SCRATCH: usize = {module}::attention_scratch_len(SHAPE.block(), CONTEXT, S
 {functions_of_state}
 {tables}
 {functions}
-static MODEL: Weights<{numbers}, regard_embed::{kind}<{numbers}>> = Weights {{
+static MODEL: Weights<'static, {numbers}, {input_type}> = Weights {{
     input: {input},
     layers: &[
 {layers}    ],

@@ -3,6 +3,7 @@
 
 mod attribution;
 mod audio;
+mod calibration;
 mod chats;
 mod classes;
 mod common;

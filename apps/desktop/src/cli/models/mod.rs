@@ -2,7 +2,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod input;
-mod numbers;
+pub(super) mod numbers;
 pub(crate) mod open;
 mod progress;
 pub(crate) mod run;

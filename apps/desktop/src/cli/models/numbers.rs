@@ -31,7 +31,7 @@ pub(super) fn image(
 }
 
 /// Reads the file of an image or of a recording: whichever the model reads.
-pub(super) fn image_or_audio(
+pub(crate) fn image_or_audio(
     path: &Path,
     checkpoint: &Checkpoint,
     description: &Description,
