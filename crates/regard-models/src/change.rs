@@ -60,6 +60,20 @@ impl Which {
         }
     }
 
+    /// What belongs to the queries and to the keys of this attention, of what belongs to the tokens of a model of one stack or of
+    /// an encoder, and to those of a decoder.
+    ///
+    /// ```
+    /// assert_eq!(regard_models::Which::Cross.sides(["encoder", "decoder"]), ["decoder", "encoder"]);
+    /// ```
+    pub fn sides<T: Copy>(self, [first, second]: [T; 2]) -> [T; 2] {
+        match self {
+            Self::Only | Self::Encoder => [first, first],
+            Self::Decoder => [second, second],
+            Self::Cross => [second, first],
+        }
+    }
+
     /// A place of this attention in a layer.
     ///
     /// ```
@@ -110,12 +124,7 @@ impl HeadAddress {
 
     /// The numbers of queries and of keys of the head.
     fn edges(&self, model: &Model, input: &Input) -> [usize; 2] {
-        let [tokens, decoder_tokens] = lengths(input, model);
-        match self.attention {
-            Which::Only | Which::Encoder => [tokens, tokens],
-            Which::Decoder => [decoder_tokens, decoder_tokens],
-            Which::Cross => [decoder_tokens, tokens],
-        }
+        self.attention.sides(lengths(input, model))
     }
 
     /// The stack of the head, if the model has this head.
@@ -631,6 +640,30 @@ fn receivers(
     Ok(count)
 }
 
+impl Description {
+    /// The number of positions of a place, in a run over `tokens` tokens: those of the only stack or of an encoder, and those of a
+    /// decoder (0 without one). A decoder's keys and values of the attention to the encoder have the encoder's positions.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let t5 = Description::of(&Checkpoint::open(format!("{models}/tiny-t5"))?)?;
+    /// assert_eq!(t5.positions_at("encoder.0.hook_resid_pre".parse()?, [9, 4]), 9);
+    /// assert_eq!(t5.positions_at("decoder.0.hook_resid_pre".parse()?, [9, 4]), 4);
+    /// assert_eq!(t5.positions_at("decoder.0.cross_attn.hook_k".parse()?, [9, 4]), 9);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn positions_at(&self, place: Place, [first, second]: [usize; 2]) -> usize {
+        use AttentionPlace::{Key, Value};
+        match place {
+            Place::Layer { place: LayerPlace::Cross(Key | Value), .. } => first,
+            Place::Layer { stack: StackName::Decoder, .. }
+            | Place::FinalNorm(StackName::Decoder, _) => second,
+            _ => first,
+        }
+    }
+}
+
 /// Whether numbers of a place can be changed.
 fn changeable(description: &Description, place: Place) -> Result<(), Error> {
     let places = description.places();
@@ -691,8 +724,14 @@ impl<'c> Others<'c> {
     fn alike(&self, from: &Input, place: Place, input: &Input) -> Result<&Values, Error> {
         let (found, expected) = (lengths(from, self.model), lengths(input, self.model));
         if found != expected {
+            let counts = |[first, second]: [usize; 2]| match second {
+                0 => first.to_string(),
+                second => format!("{first} and {second}"),
+            };
             return Err(Error::Shape(format!(
-                "a patch comes from an input of as many tokens: {found:?} are not {expected:?}"
+                "the text that patches come from has {} tokens, but the text has {}: a patch needs as many tokens",
+                counts(found),
+                counts(expected)
             )));
         }
         self.get(from, place)

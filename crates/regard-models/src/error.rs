@@ -112,6 +112,17 @@ impl Error {
         Self::Place { place: place.to_owned(), nearest: nearest.1 }
     }
 
+    /// The same error once more, of a file that was read before.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Io { path, reason } => {
+                Self::io(path, io::Error::new(reason.kind(), reason.to_string()))
+            }
+            Self::File { path, what } => Self::file(path, what.as_str()),
+            other => Self::Unsupported(other.to_string()),
+        }
+    }
+
     pub(crate) fn io(path: &Path, reason: io::Error) -> Self {
         Self::Io { path: path.to_owned(), reason }
     }

@@ -4,11 +4,11 @@
 //! - [`Model`] runs: a [`Pass`] keeps any place of the forward pass and makes any [`Change`], a [`Reading`] continues to read a
 //!   text, and a [`Writing`] continues to write one.
 //! - [`Model::embed`] writes a model as a `no_std` crate for a microcontroller.
-//! - [`Tokenizer`], [`ChatTemplate`], [`ImageProcessor`] and [`AudioProcessor`] turn text, a chat, an image and sound into an
-//!   [`Input`].
+//! - A [`Preparer`] turns what a user gives into an [`Input`]: text, a chat, an image or sound, by the [`Tokenizer`], the
+//!   [`ChatTemplate`], the [`ImageProcessor`] and the [`AudioProcessor`].
+//! - [`Each`] lists the changes of a sweep, and a [`Measure`] is the logit that they are compared by.
 #![forbid(unsafe_code)]
 
-mod attribution;
 mod audio;
 mod change;
 mod chat;
@@ -23,17 +23,16 @@ mod jinja;
 mod memory;
 mod model;
 mod place;
+mod prepare;
 mod probability;
 mod read;
 mod reading;
-mod score;
-mod sweep;
+mod study;
 mod tensor;
 mod tokenizer;
 mod weights;
 mod write;
 
-pub use self::attribution::{Attribution, LayerAttribution};
 pub use self::audio::{AudioProcessor, read_wav};
 pub use self::change::{Ablation, Change, HeadAddress, Which};
 pub use self::chat::{ChatTemplate, Message};
@@ -45,16 +44,19 @@ pub use self::description::{
 pub use self::error::Error;
 pub use self::forward::{Input, Output, Trace, Values};
 pub use self::image::ImageProcessor;
+pub use self::memory::available_memory;
 pub use self::model::{Baseline, Model, Pass};
 pub use self::place::{
     AttentionPlace, EmbeddingPlace, FeedForwardPlace, LayerPlace, NormName, NormPlace, Place,
     StackName, StreamPlace,
 };
+pub use self::prepare::{Decoded, Given, Prepared, Preparer, ReadAs};
 pub use self::probability::{check_logits, probabilities};
 pub use self::read::Checkpoint;
 pub use self::reading::{ChangedReading, Reading};
-pub use self::score::{Hidden, Rounded, Score};
-pub use self::sweep::Logits;
+pub use self::study::{
+    Attribution, Cell, Each, Hidden, LayerAttribution, Logits, Measure, Rounded, Score, Side,
+};
 pub use self::tensor::{Format, Tensor};
 pub use self::tokenizer::{Tokenizer, hide_caught_panics};
 pub use self::write::{Sampler, Writing};

@@ -1,4 +1,6 @@
-//! Estimates of the memory that a run takes. They never wrap around, but stop at the largest number.
+//! Estimates of the memory that a run takes, and the memory that there is. They never wrap around, but stop at the largest number.
+
+use std::fs::read_to_string;
 
 use crate::{
     AttentionPlace, Description, FeedForwardPlace, Head, HeadAddress, LayerPlace, NormPlace, Place,
@@ -140,6 +142,27 @@ impl Description {
             None => product(&[tokens, self.width]),
         }
     }
+}
+
+/// The bytes of memory that this process can still take, if the system tells: those that all programs can, and no more than its
+/// own limit leaves (`ulimit -v`).
+///
+/// ```
+/// assert!(regard_models::available_memory().is_none_or(|bytes| bytes > 0));
+/// ```
+pub fn available_memory() -> Option<u64> {
+    let number = |text: &str| text.split_whitespace().next()?.parse::<u64>().ok();
+    let field = |file: &str, name: &str| {
+        let text = read_to_string(file).ok()?;
+        number(text.lines().find_map(|line| line.strip_prefix(name))?)
+    };
+    let left = || {
+        let limit = field("/proc/self/limits", "Max address space")?; // in bytes, or `unlimited`
+        let taken = field("/proc/self/status", "VmSize:")?.saturating_mul(1024);
+        Some(limit.saturating_sub(taken))
+    };
+    let available = field("/proc/meminfo", "MemAvailable:").map(|n| n.saturating_mul(1024));
+    available.into_iter().chain(left()).min()
 }
 
 fn product(factors: &[usize]) -> u64 {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use regard_heads::{Numbers, from_disk};
 use regard_models::embed::{Calibration, Options};
-use regard_models::{Checkpoint, Input, Model, Patches};
+use regard_models::{Checkpoint, Input, Model, Patches, Preparer, ReadAs};
 
 use super::models::numbers;
 use crate::opened;
@@ -90,6 +90,7 @@ fn windows(path: &Path, patches: &Patches) -> Result<(Vec<Input>, Vec<usize>)> {
 /// The images in a folder, and in its folders that are named as classes.
 fn images(path: &Path, checkpoint: &Checkpoint, model: &Model) -> Result<(Vec<Input>, Vec<usize>)> {
     let description = model.description();
+    let (preparer, read_as) = (Preparer::of(checkpoint, description), ReadAs::default());
     let (mut inputs, mut labels) = (Vec::new(), Vec::new());
     for entry in sorted(path)? {
         let files = if entry.is_dir() { sorted(&entry)? } else { vec![entry.clone()] };
@@ -101,7 +102,8 @@ fn images(path: &Path, checkpoint: &Checkpoint, model: &Model) -> Result<(Vec<In
             description.labels
         );
         for file in files {
-            inputs.push(numbers::image_or_audio(&file, checkpoint, description)?);
+            let image = numbers::image(&file, |given| preparer.prepare(model, given, &read_as))?;
+            inputs.push(image.input);
             labels.extend(label.filter(|_| entry.is_dir()));
         }
     }

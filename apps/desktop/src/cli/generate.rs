@@ -1,11 +1,10 @@
 //! `regard generate`: a model writes text.
 
 use anyhow::{Context as _, anyhow};
-use regard_models::{Model, Sampler, Tokenizer};
+use regard_models::{Model, Prepared, Sampler, Tokenizer};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
-use super::models::input::Reading;
 use super::models::{Run, explained, open, run, working};
 use super::{Format, parse_count, print};
 use crate::say::Data;
@@ -74,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Reports the memory of a long text, and refuses a text that does not fit.
-fn allow(count: usize, model: &Model, reading: &Reading) -> Result<(), Failure> {
+fn allow(count: usize, model: &Model, reading: &Prepared) -> Result<(), Failure> {
     let description = model.description();
     let [tokens, decoder_tokens] = reading.lengths();
     let written = if description.encoder.is_some() { decoder_tokens } else { tokens };

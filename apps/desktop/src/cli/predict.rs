@@ -3,11 +3,10 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use regard_models::{Place, Values, check_logits, probabilities};
+use regard_models::{Place, Prepared, check_logits, probabilities};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
-use super::models::input::{Reading, name, predicted};
 use super::models::{NO_LOGITS, Run, explained, open, run, shown, working};
 use super::{Format, parse_count};
 
@@ -62,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     open::allow("the run takes", run.model.description().run_bytes(lengths, 1))?;
     let (next, lens) = working("running the model", || next(args, &run)).bad_input()?;
     let classifies = run.model.description().classifies();
-    let Reading { tokens, decoder_tokens, .. } = run.reading;
+    let Prepared { tokens, decoder_tokens, .. } = run.reading;
     let prediction = Prediction { tokens, decoder_tokens, next, lens };
     args.format.print(|| text(&prediction, classifies), &prediction)
 }
@@ -71,42 +70,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn next(args: &Args, run: &Run) -> Result<(Vec<Next>, Vec<Vec<Next>>)> {
     let (model, reading) = (&run.model, &run.reading);
     let streams = if args.lens { model.description().streams() } else { Vec::new() };
-    let position = predicted(model, reading)?;
+    let (writes, classifies) = (model.description().stack.causal, model.description().classifies());
+    let position = model.predicted(&reading.input)?;
     let mut pass = run.pass().keep(streams.iter().copied());
-    if model.description().stack.causal {
+    if writes {
         pass = pass.last_logits();
     }
     let trace = pass.run(&reading.input)?;
     let logits = trace.logits().context(NO_LOGITS)?;
     let width = logits.shape.last().copied().unwrap_or(0);
-    let row = match position {
-        Some(position) if !model.description().stack.causal => position,
-        _ => 0,
-    };
+    let row = if writes || classifies { 0 } else { position };
     let logits = logits.data.get(row * width..(row + 1) * width).unwrap_or_default();
     check_logits(logits).map_err(|e| explained(e, &run.checkpoint))?;
     let named = |logits: &[f32]| {
-        let next = |(id, probability): (usize, f64)| {
-            let token = match position {
-                Some(_) => name(u32::try_from(id).unwrap_or(u32::MAX), model),
-                None => {
-                    model.description().labels.get(id).cloned().unwrap_or_else(|| id.to_string())
-                }
-            };
-            Next { id, token, logit: logits[id], probability }
+        let next = |(id, probability): (usize, f64)| Next {
+            id,
+            token: model.output_name(id),
+            logit: logits[id],
+            probability,
         };
         ranked(logits, args.top).map(next).collect::<Vec<_>>()
     };
     let of_stream = |place: &Place| {
         let stream = trace.at(*place).context(NO_LOGITS)?;
-        let stream = match position {
-            Some(position) => {
-                let width = stream.shape.last().copied().unwrap_or(0);
-                let row = stream.data.get(position * width..(position + 1) * width);
-                Values { shape: vec![1, width], data: row.unwrap_or_default().to_vec() }
-            }
-            None => stream.clone(),
-        };
+        let stream = if classifies { stream.clone() } else { stream.row(position) };
         Ok(named(&model.lens(&stream)?.context(NO_LOGITS)?.data))
     };
     let lens = streams.iter().map(of_stream).collect::<Result<_>>()?;

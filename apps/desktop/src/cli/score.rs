@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use regard_figure::numbers;
-use regard_models::{HeadAddress, Hidden, Rounded, Score, Which};
+use regard_models::{HeadAddress, Hidden, Rounded, Score};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -62,12 +62,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn unfolded(score: Score, run: &Run) -> Unfolded {
-    let (tokens, decoder) = (&run.reading.tokens, &run.reading.decoder_tokens);
-    let (queries, keys) = match score.head.attention {
-        Which::Only | Which::Encoder => (tokens, tokens),
-        Which::Decoder => (decoder, decoder),
-        Which::Cross => (decoder, tokens),
-    };
+    let both = [&run.reading.tokens, &run.reading.decoder_tokens];
+    let [queries, keys] = score.head.attention.sides(both);
     let token = |tokens: &[String], at: usize| tokens.get(at).cloned().unwrap_or_default();
     Unfolded { query_token: token(queries, score.query), key_token: token(keys, score.key), score }
 }

@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
-use regard_models::{Description, Input, Output, Place, Values};
+use regard_models::{Description, Input, Output, Place, Prepared, Values};
 use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize};
 
 use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
-use super::models::input::Reading;
 use super::models::{Run, open, run, working};
 use super::suggest;
 use super::tensors::bytes;
@@ -165,7 +164,7 @@ impl Kept {
 
 /// The tokens: `tokens`, and for a model with an encoder and a decoder also the tokens of each attention by its name.
 fn metadata<'n>(
-    reading: &Reading,
+    reading: &Prepared,
     description: &Description,
     outputs: impl Iterator<Item = &'n String>,
 ) -> Result<HashMap<String, String>> {

@@ -300,14 +300,16 @@ fn recordings_are_read() {
 
     let cut = folder.file("cut.wav", &fs::read(&wav).unwrap()[..500]);
     let (gpt, t5) = (path("tiny-gpt2"), path("tiny-t5"));
+    let dot = folder.path("dot.png");
+    image::RgbImage::new(1, 1).save(&dot).unwrap();
     for (line, parts) in [
         (
             format!("{whisper} --audio {}", cut.display()),
             &["cut.wav", "no WAV file that can be read"][..],
         ),
         (format!("{whisper} --audio {gpt}/model.safetensors"), &["input_features"]),
-        (format!("{whisper} --image {wav}"), &["reads no image"]),
-        (format!("{whisper} --text 'the fox'"), &["reads a recording (--audio FILE)"]),
+        (format!("{whisper} --image {}", dot.display()), &["reads no image"]),
+        (format!("{whisper} --text 'the fox'"), &["reads a recording, not a text"]),
         (format!("{t5} --audio {wav}"), &["reads no recording"]),
     ] {
         assert_refused(format!("predict {line}"), parts);
@@ -404,7 +406,7 @@ fn sweep_patches_paths_and_predict_looks_through_a_lens() {
     let table = printed(format!("{sweep} --path 0.1 --into v"));
     assert!(table.contains("1.x") && !table.contains("0.x"), "{table}");
     assert_refused(format!("{sweep} --path 0.9"), &["there is no head 0.9"]);
-    assert_refused(format!("{sweep} --path 1.2"), &["--path 1.2 leads to no head"]);
+    assert_refused(format!("{sweep} --path 1.2"), &["the path from head 1.2 leads to no head"]);
     let said = refused(format!("{sweep} --patch-each-place --into k"));
     assert!(said.contains("--into"), "{said}");
     let said = refused(format!("sweep {read} --logit 5 --path 0.1"));
@@ -517,7 +519,7 @@ fn a_score_is_the_number_of_the_trace() {
 fn a_second_text_is_for_models_that_read_two() {
     for model in ["story".to_owned(), path("tiny-llama"), path("tiny-t5")] {
         let line = format!("predict {model} --text Mia --text-pair Tom");
-        assert_refused(line, &["reads one text", "--text-pair"]);
+        assert_refused(line, &["reads one text", "a second text is for a model"]);
     }
     json(format!("predict {} --text '[MASK] fox' --text-pair 'the dog'", path("tiny-bert")));
 }
@@ -746,7 +748,7 @@ fn changes_without_a_meaning_are_refused() {
         ("--patch 1.1 --patch-text 'the quick fox'", "tokens, but the text has"),
         ("--patch 1.9 --patch-text 'the fox'", "there is no position 9 to patch"),
         ("--patch 5.1 --patch-text 'the fox'", "no layer of --patch 5.1"),
-        ("--decoder-text a", "--decoder-text and --decoder-ids are for t5"),
+        ("--decoder-text a", "no decoder beside an encoder, as t5"),
         ("--image a.png", "--image"),
     ] {
         let said = refused(format!("predict {gpt} --text 'the fox' --top 1 {options}"));

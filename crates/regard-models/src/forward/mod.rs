@@ -100,6 +100,19 @@ impl Values {
         self.data.chunks_exact(len.max(1)).map(of_run).collect()
     }
 
+    /// A row of a matrix, as a matrix of one row; the row has no numbers if there is none.
+    ///
+    /// ```
+    /// let values = regard_models::Values { shape: vec![2, 3], data: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
+    /// assert_eq!(values.row(1).data, [4.0, 5.0, 6.0]);
+    /// ```
+    #[must_use]
+    pub fn row(&self, row: usize) -> Self {
+        let width = self.shape.last().copied().unwrap_or(0);
+        let data = self.data.get(row * width..(row + 1) * width).unwrap_or_default();
+        Self { shape: vec![1, width], data: data.to_vec() }
+    }
+
     /// The last row. Of logits \[tokens, vocabulary\] it is the prediction after the last token.
     pub fn last(&self) -> &[f32] {
         let cols = self.shape.last().copied().unwrap_or(0);

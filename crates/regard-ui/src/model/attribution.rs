@@ -112,7 +112,7 @@ impl LogitParts {
         let [plus, minus] = tokens.map(|id| id.map(|id| id as usize));
         let pass = model.pass();
         let pass = changes.into_iter().fold(pass, regard_models::Pass::change);
-        let position = run.tokens.len() - 1;
+        let position = model.predicted(&run.input).map_err(|e| e.to_string())?;
         let attribution = pass.attribute(&run.input, position, plus.unwrap_or(top), minus);
         let attribution = attribution.map_err(|e| e.to_string())?;
         let layers = &attribution.layers;

@@ -9,7 +9,9 @@ use image::error::{LimitError, LimitErrorKind};
 use image::{ColorType, DynamicImage, ImageDecoder as _, ImageError, ImageReader, Limits};
 use regard_figure::Label;
 use regard_heads::readable;
-use regard_models::{Description, Frames, Input, Tokenizer, read_wav};
+use regard_models::{
+    Decoded, Description, Frames, Given, Input, Model, Prepared, ReadAs, read_wav,
+};
 
 use super::open::Loaded;
 use super::pad::{self, Drawing};
@@ -24,8 +26,7 @@ const LARGEST: u64 = 64 << 20;
 const SIDE: u32 = 768;
 
 /// An input, and its display.
-#[derive(Default)]
-pub(super) struct Prepared {
+pub(super) struct Displayed {
     pub(crate) input: Input,
     /// The tokens, or the class token and the patches of an image.
     pub(crate) tokens: Vec<Label>,
@@ -36,7 +37,7 @@ pub(super) struct Prepared {
     pub(crate) picture: Option<Arc<ColorImage>>,
 }
 
-impl Prepared {
+impl Displayed {
     /// Prepares the input that `opened` reads for a request. `text` is the first text, or the second one. `ids` are its tokens,
     /// if they differ from the tokenizer's. `reader` tells the first image from the second, and `before` is the run before, whose
     /// recording may be the same.
@@ -48,127 +49,93 @@ impl Prepared {
         text: &str,
         ids: Option<&[u32]>,
     ) -> Result<Self, String> {
-        let description = opened.model.description();
-        match Reads::of(description) {
-            Reads::Image => Self::of_image(host, opened, request, reader),
-            Reads::Text => Self::of_text(opened, text, ids),
-            reads @ (Reads::TextAndDecoder | Reads::Recording) => {
-                let mut read = if reads == Reads::Recording {
-                    Self::of_recording(host, opened, request, before)?
-                } else {
-                    Self::of_text(opened, text, ids)?
-                };
-                let tokenizer = tokenizer(opened)?;
-                let decoder_ids = if let Some(ids) = &request.decoder_ids {
-                    ids.clone()
-                } else {
-                    let start = &description.decoder_start;
-                    if start.is_empty() {
-                        return Err(
-                            "the model does not say with which token its decoder begins".to_owned()
-                        );
-                    }
-                    let text = tokenizer.encode_as_is(&request.decoder);
-                    [start.clone(), text.map_err(|e| e.to_string())?].concat()
-                };
-                read.decoder_tokens = labels(tokenizer, &decoder_ids);
-                read.input = read.input.decoder(decoder_ids);
-                Ok(read)
-            }
-        }
-    }
-
-    fn of_text(opened: &Loaded, text: &str, ids: Option<&[u32]>) -> Result<Self, String> {
-        let tokenizer = tokenizer(opened)?;
-        let mut input = match ids {
-            Some(ids) => Input::tokens(ids),
-            None => tokenizer.encode(text, None).map_err(|e| e.to_string())?,
+        let model = &opened.model;
+        let reads = Reads::of(model.description());
+        let decoder = || match &request.decoder_ids {
+            Some(ids) => Decoded::Ids(ids.clone()),
+            None => Decoded::Text(request.decoder.clone()),
         };
-        if opened.model.description().embedding.types < 2 {
-            input.types.clear();
-        }
-        if input.ids.is_empty() {
+        let read_as = ReadAs { decoder: reads.decodes().then(decoder), ..ReadAs::default() };
+        let prepare = |given: Given<'_>| {
+            opened.preparer.prepare(model, given, &read_as).map_err(|e| e.to_string())
+        };
+        let (prepared, picture) = match reads {
+            Reads::Text | Reads::TextAndDecoder => {
+                (prepare(ids.map_or(Given::Text(text), Given::Ids))?, None)
+            }
+            Reads::Recording => recording(host, model.description(), request, before, prepare)?,
+            Reads::Image => {
+                let pixels = image_of(host, model.description(), request, reader)?;
+                let size = [pixels.height() as usize, pixels.width() as usize];
+                let prepared = prepare(Given::Image { pixels: &pixels, size })?;
+                (prepared, Some(Arc::new(small(pixels))))
+            }
+        };
+        if !reads.is_file() && prepared.input.ids.is_empty() {
             return Err("Type a text for the model to read.".to_owned());
         }
-        let mut unknown = tokenizer.unknown(text).map_err(|e| e.to_string())?;
-        unknown.dedup();
-        let known = if unknown.is_empty() {
-            Vec::new()
-        } else {
-            known(tokenizer, opened.model.description().vocabulary)
-        };
-        let unknown = [unknown, known];
-        let tokens = labels(tokenizer, &input.ids);
-        Ok(Self { input, tokens, unknown, ..Self::default() })
+        let Prepared { input, tokens, decoder_tokens, unknown, .. } = prepared;
+        let known = if unknown.is_empty() { Vec::new() } else { known(model) };
+        let plain = |name: &String| Label::plain(name.trim_start_matches("patch "));
+        let tokens =
+            if reads.is_file() { tokens.iter().map(plain).collect() } else { readable(tokens) };
+        let decoder_tokens = readable(decoder_tokens);
+        Ok(Self { input, tokens, decoder_tokens, unknown: [unknown, known], picture })
     }
+}
 
-    fn of_recording(
-        host: &dyn Host,
-        opened: &Loaded,
-        request: &Request,
-        before: Option<&Unchanged>,
-    ) -> Result<Self, String> {
-        // The decoder's text changes while the file stays.
-        if let Some(run) = before.filter(|run| run.image.is_some() && run.image == request.image) {
-            return Ok(Self {
-                input: Input { decoder_ids: Vec::new(), ..run.input.clone() },
-                tokens: run.tokens.clone(),
-                picture: run.picture.clone(),
-                ..Self::default()
-            });
+/// The recording of a request, and the picture of its spectrogram. While the decoder's text changes, the file is not read again.
+fn recording(
+    host: &dyn Host,
+    description: &Description,
+    request: &Request,
+    before: Option<&Unchanged>,
+    prepare: impl Fn(Given<'_>) -> Result<Prepared, String>,
+) -> Result<(Prepared, Option<Arc<ColorImage>>), String> {
+    let frames = description.embedding.frames.ok_or("the model reads no recording")?;
+    if let Some(run) = before.filter(|run| run.image.is_some() && run.image == request.image) {
+        let (shape, data) = (&[frames.bands, frames.count], &run.input.features);
+        return Ok((prepare(Given::Numbers { shape, data })?, run.picture.clone()));
+    }
+    let path = request.image.as_deref();
+    let path = path.ok_or("Open a recording (WAV), or drop one onto the window.")?;
+    let said = |what: &dyn core::fmt::Display| format!("{}: {what}", path.display());
+    let bytes = host.read(path, LARGEST).map_err(|e| said(&e))?;
+    let (samples, rate) = read_wav(&bytes).map_err(|e| said(&e))?;
+    let prepared = prepare(Given::Sound { samples: &samples, rate }).map_err(|e| said(&e))?;
+    let picture = spectrogram(&prepared.input.features, frames);
+    Ok((prepared, Some(Arc::new(picture))))
+}
+
+/// The image of a request: one that is drawn, or that of a file.
+fn image_of(
+    host: &dyn Host,
+    description: &Description,
+    request: &Request,
+    reader: usize,
+) -> Result<image::RgbImage, String> {
+    let [first, second] = &request.drawings;
+    match (second.as_ref().filter(|_| reader == 1), &request.image, first) {
+        (Some(drawing), ..) | (None, None, Some(drawing)) => drawn(drawing),
+        (None, Some(path), _) => decoded(host, path),
+        (None, None, None) => Err(if pad::size_for(description).is_some() {
+            "Draw an image, or open one (PNG or JPEG)."
+        } else {
+            "Open an image (PNG or JPEG), or drop one onto the window."
         }
-        let sound = opened.sound.as_ref().zip(opened.model.description().embedding.frames);
-        let (sound, frames) = sound.ok_or("the model does not say how it reads a recording")?;
-        let path = request.image.as_deref();
-        let path = path.ok_or("Open a recording (WAV), or drop one onto the window.")?;
-        let said = |what: &dyn core::fmt::Display| format!("{}: {what}", path.display());
-        let bytes = host.read(path, LARGEST).map_err(|e| said(&e))?;
-        let (recording, rate) = read_wav(&bytes).map_err(|e| said(&e))?;
-        let input = sound.read(&recording, rate).map_err(|e| said(&e))?;
-        let time = |i: usize| Label::plain(&format!("{:.2} s", i as f64 * sound.seconds()));
-        Ok(Self {
-            picture: Some(Arc::new(spectrogram(&input.features, frames))),
-            input,
-            tokens: (0..frames.positions()).map(time).collect(),
-            ..Self::default()
-        })
+        .to_owned()),
     }
+}
 
-    fn of_image(
-        host: &dyn Host,
-        opened: &Loaded,
-        request: &Request,
-        reader: usize,
-    ) -> Result<Self, String> {
-        let processor =
-            opened.processor.as_ref().ok_or("the model does not say how it reads an image")?;
-        let [first, second] = &request.drawings;
-        let pixels = match (second.as_ref().filter(|_| reader == 1), &request.image, first) {
-            (Some(drawing), ..) | (None, None, Some(drawing)) => drawn(drawing)?,
-            (None, Some(path), _) => decoded(host, path)?,
-            (None, None, None) => {
-                let draws = pad::size_for(opened.model.description()).is_some();
-                return Err(if draws {
-                    "Draw an image, or open one (PNG or JPEG)."
-                } else {
-                    "Open an image (PNG or JPEG), or drop one onto the window."
-                }
-                .to_owned());
-            }
-        };
-        let (width, height) = (pixels.width() as usize, pixels.height() as usize);
-        let input = processor.read(pixels.as_raw(), [height, width]).map_err(|e| e.to_string())?;
-        let small = if pixels.width().max(pixels.height()) > SIDE {
-            let [width, height] = fitting(pixels.width(), pixels.height());
-            image::imageops::thumbnail(&pixels, width, height)
-        } else {
-            pixels
-        };
-        let size = [small.width() as usize, small.height() as usize];
-        let picture = Some(Arc::new(ColorImage::from_rgb(size, small.as_raw())));
-        let tokens = patches(opened.model.description());
-        Ok(Self { input, tokens, picture, ..Self::default() })
-    }
+/// An image on the screen.
+fn small(pixels: image::RgbImage) -> ColorImage {
+    let small = if pixels.width().max(pixels.height()) > SIDE {
+        let [width, height] = fitting(pixels.width(), pixels.height());
+        image::imageops::thumbnail(&pixels, width, height)
+    } else {
+        pixels
+    };
+    ColorImage::from_rgb([small.width() as usize, small.height() as usize], small.as_raw())
 }
 
 /// A log-mel spectrogram \[bands, frames\] in shades of grey, the lowest band at the bottom.
@@ -248,32 +215,16 @@ fn fitting(width: u32, height: u32) -> [u32; 2] {
     [width, height].map(|side| ((f64::from(side) * scale) as u32).max(1))
 }
 
-fn tokenizer(opened: &Loaded) -> Result<&Tokenizer, String> {
-    opened.model.tokenizer().ok_or_else(|| "the model has no tokenizer".to_owned())
-}
-
-fn labels(tokenizer: &Tokenizer, ids: &[u32]) -> Vec<Label> {
-    let name = |id: &u32| tokenizer.token(*id).unwrap_or_else(|| id.to_string());
-    readable(ids.iter().map(name).collect())
-}
-
 /// A few words of a small vocabulary, spread over all of it.
-fn known(tokenizer: &Tokenizer, vocabulary: usize) -> Vec<String> {
+fn known(model: &Model) -> Vec<String> {
     const SMALL: usize = 4096;
     const WORDS: usize = 12;
-    let ids: Vec<u32> = (0..vocabulary.min(SMALL) as u32).collect();
+    let ids: Vec<u32> = (0..model.description().vocabulary.min(SMALL) as u32).collect();
     let is_word = |text: &String| text.len() > 2 && text.chars().all(char::is_alphabetic);
-    let texts = labels(tokenizer, &ids).into_iter().map(|label| label.text);
+    let texts = readable(model.names(&ids)).into_iter().map(|label| label.text);
     let words: Vec<String> = texts.filter(is_word).collect();
     let stride = (words.len() / WORDS).max(1);
     words.into_iter().step_by(stride).take(WORDS).collect()
-}
-
-/// The class token, and the patches by their row and column.
-fn patches(description: &Description) -> Vec<Label> {
-    let [rows, cols] = grid(description);
-    let patch = |i: usize| Label::plain(&format!("{},{}", i / cols.max(1), i % cols.max(1)));
-    core::iter::once(Label::plain("[CLS]")).chain((0..rows * cols).map(patch)).collect()
 }
 
 /// The rows and columns of an image's patches.

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex};
 use egui::Context;
 use regard_figure::Label;
 use regard_models::{
-    AudioProcessor, ChangedReading, Checkpoint, Description, Error, ImageProcessor, Model, Reading,
-    Stack,
+    ChangedReading, Checkpoint, Description, Error, Model, Preparer, Reading, Stack,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -54,10 +53,8 @@ pub(super) struct Loaded {
     pub(crate) hash: String,
     /// The hash of its tokens.
     pub(crate) tokens: String,
-    /// The conversion of an image to numbers, for a model of images.
-    pub(crate) processor: Option<ImageProcessor>,
-    /// The conversion of a recording to numbers, for a model of sound.
-    pub(crate) sound: Option<AudioProcessor>,
+    /// The preparation of what it reads.
+    pub(crate) preparer: Preparer,
     /// Its last reading of the first text, and of the second. During typing, the next reading continues it.
     pub(crate) read: [Mutex<Option<Reading>>; 2],
     /// Its last reading with changes.
@@ -101,15 +98,10 @@ impl Loaded {
         let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         accepted(&model).map_err(|what| message(&name, &what))?;
         let hash = hash_of_files(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
-        let processor = (Reads::of(model.description()) == Reads::Image)
-            .then(|| ImageProcessor::of(checkpoint, model.description()));
-        let processor = processor.transpose().map_err(|e| message(&name, &e.to_string()))?;
-        let sound = (Reads::of(model.description()) == Reads::Recording)
-            .then(|| AudioProcessor::of(checkpoint, model.description()));
-        let sound = sound.transpose().map_err(|e| message(&name, &e.to_string()))?;
+        let preparer = Preparer::of(checkpoint, model.description());
         let (tokens, bytes) = (hash_of_tokens(&model), checkpoint.bytes());
         let (read, read_changed) = Default::default();
-        Ok(Self { name, model, bytes, hash, tokens, processor, sound, read, read_changed })
+        Ok(Self { name, model, bytes, hash, tokens, preparer, read, read_changed })
     }
 
     /// Refuses a model B whose heads or tokens differ from those of this one.

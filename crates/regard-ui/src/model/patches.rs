@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::Ui;
 use regard_figure::{Matrix, Signs};
-use regard_models::{Change, Logits, StackName, StreamPlace, Values};
+use regard_models::{Change, Each, Logits, StackName, StreamPlace, Values};
 use serde::{Deserialize, Serialize};
 
 use super::State;
@@ -97,9 +97,10 @@ impl Question for PatchEach {
             };
             let baseline = first.baseline()?;
             let whole = baseline.logits().map(measure).ok_or("The model has no logits.")?;
-            let patches = model.patches(&second.input);
-            let layer: Vec<Change> =
-                patches.iter().skip(numbers.len()).take(positions.max(1)).cloned().collect();
+            let patches = model.changes(&Each::PatchedPlace(second.input.clone()));
+            let patches = patches.map_err(|e| e.to_string())?;
+            let of_layer = patches.iter().skip(numbers.len()).take(positions.max(1));
+            let layer: Vec<Change> = of_layer.map(|(_, patch)| patch.clone()).collect();
             let logits = model.sweep(baseline, &layer, Logits::Last, &mut |_| Ok(()));
             let logits = logits.map_err(|e| e.to_string())?;
             numbers.extend(logits.iter().map(|logits| measure(logits) - whole));

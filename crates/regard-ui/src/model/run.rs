@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use web_time::Instant;
 
-use super::input::Prepared;
+use super::input::Displayed;
 use super::open::{Loaded, digits, same_tokens};
 use super::reads::Reads;
 use super::request::Request;
@@ -29,9 +29,6 @@ use crate::{Host, counted};
 
 /// The most bytes that the weights of all heads may take. A run with changes has three times as many.
 const MOST_BYTES: u64 = 256 << 20;
-
-/// The tokens that stand for a gap, which a model that fills gaps predicts.
-const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
 /// A value for each kind of attention: one for most models; for a model with an encoder and a decoder, one for the attention of
 /// each and one for that from decoder to encoder.
@@ -447,13 +444,13 @@ impl Unchanged {
             return Ok(known.clone());
         }
         let before = known.as_deref().map(|run| &**run);
-        let prepared = Prepared::new(host, opened, request, (reader, before), text, ids)?;
+        let displayed = Displayed::new(host, opened, request, (reader, before), text, ids)?;
         let is_same = |known: &Shared<Self>| {
-            known.input == prepared.input && known.unknown == prepared.unknown
+            known.input == displayed.input && known.unknown == displayed.unknown
         };
         match known.filter(is_same) {
             Some(known) => Ok(known),
-            None => Ok(Shared(Arc::new(Self::new(opened, reader, request, prepared)?))),
+            None => Ok(Shared(Arc::new(Self::new(opened, reader, request, displayed)?))),
         }
     }
 
@@ -461,15 +458,15 @@ impl Unchanged {
         opened: &Loaded,
         reader: usize,
         request: &Request,
-        prepared: Prepared,
+        displayed: Displayed,
     ) -> Result<Self, String> {
-        let Prepared { input, tokens, decoder_tokens, unknown, picture } = prepared;
+        let Displayed { input, tokens, decoder_tokens, unknown, picture } = displayed;
         let model = &opened.model;
         let count = tokens.len();
         let bytes = model.description().attention_bytes([count, decoder_tokens.len()]);
         if bytes > MOST_BYTES {
             let (megabytes, most) = (bytes >> 20, MOST_BYTES >> 20);
-            let [of, way] = if opened.sound.is_some() {
+            let [of, way] = if Reads::of(model.description()) == Reads::Recording {
                 [format!("recording has {count} positions"), "open a smaller model".to_owned()]
             } else {
                 [format!("text has {count} tokens"), "shorten the text".to_owned()]
@@ -609,13 +606,9 @@ fn surveyed(
     stack: &Stack,
     which: Which,
     weights: Vec<f32>,
-    [tokens, decoder_tokens]: [&[Label]; 2],
+    both: [&[Label]; 2],
 ) -> Result<Surveyed, String> {
-    let [queries, keys] = match which {
-        Which::Only | Which::Encoder => [tokens, tokens],
-        Which::Decoder => [decoder_tokens, decoder_tokens],
-        Which::Cross => [decoder_tokens, tokens],
-    };
+    let [queries, keys] = which.sides(both);
     let (layers, heads) = (stack.layers(), stack.block.heads);
     let shape = Shape { layers, heads, queries: queries.len(), keys: keys.len() };
     let maps = AttentionMaps::new(shape, weights, [queries.to_vec(), keys.to_vec()]);
@@ -642,9 +635,7 @@ fn next(model: &Model, input: &Input, logits: Option<&Values>) -> Vec<f32> {
     let row = if model.description().stack.causal || is_of_classes {
         Some(logits.last())
     } else {
-        let tokenizer = model.tokenizer();
-        let mask = MASKS.iter().find_map(|mask| tokenizer?.id(mask));
-        let gap = mask.and_then(|mask| input.ids.iter().position(|id| *id == mask));
+        let gap = model.gaps(input).first().copied();
         gap.and_then(|gap| logits.data.get(gap * cols..(gap + 1) * cols))
     };
     let Some(row) = row else { return Vec::new() };

@@ -5,7 +5,7 @@ use crate::model::{Version, View};
 use egui::accesskit::Role;
 use egui::{Event, Modifiers, Pos2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_models::{Ablation, Change, Input};
+use regard_models::{Ablation, Change, Each, Input};
 
 use super::driver::{
     Window, app, button, cells, choices, click, click_on, places, pointer_button, press, says,
@@ -164,8 +164,8 @@ fn each_place_is_patched_in_turn_and_a_click_makes_the_patch() {
     let (plus, minus) = (top(&first).unwrap(), top(&second).unwrap());
     assert_ne!(plus, minus, "the texts differ in what comes next");
     let measure = |logits: &[f32]| logits[plus] - logits[minus];
-    let patches = model.patches(&other);
-    let effect = |patch| measure(&logits(&input, Some(patch))) - measure(&first);
+    let patches = model.changes(&Each::PatchedPlace(other.clone())).unwrap();
+    let effect = |(_, patch): &(_, Change)| measure(&logits(&input, Some(patch))) - measure(&first);
     let expected: Vec<f32> = patches.iter().map(effect).collect();
     assert_eq!(app(&window).model().patches.value().unwrap().map.numbers, expected);
 

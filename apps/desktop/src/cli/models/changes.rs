@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result, ensure};
 use clap::ArgGroup;
 use regard_kernels::{Temperature, UnknownWord};
 use regard_models::{
-    Ablation, Change, Checkpoint, HeadAddress, Input, Model, Place, StreamPlace, Which,
+    Ablation, Change, Checkpoint, Given, HeadAddress, Input, Model, Place, Preparer, StreamPlace,
+    Which,
 };
 use safetensors::SafeTensors;
 
@@ -64,7 +65,7 @@ struct Added {
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Other {
-    /// The other text, with the same number of tokens
+    /// The other text; for a patch, with the same number of tokens
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     patch_text: Option<String>,
 
@@ -143,27 +144,19 @@ impl Other {
         checkpoint: &Checkpoint,
         model: &Model,
     ) -> Result<Input> {
-        if let Some(path) = &self.patch_file {
-            let other = numbers::image_or_audio(path, checkpoint, model.description())?;
-            let Input { types, decoder_ids, .. } = read.clone();
-            return Ok(Input { types, decoder_ids, ..other });
-        }
-        let (ids, types) = match (&self.patch_ids, &self.patch_text) {
-            (Some(ids), _) => (ids.clone(), read.types.clone()),
-            (None, Some(text)) => {
-                let other = reading.of_text(text, checkpoint, model)?;
-                (other.ids, other.types)
+        let preparer = Preparer::of(checkpoint, model.description());
+        let other = |given: Given<'_>| preparer.other(model, given, &reading.read_as(), read);
+        Ok(match (&self.patch_file, &self.patch_ids, &self.patch_text) {
+            (Some(path), ..) if model.description().embedding.frames.is_some() => {
+                numbers::audio(path, other)?
             }
-            (None, None) => {
+            (Some(path), ..) => numbers::image(path, other)?,
+            (None, Some(ids), _) => other(Given::Ids(ids))?,
+            (None, None, Some(text)) => other(Given::Text(text))?,
+            (None, None, None) => {
                 anyhow::bail!("another input is needed: --patch-text, --patch-ids or --patch-file")
             }
-        };
-        let (found, expected) = (ids.len(), read.ids.len());
-        ensure!(
-            found == expected,
-            "the text that patches come from has {found} tokens, but the text has {expected}"
-        );
-        Ok(Input { ids, types, ..read.clone() })
+        })
     }
 }
 

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use indicatif::DecimalBytes;
-use regard_models::{Checkpoint, Model};
+use regard_models::{Checkpoint, Model, available_memory};
 
 use super::super::failure::{BadInput as _, Failure};
 use super::working_on;
@@ -110,7 +110,7 @@ pub(crate) fn is_model(path: &Path) -> bool {
 /// Reports the memory that a large model or a long text takes, and refuses it if memory has no room for it.
 pub(crate) fn allow(what: &str, bytes: u64) -> Result<(), Failure> {
     let needed = DecimalBytes(bytes);
-    if let Some(available) = available().filter(|available| *available < bytes) {
+    if let Some(available) = available_memory().filter(|available| *available < bytes) {
         let available = DecimalBytes(available);
         return Err(anyhow!("{what} {needed}, and the machine has {available} of memory left"))
             .bad_input();
@@ -119,12 +119,4 @@ pub(crate) fn allow(what: &str, bytes: u64) -> Result<(), Failure> {
         tell(format_args!("note: {what} {needed} of memory"));
     }
     Ok(())
-}
-
-/// The bytes of memory that programs can still take, if the system tells.
-fn available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
 }

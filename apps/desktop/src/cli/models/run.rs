@@ -1,8 +1,7 @@
-use regard_models::{Change, Checkpoint, Model, Pass};
+use regard_models::{Change, Checkpoint, Model, Pass, Prepared};
 
 use super::super::destination::Destination;
 use super::super::failure::Failure;
-use super::input::Reading;
 use super::{changes, input, open};
 
 /// The model, its input and the changes, as options.
@@ -23,7 +22,7 @@ pub(crate) struct Args {
 pub(crate) struct Run {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) model: Model,
-    pub(crate) reading: Reading,
+    pub(crate) reading: Prepared,
     pub(crate) changes: Vec<Change>,
 }
 

@@ -12,15 +12,13 @@ use clap::ArgGroup;
 use regard_figure::{Format as FileFormat, Label, Look, Matrix, Palette, largest, numbers};
 use regard_heads::readable;
 use regard_models::{
-    Ablation, AttentionPlace, Attribution, Change, Checkpoint, HeadAddress, LayerAttribution,
-    Logits, Model, Place, Values, Which, check_logits,
+    Ablation, Attribution, Cell, Change, Checkpoint, Each, HeadAddress, LayerAttribution, Logits,
+    Measure, Model, Prepared, Side, Values, Which, check_logits,
 };
 use serde_json::{Map, Value, json};
 
-use self::logit::Measure;
 use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
-use super::models::input::Reading;
 use super::models::{NO_LOGITS, changes, explained, input, open, working, working_on};
 use super::{Format, terminal};
 
@@ -108,13 +106,12 @@ enum Into {
     V,
 }
 
-impl Into {
-    /// The place of the stream that a head reads for this input.
-    const fn place(self) -> AttentionPlace {
-        match self {
-            Self::Q => AttentionPlace::QueryIn,
-            Self::K => AttentionPlace::KeyIn,
-            Self::V => AttentionPlace::ValueIn,
+impl From<Into> for Side {
+    fn from(into: Into) -> Self {
+        match into {
+            Into::Q => Self::Q,
+            Into::K => Self::K,
+            Into::V => Self::V,
         }
     }
 }
@@ -134,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let (checkpoint, model) = args.model.open()?;
     let reading = args.input.read(&checkpoint, &model)?;
-    let measure = Measure::parse(&args.logit, &model, &reading).bad_input()?;
+    let measure = logit::parse(&args.logit, &model, &reading).bad_input()?;
     open::allow("the run takes", model.description().run_bytes(reading.lengths(), 1))?;
     let asked = Asked { logit: &args.logit, checkpoint, model, reading, measure };
     if args.attribute_each_head {
@@ -158,15 +155,15 @@ struct Asked<'a> {
     logit: &'a str,
     checkpoint: Checkpoint,
     model: Model,
-    reading: Reading,
+    reading: Prepared,
     measure: Measure,
 }
 
 /// Changes that are made one at a time.
 struct Sweep {
     changes: Vec<Change>,
-    /// The head of each change. For a patch, the position is stored as the head.
-    at: Vec<HeadAddress>,
+    /// What each change changes.
+    at: Vec<Cell>,
     kind: &'static Kind,
 }
 
@@ -210,23 +207,16 @@ const PATH: Kind = Kind {
 impl Sweep {
     fn new(args: &Args, asked: &Asked<'_>) -> Result<Self, Failure> {
         let Asked { checkpoint, model, reading, .. } = asked;
-        if let Some(to) = &args.ablate_each_head {
-            let at = model.description().heads();
-            let ablate = |head: &HeadAddress| Change::Ablate { head: *head, to: to.clone() };
-            return Ok(Self { changes: at.iter().map(ablate).collect(), at, kind: &ABLATED });
-        }
-        let from = args.other.input(&args.input, &reading.input, checkpoint, model).bad_input()?;
-        if let Some(head) = args.path {
-            let paths = model.paths(head, args.into.place(), &from).bad_input()?;
-            if paths.is_empty() {
-                let what = "leads to no head, because its layer is the last one";
-                return Err(anyhow::anyhow!("--path {head} {what}")).bad_input();
+        let other = || args.other.input(&args.input, &reading.input, checkpoint, model).bad_input();
+        let (each, kind) = match (&args.ablate_each_head, args.path) {
+            (Some(to), _) => (Each::AblatedHead(to.clone()), &ABLATED),
+            (None, Some(head)) => {
+                (Each::Path { head, into: args.into.into(), from: other()? }, &PATH)
             }
-            let (at, changes) = paths.into_iter().unzip();
-            return Ok(Self { changes, at, kind: &PATH });
-        }
-        let changes = model.patches(&from);
-        Ok(Self { at: changes.iter().filter_map(entry).collect(), changes, kind: &PATCHED })
+            (None, None) => (Each::PatchedPlace(other()?), &PATCHED),
+        };
+        let (at, changes) = model.changes(&each).bad_input()?.into_iter().unzip();
+        Ok(Self { changes, at, kind })
     }
 
     /// Computes the unchanged number, and the number with each change.
@@ -234,11 +224,10 @@ impl Sweep {
         let Asked { checkpoint, model, reading, measure, .. } = asked;
         let number =
             |logits: &Values| measure.of(logits).map_err(|e| explained(e, checkpoint)).bad_input();
-        let writes = model.description().stack.causal;
         let unchanged =
             working("running the model", || model.baseline(&reading.input)).bad_input()?;
         let whole = model.pass().after(&unchanged);
-        let whole = if writes { whole.last_logits() } else { whole };
+        let whole = if measure.logits == Logits::Last { whole.last_logits() } else { whole };
         let whole = whole.run(&reading.input).bad_input()?;
         let whole = number(whole.logits().context(NO_LOGITS).bad_input()?)?;
         let done = AtomicU64::new(0);
@@ -252,8 +241,7 @@ impl Sweep {
                     done.store(n as u64, Ordering::Relaxed);
                     Ok(())
                 };
-                let which = if writes { Logits::Last } else { Logits::All };
-                model.sweep(&unchanged, &self.changes, which, &mut tell)
+                model.sweep(&unchanged, &self.changes, measure.logits, &mut tell)
             },
         );
         let numbers: Result<_, Failure> = logits.bad_input()?.iter().map(number).collect();
@@ -273,7 +261,7 @@ impl Sweep {
 
     /// A table for each stack: a row for each layer and a column for each head, or a row for each position and a column for
     /// each layer.
-    fn tables(&self, effects: &[f32], reading: &Reading) -> Vec<Table> {
+    fn tables(&self, effects: &[f32], reading: &Prepared) -> Vec<Table> {
         let table = |(which, layers): (Which, Vec<&[f32]>)| {
             let name = label(which);
             // A path leads only to later layers.
@@ -318,7 +306,7 @@ impl Sweep {
             }
         };
         let mut all = json!({
-            "logit": asked.measure.tokens(&asked.model),
+            "logit": logit::measured(&asked.measure, &asked.model),
             "unchanged": whole,
             (self.kind.key): by_layer(numbers),
             "effect": by_layer(&effects),
@@ -383,15 +371,8 @@ impl Table {
     }
 }
 
-/// The layer and the position of a patch of [`Model::patches`]. The position is stored as the head.
-fn entry(patch: &Change) -> Option<HeadAddress> {
-    let Change::Patch { place, position, .. } = patch else { return None };
-    let Place::Layer { stack, layer, .. } = *place else { return None };
-    Some(HeadAddress { attention: stack.own(), layer, head: *position })
-}
-
 /// The numbers of each attention or stack, layer by layer.
-fn layers<'n>(at: &[HeadAddress], numbers: &'n [f32]) -> Vec<(Which, Vec<&'n [f32]>)> {
+fn layers<'n>(at: &[Cell], numbers: &'n [f32]) -> Vec<(Which, Vec<&'n [f32]>)> {
     let mut all: Vec<(Which, Vec<&[f32]>)> = Vec::new();
     let mut start = 0;
     for rows in at.chunk_by(|a, b| (a.attention, a.layer) == (b.attention, b.layer)) {
@@ -441,7 +422,7 @@ impl Asked<'_> {
             return attributed(&parts).write(&to, format, title, ["layer", "part"]);
         }
         let mut all = json!(parts);
-        all["logit"] = json!(measure.tokens(model));
+        all["logit"] = json!(logit::measured(measure, model));
         all["unchanged"] = json!(parts.logit);
         all["sum"] = json!(parts.sum());
         format.print(|| attribution(logit, &parts), &self.with_tokens(all))

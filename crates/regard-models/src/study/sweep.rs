@@ -10,10 +10,7 @@ use core::slice::from_ref;
 use crate::change::Plan;
 use crate::forward::Runner;
 use crate::place::Keep;
-use crate::{
-    AttentionPlace, Baseline, Change, Description, Error, HeadAddress, Input, Model, Stack,
-    StackName, StreamPlace, Values, Which,
-};
+use crate::{Baseline, Change, Description, Error, HeadAddress, Model, Stack, Values, Which};
 
 /// The most runs that go together. More would take more memory and be no faster.
 const TOGETHER: usize = 16;
@@ -76,86 +73,6 @@ pub enum Logits {
 }
 
 impl Model {
-    /// Patches of the residual stream that enters each layer, at each position, from the run on an input with the same number
-    /// of tokens. They are ordered by layer, those of an encoder before those of a decoder.
-    ///
-    /// ```
-    /// use regard_models::{Input, Logits, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
-    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
-    /// let (input, other) = (Input::tokens([7, 8, 9]), Input::tokens([7, 6, 9]));
-    /// let patches = model.patches(&other);
-    /// assert_eq!(patches.len(), 2 * 3); // layers × positions
-    ///
-    /// let unchanged = model.baseline(&input)?;
-    /// let logits = model.sweep(&unchanged, &patches, Logits::Last, &mut |_| Ok(()))?;
-    /// assert_eq!(Some(logits[0].last()), unchanged.logits().map(|x| x.last())); // the first tokens are the same
-    /// assert_eq!(Some(logits[1].last()), model.pass().run(&other)?.logits().map(|x| x.last())); // the only other one
-    /// # Ok::<(), regard_models::Error>(())
-    /// ```
-    pub fn patches(&self, from: &Input) -> Vec<Change> {
-        let mut patches = Vec::new();
-        for (name, stack) in self.description().stacks() {
-            let tokens = match name {
-                StackName::Decoder => from.decoder_ids.len(),
-                StackName::Only | StackName::Encoder => self.tokens(from),
-            };
-            for (layer, position) in
-                (0..stack.layers()).flat_map(|layer| (0..tokens).map(move |token| (layer, token)))
-            {
-                let place = name.place(layer, StreamPlace::Pre);
-                patches.push(Change::Patch { place, position, from: from.clone() });
-            }
-        }
-        patches
-    }
-
-    /// The paths from a head to each later head of its stack (direct path patching), layer by layer, from the run on an input
-    /// with the same number of tokens. `read` is the place that receives: the stream that queries, keys or values read.
-    /// Each path comes with the head that receives. For keys and values this is a key/value head.
-    ///
-    /// # Errors
-    /// [`Error::Missing`] if the model does not have the head, or if `read` is another place.
-    ///
-    /// ```
-    /// use regard_models::{AttentionPlace, Input, Logits, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
-    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
-    /// let paths = model.paths("0.1".parse()?, AttentionPlace::QueryIn, &Input::tokens([7, 6, 9]))?;
-    /// let to: Vec<String> = paths.iter().map(|(to, _)| to.to_string()).collect();
-    /// assert_eq!(to, ["1.0", "1.1", "1.2", "1.3"]);
-    ///
-    /// let unchanged = model.baseline(&Input::tokens([7, 8, 9]))?;
-    /// let changes: Vec<_> = paths.into_iter().map(|(_, change)| change).collect();
-    /// let logits = model.sweep(&unchanged, &changes, Logits::Last, &mut |_| Ok(()))?;
-    /// assert_ne!(Some(logits[0].last()), unchanged.logits().map(|x| x.last()));
-    /// # Ok::<(), regard_models::Error>(())
-    /// ```
-    pub fn paths(
-        &self,
-        head: HeadAddress,
-        read: AttentionPlace,
-        from: &Input,
-    ) -> Result<Vec<(HeadAddress, Change)>, Error> {
-        let stack = head.check(self.description())?;
-        let Some(heads) = stack.block.readers(read) else {
-            let read = head.place(read);
-            let what =
-                format!("a head reads hook_q_input, hook_k_input or hook_v_input, not {read}");
-            return Err(Error::Missing(what));
-        };
-        // A decoder's attention to the encoder sends to the attention over its own tokens.
-        let attention =
-            if head.attention == Which::Cross { Which::Decoder } else { head.attention };
-        let path = |layer, to| {
-            let place = attention.place(layer, read);
-            let path = Change::Path { head, place, to: Some(to), from: from.clone() };
-            (HeadAddress { attention, layer, head: to }, path)
-        };
-        let layers = head.layer + 1..stack.layers();
-        Ok(layers.flat_map(|layer| (0..heads).map(move |to| path(layer, to))).collect())
-    }
-
     /// The logits of the unchanged run's input with each change alone: \[positions, vocabulary\], or \[classes\]. Layers before
     /// a change are not computed again. `done` is called with the number of changes that have run, and an error of it ends the
     /// sweep.

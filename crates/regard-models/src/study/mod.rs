@@ -1,0 +1,14 @@
+//! What is asked of a model's runs: what each change does to a logit (sweep, each, measure), what each part adds to it
+//! (attribution), and how a score comes about (score).
+
+mod attribution;
+mod each;
+mod measure;
+mod score;
+mod sweep;
+
+pub use self::attribution::{Attribution, LayerAttribution};
+pub use self::each::{Cell, Each, Side};
+pub use self::measure::Measure;
+pub use self::score::{Hidden, Rounded, Score};
+pub use self::sweep::Logits;
