@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
@@ -11,11 +12,12 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ._model import Model
+    from ._regard import Prepared
 
 #: "3.5" or (3, 5): head 5 of layer 3, both from 0. A model with an encoder and a decoder has "encoder.3.5", "decoder.3.5" and
 #: "cross.3.5".
 Head = Union[str, tuple[int, int]]
-#: A text, or its ids.
+#: A text, or its ids, which is read as the text that is changed: with its pair, its chat template and its decoder's text.
 Source = Union[str, Sequence[int], np.ndarray]
 
 
@@ -27,8 +29,8 @@ def head_name(head: Head) -> str:
 class Change:
     """A change of a forward pass."""
 
-    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
-        """The change for an input of this many tokens, in the form that the compiled part reads."""
+    def _as_json(self, model: Model, run: Prepared) -> dict[str, Any]:
+        """The change of the run on an input, in the form that the compiled part reads."""
         raise NotImplementedError
 
 
@@ -46,10 +48,10 @@ class Ablate(Change):
     to: str = "zero"
     of: Source | None = None
 
-    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+    def _as_json(self, model: Model, run: Prepared) -> dict[str, Any]:
         if self.to not in ("zero", "mean"):
             raise ValueError(f"a head is replaced by 'zero' or by its 'mean', not by {self.to!r}")
-        to = self.to if self.of is None else {"mean_of": model._source(self.of)}
+        to = self.to if self.of is None else {"mean_of": model._source(self.of, run)}
         return {"ablate": {"head": model._head(self.head), "to": to}}
 
 
@@ -60,7 +62,7 @@ class Temperature(Change):
     head: Head
     temperature: float
 
-    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+    def _as_json(self, model: Model, run: Prepared) -> dict[str, Any]:
         value = float(self.temperature)
         if not value >= 0:
             raise ValueError(f"the temperature of head {head_name(self.head)} is {value}, but it is 0 or above")
@@ -75,9 +77,10 @@ class Cut(Change):
     query: int
     key: int
 
-    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
-        query, key = (_position(at, tokens) for at in (self.query, self.key))
-        return {"cut": {"head": model._head(self.head), "query": query, "key": key}}
+    def _as_json(self, model: Model, run: Prepared) -> dict[str, Any]:
+        head = model._head(self.head)
+        query, key = (position_of(at, n) for at, n in zip((self.query, self.key), model._opened.edges(head, run)))
+        return {"cut": {"head": head, "query": query, "key": key}}
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,10 @@ class Patch(Change):
     position: int
     source: Source
 
-    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
-        at = _position(self.position, tokens)
-        return {"patch": {"place": model._place(self.place), "position": at, "from": model._source(self.source)}}
+    def _as_json(self, model: Model, run: Prepared) -> dict[str, Any]:
+        place = model._place(self.place)
+        at = position_of(self.position, model._opened.positions_at(place, run))
+        return {"patch": {"place": place, "position": at, "from": model._source(self.source, run)}}
 
 
 @dataclass(frozen=True)
@@ -101,9 +105,10 @@ class PatchHead(Change):
     source: Source
     position: int | None = None
 
-    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
-        at = None if self.position is None else _position(self.position, tokens)
-        return {"patch_head": {"head": model._head(self.head), "position": at, "from": model._source(self.source)}}
+    def _as_json(self, model: Model, run: Prepared) -> dict[str, Any]:
+        head = model._head(self.head)
+        at = None if self.position is None else position_of(self.position, model._opened.edges(head, run)[0])
+        return {"patch_head": {"head": head, "position": at, "from": model._source(self.source, run)}}
 
 
 @dataclass(frozen=True)
@@ -119,9 +124,10 @@ class Path(Change):
     source: Source
     to: int | None = None
 
-    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
-        place, source = model._place(self.place), model._source(self.source)
-        return {"path": {"head": model._head(self.head), "place": place, "to": self.to, "from": source}}
+    def _as_json(self, model: Model, run: Prepared) -> dict[str, Any]:
+        place, source = model._place(self.place), model._source(self.source, run)
+        to = None if self.to is None else operator.index(self.to)
+        return {"path": {"head": model._head(self.head), "place": place, "to": to, "from": source}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,16 +138,19 @@ class Add(Change):
     vector: Any
     position: int | None = None
 
-    def _as_json(self, model: Model, tokens: int) -> dict[str, Any]:
+    def _as_json(self, model: Model, run: Prepared) -> dict[str, Any]:
         vector = np.asarray(self.vector, np.float32)
         if vector.ndim != 1 or not np.isfinite(vector).all():
             raise ValueError(f"a vector of finite numbers is added to {self.place}, not an array of the shape {vector.shape}")
-        at = None if self.position is None else _position(self.position, tokens)
+        place = model._place(self.place)
+        at = None if self.position is None else position_of(self.position, model._opened.positions_at(place, run))
         # A float64 holds every float32 exactly, and JSON writes it so that the same number is read.
-        return {"add": {"place": model._place(self.place), "position": at, "vector": vector.astype(float).tolist()}}
+        return {"add": {"place": place, "position": at, "vector": vector.astype(float).tolist()}}
 
 
-def _position(at: int, tokens: int) -> int:
+def position_of(at: int, tokens: int) -> int:
+    """A position from 0, of one that may count from the end."""
+    at = operator.index(at)
     position = at + tokens if at < 0 else at
     if not 0 <= position < tokens:
         raise ValueError(f"there is no position {at}: the text has {tokens} tokens")

@@ -9,20 +9,18 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 
 from ._cache import Cache, nearest
-from ._changes import Ablate, Change, Head, PatchHead, head_name
-from ._changes import Path as PathChange
+from ._changes import Change, Head, head_name, position_of
 from ._progress import bar
-from ._regard import Opened
+from ._regard import Opened, Prepared
 from ._sweep import Sweep
 
 #: A text, its ids [n], or several of either; for a model of images, an image; for a model of sound, a recording.
 Input = Union[str, Sequence[Any], np.ndarray, "os.PathLike[str]"]
-_Input = tuple[list[int], list[int], list[int], Optional[np.ndarray], Optional[np.ndarray]]
 Filter = Union[str, Iterable[str], Callable[[str], bool], None]
 Hook = tuple[Union[str, Callable[[str], bool]], Callable[[np.ndarray, "HookPoint"], Any]]
 
@@ -128,6 +126,9 @@ class Model:
         self.name = os.fspath(name)
         self.threads = threads
         path = None if self.name == "story" else _find(self.name, download)
+        # Another process may have another current folder. A name of the cache is looked for in its own cache.
+        self._where = os.path.abspath(path) if path is not None and path == Path(self.name) else self.name
+        self._files = _files(path)
         self._opened = Opened.open(path, threads)
         self._description = json.loads(self._opened.description())
         self._places = dict.fromkeys(self._opened.places())  # in the order of computation, and quick to find one in
@@ -135,7 +136,9 @@ class Model:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A process that gets the model several times opens it once.
-        return opened_once, (self.name, self.threads)
+        if _files(None if self.name == "story" else _find(self._where, False)) != self._files:
+            raise RuntimeError(f"the files of {self.name} have changed since the model was opened: open it again, so that all processes have one model")
+        return opened_once, (self.name, self._where, self.threads)
 
     def __repr__(self) -> str:
         cfg = self.cfg
@@ -161,7 +164,8 @@ class Model:
         >>> regard.Model("story").to_tokens("Mia gave")
         array([  1,  30, 123])
         """
-        return np.array(self._encoded(text, pair)[0], np.int64)
+        # The decoder of a model with an encoder reads another text.
+        return np.array(self._prepared(text, pair=pair, decoder=[] if self._is_pair else None).ids, np.int64)
 
     def to_str_tokens(self, given: Input) -> list[str]:
         """The tokens of a text or of ids, as the tokenizer writes them.
@@ -171,7 +175,7 @@ class Model:
         ['[STORY]', 'Mia', 'gave']
         """
         ids = self.to_tokens(given) if isinstance(given, str) else np.asarray(given)
-        return [self._opened.token(int(i)) or str(int(i)) for i in ids.ravel()]
+        return self._opened.names([int(i) for i in ids.ravel()])
 
     def to_string(self, ids: Iterable[int] | np.ndarray) -> str:
         """The text of ids."""
@@ -185,27 +189,13 @@ class Model:
         ValueError
             The text is no single token.
         """
-        if not isinstance(token, str):
-            return int(token)
-        labels = self._description.get("labels", [])
-        if token in labels:
-            return labels.index(token)
-        found = self._opened.id(token)
-        if found is not None:
-            return found
-        ids = self._opened.encode_as_is(token)
-        if len(ids) != 1 or token in self._opened.unknown(token):
-            what = f"{len(ids)} tokens, and not one" if len(ids) != 1 else "no token that the model knows"
-            raise ValueError(f"{token!r} is {what}")
-        return ids[0]
+        return self._opened.logit_named(token) if isinstance(token, str) else int(token)
 
-    def _encoded(self, text: str, pair: str | None = None, chat: bool = False) -> tuple[list[int], list[int]]:
-        if chat:
-            return self._opened.encode_as_is(self._opened.prompt(text)), []
-        for word in dict.fromkeys(self._opened.unknown(text)):
+    def _prepared(self, words: Any, rate: int = 16_000, pair: str | None = None, chat: bool = False, decoder: Any = None) -> Prepared:
+        prepared = self._opened.prepare(words, rate, pair, chat, decoder)
+        for word in prepared.unknown:
             warnings.warn(f"the model does not know {word!r}", stacklevel=2)
-        ids, types = self._opened.encode(text, pair)
-        return ids, types if self._description["embedding"]["types"] >= 2 else []
+        return prepared
 
     # Runs
 
@@ -289,22 +279,37 @@ class Model:
         """
         return self._run(given, (), changes, fwd_hooks, reading)[0]
 
-    def lens(self, given: Input, *, position: int | None = None, **reading: Any) -> np.ndarray:
+    def lens(self, given: Input, *, position: int | None = None, **reading: Any) -> Any:
         """The logits of the residual stream before the first layer and after each one, by the final norm and the unembedding.
 
         Returns
         -------
         numpy.ndarray [layers + 1, n, vocabulary], or [layers + 1, vocabulary] at a position
+            Several texts have a batch axis after the layers; texts of different lengths come as a list, but at a position as one
+            array.
 
         >>> import regard
         >>> regard.Model("story").lens("Mia gave Tom the", position=-1).shape
         (5, 278)
+        >>> regard.Model("story").lens(["Mia gave Tom the", "Mia gave"], position=-1).shape
+        (5, 2, 278)
         """
         places = self._opened.streams()
         _, cache = self.run_with_cache(given, places, **reading)
+        if isinstance(cache, list):
+            each = [self._lens([one[place] for place in places], position) for one in cache]
+            return each if position is None else np.stack(each, axis=1)
+        if cache[places[0]].ndim == 2:
+            return self._lens([cache[place] for place in places], position)
+        texts = range(len(cache[places[0]]))
+        return np.stack([self._lens([cache[place][i] for place in places], position) for i in texts], axis=1)
+
+    def _lens(self, streams: list[np.ndarray], position: int | None) -> np.ndarray:
+        """The logits of the streams [n, d_model] of one text, at all positions or at one."""
         layers = []
-        for place in places:
-            stream = cache[place] if position is None else cache[place][position][None]
+        for stream in streams:
+            if position is not None:
+                stream = stream[position_of(position, len(stream))][None]
             logits = self._opened.lens(np.ascontiguousarray(stream))
             if logits is None:
                 raise ValueError("the model has no head, and no logits")
@@ -328,11 +333,8 @@ class Model:
         """
         one = self._one(given, reading)
         name = self._head(head)
-        queries, keys = self._edges(name, one)
-        query, key = (at + n if at < 0 else at for at, n in ((query, queries), (key, keys)))
-        if query < 0 or key < 0:
-            raise ValueError(f"there is no score of query {query} and key {key}: head {name} has {queries} queries and {keys} keys")
-        text = self._opened.score(one, self._changes(changes, self._length(one)), name, query, key)
+        query, key = (position_of(at, n) for at, n in zip((query, key), self._opened.edges(name, one)))
+        text = self._opened.score(one, self._changes(changes, one), name, query, key)
         return json.loads(text, object_hook=lambda fields: SimpleNamespace(**fields))
 
     def generate(
@@ -354,8 +356,8 @@ class Model:
         'Mia and Tom went to the park. They were a little tired.'
         """
         one = self._one(given, reading)
-        ids = self._opened.generate(one, self._changes(changes, self._length(one)), tokens, temperature, seed)
-        before = one[2] if self._is_pair else one[0]
+        ids = self._opened.generate(one, self._changes(changes, one), tokens, temperature, seed)
+        before = one.decoder_ids if self._is_pair else one.ids
         written = np.array([*before, *ids], np.int64)
         if not isinstance(given, str):
             return written
@@ -386,7 +388,8 @@ class Model:
 
         - `ablate="each-head"`: each head is replaced by zeros, or with `to="mean"` by its mean over the positions: [layers, heads];
         - `patch="each-head"`: each head's output is that in the run of the text `source`: [layers, heads];
-        - `patch="each-place"`: the residual stream that enters each layer at each position is: [layers, n];
+        - `patch="each-place"`: the residual stream that enters each layer at each position is: [layers, n], NaN where one of two
+          stacks has fewer positions;
         - `path="L.H"`: each later head's queries (`into="q"`), keys ("k") or values ("v") read what this head's output is in the run
           of `source`, and all between them stays as it is: [layers, heads], NaN where no path leads;
         - `attribute="each-head"`: nothing is changed; what each head adds to the logit directly: [layers, heads].
@@ -410,7 +413,6 @@ class Model:
         (4, 4)
         """
         one = self._one(given, reading)
-        n, cfg = self._length(one), self.cfg
         chosen = {"ablate": ablate, "patch": patch, "path": path, "attribute": attribute}
         ways = [name for name, value in chosen.items() if value is not None]
         if len(ways) != 1:
@@ -422,45 +424,32 @@ class Model:
         if (what in ("patch", "path")) != (source is not None):
             raise ValueError("a patch and a path take their numbers from the run of another text, `source`, and nothing else does")
 
-        counts = self._attentions()
-        rows = list(counts)
+        rows = list(self._attentions())
         if what == "attribute":
             return self._attribute(one, logit, position, rows)
         measure, last = self._measure(one, logit, position)
-        from_input = None
-        changes: list[Change] = []
-        columns = [f"head {head}" for head in range(max(counts.values()))]
-        shape: tuple[int, ...] = (len(rows), len(columns))
-        heads = [f"{row}.{head}" for row, count in counts.items() for head in range(count)]
-        where: Any = np.arange(len(columns)) < np.array(list(counts.values()))[:, None]
+        other = None if source is None else self._source(source, one)
+        if what == "ablate" and to not in ("zero", "mean"):
+            raise ValueError(f"a head is replaced by 'zero' or by its 'mean', not by {to!r}")
+        if what == "path" and into not in ("q", "k", "v"):
+            raise ValueError(f"a path leads into 'q', 'k' or 'v' of later heads, not {into!r}")
+        by_position = patch == "each-place"
         if what == "ablate":
-            changes = [Ablate(head, to) for head in heads]
-        elif patch == "each-head":
-            changes = [PatchHead(head, source) for head in heads]
-        elif patch == "each-place":
-            if self._is_pair:
-                raise ValueError("places are patched in a model of one stack")
-            from_input = self._other(source)
-            shape, columns = (len(rows), n), [f"{i} {token}" for i, token in enumerate(self._tokens(one))]
-            where = np.ones(shape, bool)
+            each: dict[str, Any] = {"ablated_head": to}
+        elif what == "path":
+            each = {"path": {"head": self._head(path), "into": into, "from": other}}
         else:
-            if into not in ("q", "k", "v"):
-                raise ValueError(f"a path leads into 'q', 'k' or 'v' of later heads, not {into!r}")
-            name = self._head(path)
-            *stack, sender, _ = name.split(".")
-            stack = ["decoder"] if stack == ["cross"] else stack
-            count = cfg.n_heads if into == "q" else cfg.n_key_value_heads
-            columns, shape = columns[:count], (len(rows), count)
-            where = np.zeros(shape, bool)
-            for row, label in enumerate(rows):
-                *own, layer = label.split(".")
-                if own == stack and int(layer) > int(sender):
-                    place = f"{stack[0] if stack else 'blocks'}.{layer}.attn.hook_{into}_input"
-                    changes += [PathChange(name, place, source, to) for to in range(count)]
-                    where[row] = True
-        total = int(where.sum())
-        with bar(total, progress) as done:
-            unchanged, logits = self._opened.sweep(one, self._changes(changes, n), from_input, last, done)
+            each = {"patched_place" if by_position else "patched_head": other}
+        text = json.dumps(each)
+        cells = self._opened.cells(text)
+        if by_position:
+            rows = list(dict.fromkeys(row for row, _ in cells))
+        where = tuple(np.array([(rows.index(row), column) for row, column in cells]).T)
+        shape = (len(rows), 1 + int(where[1].max()))
+        names = [f" {token}" for token in one.tokens] if not self._is_pair else [""] * shape[1]
+        columns = [f"{i}{names[i]}" if by_position else f"head {i}" for i in range(shape[1])]
+        with bar(len(cells), progress) as done:
+            unchanged, logits = self._opened.sweep(one, text, last, done)
         values = np.full(shape, np.nan, np.float32)
         values[where] = [measure(x) for x in logits]
         whole = measure(unchanged[-1:] if last else unchanged)
@@ -470,13 +459,13 @@ class Model:
             "patch": f"each {'head' if patch == 'each-head' else 'place'} patched from the other text",
             "path": f"the path from head {head_name(path or '')} into {into} of each later head",
         }
-        return Sweep(values, whole, labels, columns, done_to[what], _named(logit))
+        return Sweep(values, whole, labels, columns, done_to[what], _named(logit), by_position)
 
     def _attribute(self, one: Any, logit: Any, position: int | None, rows: list[str]) -> Sweep:
         if callable(logit):
             raise ValueError("what a head adds to a logit is told of a token, or of the difference of two")
         plus, minus = self._logit(logit)
-        at = self._position(one, position)
+        at, _, _ = self._opened.measure(one, plus, minus, self._position(one, position))
         parts = json.loads(self._opened.attribute(one, "[]", at, plus, minus))
         of_heads = [layer["heads"] for layer in parts["layers"]] + [layer["cross"] for layer in parts["layers"] if layer.get("cross")]
         rows = [row for row in rows if not row.startswith("encoder")]
@@ -489,12 +478,11 @@ class Model:
 
     def _measure(self, one: Any, logit: Any, position: int | None) -> tuple[Callable[[np.ndarray], float], bool]:
         """The function that reads a number from the logits of a run, and whether the last position is enough for it."""
-        classifies = self.cfg.d_vocab_out != self.cfg.d_vocab
-        last = position is None and self._description["stack"]["causal"] and not classifies
         if callable(logit):
-            return lambda logits: float(logit(logits)), last
+            classifies = self.cfg.d_vocab_out != self.cfg.d_vocab
+            return lambda logits: float(logit(logits)), position is None and self._description["stack"]["causal"] and not classifies
         plus, minus = self._logit(logit)
-        row = 0 if last or classifies else self._position(one, position)
+        _, row, last = self._opened.measure(one, plus, minus, self._position(one, position))
 
         def measure(logits: np.ndarray) -> float:
             of_row = logits.reshape(-1, self.cfg.d_vocab_out)[row]
@@ -504,29 +492,11 @@ class Model:
 
     def _logit(self, logit: Any) -> tuple[int, int | None]:
         plus, minus = logit if isinstance(logit, (tuple, list)) else (logit, None)
-        ids = [None if token is None else self.to_single_token(token) for token in (plus, minus)]
-        wrong = next((i for i in ids if i is not None and not 0 <= i < self.cfg.d_vocab_out), None)
-        if wrong is not None:
-            raise ValueError(f"there is no logit {wrong}: the model has {self.cfg.d_vocab_out}")
-        return ids[0] or 0, ids[1]
+        return self.to_single_token(plus), None if minus is None else self.to_single_token(minus)
 
-    def _position(self, one: Any, position: int | None) -> int:
-        """The position whose logits are read."""
-        n = len(one[2]) if self._is_pair else self._length(one)
-        if position is not None:
-            at = position + n if position < 0 else position
-            if not 0 <= at < n:
-                raise ValueError(f"there is no position {position}: the text has {n} tokens")
-            return at
-        if self.cfg.d_vocab_out != self.cfg.d_vocab:
-            head = self._description["head"]["classes"]["position"]
-            return 0 if head == "first" else n - 1
-        if self._description["stack"]["causal"]:
-            return n - 1
-        masks = [i for i, token in enumerate(self._tokens(one)) if token in ("[MASK]", "<mask>")]
-        if len(masks) != 1:
-            raise ValueError(f"the model fills gaps, and the text has {len(masks)} masks: give the position")
-        return masks[0]
+    def _position(self, one: Prepared, position: int | None) -> int | None:
+        """A position among those of the logits."""
+        return None if position is None else position_of(position, one.lengths[1 if self._is_pair else 0])
 
     # Weights
 
@@ -606,48 +576,21 @@ class Model:
             return [place for place in self._places if names(place)]
         return [place for name in ([names] if isinstance(names, str) else names) for place in self._named(name)]
 
-    def _changes(self, changes: Iterable[Change], tokens: int) -> str:
-        return json.dumps([change._as_json(self, tokens) for change in changes])
+    def _changes(self, changes: Iterable[Change], one: Prepared) -> str:
+        return json.dumps([change._as_json(self, one) for change in changes])
 
-    def _other(self, source: Any) -> Any:
-        return self._one(source, {})
-
-    def _source(self, source: Any) -> dict[str, Any]:
-        ids, types, decoder, *numbers = self._other(source)
-        pixels, features = ([] if x is None else x.astype(float).tolist() for x in numbers)
-        return {"ids": ids, "types": types, "decoder_ids": decoder, "pixels": pixels, "features": features}
+    def _source(self, source: Any, beside: Prepared) -> dict[str, Any]:
+        """The input from which changes of the run on `beside` are taken. It is read as that one is."""
+        words, rate = self._words(source, 16_000)
+        found: dict[str, Any] = json.loads(self._opened.source(words, rate, beside))
+        return found
 
     @property
     def _frames(self) -> dict[str, int] | None:
         """The bands and the number of frames that a model of sound reads."""
         return self._description["embedding"].get("frames")
 
-    def _length(self, one: Any) -> int:
-        """The positions of an input: its tokens; the patches of an image and the class token; or those of a recording."""
-        if self._frames is not None:
-            return self._frames["count"] // 2
-        patches = self._description["embedding"]["patches"]
-        if patches is None:
-            return len(one[0])
-        return 1 + (patches["height"] // patches["patch_height"]) * (patches["width"] // patches["patch_width"])
-
-    def _edges(self, head: str, one: Any) -> tuple[int, int]:
-        tokens, decoder = self._length(one), len(one[2])
-        if head.startswith("cross"):
-            return decoder, tokens
-        return (decoder, decoder) if head.startswith("decoder") else (tokens, tokens)
-
-    def _tokens(self, one: Any) -> list[str]:
-        if self._frames is not None:
-            seconds = self._opened.seconds()
-            return [f"frame {2 * i}" if seconds is None else f"{i * seconds:.2f} s" for i in range(self._length(one))]
-        if one[3] is not None:
-            patches = self._description["embedding"]["patches"]
-            columns = patches["width"] // patches["patch_width"]
-            return ["[CLS]", *(f"patch {i // columns},{i % columns}" for i in range(self._length(one) - 1))]
-        return self.to_str_tokens(one[0])
-
-    def _inputs(self, given: Input, reading: dict[str, Any]) -> tuple[list[Any], bool]:
+    def _inputs(self, given: Input, reading: dict[str, Any]) -> tuple[list[Prepared], bool]:
         """The inputs, and whether there is a batch of them."""
         if self._description["embedding"]["patches"] is None and self._frames is None:
             batch = (isinstance(given, (list, tuple)) and len(given) > 0 and not isinstance(given[0], (int, np.integer))) or (
@@ -659,86 +602,64 @@ class Model:
             return [self._one(given, reading)], False
         return [self._one(one, reading) for one in given], True  # type: ignore[union-attr]
 
-    def _one(self, given: Any, reading: dict[str, Any]) -> _Input:
+    def _one(self, given: Any, reading: dict[str, Any]) -> Prepared:
         unknown = set(reading) - {"decoder", "pair", "chat", "rate"}
         if unknown:
             raise TypeError(f"there is no option {sorted(unknown)[0]!r}")
-        decoder = self._decoder(reading.get("decoder"))
+        words, rate = self._words(given, reading.get("rate", 16_000))
+        decoder = reading.get("decoder")
+        if decoder is not None and not isinstance(decoder, str):
+            decoder = [int(i) for i in np.ravel(np.asarray(decoder))]
+        return self._prepared(words, rate, reading.get("pair"), bool(reading.get("chat", False)), decoder)
+
+    def _words(self, given: Any, rate: int) -> tuple[Any, int]:
+        """What is given in the form that the compiled part prepares: a text, ids, bytes or numbers; and a recording's rate."""
         if self._description["embedding"]["patches"] is not None:
-            return [], [], decoder, self._pixels(given), None
+            if isinstance(given, (str, os.PathLike)):
+                from PIL import Image
+
+                with Image.open(given) as image:
+                    given = np.asarray(image.convert("RGB"))
+            array = np.asarray(given)
+            return np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else np.float32), rate
         if self._frames is not None:
-            return [], [], decoder, None, self._features(given, reading.get("rate", 16_000))
+            if isinstance(given, (str, os.PathLike)):
+                with open(given, "rb") as file:
+                    return self._opened.wav(file.read())
+            return np.ascontiguousarray(given, np.float32), rate
         if isinstance(given, str):
-            ids, types = self._encoded(given, reading.get("pair"), reading.get("chat", False))
-            return ids, types, decoder, None, None
+            return given, rate
         array = np.asarray(given)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise ValueError(f"a text is a str, or whole numbers [n], not {array.dtype} of the shape {array.shape}")
         if array.size and (array.min() < 0 or array.max() >= self.cfg.d_vocab):
             wrong = array[(array < 0) | (array >= self.cfg.d_vocab)][0]
             raise ValueError(f"the token {wrong} is not one of the vocabulary's {self.cfg.d_vocab}")
-        return array.tolist(), [], decoder, None, None
-
-    def _decoder(self, given: Any) -> list[int]:
-        if not self._is_pair:
-            if given is not None:
-                raise ValueError("the model has no decoder beside an encoder")
-            return []
-        if given is not None and not isinstance(given, str):
-            return [int(i) for i in np.ravel(np.asarray(given))]
-        start = self._description["decoder_start"]
-        if not start:
-            raise ValueError("the model does not say with which token the decoder begins: give decoder as ids")
-        return [*start, *(self._opened.encode_as_is(given) if given else [])]
-
-    def _pixels(self, given: Any) -> np.ndarray:
-        if isinstance(given, (str, os.PathLike)):
-            from PIL import Image
-
-            with Image.open(given) as image:
-                given = np.asarray(image.convert("RGB"))
-        array = np.asarray(given)
-        if array.dtype == np.uint8:
-            return self._opened.image(np.ascontiguousarray(array))
-        patches = self._description["embedding"]["patches"]
-        shape = tuple(patches[name] for name in ("channels", "height", "width"))
-        if array.shape != shape:
-            raise ValueError(f"the model reads an image of the shape {shape}, not {array.shape}")
-        return np.ascontiguousarray(array, np.float32).ravel()
-
-    def _features(self, given: Any, rate: int) -> np.ndarray:
-        assert self._frames is not None
-        if isinstance(given, (str, os.PathLike)):
-            with open(given, "rb") as file:
-                given, rate = self._opened.wav(file.read())
-        array = np.ascontiguousarray(given, np.float32)
-        if array.ndim == 1:
-            return self._opened.audio(array, rate)
-        shape = (self._frames["bands"], self._frames["count"])
-        if array.shape != shape:
-            raise ValueError(f"the model reads samples [n], or a log-mel spectrogram of the shape {shape}, not {array.shape}")
-        return array.ravel()
+        return array.tolist(), rate
 
     def _run(self, given: Input, keep: Sequence[str], changes: Iterable[Change], hooks: Iterable[Hook], reading: dict[str, Any]) -> Any:
         inputs, is_batch = self._inputs(given, reading)
         if not inputs:
             raise ValueError("there is no text to read")
         changes = list(changes)
-        called = [(place, _called(function, is_batch and len(inputs) == 1))
-                  for name, function in hooks for place in (self._filtered(name) if callable(name) else self._named(name))]
-        groups: dict[tuple[int, int], list[int]] = {}
+        at = [(place, function) for name, function in hooks for place in (self._filtered(name) if callable(name) else self._named(name))]
+        # Changes may come from a text that is read beside this one, with the types of its tokens.
+        groups: dict[Any, list[int]] = {}
         for i, one in enumerate(inputs):
-            groups.setdefault((len(one[0]), len(one[2])), []).append(i)
+            groups.setdefault((one.lengths, tuple(one.types) if changes else ()), []).append(i)
         logits: list[Any] = [None] * len(inputs)
         caches: list[Any] = [None] * len(inputs)
         for indices in groups.values():
             together = [inputs[i] for i in indices]
-            text = self._changes(changes, self._length(together[0]))
+            text = self._changes(changes, together[0])
+            # A hook sees a batch axis in every group of a batch, or in none.
+            adds_batch = is_batch and len(together) == 1
+            called = [(place, _called(function, adds_batch)) for place, function in at]
             found, kept = self._opened.run(together, list(keep), text, called, False)
-            tokens = [self._tokens(one) for one in together]
+            tokens = [one.tokens for one in together]
             if not is_batch:
                 return found, Cache(kept, tokens[0])
-            if len(together) == 1:
+            if adds_batch:
                 found = None if found is None else found[None]
                 kept = {name: array[None] for name, array in kept.items()}
             if len(groups) == 1:
@@ -746,6 +667,9 @@ class Model:
             for row, i in enumerate(indices):
                 logits[i] = None if found is None else found[row]
                 caches[i] = Cache({name: array[row] for name, array in kept.items()}, tokens[row])
+        if len({one.lengths for one in inputs}) == 1:
+            kept = {name: np.stack([cache[name] for cache in caches]) for name in caches[0]}
+            return None if logits[0] is None else np.stack(logits), Cache(kept, [one.tokens for one in inputs])
         return logits, caches
 
 
@@ -812,12 +736,23 @@ def _config(name: str, description: dict[str, Any], opened: Opened) -> Config:
 _OPENED: dict[tuple[str, int | None], Model] = {}
 
 
-def opened_once(name: str, threads: int | None) -> Model:
-    """The model of a pickled `Model`. A process opens it only once."""
-    key = (name, threads)
-    if key not in _OPENED:
-        _OPENED[key] = Model(name, threads=threads)
-    return _OPENED[key]
+def opened_once(name: str, where: str, threads: int | None) -> Model:
+    """The model of a pickled `Model`. A process opens it only once, and once more after its files have been overwritten."""
+    key = (where, threads)
+    model = _OPENED.get(key)
+    if model is None or model._files != _files(None if where == "story" else _find(where, False)):
+        model = _OPENED[key] = Model(where, threads=threads)
+        model.name, model.cfg = name, dataclasses.replace(model.cfg, model_name=name)
+    return model
+
+
+def _files(path: Path | None) -> list[tuple[str, int, int]]:
+    """The names, sizes and times of a model's files."""
+    if path is None:
+        return []
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    stats = [(file.name, file.stat()) for file in files if file.is_file()]
+    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
 
 
 def _find(name: str, download: bool) -> Path:

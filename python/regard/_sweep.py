@@ -55,10 +55,21 @@ class Sweep:
     #: What each part adds to the logit, of an attribution.
     parts: dict[str, Any] | None = None
 
-    def __init__(self, values: np.ndarray, unchanged: float, rows: list[str], columns: list[str], what: str, logit: str) -> None:
+    def __init__(
+        self,
+        values: np.ndarray,
+        unchanged: float,
+        rows: list[str],
+        columns: list[str],
+        what: str,
+        logit: str,
+        by_position: bool = False,
+    ) -> None:
         self.values, self.unchanged, self.rows, self.columns = values, unchanged, rows, columns
         self.effect = values - np.asarray(unchanged, values.dtype)
         self.what, self.logit = what, logit
+        #: Whether a column is a position, and not a head.
+        self.by_position = by_position
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return self.effect.astype(dtype or self.effect.dtype, copy=bool(copy))
@@ -97,7 +108,14 @@ class Study:
 
     def __init__(self, prompts: list[Any], sweeps: list[Sweep]) -> None:
         self.prompts, self.sweeps = prompts, sweeps
-        self.rows, self.columns, self.what = sweeps[0].rows, sweeps[0].columns, sweeps[0].what
+        shapes = {sweep.shape for sweep in sweeps}
+        if len(shapes) > 1:
+            counts = ", ".join(str(sweep.shape[1]) for sweep in sweeps)
+            raise ValueError(f"places of prompts of different lengths have no mean: the prompts have {counts} tokens")
+        self.rows, self.what = sweeps[0].rows, sweeps[0].what
+        # A position that has one token in all prompts is named by it, and another by its number.
+        names = zip(*(sweep.columns for sweep in sweeps))
+        self.columns = [all_[0] if len(set(all_)) == 1 else str(i) for i, all_ in enumerate(names)]
         self.effects = np.stack([sweep.effect for sweep in sweeps])
         self.unchanged = np.array([sweep.unchanged for sweep in sweeps])
         wide = self.effects.astype(np.float64)
@@ -105,12 +123,25 @@ class Study:
         self.sem = self.std / np.sqrt(len(sweeps))
 
     def to_pandas(self) -> Any:
-        """A table with a line for each prompt, row and column: `prompt`, `row`, `column`, `effect`, `unchanged`."""
+        """A table with a line for each prompt, row and column.
+
+        Its columns are `prompt`, `row` and `column` (the names), `layer` and `head` or `position` (whole numbers, which sort as
+        numbers), `effect` and `unchanged`.
+        """
         import pandas
 
-        index = pandas.MultiIndex.from_product([range(len(self.prompts)), self.rows, self.columns], names=["prompt", "row", "column"])
-        table = pandas.DataFrame({"effect": self.effects.ravel()}, index).reset_index()
-        return table.assign(unchanged=self.unchanged[table["prompt"]])
+        prompt, row, column = (index.ravel() for index in np.indices(self.effects.shape))
+        names = np.array([sweep.columns for sweep in self.sweeps])
+        layers = np.array([int(name.split()[-1]) for name in self.rows])
+        return pandas.DataFrame({
+            "prompt": prompt,
+            "row": np.array(self.rows)[row],
+            "column": names[prompt, column],
+            "layer": layers[row],
+            "position" if self.sweeps[0].by_position else "head": column,
+            "effect": self.effects.ravel(),
+            "unchanged": self.unchanged[prompt],
+        })
 
     def __repr__(self) -> str:
         order = np.argsort(-np.abs(np.nan_to_num(self.mean)), axis=None)[:5]

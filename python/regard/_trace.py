@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -66,9 +67,11 @@ def trace(
             arrays[name] = np.stack([cache[place] for place in of_output]) if stacked else cache[of_output[0]]
         elif name == "logits" and keep is not None:
             raise KeyError("the model has no logits")
-    ids, _, decoder, pixels, features = model._one(given, reading)
-    if pixels is None and features is None:
-        arrays["input_ids"] = np.array(ids, np.int64)
-    if decoder:
-        arrays["decoder_input_ids"] = np.array(decoder, np.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the run has warned of unknown words
+        one = model._one(given, reading)
+    if one.ids:
+        arrays["input_ids"] = np.array(one.ids, np.int64)
+    if one.decoder_ids:
+        arrays["decoder_input_ids"] = np.array(one.decoder_ids, np.int64)
     return arrays | {"tokens": np.array(cache.tokens)}

@@ -10,6 +10,7 @@ mod options;
 mod tensor;
 mod threads;
 
+use numpy::PyArray1;
 use pyo3::prelude::*;
 
 /// The compiled part of the package.
@@ -18,7 +19,14 @@ mod _regard {
     #[pymodule_export]
     use super::attention::{Attended, attention};
     #[pymodule_export]
-    use super::model::Opened;
+    use super::model::{Opened, Prepared};
     #[pymodule_export]
     use super::threads::forget_threads;
+
+    /// Makes the first array. NumPy's functions are looked up with it, which a signal would interrupt during a later call.
+    #[pymodule_init]
+    fn init(module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
+        let _first = super::PyArray1::<f32>::from_vec(module.py(), Vec::new());
+        Ok(())
+    }
 }

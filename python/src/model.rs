@@ -7,48 +7,140 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{
-    PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn,
-    PyUntypedArrayMethods,
+    PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use regard_models::{
-    AudioProcessor, Change, ChatTemplate, Checkpoint, Error, ImageProcessor, Input, Logits,
-    Message, Model, Pass, Place, Sampler, Values, read_wav,
+    Change, Checkpoint, Decoded, Description, Each, Error, Given, HeadAddress, Input, Logits,
+    Measure, Model, Pass, Place, Preparer, ReadAs, Sampler, Values, available_memory, read_wav,
 };
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::threads;
 
-/// An input: its tokens, their types, the decoder's tokens, the pixels and the spectrogram.
-struct Given(Input);
+/// What a model is given to read: a text, the bytes of an image, the numbers of an image, of a spectrogram or of a recording, or
+/// ids.
+enum Words<'py> {
+    Text(String),
+    Bytes(PyReadonlyArrayDyn<'py, u8>),
+    Numbers(PyReadonlyArrayDyn<'py, f32>),
+    Ids(Vec<u32>),
+}
 
-impl<'py> FromPyObject<'_, 'py> for Given {
+impl<'py> FromPyObject<'_, 'py> for Words<'py> {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        type Numbers<'py> = Option<PyReadonlyArray1<'py, f32>>;
-        type Parts<'py> = (Vec<u32>, Vec<u32>, Vec<u32>, Numbers<'py>, Numbers<'py>);
-        let (ids, types, decoder_ids, pixels, features): Parts<'py> = given.extract()?;
-        let numbers = |x: Numbers<'py>| x.map_or_else(|| Ok(Vec::new()), |x| x.to_vec());
-        let (pixels, features) = (numbers(pixels)?, numbers(features)?);
-        Ok(Self(Input { ids, types, decoder_ids, pixels, features }))
+        if let Ok(text) = given.extract() {
+            return Ok(Self::Text(text));
+        }
+        if let Ok(bytes) = given.extract() {
+            return Ok(Self::Bytes(bytes));
+        }
+        if let Ok(numbers) = given.extract() {
+            return Ok(Self::Numbers(numbers));
+        }
+        Ok(Self::Ids(given.extract()?))
     }
 }
 
-/// Changes, from JSON.
-struct Changes(Vec<Change>);
+impl Words<'_> {
+    /// Calls `read` with what is given. `rate` is the number of a recording's samples in a second.
+    fn with<T>(&self, rate: u32, read: impl FnOnce(Given<'_>) -> Result<T, Error>) -> PyResult<T> {
+        let not_read = |e: &dyn std::fmt::Display| PyValueError::new_err(e.to_string());
+        let given = match self {
+            Self::Text(text) => Given::Text(text),
+            Self::Ids(ids) => Given::Ids(ids),
+            Self::Bytes(image) => {
+                let &[height, width, 3] = image.shape() else {
+                    let found = image.shape();
+                    let what = format!("an image has the shape [height, width, 3], not {found:?}");
+                    return Err(PyValueError::new_err(what));
+                };
+                let pixels = image.as_slice().map_err(|e| not_read(&e))?;
+                Given::Image { pixels, size: [height, width] }
+            }
+            Self::Numbers(numbers) => {
+                let data = numbers.as_slice().map_err(|e| not_read(&e))?;
+                match numbers.shape() {
+                    [_] => Given::Sound { samples: data, rate },
+                    shape => Given::Numbers { shape, data },
+                }
+            }
+        };
+        read(given).map_err(python_error)
+    }
+}
 
-impl FromPyObject<'_, '_> for Changes {
+/// An input that is ready to run.
+#[pyclass(frozen, module = "regard._regard", name = "Prepared")]
+pub(crate) struct Prepared {
+    prepared: regard_models::Prepared,
+    read_as: ReadAs,
+}
+
+#[pymethods]
+impl Prepared {
+    /// The names of the tokens.
+    #[getter]
+    fn tokens(&self) -> Vec<String> {
+        self.prepared.tokens.clone()
+    }
+
+    /// The words that the model does not know.
+    #[getter]
+    fn unknown(&self) -> Vec<String> {
+        self.prepared.unknown.clone()
+    }
+
+    /// The ids of the tokens.
+    #[getter]
+    fn ids(&self) -> Vec<u32> {
+        self.prepared.input.ids.clone()
+    }
+
+    /// The text to which each token belongs.
+    #[getter]
+    fn types(&self) -> Vec<u32> {
+        self.prepared.input.types.clone()
+    }
+
+    /// The ids of the decoder's tokens.
+    #[getter]
+    fn decoder_ids(&self) -> Vec<u32> {
+        self.prepared.input.decoder_ids.clone()
+    }
+
+    /// The numbers of tokens of both stacks.
+    #[getter]
+    fn lengths(&self) -> (usize, usize) {
+        self.prepared.lengths().into()
+    }
+}
+
+impl Prepared {
+    fn input(&self) -> &Input {
+        &self.prepared.input
+    }
+}
+
+/// A value, from JSON.
+struct Json<T>(T);
+
+impl<T: DeserializeOwned> FromPyObject<'_, '_> for Json<T> {
     type Error = PyErr;
 
     fn extract(text: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let changes = serde_json::from_str(&text.extract::<PyBackedStr>()?);
-        changes.map(Self).map_err(|e| PyValueError::new_err(e.to_string()))
+        let value = serde_json::from_str(&text.extract::<PyBackedStr>()?);
+        value.map(Self).map_err(|e| PyValueError::new_err(e.to_string()))
     }
 }
+
+type Changes = Json<Vec<Change>>;
 
 impl Changes {
     /// A forward pass with them.
@@ -60,7 +152,7 @@ impl Changes {
 /// A model with its weights and its tokenizer.
 #[pyclass(frozen, module = "regard._regard", name = "Opened")]
 pub(crate) struct Opened {
-    checkpoint: Checkpoint,
+    preparer: Preparer,
     model: Model,
     threads: Option<usize>,
 }
@@ -118,7 +210,8 @@ impl Opened {
                 None => Checkpoint::from_files("story", regard_story::FILES),
             }?;
             let model = Model::load(&checkpoint)?;
-            Ok(Self { checkpoint, model, threads })
+            let preparer = Preparer::of(&checkpoint, model.description());
+            Ok(Self { preparer, model, threads })
         };
         py.detach(|| pool.install(open)).map_err(python_error)
     }
@@ -169,16 +262,68 @@ impl Opened {
         self.model.tokenizer().is_some()
     }
 
-    /// The ids of a text or of two texts, and the text that each token belongs to.
-    #[pyo3(signature = (text, pair))]
-    fn encode(&self, text: &str, pair: Option<&str>) -> PyResult<(Vec<u32>, Vec<u32>)> {
-        let input = self.tokenizer()?.encode(text, pair).map_err(python_error)?;
-        Ok((input.ids, input.types))
+    /// What is given, ready to run.
+    fn prepare(
+        &self,
+        given: Words<'_>,
+        rate: u32,
+        pair: Option<String>,
+        chat: bool,
+        decoder: Option<Words<'_>>,
+    ) -> PyResult<Prepared> {
+        let decoder = match decoder {
+            None => None,
+            Some(Words::Text(text)) => Some(Decoded::Text(text)),
+            Some(Words::Ids(ids)) => Some(Decoded::Ids(ids)),
+            Some(_) => return Err(PyValueError::new_err("decoder is a text, or ids")),
+        };
+        let read_as = ReadAs { pair, chat, decoder };
+        let prepared =
+            given.with(rate, |given| self.preparer.prepare(&self.model, given, &read_as))?;
+        Ok(Prepared { prepared, read_as })
     }
 
-    /// The ids of a text without special tokens.
-    fn encode_as_is(&self, text: &str) -> PyResult<Vec<u32>> {
-        self.tokenizer()?.encode_as_is(text).map_err(python_error)
+    /// The input from which changes of the run on `beside` are taken, as JSON.
+    fn source(
+        &self,
+        given: Words<'_>,
+        rate: u32,
+        beside: &Bound<'_, Prepared>,
+    ) -> PyResult<String> {
+        let Prepared { prepared, read_as } = beside.get();
+        let other =
+            |given: Given<'_>| self.preparer.other(&self.model, given, read_as, &prepared.input);
+        json(&given.with(rate, other)?)
+    }
+
+    /// The numbers of queries and of keys of a head.
+    fn edges(&self, head: &str, of: &Bound<'_, Prepared>) -> PyResult<(usize, usize)> {
+        let head: HeadAddress = head.parse().map_err(python_error)?;
+        Ok(head.attention.sides(of.get().prepared.lengths()).into())
+    }
+
+    /// The number of positions of a place.
+    fn positions_at(&self, place: &str, of: &Bound<'_, Prepared>) -> PyResult<usize> {
+        let place: Place = place.parse().map_err(python_error)?;
+        Ok(self.description_of().positions_at(place, of.get().prepared.lengths()))
+    }
+
+    /// The logit of a token or of a class by its name.
+    fn logit_named(&self, name: &str) -> PyResult<usize> {
+        self.model.logit_named(name).map_err(python_error)
+    }
+
+    /// The position whose logits are read, their row, and whether the last position's are enough.
+    fn measure(
+        &self,
+        given: &Bound<'_, Prepared>,
+        plus: usize,
+        minus: Option<usize>,
+        position: Option<usize>,
+    ) -> PyResult<(usize, usize, bool)> {
+        let measure = Measure::new(&self.model, given.get().input(), plus, minus, position);
+        let Measure { position, row, logits, .. } = measure.map_err(python_error)?;
+        Ok((position, row, logits == Logits::Last))
     }
 
     /// The text of ids.
@@ -186,61 +331,9 @@ impl Opened {
         self.tokenizer()?.decode(&ids).map_err(python_error)
     }
 
-    /// A token as the tokenizer writes it.
-    fn token(&self, id: u32) -> Option<String> {
-        self.model.tokenizer()?.token(id)
-    }
-
-    /// The id of a token as the tokenizer writes it.
-    fn id(&self, token: &str) -> Option<u32> {
-        self.model.tokenizer()?.id(token)
-    }
-
-    /// The words of a text that the model does not know.
-    fn unknown(&self, text: &str) -> PyResult<Vec<String>> {
-        self.tokenizer()?.unknown(text).map_err(python_error)
-    }
-
-    /// A text as a message of the user in the model's chat template.
-    fn prompt(&self, text: &str) -> PyResult<String> {
-        let template = ChatTemplate::of(&self.checkpoint).map_err(python_error)?;
-        let template =
-            template.ok_or_else(|| PyValueError::new_err("the model has no chat template"))?;
-        let message = Message { role: "user".to_owned(), content: text.to_owned() };
-        template.prompt(&[message]).map_err(python_error)
-    }
-
-    /// The pixels of an image [height, width, 3], in the form that the model reads.
-    fn image<'py>(
-        &self,
-        py: Python<'py>,
-        image: PyReadonlyArrayDyn<'py, u8>,
-    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let &[height, width, 3] = image.shape() else {
-            let found = image.shape();
-            return Err(PyValueError::new_err(format!(
-                "an image has the shape [height, width, 3], not {found:?}"
-            )));
-        };
-        let processor = ImageProcessor::of(&self.checkpoint, self.model.description());
-        let read = |processor: ImageProcessor| {
-            processor.read(image.as_slice().unwrap_or_default(), [height, width])
-        };
-        let input = processor.and_then(read).map_err(python_error)?;
-        Ok(PyArray1::from_vec(py, input.pixels))
-    }
-
-    /// The log-mel spectrogram of samples, of which there are `rate` a second.
-    fn audio<'py>(
-        &self,
-        py: Python<'py>,
-        samples: PyReadonlyArray1<'py, f32>,
-        rate: u32,
-    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let processor = AudioProcessor::of(&self.checkpoint, self.model.description());
-        let samples = samples.to_vec()?;
-        let input = processor.and_then(|processor| processor.read(&samples, rate));
-        Ok(PyArray1::from_vec(py, input.map_err(python_error)?.features))
+    /// Tokens as the tokenizer writes them, or their ids.
+    fn names(&self, ids: Vec<u32>) -> Vec<String> {
+        self.model.names(&ids)
     }
 
     /// The samples of a WAV file, and their number in a second.
@@ -250,23 +343,28 @@ impl Opened {
         Ok((PyArray1::from_vec(py, samples), rate))
     }
 
-    /// The time from one position of a recording to the next, in seconds, if the files say how a recording is read.
-    fn seconds(&self) -> Option<f64> {
-        let processor = AudioProcessor::of(&self.checkpoint, self.model.description());
-        processor.ok().map(|processor| processor.seconds())
-    }
-
     /// The logits and the kept places of inputs that run together.
     fn run<'py>(
         &self,
         py: Python<'py>,
-        inputs: Vec<Given>,
+        inputs: Vec<Bound<'py, Prepared>>,
         keep: Vec<String>,
         changes: Changes,
         hooks: Vec<(String, Py<PyAny>)>,
         last: bool,
     ) -> PyResult<(Option<Bound<'py, PyArrayDyn<f32>>>, Bound<'py, PyDict>)> {
-        let inputs: Vec<Input> = inputs.into_iter().map(|Given(input)| input).collect();
+        let rows = if last { 1 } else { usize::MAX };
+        let lengths: Vec<_> = inputs.iter().map(|one| one.get().prepared.lengths()).collect();
+        let kept = self.description_of().places_named(&keep).map_err(python_error)?;
+        let bytes = |lengths: &[usize; 2]| {
+            let rows = rows.min(lengths[0].max(lengths[1]));
+            let description = self.description_of();
+            description
+                .run_bytes(*lengths, rows)
+                .saturating_add(description.place_bytes(&kept, *lengths))
+        };
+        allow(lengths.iter().map(bytes).fold(0, u64::saturating_add))?;
+        let inputs: Vec<Input> = inputs.iter().map(|one| one.get().input().clone()).collect();
         let mut trace = self.stoppable(py, |model, stopped| {
             let mut pass = changes.pass(model).keep(keep);
             if last {
@@ -295,24 +393,37 @@ impl Opened {
         Ok((logits, kept))
     }
 
-    /// The logits of an input without changes, and with each change alone, or with the stream of another input at each place in
-    /// turn. `done` is called with the number of changes that have run.
+    /// The changes of a sweep: the layer of each, such as "2" or "cross.1", and its head or position.
+    fn cells(&self, each: Json<Each>) -> PyResult<Vec<(String, usize)>> {
+        let changes = self.model.changes(&each.0).map_err(python_error)?;
+        let cell = |cell: regard_models::Cell| {
+            let head = HeadAddress { attention: cell.attention, layer: cell.layer, head: 0 };
+            let name = head.to_string();
+            (name.strip_suffix(".0").unwrap_or(&name).to_owned(), cell.column)
+        };
+        Ok(changes.into_iter().map(|(of, _)| cell(of)).collect())
+    }
+
+    /// The logits of an input without changes, and with each change of a sweep alone. `done` is called with the number of changes
+    /// that have run.
     fn sweep<'py>(
         &self,
         py: Python<'py>,
-        given: Given,
-        changes: Changes,
-        from_: Option<Given>,
+        given: &Bound<'py, Prepared>,
+        each: Json<Each>,
         last: bool,
         done: Option<Py<PyAny>>,
     ) -> PyResult<(Bound<'py, PyArrayDyn<f32>>, Bound<'py, PyArrayDyn<f32>>)> {
-        let changes = match &from_ {
-            Some(from) => self.model.patches(&from.0),
-            None => changes.0,
-        };
+        let given = given.get();
+        let changes = self.model.changes(&each.0).map_err(python_error)?;
+        let changes: Vec<Change> = changes.into_iter().map(|(_, change)| change).collect();
         let logits = if last { Logits::Last } else { Logits::All };
+        let lengths = given.prepared.lengths();
+        let rows = if last { 1 } else { lengths[0].max(lengths[1]) };
+        let run = self.description_of().run_bytes(lengths, rows);
+        allow(run.saturating_add(4 * (changes.len() * rows * self.model.outputs()) as u64))?;
         let (unchanged, all) = self.stoppable(py, |model, stopped| {
-            let unchanged = model.baseline(&given.0)?;
+            let unchanged = model.baseline(given.input())?;
             let mut tell = |count: usize| {
                 let tell = |py: Python<'_>| {
                     py.check_signals()?;
@@ -336,14 +447,15 @@ impl Opened {
     fn attribute(
         &self,
         py: Python<'_>,
-        given: Given,
+        given: &Bound<'_, Prepared>,
         changes: Changes,
         position: usize,
         plus: usize,
         minus: Option<usize>,
     ) -> PyResult<String> {
-        let parts = self
-            .compute(py, |model| changes.pass(model).attribute(&given.0, position, plus, minus))?;
+        let input = given.get().input();
+        let parts =
+            self.compute(py, |model| changes.pass(model).attribute(input, position, plus, minus))?;
         json(&parts)
     }
 
@@ -351,15 +463,15 @@ impl Opened {
     fn score(
         &self,
         py: Python<'_>,
-        given: Given,
+        given: &Bound<'_, Prepared>,
         changes: Changes,
         head: &str,
         query: usize,
         key: usize,
     ) -> PyResult<String> {
         let head = head.parse().map_err(python_error)?;
-        let score =
-            self.compute(py, |model| changes.pass(model).score(&given.0, head, query, key))?;
+        let input = given.get().input();
+        let score = self.compute(py, |model| changes.pass(model).score(input, head, query, key))?;
         json(&score)
     }
 
@@ -379,16 +491,22 @@ impl Opened {
     fn generate(
         &self,
         py: Python<'_>,
-        given: Given,
+        given: &Bound<'_, Prepared>,
         changes: Changes,
         tokens: usize,
         temperature: f64,
         seed: u32,
     ) -> PyResult<Vec<u32>> {
         let sampler = Sampler::new(temperature, seed).map_err(python_error)?;
+        let Prepared { prepared, .. } = given.get();
+        let lengths = prepared.lengths();
+        let description = self.description_of();
+        let written = if description.encoder.is_some() { lengths[1] } else { lengths[0] };
+        let cache = description.cache_bytes(written.saturating_add(tokens));
+        allow(description.run_bytes(lengths, 1).saturating_add(cache))?;
         self.stoppable(py, |model, stopped| {
             let mut ids = Vec::new();
-            for id in model.write(&given.0, tokens, &changes.0, sampler)? {
+            for id in model.write(&prepared.input, tokens, &changes.0, sampler)? {
                 ids.push(id?);
                 Python::attach(|py| py.check_signals()).map_err(|error| stopped.by(error))?;
             }
@@ -398,6 +516,10 @@ impl Opened {
 }
 
 impl Opened {
+    fn description_of(&self) -> &Description {
+        self.model.description()
+    }
+
     fn tokenizer(&self) -> PyResult<&regard_models::Tokenizer> {
         let missing =
             || PyValueError::new_err("the model has no tokenizer: give ids instead of a text");
@@ -420,7 +542,20 @@ fn call(
     let given = PyArray1::from_vec(py, std::mem::take(data)).reshape(shape)?;
     let result = function.bind(py).call1((&given, place.to_string()))?;
     if result.is_none() {
-        *data = given.to_vec()?;
+        // The function may have changed the array's type and shape in place, which say how long its numbers are.
+        let given: &Bound<'_, PyUntypedArray> = given.as_untyped();
+        let (kind, found) = (given.dtype(), given.shape());
+        let Ok(numbers) = given.cast::<PyArrayDyn<f32>>() else {
+            return Err(PyValueError::new_err(format!(
+                "the hook at {place} makes its array one of {kind}, but the place has float32: return another array instead"
+            )));
+        };
+        if found != shape {
+            return Err(PyValueError::new_err(format!(
+                "the hook at {place} gives its array the shape {found:?}, but the place has {shape:?}"
+            )));
+        }
+        *data = numbers.to_vec()?;
         return Ok(());
     }
     let numpy = crate::tensor::numpy(py)?;
@@ -439,6 +574,19 @@ fn call(
 /// An array that owns the numbers.
 fn array(py: Python<'_>, values: Values) -> PyResult<Bound<'_, PyArrayDyn<f32>>> {
     PyArray1::from_vec(py, values.data).reshape(values.shape)
+}
+
+/// Refuses a run that takes more memory than there is.
+fn allow(bytes: u64) -> PyResult<()> {
+    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+    match available_memory() {
+        Some(available) if available < bytes => Err(PyMemoryError::new_err(format!(
+            "the run takes {:.1} GB, and there are {:.1} GB of memory left",
+            gigabytes(bytes),
+            gigabytes(available)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn json(value: &impl Serialize) -> PyResult<String> {

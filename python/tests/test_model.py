@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import doctest
+import json
 import multiprocessing
 import os
 import pickle
@@ -243,7 +244,7 @@ def test_other_families(name):
         logits, cache = model.run_with_cache(image, "*hook_pattern")
         assert logits.shape == (model.cfg.d_vocab_out,) and cache.tokens[:2] == ["[CLS]", "patch 0,0"]
         assert model.sweep(image, ablate="each-head", logit=1).effect.shape == (model.cfg.n_layers, model.cfg.n_heads)
-        with pytest.raises(ValueError, match=r"\(3, 12, 12\), not \(3, 4, 4\)"):
+        with pytest.raises(ValueError, match=r"\[3, 12, 12\], not \[3, 4, 4\]"):
             model(np.zeros((3, 4, 4), np.float32))
         return
     if name == "tiny-whisper":
@@ -262,7 +263,7 @@ def test_other_families(name):
         assert np.isfinite(patched).all()
         with pytest.raises(ValueError, match="has 8000 samples a second"):
             model(samples, rate=8000)
-        with pytest.raises(ValueError, match=r"\(12, 50\), not \(12, 4\)"):
+        with pytest.raises(ValueError, match=r"\[12, 50\], not \[12, 4\]"):
             model(np.zeros((12, 4), np.float32))
         return
     ids = list(range(3, 12))
@@ -278,6 +279,180 @@ def test_other_families(name):
         near(sweep.values[-model.cfg.n_layers + 1, 2], alone[2, 7] - alone[2, 9])
 
 
+def _golden(name):
+    if not GOLDEN.exists():
+        pytest.skip(f"NOT CHECKED: {GOLDEN} is not there")
+    return regard.Model(GOLDEN / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "text", "other", "reading"),
+    [
+        ("tiny-t5", "decoder.0.1", "the quick fox", "the lazy dog", {"decoder": "a dog"}),
+        ("tiny-t5", "cross.1.2", "the quick fox", "the lazy dog", {"decoder": "a dog"}),
+        ("tiny-t5", "encoder.0.1", "the quick fox", "the lazy dog", {"decoder": [0, 7, 5]}),
+        ("tiny-bert", "1.2", "the fox", "the dog", {"pair": "a lazy dog"}),
+        ("chat", "1.2", "Mia", "Tom", {"chat": True}),
+    ],
+)
+def test_the_source_of_a_change_is_read_as_the_text(name, head, text, other, reading, tmp_path):
+    """Means and patches of a head come from a run with the pair, the chat template, the decoder's text and the token types."""
+    if name == "chat":
+        folder = GOLDEN.parents[2] / "models" / "story"
+        if not folder.exists():
+            pytest.skip(f"NOT CHECKED: {folder} is not there")
+        for file in ("config.json", "tokenizer.json", "model.safetensors"):
+            (tmp_path / file).write_bytes((folder / file).read_bytes())
+        template = "{% for m in messages %}Mary saw {{ m.content }} .{% endfor %}"
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+        model = regard.Model(tmp_path)
+        assert model.run_with_cache(text, "*hook_z", **reading)[1].tokens == ["Mary", "saw", "Mia", "."]
+    else:
+        model = _golden(name)
+    *layer, index = head.split(".")
+    place = {"encoder": "encoder.{}.attn", "decoder": "decoder.{}.attn", "cross": "decoder.{}.cross_attn"}
+    place = place[layer[0]].format(layer[1]) + ".hook_z" if len(layer) == 2 else f"blocks.{layer[0]}.attn.hook_z"
+    theirs = model.run_with_cache(other, place, **reading)[1][place][:, int(index)]
+
+    def mean(z, hook):
+        z[:, int(index)] = theirs.mean(0)
+
+    def all_positions(z, hook):
+        z[:, int(index)] = theirs
+
+    found = model.run(text, changes=[regard.Ablate(head, "mean", other)], **reading)
+    near(found, model.run_with_hooks(text, [(place, mean)], **reading), 1e-5)
+    assert np.abs(found - model.run(text, **reading)).max() > 1e-4
+    patched = model.run(text, changes=[regard.PatchHead(head, other)], **reading)
+    near(patched, model.run_with_hooks(text, [(place, all_positions)], **reading), 1e-5)
+    if "pair" in reading:  # the ids of both texts, with the types of the tokens that they replace
+        ids = model.to_tokens(other, **reading)
+        np.testing.assert_array_equal(model.run(text, changes=[regard.PatchHead(head, ids)], **reading), patched)
+
+
+def test_positions_are_those_of_the_stack():
+    """The encoder of this input has 2 tokens and the decoder 8: positions of either are counted by its own."""
+    model = _golden("tiny-t5")
+    given, decoder = [5, 6], {"decoder": [0, 7, 5, 9, 11, 4, 8, 3]}
+    _, before = model.run_with_cache(given, **decoder)
+
+    def changed(place, change, axis):
+        _, after = model.run_with_cache(given, place, changes=[change], **decoder)
+        moved = np.abs(after[place] - before[place])
+        return np.unique(np.nonzero(moved > 1e-7)[axis]).tolist()
+
+    weights = "decoder.0.attn.hook_pattern"
+    assert changed(weights, regard.Cut("decoder.0.0", -1, 0), 1) == [7]
+    assert changed(weights, regard.Cut("decoder.0.0", 6, -3), 1) == [6]
+    assert changed("decoder.0.cross_attn.hook_pattern", regard.Cut("cross.0.0", -1, -1), 1) == [7]
+    vector = np.ones(model.cfg.d_model)
+    for at in (7, -1, np.int64(7)):
+        assert changed("decoder.1.hook_resid_pre", regard.Add("decoder.1.hook_resid_pre", vector, at), 0) == [7]
+    assert changed("encoder.1.hook_resid_pre", regard.Add("encoder.1.hook_resid_pre", vector, -1), 0) == [1]
+    keys = "decoder.0.cross_attn.hook_k"
+    assert changed(keys, regard.Patch(keys, -1, [9, 9]), 0) == [1]
+    assert changed("decoder.0.attn.hook_z", regard.PatchHead("decoder.0.1", [9, 9], -1), 0) == []  # it does not see the encoder
+    assert changed("decoder.1.attn.hook_z", regard.PatchHead("decoder.1.1", [9, 9], -1), 0) == [7]
+    with pytest.raises(ValueError, match="no position 2: the text has 2 tokens"):
+        model.run(given, changes=[regard.Cut("cross.0.0", 0, 2)], **decoder)
+    with pytest.raises(TypeError):
+        model.run(given, changes=[regard.Cut("cross.0.0", 0.5, 1)], **decoder)
+
+
+def test_a_lens_of_several_texts(model):
+    a, b, short = "Mia gave Tom the", "Tom gave Mia the", "Mia gave"
+    both = model.lens([a, b])
+    assert both.shape == (5, 2, 5, model.cfg.d_vocab)
+    near(both[:, 1], model.lens(b))
+    near(model.lens([a, b], position=-1), both[:, :, -1])
+    near(model.lens([a], position=0), both[:, :1, 0])
+    ragged = model.lens([a, short])
+    assert [len(x[0]) for x in ragged] == [5, 3]
+    at_the_end = model.lens([a, short], position=-1)
+    near(at_the_end[:, 1], model.lens(short, position=-1))
+    with pytest.raises(ValueError, match="no position 9"):
+        model.lens(a, position=9)
+
+
+def test_a_hook_sees_one_number_of_axes(model):
+    """Also where a length occurs once among texts of several lengths."""
+    texts = ["Mia gave Tom the", "Tom gave Mia the", "Mia and Tom went to the"]
+    shapes = []
+
+    def quiet(pattern, hook):
+        shapes.append(pattern.shape)
+        pattern[:, 1] = 0
+
+    hooks = [("blocks.2.attn.hook_pattern", quiet)]
+    together = model.run_with_hooks(texts, hooks)
+    assert shapes == [(2, 4, 5, 5), (1, 4, 7, 7)]
+    for text, logits in zip(texts, together):
+        near(logits, model.run_with_hooks([text], hooks)[0])
+
+
+def test_an_array_that_a_hook_changes_in_place(model):
+    def bits(array, hook):
+        array.dtype = np.uint8
+
+    def integers(array, hook):
+        array.dtype = np.int32
+
+    def flat(array, hook):
+        array.shape = (-1,)
+
+    for hook, says in ((bits, "one of uint8"), (integers, "one of int32"), (flat, "gives its array the shape")):
+        with warnings.catch_warnings(), pytest.raises(ValueError, match=says):
+            warnings.simplefilter("ignore", DeprecationWarning)
+            model.run_with_hooks([TEXT] * 3, [("blocks.0.attn.hook_pattern", hook)])
+
+
+def _ran(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="NOT CHECKED: limits of Linux")
+def test_a_run_larger_than_memory_is_refused():
+    """With its number, and the interpreter continues."""
+    said = _ran("""
+import resource, numpy as np, regard
+model = regard.Model("story")
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+many = [np.arange(90) % 200 + 3] * 4000
+for call in (lambda: model.run_with_cache(many), lambda: model.generate(many[0], 10**9)):
+    try:
+        call()
+    except (MemoryError, ValueError) as error:
+        print(type(error).__name__, error)
+print(model([1, 5, 8]).shape)
+""")
+    first, second, shape = said.splitlines()
+    assert first.startswith("MemoryError the run takes ") and first.endswith(" GB of memory left"), first
+    assert second.startswith("MemoryError the run takes "), second
+    assert shape == "(3, 278)"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="NOT CHECKED: signals of POSIX")
+def test_a_signal_in_the_first_run_of_a_process():
+    """The signal comes while the model computes, and is pending when the first array is made."""
+    said = _ran("""
+import os, signal, threading, regard
+signal.signal(signal.SIGINT, signal.default_int_handler)
+model = regard.Model("story")
+begun = threading.Event()
+thread = threading.Thread(target=lambda: (begun.wait(), os.kill(os.getpid(), signal.SIGINT)))
+thread.start()
+try:
+    begun.set()
+    model.run([[1, 5, 8] * 30] * 400)
+    thread.join()
+except BaseException as error:
+    print(type(error).__name__)
+""")
+    assert said == "KeyboardInterrupt\n"
+
+
 def test_errors_are_pythons(model):
     cases = [
         (KeyError, "near it: blocks.0.attn.hook_pattern", lambda: model.run_with_cache(TEXT, "blocks.0.attn.hook_patern")),
@@ -290,11 +465,11 @@ def test_errors_are_pythons(model):
         (ValueError, r"shape \[14, 3\], but the place has \[14, 4, 16\]",
          lambda: model.run_with_hooks(TEXT, [("blocks.0.attn.hook_z", lambda z, hook: z[:, :3, 0])])),
         (ValueError, "as many tokens", lambda: model.run(TEXT, changes=[regard.PatchHead("0.0", "Mia gave")])),
-        (ValueError, "no token that the model knows", lambda: model.sweep(TEXT, ablate="each-head", logit="Zeppelin")),
+        (ValueError, 'the model does not know "Zeppelin"', lambda: model.sweep(TEXT, ablate="each-head", logit="Zeppelin")),
         (ValueError, "a sweep does one of", lambda: model.sweep(TEXT, logit="Mary")),
         (ValueError, "run of another text", lambda: model.sweep(TEXT, patch="each-head", logit="Mary")),
         (ValueError, "the token 9999 is not one of the vocabulary's 278", lambda: model([1, 9999])),
-        (ValueError, "there is no logit 278", lambda: model.sweep(TEXT, ablate="each-head", logit=278)),
+        (ValueError, "the token 278 is not one of the vocabulary's 278", lambda: model.sweep(TEXT, ablate="each-head", logit=278)),
         (ValueError, "the temperature of head 0.0 is -1.0", lambda: model.run(TEXT, changes=[regard.Temperature("0.0", -1)])),
         (TypeError, "no option 'txet'", lambda: model.run(TEXT, txet="x")),
         (FileNotFoundError, "download=True fetches it", lambda: regard.Model("no-such/model")),
@@ -363,6 +538,38 @@ def test_a_pickled_model_is_opened_once(model):
     np.testing.assert_array_equal(found, model(TEXT))
 
 
+def _sum(model):
+    return float(model(TEXT).sum())
+
+
+def test_workers_of_another_folder_have_the_weights_of_now(tmp_path, monkeypatch):
+    """The path of a pickled model is absolute, and files that were overwritten are read again."""
+    story = GOLDEN.parents[2] / "models" / "story"
+    if not story.exists():
+        pytest.skip(f"NOT CHECKED: {story} is not there")
+    (tmp_path / "relative").mkdir()
+    for file in ("config.json", "tokenizer.json", "model.safetensors"):
+        (tmp_path / "relative" / file).write_bytes((story / file).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    old = regard.Model("relative")
+    weights = bytearray((story / "model.safetensors").read_bytes())
+    size = int.from_bytes(weights[:8], "little")
+    header = json.loads(weights[8 : 8 + size])
+    start, end = next(tensor["data_offsets"] for name, tensor in header.items() if name.endswith("layers.0.self_attn.v_proj.weight"))
+    np.frombuffer(weights, np.uint8)[8 + size + start : 8 + size + end].view("<u2")[:] ^= 0x8000  # the sign of bf16
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        before = pool.submit(_sum, old).result()
+        assert before == _sum(old)
+        monkeypatch.chdir(tmp_path / "relative")
+        assert pool.submit(_sum, old).result() == before
+        (tmp_path / "new").write_bytes(weights)
+        os.replace(tmp_path / "new", tmp_path / "relative" / "model.safetensors")
+        new = regard.Model(tmp_path / "relative")
+        assert pool.submit(_sum, new).result() == _sum(new) != before
+        with pytest.raises(RuntimeError, match="files of relative have changed"):
+            pickle.dumps(old)
+
+
 PROMPTS = [TEXT, OTHER, TEXT.replace("store", "garden"), OTHER.replace("store", "garden")]
 ANSWERS = [("Mary", "John"), ("John", "Mary")] * 2
 
@@ -386,6 +593,22 @@ def test_a_study(model):
     assert isinstance(table, pandas.DataFrame) and len(table) == 64
     one = table[(table.prompt == 2) & (table.row == "layer 0") & (table.column == "head 2")]
     assert one.effect.item() == study.effects[2, 0, 2]
+    assert one.layer.item() == 0 and one["head"].item() == 2
+    # Each prompt's rows are named by its own tokens, and positions of several tokens by their number.
+    prompts = ["Mia gave Tom the", "Tom gave Mia the"]
+    places = regard.study(model, prompts, ["ball", "ball"], patch="each-place", sources=prompts[::-1])
+    assert places.columns == ["0 [STORY]", "1", "2 gave", "3", "4 the"]
+    table = places.to_pandas()
+    second = table[(table.prompt == 1) & (table.layer == 0)]
+    assert second.column.tolist() == ["0 [STORY]", "1 Tom", "2 gave", "3 Mia", "4 the"]
+    assert second.position.tolist() == list(range(5)) and table.layer.dtype.kind == "i"
+    np.testing.assert_array_equal(second.effect, places.effects[1, 0])
+
+
+def test_places_of_prompts_of_different_lengths_have_no_mean(model):
+    prompts = ["Mia gave Tom the", "Mia gave Tom the ball ."]
+    with pytest.raises(ValueError, match="have 5, 7 tokens"):
+        regard.study(model, prompts, ["ball", "Tom"], patch="each-place", sources=prompts)
 
 
 def _ends_once(folder, model, options, prompt, answer):
