@@ -183,7 +183,8 @@ impl ModelRoom {
                 compare::versions(ui, state, outcome);
             }
         });
-        let tokens = &outcome.labels(Which::Only)[0];
+        // The streams are those of the stack that the head reads: of a decoder, if there is one.
+        let tokens = &outcome.labels(Which::Decoder)[0];
         match state.view {
             View::Attention => self.attention(ui, state, look),
             View::Lens => lens::show(ui, &self.lens, tokens, look),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, ScrollArea, Sense, TextStyle, Ui, Vec2, WidgetInfo, vec2};
 use regard_heads::readable;
-use regard_models::{Change, Input, Model, Place, StackName, StreamPlace};
+use regard_models::{Change, Input, Model};
 use serde::{Deserialize, Serialize};
 
 use super::next::percent;
@@ -73,11 +73,7 @@ impl Predictions {
         input: &Input,
         tell: &Tell,
     ) -> Result<Self, String> {
-        let stack = &model.description().stack;
-        let after = |layer| StackName::Only.place(layer, stack.layer_output());
-        let first = StackName::Only.place(0, StreamPlace::Pre);
-        let places: Vec<Place> =
-            core::iter::once(first).chain((0..stack.layers()).map(after)).collect();
+        let places = model.description().streams();
         let pass = model.pass().keep(places.clone());
         let pass = changes.into_iter().fold(pass, regard_models::Pass::change);
         let trace = pass.last_logits().run(input).map_err(|e| e.to_string())?;
@@ -93,11 +89,8 @@ impl Predictions {
             }
         }
         // The kind of tokenizer follows from all tokens together.
-        let name = |id: usize| {
-            let token = u32::try_from(id).ok().and_then(|id| model.tokenizer()?.token(id));
-            token.unwrap_or_else(|| id.to_string())
-        };
-        let names = readable(found.iter().flatten().map(|(id, _)| name(*id)).collect());
+        let ids = found.iter().flatten();
+        let names = readable(ids.map(|(id, _)| model.output_name(*id)).collect());
         let mut names = names.into_iter().map(|label| label.text);
         let row = |row: Vec<(usize, f32)>| {
             row.into_iter().filter_map(|(_, p)| Some((names.next()?, p))).collect()
