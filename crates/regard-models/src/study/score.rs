@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::temperature;
 use crate::forward::{at_temperature, sinks_at};
-use crate::{AttentionPlace, Change, Error, HeadAddress, Input, Pass, Stack, Values, Which};
+use crate::{
+    AttentionPlace, Change, Description, Error, HeadAddress, Input, Pass, Stack, Values, Which,
+};
 
 /// The steps of one score of a head, from query i and key j to the attention weight.
 ///
@@ -96,6 +98,24 @@ pub enum Hidden {
     Window,
     /// A [`Change::Cut`] hides it.
     Cut,
+}
+
+impl Description {
+    /// The reason why a head of the model does not see a key from a query, by their positions. A head that the model lacks sees
+    /// all keys.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description, Hidden};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let description = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
+    /// let head = "0.1".parse()?;
+    /// assert_eq!(description.hides(&head, 2, 3), Some(Hidden::Causal));
+    /// assert_eq!(description.hides(&head, 3, 2), None);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn hides(&self, head: &HeadAddress, query: usize, key: usize) -> Option<Hidden> {
+        head.check(self).ok()?.hides(head, query, key)
+    }
 }
 
 impl Stack {

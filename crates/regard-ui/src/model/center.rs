@@ -424,7 +424,8 @@ impl ModelRoom {
         let outcome = outcome(&self.latest);
         pointing.response.context_menu(|ui| {
             if let Some(outcome) = outcome {
-                changes::edge(ui, state, outcome.heads(state.attention), state.heads.id());
+                let heads = outcome.heads(state.attention);
+                changes::edge(ui, state, heads, Some(&opened.description));
             }
         });
     }

@@ -1,9 +1,8 @@
 //! The controls that change the chosen head.
 
 use egui::{RichText, Ui};
-use regard_heads::HeadId;
 use regard_kernels::Temperature;
-use regard_models::{Ablation, Change, Description, Which};
+use regard_models::{Ablation, Change, Description};
 
 use super::State;
 use crate::choice;
@@ -12,7 +11,12 @@ use crate::heads::{Shown, Surveyed};
 use crate::heatmap::Pointing;
 use crate::temperature;
 
-pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
+pub(super) fn of_head(
+    ui: &mut Ui,
+    state: &mut State,
+    heads: &Surveyed,
+    description: Option<&Description>,
+) {
     if state.heads.shown != Shown::Head {
         heading(ui, "Change a head", explanation("Change a head"));
         ui.weak(
@@ -20,8 +24,7 @@ pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
         );
         return;
     }
-    let id = state.heads.id();
-    let head = state.address(id);
+    let head = state.address(state.heads.id());
     heading(ui, &format!("Change head {head}"), explanation("Change a head"));
     ui.horizontal_wrapped(|ui| {
         ui.label("Output");
@@ -48,7 +51,7 @@ pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
             state.set_temperature(head, temperature.get());
         }
     }
-    edge(ui, state, heads, id);
+    edge(ui, state, heads, description);
     brush(ui, state);
 }
 
@@ -75,22 +78,20 @@ pub(super) fn paint(state: &mut State, pointing: &Pointing, description: &Descri
     else {
         return;
     };
-    let id = state.heads.id();
-    let attentions = description.attentions();
-    let stack = attentions.iter().find(|(which, _)| *which == state.attention);
-    let sees = stack.is_none_or(|(which, stack)| {
-        let window = stack.windows.get(id.layer).copied().flatten();
-        // The attention from decoder to encoder sees all keys.
-        let in_order = !(stack.causal && key > query);
-        *which == Which::Cross || in_order && window.is_none_or(|window| key + window > query)
-    });
-    if sees {
-        state.cut(&Change::Cut { head: state.address(id), query, key }, hides);
+    let head = state.address(state.heads.id());
+    if description.hides(&head, query, key).is_none() {
+        state.cut(&Change::Cut { head, query, key }, hides);
     }
 }
 
 /// The button that cuts the edge of the chosen cell.
-pub(super) fn edge(ui: &mut Ui, state: &mut State, heads: &Surveyed, id: HeadId) {
+pub(super) fn edge(
+    ui: &mut Ui,
+    state: &mut State,
+    heads: &Surveyed,
+    description: Option<&Description>,
+) {
+    let head = state.address(state.heads.id());
     let Some((query, key)) = state.heads.chosen else {
         let text = "Click a cell to cut the edge from its query to its key.";
         ui.label(RichText::new(text).small().weak());
@@ -98,11 +99,11 @@ pub(super) fn edge(ui: &mut Ui, state: &mut State, heads: &Surveyed, id: HeadId)
     };
     let [queries, keys] = heads.labels();
     let (Some(from), Some(to)) = (queries.get(query), keys.get(key)) else { return };
-    let cut = Change::Cut { head: state.address(id), query, key };
+    let cut = Change::Cut { head, query, key };
     let is_cut = state.changes.iter().any(|c| c.on && c.change == cut);
     ui.horizontal_wrapped(|ui| {
         ui.label(format!("Edge {from} → {to}"));
-        let hidden = heads.survey.is_causal() && key > query;
+        let hidden = description.is_some_and(|model| model.hides(&head, query, key).is_some());
         let name = if is_cut { "Restore edge" } else { "Cut edge" };
         let button = ui.add_enabled(!hidden, egui::Button::new(name));
         let button = button

@@ -434,7 +434,9 @@ impl ModelRoom {
             patch::part(ui, state, outcome, &opened.description);
         }
         ui.separator();
-        changes::of_head(ui, state, outcome.heads(state.attention));
+        let opened = self.here(state);
+        let description = opened.as_ref().map(|opened| &opened.description);
+        changes::of_head(ui, state, outcome.heads(state.attention), description);
         ui.separator();
         let tokens: Vec<String> = outcome.tokens().iter().map(|token| token.text.clone()).collect();
         list::show(ui, state, &tokens, &outcome.words);

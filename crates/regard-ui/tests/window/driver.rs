@@ -322,3 +322,17 @@ pub(super) fn assert_named(window: &Window) {
     }
     assert!(controls >= 6, "{room}: {controls}");
 }
+
+/// Drags the pointer along a path.
+pub(super) fn drag(window: &mut Window, path: &[Pos2]) {
+    let press = |pos, pressed| pointer_button(pos, pressed, Modifiers::NONE);
+    window.event(Event::PointerMoved(path[0]));
+    window.run_steps(1);
+    window.event(press(path[0], true));
+    for at in path {
+        window.event(Event::PointerMoved(*at));
+        window.run_steps(2);
+    }
+    window.event(press(path[path.len() - 1], false));
+    settle(window);
+}

@@ -2,14 +2,14 @@
 
 use crate::Command;
 use crate::model::{Version, View};
+use egui::Pos2;
 use egui::accesskit::Role;
-use egui::{Event, Modifiers, Pos2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{Ablation, Change, Each, Input};
 
 use super::driver::{
-    Window, app, button, cells, choices, click, click_on, places, pointer_button, press, says,
-    session, settle, wait,
+    Window, app, button, cells, choices, click, click_on, drag, places, press, says, session,
+    settle, wait,
 };
 use super::model::{
     assert_changed, near, numbers, open_head, reference, run, side_by_side, state, traced,
@@ -36,19 +36,6 @@ fn second_text(window: &mut Window, text: &str) {
 /// The middle of the control whose name begins with `start`.
 fn place(window: &Window, start: &str) -> Pos2 {
     places(window, start)[0].center()
-}
-
-fn drag(window: &mut Window, path: &[Pos2]) {
-    let press = |pos, pressed| pointer_button(pos, pressed, Modifiers::NONE);
-    window.event(Event::PointerMoved(path[0]));
-    window.run_steps(1);
-    window.event(press(path[0], true));
-    for at in path {
-        window.event(Event::PointerMoved(*at));
-        window.run_steps(2);
-    }
-    window.event(press(path[path.len() - 1], false));
-    settle(window);
 }
 
 #[test]

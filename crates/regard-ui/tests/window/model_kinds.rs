@@ -14,8 +14,8 @@ use regard_models::{
 use safetensors::{Dtype, SafeTensors};
 
 use super::driver::{
-    Window, alter, app, button, buttons, cells, click, click_on, drop_file, open, press, saved,
-    says, session_of, settle, with_file,
+    Window, alter, app, button, buttons, cells, click, click_on, drag, drop_file, open, press,
+    saved, says, session_of, settle, with_file,
 };
 use super::model::{self, MODELS, numbers, open_head, run, state, type_into, type_text};
 
@@ -68,6 +68,29 @@ fn assert_near(found: &[f32], expected: &[f32], bound: f32, what: &str) {
 
 fn predicted(trace: &Trace) -> Vec<f32> {
     probabilities(trace.logits().unwrap().last()).into_iter().map(|p| p as f32).collect()
+}
+
+/// A window of ModernBERT ends on both sides. A cut beyond it would fail the whole run.
+#[test]
+fn a_mask_is_painted_within_a_window_on_both_sides() {
+    let mut window = opened("tiny-modernbert", |_| ());
+    open_head(&mut window, 1, 0);
+    click(&mut window, "Hide");
+    let model = Model::open(format!("{MODELS}/tiny-modernbert")).unwrap();
+    let n = run(&window).tokens().len();
+    let map = window.get_by_label("Heatmap of Head 1.0").rect();
+    let (query, head) = (1, "1.0".parse().unwrap());
+    let center = |i: usize| (i as f32 + 0.5) / n as f32;
+    let row: Vec<_> = (0..n)
+        .map(|key| map.min + egui::vec2(center(key) * map.width(), center(query) * map.height()))
+        .collect();
+    drag(&mut window, &row);
+    let reach = model.description().stack.windows[1].unwrap();
+    assert!(query + reach < n, "the row has keys beyond the window: {reach} of {n}");
+    let cuts: Vec<Change> =
+        (0..query + reach).map(|key| Change::Cut { head, query, key }).collect();
+    assert_eq!(state(&window).active(), cuts);
+    assert_eq!(numbers(&window)[query * n..][..n], vec![0.0; n], "the changed model runs");
 }
 
 #[test]
