@@ -18,7 +18,17 @@ pub fn run(start: Start) -> Result<(), eframe::Error> {
         .with_app_id("regard")
         .with_inner_size([1280.0, 800.0])
         .with_min_inner_size([640.0, 480.0]);
-    let options = eframe::NativeOptions { viewport, ..eframe::NativeOptions::default() };
+    let options = eframe::NativeOptions {
+        viewport,
+        #[cfg(target_os = "linux")]
+        event_loop_builder: Some(Box::new(|builder| {
+            use winit::platform::x11::EventLoopBuilderExtX11 as _;
+            if is_left_to_x11(|name| std::env::var_os(name)) {
+                builder.with_x11();
+            }
+        })),
+        ..eframe::NativeOptions::default()
+    };
     eframe::run_native(
         "Regard",
         options,
@@ -33,6 +43,19 @@ pub fn run(start: Start) -> Result<(), eframe::Error> {
             Ok(Box::new(Shell(start.app(&cc.egui_ctx, Arc::new(Native)))))
         }),
     )
+}
+
+/// Whether the window belongs on X11: the environment names a Wayland compositor that does not answer, and an X server. By itself,
+/// winit tries the compositor alone.
+#[cfg(target_os = "linux")]
+fn is_left_to_x11(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> bool {
+    let set = |name| variable(name).filter(|value| !value.is_empty());
+    let Some(socket) = set("WAYLAND_DISPLAY") else { return false };
+    // An absolute path replaces the folder.
+    let socket = std::path::PathBuf::from(set("XDG_RUNTIME_DIR").unwrap_or_default()).join(socket);
+    set("WAYLAND_SOCKET").is_none()
+        && set("DISPLAY").is_some()
+        && std::os::unix::net::UnixStream::connect(socket).is_err()
 }
 
 /// Whether the user has asked the system for less motion.
@@ -62,5 +85,33 @@ impl eframe::App for Shell {
         if let Err(e) = self.0.end() {
             tell(format_args!("regard: the session is not kept for the next start: {e:#}"));
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compositor_that_does_not_answer_leaves_the_window_to_x11() {
+        let folder = tempfile::tempdir().unwrap();
+        let _listener =
+            std::os::unix::net::UnixListener::bind(folder.path().join("wayland-0")).unwrap();
+        let runtime = ("XDG_RUNTIME_DIR", folder.path().to_str().unwrap());
+        let left = |variables: &[(&str, &str)]| {
+            let all = [&[runtime], variables].concat();
+            is_left_to_x11(|name| {
+                all.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+            })
+        };
+        let x11 = ("DISPLAY", ":77");
+        assert!(left(&[x11, ("WAYLAND_DISPLAY", "wayland-9")]));
+        assert!(left(&[x11, ("WAYLAND_DISPLAY", "/nowhere/wayland-0")]));
+        assert!(!left(&[x11, ("WAYLAND_DISPLAY", "wayland-0")]), "the compositor answers");
+        assert!(!left(&[x11, ("WAYLAND_DISPLAY", "")]), "none is named");
+        assert!(!left(&[x11]));
+        assert!(!left(&[("WAYLAND_DISPLAY", "wayland-9")]), "there is nothing else to try");
+        let inherited = [x11, ("WAYLAND_DISPLAY", "wayland-9"), ("WAYLAND_SOCKET", "3")];
+        assert!(!left(&inherited), "an open socket needs no name");
     }
 }
