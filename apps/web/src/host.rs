@@ -21,12 +21,22 @@ const SESSION: &str = "last.regard.json";
 
 /// The files that the user has dropped or chosen, by their paths: "model/config.json".
 ///
-/// They stay in memory as long as the page, so that a session finds them again, and models read them in place. Those that are too large
-/// for a session are in the worker's memory alone.
+/// They stay in memory, so that a session finds them again, and models read them in place, until [`forget`] makes room for others. Those
+/// that are too large for a session are in the worker's memory alone.
 static FILES: Mutex<BTreeMap<PathBuf, Held>> = Mutex::new(BTreeMap::new());
 
-/// A file's contents, or why the page did not read it.
-type Held = Result<&'static [u8], String>;
+/// A file's contents, or why they are not here.
+type Held = Result<Bytes, String>;
+
+/// The contents of a file. Its memory is free when nothing reads it and the page has forgotten it.
+#[derive(Clone)]
+struct Bytes(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// Work that waits for the end of the frame, and for the work before it.
 static WAITING: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
@@ -44,9 +54,19 @@ pub fn work_on() {
 #[wasm_bindgen]
 pub fn put(path: String, bytes: &Uint8Array, is_worker: bool) {
     let is_held = is_worker || u64::from(bytes.length()) <= Session::LARGEST;
-    let held = is_held.then(|| &*bytes.to_vec().leak());
+    let held = is_held.then(|| Bytes(Arc::new(bytes.to_vec())));
     let why = || format!("a session has at most {} MiB", Session::LARGEST >> 20);
     files().insert(PathBuf::from(path), held.ok_or_else(why));
+}
+
+/// Frees the memory of a file that makes room for newer ones. The page holds files of at most so many bytes.
+#[wasm_bindgen]
+pub fn forget(path: String, most: f64) {
+    let most = most / f64::from(1 << 20);
+    let why = format!(
+        "newer files have taken its place, because a page holds files of at most {most:.0} MiB: drop or choose it again"
+    );
+    files().insert(PathBuf::from(path), Err(why));
 }
 
 /// Remembers that a file was too large to read: together with those beside it, it has so many bytes, of at most so many.

@@ -2,7 +2,7 @@
 // `system.rs` declares what the program calls.
 
 /** The page sets these: what it knows of the program's exports. */
-export const page = { put: null, refuse: null, open: null, act: null, work: null, take: null };
+export const page = { put: null, refuse: null, forget: null, open: null, act: null, work: null, take: null };
 
 /** The most bytes of files. The worker holds them in its memory of 4 GiB, and a model's weights beside them. */
 const MOST_BYTES = 1.5 * 2 ** 30;
@@ -120,11 +120,35 @@ export function address(end) {
 
 // --- Files ---
 
+/** The files that the worker holds, the oldest first: the bytes of each, and the number of the drop that brought it. */
+const held = new Map();
+let drops = 0;
+
+/** Makes room for files, each with its path. They replace those of the same path, and the drops before them go, the oldest first. */
+function hold(files) {
+    for (const [path] of files) held.delete(path);
+    let bytes = files.concat(Array.from(held)).reduce((sum, [, { size }]) => sum + size, 0);
+    while (bytes > MOST_BYTES) {
+        const [{ drop }] = held.values();
+        for (const [path, file] of Array.from(held).filter(([, file]) => file.drop === drop)) {
+            held.delete(path);
+            bytes -= file.size;
+            const forgotten = [path, MOST_BYTES];
+            worker.postMessage({ forgotten });
+            page.forget(...forgotten);
+        }
+    }
+    drops += 1;
+    for (const [path, { size }] of files) held.set(path, { size, drop: drops });
+}
+
 /** Hands files, each with its path, to the program. Returns the path to open: a folder, or the first file. */
 export async function read(files) {
     const bytes = files.reduce((sum, [, file]) => sum + file.size, 0);
+    const isTooMuch = bytes > MOST_BYTES;
+    if (!isTooMuch) hold(files);
     for (const [path, file] of files) {
-        if (bytes > MOST_BYTES) {
+        if (isTooMuch) {
             const refused = [path, bytes, MOST_BYTES];
             worker.postMessage({ refused });
             page.refuse(...refused);

@@ -78,8 +78,8 @@ async function main() {
     const [program, module] = await Promise.all([import(script), WebAssembly.compileStreaming(fetched(wasm, build))]);
     await program.default({ module_or_path: module });
     system.hire(place("worker.js"), { script, module });
-    const { put, refuse, open, act, work_on, take } = program;
-    Object.assign(system.page, { put, refuse, open, act, work: work_on, take });
+    const { put, refuse, forget, open, act, work_on, take } = program;
+    Object.assign(system.page, { put, refuse, forget, open, act, work: work_on, take });
     await program.start(document.getElementById("window"), address());
 
     system.listen(document.getElementById("mirror"));

@@ -7,7 +7,7 @@ let last = Promise.resolve();
 const begun = [];
 let isAtWork = false;
 
-async function handle({ script, module, put, refused, number, question, lists, cancelled }) {
+async function handle({ script, module, put, refused, forgotten, number, question, lists, cancelled }) {
     if (script) {
         program = await import(script);
         await program.default({ module_or_path: module });
@@ -15,6 +15,8 @@ async function handle({ script, module, put, refused, number, question, lists, c
         program.put(...put, true);
     } else if (refused) {
         program.refuse(...refused);
+    } else if (forgotten) {
+        program.forget(...forgotten);
     } else if (cancelled) {
         program.cancel(cancelled);
         begun.splice(0, begun.length, ...begun.filter((other) => other !== cancelled));

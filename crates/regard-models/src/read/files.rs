@@ -1,6 +1,5 @@
 //! The bytes of a model's files, on the disk or in memory.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read, Seek};
@@ -25,13 +24,22 @@ pub(super) trait Reader: Read + Seek {}
 
 impl<T: Read + Seek> Reader for T {}
 
+/// The bytes of a file in memory, which another owner may share.
+pub(super) struct Bytes(Box<dyn AsRef<[u8]> + Send + Sync>);
+
+impl core::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} bytes", (*self.0).as_ref().len())
+    }
+}
+
 /// A model's files.
 #[derive(Debug)]
 pub(super) enum Files {
     /// A folder, or one file.
     Disk { folder: bool },
     /// Files by their paths within a folder that does not exist on the disk.
-    Memory(BTreeMap<PathBuf, Cow<'static, [u8]>>),
+    Memory(BTreeMap<PathBuf, Bytes>),
 }
 
 impl Files {
@@ -40,12 +48,12 @@ impl Files {
         Ok(Self::Disk { folder: kind.is_dir() })
     }
 
-    pub(super) fn in_memory<N: Into<String>, B: Into<Cow<'static, [u8]>>>(
+    pub(super) fn in_memory<N: Into<String>, B: AsRef<[u8]> + Send + Sync + 'static>(
         folder: &Path,
         files: impl IntoIterator<Item = (N, B)>,
     ) -> Self {
-        let files = files.into_iter();
-        Self::Memory(files.map(|(name, bytes)| (folder.join(name.into()), bytes.into())).collect())
+        let file = |(name, bytes): (N, B)| (folder.join(name.into()), Bytes(Box::new(bytes)));
+        Self::Memory(files.into_iter().map(file).collect())
     }
 
     /// The GGUF file, if the model at `path` is one.
@@ -80,8 +88,8 @@ impl Files {
             }
             Self::Memory(files) => {
                 let missing = || Error::io(path, io::ErrorKind::NotFound.into());
-                let bytes = files.get(path).ok_or_else(missing)?;
-                Ok((Box::new(Cursor::new(bytes.as_ref())), bytes.len() as u64))
+                let bytes = (*files.get(path).ok_or_else(missing)?.0).as_ref();
+                Ok((Box::new(Cursor::new(bytes)), bytes.len() as u64))
             }
         }
     }

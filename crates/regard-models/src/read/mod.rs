@@ -8,7 +8,6 @@ mod safetensors;
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -112,7 +111,7 @@ impl Checkpoint {
     /// assert_eq!(model.generate(&Input::tokens([7, 8, 9]), 4, &[])?.len(), 4);
     /// # Ok::<(), regard_models::Error>(())
     /// ```
-    pub fn from_files<N: Into<String>, B: Into<Cow<'static, [u8]>>>(
+    pub fn from_files<N: Into<String>, B: AsRef<[u8]> + Send + Sync + 'static>(
         name: &str,
         files: impl IntoIterator<Item = (N, B)>,
     ) -> Result<Self, Error> {
