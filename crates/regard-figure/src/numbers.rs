@@ -2,8 +2,10 @@
 
 use crate::Palette;
 
-/// The most decimals that a cell shows.
+/// The most decimals that a cell shows, unless all numbers are tiny.
 const MOST: usize = 3;
+/// With more decimals than these, and from a million on, a number has an exponent.
+const MOST_OF_TINY: usize = 5;
 
 /// The number of decimals of a matrix: 0 if all numbers are whole, at most 3, and more only if all are tiny.
 pub fn decimals(numbers: &[f32]) -> usize {
@@ -17,8 +19,17 @@ pub fn decimals(numbers: &[f32]) -> usize {
     (0..most).find(|n| !tiny && exact(*n)).unwrap_or(most)
 }
 
-/// A number with `decimals` decimals, or fewer if it has three digits or more before them.
+/// A number with `decimals` decimals, or fewer if it has three digits or more before them: "0.33", "−123.5". A number that would
+/// have more than five decimals, or more than six digits before them, has an exponent: "1.2e−7".
 pub fn fixed(x: f32, decimals: usize) -> String {
+    if x.is_finite() && (x.abs() >= 1e6 || x != 0.0 && decimals > MOST_OF_TINY) {
+        return tick(x);
+    }
+    rounded(x, if decimals > MOST_OF_TINY { 0 } else { decimals })
+}
+
+/// A number without an exponent, with `decimals` decimals, or fewer if it has three digits or more before them.
+fn rounded(x: f32, decimals: usize) -> String {
     let decimals = match x.abs() {
         size if size >= 1000.0 => 0,
         size if size >= 100.0 => decimals.min(1),
@@ -55,7 +66,7 @@ pub fn spoken(x: f32) -> String {
     }
     let digits =
         if size > 0.0 && size.is_finite() { (2 - size.log10().floor() as i32).max(0) } else { 0 };
-    trimmed(&fixed(x, digits as usize))
+    trimmed(&rounded(x, digits as usize))
 }
 
 /// A number by itself, where −∞ marks a masked cell that stands for `masked`: "0 (masked)".
@@ -74,7 +85,7 @@ pub fn tick(x: f32) -> String {
         return format!("{x:.1e}").replace(".0e", "e").replace('-', "−");
     }
     let digits = if x.fract() == 0.0 { 0 } else { (1 - size.log10().floor() as i32).clamp(0, 6) };
-    trimmed(&fixed(x, digits as usize))
+    trimmed(&rounded(x, digits as usize))
 }
 
 /// The text without the zeros that end a decimal fraction.
@@ -116,6 +127,10 @@ mod tests {
             (4.0, 0, "4"),
             (-123.456, 3, "−123.5"),
             (12345.6, 3, "12346"),
+            (-f32::MAX, 3, "−3.4e38"),
+            (1_234_567.0, 0, "1.2e6"),
+            (0.000_012_3, 7, "1.2e−5"),
+            (0.0, 7, "0"),
             (f32::NEG_INFINITY, 3, "−∞"),
             (f32::NAN, 0, "NaN"),
         ];
