@@ -3,6 +3,8 @@
 use core::fmt::Write as _;
 
 use regard_figure::Label;
+use unicode_general_category::{GeneralCategory, get_general_category};
+use unicode_width::UnicodeWidthChar as _;
 
 /// The tokens of one tokenizer as labels with a readable text.
 ///
@@ -16,7 +18,8 @@ use regard_figure::Label;
 /// | WordPiece (BERT) | `##ing` | `##ing` |
 /// | any | a space, a line break, a tab, nothing | `␣`, `⏎`, `⇥`, `""` |
 ///
-/// Other control characters, and those that change the direction of writing, become `\u{…}`. The tokens tell the kind of
+/// Other characters that cannot be seen become `\u{…}`, by their Unicode category: spaces, separators, controls, and characters that
+/// are not assigned or only direct the text. Joiners, selectors of variants and accents stay on a letter. The tokens tell the kind of
 /// tokenizer: SentencePiece if a token begins with `▁`, otherwise byte-level if a token begins with `Ġ` or is `Ċ`.
 ///
 /// ```
@@ -76,20 +79,39 @@ fn visible(text: &str) -> String {
     if text.is_empty() {
         return "\"\"".to_owned();
     }
+    let is_blank = text.chars().all(|c| width(c) == 0);
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             ' ' => out.push('␣'),
             '\n' => out.push('⏎'),
             '\t' => out.push('⇥'),
-            '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => {
-                out.extend(c.escape_unicode());
-            }
-            c if c.is_control() => out.extend(c.escape_unicode()),
+            c if is_blank || is_invisible(c) => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }
     out
+}
+
+/// Whether a character is invisible beside letters.
+fn is_invisible(c: char) -> bool {
+    /// What joins letters or keeps them apart: the property Join_Control.
+    const JOINERS: [char; 2] = ['\u{200C}', '\u{200D}'];
+    match get_general_category(c) {
+        GeneralCategory::SpaceSeparator
+        | GeneralCategory::LineSeparator
+        | GeneralCategory::ParagraphSeparator
+        | GeneralCategory::Control
+        | GeneralCategory::Unassigned => true,
+        // Some signs of this category are drawn, such as that of an Arabic verse.
+        GeneralCategory::Format => width(c) == 0 && !JOINERS.contains(&c),
+        _ => false,
+    }
+}
+
+/// The columns that a character takes in a terminal.
+fn width(c: char) -> usize {
+    c.width().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -142,5 +164,21 @@ mod tests {
             shown(&["", " ", "a\nb", "\0", "\u{202E}x"]),
             ["\"\"", "␣", "a⏎b", "\\u{0}", "\\u{202e}x"]
         );
+    }
+
+    #[test]
+    fn no_token_is_without_a_name() {
+        // Spaces, separators, what directs the text, a code point that is no character, fillers, selectors and accents.
+        for code in [
+            0xA0, 0x3000, 0x2003, 0x200B, 0x200F, 0x2028, 0x2029, 0xFFFE, 0xFFFF, 0xAD, 0x2060,
+            0x61C, 0x85, 0x3164, 0x1160, 0xFE0F, 0x34F, 0x301, 0x200D, 0xE0001, 0x378,
+        ] {
+            let c = char::from_u32(code).unwrap();
+            assert_eq!(shown(&[&c.to_string()]), [format!("\\u{{{code:x}}}")]);
+        }
+        assert_eq!(shown(&["a\u{200B}b", "a\u{A0}"]), ["a\\u{200b}b", "a\\u{a0}"]);
+        let kept =
+            ["e\u{301}", "می\u{200C}خواهم", "❤\u{FE0F}", "\u{6DD}", "\u{1F469}\u{200D}\u{1F680}"];
+        assert_eq!(shown(&kept), kept, "what stands on a letter or joins letters");
     }
 }
