@@ -1,5 +1,9 @@
 """Makes the fonts of the window and of figures: `make.py IBMPlexSans-Regular.ttf` (version 3.201), with fontTools installed.
 
+DejaVuSans.ttf: all of DejaVu Sans 2.37 but its hints and the tables that neither join letters nor place accents:
+    pyftsubset DejaVuSans.ttf --unicodes='*' --no-hinting --name-IDs='*' --layout-scripts='DFLT,arab,hebr,nko ,cyrl,latn,grek' \
+        --layout-features='init,medi,fina,isol,rlig,liga,ccmp,mark,mkmk,calt,curs,locl'
+
 regard-sans.ttf: the Latin, Greek and Cyrillic letters and the signs of IBM Plex Sans. Its "I" has serifs and its figures have one
 width. The licence asks for another name. Lines are as high as egui's font had them.
 symbols.ttf: signs of the texts that Plex lacks, from DejaVu Sans. Add a sign to SYMBOLS where the test

@@ -52,7 +52,7 @@ impl Text {
     }
 }
 
-/// A matrix of squares.
+/// A matrix of equal cells.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cells {
     pub(crate) at: [f64; 2],
@@ -111,11 +111,8 @@ impl Line {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shape {
     Cells(Cells),
-    /// A hatch on masked cells.
-    Hatch {
-        at: [f64; 2],
-        size: [f64; 2],
-    },
+    /// The lines of a hatch on masked cells, by their ends.
+    Hatch(Vec<[[f64; 2]; 2]>),
     Text(Text),
     Line(Line),
     /// A rectangle.
@@ -149,25 +146,103 @@ impl Figure {
         &self.title
     }
 
+    /// The matrices, in the order in which they are drawn.
+    pub(crate) fn matrices(&self) -> impl Iterator<Item = &Cells> {
+        self.shapes.iter().filter_map(|shape| match shape {
+            Shape::Cells(cells) => Some(cells),
+            _ => None,
+        })
+    }
+
     /// Adds cells, with a hatch on those that are masked.
     pub(crate) fn cells(&mut self, cells: Cells) {
-        let ([left, top], [width, height]) = (cells.at, cells.cell);
-        let mut hatches = Vec::new();
-        for (row, values) in cells.told.values.chunks(cells.cols.max(1)).enumerate() {
-            let mut col = 0;
-            for run in values.chunk_by(|a, b| is_masked(*a) == is_masked(*b)) {
-                if run.first().copied().is_some_and(is_masked) {
-                    let at = [left + col as f64 * width, top + row as f64 * height];
-                    hatches.push(Shape::Hatch { at, size: [run.len() as f64 * width, height] });
-                }
-                col += run.len();
-            }
-        }
+        let masked: Vec<bool> = cells.told.values.iter().copied().map(is_masked).collect();
+        let lines = hatch(cells.at, cells.cell, cells.cols, &masked);
         self.shapes.push(Shape::Cells(cells));
-        self.shapes.append(&mut hatches);
+        if !lines.is_empty() {
+            self.shapes.push(Shape::Hatch(lines));
+        }
     }
 
     pub(crate) fn text(&mut self, text: Text) {
         self.shapes.push(Shape::Text(text));
+    }
+}
+
+/// The lines of a hatch on some cells: the parts on these cells of the lines x + y = k · [`HATCH`], so that the hatches of
+/// neighbours meet. A picture without a pattern needs no name for it, which another figure in the same page could have too.
+pub(crate) fn hatch(
+    [left, top]: [f64; 2],
+    [width, height]: [f64; 2],
+    cols: usize,
+    hatched: &[bool],
+) -> Vec<[[f64; 2]; 2]> {
+    /// The ends of two parts that meet differ by rounding alone.
+    const NEAR: f64 = 1e-6;
+    let mut lines: Vec<[[f64; 2]; 2]> = Vec::new();
+    if !hatched.contains(&true) {
+        return lines;
+    }
+    let rows = hatched.len().div_ceil(cols.max(1));
+    let right = left + cols as f64 * width;
+    let first = ((left + top) / HATCH).ceil() as usize;
+    let last = ((right + top + rows as f64 * height) / HATCH).floor() as usize;
+    for line in first..=last {
+        let sum = line as f64 * HATCH;
+        // From the bottom to the top, a line goes to the right.
+        let row_at = |x: f64| (((sum - x - top) / height).max(0.0) as usize).min(rows);
+        for row in (row_at(right)..(row_at(left) + 1).min(rows)).rev() {
+            let above = top + row as f64 * height;
+            let from = (sum - above - height).max(left);
+            let to = (sum - above).min(right);
+            let mut col = ((from - left) / width) as usize;
+            while col < cols && left + col as f64 * width < to {
+                let [x0, x1] = [col, col + 1].map(|col| left + col as f64 * width);
+                let (x0, x1) = (x0.max(from), x1.min(to));
+                if x1 > x0 && hatched.get(row * cols + col) == Some(&true) {
+                    match lines.last_mut() {
+                        Some([_, end])
+                            if (end[0] - x0).abs() + (end[0] + end[1] - sum).abs() < NEAR =>
+                        {
+                            *end = [x1, sum - x1];
+                        }
+                        _ => lines.push([[x0, sum - x0], [x1, sum - x1]]),
+                    }
+                }
+                col += 1;
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The length of a hatch on an area is the area divided by the distance of the lines, up to their ends.
+    #[test]
+    fn a_hatch_lies_on_its_cells_alone() {
+        let (n, at, cell) = (40, [13.0, 29.0], [3.7, 5.1]);
+        let later: Vec<bool> = (0..n * n).map(|i| i % n > i / n).collect();
+        let lines = hatch(at, cell, n, &later);
+        let mut length = 0.0;
+        for [[x0, y0], [x1, y1]] in &lines {
+            assert!(x1 > x0 && (x0 + y0 - x1 - y1).abs() < 1e-9);
+            assert!(((x0 + y0) / HATCH).fract().min(1.0 - ((x0 + y0) / HATCH).fract()) < 1e-9);
+            for t in [0.01, 0.3, 0.5, 0.99] {
+                let place = [x0 + t * (x1 - x0) - at[0], y0 + t * (y1 - y0) - at[1]];
+                let [col, row] = [0, 1].map(|i| (place[i] / cell[i]) as usize);
+                assert!(col > row && col < n, "{row}, {col}");
+            }
+            length += (x1 - x0).hypot(y1 - y0);
+        }
+        // The lines x + y = k · 6 are 6 / √2 apart.
+        let area = (n * (n - 1) / 2) as f64 * cell[0] * cell[1];
+        let expected = area / (HATCH / 2_f64.sqrt());
+        assert!((length / expected - 1.0).abs() < 0.02, "{length} {expected}");
+        // A triangle has a part of each line, not one a cell.
+        assert!(lines.len() < 100, "{}", lines.len());
+        assert!(hatch(at, cell, n, &[false; 4]).is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text, Told, is_masked};
+use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text, Told, hatch, is_masked};
 use crate::text::{shortened, width};
 use crate::{Ground, Label, Matrix, NOT_A_NUMBER, Palette, ink_on, numbers};
 
@@ -10,6 +10,10 @@ use crate::{Ground, Label, Matrix, NOT_A_NUMBER, Palette, ink_on, numbers};
 const SIDE: f64 = 560.0;
 const SMALLEST_CELL: f64 = 0.25;
 const LARGEST_CELL: f64 = 44.0;
+/// Cells are squares, unless the shorter side of all would be less than this. They are then as long as this side needs, up to a
+/// limit, so that four queries of 1500 keys are not a hairline.
+const SHORTEST: f64 = 140.0;
+const LONGEST_CELL: f64 = 28.0;
 /// The size of labels, and the smallest readable size.
 pub(crate) const FONT: f64 = 12.0;
 const SMALLEST_FONT: f64 = 7.0;
@@ -18,20 +22,23 @@ const NUMBER: f64 = FONT - 1.0;
 /// The size of the title, and the place of its baseline.
 pub(crate) const TITLE: f64 = 15.0;
 pub(crate) const TITLE_LINE: f64 = 22.0;
-/// The least width of a cell with a number.
+/// The least width and height of a cell with a number.
 const CELL_WITH_NUMBER: f64 = 34.0;
+const LOWEST_WITH_NUMBER: f64 = 16.0;
 /// The maximum length of a label.
 const LONGEST_LABEL: usize = 24;
 pub(crate) const GAP: f64 = 8.0;
 /// The width of the colour bar, and its least height.
 const BAR: f64 = 14.0;
 const LOWEST_BAR: f64 = 110.0;
-const STOPS: usize = 32;
+const STOPS: usize = 64;
 
 /// The layout, in CSS pixels.
 struct Layout {
-    cell: f64,
-    font: f64,
+    /// The width and the height of a cell.
+    cell: [f64; 2],
+    /// The sizes of the labels above the columns and beside the rows.
+    font: [f64; 2],
     /// The rectangle of the cells.
     left: f64,
     top: f64,
@@ -68,31 +75,39 @@ impl Layout {
         let (rows, cols) = (matrix.rows.len() as f64, matrix.cols.len() as f64);
         // A table without colours shows its numbers.
         let smallest = if palette.is_plain() { CELL_WITH_NUMBER } else { SMALLEST_CELL };
-        let cell = (SIDE / rows.max(cols)).clamp(smallest, LARGEST_CELL);
-        let font = (cell * 0.8).clamp(SMALLEST_FONT, FONT);
+        let square = (SIDE / rows.max(cols)).clamp(smallest, LARGEST_CELL);
+        let cell = [cols, rows].map(|n| square.max((SHORTEST / n).min(LONGEST_CELL)));
+        let font = cell.map(|side| (side * 0.8).clamp(SMALLEST_FONT, FONT));
         let longest =
-            |labels: &[Label]| labels.iter().map(|t| width(&label(t))).fold(0.0, f64::max) * font;
+            |labels: &[Label]| labels.iter().map(|t| width(&label(t))).fold(0.0, f64::max);
         let axis = |name: &str| if name.is_empty() { 0.0 } else { FONT + GAP };
         // Column labels are upright where they are wider than a column.
-        let across = longest(&matrix.cols);
-        let above = if across > cell { across } else { font };
-        let left = 2.0 * GAP + axis(matrix.axes[0]) + longest(&matrix.rows);
+        let across = longest(&matrix.cols) * font[0];
+        let above = if across > cell[0] { across } else { font[0] };
+        let left = 2.0 * GAP + axis(matrix.axes[0]) + longest(&matrix.rows) * font[1];
         let top = TITLE_LINE + 2.0 * GAP + axis(matrix.axes[1]) + above;
-        let (width_of_cells, height_of_cells) = (cols * cell, rows * cell);
+        let (width_of_cells, height_of_cells) = (cols * cell[0], rows * cell[1]);
         let title = width(&matrix.title) * TITLE + 2.0 * GAP;
         let total = [
-            (left + width_of_cells + legend_width(palette, &matrix.values)).max(title),
+            (left + width_of_cells + legend_width(palette, &matrix.values, matrix.masked))
+                .max(title),
             top + height_of_cells.max(LOWEST_BAR) + 6.0 * GAP,
         ];
         Self { cell, font, left, top, width: width_of_cells, height: height_of_cells, total }
     }
 }
 
+/// The name of masked cells, with the number that they stand for: "masked (−∞)".
+fn masked_in_words(masked: f32) -> String {
+    let number = if masked.is_finite() { numbers::tick(masked) } else { numbers::fixed(masked, 0) };
+    format!("masked ({number})")
+}
+
 /// The width of the colour bar with its numbers and the gaps beside it.
-pub(crate) fn legend_width(palette: Palette, values: &[f32]) -> f64 {
+pub(crate) fn legend_width(palette: Palette, values: &[f32], masked: f32) -> f64 {
     let ticks = palette.ticks().iter().map(|tick| width(tick)).fold(0.0, f64::max);
     let is_masked = values.contains(&f32::NEG_INFINITY);
-    let masked = if is_masked { width("masked (−∞)") } else { 0.0 };
+    let masked = if is_masked { width(&masked_in_words(masked)) } else { 0.0 };
     4.0 * GAP + BAR + ticks.max(masked) * FONT
 }
 
@@ -101,7 +116,7 @@ fn push_cells(figure: &mut Figure, matrix: &Matrix, palette: Palette, layout: &L
     if !palette.is_plain() {
         figure.cells(Cells {
             at: [left, top],
-            cell: [cell; 2],
+            cell,
             cols: matrix.cols.len(),
             colors: matrix.values.iter().map(|x| palette.rgb(*x)).collect(),
             told: Told {
@@ -114,51 +129,50 @@ fn push_cells(figure: &mut Figure, matrix: &Matrix, palette: Palette, layout: &L
             },
         });
     }
-    if cell < CELL_WITH_NUMBER {
+    if cell[0] < CELL_WITH_NUMBER || cell[1] < LOWEST_WITH_NUMBER {
         return;
     }
-    let decimals = decimals(matrix, palette, cell);
-    // A weight that a mask hides has no number.
-    let is_hidden = |x: f32| is_masked(x) && matrix.masked == 0.0;
-    for (i, x) in matrix.values.iter().enumerate().filter(|(_, x)| !is_hidden(**x)) {
+    let fits = |text: &str| width(text) * NUMBER <= cell[0] - 2.0;
+    let text = |x: f32, decimals| numbers::cell(matrix.number(x), decimals, palette);
+    // The hatch stands for the weight 0, or for the large number, that a mask puts there.
+    let is_shown = |x: f32| !(is_masked(x) && matrix.masked.is_finite());
+    let shown = || matrix.values.iter().copied().enumerate().filter(|(_, x)| is_shown(*x));
+    let all_fit = |decimals: &usize| shown().all(|(_, x)| fits(&text(x, *decimals)));
+    let most = numbers::decimals(&matrix.values);
+    // Exponents need no decimals, so they are tried as they are.
+    let decimals = (0..=most).rev().find(all_fit).unwrap_or(0);
+    for (i, x) in shown() {
+        let number = text(x, decimals);
+        if !fits(&number) {
+            continue;
+        }
         let cols = matrix.cols.len();
         let at = [
-            left + ((i % cols) as f64 + 0.5) * cell,
-            top + ((i / cols) as f64 + 0.5) * cell + FONT * 0.33,
+            left + ((i % cols) as f64 + 0.5) * cell[0],
+            top + ((i / cols) as f64 + 0.5) * cell[1] + FONT * 0.33,
         ];
-        let ink = if palette.is_plain() { Ink::Text } else { Ink::Rgb(ink_on(palette.rgb(*x))) };
-        let number = numbers::cell(matrix.number(*x), decimals, palette);
+        let ink = if palette.is_plain() { Ink::Text } else { Ink::Rgb(ink_on(palette.rgb(x))) };
         let text = Text::new(at, number, NUMBER);
         figure.text(Text { anchor: Anchor::Middle, ink, ..text });
     }
 }
 
-/// The number of decimals for which the widest number fits in its cell, at most three.
-fn decimals(matrix: &Matrix, palette: Palette, cell: f64) -> usize {
-    let fits = |decimals: &usize| {
-        let text = |x: &f32| numbers::cell(matrix.number(*x), *decimals, palette);
-        matrix.values.iter().all(|x| width(&text(x)) * NUMBER <= cell - 2.0)
-    };
-    let most = numbers::decimals(&matrix.values).min(3);
-    (0..=most).rev().find(fits).unwrap_or(0)
-}
-
 /// Adds the labels of both axes: all, or as many as fit, evenly spaced.
 fn push_labels(figure: &mut Figure, matrix: &Matrix, layout: &Layout) {
     let Layout { cell, font, left, top, width: cells_width, height, .. } = *layout;
-    let every = ((font * 1.15 / cell).ceil() as usize).max(1);
-    for (i, token) in matrix.rows.iter().enumerate().step_by(every) {
-        let at = [left - GAP / 2.0, top + (i as f64 + 0.5) * cell + font * 0.35];
-        figure.text(Text { anchor: Anchor::End, ..Text::new(at, label(token), font) });
+    let every = [0, 1].map(|i| ((font[i] * 1.15 / cell[i]).ceil() as usize).max(1));
+    for (i, token) in matrix.rows.iter().enumerate().step_by(every[1]) {
+        let at = [left - GAP / 2.0, top + (i as f64 + 0.5) * cell[1] + font[1] * 0.35];
+        figure.text(Text { anchor: Anchor::End, ..Text::new(at, label(token), font[1]) });
     }
-    let upright = matrix.cols.iter().any(|t| width(&label(t)) * font > cell);
-    for (i, token) in matrix.cols.iter().enumerate().step_by(every) {
-        let (middle, y) = (left + (i as f64 + 0.5) * cell, top - GAP / 2.0);
+    let upright = matrix.cols.iter().any(|t| width(&label(t)) * font[0] > cell[0]);
+    for (i, token) in matrix.cols.iter().enumerate().step_by(every[0]) {
+        let (middle, y) = (left + (i as f64 + 0.5) * cell[0], top - GAP / 2.0);
         let text = label(token);
         figure.text(if upright {
-            Text { upright, ..Text::new([middle + font * 0.35, y], text, font) }
+            Text { upright, ..Text::new([middle + font[0] * 0.35, y], text, font[0]) }
         } else {
-            Text { anchor: Anchor::Middle, ..Text::new([middle, y], text, font) }
+            Text { anchor: Anchor::Middle, ..Text::new([middle, y], text, font[0]) }
         });
     }
     let [rows, cols] = matrix.axes;
@@ -195,14 +209,14 @@ pub(crate) fn push_bar(
     }
     let mut y = top + height + 2.0 * GAP;
     let size = [BAR, 10.0];
-    let masked = format!("masked ({})", numbers::fixed(masked, 0));
+    let masked = masked_in_words(masked);
     let mut special = |name: &str, sample: fn([f64; 2], [f64; 2]) -> Shape| {
         figure.shapes.push(sample([x, y], size));
         figure.text(Text::new([text_at, y + FONT * 0.8], name, FONT));
         y += 2.0 * GAP;
     };
     if values.iter().copied().any(is_masked) {
-        special(&masked, |at, size| Shape::Hatch { at, size });
+        special(&masked, |at, size| Shape::Hatch(hatch(at, size, 1, &[true])));
     }
     if values.iter().any(|x| x.is_nan()) {
         special("NaN", |at, size| Shape::Box { at, size, ink: Ink::Rgb(NOT_A_NUMBER) });

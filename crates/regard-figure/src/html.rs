@@ -4,18 +4,23 @@
 //! follow the reader's light or dark theme.
 
 use core::fmt::Write as _;
+use std::io::{self, Write as _};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use serde_json::{Value, json};
 
-use crate::figure::{Cells, Figure, Shape, Told};
+use crate::figure::{Cells, Figure, Told};
 use crate::svg::Theme;
 use crate::text::escaped;
 use crate::{Error, Label};
 
 /// The largest page in numbers: 16 MiB of floats.
 const MOST_NUMBERS: usize = 1 << 22;
+/// A page with more numbers than this keeps and shows three digits of each, which takes half the bytes.
+const MOST_EXACT: usize = 1 << 16;
 
 const THEME: Theme = Theme { paper: "var(--paper)", ink: "var(--ink)", quiet: "var(--quiet)" };
 
@@ -25,24 +30,18 @@ const SCRIPT: &str = include_str!("html/figure.js");
 
 impl Figure {
     /// The figure as one HTML file. It shows the row, the column and the number of the cell under the pointer, or the tip of
-    /// a line.
+    /// a line. Five digits of a number are shown, or three if there are more than 65,536 numbers.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if there are more than 4 million numbers, [`Error::Writer`] if cells cannot be embedded.
     pub fn html(&self) -> Result<String, Error> {
-        let cells = || {
-            self.shapes.iter().filter_map(|shape| match shape {
-                Shape::Cells(cells) => Some(cells),
-                _ => None,
-            })
-        };
-        let numbers: usize = cells().map(|cells| cells.told.values.len()).sum();
-        if numbers > MOST_NUMBERS {
+        let count: usize = self.matrices().map(|cells| cells.told.values.len()).sum();
+        if count > MOST_NUMBERS {
             return Err(Error::TooLarge(format!(
-                "a page of {numbers} numbers is too large (at most {MOST_NUMBERS}): write it as .svg, .npy or .safetensors"
+                "a page of {count} numbers is too large (at most {MOST_NUMBERS}): write it as .svg, .npy or .safetensors"
             )));
         }
-        let told = Value::from(cells().map(told).collect::<Vec<_>>()).to_string();
+        let told = self.told(count > MOST_EXACT).map_err(Error::writer)?.to_string();
         let (title, svg) = (escaped(&self.title), self.svg_in(&THEME)?);
         let mut out = String::new();
         let _ = write!(
@@ -57,20 +56,60 @@ impl Figure {
     }
 }
 
-/// The numbers of cells and their place, for the script.
-fn told(cells: &Cells) -> Value {
-    let Told { name, values, rows, cols, axes, masked } = &cells.told;
-    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-    json!({
-        "at": cells.at,
-        "cell": cells.cell,
-        "name": name,
-        "rows": texts(rows),
-        "cols": texts(cols),
-        "axes": axes,
-        "masked": if masked.is_finite() { json!(masked) } else { json!("−∞") },
-        "values": STANDARD.encode(bytes),
-    })
+impl Figure {
+    /// What the script tells of the cells: `cells` has their places and names, `labels` the lists of labels that they refer to, and
+    /// `numbers` the numbers of all cells, one matrix after the other, of which `digits` are shown.
+    fn told(&self, is_rounded: bool) -> io::Result<Value> {
+        // The matrices of a grid have the same labels.
+        let mut labels: Vec<&[Label]> = Vec::new();
+        let mut place = |of| {
+            labels.iter().position(|known| *known == of).unwrap_or_else(|| {
+                labels.push(of);
+                labels.len() - 1
+            })
+        };
+        let cells: Vec<Value> = self
+            .matrices()
+            .map(|cells| {
+                let Cells { at, cell, told: Told { name, rows, cols, axes, masked, .. }, .. } =
+                    cells;
+                json!({
+                    "at": at,
+                    "cell": cell,
+                    "name": name,
+                    "rows": place(rows),
+                    "cols": place(cols),
+                    "axes": axes,
+                    "masked": if masked.is_finite() { json!(masked) } else { json!("−∞") },
+                })
+            })
+            .collect();
+        let numbers = self.matrices().flat_map(|cells| cells.told.values.iter().copied());
+        let numbers: Vec<f32> =
+            if is_rounded { numbers.map(rounded).collect() } else { numbers.collect() };
+        Ok(json!({
+            "cells": cells,
+            "labels": labels.into_iter().map(texts).collect::<Vec<_>>(),
+            "numbers": STANDARD.encode(packed(&numbers)?),
+            "digits": if is_rounded { 3 } else { 5 },
+        }))
+    }
+}
+
+/// A number with 11 significant bits, so with an error of at most 2⁻¹¹ of its size: less than half a unit of the third digit.
+fn rounded(x: f32) -> f32 {
+    let rounded = f32::from_bits(x.to_bits().saturating_add(0x1000) & !0x1FFF);
+    if x.is_finite() && rounded.is_finite() { rounded } else { x }
+}
+
+/// Numbers as zlib packs them best: the highest byte of each, then the next byte of each, and so on.
+fn packed(numbers: &[f32]) -> io::Result<Vec<u8>> {
+    let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());
+    for byte in 0..4 {
+        let plane: Vec<u8> = numbers.iter().map(|x| x.to_be_bytes()[byte]).collect();
+        packed.write_all(&plane)?;
+    }
+    packed.finish()
 }
 
 fn texts(labels: &[Label]) -> Vec<&str> {

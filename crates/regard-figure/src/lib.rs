@@ -29,7 +29,7 @@ pub use self::error::Error;
 pub use self::extent::Extent;
 pub use self::figure::Figure;
 pub use self::format::Format;
-pub use self::grid::{Grid, Small};
+pub use self::grid::{Grid, Small, extents};
 pub use self::label::Label;
 pub use self::lines::overlaid;
 pub use self::matrix::Matrix;

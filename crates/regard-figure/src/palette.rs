@@ -225,7 +225,12 @@ impl Palette {
 
     /// The colour of a number: red, green and blue. A number outside the range has the colour of the nearer end.
     pub fn rgb(self, x: f32) -> [u8; 3] {
-        self.map.map_or([0; 3], |map| map.texel(self.texels()(x), self.ground))
+        self.texel(self.texels()(x))
+    }
+
+    /// A colour by its index among the map's [`TEXELS`] colours.
+    pub(crate) fn texel(self, texel: usize) -> [u8; 3] {
+        self.map.map_or([0; 3], |map| map.texel(texel, self.ground))
     }
 
     /// The function from a number to its index among the map's [`TEXELS`] colours.

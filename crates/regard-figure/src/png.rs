@@ -1,10 +1,13 @@
 //! PNG: figures drawn pixel by pixel, and bare cells.
 
 mod draw;
+mod letters;
 
-use ::png::{BitDepth, ColorType, Encoder, EncodingError};
+use std::collections::HashMap;
 
-use crate::figure::{Figure, Shape};
+use ::png::{BitDepth, ColorType, Encoder, EncodingError, Filter};
+
+use crate::figure::Figure;
 use crate::{Error, Ground, Matrix};
 
 /// The longer side of a picture of few bare cells, in pixels.
@@ -21,13 +24,9 @@ impl Figure {
     /// A CSS pixel is 2 × 2 pixels, or more if each cell of a large matrix needs its own.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the picture has more than 170 million pixels.
+    /// [`Error::TooLarge`] if the picture has more than 170 million pixels, [`Error::Writer`] if it cannot be encoded.
     pub fn png(&self) -> Result<Vec<u8>, Error> {
-        let cell = |shape: &Shape| match shape {
-            Shape::Cells(cells) => cells.cell[0].min(cells.cell[1]),
-            _ => f64::INFINITY,
-        };
-        let smallest = self.shapes.iter().map(cell).fold(f64::INFINITY, f64::min);
+        let smallest = self.matrices().flat_map(|cells| cells.cell).fold(f64::INFINITY, f64::min);
         let scale = SCALE.max(1.0 / smallest);
         let [width, height] = self.size.map(|side| (side * scale).ceil());
         if width * height > MOST_PIXELS {
@@ -36,7 +35,7 @@ impl Figure {
             )));
         }
         let size = [width as usize, height as usize];
-        let image = draw::draw(self, size, scale);
+        let image = draw::draw(self, size, scale)?;
         let texts = [("Title", self.title.as_str()), ("Description", &self.note)];
         encode(size, &image, &texts)
     }
@@ -61,6 +60,36 @@ pub(super) fn bare(matrix: &Matrix) -> Result<Vec<u8>, Error> {
     }
     let texts = [("Title", matrix.title.as_str()), ("Description", &palette.to_string())];
     encode([cols * side, rows * side], &image, &texts)
+}
+
+/// A pixel for each colour. Up to 256 colours have a table, which takes a third of the bytes.
+pub(super) fn cells(size: [usize; 2], colors: &[[u8; 3]]) -> Result<Vec<u8>, Error> {
+    let (mut table, mut places) = (Vec::new(), HashMap::new());
+    let index = |color: &[u8; 3]| {
+        let next = places.len();
+        let place = *places.entry(*color).or_insert(next);
+        if place == next {
+            table.extend_from_slice(color);
+        }
+        u8::try_from(place).ok()
+    };
+    let Some(indices) = colors.iter().map(index).collect::<Option<Vec<u8>>>() else {
+        return encode(size, colors.as_flattened(), &[]);
+    };
+    let encoded = || -> Result<Vec<u8>, EncodingError> {
+        let mut bytes = Vec::new();
+        let [width, height] = size.map(|side| side as u32);
+        let mut encoder = Encoder::new(&mut bytes, width, height);
+        encoder.set_color(ColorType::Indexed);
+        encoder.set_depth(BitDepth::Eight);
+        encoder.set_palette(table);
+        encoder.set_filter(Filter::NoFilter);
+        let mut writer = encoder.write_header()?;
+        writer.write_image_data(&indices)?;
+        writer.finish()?;
+        Ok(bytes)
+    };
+    encoded().map_err(Error::writer)
 }
 
 /// Red, green and blue bytes as PNG: `size` pixels wide and high, with text chunks.

@@ -5,12 +5,13 @@ use core::fmt::{self, Display, Write as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::figure::{Anchor, Cells, Figure, HATCH, Ink, Line, Shape, Text};
+use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text};
 use crate::text::escaped;
 use crate::{Error, Ground, png};
 
-/// Up to this many cells are drawn as rectangles. A larger matrix is embedded as a picture.
-const MOST_RECTANGLES: usize = 4096;
+/// Up to this many cells of a figure are drawn as rectangles, which another program can edit. If there are more, each matrix is
+/// embedded as a picture.
+const MOST_RECTANGLES: usize = 512;
 
 /// The colours of paper, text and axes: fixed in a file, and variables of the style sheet in a page.
 pub(crate) struct Theme {
@@ -40,22 +41,12 @@ impl Figure {
         );
         let _ = writeln!(out, "<title>{}</title>", escaped(&self.title));
         let _ = writeln!(out, r#"<rect width="100%" height="100%" fill="{}"/>"#, theme.paper);
-        if self.shapes.iter().any(|shape| matches!(shape, Shape::Hatch { .. })) {
-            let _ = writeln!(
-                out,
-                r#"<pattern id="hatch" width="{HATCH}" height="{HATCH}" patternUnits="userSpaceOnUse"><path d="M0 {HATCH}L{HATCH} 0" stroke="{}"/></pattern>"#,
-                Rgb(Ground::Paper.hatch())
-            );
-        }
+        let cells: usize = self.matrices().map(|cells| cells.colors.len()).sum();
+        let push_cells = if cells > MOST_RECTANGLES { push_picture } else { push_rectangles };
         for shape in &self.shapes {
             match shape {
                 Shape::Cells(cells) => push_cells(&mut out, cells)?,
-                Shape::Hatch { at: [x, y], size: [width, height] } => {
-                    let _ = writeln!(
-                        out,
-                        r#"<path d="M{x:.2} {y:.2}h{width:.2}v{height:.2}h-{width:.2}z" fill="url(#hatch)"/>"#
-                    );
-                }
+                Shape::Hatch(lines) => push_hatch(&mut out, lines),
                 Shape::Text(text) => push_text(&mut out, text, theme),
                 Shape::Line(line) => push_line(&mut out, line, theme),
                 Shape::Box { at: [x, y], size: [width, height], ink } => {
@@ -83,20 +74,19 @@ impl Theme {
     }
 }
 
-fn push_cells(out: &mut String, cells: &Cells) -> Result<(), Error> {
-    let [left, top] = cells.at;
-    let [width, height] = cells.cell;
-    if cells.colors.len() > MOST_RECTANGLES {
-        let ([width, height], cols) = (cells.size(), cells.cols);
-        let pixels = cells.colors.as_flattened();
-        let picture = png::encode([cols, cells.rows()], pixels, &[])?;
-        let picture = STANDARD.encode(picture);
-        let _ = writeln!(
-            out,
-            r#"<image x="{left:.2}" y="{top:.2}" width="{width:.2}" height="{height:.2}" preserveAspectRatio="none" style="image-rendering:pixelated" href="data:image/png;base64,{picture}"/>"#
-        );
-        return Ok(());
-    }
+/// Embeds a pixel for each cell.
+fn push_picture(out: &mut String, cells: &Cells) -> Result<(), Error> {
+    let ([left, top], [width, height]) = (cells.at, cells.size());
+    let picture = STANDARD.encode(png::cells([cells.cols, cells.rows()], &cells.colors)?);
+    let _ = writeln!(
+        out,
+        r#"<image x="{left:.2}" y="{top:.2}" width="{width:.2}" height="{height:.2}" preserveAspectRatio="none" style="image-rendering:pixelated" href="data:image/png;base64,{picture}"/>"#
+    );
+    Ok(())
+}
+
+fn push_rectangles(out: &mut String, cells: &Cells) -> Result<(), Error> {
+    let ([left, top], [width, height]) = (cells.at, cells.cell);
     // Antialiasing would let the paper show between the cells.
     let _ = writeln!(out, r#"<g shape-rendering="crispEdges">"#);
     for (i, color) in cells.colors.iter().enumerate() {
@@ -110,6 +100,15 @@ fn push_cells(out: &mut String, cells: &Cells) -> Result<(), Error> {
     }
     out.push_str("</g>\n");
     Ok(())
+}
+
+fn push_hatch(out: &mut String, lines: &[[[f64; 2]; 2]]) {
+    let path: String = lines
+        .iter()
+        .map(|[[x0, y0], [x1, y1]]| format!("M{x0:.1} {y0:.1}L{x1:.1} {y1:.1}"))
+        .collect();
+    let color = Rgb(Ground::Paper.hatch());
+    let _ = writeln!(out, r#"<path class="hatch" d="{path}" stroke="{color}"/>"#);
 }
 
 fn push_text(out: &mut String, text: &Text, theme: &Theme) {
@@ -152,21 +151,19 @@ fn push_line(out: &mut String, line: &Line, theme: &Theme) {
     );
 }
 
+/// Draws a rectangle for each colour. A gradient would need a name, which another figure in the same page could have too.
 fn push_bar(out: &mut String, [x, y]: [f64; 2], [width, height]: [f64; 2], stops: &[[u8; 3]]) {
-    // A page may hold several figures, whose maps may differ.
-    let id: String =
-        stops.iter().step_by(8).map(|color| Rgb(*color).to_string()[1..].to_owned()).collect();
-    let _ = write!(out, r#"<linearGradient id="bar-{id}" x1="0" y1="1" x2="0" y2="0">"#);
-    let last = stops.len().saturating_sub(1).max(1) as f64;
-    for (i, color) in stops.iter().enumerate() {
-        let part = i as f64 / last;
-        let _ = write!(out, r#"<stop offset="{part:.4}" stop-color="{}"/>"#, Rgb(*color));
+    let step = height / stops.len().max(1) as f64;
+    let _ = writeln!(out, r#"<g shape-rendering="crispEdges">"#);
+    for (y, color) in stops.iter().rev().enumerate().map(|(i, color)| (y + i as f64 * step, color))
+    {
+        let _ = writeln!(
+            out,
+            r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{step:.2}" fill="{}"/>"#,
+            Rgb(*color)
+        );
     }
-    out.push_str("</linearGradient>\n");
-    let _ = writeln!(
-        out,
-        r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="url(#bar-{id})"/>"#
-    );
+    out.push_str("</g>\n");
 }
 
 struct Rgb([u8; 3]);

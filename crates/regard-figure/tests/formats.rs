@@ -34,7 +34,9 @@ fn encode(format: Format, values: &[f32], rows: &[Label], cols: &[Label]) -> Vec
 
 /// Pixels of a PNG: width, height, RGB.
 fn pixels(file: &[u8]) -> (usize, usize, Vec<u8>) {
-    let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+    let mut decoder = png::Decoder::new(std::io::Cursor::new(file));
+    decoder.set_transformations(png::Transformations::EXPAND); // colours in place of places in a table
+    let mut reader = decoder.read_info().unwrap();
     let mut image = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut image).unwrap();
     assert_eq!(info.color_type, png::ColorType::Rgb);
@@ -123,10 +125,27 @@ fn a_png_of_many_cells_has_a_pixel_for_each() {
     assert!(count(last) >= N && count(first) >= N * (N - 1), "{} {}", count(last), count(first));
 }
 
+/// The bits of the numbers of a page: zlib packs the highest byte of each, then the next byte of each, and so on.
+fn numbers_of(data: &serde_json::Value) -> Vec<u32> {
+    use base64::Engine as _;
+    use std::io::Read as _;
+    let packed = data["numbers"].as_str().unwrap();
+    let packed = base64::engine::general_purpose::STANDARD.decode(packed).unwrap();
+    let mut planes = Vec::new();
+    flate2::read::ZlibDecoder::new(&packed[..]).read_to_end(&mut planes).unwrap();
+    let n = planes.len() / 4;
+    (0..n).map(|i| u32::from_be_bytes([0, 1, 2, 3].map(|byte| planes[byte * n + i]))).collect()
+}
+
+/// The data of the script of a page.
+fn data_of(page: &str) -> serde_json::Value {
+    let (_, data) = page.split_once("<script type=\"application/json\">").unwrap();
+    serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
+}
+
 /// The page is one file: its only address is the namespace of SVG. Its script has every number and label.
 #[test]
 fn a_page_has_all_numbers_and_needs_no_network() {
-    use base64::Engine as _;
     let values = [0.0, 0.25, 1.0, f32::NAN, f32::NEG_INFINITY, 0.5];
     let (rows, cols) = (tokens(&["</script>", "two"]), tokens(&["<!--<script>", "Ġb", "c"]));
     let page = String::from_utf8(encode(Format::Html, &values, &rows, &cols)).unwrap();
@@ -140,20 +159,24 @@ fn a_page_has_all_numbers_and_needs_no_network() {
     assert_eq!(page.matches("</script>").count(), 2, "no token ends a script");
     // After these, a page waits for the end of a second script before that of the first.
     assert_eq!((page.matches("<script").count(), page.matches("<!--").count()), (2, 0));
-    let (_, data) = page.split_once("<script type=\"application/json\">").unwrap();
-    let data: serde_json::Value =
-        serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
-    assert_eq!(data[0]["rows"][0], "</script>");
-    assert_eq!((&data[0]["cols"][0], &data[0]["cols"][1]), (&"<!--<script>".into(), &"␣b".into()));
-    let numbers = data[0]["values"].as_str().unwrap();
-    let numbers = base64::engine::general_purpose::STANDARD.decode(numbers).unwrap();
-    assert_eq!(numbers, values.map(f32::to_le_bytes).concat());
+    let data = data_of(&page);
+    let cells = &data["cells"][0];
+    let label = |axis: &str, i: usize| {
+        let list = cells[axis].as_u64().unwrap() as usize;
+        data["labels"][list][i].as_str().unwrap().to_owned()
+    };
+    assert_eq!(label("rows", 0), "</script>");
+    assert_eq!([label("cols", 0), label("cols", 1)], ["<!--<script>", "␣b"]);
+    assert_eq!(
+        (numbers_of(&data), &data["digits"]),
+        (values.map(f32::to_bits).to_vec(), &5.into())
+    );
     // The script finds a cell by its place and size in the SVG.
     let (_, svg) = page.split_once("<svg").unwrap();
     let [left, top, wide, _] = rect(svg, palette().rgb(0.0));
-    let at = |i: usize| data[0]["at"][i].as_f64().unwrap();
+    let at = |i: usize| cells["at"][i].as_f64().unwrap();
     assert!((at(0) - left).abs() < 0.01 && (at(1) - top).abs() < 0.01, "two decimals");
-    assert_eq!(data[0]["cell"][0], wide);
+    assert_eq!(cells["cell"][0], wide);
     // Text and paper follow the theme of the reader.
     assert!(page.contains("prefers-color-scheme: dark") && svg.contains("var(--paper)"), "{page}");
     assert!(!svg.contains("#fff\"") && !svg.contains("#222\""), "{svg}");
@@ -220,7 +243,114 @@ fn a_grid_has_every_matrix_with_its_row_and_column() {
     assert!(at(2)[0] > at(1)[0] && at(2)[1] == at(1)[1] && at(4)[1] > at(1)[1]);
     let page = grid.figure().html().unwrap();
     assert!(page.contains("\"name\":\"layer 1, head 2\""), "{page}");
-    assert_eq!(page.matches("linearGradient id").count(), 1, "one scale, one bar");
+    assert_eq!(page.matches(">0.5</text>").count(), 1, "one scale, one bar");
+    let data = data_of(&page);
+    assert_eq!(data["labels"], serde_json::json!([["a", "b"]]), "all matrices share their labels");
+    assert_eq!(numbers_of(&data).len(), 6 * 4);
+}
+
+/// A model of 24 layers of 16 heads over 64 tokens, as `--view grid` shows it. A rectangle for each cell would be 120 MB.
+#[test]
+fn a_page_of_all_heads_is_small_and_keeps_three_digits() {
+    const N: usize = 64;
+    let labels = Label::numbers(N);
+    let values = |seed: u32| -> Vec<f32> {
+        let dense = weights(N, N, seed);
+        (0..N * N).map(|i| if i % N > i / N { 0.0 } else { dense[i] }).collect()
+    };
+    let matrices: Vec<Small> = (0..24 * 16)
+        .map(|i| {
+            let values = Arc::new(values(i));
+            Small { name: format!("head {}.{}", i / 16, i % 16), values, palette: palette() }
+        })
+        .collect();
+    let grid = Grid {
+        title: "24 layers × 16 heads".to_owned(),
+        rows: (0..24).map(|layer| format!("{layer}.x")).collect(),
+        cols: (0..16).map(|head| format!("x.{head}")).collect(),
+        labels: [&labels, &labels],
+        axes: ["query", "key"],
+        matrices,
+    };
+    let page = grid.figure().html().unwrap();
+    assert!(page.len() < 3_000_000, "{}", page.len());
+    assert_eq!(page.matches("<image").count(), 24 * 16);
+    let data = data_of(&page);
+    assert_eq!(data["digits"], 3);
+    let found = numbers_of(&data);
+    let all = grid.matrices.iter().flat_map(|small| small.values.iter());
+    for (found, x) in found.into_iter().map(f32::from_bits).zip(all) {
+        // 11 significant bits: an error of at most half a unit of the last, 2⁻¹¹ of the number.
+        assert!((found - x).abs() <= x.abs() / 2048.0, "{found} {x}");
+    }
+}
+
+/// A name of a gradient or a pattern is shared by a page: where the first figure is hidden, the second loses what it refers to.
+#[test]
+fn two_figures_in_one_page_share_no_names() {
+    let labels = tokens(&["a", "b"]);
+    let svg = encode(Format::Svg, &[1.0, f32::NEG_INFINITY, 0.25, 0.75], &labels, &labels);
+    let svg = String::from_utf8(svg).unwrap();
+    assert!(!svg.contains(" id=") && !svg.contains("url(#") && !svg.contains("href=\"#"), "{svg}");
+}
+
+/// Four queries of 1500 keys are a strip with rows that can be read, not a hairline, and so is its transpose.
+#[test]
+fn attention_that_is_not_square_has_a_scale_for_each_side() {
+    let (few, many) = (tokens(&["one", "two", "three", "four"]), Label::numbers(1500));
+    let values = weights(4, 1500, 1);
+    for (rows, cols) in [(&few, &many), (&many, &few)] {
+        let svg = String::from_utf8(encode(Format::Svg, &values, rows, cols)).unwrap();
+        well_formed(&svg);
+        let image = svg.split_once("<image ").unwrap().1;
+        let side = |name: &str| -> f64 {
+            let (_, rest) = image.split_once(&format!("{name}=\"")).unwrap();
+            rest.split_once('"').unwrap().0.parse().unwrap()
+        };
+        let (short, long) = (side("width").min(side("height")), side("width").max(side("height")));
+        assert!(short >= 100.0 && (550.0..600.0).contains(&long), "{short} × {long}");
+        for token in ["one", "four"] {
+            assert!(svg.contains(&format!(">{token}</text>")), "{token}");
+        }
+    }
+    // A grid has as many pixels a side as a matrix has cells.
+    let small = |i: usize| Small {
+        name: i.to_string(),
+        values: Arc::new(weights(4, 94, i as u32)),
+        palette: palette(),
+    };
+    let grid = Grid {
+        title: "cross".to_owned(),
+        rows: vec!["0.x".to_owned()],
+        cols: (0..4).map(|head| format!("x.{head}")).collect(),
+        labels: [&few, &many[..94]],
+        axes: ["query", "key"],
+        matrices: (0..4).map(small).collect(),
+    };
+    let svg = grid.figure().svg().unwrap();
+    assert!(svg.contains(r#"width="160.00" height="56.00""#), "{svg}");
+}
+
+/// What does not fit in its cell is not drawn, and no number overlaps the next.
+#[test]
+fn large_and_tiny_numbers_have_exponents_and_stay_in_their_cells() {
+    let labels = Label::numbers(3);
+    for (values, drawn) in [
+        ([3e38, -3e38, 1.5e38, 2e30, 5e8, 1_234_567.0, 0.0, 1.0, -12.5], "−3e38"),
+        ([1e-7, 2.5e-7, 0.0, 1e-7, 2.5e-7, 0.0, 1e-7, 2.5e-7, 0.0], "2.5e−7"),
+        ([999_999.0, -999_999.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], "−999999"),
+    ] {
+        let svg = String::from_utf8(encode(Format::Svg, &values, &labels, &labels)).unwrap();
+        // A number in a cell is set smaller than a label, in the middle.
+        let numbers: Vec<&str> = svg
+            .lines()
+            .filter(|line| line.contains(r#"font-size="11.0" text-anchor="middle""#))
+            .map(|line| line.split_once('>').unwrap().1.split_once('<').unwrap().0)
+            .collect();
+        assert!(numbers.iter().all(|text| text.chars().count() <= 6), "{numbers:?}");
+        let fits = drawn.chars().count() <= 6;
+        assert_eq!(numbers.contains(&drawn), fits, "{drawn}: {numbers:?}");
+    }
 }
 
 #[test]
@@ -252,11 +382,22 @@ fn a_masked_weight_is_0_in_every_file_and_keeps_its_colour() {
     let svg = text(Format::Svg);
     assert!(!svg.contains('∞') && svg.contains(">masked (0)</text>"), "{svg}");
     // A hatch stands for the number, in the cell and beside the colour bar.
-    assert_eq!(svg.matches(r#"fill="url(#hatch)""#).count(), 2, "{svg}");
+    assert_eq!(svg.matches(r#"<path class="hatch""#).count(), 2, "{svg}");
     assert_eq!(svg.matches(">0</text>").count(), 1, "the tick of the colour bar alone: {svg}");
     let (width, _, image) = pixels(&matrix.bare_png().unwrap());
     assert_eq!(image[3 * (width - 1)..][..3], Ground::Paper.rgb());
     assert!(file(Format::Npy).ends_with(&[0.0_f32, 0.25, 0.75].map(f32::to_le_bytes).concat()));
+}
+
+/// The mask of a program without −∞: the numbers of the other cells keep their decimals.
+#[test]
+fn a_finite_mask_has_a_hatch_in_place_of_its_number() {
+    let labels = tokens(&["a", "b"]);
+    let values = [1.25, f32::NEG_INFINITY, 0.25, 0.75];
+    let matrix = Matrix { masked: f32::MIN, ..matrix(&values, &labels, &labels) };
+    let svg = String::from_utf8(matrix.encode(Format::Svg).unwrap()).unwrap();
+    assert!(svg.contains(">masked (−3.4e38)</text>") && svg.contains(">1.25</text>"), "{svg}");
+    assert_eq!(svg.matches("e38").count(), 1, "in the legend alone: {svg}");
 }
 
 /// Reads CSV by RFC 4180, letter by letter.

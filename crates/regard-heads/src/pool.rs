@@ -1,9 +1,10 @@
-/// Shrinks a matrix to the largest number of each square of cells. NaN counts as the largest.
+/// Shrinks a matrix to the largest number of each rectangle of cells. NaN counts as the largest.
 ///
 /// Rows are added one by one, in order.
 #[derive(Debug)]
 pub(super) struct Pool {
-    factor: usize,
+    /// The rows and the columns of a rectangle.
+    factors: [usize; 2],
     cols: usize,
     /// The largest numbers of the rows since the last pooled row.
     largest: Vec<f32>,
@@ -11,14 +12,14 @@ pub(super) struct Pool {
     pooled: Vec<f32>,
 }
 
-/// The side of the squares for which at most `limit` rows and columns remain.
-pub(super) fn factor(rows: usize, cols: usize, limit: usize) -> usize {
-    rows.max(cols).div_ceil(limit.max(1)).max(1)
+/// The rows and the columns of the rectangles of which at most `limit` remain along each side.
+pub(super) fn factors(sides: [usize; 2], limit: usize) -> [usize; 2] {
+    sides.map(|side| side.div_ceil(limit.max(1)).max(1))
 }
 
 impl Pool {
-    pub(super) fn new(factor: usize, cols: usize) -> Self {
-        Self { factor, cols, largest: vec![f32::NEG_INFINITY; cols], rows: 0, pooled: Vec::new() }
+    pub(super) fn new(factors: [usize; 2], cols: usize) -> Self {
+        Self { factors, cols, largest: vec![f32::NEG_INFINITY; cols], rows: 0, pooled: Vec::new() }
     }
 
     pub(super) fn add(&mut self, row: &[f32]) {
@@ -26,12 +27,12 @@ impl Pool {
             *largest = larger(*largest, *x);
         }
         self.rows += 1;
-        if self.rows == self.factor {
+        if self.rows == self.factors[0] {
             self.finish_row();
         }
     }
 
-    /// The pooled matrix, row by row: ⌈rows / factor⌉ × ⌈cols / factor⌉.
+    /// The pooled matrix, row by row: ⌈rows / factor⌉ × ⌈cols / factor⌉, each with its own factor.
     pub(super) fn finish(mut self) -> Vec<f32> {
         if self.rows > 0 {
             self.finish_row();
@@ -40,9 +41,8 @@ impl Pool {
     }
 
     fn finish_row(&mut self) {
-        let squares = self.largest.chunks(self.factor);
-        self.pooled
-            .extend(squares.map(|square| square.iter().copied().fold(f32::NEG_INFINITY, larger)));
+        let parts = self.largest.chunks(self.factors[1]);
+        self.pooled.extend(parts.map(|part| part.iter().copied().fold(f32::NEG_INFINITY, larger)));
         self.largest = vec![f32::NEG_INFINITY; self.cols];
         self.rows = 0;
     }
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn nan_is_seen_and_minus_infinity_is_not_a_maximum() {
         let pooled = |row: &[f32]| {
-            let mut pool = Pool::new(3, 3);
+            let mut pool = Pool::new([3, 3], 3);
             pool.add(row);
             pool.finish()[0]
         };
@@ -69,9 +69,10 @@ mod tests {
 
     #[test]
     fn few_cells_stay() {
+        let few = |sides| factors(sides, 96);
         assert_eq!(
-            [factor(96, 96, 96), factor(97, 3, 96), factor(512, 512, 96), factor(1, 1, 96)],
-            [1, 2, 6, 1]
+            [few([96, 96]), few([97, 3]), few([512, 512]), few([4, 1500])],
+            [[1, 1], [2, 1], [6, 6], [1, 16]]
         );
     }
 }

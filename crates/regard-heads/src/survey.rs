@@ -5,7 +5,7 @@ use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use serde::{Deserialize, Serialize};
 
 use super::measure::{Earlier, Row, Sums};
-use super::pool::{Pool, factor};
+use super::pool::{Pool, factors};
 use super::{
     AttentionMaps, Error, HeadId, Measure, Measures, Progress, Rows, Shape, Warning, tell,
 };
@@ -24,7 +24,7 @@ use super::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Survey {
     shape: Shape,
-    factor: usize,
+    factors: [usize; 2],
     causal: bool,
     measures: Vec<Measures>,
     /// Empty if the heads themselves are small enough.
@@ -51,7 +51,7 @@ impl Survey {
     /// [`Error::Cancelled`] if `progress` cancels the work.
     pub fn new(maps: &AttentionMaps, progress: &Progress<'_>) -> Result<Self, Error> {
         let shape = maps.shape();
-        let factor = factor(shape.queries, shape.keys, Self::THUMBNAIL);
+        let factors = factors([shape.queries, shape.keys], Self::THUMBNAIL);
         let tokens = maps.key_tokens().filter(|_| maps.is_self_attention());
         let earlier = tokens.map(|tokens| Earlier::new(tokens.iter().map(|t| t.raw.as_str())));
         let ids: Vec<HeadId> = shape.ids().collect();
@@ -59,7 +59,7 @@ impl Survey {
         let found: Vec<Found> = ids
             .into_par_iter()
             .map(|id| {
-                let found = measured(maps, id, factor, earlier.as_ref());
+                let found = measured(maps, id, factors, earlier.as_ref());
                 tell(
                     progress,
                     done.fetch_add(1, Ordering::Relaxed) + 1,
@@ -71,7 +71,7 @@ impl Survey {
         let causal = maps.is_self_attention() && !found.iter().any(|f| f.sums.sees_later);
         Ok(Self {
             shape,
-            factor,
+            factors,
             causal,
             warnings: warnings(maps, &found),
             measures: found.iter().map(|f| f.sums.finish(causal)).collect(),
@@ -101,23 +101,25 @@ impl Survey {
         ids
     }
 
-    /// The thumbnail of a head: the largest weight of each square of [`factor`](Self::factor) × factor cells, row by row. It
-    /// has ⌈queries / factor⌉ × ⌈keys / factor⌉ numbers, and none if there is no such head.
+    /// The thumbnail of a head: the largest weight of each rectangle of [`factors`](Self::factors), row by row. It has
+    /// ⌈queries / rows⌉ × ⌈keys / columns⌉ numbers, and none if there is no such head.
     pub fn thumbnail<'a>(&'a self, maps: &'a AttentionMaps, id: HeadId) -> Cow<'a, [f32]> {
         match self.shape.index(id).and_then(|i| self.thumbnails.get(i)) {
-            Some(thumbnail) if self.factor > 1 => thumbnail.into(),
+            Some(thumbnail) if self.factors != [1, 1] => thumbnail.into(),
             _ => maps.head(id),
         }
     }
 
-    /// The side of the square of cells that one cell of a thumbnail stands for.
-    pub fn factor(&self) -> usize {
-        self.factor
+    /// The rows and the columns of the cells that one cell of a thumbnail stands for. Each side has its own factor, so that few
+    /// queries of many keys keep their rows.
+    pub fn factors(&self) -> [usize; 2] {
+        self.factors
     }
 
     /// The rows and columns of a thumbnail.
     pub fn thumbnail_shape(&self) -> (usize, usize) {
-        (self.shape.queries.div_ceil(self.factor), self.shape.keys.div_ceil(self.factor))
+        let [rows, cols] = self.factors;
+        (self.shape.queries.div_ceil(rows), self.shape.keys.div_ceil(cols))
     }
 
     /// Whether no query of the file attends to a key after its own position.
@@ -131,8 +133,13 @@ impl Survey {
     }
 }
 
-fn measured(maps: &AttentionMaps, id: HeadId, factor: usize, earlier: Option<&Earlier>) -> Found {
-    let mut pool = (factor > 1).then(|| Pool::new(factor, maps.shape().keys));
+fn measured(
+    maps: &AttentionMaps,
+    id: HeadId,
+    factors: [usize; 2],
+    earlier: Option<&Earlier>,
+) -> Found {
+    let mut pool = (factors != [1, 1]).then(|| Pool::new(factors, maps.shape().keys));
     let mut sums = Sums::default();
     let mut odd = [0; 3];
     for query in 0..maps.shape().queries {

@@ -2,18 +2,31 @@
 for (const figure of document.querySelectorAll(".regard:not([data-on])")) {
   figure.dataset.on = "";
   const svg = figure.querySelector("svg"), tip = figure.querySelector(".tip");
-  const all = JSON.parse(figure.querySelector("script").textContent);
-  for (const cells of all) {
-    const bytes = Uint8Array.from(atob(cells.values), c => c.charCodeAt(0));
-    cells.values = new Float32Array(bytes.buffer);
-  }
+  const { cells: all, labels, numbers, digits } = JSON.parse(figure.querySelector("script").textContent);
+  for (const cells of all) [cells.rows, cells.cols] = [labels[cells.rows], labels[cells.cols]];
+  // The highest byte of each number comes first, then the next byte of each.
+  const unpacked = async () => {
+    const bytes = Uint8Array.from(atob(numbers), c => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    const planes = new Uint8Array(await new Response(stream).arrayBuffer()), n = planes.length / 4;
+    const values = new DataView(new ArrayBuffer(4 * n));
+    for (let byte = 0; byte < 4; byte++)
+      for (let i = 0; i < n; i++) values.setUint8(4 * i + byte, planes[byte * n + i]);
+    let from = 0;
+    for (const cells of all) {
+      const start = from;
+      cells.value = i => values.getFloat32(4 * (start + i));
+      from += cells.rows.length * cells.cols.length;
+    }
+  };
+  unpacked();
   const mark = document.createElementNS(svg.namespaceURI, "rect");
   for (const [name, value] of [["fill", "none"], ["stroke", "var(--ink)"], ["stroke-width", 1.5], ["pointer-events", "none"]])
     mark.setAttribute(name, value);
   svg.append(mark);
   const number = (x, cells) => Number.isNaN(x) ? "NaN"
     : x === -Infinity ? "masked (" + cells.masked + ")"
-    : x === Infinity ? "∞" : String(+x.toPrecision(5)).replace("-", "−");
+    : x === Infinity ? "∞" : String(+x.toPrecision(digits)).replace("-", "−");
   const hide = () => { tip.style.display = "none"; mark.style.display = "none"; };
   hide();
   svg.addEventListener("pointerleave", hide);
@@ -26,7 +39,7 @@ for (const figure of document.querySelectorAll(".regard:not([data-on])")) {
       const named = (axis, label) => (axis ? axis + " " : "") + label;
       tip.textContent = (cells.name ? cells.name + "\n" : "")
         + named(cells.axes[0], cells.rows[row]) + "\n" + named(cells.axes[1], cells.cols[col]) + "\n"
-        + number(cells.values[row * cells.cols.length + col], cells);
+        + (cells.value ? number(cells.value(row * cells.cols.length + col), cells) : "…");
       tip.style.display = mark.style.display = "block";
       for (const [name, value] of [["x", left + col * width], ["y", top + row * height], ["width", width], ["height", height]])
         mark.setAttribute(name, value);

@@ -3,14 +3,14 @@
 //! Rectangles cover whole pixels, so a cell has one colour. Lines and letters are blended with the pixels below them, by
 //! the share of each pixel that they cover.
 
-use ab_glyph::{Font as _, FontRef, GlyphId, PxScale, ScaleFont as _, point};
+use ab_glyph::{Font as _, GlyphId, PxScale, point};
 
-use crate::figure::{Anchor, Cells, Figure, HATCH, Ink, Line, Shape, Text};
-use crate::{Ground, fonts};
+use super::letters::{Face, letters};
+use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text};
+use crate::{Error, Ground, fonts};
 
-/// The font of every sign that [`fonts::SANS`] lacks: all outlines of DejaVu Sans 2.37, without its hints and its tables for
-/// shaping, which are not read (`pyftsubset DejaVuSans.ttf --unicodes='*' --no-hinting --layout-features= --name-IDs='*'`). A page
-/// has its signs of mathematics alone.
+/// The font of every sign that [`fonts::SANS`] lacks: all outlines of DejaVu Sans 2.37, and what joins the letters of Arabic and
+/// places accents, without its hints (`fonts/make.py` makes it). A page has its signs of mathematics alone.
 #[cfg(not(target_arch = "wasm32"))]
 const OTHERS: &[u8] = include_bytes!("../../fonts/DejaVuSans.ttf");
 #[cfg(target_arch = "wasm32")]
@@ -20,12 +20,20 @@ const PAPER: u8 = 255;
 const DASH: [f64; 2] = [5.0, 3.0];
 
 /// Draws an image of `size` pixels, three bytes a pixel.
-pub(super) fn draw(figure: &Figure, [width, height]: [usize; 2], scale: f64) -> Vec<u8> {
-    let mut canvas = Canvas { width, height, scale, bytes: vec![PAPER; width * height * 3] };
+pub(super) fn draw(
+    figure: &Figure,
+    [width, height]: [usize; 2],
+    scale: f64,
+) -> Result<Vec<u8>, Error> {
+    let fonts = [Face::new(fonts::SANS)?, Face::new(OTHERS)?];
+    let mut canvas = Canvas { width, height, scale, fonts, bytes: vec![PAPER; width * height * 3] };
     for shape in &figure.shapes {
         match shape {
             Shape::Cells(cells) => canvas.cells(cells),
-            Shape::Hatch { at, size } => canvas.hatch(*at, *size),
+            Shape::Hatch(lines) => {
+                let ink = Ink::Rgb(Ground::Paper.hatch());
+                lines.iter().for_each(|ends| canvas.line(&Line::new(ends.to_vec(), 1.0, ink)));
+            }
             Shape::Text(text) => canvas.text(text),
             Shape::Line(line) if line.opacity > 0.0 => canvas.line(line),
             Shape::Line(_) => {}
@@ -33,7 +41,7 @@ pub(super) fn draw(figure: &Figure, [width, height]: [usize; 2], scale: f64) -> 
             Shape::Bar { at, size, stops } => canvas.bar(*at, *size, stops),
         }
     }
-    canvas.bytes
+    Ok(canvas.bytes)
 }
 
 fn rgb(ink: Ink) -> [u8; 3] {
@@ -49,6 +57,7 @@ struct Canvas {
     height: usize,
     /// The pixels per CSS pixel.
     scale: f64,
+    fonts: [Face<'static>; 2],
     bytes: Vec<u8>,
 }
 
@@ -77,18 +86,6 @@ impl Canvas {
         for row in down {
             let line = &mut self.bytes[row * self.width * 3..][across.start * 3..across.end * 3];
             line.as_chunks_mut::<3>().0.fill(color);
-        }
-    }
-
-    /// Draws lines that rise to the right, each a CSS pixel wide.
-    fn hatch(&mut self, [x, y]: [f64; 2], [width, height]: [f64; 2]) {
-        let (across, down) =
-            (self.span(x, x + width, self.width), self.span(y, y + height, self.height));
-        let period = (HATCH * self.scale).round() as usize;
-        for (row, col) in down.flat_map(|row| across.clone().map(move |col| (row, col))) {
-            if ((row + col) % period) < self.scale as usize {
-                self.blend(col as i64, row as i64, Ground::Paper.hatch(), 1.0);
-            }
         }
     }
 
@@ -149,21 +146,10 @@ impl Canvas {
     }
 
     fn text(&mut self, text: &Text) {
-        let fonts = [fonts::SANS, OTHERS].map(FontRef::try_from_slice);
-        let [Ok(sans), Ok(others)] = fonts else { return };
-        let fonts = [&sans, &others].map(|font| {
-            // The font's scale is the height of a line, not of an em.
-            let em = f64::from(font.units_per_em().unwrap_or(1.0));
-            let size = text.size * self.scale * f64::from(font.height_unscaled()) / em;
-            font.as_scaled(PxScale::from(size as f32))
-        });
-        let glyph = |c: char| {
-            let font = usize::from(fonts[0].glyph_id(c) == GlyphId(0));
-            (&fonts[font], fonts[font].glyph_id(c))
-        };
-        let glyphs: Vec<_> = text.text.chars().map(glyph).collect();
-        let width: f32 = glyphs.iter().map(|(font, glyph)| font.h_advance(*glyph)).sum();
-        let mut pen = match text.anchor {
+        let em = text.size * self.scale;
+        let letters = letters(&self.fonts, &text.text);
+        let width = letters.iter().map(|letter| letter.advance).sum::<f32>() * em as f32;
+        let start = match text.anchor {
             Anchor::Start => 0.0,
             Anchor::Middle => -width / 2.0,
             Anchor::End => -width,
@@ -172,9 +158,20 @@ impl Canvas {
         let color = rgb(text.ink);
         // Bold letters are drawn a second time, a little to the right.
         let strokes: &[f32] = if text.bold { &[0.0, 0.6] } else { &[0.0] };
-        for (font, id) in glyphs {
+        for letter in letters {
+            let [x, y] = letter.at.map(|ems| ems * em as f32);
+            let Some(index) = letter.font else {
+                self.missing(text, [f64::from(start + x), f64::from(letter.advance) * em]);
+                continue;
+            };
             for stroke in strokes {
-                let glyph = id.with_scale_and_position(font.scale(), point(pen + stroke, 0.0));
+                let font = &self.fonts[index].outlines;
+                // The font's scale is the height of a line, not of an em.
+                let lines = f64::from(font.height_unscaled() / font.units_per_em().unwrap_or(1.0));
+                let glyph = GlyphId(letter.glyph).with_scale_and_position(
+                    PxScale::from((em * lines) as f32),
+                    point(start + x + stroke, -y),
+                );
                 let Some(outline) = font.outline_glyph(glyph) else { continue };
                 let corner = outline.px_bounds().min;
                 outline.draw(|x, y, share| {
@@ -183,8 +180,19 @@ impl Canvas {
                     self.blend(x0 + x, y0 + y, color, f64::from(share));
                 });
             }
-            pen += font.h_advance(id);
         }
+    }
+
+    /// Draws the box of a character that no font has. Its place on the line of text and its width are in pixels.
+    fn missing(&mut self, text: &Text, [from, width]: [f64; 2]) {
+        let [left, right] = [from + 0.12 * width, from + 0.88 * width].map(|x| x / self.scale);
+        let top = -0.72 * text.size;
+        let corners = [[left, 0.0], [right, 0.0], [right, top], [left, top], [left, 0.0]];
+        let place = |[x, y]: [f64; 2]| {
+            let [x, y] = if text.upright { [y, -x] } else { [x, y] };
+            [text.at[0] + x, text.at[1] + y]
+        };
+        self.line(&Line::new(corners.map(place).to_vec(), text.size / 14.0, text.ink));
     }
 }
 

@@ -18,7 +18,7 @@ use super::{HeadsState, Shown, Side};
 use crate::colors::{Colors as _, Look, Palette, largest};
 use crate::explain::SINK;
 use crate::{numbers, style};
-use regard_figure::Extent;
+use regard_figure::{Extent, extents};
 use regard_heads::{HeadId, Measure, Measures, Shape};
 
 /// The widest picture of a grid that scrolls, and the narrowest.
@@ -136,16 +136,15 @@ impl Thumbnails {
         }
         let picture = Rect::from_min_size(rect.min, Vec2::splat(rect.width()));
         let (rows, cols) = heads.survey.thumbnail_shape();
-        let scale = rect.width() / rows.max(cols) as f32;
-        let size = vec2(cols as f32, rows as f32);
-        let cells = Rect::from_min_size(picture.min, scale * size);
+        let [wide, high] = extents([cols, rows]).map(|part| part as f32 * rect.width());
+        let cells = Rect::from_min_size(picture.min, vec2(wide, high));
         let texture = self.texture(ui, of, id, state);
         let whole = Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0));
         ui.painter().image(texture, cells, whole, Color32::WHITE);
         if let Some((Side::Queries, query)) = state.isolated.filter(|_| rect.width() >= MARKED) {
-            let row = (query / heads.survey.factor()) as f32 + 0.5;
+            let row = (query / heads.survey.factors()[0]) as f32 + 0.5;
             let stroke = Stroke::new(1.0, style::QUERY.gamma_multiply(0.7));
-            ui.painter().hline(cells.x_range(), cells.top() + scale * row, stroke);
+            ui.painter().hline(cells.x_range(), cells.top() + high / rows as f32 * row, stroke);
         }
         if let Some((effect, x)) = state.tint.and_then(|e| Some((e, of.effects.get(heads, e, id)?)))
         {
@@ -169,7 +168,7 @@ impl Thumbnails {
         }
         response.on_hover_ui(|ui| {
             if rect.width() < ENLARGED {
-                let size = ENLARGED / size.max_elem() * size;
+                let size = ENLARGED / rect.width() * vec2(wide, high);
                 let (place, _) = ui.allocate_exact_size(size, Sense::hover());
                 ui.painter().image(texture, place, whole, Color32::WHITE);
             }

@@ -15,7 +15,10 @@ const MAX_ANNOTATED: usize = 1024;
 const WIDEST_COLUMN: f32 = 88.0;
 /// The largest height of the labels above the columns where they are upright.
 const TALLEST_LABEL: f32 = 84.0;
-/// The largest width of a cell when zooming in.
+/// The least part of the longer side of all cells that the shorter side has, if its cells need not be longer than the limit.
+const SHORTEST: f32 = 0.25;
+const LONGEST_CELL: f32 = 28.0;
+/// The largest width and height of a cell when zooming in.
 const WIDEST_CELL: f32 = 96.0;
 /// The maximum ratio of a cell's height to that of its number.
 const MOST_EMPTY: f32 = 3.0;
@@ -94,7 +97,12 @@ impl Geometry {
         } else {
             let side = |large: f32| {
                 let side = room.min(large / rows.max(1) as f32).min(unit * 30.0);
-                Vec2::splat(if side >= 2.0 { side.floor() } else { side })
+                let square = if side >= 2.0 { side.floor() } else { side };
+                // A square, unless few rows of many columns would be a hairline, or few columns of many rows.
+                let shorter = SHORTEST * square * rows.max(cols) as f32;
+                let longer =
+                    |n: usize| square.max((shorter / n.max(1) as f32).min(unit * LONGEST_CELL));
+                vec2(longer(cols).min(room.max(square)), longer(rows))
             };
             let cell = side(map.large);
             if is_upright(cell) {
@@ -164,21 +172,17 @@ impl Geometry {
         vec2(self.cols as f32, self.rows as f32)
     }
 
-    pub(crate) fn most_zoom(&self) -> f32 {
-        (WIDEST_CELL / self.cell.x).max(4.0)
+    /// The largest zoom of the columns and that of the rows.
+    pub(crate) fn most_zoom(&self) -> Vec2 {
+        (Vec2::splat(WIDEST_CELL) / self.cell).max(Vec2::splat(4.0))
     }
 
     /// The part of the matrix that is visible in `cells`.
     pub(crate) fn seen(&self, cells: Rect, view: &Viewport) -> Seen {
         let size = self.matrix();
-        let corner = view.corner().min(size - size / view.zoom()).max(Vec2::ZERO);
-        Seen {
-            frame: cells,
-            cell: self.cell * view.zoom(),
-            corner,
-            rows: self.rows,
-            cols: self.cols,
-        }
+        let zoom = view.zooms(self.most_zoom());
+        let corner = view.corner().min(size - size / zoom).max(Vec2::ZERO);
+        Seen { frame: cells, cell: self.cell * zoom, corner, rows: self.rows, cols: self.cols }
     }
 }
 
@@ -243,8 +247,8 @@ pub(crate) fn widest(labels: &[String], text_style: &TextStyle, ui: &Ui) -> f32 
 }
 
 fn widest_number(map: &Heatmap<'_>, ui: &Ui, decimals: usize) -> f32 {
-    let longest =
-        map.numbers.iter().map(|&x| map.text(x, decimals)).max_by_key(|text| text.chars().count());
+    let written = map.numbers.iter().filter(|x| map.is_written(**x));
+    let longest = written.map(|&x| map.text(x, decimals)).max_by_key(|text| text.chars().count());
     text_width(&longest.unwrap_or_default(), style::digits(), ui)
 }
 

@@ -258,6 +258,11 @@ impl<'a> Heatmap<'a> {
         self.col_labels.len()
     }
 
+    /// Whether a cell shows its number. A hatch stands for the weight 0, or for the large number, that a mask puts there.
+    fn is_written(&self, x: f32) -> bool {
+        x != f32::NEG_INFINITY || self.masked.is_infinite()
+    }
+
     /// A number as the cell shows it.
     fn text(&self, x: f32, decimals: usize) -> String {
         let x = if x == f32::NEG_INFINITY { self.masked } else { x };

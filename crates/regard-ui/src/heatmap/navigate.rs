@@ -17,7 +17,7 @@ pub(crate) fn navigate(
     cells: Rect,
     view: &mut Viewport,
 ) -> Option<Cell> {
-    let size = at.matrix();
+    let (size, most) = (at.matrix(), at.most_zoom());
     // On a touch screen, egui reports the first finger as the pointer, which may leave the matrix.
     let fingers = ui.input(|input| input.multi_touch()).map(|touch| touch.center_pos);
     let fingers = fingers.filter(|center| cells.contains(*center));
@@ -25,11 +25,12 @@ pub(crate) fn navigate(
         // The wheel with Ctrl or two fingers zoom. The plain wheel scrolls the page.
         let factor = ui.input(|input| input.zoom_delta());
         if factor != 1.0 {
-            view.zoom_by(factor, (pointer - cells.min) / cells.size(), size, at.most_zoom());
+            view.zoom_by(factor, (pointer - cells.min) / cells.size(), size, most);
         }
     }
     if response.dragged() && fingers.is_none() && !map.paints {
-        view.go_to(view.corner() - response.drag_delta() / (at.cell * view.zoom()), size);
+        let moved = response.drag_delta() / (at.cell * view.zooms(most));
+        view.go_to(view.corner() - moved, size, most);
     }
     if response.double_clicked() && !map.paints {
         view.reset();
@@ -43,7 +44,7 @@ pub(crate) fn navigate(
     if map.is_passive {
         return None;
     }
-    let page = ((map.rows() as f32 / view.zoom()) as usize).clamp(1, 10);
+    let page = ((map.rows() as f32 / view.zooms(most).y) as usize).clamp(1, 10);
     let mut reached: Option<Cell> = None;
     for event in ui.input(|input| input.events.clone()) {
         let Event::Key { key, pressed: true, modifiers, .. } = event else { continue };
@@ -51,10 +52,10 @@ pub(crate) fn navigate(
         let middle = Vec2::splat(0.5);
         match key {
             Key::Plus | Key::Equals if !modifiers.command => {
-                view.zoom_by(STEP, middle, size, at.most_zoom());
+                view.zoom_by(STEP, middle, size, most);
             }
             Key::Minus if !modifiers.command => {
-                view.zoom_by(1.0 / STEP, middle, size, at.most_zoom());
+                view.zoom_by(1.0 / STEP, middle, size, most);
             }
             Key::Num0 if !modifiers.command => view.reset(),
             Key::P if !modifiers.command => view.pin(cell),
@@ -65,7 +66,7 @@ pub(crate) fn navigate(
         }
     }
     if let Some(cell) = reached {
-        view.reveal(cell, size);
+        view.reveal(cell, size, most);
     }
     reached
 }

@@ -102,17 +102,23 @@ fn runs(numbers: &[usize], end: usize) -> Vec<Range<usize>> {
 /// Draws the texture, at most at the resolution of the screen. Returns the level of its blocks.
 fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
     let (rows, cols) = seen.cells(seen.frame);
-    let pixels = seen.cell.min_elem() * ui.pixels_per_point();
-    let finest = (1.0 / pixels).log2().ceil().max(0.0) as usize;
+    let pixels = seen.cell * ui.pixels_per_point();
     let largest = ui.input(|input| input.max_texture_side);
     let coarsest = map.picture.levels();
+    let is_visible = |level: &usize| {
+        let [rows, cols] = map.picture.halved(*level).map(|n| (1_usize << n) as f32);
+        rows * pixels.y >= 1.0 && cols * pixels.x >= 1.0
+    };
+    let finest = (0..=coarsest).find(is_visible).unwrap_or(coarsest);
     let part = |level: usize| map.picture.blocks(level, rows.clone(), cols.clone());
     let fits = |level: &usize| part(*level).texture_side() <= largest;
-    let level = (finest.min(coarsest)..=coarsest).find(fits).unwrap_or(coarsest);
+    let level = (finest..=coarsest).find(fits).unwrap_or(coarsest);
     let (texture, part) = map.picture.texture(ui.ctx(), map.name, map.numbers, &part(level));
-    let cells_of = |blocks: &Range<usize>| blocks.start << level..blocks.end << level;
-    let place =
-        |rows: &Range<usize>, cols: &Range<usize>| seen.rect_of(&cells_of(rows), &cells_of(cols));
+    let [down, across] = map.picture.halved(level);
+    let cells_of = |blocks: &Range<usize>, by: usize| blocks.start << by..blocks.end << by;
+    let place = |rows: &Range<usize>, cols: &Range<usize>| {
+        seen.rect_of(&cells_of(rows, down), &cells_of(cols, across))
+    };
     within.image(texture, place(&part.rows, &part.cols), WHOLE_TEXTURE, Color32::WHITE);
     map.picture.hatch(within, place);
     level
@@ -138,7 +144,8 @@ fn annotate(
         numbers::decimals(&visible)
     });
     let texts: Vec<(Cell, f32, String)> = cells()
-        .filter_map(|cell| map.number(cell).map(|x| (cell, x, map.text(x, decimals))))
+        .filter_map(|cell| Some((cell, map.number(cell).filter(|x| map.is_written(*x))?)))
+        .map(|(cell, x)| (cell, x, map.text(x, decimals)))
         .collect();
     let longest = texts.iter().max_by_key(|(_, _, text)| text.chars().count());
     let gap = style::enlarged(ui) * BESIDE;
@@ -149,9 +156,7 @@ fn annotate(
     let font = style::digits().resolve(ui.style());
     let palette = map.picture.palette();
     let color = palette.colors();
-    // A weight that a mask hides has no number.
-    let is_hidden = |x: f32| x == f32::NEG_INFINITY && map.masked == 0.0;
-    for (cell, x, text) in texts.into_iter().filter(|(_, x, _)| !is_hidden(*x)) {
+    for (cell, x, text) in texts {
         let ink =
             if palette.is_plain() { ui.visuals().text_color() } else { colors::ink_on(color(x)) };
         within.text(seen.rect(cell).center(), Align2::CENTER_CENTER, text, font.clone(), ink);

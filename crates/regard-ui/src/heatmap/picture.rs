@@ -15,12 +15,13 @@ use crate::colors::{self, Colors as _, Palette};
 const SMALL: usize = 64;
 
 /// The maxima of a matrix's blocks, to draw it at any size. It does not hold the numbers themselves, and takes a third of their
-/// memory.
+/// memory, or as much as they if one side is far longer than the other.
 #[derive(Serialize, Deserialize)]
 pub struct Picture {
     palette: Palette,
     shape: (usize, usize),
-    /// Level 1 has blocks of 2 × 2 cells, level 2 of 4 × 4, and so on.
+    /// Level 1 has blocks of 2 × 2 cells, level 2 of 4 × 4, and so on. While one side is more than twice as long as the other, it
+    /// alone is halved, so that four rows of 1500 columns stay four.
     levels: Vec<Level>,
     #[serde(skip)]
     drawn: RefCell<Option<DrawnTexture>>,
@@ -32,6 +33,8 @@ struct Level {
     numbers: Vec<f32>,
     rows: usize,
     cols: usize,
+    /// A block has 2ⁿ rows and 2ᵐ columns.
+    halved: [usize; 2],
 }
 
 struct DrawnTexture {
@@ -48,7 +51,6 @@ const MOST_RUNS: usize = 1 << 13;
 /// A range of a level's blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// A block is 2^`level` cells wide.
     pub(crate) level: usize,
     pub(crate) rows: Range<usize>,
     pub(crate) cols: Range<usize>,
@@ -60,18 +62,22 @@ impl Picture {
         let shape = (numbers.len() / cols.max(1), cols);
         let mut levels: Vec<Level> = Vec::new();
         loop {
-            let (from, (rows, cols)) = levels
-                .last()
-                .map_or((numbers, shape), |level| (&level.numbers[..], (level.rows, level.cols)));
-            if rows.max(cols) <= SMALL {
+            let (from, (rows, cols), halved) = match levels.last() {
+                Some(level) => (&level.numbers[..], (level.rows, level.cols), level.halved),
+                None => (numbers, shape, [0, 0]),
+            };
+            let longer = rows.max(cols);
+            if longer <= SMALL {
                 break;
             }
+            let halves = [rows, cols].map(|side| 2 * side >= longer);
             let level = if palette.is_diverging() {
-                pool(from, cols, farther)
+                pool(from, cols, halves, farther)
             } else {
-                pool(from, cols, greater)
+                pool(from, cols, halves, greater)
             };
-            levels.push(level);
+            let halved = [0, 1].map(|i| halved[i] + usize::from(halves[i]));
+            levels.push(Level { halved, ..level });
         }
         Self { palette, shape, levels, drawn: RefCell::new(None) }
     }
@@ -105,10 +111,18 @@ impl Picture {
         self.levels.len()
     }
 
+    /// The powers of 2 of a level's blocks: its rows and its columns.
+    pub(super) fn halved(&self, level: usize) -> [usize; 2] {
+        let level = level.checked_sub(1).and_then(|i| self.levels.get(i));
+        level.map_or([0, 0], |level| level.halved)
+    }
+
     /// The blocks of a level that cover these cells.
     pub fn blocks(&self, level: usize, rows: Range<usize>, cols: Range<usize>) -> Blocks {
-        let covering = |cells: Range<usize>| cells.start >> level..cells.end.div_ceil(1 << level);
-        Blocks { level, rows: covering(rows), cols: covering(cols) }
+        let [down, across] = self.halved(level);
+        let covering =
+            |cells: Range<usize>, by: usize| cells.start >> by..cells.end.div_ceil(1 << by);
+        Blocks { level, rows: covering(rows, down), cols: covering(cols, across) }
     }
 
     /// Draws a hatch on the masked blocks of the texture that was made last. `place` is the rectangle of the blocks in a row
@@ -247,14 +261,26 @@ fn around(blocks: &Range<usize>, all: usize) -> Range<usize> {
     blocks.start.saturating_sub(more).min(end)..end
 }
 
-/// Blocks of 2 × 2 numbers, or fewer at an odd end. `pick` chooses the number of a block.
-fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> Level {
-    let half = cols.div_ceil(2);
-    let rows = numbers.len().div_ceil(cols.max(1)).div_ceil(2);
+/// Blocks of 2 × 2 numbers, or fewer at an odd end, or of 2 along the only side that is halved. `pick` chooses the number of a block.
+fn pool(
+    numbers: &[f32],
+    cols: usize,
+    [by_rows, by_cols]: [bool; 2],
+    pick: impl Fn(f32, f32) -> f32 + Sync,
+) -> Level {
+    let half = if by_cols { cols.div_ceil(2) } else { cols };
+    let all = numbers.len().div_ceil(cols.max(1));
+    let (rows, height) = if by_rows { (all.div_ceil(2), 2) } else { (all, 1) };
     let mut pooled = vec![0.0; rows * half];
-    let each = |(out, two): (&mut [f32], &[f32])| {
-        let (upper, lower) = two.split_at(cols.min(two.len()));
+    let each = |(out, rows): (&mut [f32], &[f32])| {
+        let (upper, lower) = rows.split_at(cols.min(rows.len()));
         let lower = if lower.is_empty() { upper } else { lower };
+        if !by_cols {
+            for ((out, upper), lower) in out.iter_mut().zip(upper).zip(lower) {
+                *out = pick(*upper, *lower);
+            }
+            return;
+        }
         for ((out, upper), lower) in
             out.iter_mut().zip(upper.chunks_exact(2)).zip(lower.chunks_exact(2))
         {
@@ -264,17 +290,17 @@ fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> 
             out[cols / 2] = pick(upper[cols - 1], lower[cols - 1]);
         }
     };
-    let two_rows = (2 * cols).max(1);
+    let some_rows = (height * cols).max(1);
     if numbers.len() < 1 << 16 {
-        pooled.chunks_mut(half.max(1)).zip(numbers.chunks(two_rows)).for_each(each);
+        pooled.chunks_mut(half.max(1)).zip(numbers.chunks(some_rows)).for_each(each);
     } else {
         pooled
             .par_chunks_mut(half)
-            .zip(numbers.par_chunks(two_rows))
+            .zip(numbers.par_chunks(some_rows))
             .with_min_len(16)
             .for_each(each);
     }
-    Level { numbers: pooled, rows, cols: half }
+    Level { numbers: pooled, rows, cols: half, halved: [0, 0] }
 }
 
 /// The greater of two numbers. NaN wins, so that it is never missed. −∞ loses.
@@ -297,12 +323,12 @@ mod tests {
     fn block(
         numbers: &[f32],
         (rows, cols): (usize, usize),
-        level: usize,
+        halved: [usize; 2],
         (i, j): (usize, usize),
     ) -> f32 {
-        let side = 1 << level;
-        let cells = (i * side..((i + 1) * side).min(rows))
-            .flat_map(|r| (j * side..((j + 1) * side).min(cols)).map(move |c| (r, c)));
+        let [high, wide] = halved.map(|n| 1 << n);
+        let cells = (i * high..((i + 1) * high).min(rows))
+            .flat_map(|r| (j * wide..((j + 1) * wide).min(cols)).map(move |c| (r, c)));
         cells.map(|(r, c)| numbers[r * cols + c]).fold(f32::NEG_INFINITY, |a, b| {
             if a.is_nan() || b.is_nan() { f32::NAN } else { a.max(b) }
         })
@@ -319,15 +345,13 @@ mod tests {
             let picture = Picture::new(&numbers, cols, Palette::weights(1.0, Look::default()));
             assert!(picture.levels() > 0);
             for (i, level) in picture.levels.iter().enumerate() {
-                assert_eq!(
-                    (level.rows, level.cols),
-                    (rows.div_ceil(2 << i), cols.div_ceil(2 << i))
-                );
+                let [high, wide] = level.halved.map(|n| 1 << n);
+                assert_eq!((level.rows, level.cols), (rows.div_ceil(high), cols.div_ceil(wide)));
                 for row in 0..level.rows {
                     for col in 0..level.cols {
                         let (found, right) = (
                             level.numbers[row * level.cols + col],
-                            block(&numbers, shape, i + 1, (row, col)),
+                            block(&numbers, shape, level.halved, (row, col)),
                         );
                         assert!(
                             found == right || found.is_nan() && right.is_nan(),
@@ -337,6 +361,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_longer_side_is_halved_first() {
+        let halved = |rows: usize, cols: usize| -> Vec<[usize; 2]> {
+            let picture = Picture::new(&vec![0.0; rows * cols], cols, Palette::PLAIN);
+            (1..=picture.levels()).map(|level| picture.halved(level)).collect()
+        };
+        assert_eq!(halved(256, 256), [[1, 1], [2, 2]]);
+        assert_eq!(halved(4, 300), [[0, 1], [0, 2], [0, 3]]);
+        assert_eq!(halved(100, 400), [[0, 1], [1, 2], [2, 3]]);
+        let picture = Picture::new(&[0.0; 4 * 300], 300, Palette::PLAIN);
+        let Blocks { rows, cols, .. } = picture.blocks(2, 0..4, 8..20);
+        assert_eq!((rows, cols), (0..4, 2..5));
     }
 
     #[test]

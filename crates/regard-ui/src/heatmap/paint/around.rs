@@ -221,14 +221,14 @@ pub(crate) fn note(
     if !at.note {
         return;
     }
-    let side = 1_usize << level;
+    let [rows, cols] = map.picture.halved(level).map(|n| 1_usize << n);
     let largest = if map.picture.palette().is_diverging() { "farthest from 0" } else { "largest" };
     let text = match (level, view.is_whole()) {
         (0, true) => return,
         (0, false) => "double click shows all".to_owned(),
-        (_, true) => format!("each pixel is the {largest} of {side} × {side} cells"),
+        (_, true) => format!("each pixel is the {largest} of {rows} × {cols} cells"),
         (_, false) => {
-            format!("each pixel is the {largest} of {side} × {side} cells; double click shows all")
+            format!("each pixel is the {largest} of {rows} × {cols} cells; double click shows all")
         }
     };
     let galley = elided(
