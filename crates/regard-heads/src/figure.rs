@@ -23,7 +23,7 @@ impl AttentionMaps {
             title: self.title(part),
             name: "attention".to_owned(),
             values,
-            masked: f32::NEG_INFINITY,
+            masked: self.masked().unwrap_or(f32::NEG_INFINITY),
             rows,
             cols,
             axes: ["query", "key"],
@@ -43,7 +43,7 @@ pub enum ColorScale {
 
 impl Survey {
     /// A picture of all heads: a row for each layer, and a matrix for each head. A long text shows the largest weight of each
-    /// square of [`factor`](Self::factor) × factor cells.
+    /// rectangle of [`factors`](Self::factors).
     pub fn figure(&self, maps: &AttentionMaps, look: Look, scale: ColorScale) -> Figure {
         let shape = maps.shape();
         let heads: Vec<_> = shape.ids().map(|id| (id, self.thumbnail(maps, id))).collect();
@@ -58,7 +58,9 @@ impl Survey {
                 palette: Palette::up_to(limit, signs, look),
             }
         };
-        let labels = maps.tokens().map(|tokens| pooled(tokens, self.factor()));
+        let [queries, keys] = maps.tokens();
+        let [rows, cols] = self.factors();
+        let labels = [pooled(queries, rows), pooled(keys, cols)];
         let grid = Grid {
             title: [counted(shape.layers, "layer"), counted(shape.heads, "head")].join(" × "),
             rows: (0..shape.layers)

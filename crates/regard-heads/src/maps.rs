@@ -9,7 +9,7 @@ use super::error::counted;
 use super::select::{Layers, none, select};
 use super::source::{Entry, TensorFile};
 use super::tokens::{self, Found};
-use super::values::Values;
+use super::values::{Batch, Values};
 use super::{Error, Opener, Progress};
 
 /// The attention of a model on one text: a matrix of weights, queries × keys, for each layer and head.
@@ -25,9 +25,11 @@ use super::{Error, Opener, Progress};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AttentionMaps {
     name: String,
+    names: Vec<String>,
     shape: Shape,
     layer_numbers: Vec<usize>,
     values: Values,
+    masked: Option<f32>,
     queries: Option<Vec<Label>>,
     keys: Option<Vec<Label>>,
     /// The result is kept, because it is read often, and computing it compares all tokens.
@@ -118,6 +120,8 @@ impl AttentionMaps {
         let is_self_attention = queries == keys;
         Ok(Self {
             name: "attentions".to_owned(),
+            names: vec!["attentions".to_owned()],
+            masked: None,
             shape,
             layer_numbers: (0..shape.layers).collect(),
             values: Values::F32(weights),
@@ -127,12 +131,14 @@ impl AttentionMaps {
         })
     }
 
-    /// Reads a safetensors, npy or npz file. If it holds several attentions, `name` chooses one. The name `weights` also
-    /// chooses the only attention of a file that has no tensor of this name.
+    /// Reads a safetensors, npy or npz file. If it holds several attentions, `name` chooses one of [`names`](Self::names); without
+    /// a name, the first that is known by its own is meant. The name `weights` also chooses the only attention of a file that has
+    /// no tensor of this name.
     ///
-    /// Shapes: \[layers, heads, n, n\], \[heads, n, n\] or \[n, n\]; also \[layers, 1, heads, n, n\], a batch of one; or one
-    /// tensor a layer, \[heads, n, n\], \[1, heads, n, n\] or \[n, n\]. Types: F32, F16, BF16 or F64. Tokens are read if the
-    /// file has them. The weights are not checked here, but by [`Survey::new`](super::Survey::new).
+    /// Shapes: \[layers, heads, n, n\], \[heads, n, n\] or \[n, n\]; also \[layers, batch, heads, n, n\]; or one tensor a layer,
+    /// \[heads, n, n\], \[batch, heads, n, n\] or \[n, n\]. `attentions[1]` is the second entry of a batch. Types: F32, F16, BF16 or F64. Tokens are read if the
+    /// file has them. The weights are not checked here, but by [`Survey::new`](super::Survey::new). Among scores, numbers up to about −10⁴
+    /// that are ten times as large as all others are masked: they become −∞.
     ///
     /// `open` opens the file and the file of tokens beside it: [`from_disk`](super::from_disk), or a function of the caller.
     ///
@@ -167,10 +173,10 @@ impl AttentionMaps {
     ) -> Result<Self, Error> {
         let entries = source.entries.clone();
         let selection = select(&entries, name)?;
-        let (layers, layer_numbers): (Vec<(&Entry, Shape)>, Vec<usize>) = match selection.layers {
+        let (layers, layer_numbers): (Vec<(&Entry, Batched)>, Vec<usize>) = match selection.layers {
             Layers::One(entry) => {
                 let shape = shape_of(entry, false)?;
-                (vec![(entry, shape)], (0..shape.layers).collect())
+                (vec![(entry, shape)], (0..shape.shape.layers).collect())
             }
             Layers::Each(layers) => {
                 let shapes: Result<_, Error> =
@@ -178,26 +184,52 @@ impl AttentionMaps {
                 (shapes?, layers.iter().map(|(number, _)| *number).collect())
             }
         };
-        let shape = shape_of_equals(&layers)?;
-        let found = tokens::find(beside, &mut source, &selection.name, shape)?;
-        let (queries, keys) = tokens_for(&selection.name, shape, found)?;
+        let Batched { shape, batch } = shape_of_equals(&layers)?;
+        let (plain, entry) = (selection.name, selection.entry.unwrap_or(0));
+        if entry >= batch {
+            let reason = format!("has no entry {entry}: its batch has {batch}, from 0");
+            return Err(Error::Tensor { tensor: plain, reason });
+        }
+        let found = tokens::find(beside, &mut source, &plain, shape, entry)?;
+        let (queries, keys) = tokens_for(&plain, shape, found)?;
         let entries: Vec<&Entry> = layers.iter().map(|(entry, _)| *entry).collect();
-        let values = Values::of(&mut source, &entries, progress)?;
+        let together = shape.heads * shape.size();
+        let batch_entry = Batch { size: batch, entry, together };
+        let mut values = Values::of(&mut source, &entries, batch_entry, progress)?;
+        let masked = values.mask();
         let is_self_attention = shape.queries == shape.keys && queries == keys;
+        let of_batch = |entry: usize| format!("{plain}[{entry}]");
+        let names = selection.all.into_iter().flat_map(|name| {
+            let entries = if name == plain && batch > 1 { batch.min(MOST_NAMED) } else { 0 };
+            let whole = (entries == 0).then_some(name);
+            whole.into_iter().chain((0..entries).map(of_batch))
+        });
         Ok(Self {
-            name: selection.name,
+            names: names.collect(),
+            name: if batch > 1 { of_batch(entry) } else { plain.clone() },
             shape,
             layer_numbers,
             values,
+            masked,
             queries,
             keys,
             is_self_attention,
         })
     }
 
-    /// The name of the tensor. Where each layer is a tensor, `*` stands for the number of the layer.
+    /// The name of the tensor. Where each layer is a tensor, `*` stands for the number of the layer; `[1]` is an entry of a batch.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The names of the attentions of the file, with that of this one: those of the entries of its batch, and those of other tensors.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The number that −∞ stands for, where the numbers are scores of which some are masked.
+    pub fn masked(&self) -> Option<f32> {
+        self.masked
     }
 
     /// The numbers of layers, heads, queries and keys.
@@ -288,26 +320,35 @@ impl AttentionMaps {
     }
 }
 
+/// The most entries of a batch that are named.
+const MOST_NAMED: usize = 64;
+
+/// The sizes of an attention, and the entries of the batch that it is one of.
+#[derive(Clone, Copy, PartialEq)]
+struct Batched {
+    shape: Shape,
+    batch: usize,
+}
+
 /// The shape of a tensor that holds all layers, or one of them.
-fn shape_of(entry: &Entry, is_one_layer: bool) -> Result<Shape, Error> {
-    let shape = match entry.shape[..] {
-        [queries, keys] => Shape { layers: 1, heads: 1, queries, keys },
-        [heads, queries, keys] => Shape { layers: 1, heads, queries, keys },
-        [layers, heads, queries, keys] if !is_one_layer || layers == 1 => {
-            Shape { layers, heads, queries, keys }
-        }
-        [layers, 1, heads, queries, keys] if !is_one_layer => {
-            Shape { layers, heads, queries, keys }
+fn shape_of(entry: &Entry, is_one_layer: bool) -> Result<Batched, Error> {
+    let (batch, [layers, heads, queries, keys]) = match entry.shape[..] {
+        [queries, keys] => (1, [1, 1, queries, keys]),
+        [heads, queries, keys] => (1, [1, heads, queries, keys]),
+        [batch, heads, queries, keys] if is_one_layer => (batch, [1, heads, queries, keys]),
+        [layers, heads, queries, keys] => (1, [layers, heads, queries, keys]),
+        [layers, batch, heads, queries, keys] if !is_one_layer => {
+            (batch, [layers, heads, queries, keys])
         }
         _ => {
             return Err(entry.shape_error(if is_one_layer {
-                ", but [heads, n, n] or [n, n] for each layer (with at most a batch of 1) is needed"
+                ", but [heads, n, n], [batch, heads, n, n] or [n, n] for each layer is needed"
             } else {
-                ", but [layers, heads, n, n], [heads, n, n] or [n, n] (with at most a batch of 1) is needed"
+                ", but [layers, heads, n, n], [layers, batch, heads, n, n], [heads, n, n] or [n, n] is needed"
             }));
         }
     };
-    checked(entry, shape)
+    checked(entry, Batched { shape: Shape { layers, heads, queries, keys }, batch })
 }
 
 /// The error of a layer or a head that the file lacks.
@@ -330,19 +371,19 @@ pub(super) fn checked<T>(entry: &Entry, shape: T) -> Result<T, Error> {
 }
 
 /// The common shape of all layers.
-fn shape_of_equals(layers: &[(&Entry, Shape)]) -> Result<Shape, Error> {
-    let Some((&(first, shape), others)) = layers.split_first() else {
+fn shape_of_equals(layers: &[(&Entry, Batched)]) -> Result<Batched, Error> {
+    let Some((&(first, batched), others)) = layers.split_first() else {
         return Err(none("the file has no attention", Vec::new()));
     };
-    match others.iter().find(|(entry, other)| *other != shape || entry.dtype != first.dtype) {
+    match others.iter().find(|(entry, other)| *other != batched || entry.dtype != first.dtype) {
         Some((other, _)) => Err(other.error(format!(
             "is {}, but `{}` is {}: all layers must be alike in type and shape",
             other.description(),
             first.name,
             first.description()
         ))),
-        None if others.is_empty() => Ok(shape),
-        None => Ok(Shape { layers: layers.len(), ..shape }),
+        None if others.is_empty() => Ok(batched),
+        None => Ok(Batched { shape: Shape { layers: layers.len(), ..batched.shape }, ..batched }),
     }
 }
 

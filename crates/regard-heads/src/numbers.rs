@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::source::{Entry, TensorFile};
-use super::values::Values;
+use super::values::{Batch, Values};
 use super::{Error, Opener, unattended};
 
 /// The numbers of a tensor in a file, widened or rounded to `f32`.
@@ -42,7 +42,7 @@ impl Numbers {
         let entries = source.entries.clone();
         let read = |entry: Entry| {
             let data = if entry.dtype.is_some() {
-                let values = Values::of(&mut source, &[&entry], &unattended)?;
+                let values = Values::of(&mut source, &[&entry], Batch::NONE, &unattended)?;
                 values.get(0..entry.len).into_owned()
             } else {
                 let size = match entry.type_name.as_str() {

@@ -5,7 +5,7 @@ use regard_figure::Label;
 use super::maps::{self, Tokens};
 use super::select::{TOKENS, none};
 use super::source::{Entry, TensorFile};
-use super::values::Values;
+use super::values::{Batch, Values};
 use super::{Error, Opener, Progress, Shape, tokens};
 
 /// The queries and keys of a file, from which attention is computed. One tensor can be both.
@@ -74,7 +74,7 @@ impl QueriesAndKeys {
         }
         let of_maps =
             Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
-        let found = tokens::find(Some((open, path)), &mut source, "", of_maps)?;
+        let found = tokens::find(Some((open, path)), &mut source, "", of_maps, 0)?;
         let names = maps::tokens_for(&q.name, of_maps, found)?.into();
         let parts = if k.is_some() { 2.0 } else { 1.0 };
         let queries = Tensor::read(&mut source, q, size, &|part| progress(part / parts))?;
@@ -128,7 +128,7 @@ impl Tensor {
     ) -> Result<Self, Error> {
         // The first batch entry comes first in the file.
         entry.len /= size.batch;
-        Ok(Self { values: Values::of(source, &[&entry], progress)?, size })
+        Ok(Self { values: Values::of(source, &[&entry], Batch::NONE, progress)?, size })
     }
 
     fn first(&self, head: usize, tokens: usize, dim: usize) -> Vec<f32> {

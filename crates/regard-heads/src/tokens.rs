@@ -19,14 +19,17 @@ pub(super) struct Found {
 /// the attention file and the function that opens its neighbours, or `None` for a file in memory.
 ///
 /// The tokens of `NAME.npy` are in `NAME.tokens.json`, a list of strings or an object with the lists `query_tokens`
-/// and `key_tokens` or `tokens`, or in `NAME.tokens.txt`, with one token a line.
+/// and `key_tokens` or `tokens`, or in `NAME.tokens.txt`, with one token a line. A list may have a list for each entry of a batch,
+/// of which `entry` is wanted.
 pub(super) fn find(
     beside: Option<(&Opener<'_>, &Path)>,
     source: &mut TensorFile,
     attention: &str,
     shape: Shape,
+    entry: usize,
 ) -> Result<Found, Error> {
-    if let Some(found) = beside.map(|(open, path)| in_own_file(open, path)).transpose()?.flatten() {
+    let own = beside.map(|(open, path)| in_own_file(open, path, entry));
+    if let Some(found) = own.transpose()?.flatten() {
         return Ok(found);
     }
     let metadata = core::mem::take(&mut source.metadata);
@@ -36,29 +39,30 @@ pub(super) fn find(
         let Some((key, text)) = own.or_else(|| find(name)) else { return Ok(None) };
         let place = format!("the metadata, `{key}`");
         let value: Value = serde_json::from_str(text).map_err(|e| Error::tokens(&place, &e))?;
-        Ok(Some((place.clone(), list(&place, &value)?)))
+        Ok(Some((place.clone(), list(&place, &value, entry)?)))
     })?;
     match in_metadata {
         Some(found) => Ok(found),
         None => {
-            Ok(Found::by_name(|name| strings(source, name, attention, shape))?.unwrap_or_default())
+            let found = Found::by_name(|name| strings(source, name, attention, shape, entry))?;
+            Ok(found.unwrap_or_default())
         }
     }
 }
 
 /// The tokens in a file of their own, beside the attention file.
-fn in_own_file(open: &Opener<'_>, path: &Path) -> Result<Option<Found>, Error> {
+fn in_own_file(open: &Opener<'_>, path: &Path, entry: usize) -> Result<Option<Found>, Error> {
     let json = path.with_extension("tokens.json");
     if let Some(text) = read(open, &json)? {
         let place = json.display().to_string();
         let value: Value = serde_json::from_str(&text).map_err(|e| Error::tokens(&place, &e))?;
         return if value.is_array() {
-            Ok(Some(Found::both(&place, list(&place, &value)?)))
+            Ok(Some(Found::both(&place, list(&place, &value, entry)?)))
         } else {
             let found = Found::by_name(|name| {
                 Ok(value
                     .get(name)
-                    .map(|v| list(&place, v))
+                    .map(|v| list(&place, v, entry))
                     .transpose()?
                     .map(|t| (place.clone(), t)))
             })?;
@@ -111,7 +115,8 @@ fn read(open: &Opener<'_>, path: &Path) -> Result<Option<String>, Error> {
     text.map(Some).map_err(|e| failed(&format!("it is not UTF-8: {}", e.utf8_error())))
 }
 
-fn list(place: &str, value: &Value) -> Result<Vec<String>, Error> {
+fn list(place: &str, value: &Value, entry: usize) -> Result<Vec<String>, Error> {
+    let value = value.get(entry).filter(|inner| inner.is_array()).unwrap_or(value);
     let items =
         value.as_array().ok_or_else(|| Error::tokens(place, &"it is not a list of strings"))?;
     let strings = items.iter().enumerate().map(|(i, item)| {
@@ -130,6 +135,7 @@ fn strings(
     name: &str,
     attention: &str,
     shape: Shape,
+    batch_entry: usize,
 ) -> Result<Option<(String, Vec<String>)>, Error> {
     /// The maximum number of characters in a token.
     const LONGEST: usize = 1 << 10;
@@ -150,13 +156,20 @@ fn strings(
         _ if name == of_keys => ("keys", shape.keys),
         _ => ("queries or keys", shape.queries.max(shape.keys)),
     };
-    if entry.len > needed {
-        return Err(Error::token_count(&place, entry.len, attention, needed, axis));
+    // Of a list for each entry of a batch, one is read.
+    let (skipped, len) = match entry.shape[..] {
+        [batch, len] if batch_entry < batch => (batch_entry * len, len),
+        _ => (0, entry.len),
+    };
+    if len > needed {
+        return Err(Error::token_count(&place, len, attention, needed, axis));
     }
     let tokens = source.read(&entry, |file| {
+        let skipped = (skipped * width * 4) as u64;
+        std::io::copy(&mut (&mut *file).take(skipped), &mut std::io::sink())?;
         let mut tokens = Vec::new();
         let mut bytes = vec![0; width * 4];
-        for i in 0..if width == 0 { 0 } else { entry.len } {
+        for i in 0..if width == 0 { 0 } else { len } {
             file.read_exact(&mut bytes)
                 .map_err(|e| Error::tokens(&place, &format!("token {i}: {e}")))?;
             let codes = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b));

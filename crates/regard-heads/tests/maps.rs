@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::path::Path;
 
 use half::{bf16, f16};
+use regard_figure::Look;
 use regard_heads::{
-    AttentionMaps, Error, HeadId, Measure, Over, Rows, Shape, Survey, Warning, from_disk,
+    AttentionMaps, Error, HeadId, Measure, Over, Part, Rows, Shape, Survey, Warning, from_disk,
     unattended,
 };
 use safetensors::Dtype;
@@ -144,6 +145,124 @@ mod opens {
         );
         let beside = [("mask", Dtype::F32, &[2][..], bytes(&[0.0; 2])), tensor("a", 1.0)];
         assert_eq!(opened(&safetensors(&beside, &[])).unwrap().name(), "a");
+    }
+
+    /// A cache with all places of a model has queries, residual streams and scores beside the weights.
+    #[test]
+    fn a_cache_of_all_places_opens_its_weights_and_names_its_scores() {
+        let n = 3;
+        let layer = |i: usize| {
+            let place = |name: &str, shape: &[usize], x: f32| {
+                let name = format!("blocks.{i}.{name}");
+                (name, shape.to_vec(), vec![x; shape.iter().product()])
+            };
+            [
+                place("attn.hook_attn_scores", &[1, 2, n, n], -1.0),
+                place("attn.hook_pattern", &[1, 2, n, n], i as f32),
+                place("attn.hook_q", &[1, n, 2, 4], 7.0),
+                place("hook_resid_pre", &[1, n, 8], 8.0),
+            ]
+        };
+        let places: Vec<_> = (0..2).flat_map(layer).collect();
+        let tensors: Vec<_> = places
+            .iter()
+            .map(|(name, shape, x)| (name.as_str(), Dtype::F32, &shape[..], bytes(x)))
+            .collect();
+        let file = safetensors(&tensors, &[]);
+        let maps = opened(&file).unwrap();
+        assert_eq!((maps.name(), maps.shape().layers), ("blocks.*.attn.hook_pattern", 2));
+        assert_eq!(maps.head(HeadId { layer: 1, head: 1 })[0], 1.0);
+        let names = ["blocks.*.attn.hook_attn_scores", "blocks.*.attn.hook_pattern"];
+        assert_eq!(maps.names(), names);
+        let folder = Folder::new();
+        let path = folder.file("a.safetensors", file);
+        let scores = AttentionMaps::open(&from_disk, &path, Some(names[0]), &unattended).unwrap();
+        assert_eq!((scores.name(), scores.head(FIRST)[0]), (names[0], -1.0));
+    }
+
+    #[test]
+    fn an_encoder_and_a_decoder_have_three_attentions() {
+        let tensor = |name, shape: &'static [usize]| {
+            let len = shape.iter().product();
+            (name, Dtype::F32, shape, bytes(&vec![0.5; len]))
+        };
+        let tensors = [
+            tensor("cross_attentions", &[1, 1, 2, 3]),
+            tensor("decoder_attentions", &[1, 1, 2, 2]),
+            tensor("encoder_attentions", &[1, 1, 3, 3]),
+            tensor("logits", &[2, 9]),
+        ];
+        let maps = opened(&safetensors(&tensors, &[])).unwrap();
+        assert_eq!(maps.name(), "encoder_attentions");
+        assert_eq!(maps.names(), ["cross_attentions", "decoder_attentions", "encoder_attentions"]);
+    }
+
+    #[test]
+    fn each_entry_of_a_batch_is_an_attention() {
+        let (layers, batch, heads, n) = (2, 3, 2, 4);
+        let numbers = weights(layers * batch * heads * n, n, 1);
+        let at = |layer: usize, entry: usize, head: usize| {
+            let size = n * n;
+            &numbers[((layer * batch + entry) * heads + head) * size..][..size]
+        };
+        let tokens = r#"[["a", "b", "c", "d"], ["e", "f", "g", "h"], ["i", "j", "k", "l"]]"#;
+        let shape = [layers, batch, heads, n, n];
+        let one = [("attentions", Dtype::F32, &shape[..], bytes(&numbers))];
+        let each: Vec<_> = (0..layers)
+            .map(|layer| {
+                let numbers = &numbers[layer * batch * heads * n * n..][..batch * heads * n * n];
+                (["layer_0", "layer_1"][layer], Dtype::F32, &shape[1..], bytes(numbers))
+            })
+            .collect();
+        let folder = Folder::new();
+        for (name, file) in [("attentions", &one[..]), ("layer_*", &each[..])] {
+            let path = folder.file("a.safetensors", safetensors(file, &[("tokens", tokens)]));
+            let named = |entry: usize| format!("{name}[{entry}]");
+            for entry in 0..batch {
+                let name = named(entry);
+                let wanted = (entry > 0).then_some(name.as_str());
+                let maps = AttentionMaps::open(&from_disk, &path, wanted, &unattended).unwrap();
+                assert_eq!((maps.name(), maps.shape().heads), (&*name, heads));
+                assert_eq!(maps.names(), [0, 1, 2].map(named));
+                let id = HeadId { layer: 1, head: 1 };
+                assert_eq!(*maps.head(id), *at(1, entry, 1));
+                assert_eq!(texts(maps.key_tokens())[0], ["a", "e", "i"][entry]);
+            }
+            let name = named(3);
+            let beyond = AttentionMaps::open(&from_disk, &path, Some(&name), &unattended);
+            assert_says(&beyond.unwrap_err(), "has no entry 3: its batch has 3, from 0");
+        }
+    }
+
+    #[test]
+    fn scores_are_masked_where_a_program_without_infinity_masks() {
+        for mask in [f32::MIN, -1e9, -1e4] {
+            let numbers: Vec<f32> =
+                (0..64).map(|i| if i % 8 > i / 8 { mask } else { i as f32 / 10.0 }).collect();
+            let maps = opened(&attention(&[8, 8], &numbers)).unwrap();
+            let matrix = maps.matrix(Part::Head(FIRST), Look::default(), &unattended).unwrap();
+            assert_eq!((matrix.values[1], matrix.masked), (f32::NEG_INFINITY, mask));
+            // The colours are those of the scores that are seen, and a file of numbers keeps the mask.
+            assert_eq!(matrix.palette.range().1, 6.3);
+            let csv = matrix.csv().unwrap();
+            assert!(csv.lines().nth(1).unwrap().ends_with(&format!(",{mask}")), "{csv}");
+        }
+    }
+
+    /// Four queries of many keys keep their rows.
+    #[test]
+    fn each_side_of_a_thumbnail_is_pooled_by_itself() {
+        let (rows, cols) = (4, 1500);
+        let numbers = weights(rows, cols, 2);
+        let maps = opened(&attention(&[rows, cols], &numbers)).unwrap();
+        let survey = survey(&maps);
+        assert_eq!((survey.factors(), survey.thumbnail_shape()), ([1, 16], (4, 94)));
+        let thumbnail = survey.thumbnail(&maps, FIRST);
+        for (k, found) in thumbnail.iter().enumerate() {
+            let (row, col) = (k / 94, k % 94 * 16);
+            let part = &numbers[row * cols..][col..cols.min(col + 16)];
+            assert_eq!(*found, part.iter().copied().fold(0.0, f32::max));
+        }
     }
 
     #[test]
@@ -298,7 +417,6 @@ mod refuses {
         let (rank, empty) = (", but [layers, heads, n, n], ", ": it holds no attention");
         for (shape, part) in [
             (&[4][..], rank),
-            (&[2, 2, 1, 2, 2], rank),
             (&[1, 1, 1, 1, 2, 2], rank),
             (&[3, 0, 0], empty),
             (&[0, 2, 2], empty),
@@ -607,7 +725,7 @@ mod combines {
         let numbers = weights(2 * n, n, 5);
         let maps = opened(&attention(&[2, n, n], &numbers)).unwrap();
         let survey = survey(&maps);
-        assert_eq!((survey.factor(), survey.thumbnail_shape()), (3, (67, 67)));
+        assert_eq!((survey.factors(), survey.thumbnail_shape()), ([3, 3], (67, 67)));
         let id = HeadId { layer: 0, head: 1 };
         let thumbnail = survey.thumbnail(&maps, id);
         assert_eq!(thumbnail.len(), 67 * 67);

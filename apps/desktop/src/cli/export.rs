@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
-use regard_heads::{AttentionMaps, ColorScale, Over, Part, Survey, unattended};
+use regard_heads::{AttentionMaps, ColorScale, Over, Part, Progress, Survey, unattended};
 use regard_ui::laboratory::{self, Engine};
 use regard_ui::walkthrough::{self, Page, State};
 use regard_ui::{PlotName, Room, Session, of_step, of_walkthrough};
@@ -17,6 +17,7 @@ use super::failure::{BadInput as _, Failure};
 use super::suggest;
 use crate::host::Native;
 use crate::opened;
+use crate::say::tell;
 
 /// Write a matrix as a picture, as a page or as numbers
 ///
@@ -29,7 +30,8 @@ pub(crate) struct Args {
     #[arg(value_name = "EXAMPLE|FILE|SESSION.regard.json")]
     source: PathBuf,
 
-    /// The step of an example [default: weights], or the tensor of a file that has several
+    /// The step of an example [default: weights], or the attention of a file that has several, such as decoder_attentions, or
+    /// attentions[1] for the second entry of a batch
     #[arg(long, value_name = "NAME")]
     matrix: Option<String>,
 
@@ -170,8 +172,7 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
         };
     }
     ensure!(args.source.exists(), "--view grid shows the heads of a file of attention");
-    let name = args.matrix.as_deref();
-    let maps = AttentionMaps::open(&opened::stream, &args.source, name, &unattended)?;
+    let maps = opened_maps(args, &unattended)?;
     let survey = Survey::new(&maps, &unattended)?;
     Ok(survey.figure(&maps, look, ColorScale::Shared))
 }
@@ -281,14 +282,33 @@ fn of_session(args: &Args) -> Result<Matrix> {
     }
 }
 
+/// Opens the attention of a file. If there are others, and none was named, it tells how to choose them.
+fn opened_maps(args: &Args, progress: &Progress<'_>) -> Result<AttentionMaps> {
+    let name = args.matrix.as_deref();
+    let maps = AttentionMaps::open(&opened::stream, &args.source, name, progress)?;
+    if name.is_none() && maps.names().len() > 1 {
+        tell(format_args!(
+            "regard: this is `{}`; --matrix chooses another: {}",
+            maps.name(),
+            others(&maps)
+        ));
+    }
+    Ok(maps)
+}
+
+/// The names of the other attentions of a file.
+pub(super) fn others(maps: &AttentionMaps) -> String {
+    let others = maps.names().iter().filter(|name| *name != maps.name());
+    others.map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
 fn of_file(args: &Args, look: Look) -> Result<Matrix> {
     let bar = ProgressBar::new(100);
     let progress = |part: f32| {
         bar.set_position((part * 100.0) as u64);
         core::ops::ControlFlow::Continue(())
     };
-    let name = args.matrix.as_deref();
-    let maps = AttentionMaps::open(&opened::stream, &args.source, name, &progress)?;
+    let maps = opened_maps(args, &progress)?;
     let part = match (args.layer, args.head) {
         (None, None) if args.rollout => Part::Rollout(maps.shape().layers - 1),
         (Some(layer), None) if args.rollout => Part::Rollout(maps.find_layer(layer)?),

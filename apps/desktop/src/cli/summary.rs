@@ -30,6 +30,9 @@ fn of_attention(path: &Path) -> Result<String> {
     let survey = Survey::new(&maps, &unattended)?;
     let shape = maps.shape();
     let mut out = format!("{}: attention, tensor `{}`\n", path.display(), maps.name());
+    if maps.names().len() > 1 {
+        let _ = writeln!(out, "other attentions: {}", super::export::others(&maps));
+    }
     let kind = match (maps.is_self_attention(), survey.is_causal()) {
         (true, true) => "causal self-attention",
         (true, false) => "self-attention",

@@ -196,7 +196,7 @@ impl Large {
             .auto_shrink(false)
             .show(ui, |ui| {
                 let map = Heatmap {
-                    masked: 0.0,
+                    masked: heads.masked(),
                     captions: (is_one && !is_low).then_some(["attending from", "attending to"]),
                     terms: ["query", "key", heads.term()],
                     // The cursor may belong to a larger matrix beside this one.
@@ -244,7 +244,7 @@ impl Large {
         let (of, selected) = self.shown.as_ref()?;
         let [rows, cols] = &of.heads.labels;
         let (query, key, weight) = (rows.get(row)?, cols.get(col)?, selected.cell((row, col))?);
-        let (term, weight) = (of.heads.term(), numbers::spoken_masked(weight, 0.0));
+        let (term, weight) = (of.heads.term(), numbers::spoken_masked(weight, of.heads.masked()));
         Some(format!("query {row} {query}, key {col} {key}: {term} {weight}"))
     }
 }

@@ -132,6 +132,9 @@ impl OpenedHeads {
             AttentionSource::File(path) => {
                 AttentionMaps::open(&|path| host.open(path), path, None, &reading)?
             }
+            AttentionSource::Tensor(path, name) => {
+                AttentionMaps::open(&|path| host.open(path), path, Some(name), &reading)?
+            }
         };
         Ok(Self {
             source,
@@ -142,7 +145,7 @@ impl OpenedHeads {
     pub(crate) fn name(&self) -> String {
         match &self.source {
             AttentionSource::Sample => "The sample".to_owned(),
-            AttentionSource::File(path) => file_name(path),
+            AttentionSource::File(path) | AttentionSource::Tensor(path, _) => file_name(path),
         }
     }
 }
@@ -189,7 +192,7 @@ impl Surveyed {
         if self.is_causal {
             hide_later(numbers.to_mut(), cols);
         }
-        if self.survey.factor() == 1 {
+        if self.survey.factors() == [1, 1] {
             self.hide_cut(Part::Head(id), &mut numbers);
         }
         numbers
@@ -208,6 +211,11 @@ impl Surveyed {
 
     pub(crate) fn labels(&self) -> &[Vec<String>; 2] {
         &self.labels
+    }
+
+    /// The number that a masked cell stands for: the mask of the file's scores, or the weight 0.
+    pub(super) fn masked(&self) -> f32 {
+        self.maps.masked().unwrap_or(0.0)
     }
 
     pub(super) fn term(&self) -> &'static str {
@@ -241,7 +249,7 @@ impl Surveyed {
         state.shown = shown;
         let part = state.part().unwrap_or(Part::Mean(Over::All));
         let mut matrix = self.maps.matrix(part, look, &unattended)?;
-        (matrix.values, matrix.masked) = (self.drawn(part, &matrix.values), 0.0);
+        (matrix.values, matrix.masked) = (self.drawn(part, &matrix.values), self.masked());
         Ok(matrix)
     }
 
@@ -282,7 +290,8 @@ impl Selected {
     /// The matrix with its tokens, to export it.
     pub fn matrix(&self, heads: &Surveyed, look: Look) -> Matrix {
         let values = Arc::clone(&self.drawn);
-        Matrix { masked: 0.0, ..heads.maps.labelled(self.part, values, self.palette(look)) }
+        let matrix = heads.maps.labelled(self.part, values, self.palette(look));
+        Matrix { masked: heads.masked(), ..matrix }
     }
 
     pub(super) fn set_look(&mut self, look: Look) {

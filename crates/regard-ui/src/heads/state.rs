@@ -1,7 +1,7 @@
 //! The choices of the user about heads.
 
 use core::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +17,20 @@ pub enum AttentionSource {
     /// The sample that is part of the program.
     #[default]
     Sample,
-    /// A file.
+    /// A file. If it has several attentions, the first one that is known by its name.
     File(PathBuf),
+    /// An attention of a file that has several, by its name.
+    Tensor(PathBuf, String),
+}
+
+impl AttentionSource {
+    /// The file, if it is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Sample => None,
+            Self::File(path) | Self::Tensor(path, _) => Some(path),
+        }
+    }
 }
 
 impl fmt::Display for AttentionSource {
@@ -26,6 +38,7 @@ impl fmt::Display for AttentionSource {
         match self {
             Self::Sample => f.write_str("the sample"),
             Self::File(path) => path.display().fmt(f),
+            Self::Tensor(path, name) => write!(f, "{}, {name}", path.display()),
         }
     }
 }

@@ -13,6 +13,7 @@ use super::run::Outcome;
 use super::{STORY, State, Version, center};
 use crate::choice::{self, Choice};
 use crate::explain::{explain, explanation};
+use crate::heads::AttentionSource;
 use crate::work::{Background, Held, Latest, PATIENCE};
 use crate::{Command, Host, message};
 
@@ -57,8 +58,8 @@ pub(super) enum OpenChoice {
     Dialog(Command),
     /// A model by its name.
     Model(String),
-    /// The sample of attention.
-    Sample,
+    /// A file of attention, another attention of the one that is open, or the sample.
+    Attention(AttentionSource),
 }
 
 /// Shows the menu of what the run is compared with: a second text or drawing, and model B.

@@ -265,7 +265,7 @@ impl ModelRoom {
         });
         match (asked, central.inner) {
             (Some(OpenChoice::Model(name)), _) => self.open(ui.ctx(), state, name),
-            (Some(OpenChoice::Sample), _) => self.open_file(ui.ctx(), AttentionSource::Sample),
+            (Some(OpenChoice::Attention(source)), _) => self.open_file(ui.ctx(), source),
             (_, Some(OpenChoice::Model(name))) => self.compare_with(state, name),
             (Some(OpenChoice::Dialog(command)), _) | (_, Some(OpenChoice::Dialog(command))) => {
                 return Some(command);
@@ -357,7 +357,7 @@ impl ModelRoom {
         let mut asked = None;
         heading(ui, "Model", explanation("Model"));
         if let Some(file) = self.file_here(state) {
-            of_file(ui, &file);
+            asked = of_file(ui, &file).map(OpenChoice::Attention);
         } else if let Some(opened) = self.here(state) {
             let description = &opened.description;
             ui.add(Label::new(RichText::new(short(&opened.name)).strong()).truncate())
@@ -387,7 +387,9 @@ impl ModelRoom {
             ui.weak(format!("{family}, {layers} of {heads}, {reads}, {size}"));
         }
         ui.horizontal_wrapped(|ui| {
-            asked = Command::OpenModel.button(ui).map(OpenChoice::Dialog);
+            if let Some(open) = Command::OpenModel.button(ui) {
+                asked = Some(OpenChoice::Dialog(open));
+            }
             for (name, hint) in BUNDLED.into_iter().zip(HINTS) {
                 let is_open = state.file.is_none() && state.model == name;
                 if !is_open && ui.button(format!("Open {name}")).on_hover_text(hint).clicked() {
@@ -400,7 +402,7 @@ impl ModelRoom {
             let hint = "Open a small file of attention: twelve heads made by hand.";
             let is_sample = state.file == Some(AttentionSource::Sample);
             if !is_sample && ui.button("Open the sample").on_hover_text(hint).clicked() {
-                asked = Some(OpenChoice::Sample);
+                asked = Some(OpenChoice::Attention(AttentionSource::Sample));
             }
             if let Some(name) = self.cached.show(ui, &self.background.host) {
                 asked = Some(OpenChoice::Model(name));
@@ -444,8 +446,21 @@ impl ModelRoom {
 }
 
 /// Shows the name, the shape and the warnings of a file of attention.
-fn of_file(ui: &mut Ui, file: &heads::OpenedHeads) {
+///
+/// Returns another attention of the file, if it is chosen.
+fn of_file(ui: &mut Ui, file: &heads::OpenedHeads) -> Option<AttentionSource> {
     ui.strong(file.name());
+    let mut chosen = file.maps.name().to_owned();
+    let (names, before) = (file.maps.names(), chosen.clone());
+    if names.len() > 1 {
+        let list = egui::ComboBox::from_id_salt("attention of the file").selected_text(&chosen);
+        let list = list.width(ui.available_width()).truncate().show_ui(ui, |ui| {
+            for name in names {
+                ui.selectable_value(&mut chosen, name.clone(), name);
+            }
+        });
+        list.response.accessible_name("Attention of the file");
+    }
     let shape = file.maps.shape();
     let (layers, heads) = (counted(shape.layers, "layer"), counted(shape.heads, "head"));
     let size = format!("attention of {layers} of {heads}, {} × {}", shape.queries, shape.keys);
@@ -458,6 +473,8 @@ fn of_file(ui: &mut Ui, file: &heads::OpenedHeads) {
         let text = RichText::new(format!("Note: {warning}.")).small();
         ui.colored_label(ui.visuals().warn_fg_color, text);
     }
+    let path = file.source.file().filter(|_| chosen != before)?;
+    Some(AttentionSource::Tensor(path.to_owned(), chosen))
 }
 
 pub(super) fn outcome(latest: &LatestRun) -> Option<&Outcome> {

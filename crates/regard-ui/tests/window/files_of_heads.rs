@@ -17,10 +17,10 @@ use safetensors::Dtype;
 
 use super::TestHost;
 use super::driver::{
-    Window, app, assert_named, cells, choices, click, open, places, press, says, session,
+    Window, app, assert_named, cells, choices, click, click_on, open, places, press, says, session,
     session_of, set_value, settle, start, type_path, with_file,
 };
-use super::model::numbers;
+use super::model::{numbers, open_head};
 use regard_tests::attention_files::{Folder, attention, bytes, npy, safetensors, weights};
 use regard_tests::rounding::gamma;
 
@@ -201,6 +201,59 @@ fn lines_are_isolated_by_a_token_and_a_long_text_is_seen_in_parts() {
     let heads = &session(&window).model.heads;
     let chosen = heads.chosen.unwrap();
     assert_eq!(heads.isolated, Some((Side::Queries, chosen.0)), "lines show this token's");
+}
+
+#[test]
+fn another_attention_of_a_file_is_chosen_from_its_list() {
+    let tensor = |name, x: f32| (name, Dtype::F32, &[1, 2, 1, 3, 3][..], bytes(&[x; 18]));
+    let file = safetensors(&[tensor("attentions", 0.25), tensor("cross_attentions", 0.5)], &[]);
+    let folder = Folder::new();
+    let path = folder.file("batch.safetensors", file);
+    let mut window = window();
+    open_file(&mut window, &path);
+    assert_eq!(opened(&window).maps.name(), "attentions[0]");
+    click_on(&mut window, Role::ComboBox, "Attention of the file");
+    for name in ["attentions[1]", "cross_attentions"] {
+        assert!(window.query_all_by_label(name).next().is_some(), "{name} is in the list");
+    }
+    window.get_by_label("attentions[1]").click();
+    settle(&mut window);
+    let chosen = AttentionSource::Tensor(path, "attentions[1]".to_owned());
+    assert_eq!(opened(&window).source, chosen);
+    assert_eq!(source(&window), Some(&chosen), "a session opens the same");
+    assert_eq!(opened(&window).maps.name(), "attentions[1]");
+}
+
+/// Four queries of 1500 keys: the rows of the grid and of the large matrix can be read.
+#[test]
+fn attention_that_is_not_square_is_no_hairline() {
+    let folder = Folder::new();
+    let path = folder.file("cross.safetensors", attention(&[2, 4, 1500], &weights(8, 1500, 3)));
+    let mut window = window();
+    open_file(&mut window, &path);
+    assert_eq!(opened(&window).survey.thumbnail_shape(), (4, 94));
+    open_head(&mut window, 0, 1);
+    let cells = window.get_by_label("Heatmap of Head 0.1").rect();
+    assert!(cells.width() > 400.0 && cells.height() >= 80.0, "{cells:?}");
+    // The pointer finds each row.
+    let at = |row: f32| cells.lerp_inside(egui::vec2(0.5, (row + 0.5) / 4.0));
+    super::driver::click_at(&mut window, at(2.0));
+    assert_eq!(session(&window).model.heads.chosen.unwrap().0, 2);
+}
+
+/// Scores with the mask of a program without −∞: what is masked is spoken so, and its number is kept.
+#[test]
+fn a_finite_mask_is_a_mask() {
+    let numbers: Vec<f32> =
+        (0..64).map(|i| if i % 8 > i / 8 { f32::MIN } else { i as f32 / 32.0 - 1.0 }).collect();
+    let folder = Folder::new();
+    let path = folder.file("scores.safetensors", attention(&[1, 8, 8], &numbers));
+    let mut window = window();
+    open_file(&mut window, &path);
+    open_head(&mut window, 0, 0);
+    let map = window.get_by_label("Heatmap of Head 0.0").rect();
+    super::driver::click_at(&mut window, map.lerp_inside(egui::vec2(0.95, 0.05)));
+    assert!(says(&window, "(masked)"), "the cell at the upper right");
 }
 
 #[test]
