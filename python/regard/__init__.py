@@ -1,4 +1,4 @@
-"""Attention you can trust, and see.
+"""Attention, number by number.
 
 - `Model` opens a model in this process: its numbers, its places to read and to change, and sweeps over its heads.
 - `study` sweeps many prompts, on one machine or on many.

@@ -44,7 +44,7 @@ use crate::say::{Data, Printed, Text, tell};
 /// The program's name.
 const NAME: &str = "regard";
 
-/// Attention you can trust, and see.
+/// Attention, number by number.
 ///
 /// Without a subcommand, opens the window. Without a display, summarises FILE or shows a walkthrough in the terminal.
 #[derive(Debug, Parser)]
