@@ -10,7 +10,7 @@ use common::{Case, Matrix, Random, array, is_fused};
 use regard_kernels::{
     Pairing, Position, Stage, Temperature, Tier, attention_scratch_len, cosine_similarity, dot,
     fixed, gelu, gelu_tanh, layer_norm, matmul, matmul_transposed, norm, rms_norm, rotate, silu,
-    softmax,
+    softmax, tanh,
 };
 
 /// Compares results with the hashes recorded for tiers with fused multiply-add, and for those without.
@@ -112,6 +112,7 @@ fn kernels_of_a_block_have_the_recorded_bits() {
         ("gelu", &activated(gelu), [0xee5d73ce30115483, 0x15fbce1e1de74ba7]),
         ("gelu_tanh", &activated(gelu_tanh), [0xd29f5fe27766bced, 0x48411f4d8f98d2c2]),
         ("silu", &activated(silu), [0xc44dae9eff8e1a55, 0x6fc30d424d285751]),
+        ("tanh", &activated(tanh), [0xcfe736eb4fa2c212, 0xd2de87707ad7993a]),
         ("layer_norm", &layer_normed, [0x70ac0053e078931d, 0xef11df12000e5d47]),
         ("rms_norm", &rms_normed, [0xe8fdf79e60cad599; 2]),
         ("rotate, interleaved", &rotated(Pairing::Interleaved), [0xdb43709d1a223735; 2]),

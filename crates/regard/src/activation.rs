@@ -1,4 +1,4 @@
-use regard_kernels::{gelu, gelu_tanh, relu, silu};
+use regard_kernels::{gelu, gelu_tanh, relu, silu, tanh};
 
 use crate::Threads;
 
@@ -84,8 +84,26 @@ impl Activation {
                 }
             }
             Self::Silu => silu(x),
-            Self::Tanh => x.iter_mut().for_each(|x| *x = x.tanh()),
+            Self::Tanh => tanh(x),
             Self::ReluSquared => x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A platform's `tanh` has last bits of its own.
+    #[test]
+    fn tanh_has_the_bits_of_the_kernel_not_of_the_platform() {
+        let numbers: Vec<f32> = (-900..900).map(|i| i as f32 * 0.01 + 0.003).collect();
+        let (mut found, mut expected) = (numbers.clone(), numbers.clone());
+        Activation::Tanh.apply(&mut found);
+        tanh(&mut expected);
+        let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&found), bits(&expected));
+        let platform: Vec<f32> = numbers.iter().map(|x| x.tanh()).collect();
+        assert_ne!(bits(&found), bits(&platform), "the test cannot tell the two apart");
     }
 }

@@ -102,9 +102,10 @@ fn output(
     let mut hidden = product(gate.as_ref().unwrap_or(up), x)?;
     let up = gate.as_ref().map(|_| product(up, x)).transpose()?.unwrap_or_default();
     if let Some(ClampedGate { slope, limit }) = clamped {
-        for (gate, up) in hidden.iter_mut().zip(&up) {
-            let g = gate.min(limit);
-            *gate = g / (1.0 + (-slope * g).exp()) * (up.clamp(-limit, limit) + 1.0);
+        let mut powers: Vec<f32> = hidden.iter().map(|gate| -slope * gate.min(limit)).collect();
+        regard_kernels::exp(&mut powers);
+        for ((gate, up), power) in hidden.iter_mut().zip(&up).zip(powers) {
+            *gate = gate.min(limit) / (1.0 + power) * (up.clamp(-limit, limit) + 1.0);
         }
     } else {
         activation.apply(&mut hidden);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use regard::{KvCache, KvCacheShape, Linear, Norm, Pairing, Rotary, Sequences};
+use regard::{Activation, KvCache, KvCacheShape, Linear, Norm, Pairing, Rotary, Sequences};
 
 use super::attention::{Inputs, Setting};
 use super::{Hook, Input, Rows, Trace, Values};
@@ -614,9 +614,9 @@ impl Model {
                 }
                 let mut logits = product(head, &states)?;
                 if let Some(cap) = softcap {
-                    for x in &mut logits {
-                        *x = cap * (*x / cap).tanh();
-                    }
+                    logits.iter_mut().for_each(|x| *x /= cap);
+                    Activation::Tanh.apply(&mut logits);
+                    logits.iter_mut().for_each(|x| *x *= cap);
                 }
                 Ok(Some(by_run(runs, vec![tokens, self.description().vocabulary], logits)))
             }
