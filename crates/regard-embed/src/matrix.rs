@@ -4,10 +4,8 @@ use core::fmt::Debug;
 
 use regard_kernels::{
     Error, Half, Mat, MatMut, Packed, PackedHalf, Store, matmul_packed, matmul_packed_half,
+    packed_column,
 };
-
-/// Columns of a panel.
-const LANES: usize = 16;
 
 /// A weight \[inputs, outputs\] in panels of 16 columns, as [`Packed`] describes them.
 pub trait Matrix: Copy + Debug + 'static {
@@ -58,7 +56,8 @@ impl Matrix for F32 {
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {
-        for (to, from) in out.iter_mut().zip(of_column(self.panels, column, self.packed.shape().0))
+        for (to, from) in
+            out.iter_mut().zip(packed_column(self.panels, self.packed.shape().0, column))
         {
             *to = *from;
         }
@@ -100,7 +99,7 @@ impl Matrix for Bf16 {
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {
-        for (to, from) in out.iter_mut().zip(of_column(self.panels, column, self.inputs)) {
+        for (to, from) in out.iter_mut().zip(packed_column(self.panels, self.inputs, column)) {
             *to = f32::from_bits(u32::from(*from) << 16);
         }
     }
@@ -108,12 +107,6 @@ impl Matrix for Bf16 {
     fn columns(&self) -> usize {
         self.outputs
     }
-}
-
-/// The elements of a column, from the first row to the last.
-fn of_column<T>(panels: &[T], column: usize, inputs: usize) -> impl Iterator<Item = &T> {
-    let first = column / LANES * LANES * inputs + column % LANES;
-    panels.get(first..).unwrap_or_default().iter().step_by(LANES)
 }
 
 /// A linear layer y = xW + b.

@@ -16,6 +16,7 @@ pub mod fixed;
 mod gemm;
 pub mod guide;
 pub mod int8;
+mod invariant;
 mod layer_norm;
 pub mod microcontroller;
 pub mod naive;
@@ -37,8 +38,9 @@ pub use self::elementwise::{add, add_row, multiply};
 pub use self::error::Error;
 pub use self::exp::exp;
 pub use self::gemm::{
-    Half, Packed, PackedHalf, Quantization, Quantized, Store, matmul, matmul_packed,
-    matmul_packed_half, matmul_transposed, packed_len, quantized_scratch_len,
+    Half, PANEL_COLUMNS, Packed, PackedHalf, Quantization, Quantized, Store, matmul, matmul_packed,
+    matmul_packed_half, matmul_transposed, pack_panel, pack_row, packed_column, packed_len,
+    quantized_scratch_len,
 };
 pub use self::layer_norm::{layer_norm, rms_norm};
 pub use self::rotary::{Pairing, rotate};

@@ -4,16 +4,14 @@ use core::fmt::Debug;
 use core::ops::Range;
 
 use regard_kernels::{
-    Mat, MatMut, Packed, PackedHalf, Store, matmul_packed, matmul_packed_half, packed_len,
+    Mat, MatMut, PANEL_COLUMNS, Packed, PackedHalf, Store, matmul_packed, matmul_packed_half,
+    pack_panel, pack_row, packed_column, packed_len,
 };
 
 use crate::error::Error;
 use crate::threads::with_scratch;
 use crate::view::{saturating_product, zeros};
 use crate::{Element, Threads};
-
-/// The columns of a panel, as in [`regard_kernels::Packed`].
-pub(crate) const LANES: usize = 16;
 
 /// A matrix W \[inputs, outputs\] of one of the element types. Layers share it through an [`Arc`]: neither a clone of a layer
 /// nor an output head that is tied to an embedding copies a weight.
@@ -115,37 +113,19 @@ impl<T: Element> Panels<T> {
     /// Packs `weight` \[inputs, outputs\], row-major.
     pub(crate) fn from_rows(weight: &[T], inputs: usize, outputs: usize) -> Result<Self, Error> {
         let mut panels = Self::zeros(inputs, outputs)?;
-        let lines = panels.as_mut_slice().as_chunks_mut().0;
         for (t, row) in weight.chunks_exact(outputs.max(1)).enumerate() {
-            let (whole, rest) = row.as_chunks::<LANES>();
-            for (p, lanes) in whole.iter().enumerate() {
-                lines[p * inputs + t] = *lanes;
-            }
-            if !rest.is_empty() {
-                lines[whole.len() * inputs + t][..rest.len()].copy_from_slice(rest);
-            }
+            pack_row(row, t, inputs, panels.as_mut_slice());
         }
         Ok(panels)
     }
 
-    /// Packs `weight` \[outputs, inputs\], row-major.
-    ///
-    /// Tiles of 16 × 16 numbers are transposed in the nearest cache, and threads share the panels.
+    /// Packs `weight` \[outputs, inputs\], row-major. Threads share the panels.
     pub(crate) fn from_columns(weight: &[T], inputs: usize, outputs: usize) -> Result<Self, Error> {
         let mut panels = Self::zeros(inputs, outputs)?;
-        let size = LANES * inputs.max(1);
+        let size = PANEL_COLUMNS * inputs.max(1);
         let jobs = panels.as_mut_slice().chunks_exact_mut(size).zip(weight.chunks(size));
         Threads::current().for_each(jobs, weight.len(), 0, |_, (panel, columns)| {
-            let mut tile = [[T::default(); LANES]; LANES];
-            for (i, rows) in panel.chunks_mut(LANES * LANES).enumerate() {
-                for (c, column) in columns.chunks_exact(inputs.max(1)).enumerate() {
-                    let column = column.get(i * LANES..).unwrap_or_default();
-                    for (row, x) in tile.iter_mut().zip(column) {
-                        row[c] = *x;
-                    }
-                }
-                rows.copy_from_slice(&tile.as_flattened()[..rows.len()]);
-            }
+            pack_panel(columns, inputs, panel);
             Ok(())
         })?;
         Ok(panels)
@@ -182,7 +162,7 @@ impl<T: Element> Panels<T> {
             let (whole, _) = T::widened(Mat::new(part, 1, part.len())?, 0..1, &mut [])?;
             return each(0, Packed::new(whole.row(0), self.inputs, columns.len())?);
         }
-        let group = (GROUP / self.inputs.max(1) / LANES).max(1) * LANES;
+        let group = (GROUP / self.inputs.max(1) / PANEL_COLUMNS).max(1) * PANEL_COLUMNS;
         with_scratch(packed_len(self.inputs, group.min(columns.len())), |scratch| {
             for first in columns.clone().step_by(group) {
                 let panels = first..columns.end.min(first + group);
@@ -219,8 +199,7 @@ impl<T: Element> Weight for Panels<T> {
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {
-        let panel = &self.as_slice()[column / LANES * LANES * self.inputs..][..LANES * self.inputs];
-        for (to, from) in out.iter_mut().zip(panel.iter().skip(column % LANES).step_by(LANES)) {
+        for (to, from) in out.iter_mut().zip(packed_column(self.as_slice(), self.inputs, column)) {
             *to = (*from).into();
         }
     }

@@ -15,7 +15,7 @@
 //!
 //! | module | B |
 //! |---|---|
-//! | `rows` | a matrix by rows, or its transpose. It is read where it lies if its rows are close together, else packed on the stack |
+//! | `rows` | a matrix by rows, or its transpose: read where it lies if its rows are close together, else packed on the stack |
 //! | `packed` | panels of 32-bit numbers, packed once by the caller |
 //! | `half` | panels of 16-bit numbers. Its loop is its own, because that is faster |
 //! | `quantized` | blocks of integers, decoded strip by strip. An element is a fold of 16 chains, so its tile is its own |
@@ -39,7 +39,9 @@ use core::ops::Range;
 
 pub use self::formats::Quantization;
 pub use self::half::{Half, PackedHalf, matmul_packed_half};
-pub use self::packed::{Packed, matmul_packed, packed_len};
+pub use self::packed::{
+    PANEL_COLUMNS, Packed, matmul_packed, pack_panel, pack_row, packed_column, packed_len,
+};
 pub use self::quantized::{Quantized, quantized_scratch_len};
 pub(crate) use self::rows::matmul_known;
 pub use self::rows::{matmul, matmul_transposed};
@@ -84,7 +86,7 @@ impl Source for Panels<'_> {
 }
 
 /// The sizes of the blocks, each at least 1.
-struct Blocks {
+struct BlockSizes {
     /// MC, in rows of A.
     rows: usize,
     /// KC, in steps of the sum.
@@ -102,7 +104,7 @@ fn multiply<S: Simd, B: Source>(
     mut b: B,
     panels: Range<usize>,
     out: &mut MatMut<'_>,
-    blocks: &Blocks,
+    blocks: &BlockSizes,
     [first_steps, next_steps]: [Epilogue; 2],
 ) {
     let (rows, depth) = a.shape();

@@ -1,10 +1,11 @@
 //! Matrix products with a matrix that is packed once and used often, such as weights.
 
-use super::{Blocks, Store, check_product, multiply, sum_steps};
+use super::{BlockSizes, Store, check_product, multiply, sum_steps};
 use crate::arch::{
     Epilogue, Kernel, LANES, Panel, Panels, Simd, dispatch, pack_columns, pack_transposed,
 };
 use crate::error::{Error, check_len, check_shape};
+use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// The elements that a `rows` × `cols` matrix takes as [`Packed`]. Its columns are padded to a multiple of 16.
@@ -16,6 +17,68 @@ use crate::{Mat, MatMut};
 #[must_use]
 pub const fn packed_len(rows: usize, cols: usize) -> usize {
     cols.div_ceil(LANES).saturating_mul(LANES).saturating_mul(rows)
+}
+
+/// The columns of a panel, in the layout of [`Packed`] and [`PackedHalf`](crate::PackedHalf).
+pub const PANEL_COLUMNS: usize = LANES;
+
+/// Column `column` of a matrix of `rows` rows that is packed, from its first element to its last, in any type of elements. It is
+/// empty if there is no such column.
+///
+/// ```
+/// use regard_kernels::{Mat, Packed, packed_column, packed_len};
+/// let mut memory = [0.0; packed_len(2, 3)];
+/// Packed::pack(Mat::from(&[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), &mut memory)?;
+/// assert!(packed_column(&memory, 2, 1).eq(&[2.0, 5.0]));
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+pub fn packed_column<T>(panels: &[T], rows: usize, column: usize) -> impl Iterator<Item = &T> {
+    let first = packed_len(rows, column / LANES * LANES).saturating_add(column % LANES);
+    panels.get(first..).unwrap_or(&[]).iter().step_by(LANES).take(rows)
+}
+
+/// Writes a row to the panels of a matrix of `rows` rows, as its row `t`, in any type of elements. What lies outside of the panels
+/// is left out.
+///
+/// ```
+/// let mut panels = [0_u16; 2 * 16];
+/// regard_kernels::pack_row(&[7, 8], 1, 2, &mut panels);
+/// assert_eq!(panels[16..18], [7, 8]);
+/// ```
+pub fn pack_row<T: Copy>(row: &[T], t: usize, rows: usize, panels: &mut [T]) {
+    let lines = panels.as_chunks_mut::<LANES>().0.iter_mut().skip(t).step_by(rows.max(1));
+    for (part, line) in row.chunks(LANES).zip(lines) {
+        for (to, from) in line.iter_mut().zip(part) {
+            *to = *from;
+        }
+    }
+}
+
+/// Writes up to 16 columns of `rows` elements, which lie one after another, to a panel, in any type of elements. The other columns
+/// of the panel become the default of the type, which is 0 for numbers.
+///
+/// Squares of 16 × 16 elements are transposed in the nearest cache.
+///
+/// ```
+/// let mut panel = [9_u16; 2 * 16];
+/// regard_kernels::pack_panel(&[1, 2, 3, 4], 2, &mut panel); // the columns (1, 2) and (3, 4)
+/// assert_eq!((&panel[..3], &panel[16..19]), (&[1, 3, 0][..], &[2, 4, 0][..]));
+/// ```
+pub fn pack_panel<T: Copy + Default>(columns: &[T], rows: usize, panel: &mut [T]) {
+    let mut square = [[T::default(); LANES]; LANES];
+    for (i, lines) in panel.chunks_mut(LANES * LANES).enumerate() {
+        for (c, column) in columns.chunks_exact(rows.max(1)).enumerate() {
+            let part = column.get(i * LANES..).unwrap_or(&[]);
+            for (line, x) in square.iter_mut().zip(part) {
+                if let Some(place) = line.get_mut(c) {
+                    *place = *x;
+                }
+            }
+        }
+        for (to, from) in lines.iter_mut().zip(square.as_flattened()) {
+            *to = *from;
+        }
+    }
 }
 
 /// A matrix B \[k, n\] in panels of 16 columns, the layout that the loops of a product read. [`matmul`](crate::matmul) packs B
@@ -98,7 +161,7 @@ impl<'a> Packed<'a> {
     pub fn unpack(&self, mut out: MatMut<'_>) -> Result<(), Error> {
         check_shape("the unpacked matrix", out.shape(), self.shape(), "that of the packed one")?;
         for t in 0..out.filled_rows() {
-            let lines = self.panels.get(t..).unwrap_or_default().iter().step_by(self.rows.max(1));
+            let lines = self.panels.get(t..).promised().iter().step_by(self.rows.max(1));
             for (x, lanes) in out.row_mut(t).chunks_mut(LANES).zip(lines) {
                 for (x, lane) in x.iter_mut().zip(lanes) {
                     *x = *lane;
@@ -160,18 +223,18 @@ pub fn matmul_packed(
     store: Store,
 ) -> Result<(), Error> {
     check_product(a, b.shape(), &out)?;
-    dispatch(Product { a, b, out, add: store == Store::Add });
+    dispatch(PackedProduct { a, b, out, add: store == Store::Add });
     Ok(())
 }
 
-struct Product<'a> {
+struct PackedProduct<'a> {
     a: Mat<'a>,
     b: Packed<'a>,
     out: MatMut<'a>,
     add: bool,
 }
 
-impl Kernel for Product<'_> {
+impl Kernel for PackedProduct<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -181,7 +244,7 @@ impl Kernel for Product<'_> {
         let steps = if S::NARROW && !add { a.cols().max(1) } else { sum_steps(a.cols()) };
         let rows = if b.cols == 0 { 0 } else { a.rows() }; // nothing to write, whatever the number of rows
         let panels = b.cols.div_ceil(LANES);
-        let blocks = Blocks { rows: MC, steps, panels: panels.max(1) };
+        let blocks = BlockSizes { rows: MC, steps, panels: panels.max(1) };
         let b = Panels::packed(b.panels, b.rows);
         let epilogues = match add {
             true => [Epilogue::Add; 2],

@@ -2,12 +2,13 @@
 
 use core::ops::Range;
 
-use super::{Blocks, Source, check_product, multiply};
+use super::{BlockSizes, Source, check_product, multiply};
 use crate::arch::{
     Epilogue, Kernel, LANES, Panel, Panels, Simd, TARGET, dispatch, gebp, matmul_by_4, matmul_by_8,
     matmul_by_16, pack_columns, pack_transposed,
 };
 use crate::error::{Error, check_shape};
+use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// The matrix product A·B into `out`: \[m, k\] · \[k, n\] = \[m, n\].
@@ -123,7 +124,7 @@ impl Kernel for &mut Matmul<'_> {
             *done = columns.div_ceil(LANES);
         } else if !transposed && b.stride() <= NEAR {
             *done = columns / LANES;
-            let blocks = Blocks { rows, steps: depth.max(1), panels: (*done).max(1) };
+            let blocks = BlockSizes { rows, steps: depth.max(1), panels: (*done).max(1) };
             let panels = Panels::in_place(b);
             multiply(simd, a, panels, 0..*done, out, &blocks, [Epilogue::Set; 2]);
         }
@@ -169,7 +170,7 @@ impl<const ROOM: usize> Kernel for OnStack<'_, ROOM> {
         let count = depth.div_ceil(ROOM / WIDTH.min(panels.len()).max(1)).max(1);
         let steps = depth.div_ceil(count).max(1);
         let rows = (A_BLOCK / steps).next_multiple_of(S::SHAPE.rows);
-        let blocks = Blocks { rows, steps, panels: ROOM / steps };
+        let blocks = BlockSizes { rows, steps, panels: ROOM / steps };
         let mut memory = PanelBuffer([[0.0; LANES]; ROOM]);
         let b = Unpacked { b, transposed, memory: &mut memory.0 };
         let epilogues = [Epilogue::Set, Epilogue::Continue];
@@ -198,7 +199,7 @@ impl Source for Unpacked<'_> {
         count: usize,
     ) -> Panels<'_> {
         let (start, width, depth) = (first * LANES, count * LANES, steps.len());
-        let memory = self.memory.get_mut(..count * depth).unwrap_or_default();
+        let memory = self.memory.get_mut(..count * depth).promised();
         if self.transposed {
             pack_transposed(simd, self.b.block(start, width, steps.start, depth), memory);
         } else {

@@ -2,14 +2,12 @@
 
 use half::bf16;
 use regard::{Embedding, Linear, Pairing, Rotary};
+use regard_kernels::{PANEL_COLUMNS, pack_panel, packed_len};
 
 use super::Stored;
 use super::source::{self, Content, Parts, Table};
 use crate::weights::{Layer, Tokens};
 use crate::{Activation, Error, ImageProcessor, Model, Tensor};
-
-/// Columns of a panel.
-const LANES: usize = 16;
 
 /// All tensors, one after another, and the place of each.
 #[derive(Debug, Default)]
@@ -115,11 +113,11 @@ impl Tensors {
     /// Adds a matrix that is given by its columns, `rows` \[outputs, inputs\].
     fn matrix(&mut self, rows: &[f32], inputs: usize, outputs: usize) -> String {
         let start = self.matrices.len();
-        for (panel, t) in
-            (0..outputs.div_ceil(LANES)).flat_map(|p| (0..inputs).map(move |t| (p, t)))
+        self.matrices.resize(start + packed_len(inputs, outputs), 0.0);
+        let size = PANEL_COLUMNS * inputs.max(1);
+        for (panel, columns) in self.matrices[start..].chunks_exact_mut(size).zip(rows.chunks(size))
         {
-            let lane = |lane| rows.get((panel * LANES + lane) * inputs + t).copied();
-            self.matrices.extend((0..LANES).map(|i| lane(i).unwrap_or(0.0)));
+            pack_panel(columns, inputs, panel);
         }
         format!("matrix({start}, {inputs}, {outputs})")
     }
