@@ -33,7 +33,7 @@ impl Embedding<'_> {
         let width = out.len();
         let expected = self.mantissas.len().saturating_mul(width);
         check_len("the table of tokens", self.rows.len(), expected)?;
-        let row = self.rows.chunks_exact(width.max(1)).nth(token).unwrap_or_default();
+        let row = self.rows.chunks_exact(width.max(1)).nth(token).unwrap_or(&[]);
         let mantissa = self.mantissas.get(token).copied().unwrap_or(0);
         out.fill(0);
         for (out, x) in out.iter_mut().zip(row) {

@@ -13,6 +13,7 @@ use crate::Mat;
 use crate::arch::int8::{GROUP, Queries, query_words};
 use crate::arch::{Kernel, Simd, dispatch};
 use crate::error::{Error, check_len, check_most};
+use crate::invariant::Promised as _;
 
 /// The 16-bit numbers on the stack to which the rows of a group are widened at a time.
 const WIDENED: usize = 256;
@@ -76,7 +77,7 @@ impl Linear<'_> {
             check_len("the bias", self.bias.len(), outputs)?;
         }
         let (x, weight) = (Mat::new(x, rows, inputs)?, Mat::new(self.weight, outputs, inputs)?);
-        dispatch(Products { layer: self, x, weight, out });
+        dispatch(LinearRows { layer: self, x, weight, out });
         Ok(())
     }
 
@@ -84,7 +85,7 @@ impl Linear<'_> {
     #[inline(always)]
     fn finish(&self, first: usize, products: impl Iterator<Item = i32>, out: &mut [i32]) {
         let bias = self.bias.get(first..).filter(|bias| !bias.is_empty()).unwrap_or(&[0; OUTPUTS]);
-        let mantissas = self.mantissas.get(first..).unwrap_or_default();
+        let mantissas = self.mantissas.get(first..).promised();
         for (((out, product), bias), mantissa) in
             out.iter_mut().zip(products).zip(bias).zip(mantissas)
         {
@@ -97,14 +98,14 @@ impl Linear<'_> {
 const OUTPUTS: usize = 32;
 
 /// `out` \[rows, outputs\] ← Wx + b of each row of x \[rows, inputs\].
-struct Products<'a> {
+struct LinearRows<'a> {
     layer: &'a Linear<'a>,
     x: Mat<'a, i8>,
     weight: Mat<'a, i8>,
     out: &'a mut [i32],
 }
 
-impl Kernel for Products<'_> {
+impl Kernel for LinearRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -114,9 +115,8 @@ impl Kernel for Products<'_> {
         let mut row = 0;
         while row < x.rows() {
             let group = if x.rows() - row < GROUP { 1 } else { GROUP };
-            let (of_group, rest) =
-                out.split_at_mut_checked(group * weight.rows()).unwrap_or_default();
-            let rows = Products { layer, x: x.rows_from(row, group), weight, out: of_group };
+            let (of_group, rest) = out.split_at_mut_checked(group * weight.rows()).promised();
+            let rows = LinearRows { layer, x: x.rows_from(row, group), weight, out: of_group };
             if group == GROUP {
                 simd.call(OfRows::<GROUP> { of: rows, words: &mut words });
             } else {
@@ -129,7 +129,7 @@ impl Kernel for Products<'_> {
 
 /// The products of `R` rows.
 struct OfRows<'p, const R: usize> {
-    of: Products<'p>,
+    of: LinearRows<'p>,
     words: &'p mut [i32; query_words(1, WIDENED)],
 }
 
@@ -138,7 +138,7 @@ impl<const R: usize> Kernel for OfRows<'_, R> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        let Self { of: Products { layer, x, weight, out }, words } = self;
+        let Self { of: LinearRows { layer, x, weight, out }, words } = self;
         let part = WIDENED / R;
         let mut products = [[0; R]; OUTPUTS];
         for start in (0..x.cols().max(1)).step_by(part) {
@@ -148,9 +148,9 @@ impl<const R: usize> Kernel for OfRows<'_, R> {
             for first in (0..weight.rows()).step_by(OUTPUTS) {
                 let keys = weight.block(first, OUTPUTS, start, part);
                 let room = keys.rows().next_multiple_of(4);
-                queries.dots(keys, 0, products.get_mut(..room).unwrap_or_default());
+                queries.dots(keys, 0, products.get_mut(..room).promised());
                 for (r, out) in (0..R).zip(out.chunks_exact_mut(weight.rows())) {
-                    let out = out.get_mut(first..).unwrap_or_default();
+                    let out = out.get_mut(first..).promised();
                     // What earlier parts have left is in `out`.
                     if start > 0 {
                         for (out, products) in out.iter().zip(&mut products) {

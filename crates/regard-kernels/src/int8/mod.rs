@@ -8,7 +8,8 @@
 //! - RISC-V with F takes 1.3 to 2.8 times as many. There 8 bits only save memory.
 //! - An M33 without that name takes up to three times as many. An M52, M55 or M85 with it takes up to twice as many, because
 //!   `f32` uses Helium there. On these cores 8 bits only save memory.
-//! - On a desktop the loops are plain Rust. They serve to check the results of a microcontroller.
+//! - On a desktop the loops are plain Rust, compiled for the vectors of each tier. They serve to check the results of a
+//!   microcontroller.
 //!
 //! Q, K, V and the output are symmetric `i8` with one scale for each tensor: x = scale · integer. All numbers between them are
 //! integers, and are exact but for the roundings that are stated below. So the result has the same bits on every target.
@@ -78,6 +79,7 @@ pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
 use self::rows::scratch_len;
 pub(crate) use self::rows::{Rows, halve, scalar_scratch_len};
+use crate::arch::dispatch;
 use crate::attention::tensor_elements;
 use crate::error::{Error, check_most, check_shape};
 use crate::{Mask, Mat, MatMut, Temperature};
@@ -114,8 +116,8 @@ impl<'a> Attention<'a> {
     /// [`default_scale`]), and divided by `temperature`; both limits of temperature are computed as such. There is no mask.
     ///
     /// # Errors
-    /// [`Error::Range`] names a scale that is not finite and positive (that of softmax may be 0), or says that the scales of value and
-    /// output are too far apart.
+    /// [`Error::Range`] names a scale that is not finite and positive (that of softmax may be 0), or says that the scales of
+    /// value and output are too far apart.
     ///
     /// ```
     /// use regard_kernels::{Temperature, int8};
@@ -200,7 +202,7 @@ impl<'a> Attention<'a> {
         let visible = self.mask.visible(n_q, n_k);
         let rows =
             Rows { q, k, v, out, visible, exponent: self.exponent, ratio: self.ratio, scratch };
-        rows.compute();
+        dispatch(rows);
         Ok(())
     }
 }

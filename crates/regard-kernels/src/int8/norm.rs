@@ -44,14 +44,15 @@ pub struct Norm<'a> {
 }
 
 impl Norm<'_> {
-    /// Writes the norm of each row of x \[rows, width\] to `out` \[rows, width\]. Numbers beyond 27 bits count as the nearest within them.
+    /// Writes the norm of each row of x \[rows, width\] to `out` \[rows, width\]. Numbers beyond 27 bits count as the nearest
+    /// within them.
     ///
     /// The root is rounded down, so its error is less than one unit of x. The error of its reciprocal is at most 2⁻⁴⁶. The mean
     /// of a layer norm is rounded towards 0.
     ///
     /// # Errors
-    /// [`Error::Length`] if x does not consist of rows as long as the mantissas, if `out` is not as long as x, or if β is neither empty
-    /// nor as long as the mantissas; [`Error::Range`] for more than 2048 features. `out` is then unchanged.
+    /// [`Error::Length`] if x does not consist of rows as long as the mantissas, if `out` is not as long as x, or if β is
+    /// neither empty nor as long as the mantissas; [`Error::Range`] for more than 2048 features. `out` is then unchanged.
     pub fn apply(&self, x: &[i32], out: &mut [i8]) -> Result<(), Error> {
         let width = self.mantissas.len();
         let rows = x.len().checked_div(width).unwrap_or(0);

@@ -5,7 +5,9 @@ use super::ratio::{Factor, MOST, Ratio};
 use crate::arch::int8::{
     GROUP, Queries, Values, dsp_query_words, dsp_value_words, query_words, value_words, weigh,
 };
+use crate::arch::{Kernel, Simd};
 use crate::attention::Visible;
+use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// The words of scratch memory for the scores of a group, for its queries and for the values.
@@ -47,13 +49,18 @@ pub(crate) struct Rows<'a> {
     pub(crate) scratch: &'a mut [i32],
 }
 
-impl Rows<'_> {
-    pub(crate) fn compute(self) {
+impl Kernel for Rows<'_> {
+    type Output = ();
+
+    /// Sums of integers have the same bits in any order, so the loops leave it to the compiler to use the tier's vectors.
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
         let Self { q, k, v, out, visible, exponent, ratio, scratch } = self;
         let [scores, queries, values] = scratch_parts(q.rows(), k.rows(), k.cols(), v.cols());
-        let (scores, rest) = scratch.split_at_mut_checked(scores).unwrap_or_default();
-        let (queries, rest) = rest.split_at_mut_checked(queries).unwrap_or_default();
-        let values = Values::new(v, rest.get_mut(..values).unwrap_or_default());
+        let mut rest = scratch;
+        let mut part = |len: usize| rest.split_off_mut(..len).promised();
+        let (scores, queries) = (part(scores), part(queries));
+        let values = Values::new(v, part(values));
         let mut groups = Groups { q, k, v: values, out, visible, exponent, ratio, scores, queries };
         let whole = q.rows() - q.rows() % GROUP;
         for first in (0..whole).step_by(GROUP) {
@@ -85,7 +92,7 @@ impl Groups<'_> {
         // The transposed values are read in whole words of four bytes, so the keys begin at a multiple of four.
         let start = keys.start & !3;
         let scores = self.scores.as_chunks_mut::<R>().0;
-        let scores = scores.get_mut(..(keys.end - start).next_multiple_of(4)).unwrap_or_default();
+        let scores = scores.get_mut(..(keys.end - start).next_multiple_of(4)).promised();
 
         let queries = Queries::new(core::array::from_fn(|r| self.q.row(first + r)), self.queries);
         // Keys after the last one may get any scores: `hide` hides them.
@@ -116,14 +123,14 @@ fn hide<const R: usize>(
     let r = r.min(R - 1); // tells the compiler that r < R
     let range = visible.range(row);
     let (before, after) = (range.start.saturating_sub(first), range.end.saturating_sub(first));
-    for scores in scores.get_mut(..before).unwrap_or_default() {
+    for scores in scores.get_mut(..before).promised() {
         scores[r] = HIDDEN;
     }
-    for scores in scores.get_mut(after..).unwrap_or_default() {
+    for scores in scores.get_mut(after..).promised() {
         scores[r] = HIDDEN;
     }
     if let Some(allowed) = visible.allowed(row) {
-        for (scores, allowed) in scores.iter_mut().zip(allowed.get(first..).unwrap_or_default()) {
+        for (scores, allowed) in scores.iter_mut().zip(allowed.get(first..).promised()) {
             if !allowed {
                 scores[r] = HIDDEN;
             }

@@ -2,6 +2,7 @@
 //! tier, in whatever order a tier adds.
 
 use crate::int8::halve;
+use crate::invariant::Promised as _;
 
 #[cfg(not(dsp))]
 mod plain;
@@ -33,7 +34,7 @@ pub(crate) type Fours<const R: usize> = [[i32; R]; 2];
 #[inline(always)]
 pub(in crate::arch) fn pairs<const R: usize>(weights: &[[i32; R]]) -> &[Fours<R>] {
     let fours = weights.as_chunks::<2>().0;
-    fours.get(..fours.len() / 2).unwrap_or_default()
+    fours.get(..fours.len() / 2).promised()
 }
 
 /// Applies [`halve`] to the weights numbered `r`, which lie two in a word in the first half of the memory that held the scores.

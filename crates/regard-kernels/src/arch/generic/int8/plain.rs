@@ -4,8 +4,10 @@
 use core::cell::Cell;
 
 use super::{Fours, halve_pairs, pairs};
+use crate::arch::shared;
 use crate::int8::exponent::HIDDEN;
 use crate::int8::{Exponent, Factor};
+use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// Evaluates `$body` four times, with the constant `$i` from 0 to 3.
@@ -41,11 +43,11 @@ impl<'a, const R: usize> Queries<'a, R> {
     pub(crate) fn dots(&self, k: Mat<'_, i8>, first: usize, scores: &mut [[i32; R]]) {
         let mut rest = k.rows_from(first, usize::MAX).data();
         for scores in scores.as_chunks_mut().0 {
-            // A key that does not exist is replaced by the first key.
-            let mut keys = [rest.get(..k.cols()).unwrap_or_default(); 4];
+            // A key that does not exist is replaced by the first one. After the last key the rest is empty.
+            let mut keys = [rest.get(..k.cols()).unwrap_or(&[]); 4];
             for key in &mut keys {
                 *key = rest.get(..k.cols()).unwrap_or(key);
-                rest = rest.get(k.stride()..).unwrap_or_default();
+                rest = rest.get(k.stride()..).unwrap_or(&[]);
             }
             dots_of_tile(&self.0, keys, scores);
         }
@@ -82,7 +84,7 @@ impl Values<'_> {
         for col in (0..self.0.cols()).step_by(4) {
             let sums = sums_of_tile(self.0.block(first, usize::MAX, col, 4), weights);
             for (r, (sums, &factor)) in sums.iter().zip(factors).enumerate() {
-                let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
+                let out = out.row_mut(r).get_mut(col..).promised();
                 for (out, sum) in out.iter_mut().zip(sums) {
                     *out = factor.times(*sum);
                 }
@@ -91,8 +93,8 @@ impl Values<'_> {
     }
 }
 
+shared! { inline(always),
 /// The dot products of `R` queries, at most four, with four keys of the same length.
-#[inline(never)]
 fn dots_of_tile<const R: usize>(
     queries: &[&[i8]; R],
     [a, b, c, d]: [&[i8]; 4],
@@ -100,7 +102,7 @@ fn dots_of_tile<const R: usize>(
 ) {
     let mut q = [[].as_slice(); 4];
     for (q, query) in q.iter_mut().zip(queries) {
-        *q = query.get(..a.len()).unwrap_or_default();
+        *q = query.get(..a.len()).promised();
     }
     let mut sums = [[0; 4]; 4];
     if R == 1 {
@@ -128,9 +130,10 @@ fn dots_of_tile<const R: usize>(
         }
     }
 }
+}
 
+shared! { inline(always),
 /// Σ weight · value of `R` rows, at most four, and up to four columns.
-#[inline(never)]
 fn sums_of_tile<const R: usize>(values: Mat<'_, i8>, weights: &[Fours<R>]) -> [[i32; 4]; R] {
     let mut sums = [[0; 4]; R];
     let mut rest = values.data();
@@ -140,9 +143,9 @@ fn sums_of_tile<const R: usize>(values: Mat<'_, i8>, weights: &[Fours<R>]) -> [[
             // A key that does not exist has weight 0, so any values serve for it.
             let row = match rest.first_chunk() {
                 Some(whole) if columns == 4 => *whole,
-                _ => first_columns(rest.get(..columns).unwrap_or_default()),
+                _ => first_columns(rest.get(..columns).unwrap_or(&[])),
             };
-            rest = rest.get(values.stride()..).unwrap_or_default();
+            rest = rest.get(values.stride()..).unwrap_or(&[]);
             let [a, b, c, d] = row;
             [i32::from(a), i32::from(b), i32::from(c), i32::from(d)]
         };
@@ -164,6 +167,7 @@ fn sums_of_tile<const R: usize>(values: Mat<'_, i8>, weights: &[Fours<R>]) -> [[
         );
     }
     sums
+}
 }
 
 /// The weight 1. Weights are signed 16-bit numbers, because cores multiply and add pairs of such numbers.
