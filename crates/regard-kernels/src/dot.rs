@@ -81,7 +81,7 @@ impl Kernel for Dot<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> f32 {
-        // Four chains hide the latency of the multiply-add.
+        // Four chains cover the latency of the multiply-add.
         const CHAINS: usize = 4;
         let mut sums = [simd.splat(0.0); CHAINS];
         let (a, a_rest) = self.0.as_chunks::<{ CHAINS * LANES }>();

@@ -2,6 +2,7 @@
 
 use crate::arch::{Kernel, LANES, Simd, dispatch};
 use crate::error::{Error, check_len};
+use crate::invariant::{Promised as _, broken};
 use crate::{Mat, MatMut};
 
 /// x ← x + y, element by element: a residual connection.
@@ -102,7 +103,7 @@ pub(crate) trait Zip<const N: usize> {
     fn of<S: Simd>(&self, simd: S, x: S::V, others: [S::V; N]) -> S::V;
 }
 
-/// x ← f(x, others) for all elements. Elements past the end of the others are 0.
+/// x ← f(x, others) for all elements. The others are as long as x.
 #[inline(always)]
 pub(crate) fn zip<S: Simd, const N: usize>(
     simd: S,
@@ -123,17 +124,20 @@ pub(crate) fn zip<S: Simd, const N: usize>(
     if !rest.is_empty() {
         let mut lanes = [simd.splat(0.0); N];
         for (lanes, other) in lanes.iter_mut().zip(others) {
-            *lanes = simd.load_or(other.get(start..).unwrap_or_default(), 0.0);
+            *lanes = simd.load_or(other.get(start..).promised(), 0.0);
         }
         simd.store_first(f.of(simd, simd.load_or(rest, 0.0), lanes), rest);
     }
 }
 
-/// The 16 elements from `start` on, or zeros if there are fewer.
+/// The 16 elements from `start` on, which exist.
 #[inline(always)]
 fn at<S: Simd>(simd: S, x: &[f32], start: usize) -> S::V {
     match x.get(start..).and_then(|x| x.first_chunk()) {
         Some(lanes) => simd.load(lanes),
-        None => simd.splat(0.0),
+        None => {
+            broken();
+            simd.splat(0.0)
+        }
     }
 }

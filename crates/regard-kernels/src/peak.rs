@@ -26,7 +26,7 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
 
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) -> (u64, f32) {
-            // Enough chains to hide the latency of a fused multiply-add on two pipes (2 × 4 or 2 × 5 cycles), and few enough to
+            // Enough chains to cover the latency of a fused multiply-add on two pipes (2 × 4 or 2 × 5 cycles), and few enough to
             // stay in registers.
             if const { S::SHAPE.panels == 1 } {
                 chains::<S, 6>(simd, self.0)
@@ -75,7 +75,7 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
 #[must_use]
 pub fn read_all(numbers: &[f32]) -> f32 {
     const STREAMS: usize = 4;
-    /// Blocks of a stream that are read at a time. Each has a sum of its own, which hides the latency of an addition.
+    /// Blocks of a stream that are read at a time. Each has a sum of its own, which covers the latency of an addition.
     const BLOCKS: usize = 2;
     struct Read<'a>(&'a [f32]);
     impl Kernel for Read<'_> {

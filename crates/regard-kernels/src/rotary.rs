@@ -2,6 +2,7 @@
 
 use crate::arch::{Kernel, LANES, Simd, dispatch, one_by_one};
 use crate::error::{Error, check_shape};
+use crate::invariant::broken;
 use crate::{Mat, MatMut};
 
 /// The two elements of a query or key that rotary position embedding rotates together.
@@ -61,7 +62,7 @@ impl Kernel for Rotate<'_> {
                     }
                 }
                 Pairing::HalfSplit => {
-                    let Some((a, b)) = x.split_at_mut_checked(cos.len()) else { return };
+                    let Some((a, b)) = x.split_at_mut_checked(cos.len()) else { return broken() };
                     let ((a, a_rest), (b, b_rest)) =
                         (a.as_chunks_mut::<LANES>(), b.as_chunks_mut::<LANES>());
                     let ((cos, cos_rest), (sin, sin_rest)) =

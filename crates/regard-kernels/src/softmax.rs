@@ -6,7 +6,7 @@
 //! 2. [`Softmax`] computes up to four rows side by side: `max_lanes` (`arch/vector.rs`) finds each row's maximum;
 //!    [`weigh_each`] turns the scores into weights and adds them up; [`divide`] divides them by their sum. On a narrow tier
 //!    `softmax_narrow` does the same in place.
-//! 3. The weights are e^((x − max)/T). A [`Weigher`] holds the maximum and the factor 1/T. `map_add` (`arch/vector.rs`) loops
+//! 3. The weights are e^((x − max)/T). A [`Powers`] holds the maximum and the factor 1/T. `map_add` (`arch/vector.rs`) loops
 //!    over the blocks of 16 lanes, and `exp_to_zero` (`arch/exp.rs`) is the exponential of a block.
 //!
 //! Attention computes its weights from 2 instead of e (`exp2_to_zero`), with scale · log₂(e) / T as the factor
@@ -18,6 +18,7 @@ use crate::arch::{
     Distance, Exp2ToZero, ExpToZero, Kernel, Lanes, Map, Panel, Simd, dispatch, largest, map_add,
     max_lanes, scale_plus_zero, shared, with_default_environment,
 };
+use crate::invariant::broken;
 use crate::{MatMut, Temperature};
 
 /// Softmax in place, xᵢ ← e^((xᵢ − max)/T) / Σⱼ e^((xⱼ − max)/T).
@@ -126,12 +127,12 @@ impl<const R: usize> Kernel for Softmax<'_, R> {
             }
         }
         let max = reduce_max_each(simd, lanes);
-        let weighers = Weigher::each(max, temperature.factor(), temperature);
-        let mut lanes = weigh_each(simd, blocks, weighers, ExpToZero);
+        let each_powers = Powers::each(max, temperature.factor(), temperature);
+        let mut lanes = weigh_each(simd, blocks, each_powers, ExpToZero);
         for (r, rest) in rests.into_iter().enumerate() {
             if !rest.is_empty() {
                 let weights =
-                    weighers[r].of(simd, simd.load_or(rest, f32::NEG_INFINITY), ExpToZero);
+                    each_powers[r].of(simd, simd.load_or(rest, f32::NEG_INFINITY), ExpToZero);
                 simd.store_first(weights, rest);
                 lanes[r] = simd.add(lanes[r], weights);
             }
@@ -150,7 +151,7 @@ impl<const R: usize> Kernel for Softmax<'_, R> {
 fn softmax_narrow<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -> (f32, f32) {
     temperature.prepare(row);
     let max = largest(row);
-    Weigher::new(max, temperature.factor(), temperature).exp_row(simd, row);
+    Powers::new(max, temperature.factor(), temperature).exp_row(simd, row);
     let sum = simd.sum(row);
     divide(simd, row, sum);
     (max, sum)
@@ -162,24 +163,27 @@ fn softmax_narrow<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -
 pub(crate) fn weigh_each<S: Simd, F: Map, const R: usize>(
     simd: S,
     mut rows: [&mut [Panel]; R],
-    weighers: [Weigher; R],
+    each_powers: [Powers; R],
     f: impl Fn(Distance) -> F,
 ) -> [S::V; R] {
     let mut sums = [simd.splat(0.0); R];
-    if R == 1 || weighers.iter().any(|weigher| weigher.limit) {
-        for ((row, weigher), sum) in rows.into_iter().zip(weighers).zip(&mut sums) {
-            *sum = if weigher.limit {
-                map_add(simd, row, &weigher.limit(), *sum)
+    if R == 1 || each_powers.iter().any(|powers| powers.limit) {
+        for ((row, powers), sum) in rows.into_iter().zip(each_powers).zip(&mut sums) {
+            *sum = if powers.limit {
+                map_add(simd, row, &powers.limit(), *sum)
             } else {
-                map_add(simd, row, &f(weigher.distance), *sum)
+                map_add(simd, row, &f(powers.distance), *sum)
             };
         }
         return sums;
     }
     for i in 0..rows.first().map_or(0, |row| row.len()) {
-        for ((row, weigher), sum) in rows.iter_mut().zip(&weighers).zip(&mut sums) {
-            let Some(lanes) = row.get_mut(i) else { return sums };
-            let weights = f(weigher.distance).of(simd, simd.load(lanes));
+        for ((row, powers), sum) in rows.iter_mut().zip(&each_powers).zip(&mut sums) {
+            let Some(lanes) = row.get_mut(i) else {
+                broken();
+                return sums;
+            };
+            let weights = f(powers.distance).of(simd, simd.load(lanes));
             simd.store(weights, lanes);
             *sum = simd.add(*sum, weights);
         }
@@ -225,15 +229,15 @@ fn first_of_four<const R: usize>(four: [f32; 4]) -> [f32; R] {
     first
 }
 
-/// Turns the scores of a row into weights, which are not yet divided by their sum.
+/// The weights of a row, which are not yet divided by their sum: powers of e or 2 whose exponents are distances from the maximum.
 #[derive(Clone, Copy)]
-pub(crate) struct Weigher {
+pub(crate) struct Powers {
     distance: Distance,
     /// Only the largest score counts, because T = 0 or because that score is ∞.
     limit: bool,
 }
 
-impl Weigher {
+impl Powers {
     /// Weights by the distance from `max`, times `factor`.
     #[inline(always)]
     pub(crate) fn new(max: f32, factor: f32, temperature: Temperature) -> Self {
@@ -250,11 +254,11 @@ impl Weigher {
         factor: f32,
         temperature: Temperature,
     ) -> [Self; R] {
-        let mut weighers = [Self::new(0.0, factor, temperature); R];
-        for (weigher, max) in weighers.iter_mut().zip(max) {
-            *weigher = Self::new(max, factor, temperature);
+        let mut each_powers = [Self::new(0.0, factor, temperature); R];
+        for (powers, max) in each_powers.iter_mut().zip(max) {
+            *powers = Self::new(max, factor, temperature);
         }
-        weighers
+        each_powers
     }
 
     fn limit(&self) -> Limit {
@@ -317,7 +321,7 @@ pub(crate) fn exp2_row<S: Simd>(
     factor: f32,
     temperature: Temperature,
 ) {
-    Weigher::new(max, factor, temperature).exp2_row(simd, row);
+    Powers::new(max, factor, temperature).exp2_row(simd, row);
 }
 }
 
@@ -371,10 +375,14 @@ pub(crate) fn divide<S: Simd>(simd: S, row: &mut [f32], sum: f32) {
     simd.map(row, &Divide::by(sum));
 }
 
-/// Whether a sum of weights is still −0. No key was seen then, not even one whose weight is 0.
+/// The sum of weights of a row that has seen no key, not even one whose weight is 0. It is −0: the first weight that is added makes
+/// it +0 or more, and as a number it is 0 from the start.
+pub(crate) const NOTHING_SEEN: f32 = -0.0;
+
+/// Whether a sum of weights is [`NOTHING_SEEN`].
 #[inline(always)]
 pub(crate) fn nothing_seen(sum: f32) -> bool {
-    sum.to_bits() == (-0.0_f32).to_bits()
+    sum.to_bits() == NOTHING_SEEN.to_bits()
 }
 
 /// x / sum. The result is 0 if [`nothing_seen`], whatever `x` holds. If all weights are 0, `x` stays as it is: it holds zeros,

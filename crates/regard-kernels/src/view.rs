@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::arch::shared;
+use crate::invariant::Promised as _;
 
 /// A borrowed row-major matrix: row `i` is `data[i·stride ..][..cols]`.
 ///
@@ -134,7 +135,7 @@ fn row_of<T>(m: Mat<'_, T>, i: usize) -> &[T] {
     if i >= m.rows || m.cols == 0 {
         return &[];
     }
-    m.data.get(i * m.stride..).and_then(|d| d.get(..m.cols)).unwrap_or_default()
+    m.data.get(i * m.stride..).and_then(|d| d.get(..m.cols)).promised()
 }
 }
 
@@ -147,7 +148,7 @@ fn block_of<T>(m: Mat<'_, T>, row: usize, rows: usize, col: usize, cols: usize) 
         // The stride is 0, because a matrix without columns may have any stride.
         return Mat { data: &[], rows, cols, stride: 0 };
     }
-    let data = m.data.get(row * m.stride + col..).unwrap_or_default();
+    let data = m.data.get(row * m.stride + col..).promised();
     Mat { data, rows, cols, stride: m.stride }
 }
 }
@@ -266,7 +267,7 @@ impl<'a, T> MatMut<'a, T> {
         let mut rows: [&mut [T]; R] = core::array::from_fn(|_| Default::default());
         for row in rows.iter_mut().take(count) {
             let (this, rest) = data.split_at_mut(stride.min(data.len()));
-            *row = this.get_mut(..cols).unwrap_or_default();
+            *row = this.get_mut(..cols).promised();
             data = rest;
         }
         rows
@@ -298,7 +299,7 @@ fn row_of_mut<T>(
     if i >= rows || cols == 0 {
         return &mut [];
     }
-    data.get_mut(i * stride..).and_then(|d| d.get_mut(..cols)).unwrap_or_default()
+    data.get_mut(i * stride..).and_then(|d| d.get_mut(..cols)).promised()
 }
 }
 
@@ -313,7 +314,7 @@ fn data_from<T>(
     if rows == 0 || cols == 0 {
         return &mut [];
     }
-    data.get_mut(row * stride..).unwrap_or_default()
+    data.get_mut(row * stride..).promised()
 }
 }
 

@@ -10,7 +10,7 @@ use crate::{Activation, Linear, Sequences, Tensor, Threads};
 /// exist at once.
 ///
 /// ```
-/// use regard::{Activation, FeedForward, Linear, Sequences, Threads};
+/// use regard::{Activation, FeedForward, Linear, Sequences};
 /// let up = Linear::from_conv1d(vec![1.0, -1.0], [1, 2])?;
 /// let down = Linear::from_conv1d(vec![1.0, 10.0], [2, 1])?;
 /// let layer = FeedForward::new(up, Activation::Relu, down)?; // max(x, 0) + 10·max(−x, 0)
@@ -61,7 +61,7 @@ impl FeedForward {
     /// [`Error::Shape`] if `gate` and `up` differ in their shapes, or if the inputs of `down` are not their outputs.
     ///
     /// ```
-    /// use regard::{Activation, FeedForward, GatedParts, Linear, Sequences, Threads};
+    /// use regard::{Activation, FeedForward, GatedParts, Linear, Sequences};
     /// let one = |weight: f32| Linear::from_conv1d(vec![weight], [1, 1]);
     /// let parts =
     ///     GatedParts { gate: one(1.0)?, activation: Activation::Relu, up: one(2.0)?, down: one(10.0)? };

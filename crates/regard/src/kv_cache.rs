@@ -75,8 +75,8 @@ impl<T: Element> KvCache<T> {
     /// sequence.
     ///
     /// # Errors
-    /// [`Error::Shape`] if they do not fit the cache or each other, [`Error::CacheFull`] if the cache has no room for them. The cache
-    /// is then unchanged.
+    /// [`Error::Shape`] if they do not fit the cache or each other, [`Error::CacheFull`] if the cache has no room for them.
+    /// The cache is then unchanged.
     pub fn append(&mut self, keys: Heads<'_, T>, values: Heads<'_, T>) -> Result<(), Error> {
         let KvCacheShape { batch, kv_heads, capacity, key_dim, value_dim } = self.shape;
         let ([_, _, n, _], len) = (keys.shape(), self.len);

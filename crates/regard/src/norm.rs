@@ -6,7 +6,7 @@ use crate::{Sequences, Tensor, Threads};
 /// Normalization of each token's features: layer norm or RMS norm.
 ///
 /// ```
-/// use regard::{Norm, Sequences, Threads};
+/// use regard::{Norm, Sequences};
 /// let norm = Norm::layer(vec![1.0; 2], vec![0.5; 2], 0.0)?;
 /// let y = norm.forward(Sequences::new("x", &[1.0, 3.0, 12.0, 10.0], [1, 2, 2])?)?;
 /// assert_eq!(y, [-0.5, 1.5, 1.5, -0.5]);
@@ -36,7 +36,7 @@ impl Norm {
     /// [`KernelError::Range`] if ε is negative, infinite or NaN.
     ///
     /// ```
-    /// use regard::{Norm, Sequences, Threads};
+    /// use regard::{Norm, Sequences};
     /// let norm = Norm::rms(vec![1.0; 2], 0.0)?;
     /// assert_eq!(norm.forward(Sequences::new("x", &[7.0, 1.0], [1, 1, 2])?)?, [1.4, 0.2]);
     /// # Ok::<(), regard::Error>(())

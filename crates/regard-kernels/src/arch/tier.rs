@@ -39,8 +39,8 @@ impl Tier {
     /// The tier that every kernel of this process uses.
     ///
     /// It is the fastest that this CPU has, unless [`choose`](Self::choose) has set another. With the feature `std`, the
-    /// environment variable `REGARD_TIER` (`portable`, `avx2`, `avx512` or `scalar`) sets it at the first use. An unknown word, or a tier
-    /// that the CPU lacks, is ignored.
+    /// environment variable `REGARD_TIER` (`portable`, `avx2`, `avx512` or `scalar`) sets it at the first use. An unknown
+    /// word, or a tier that the CPU lacks, is ignored.
     #[must_use]
     #[inline]
     pub fn active() -> Self {

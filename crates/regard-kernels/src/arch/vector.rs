@@ -5,6 +5,7 @@
 
 use super::widen::{f32_from_bf16, f32_from_f16};
 use super::{Kernel, LANES, MR, Panel, Panels, one_by_one};
+use crate::invariant::Promised as _;
 use crate::{Half, Mat, MatMut};
 
 /// Operations that compute each lane on its own, for any number of lanes.
@@ -130,7 +131,7 @@ pub(crate) trait Simd: Lanes {
     }
 
     /// Prefetches the cache line of `address`, which need not exist, into the second-level cache. Only tiers do this whose
-    /// tiles have enough multiply-adds to hide the instruction.
+    /// tiles have enough multiply-adds to cover the instruction.
     #[inline(always)]
     fn prefetch_later(self, address: *const f32) {
         let _ = address;
@@ -286,7 +287,7 @@ pub(crate) trait Simd: Lanes {
         self.store(values, &mut table);
         for (lane, byte) in lanes.iter_mut().zip(bytes) {
             let number = if high { byte >> 4 } else { byte & 15 };
-            *lane = table.get(usize::from(number)).copied().unwrap_or_default();
+            *lane = table[usize::from(number)]; // 4 bits
         }
         self.load(&lanes)
     }
@@ -299,7 +300,7 @@ pub(crate) trait Simd: Lanes {
             self.store(values, table);
         }
         for (lane, number) in lanes.iter_mut().zip(numbers) {
-            *lane = table.as_flattened().get(usize::from(*number)).copied().unwrap_or_default();
+            *lane = table.as_flattened().get(usize::from(*number)).copied().promised();
         }
         self.load(&lanes)
     }
@@ -333,7 +334,7 @@ pub(crate) fn map_add<S: Simd>(simd: S, row: &mut [Panel], f: &impl Map, mut sum
 /// For each lane, the largest element that is not NaN; −∞ if there is none.
 #[inline(always)]
 pub(crate) fn max_lanes<S: Simd>(simd: S, row: &[Panel]) -> S::V {
-    // Four chains hide the latency of the comparison. The order of the comparisons does not change the result.
+    // Four chains cover the latency of the comparison. The order of the comparisons does not change the result.
     let mut max = [simd.splat(f32::NEG_INFINITY); 4];
     let (fours, rest) = row.as_chunks::<4>();
     for four in fours {

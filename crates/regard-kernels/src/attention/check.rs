@@ -6,7 +6,7 @@ use super::Attention;
 use super::mask::{Linked, Visible};
 use super::scores::Steps;
 use super::scratch::Scratch;
-use super::weights::Weighting;
+use super::weights::WeightRule;
 use crate::arch::{sqrt, with_default_environment};
 use crate::error::{Error, check_len, check_shape};
 use crate::{Mat, Temperature};
@@ -19,7 +19,7 @@ pub(super) struct Call<'c> {
     /// The steps between the dot products and the mask: scale and soft cap. `None` if the softmax multiplies by the scale
     /// itself.
     pub(super) steps: Option<Linked<Steps>>,
-    pub(super) weighting: Weighting,
+    pub(super) rule: WeightRule,
     pub(super) visible: &'c Visible<'c>,
     pub(super) scratch: Scratch<'c>,
 }
@@ -27,8 +27,8 @@ pub(super) struct Call<'c> {
 impl Call<'_> {
     /// The same call with its scratch memory borrowed, without the parts for the state and for chunks.
     pub(super) fn reborrow(&mut self) -> Call<'_> {
-        let Self { q, k, v, steps, weighting, visible, ref mut scratch } = *self;
-        Call { q, k, v, steps, weighting, visible, scratch: scratch.reborrow() }
+        let Self { q, k, v, steps, rule, visible, ref mut scratch } = *self;
+        Call { q, k, v, steps, rule, visible, scratch: scratch.reborrow() }
     }
 }
 
@@ -53,9 +53,9 @@ impl Attention<'_> {
             check_len("the log-sum-exp", len, q.rows())?;
         }
         let scratch = Scratch::divide(scratch, q.rows(), k.shape(), v.cols())?;
-        let (steps, weighting) = self.weighting(q.cols());
+        let (steps, rule) = self.rule(q.cols());
         let visible = &self.mask.visible(q.rows(), k.rows());
-        Ok(run(Call { q, k, v, steps, weighting, visible, scratch }))
+        Ok(run(Call { q, k, v, steps, rule, visible, scratch }))
     }
 
     /// Whether query and key fit each other and the mask, and the description has usable numbers.
@@ -66,12 +66,12 @@ impl Attention<'_> {
     }
 
     /// The steps between dot products of `d_k` elements and the mask, and how scores become weights.
-    pub(super) fn weighting(&self, d_k: usize) -> (Option<Linked<Steps>>, Weighting) {
+    pub(super) fn rule(&self, d_k: usize) -> (Option<Linked<Steps>>, WeightRule) {
         let (steps, factor) = with_default_environment(|| match self.folded(d_k) {
             Some(factor) => (None, factor),
             None => (Some(self.steps(d_k)), self.temperature.factor()),
         });
-        (steps, Weighting::new(self.temperature, factor))
+        (steps, WeightRule::new(self.temperature, factor))
     }
 
     /// Scale and soft cap, in this order.

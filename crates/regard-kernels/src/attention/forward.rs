@@ -14,6 +14,7 @@ use super::weights::OnlineSoftmax;
 use super::{Attention, Stage};
 use crate::arch::{Kernel, Simd, dispatch, with_default_environment};
 use crate::error::{Error, check_len, check_shape};
+use crate::invariant::{Promised as _, broken};
 use crate::softmax::{Softmax, scale_row, share_beside_sink};
 use crate::{Mat, MatMut, Temperature};
 
@@ -93,7 +94,7 @@ impl Attention<'_> {
         let len = log_sum_exp.as_ref().map(|l| l.len());
         self.resolve(q, k, v, out.shape(), len, scratch, |mut call| {
             let state = take(&mut call.scratch.state);
-            let softmax = OnlineSoftmax::new(call.weighting, state, q.rows());
+            let softmax = OnlineSoftmax::new(call.rule, state, q.rows());
             let mut fused = call.fused(out, softmax, true);
             dispatch(&mut fused);
             if let Some(log_sum_exp) = log_sum_exp {
@@ -116,7 +117,7 @@ impl Attention<'_> {
         let len = log_sum_exp.as_ref().map(|l| l.len());
         self.resolve(q, k, v, out.shape(), len, scratch, |mut call| {
             let state = take(&mut call.scratch.state);
-            let softmax = OnlineSoftmax::new(call.weighting, state, q.rows());
+            let softmax = OnlineSoftmax::new(call.rule, state, q.rows());
             let mut partial = Partial { out, softmax, sink: self.sink };
             call.chunks(&mut partial);
             partial.finish(log_sum_exp)
@@ -136,8 +137,8 @@ impl Attention<'_> {
         state: &'p mut [f32],
     ) -> Result<Partial<'p>, Error> {
         check_len("the state", state.len(), out.rows().saturating_mul(2))?;
-        let (_, weighting) = self.weighting(d_k);
-        let softmax = OnlineSoftmax::new(weighting, state, out.rows());
+        let (_, rule) = self.rule(d_k);
+        let softmax = OnlineSoftmax::new(rule, state, out.rows());
         Ok(Partial { out, softmax, sink: self.sink })
     }
 
@@ -155,7 +156,7 @@ impl Attention<'_> {
         scratch: &mut [f32],
     ) -> Result<(), Error> {
         self.resolve(q, k, v, part.out.shape(), None, scratch, |mut call| {
-            part.softmax.weighting = call.weighting;
+            part.softmax.rule = call.rule;
             part.sink = self.sink;
             call.chunks(part);
         })
@@ -228,11 +229,12 @@ impl<'c> Call<'c> {
         let (n_q, n_k, d_v) = (self.q.rows(), self.k.rows(), self.v.cols());
         self.chunk(0, partial);
         let memory = take(&mut self.scratch.chunk);
-        let (state, out) = memory.split_at_mut_checked(2 * n_q).unwrap_or_default();
+        // A single chunk has no memory for the next one.
+        let (state, out) = memory.split_at_mut_checked(2 * n_q).promised_unless(n_k <= CHUNK_KEYS);
         let mut start = CHUNK_KEYS;
         while start < n_k {
-            let Ok(out) = MatMut::new(out, n_q, d_v) else { return };
-            let softmax = OnlineSoftmax::new(self.weighting, state, n_q);
+            let Ok(out) = MatMut::new(out, n_q, d_v) else { return broken() };
+            let softmax = OnlineSoftmax::new(self.rule, state, n_q);
             let mut next = Partial { out, softmax, sink: None };
             self.chunk(start, &mut next);
             partial.add(&next);
@@ -265,13 +267,14 @@ impl Kernel for WriteScores<'_> {
             let keys = self.scores.begin(simd, start, &seen);
             let mut first = 0;
             while first < rows {
-                for group in self.scores.block(simd, first, &keys, &mut groups).unwrap_or_default()
+                for group in
+                    self.scores.block(simd, first, &keys, &mut groups).into_iter().flatten()
                 {
                     for row in group.row..group.row + group.rows {
                         let scores = self.scores.tile.row_mut(row - first);
-                        let scores = scores.get(group.first..group.end).unwrap_or_default();
+                        let scores = scores.get(group.first..group.end).promised();
                         let out = self.out.row_mut(row).get_mut(start + group.first..);
-                        for (out, score) in out.unwrap_or_default().iter_mut().zip(scores) {
+                        for (out, score) in out.promised().iter_mut().zip(scores) {
                             *out = *score;
                         }
                     }

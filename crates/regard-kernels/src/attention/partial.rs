@@ -1,8 +1,9 @@
 //! Results over some of the keys, and how they merge.
 
-use super::weights::{OnlineSoftmax, Weighting};
+use super::weights::{OnlineSoftmax, WeightRule};
 use crate::arch::{Kernel, Simd, dispatch, one_by_one};
 use crate::error::{Error, check_len, check_shape};
+use crate::invariant::broken;
 use crate::softmax::{divide, nothing_seen, scale_row};
 use crate::{Mat, MatMut, Temperature};
 
@@ -137,8 +138,8 @@ fn merge_row<S: Simd>(
     (out, softmax, i): (&mut [f32], &mut OnlineSoftmax<'_>, usize),
     (other, other_max, other_sum): (&[f32], f32, f32),
 ) {
-    let OnlineSoftmax { weighting, max, sum } = softmax;
-    let (Some(max), Some(sum)) = (max.get_mut(i), sum.get_mut(i)) else { return };
+    let OnlineSoftmax { rule, max, sum } = softmax;
+    let (Some(max), Some(sum)) = (max.get_mut(i), sum.get_mut(i)) else { return broken() };
     // If the other part has seen no key, its output holds no result, and no bit of it may take part. A part that has seen keys,
     // all without weight, takes part: it holds zeros, or NaN.
     if nothing_seen(other_sum) {
@@ -152,8 +153,8 @@ fn merge_row<S: Simd>(
         return;
     }
     let largest = if other_max > *max { other_max } else { *max };
-    let own = weighting.weight(simd, *max, largest);
-    let others = weighting.weight(simd, other_max, largest);
+    let own = rule.weight(simd, *max, largest);
+    let others = rule.weight(simd, other_max, largest);
     for (x, y) in out.iter_mut().zip(other) {
         one_by_one(x);
         *x = *x * own + *y * others;
@@ -172,10 +173,10 @@ impl Kernel for Normalize<'_, '_> {
         let Self(Partial { mut out, softmax, sink }, log_sum_exp) = self;
         if let Some(sink) = sink {
             // The sink counts as one more key, whose value is 0.
-            let score = softmax.weighting.prepared(sink);
+            let score = softmax.rule.prepared(sink);
             for (i, (max, sum)) in softmax.max.iter_mut().zip(softmax.sum.iter_mut()).enumerate() {
                 let largest = if score > *max { score } else { *max };
-                let weight = |s: f32| softmax.weighting.weight(simd, s, largest);
+                let weight = |s: f32| softmax.rule.weight(simd, s, largest);
                 let out = out.row_mut(i);
                 if nothing_seen(*sum) {
                     out.fill(0.0);
@@ -223,8 +224,8 @@ impl Kernel for MergeFinished<'_> {
             }
             // The result is divided already: its reference is its log-sum-exp, and its sum of weights is 1.
             let (mut max, mut sum) = ([*l], [seen(*l)]);
-            let weighting = Weighting::new(Temperature::ONE, 1.0);
-            let mut softmax = OnlineSoftmax { weighting, max: &mut max, sum: &mut sum };
+            let rule = WeightRule::new(Temperature::ONE, 1.0);
+            let mut softmax = OnlineSoftmax { rule, max: &mut max, sum: &mut sum };
             merge_row(simd, (out.row_mut(i), &mut softmax, 0), (other.row(i), *other_l, 1.0));
             softmax.log_sum_exp(core::slice::from_mut(l));
             let [sum] = sum;

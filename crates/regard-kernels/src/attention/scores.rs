@@ -26,7 +26,7 @@
 //! a group for which [`may_hide`](Visible::may_hide) is true is masked score by score.
 //!
 //! Two cases differ. One or two queries use tiles of 1 × 64 or 2 × 32 (on AVX-512 1 × 128 or 2 × 64), because the MR × NR sums
-//! of few rows are too few chains to hide the latency of a multiply-add. The keys of a single query are transposed in
+//! of few rows are too few chains to cover the latency of a multiply-add. The keys of a single query are transposed in
 //! registers, because it would read each panel only once. On a narrow tier, which has no vectors, the keys are read where they
 //! lie, and a block is one group.
 
@@ -38,6 +38,7 @@ use crate::arch::{
     Epilogue, LANES, MR, Panel, Panels, Simd, TARGET, gebp, gemv, next_groups, pack_transposed,
     panels_at_once,
 };
+use crate::invariant::Promised as _;
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut, TILE_KEYS};
 
@@ -120,7 +121,7 @@ macro_rules! for_runs {
             let key = |$group: &Group| ($group.rows, $key);
             let $count = rest.iter().take_while(|group| key(group) == key($first)).count();
             $body;
-            rest = rest.get($count..).unwrap_or_default();
+            rest = rest.get($count..).promised();
         }
     }};
 }
@@ -173,7 +174,7 @@ impl Scores<'_> {
         let first = (seen.start - start) / LANES;
         let panels = first..(seen.end - start).div_ceil(LANES);
         let d_k = self.q.cols();
-        let memory = self.panels.get_mut(panels.start * d_k..panels.end * d_k).unwrap_or_default();
+        let memory = self.panels.get_mut(panels.start * d_k..panels.end * d_k).promised();
         let keys = self.k.rows_from(start + first * LANES, panels.len() * LANES);
         pack_transposed(simd, keys, memory);
     }
@@ -220,8 +221,7 @@ impl Scores<'_> {
         if seen.is_empty() {
             return None;
         }
-        let groups =
-            if MC == MR { groups.as_slice() } else { groups.get(..count).unwrap_or_default() };
+        let groups = if MC == MR { groups.as_slice() } else { groups.get(..count).promised() };
         // The dot products.
         match groups {
             _ if S::NARROW => {
@@ -256,7 +256,7 @@ impl Scores<'_> {
         let lanes = group.lanes();
         let keys = self.k.rows_from(start + lanes.start, lanes.len());
         let whole = keys.rows() / LANES * LANES;
-        let scores = self.tile.row_mut(0).get_mut(lanes.clone()).unwrap_or_default();
+        let scores = self.tile.row_mut(0).get_mut(lanes.clone()).promised();
         gemv(simd, self.q.row(0), keys.rows_from(0, whole), scores);
         if whole < keys.rows() {
             pack_transposed(simd, keys.rows_from(whole, LANES), self.panels);
@@ -302,7 +302,7 @@ impl Scores<'_> {
             return;
         }
         for row in group.row..group.row + group.rows {
-            let scores = self.tile.row_mut(row - block).get_mut(lanes.clone()).unwrap_or_default();
+            let scores = self.tile.row_mut(row - block).get_mut(lanes.clone()).promised();
             if !S::NARROW {
                 self.visible.prefetch(simd, row + MR, start + lanes.start, lanes.len());
             }

@@ -6,6 +6,7 @@ use super::values::packed_values;
 use crate::MatMut;
 use crate::arch::{LANES, MR, Panel, TARGET};
 use crate::error::Error;
+use crate::invariant::Promised as _;
 
 /// Elements of `f32` scratch memory that [`Attention::forward`](super::Attention::forward) and
 /// [`Attention::scores`](super::Attention::scores) need (the latter with d_v = 0).
@@ -111,15 +112,13 @@ impl<'t> Scratch<'t> {
         let scratch = scratch.get_mut(..needed).ok_or(Error::Scratch { found, needed })?;
         // If the alignment of the address is unknown, as in Miri, the parts begin at the start of the memory.
         let offset = scratch.as_ptr().align_offset(ALIGNMENT * size_of::<f32>()).min(ALIGNMENT - 1);
-        let aligned = scratch.get_mut(offset..).unwrap_or_default();
+        let mut rest = scratch.get_mut(offset..).promised();
+        let mut part = |len: usize| rest.split_off_mut(..len).promised();
         let [tile, panels, values] = scratch_parts(n_q, n_k, d_k, d_v);
         let block = MC.min(n_q);
-        let width = tile.checked_div(block).unwrap_or_default();
-        let (tile, rest) = aligned.split_at_mut_checked(tile).unwrap_or_default();
-        let (panels, rest) = rest.split_at_mut_checked(panels).unwrap_or_default();
-        let (values, rest) = rest.split_at_mut_checked(values).unwrap_or_default();
-        let (state, chunk) = rest.split_at_mut_checked(2 * n_q).unwrap_or_default();
-        let chunk = chunk.get_mut(..chunk_len(n_q, n_k, d_v)).unwrap_or_default();
+        let width = tile.checked_div(block).unwrap_or(0);
+        let (tile, panels, values) = (part(tile), part(panels), part(values));
+        let (state, chunk) = (part(2 * n_q), part(chunk_len(n_q, n_k, d_v)));
         Ok(Self {
             tile: MatMut::new(tile, block, width)?,
             panels: panels.as_chunks_mut().0,

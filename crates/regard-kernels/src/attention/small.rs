@@ -3,9 +3,10 @@
 
 use super::tiles::Fused;
 use super::values::Values;
-use super::weights::Weighting;
+use super::weights::WeightRule;
 use crate::arch::{Exp2ToZero, Kernel, LANES, Map as _, Simd, pack_transposed_here};
-use crate::softmax::{Divide, Weigher};
+use crate::invariant::Promised as _;
+use crate::softmax::{Divide, Powers};
 
 /// Whether keys, weights and values fit in registers, and no key is hidden.
 #[inline(always)]
@@ -27,7 +28,7 @@ impl Kernel for Small<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let scores = &mut self.0.scores;
-        let panel = scores.panels.get_mut(..scores.k.cols()).unwrap_or_default();
+        let panel = scores.panels.get_mut(..scores.k.cols()).promised();
         pack_transposed_here(simd, scores.k, panel);
         let rows = scores.q.rows();
         let mut row = 0;
@@ -46,7 +47,7 @@ impl Small<'_, '_> {
     #[inline(always)]
     fn rows<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
         let Fused { scores: tensors, values: Values { v, .. }, out, softmax, .. } = &mut *self.0;
-        let Weighting { factor, temperature, .. } = softmax.weighting;
+        let WeightRule { factor, temperature, .. } = softmax.rule;
         let n_k = tensors.k.rows();
         let mut numbers = [0.0; LANES];
         for (i, number) in numbers.iter_mut().enumerate() {
@@ -60,7 +61,7 @@ impl Small<'_, '_> {
         let mut scores = [simd.splat(0.0); R];
         for (t, k) in tensors.panels.iter().enumerate().take(tensors.k.cols()) {
             for (scores, q) in scores.iter_mut().zip(q) {
-                let Some(q) = q.get(t) else { return };
+                let q = q.get(t).promised_or(&0.0);
                 *scores = simd.mul_add(simd.splat(*q), simd.load(k), *scores);
             }
         }
@@ -71,8 +72,8 @@ impl Small<'_, '_> {
             *largest = simd.reduce_max(simd.max(*scores, simd.splat(f32::NEG_INFINITY)));
         }
         for (scores, largest) in scores.iter_mut().zip(largest) {
-            let weigher = Weigher::new(largest, factor * core::f32::consts::LOG2_E, temperature);
-            *scores = weigher.of(simd, *scores, Exp2ToZero);
+            let powers = Powers::new(largest, factor * core::f32::consts::LOG2_E, temperature);
+            *scores = powers.of(simd, *scores, Exp2ToZero);
         }
         for ((scores, weights), sum) in scores.into_iter().zip(&mut weights).zip(&mut sums) {
             simd.store(scores, weights);

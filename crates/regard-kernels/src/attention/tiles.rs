@@ -18,7 +18,7 @@
 use super::scores::{Groups, NC, Scores};
 use super::small;
 use super::values::{AddValues, Values};
-use super::weights::{OnlineSoftmax, Weigh};
+use super::weights::{OnlineSoftmax, UpdateSoftmax};
 use crate::MatMut;
 use crate::arch::{Kernel, Simd, shared};
 use crate::softmax::divide;
@@ -59,7 +59,7 @@ impl Kernel for &mut Fused<'_> {
                     let next = values.next(groups, out.rows());
                     let (visible, row_by_row) = (scores.visible, scores.row_by_row);
                     let scores = &mut scores.tile;
-                    simd.call(Weigh { groups, visible, start, row, scores, softmax, out, next });
+                    simd.call(UpdateSoftmax { groups, visible, start, row, scores, softmax, out, next });
                     let weights = scores.view();
                     AddValues { weights, row, visible, row_by_row, values, out }.run(simd, groups);
                 }

@@ -31,6 +31,7 @@ use super::weights::Next;
 use crate::arch::{
     Epilogue, Kernel, LANES, Panel, Panels, Simd, TARGET, gebp, pack_columns, panels_at_once,
 };
+use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// The number of panels of values that are packed: all of them, or only the last one if it has less than 16 columns.
@@ -148,7 +149,7 @@ impl<'a> AddValues<'_, 'a> {
                 let weight = weights.block(r, 1, t, 1);
                 gebp(simd, weight, value, &mut sums, 0, 1, 1, Epilogue::Continue);
             }
-            let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
+            let out = out.row_mut(r).get_mut(col..).promised();
             for (out, sum) in out.iter_mut().zip(sums.row_mut(0)) {
                 *out = if group.begins { *sum } else { *out + *sum };
             }
@@ -181,8 +182,9 @@ impl<'a> Values<'a> {
         let depth = values.depth();
         if TARGET.packs && depth.saturating_mul(v.stride()) <= IN_CACHE {
             let partial = (!v.cols().is_multiple_of(LANES)) as usize * depth;
-            values.packed =
-                core::mem::take(&mut values.packed).get_mut(..partial).unwrap_or_default();
+            values.packed = core::mem::take(&mut values.packed)
+                .get_mut(..partial)
+                .promised_unless(v.rows() == 0);
         }
         values
     }
@@ -258,7 +260,7 @@ impl Kernel for AllFinite<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> bool {
-        // Four chains hide the latency of the multiply-add. 0 · x is 0 for a finite x, and NaN for any other.
+        // Four chains cover the latency of the multiply-add. 0 · x is 0 for a finite x, and NaN for any other.
         let zero = simd.splat(0.0);
         let mut sums = [zero; 4];
         for i in 0..self.0.rows() {

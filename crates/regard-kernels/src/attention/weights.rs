@@ -21,9 +21,10 @@ use core::ops::Range;
 use super::mask::{Linked, Visible};
 use super::scores::Group;
 use crate::arch::{Exp2ToZero, Kernel, LANES, Simd, largest, max_lanes};
+use crate::invariant::Promised as _;
 use crate::softmax::{
-    Weigher, exp2_one, exp2_row, log_sum_exp, reduce_add_each, reduce_max_each, scale_row,
-    weigh_each,
+    NOTHING_SEEN, Powers, exp2_one, exp2_row, log_sum_exp, reduce_add_each, reduce_max_each,
+    scale_row, weigh_each,
 };
 use crate::{MatMut, Temperature};
 
@@ -31,9 +32,9 @@ use crate::{MatMut, Temperature};
 /// although with weights of at most 1 they would not.
 const SLACK: f32 = 4.0;
 
-/// How scores become weights.
+/// The rule by which scores become weights.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weighting {
+pub(crate) struct WeightRule {
     pub(crate) temperature: Temperature,
     /// The factor for differences of scores, before e is raised to them.
     pub(crate) factor: f32,
@@ -41,7 +42,7 @@ pub(crate) struct Weighting {
     pub(crate) preparation: Option<Linked<Temperature>>,
 }
 
-impl Weighting {
+impl WeightRule {
     pub(crate) fn new(temperature: Temperature, factor: f32) -> Self {
         Self { temperature, factor, preparation: temperature.preparation() }
     }
@@ -65,38 +66,37 @@ impl Weighting {
 /// The state of the online softmax: two numbers a query.
 #[derive(Debug)]
 pub(crate) struct OnlineSoftmax<'a> {
-    pub(crate) weighting: Weighting,
+    pub(crate) rule: WeightRule,
     /// m: the query's largest score so far, or a number that is lower by up to [`SLACK`].
     pub(crate) max: &'a mut [f32],
-    /// l: the query's sum of weights so far. It is −0 until the query's group sees a key. Until then the output holds no
-    /// result: see [`nothing_seen`](crate::softmax::nothing_seen).
+    /// l: the query's sum of weights so far. It is [`NOTHING_SEEN`] until the query's group sees a key, and
+    /// until then the output holds no result.
     pub(crate) sum: &'a mut [f32],
 }
 
 impl<'a> OnlineSoftmax<'a> {
     /// Uses `state` as the state of `n_q` queries, two numbers for each.
-    pub(crate) fn new(weighting: Weighting, state: &'a mut [f32], n_q: usize) -> Self {
-        let (max, sum) = state.split_at_mut_checked(n_q).unwrap_or_default();
-        Self { weighting, max, sum }
+    pub(crate) fn new(rule: WeightRule, state: &'a mut [f32], n_q: usize) -> Self {
+        let (max, sum) = state.split_at_mut_checked(n_q).promised();
+        Self { rule, max, sum }
     }
 
     /// The same state, borrowed.
     pub(crate) fn reborrow(&mut self) -> OnlineSoftmax<'_> {
-        OnlineSoftmax { weighting: self.weighting, max: self.max, sum: self.sum }
+        OnlineSoftmax { rule: self.rule, max: self.max, sum: self.sum }
     }
 
     /// Prepares the state for the first tile.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.max.fill(f32::NEG_INFINITY);
-        // Adding +0 to −0 gives +0, which shows that a key was seen. Besides, the compiler does not turn this into a call of
-        // memset.
-        self.sum.fill(-0.0);
+        // The compiler does not turn this into a call of memset, because the bits are not 0.
+        self.sum.fill(NOTHING_SEEN);
     }
 
     /// The log-sum-exp of each query's scores, after the last tile.
     pub(crate) fn log_sum_exp(&self, out: &mut [f32]) {
-        let Weighting { temperature, factor, .. } = self.weighting;
+        let WeightRule { temperature, factor, .. } = self.rule;
         for ((out, max), sum) in out.iter_mut().zip(self.max.iter()).zip(self.sum.iter()) {
             *out = log_sum_exp(*max, *sum, factor, temperature);
         }
@@ -140,7 +140,7 @@ impl Next {
 
 /// One step of the online softmax for the queries of a block: their scores become weights. If a query's reference rises, its
 /// sum and its output are rescaled.
-pub(crate) struct Weigh<'w, 's, 'a> {
+pub(crate) struct UpdateSoftmax<'w, 's, 'a> {
     pub(crate) groups: &'w [Group],
     pub(crate) visible: &'w Visible<'w>,
     /// The tile's first key.
@@ -154,7 +154,7 @@ pub(crate) struct Weigh<'w, 's, 'a> {
     pub(crate) next: Next,
 }
 
-impl Kernel for Weigh<'_, '_, '_> {
+impl Kernel for UpdateSoftmax<'_, '_, '_> {
     type Output = ();
 
     /// Works in two passes, because a row's weights wait for its maximum. The first computes the maxima of many rows side by
@@ -162,7 +162,8 @@ impl Kernel for Weigh<'_, '_, '_> {
     /// code counts, one pass goes row by row.
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        // A group that sees no key of the tile leaves the sums of its rows as they are: they are −0 if it has seen no key yet.
+        // A group that sees no key of the tile leaves the sums of its rows as they are: they are [`NOTHING_SEEN`] if it has
+        // seen no key yet.
         let groups = self.groups;
         let groups = || groups.iter().filter(|group| group.first < group.end);
         if S::NARROW {
@@ -208,7 +209,7 @@ macro_rules! for_rows {
 }
 use for_rows;
 
-impl Weigh<'_, '_, '_> {
+impl UpdateSoftmax<'_, '_, '_> {
     /// The scores of `R` queries of the group from `row` on, in whole panels. Prepares them for the temperature if they are not
     /// `prepared` yet.
     #[inline(always)]
@@ -228,7 +229,7 @@ impl Weigh<'_, '_, '_> {
             }
         }
         for scores in &mut scores {
-            if let (false, Some(step)) = (prepared, self.softmax.weighting.preparation) {
+            if let (false, Some(step)) = (prepared, self.softmax.rule.preparation) {
                 step.apply(simd, scores.as_flattened_mut());
             }
         }
@@ -243,9 +244,9 @@ impl Weigh<'_, '_, '_> {
             *lanes = max_lanes(simd, scores);
         }
         for (row, max) in (row..).zip(reduce_max_each(simd, lanes)) {
-            let OnlineSoftmax { weighting, max: references, sum } = &mut *self.softmax;
+            let OnlineSoftmax { rule, max: references, sum } = &mut *self.softmax;
             if let (Some(reference), Some(sum)) = (references.get_mut(row), sum.get_mut(row)) {
-                raise(simd, *weighting, reference, sum, max, || self.out.row_mut(row));
+                raise(simd, *rule, reference, sum, max, || self.out.row_mut(row));
             }
         }
     }
@@ -253,13 +254,13 @@ impl Weigh<'_, '_, '_> {
     /// Turns the scores of `R` queries of the group into weights, and adds the weights to the queries' sums.
     #[inline(always)]
     fn weigh_rows<S: Simd, const R: usize>(&mut self, simd: S, group: &Group, row: usize) {
-        let Weighting { temperature, factor, .. } = self.softmax.weighting;
+        let WeightRule { temperature, factor, .. } = self.softmax.rule;
         let references = self.softmax.max.get(row..).and_then(|max| max.first_chunk::<R>());
-        let Some(references) = references.copied() else { return };
-        let weighers = Weigher::each(references, factor * LOG2_E, temperature);
+        let references = references.copied().promised_or([0.0; R]);
+        let each_powers = Powers::each(references, factor * LOG2_E, temperature);
         let scores = self.scores::<S, R>(simd, group, row, true);
-        let weights = reduce_add_each(simd, weigh_each(simd, scores, weighers, Exp2ToZero));
-        let sums = self.softmax.sum.get_mut(row..).unwrap_or_default();
+        let weights = reduce_add_each(simd, weigh_each(simd, scores, each_powers, Exp2ToZero));
+        let sums = self.softmax.sum.get_mut(row..).promised();
         for (sum, weights) in sums.iter_mut().zip(weights) {
             *sum += weights;
         }
@@ -281,23 +282,23 @@ impl Weigh<'_, '_, '_> {
     /// Turns the scores that a query sees into weights, and adds these to its sum, on narrow tiers. The other weights become 0.
     #[inline(always)]
     fn weigh<S: Simd>(&mut self, simd: S, group: &Group, row: usize, seen: Range<usize>) {
-        let Weighting { temperature, factor, preparation } = self.softmax.weighting;
+        let WeightRule { temperature, factor, preparation } = self.softmax.rule;
         let lanes = group.lanes();
         // Half a panel is enough for few keys.
         let half = lanes.start + LANES / 2;
         let lanes = lanes.start..if group.end <= half { half } else { lanes.end };
-        let scores = self.scores.row_mut(row - self.row).get_mut(lanes).unwrap_or_default();
-        let (before, rest) = scores.split_at_mut_checked(seen.start).unwrap_or_default();
-        let (shown, after) = rest.split_at_mut_checked(seen.len()).unwrap_or_default();
+        let scores = self.scores.row_mut(row - self.row).get_mut(lanes).promised();
+        let (before, rest) = scores.split_at_mut_checked(seen.start).promised();
+        let (shown, after) = rest.split_at_mut_checked(seen.len()).promised();
         if let Some(preparation) = preparation {
             preparation.apply(simd, shown);
         }
         let max = largest(shown);
-        let OnlineSoftmax { weighting, max: references, sum } = &mut *self.softmax;
+        let OnlineSoftmax { rule, max: references, sum } = &mut *self.softmax;
         let (Some(reference), Some(sum)) = (references.get_mut(row), sum.get_mut(row)) else {
             return;
         };
-        raise(simd, *weighting, reference, sum, max, || self.out.row_mut(row));
+        raise(simd, *rule, reference, sum, max, || self.out.row_mut(row));
         let zero = black_box(0.0); // if the compiler knew the 0, it would turn the loops that write it into calls of memset
         before.iter_mut().chain(after).for_each(|weight| *weight = zero);
         exp2_row(simd, shown, *reference, factor * LOG2_E, temperature);
@@ -314,13 +315,13 @@ impl Weigh<'_, '_, '_> {
 #[inline(always)]
 fn raise<'o, S: Simd>(
     simd: S,
-    weighting: Weighting,
+    rule: WeightRule,
     reference: &mut f32,
     sum: &mut f32,
     max: f32,
     out: impl FnOnce() -> &'o mut [f32],
 ) {
-    let Weighting { temperature, factor, .. } = weighting;
+    let WeightRule { temperature, factor, .. } = rule;
     let factor = factor * LOG2_E;
     let slack = if temperature.is_zero() { 0.0 } else { SLACK };
     if (max - *reference) * factor > slack {
@@ -336,5 +337,5 @@ fn raise<'o, S: Simd>(
 /// The scores of a query of the group, in whole panels. `scores` are all of its scores.
 #[inline(always)]
 fn blocks<'s>(scores: &'s mut [f32], group: &Group) -> &'s mut [[f32; LANES]] {
-    scores.get_mut(group.lanes()).unwrap_or_default().as_chunks_mut().0
+    scores.get_mut(group.lanes()).promised().as_chunks_mut().0
 }

@@ -7,8 +7,8 @@
 //! super-block holds 256 elements. Its parts have scales and offsets of 4, 6 or 8 bits, which are multiplied by the
 //! super-block's f16 numbers d and d_min.
 //!
-//! A kernel decodes a pair of parts at a time. Either both parts share a scale and an offset, or each has a scale. A group of 256 elements, which is eight blocks or one super-block, has eight pairs, whose 16 factors fill one
-//! vector.
+//! A kernel decodes a pair of parts at a time. Either both parts share a scale and an offset, or each has a scale. A group of
+//! 256 elements, which is eight blocks or one super-block, has eight pairs, whose 16 factors fill one vector.
 //!
 //! In the formats with offsets the product n·s is exact in `f32`: s has at most 17 significant bits, and n has at most 5. So an
 //! element is rounded once, and has the same bits with or without fused multiply-add.
@@ -16,6 +16,7 @@
 use core::fmt;
 
 use crate::arch::{LANES, Panel, Simd, f32_from_f16};
+use crate::invariant::Promised as _;
 
 /// A format of quantized weights, by the name that GGUF uses.
 ///
@@ -158,7 +159,7 @@ pub(crate) fn decode<S: Simd, F: Decode<BYTES>, const BYTES: usize>(
         if let (false, Some(group)) = (rest.is_empty(), row.last_chunk()) {
             // This group overlaps the one before, and the pairs that both have are skipped.
             let factors = F::factors(simd, group);
-            let factors = factors.get(first..).unwrap_or_default();
+            let factors = factors.get(first..).promised();
             decode_pairs::<S, F, BYTES>(simd, group, first, factors, rest_of_places);
         } else if !rest.is_empty() {
             let mut group = [0; BYTES];
@@ -202,7 +203,7 @@ pub(crate) struct Mxfp4;
 /// `N` bytes, of which number `at` is the first.
 #[inline(always)]
 fn bytes_at<const N: usize>(block: &[u8], at: usize) -> [u8; N] {
-    block.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
+    block.get(at..).and_then(|bytes| bytes.first_chunk()).copied().promised_or([0; N])
 }
 
 /// The two halves of a pair's bytes.

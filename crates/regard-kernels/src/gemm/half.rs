@@ -11,6 +11,7 @@ use core::ops::Range;
 use super::{Store, check_product, packed_len, sum_steps};
 use crate::arch::{Kernel, LANES, Simd, dispatch};
 use crate::error::{Error, check_len};
+use crate::invariant::{Promised as _, broken};
 use crate::{Mat, MatMut};
 
 /// A 16-bit floating-point type.
@@ -71,18 +72,18 @@ pub fn matmul_packed_half(
     store: Store,
 ) -> Result<(), Error> {
     check_product(a, (b.rows, b.cols), &out)?;
-    dispatch(Product { a, b, out, add: store == Store::Add });
+    dispatch(HalfProduct { a, b, out, add: store == Store::Add });
     Ok(())
 }
 
-struct Product<'a> {
+struct HalfProduct<'a> {
     a: Mat<'a>,
     b: PackedHalf<'a>,
     out: MatMut<'a>,
     add: bool,
 }
 
-impl Kernel for Product<'_> {
+impl Kernel for HalfProduct<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -96,7 +97,7 @@ impl Kernel for Product<'_> {
 }
 
 /// A product whose B is bfloat16 if `BF16`, else binary16.
-struct Widened<'a, const BF16: bool>(Product<'a>);
+struct Widened<'a, const BF16: bool>(HalfProduct<'a>);
 
 impl<const BF16: bool> Kernel for Widened<'_, BF16> {
     type Output = ();
@@ -137,7 +138,7 @@ impl<const BF16: bool> Widened<'_, BF16> {
     /// Multiplies `R` rows by `P` panels from number `p` on.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const P: usize>(&mut self, simd: S, row: usize, p: usize) {
-        let Product { a, b, out, add } = &mut self.0;
+        let HalfProduct { a, b, out, add } = &mut self.0;
         let depth = b.rows;
         let mut x = [[].as_slice(); R];
         for (r, x) in x.iter_mut().enumerate() {
@@ -145,13 +146,13 @@ impl<const BF16: bool> Widened<'_, BF16> {
         }
         let mut panels = [[].as_slice(); P];
         for (i, panel) in panels.iter_mut().enumerate() {
-            *panel = b.panels.get((p + i) * depth..(p + i + 1) * depth).unwrap_or_default();
+            *panel = b.panels.get((p + i) * depth..(p + i + 1) * depth).promised();
         }
         let mut total = [[simd.splat(0.0); P]; R];
         if *add {
             for (r, total) in total.iter_mut().enumerate() {
                 for (i, total) in total.iter_mut().enumerate() {
-                    let old = out.row_mut(row + r).get((p + i) * LANES..).unwrap_or_default();
+                    let old = out.row_mut(row + r).get((p + i) * LANES..).promised();
                     *total = simd.load_or(old, 0.0);
                 }
             }
@@ -168,7 +169,7 @@ impl<const BF16: bool> Widened<'_, BF16> {
         }
         for (r, total) in total.into_iter().enumerate() {
             for (i, total) in total.into_iter().enumerate() {
-                let new = out.row_mut(row + r).get_mut((p + i) * LANES..).unwrap_or_default();
+                let new = out.row_mut(row + r).get_mut((p + i) * LANES..).promised();
                 simd.store_first(total, new);
             }
         }
@@ -188,13 +189,14 @@ fn chains<S: Simd, const BF16: bool, const R: usize, const P: usize>(
     let count = steps.len();
     let mut rows = [[].as_slice(); R];
     for (row, x) in rows.iter_mut().zip(x) {
-        *row = x.get(steps.clone()).unwrap_or_default();
+        *row = x.get(steps.clone()).promised();
     }
     let mut columns = [[].as_slice(); P];
     for (column, panel) in columns.iter_mut().zip(panels) {
-        *column = panel.get(steps.clone()).unwrap_or_default();
+        *column = panel.get(steps.clone()).promised();
     }
     if rows.iter().any(|row| row.len() != count) || columns.iter().any(|c| c.len() != count) {
+        broken();
         return sums;
     }
     if let ([row], [column]) = (rows.as_slice(), columns.as_slice())
@@ -205,7 +207,10 @@ fn chains<S: Simd, const BF16: bool, const R: usize, const P: usize>(
     }
     for t in 0..count {
         for (p, column) in columns.iter().enumerate() {
-            let Some(bits) = column.get(t) else { continue };
+            let Some(bits) = column.get(t) else {
+                broken();
+                continue;
+            };
             // A hardware prefetcher does not foresee several streams of a few kilobytes each.
             simd.prefetch(bits.as_ptr().wrapping_add(AHEAD).cast());
             let lanes = if BF16 { simd.widen_bf16(bits) } else { simd.widen_f16(bits) };

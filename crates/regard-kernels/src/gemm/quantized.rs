@@ -26,6 +26,7 @@ use super::formats::{
 };
 use crate::arch::{Kernel, LANES, Panel, Simd, dispatch};
 use crate::error::{Error, check_len, check_shape};
+use crate::invariant::{Promised as _, broken};
 use crate::{Mat, MatMut};
 
 /// A quantized matrix W \[rows, columns\], whose rows are whole blocks.
@@ -55,8 +56,8 @@ impl<'a> Quantized<'a> {
     /// The matrix of these blocks, one row after another.
     ///
     /// # Errors
-    /// [`Error::Length`] if the number of columns is not a multiple of a block's numbers, or if `blocks` has another number of bytes
-    /// than the matrix needs.
+    /// [`Error::Length`] if the number of columns is not a multiple of a block's numbers, or if `blocks` has another number
+    /// of bytes than the matrix needs.
     pub fn new(
         bytes: &'a [u8],
         format: Quantization,
@@ -102,8 +103,8 @@ impl<'a> Quantized<'a> {
         check_len("the scratch memory", scratch.len().min(len), len)?;
         // The memory begins at a cache line.
         let start = scratch.as_ptr().align_offset(LANES * size_of::<f32>()).min(LANES - 1);
-        let panels = scratch.get_mut(start..).unwrap_or_default().as_chunks_mut().0;
-        let (strip, sums) = panels.split_at_mut_checked(STEPS * ROWS).unwrap_or_default();
+        let panels = scratch.get_mut(start..).promised().as_chunks_mut().0;
+        let (strip, sums) = panels.split_at_mut_checked(STEPS * ROWS).promised();
         let (strip, sums) = (strip.as_chunks_mut().0, sums.as_chunks_mut().0);
         dispatch(Multiply { w: self, x, add: store == Store::Add, strip, sums, out });
         Ok(())
@@ -130,7 +131,7 @@ impl Quantized<'_> {
     /// Row `r`, or an empty slice if W has no such row.
     fn row(&self, r: usize) -> &[u8] {
         let size = self.bytes.len() / self.rows.max(1);
-        self.bytes.get(r * size..(r + 1) * size).unwrap_or_default()
+        self.bytes.get(r * size..(r + 1) * size).promised()
     }
 }
 
@@ -138,8 +139,8 @@ impl Quantized<'_> {
 /// as the decoding.
 #[inline(always)]
 fn decode_blocks<S: Simd>(simd: S, format: Quantization, blocks: &[u8], out: &mut [Panel]) {
-    struct Blocks<'a, F, const BYTES: usize>(&'a [u8], &'a mut [Panel], PhantomData<F>);
-    impl<F: Decode<BYTES>, const BYTES: usize> Kernel for Blocks<'_, F, BYTES> {
+    struct DecodeBlocks<'a, F, const BYTES: usize>(&'a [u8], &'a mut [Panel], PhantomData<F>);
+    impl<F: Decode<BYTES>, const BYTES: usize> Kernel for DecodeBlocks<'_, F, BYTES> {
         type Output = ();
 
         #[inline(always)]
@@ -151,7 +152,7 @@ fn decode_blocks<S: Simd>(simd: S, format: Quantization, blocks: &[u8], out: &mu
         ($($format:ident: $bytes:literal),+) => {
             match format {
                 $(Quantization::$format => {
-                    simd.call(Blocks::<$format, $bytes>(blocks, out, PhantomData));
+                    simd.call(DecodeBlocks::<$format, $bytes>(blocks, out, PhantomData));
                 })+
             }
         };
@@ -199,7 +200,7 @@ impl Kernel for Multiply<'_> {
         let parts = w.cols / LANES;
         for first in (0..x.rows()).step_by(TOKENS) {
             let x = x.rows_from(first, TOKENS);
-            let sums = sums.get_mut(..x.rows()).unwrap_or_default();
+            let sums = sums.get_mut(..x.rows()).promised();
             for row in (0..w.rows).step_by(ROWS) {
                 let rows = row..w.rows.min(row + ROWS);
                 // The loop runs at least once, so that a product over 0 columns is written as zeros.
@@ -208,14 +209,14 @@ impl Kernel for Multiply<'_> {
                     for (strip, r) in strip.iter_mut().zip(rows.clone()) {
                         let bytes = |step: usize| step * LANES / numbers.max(1) * size;
                         let blocks = w.row(r).get(bytes(steps.start)..bytes(steps.end));
-                        let strip = strip.get_mut(..steps.len()).unwrap_or_default();
-                        decode_blocks(simd, w.format, blocks.unwrap_or_default(), strip);
+                        let strip = strip.get_mut(..steps.len()).promised();
+                        decode_blocks(simd, w.format, blocks.promised(), strip);
                     }
                     let x = x.block(0, x.rows(), start * LANES, steps.len() * LANES);
                     add_tiles(simd, x, strip, steps.len(), sums, start == 0);
                 }
                 for (r, sums) in sums.iter().enumerate() {
-                    let out = out.row_mut(first + r).get_mut(rows.clone()).unwrap_or_default();
+                    let out = out.row_mut(first + r).get_mut(rows.clone()).promised();
                     fold(simd, sums, out, add);
                 }
             }
@@ -262,7 +263,7 @@ fn add_tiles<S: Simd>(
         // The tiles are as few and as equal in size as possible.
         let rows = sums.len() - row;
         let size = rows.div_ceil(rows.div_ceil(most).max(1)); // never divides by 0
-        let (x, sums) = (x.rows_from(row, size), sums.get_mut(row..).unwrap_or_default());
+        let (x, sums) = (x.rows_from(row, size), sums.get_mut(row..).promised());
         if const { S::SHAPE.panels > 1 } {
             tile!(x, sums, size, (1, 8)(2, 4)(3, 4)(4, 4)(5, 4)(6, 4));
         } else {
@@ -286,24 +287,23 @@ impl<const R: usize, const N: usize> Kernel for Tile<'_, R, N> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Some(places) = self.sums.first_chunk_mut::<R>() else { return };
+        let Some(places) = self.sums.first_chunk_mut::<R>() else { return broken() };
         // The slices have equal lengths, so that the loop needs no checks.
         let steps = self.steps;
         let mut rows = [[].as_slice(); R];
         for (r, row) in rows.iter_mut().enumerate() {
-            let Some(part) = self.x.row(r).as_chunks::<LANES>().0.get(..steps) else { return };
-            *row = part;
+            *row = self.x.row(r).as_chunks::<LANES>().0.get(..steps).promised();
         }
         for (group, strip) in self.strip.as_chunks::<N>().0.iter().enumerate() {
             let mut columns = [[].as_slice(); N];
             for (column, strip) in columns.iter_mut().zip(strip) {
-                *column = strip.get(..steps).unwrap_or_default();
+                *column = strip.get(..steps).promised();
             }
             let mut sums = [[simd.splat(0.0); R]; N];
             if !self.begins {
                 for (n, sums) in sums.iter_mut().enumerate() {
                     for (sum, place) in sums.iter_mut().zip(&*places) {
-                        let Some(place) = place.get(group * N + n) else { return };
+                        let Some(place) = place.get(group * N + n) else { return broken() };
                         *sum = simd.load(place);
                     }
                 }
@@ -311,13 +311,13 @@ impl<const R: usize, const N: usize> Kernel for Tile<'_, R, N> {
             for t in 0..steps {
                 let mut x = [simd.splat(0.0); R];
                 for (x, row) in x.iter_mut().zip(&rows) {
-                    let Some(lanes) = row.get(t) else { continue };
+                    let Some(lanes) = row.get(t) else { return broken() };
                     // A hardware prefetcher does not foresee several streams from the second-level cache.
                     simd.prefetch(lanes.as_ptr().wrapping_add(AHEAD));
                     *x = simd.load(lanes);
                 }
                 for (column, sums) in columns.iter().zip(&mut sums) {
-                    let Some(w) = column.get(t) else { continue };
+                    let Some(w) = column.get(t) else { return broken() };
                     let w = simd.load(w);
                     for (sum, x) in sums.iter_mut().zip(x) {
                         *sum = simd.mul_add(x, w, *sum);
@@ -326,7 +326,7 @@ impl<const R: usize, const N: usize> Kernel for Tile<'_, R, N> {
             }
             for (n, sums) in sums.into_iter().enumerate() {
                 for (sum, place) in sums.into_iter().zip(&mut *places) {
-                    let Some(place) = place.get_mut(group * N + n) else { return };
+                    let Some(place) = place.get_mut(group * N + n) else { return broken() };
                     simd.store(sum, place);
                 }
             }

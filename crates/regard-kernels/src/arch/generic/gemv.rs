@@ -3,6 +3,7 @@
 use super::pack::{SIDE, square};
 use crate::Mat;
 use crate::arch::{Kernel, LANES, Panel, Simd};
+use crate::invariant::Promised as _;
 
 /// `out`\[i\] ← `q` · row i of `k`, for a multiple of 16 rows, with the bits that [`gebp`](crate::arch::gebp) gives for
 /// transposed panels. Memory for the panels would not pay, because a single query reads each of them once.
@@ -61,11 +62,7 @@ impl Kernel for Dots<'_> {
             for (t, q) in rest.iter().enumerate() {
                 let mut lanes = [0.0; LANES];
                 for (l, lane) in lanes.iter_mut().enumerate() {
-                    *lane = k
-                        .row(p * LANES + l)
-                        .get(whole.len() * SIDE + t)
-                        .copied()
-                        .unwrap_or_default();
+                    *lane = k.row(p * LANES + l).get(whole.len() * SIDE + t).copied().promised();
                 }
                 sum = simd.mul_add(simd.splat(*q), simd.load(&lanes), sum);
             }

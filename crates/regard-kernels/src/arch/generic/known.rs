@@ -2,6 +2,7 @@
 //! constant of the code.
 
 use crate::arch::{Kernel, LANES, Simd, Tier, dispatch};
+use crate::invariant::broken;
 
 /// Calls `$body` with the number of rows, a constant expression, as a constant in scope. The compiler knows the number, so it
 /// compiles only one of the cases.
@@ -60,7 +61,10 @@ fn multiply_rows<S: Simd, const L: usize, const R: usize, const K: usize, const 
     for (a, out) in a.as_chunks::<R>().0.iter().zip(out.as_chunks_mut::<R>().0) {
         let mut sums = [simd.splat(0.0); R];
         for (t, b) in b.iter().enumerate() {
-            let Some(lanes) = b.get(col..).and_then(|b| b.first_chunk::<L>()) else { continue };
+            let Some(lanes) = b.get(col..).and_then(|b| b.first_chunk::<L>()) else {
+                broken();
+                continue;
+            };
             let lanes = simd.load_or(lanes, 0.0);
             for (sum, a) in sums.iter_mut().zip(a) {
                 *sum = simd.mul_add(simd.splat(a[t]), lanes, *sum);
@@ -68,6 +72,7 @@ fn multiply_rows<S: Simd, const L: usize, const R: usize, const K: usize, const 
         }
         for (sum, out) in sums.into_iter().zip(out) {
             let Some(out) = out.get_mut(col..).and_then(|out| out.first_chunk_mut::<L>()) else {
+                broken();
                 continue;
             };
             simd.store_first(sum, out);

@@ -2,6 +2,7 @@
 
 use crate::Mat;
 use crate::arch::{Kernel, LANES, Panel, Simd};
+use crate::invariant::{Promised as _, broken};
 
 /// The side of the squares that are transposed.
 pub(super) const SIDE: usize = LANES / 2;
@@ -40,7 +41,8 @@ pub(super) unsafe fn square<'a, S: Simd>(
 fn padded_square(rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
     let mut square = [&[0.0; SIDE]; SIDE];
     for (l, square) in square.iter_mut().enumerate().take(rows.rows()) {
-        *square = rows.row(l).get(t * SIDE..).and_then(|row| row.first_chunk()).unwrap_or(square);
+        let part = rows.row(l).get(t * SIDE..).and_then(|row| row.first_chunk());
+        *square = part.promised_or(square);
     }
     square
 }
@@ -71,8 +73,7 @@ impl Kernel for Transpose<'_> {
         let Self { b, mut panels } = self;
         let depth = b.cols();
         for p in 0..b.rows().div_ceil(LANES) {
-            let Some((panel, rest)) = panels.split_at_mut_checked(depth) else { return };
-            panels = rest;
+            let panel = panels.split_off_mut(..depth).promised();
             let rows = b.rows_from(p * LANES, LANES);
             let done = if rows.rows() == LANES { simd.transpose_rows(rows, panel) } else { 0 };
             if done < depth {
@@ -87,7 +88,7 @@ impl Kernel for Transpose<'_> {
 fn transpose_by_squares<S: Simd>(simd: S, rows: Mat<'_>, panel: &mut [Panel], done: usize) {
     let depth = panel.len();
     let rows = rows.block(0, rows.rows(), done, depth - done);
-    let panel = panel.get_mut(done..).unwrap_or_default();
+    let panel = panel.get_mut(done..).promised();
     for second in [false, true] {
         let lane = SIDE * usize::from(second);
         let rows = rows.rows_from(lane, SIDE);
@@ -137,12 +138,12 @@ impl Kernel for CopyColumns<'_> {
     fn run<S: Simd>(self, simd: S) {
         let Self { b, col, panels, depth } = self;
         for t in 0..b.rows().min(depth) {
-            let row = b.row(t).get(col..).unwrap_or_default();
+            let row = b.row(t).get(col..).promised();
             // This row of panel p is at p · depth + t.
             let (whole, rest) = row.as_chunks();
             let mut place = t;
             for chunk in whole {
-                let Some(lanes) = panels.get_mut(place) else { break };
+                let Some(lanes) = panels.get_mut(place) else { return broken() };
                 simd.store(simd.load(chunk), lanes);
                 place += depth;
             }

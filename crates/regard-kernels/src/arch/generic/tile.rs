@@ -21,7 +21,7 @@
 //! The sums stay in registers for the whole of KC. A block of 16 lanes is two registers of AVX2, so
 //! 6 × 16 sums take 12 of its 16 registers, a row of B takes 2 and an element of A one. AVX-512 has 32
 //! registers of a whole block: 12 × 32 sums take 24 of them. A step of the loop loads P blocks of B and R elements of A for R·P
-//! multiply-adds, so a large tile loads less for each of them. The R·P chains of multiply-adds are independent, which hides
+//! multiply-adds, so a large tile loads less for each of them. The R·P chains of multiply-adds are independent, which covers
 //! their latency of 4 or 5 cycles on two pipes. Few rows have too few chains: they take more panels at once
 //! ([`panels_at_once`]).
 //!
@@ -34,6 +34,7 @@
 //! has tiles of its own (`bare`), with the same chains.
 
 use crate::arch::{Kernel, LANES, Simd};
+use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// MR, the most rows of A in a tile, on tiers with 16 registers of 8 lanes. Other tiers have their own
@@ -119,7 +120,7 @@ impl<'a> Panels<'a> {
 
     /// The panels from number `first` on.
     pub(crate) fn from(self, first: usize) -> Self {
-        let data = self.data.get(first * self.panel_stride..).unwrap_or_default();
+        let data = self.data.get(first * self.panel_stride..).promised_unless(self.depth == 0);
         Self { data, cols: self.cols.saturating_sub(first * LANES), ..self }
     }
 
@@ -130,7 +131,7 @@ impl<'a> Panels<'a> {
 
     /// Rows `start..start + len` of each panel.
     pub(crate) fn rows(self, start: usize, len: usize) -> Self {
-        let data = self.data.get(start * self.row_stride..).unwrap_or_default();
+        let data = self.data.get(start * self.row_stride..).promised_unless(self.depth == 0);
         Self { data, depth: len.min(self.depth.saturating_sub(start)), ..self }
     }
 
@@ -322,8 +323,7 @@ fn load<S: Simd, const R: usize, const P: usize>(
     } else {
         for (r, lanes) in rows.iter_mut().enumerate() {
             for (p, lanes) in lanes.iter_mut().enumerate() {
-                *lanes = simd
-                    .load_or(m.row_mut(row + r).get(col + p * LANES..).unwrap_or_default(), 0.0);
+                *lanes = simd.load_or(m.row_mut(row + r).get(col + p * LANES..).promised(), 0.0);
             }
         }
     }
@@ -354,7 +354,7 @@ fn store<S: Simd, const R: usize, const P: usize>(
     } else {
         for (r, sums) in sums.into_iter().enumerate() {
             for (p, sum) in sums.into_iter().enumerate() {
-                let lanes = m.row_mut(row + r).get_mut(col + p * LANES..).unwrap_or_default();
+                let lanes = m.row_mut(row + r).get_mut(col + p * LANES..).promised();
                 simd.store_first(
                     if add { simd.add(simd.load_or(lanes, 0.0), sum) } else { sum },
                     lanes,

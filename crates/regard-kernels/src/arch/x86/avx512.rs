@@ -12,8 +12,8 @@
 //!  6  elements of A, each broadcast to all lanes, used for 2 multiply-adds
 //! ```
 //!
-//! A step makes 24 multiply-adds for 14 loads. Two pipes multiply and add, and two others load, so 12 cycles of arithmetic hide
-//! 7 cycles of loads. A multiply-add has a latency of 4 cycles, which 2 × 4 = 8 independent chains hide; a tile has 24. A tile
+//! A step makes 24 multiply-adds for 14 loads. Two pipes multiply and add, and two others load, so 12 cycles of arithmetic cover
+//! 7 cycles of loads. A multiply-add has a latency of 4 cycles, which 2 × 4 = 8 independent chains cover; a tile has 24. A tile
 //! of few rows takes as many panels as it needs for 8 chains ([`chains`](Shape::chains)).
 //!
 //! A tile of more rows would load less of B for each row. But 14 × 2 sums leave 4 registers: the compiler then spills sums to
@@ -28,6 +28,7 @@ use core::arch::x86_64::*;
 use super::avx2::Avx2;
 use crate::Mat;
 use crate::arch::{Kernel, LANES, Lanes, Panel, Shape, Simd, operations};
+use crate::invariant::Promised as _;
 
 cpufeatures::new!(detect, "avx512f", "avx512bw", "avx512dq", "avx512vl");
 
@@ -301,7 +302,7 @@ impl Simd for Avx512 {
         if rows.rows() != LANES {
             return 0;
         }
-        let fours = panel.as_chunks_mut().0.get_mut(..columns / 4).unwrap_or_default();
+        let fours = panel.as_chunks_mut().0.get_mut(..columns / 4).promised();
         // SAFETY: `self` proves AVX-512. There are 16 rows of at least `columns` columns, and the data of a view holds all of
         // them.
         unsafe { transpose(self.0, rows.data().as_ptr(), rows.stride(), fours) };

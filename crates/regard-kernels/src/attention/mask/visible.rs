@@ -7,6 +7,7 @@ use super::linked::RowCode;
 use super::{Position, Window};
 use crate::arch::{LANES, Lanes, Map, Simd, one_by_one, shared};
 use crate::error::{Error, check_shape};
+use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// The parts of a [`Mask`](crate::Mask), each of which may be missing.
@@ -211,7 +212,7 @@ impl<'a> Visible<'a> {
         let (start, end) = (count(seen.start), count(seen.end));
         let hidden = simd.splat(f32::NEG_INFINITY);
         let (before, rest) = scores.split_at_mut(start);
-        let after = rest.get_mut(end - start..).unwrap_or_default();
+        let after = rest.get_mut(end - start..).promised();
         for lanes in before.chunks_mut(LANES).chain(after.chunks_mut(LANES)) {
             simd.store_first(hidden, lanes);
         }
@@ -221,7 +222,7 @@ impl<'a> Visible<'a> {
     /// Adds the biases, and hides the keys that the tensors hide.
     pub(crate) fn apply_tensors(&self, i: usize, key: usize, scores: &mut [f32]) {
         if let Some(bias) = self.bias {
-            for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
+            for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).promised()) {
                 // −∞ replaces the score instead of being added, because it also hides NaN.
                 one_by_one(score);
                 *score =
@@ -238,7 +239,7 @@ impl<'a> Visible<'a> {
         }
         if let Some(allowed) = self.allowed {
             for (score, allowed) in
-                scores.iter_mut().zip(allowed.row(i).get(key..).unwrap_or_default())
+                scores.iter_mut().zip(allowed.row(i).get(key..).promised())
             {
                 // Every lane changes, because 0 is added to it. Otherwise the compiler makes masked stores of this loop, which
                 // are slow.
@@ -277,7 +278,7 @@ impl SeenSum<'_, '_> {
                 let mut sum = [0.0];
                 for (key, weight) in (self.first..).zip(self.weights.row(r)) {
                     if visible.sees(row, self.start + key) {
-                        let value = self.values.row(key).get(col).copied().unwrap_or_default();
+                        let value = self.values.row(key).get(col).copied().promised();
                         simd.map(&mut sum, &AddProduct(*weight, value));
                     }
                 }
