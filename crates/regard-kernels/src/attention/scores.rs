@@ -235,7 +235,12 @@ impl Scores<'_> {
                 for lane in seen.step_by(width) {
                     let lanes = |group: &Group| intersect(&group.lanes(), &(lane..lane + width));
                     for_runs!(groups, |group| lanes(group), |first, count| {
-                        self.multiply(simd, row, first, count, lanes(first));
+                        let (lanes, q) =
+                            (lanes(first), self.q.rows_from(first.row, first.rows * count));
+                        let keys = Panels::packed(self.panels, q.cols()).from(lanes.start / LANES);
+                        let scores = &mut self.tile.rows_from(first.row - row);
+                        let (rows, panels) = (first.rows, lanes.len() / LANES);
+                        gebp(simd, q, keys, scores, lanes.start, rows, panels, Epilogue::Set);
                     });
                 }
             }
@@ -274,23 +279,6 @@ impl Scores<'_> {
         let keys = Panels::transposed(self.k.rows_from(start + seen.start, seen.len()));
         let mut scores = self.tile.rows_from(group.row - block);
         gebp(simd, q, keys, &mut scores, seen.start, 1, 1, Epilogue::Set);
-    }
-
-    /// The dot products of the queries of `count` groups, beginning with `first`, with the keys `lanes` of the tile.
-    #[inline(always)]
-    fn multiply<S: Simd>(
-        &mut self,
-        simd: S,
-        block: usize,
-        first: &Group,
-        count: usize,
-        lanes: Range<usize>,
-    ) {
-        let panels = Panels::packed(self.panels, self.q.cols()).from(lanes.start / LANES);
-        let q = self.q.rows_from(first.row, first.rows * count);
-        let scores = &mut self.tile.rows_from(first.row - block);
-        let count = lanes.len() / LANES;
-        gebp(simd, q, panels, scores, lanes.start, first.rows, count, Epilogue::Set);
     }
 
     /// Applies the scale, the soft cap and the biases, and sets the scores of keys that are hidden from a query of the group to
