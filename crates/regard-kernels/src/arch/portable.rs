@@ -46,7 +46,12 @@ impl Lanes for Portable {
 }
 
 impl Simd for Portable {
-    const SHAPE: Shape = Shape::SIXTEEN_REGISTERS;
+    /// A register of `wide` has 8 lanes where the target has AVX, and 4 elsewhere. NEON has 32 such registers, SSE2 and wasm 16.
+    const SHAPE: Shape = if cfg!(any(target_feature = "avx", target_arch = "aarch64")) {
+        Shape::SIXTEEN_REGISTERS
+    } else {
+        Shape::SIXTEEN_SHORT_REGISTERS
+    };
 
     #[inline(never)]
     unsafe fn enter<K: Kernel>(self, kernel: K) -> K::Output {
