@@ -316,6 +316,28 @@ class Model:
             layers.append(logits if position is None or logits.ndim == 1 else logits[0])
         return np.stack(layers)
 
+    def probabilities(self, logits: np.ndarray) -> np.ndarray:
+        """The probability of each token, or of each class, from logits as `run` returns them, of any leading axes.
+
+        Tokens and classes of which one holds have the softmax; classes of which several may hold, and a single class, the
+        sigmoid of their own logit, as in the pipelines of transformers. `ValueError` for a regression, whose logits are the
+        numbers that it predicts.
+
+        Returns
+        -------
+        numpy.ndarray [..., n] of float64
+
+        >>> import regard
+        >>> model = regard.Model("story")
+        >>> round(float(model.probabilities(model.run("Mia gave Tom the")[-1]).sum()), 6)
+        1.0
+        """
+        logits = np.asarray(logits, np.float32)
+        rows = [self._opened.probabilities(row) for row in np.ascontiguousarray(logits).reshape(-1, logits.shape[-1])]
+        if any(row is None for row in rows):
+            raise ValueError("the model is a regression: its logits are the numbers that it predicts, and not probabilities")
+        return np.array(rows, np.float64).reshape(logits.shape)
+
     def score(self, given: Input, *, head: Head, query: int, key: int, changes: Iterable[Change] = (), **reading: Any) -> SimpleNamespace:
         """One score of a head, step by step: from the two vectors through position, scale and softmax to the attention weight.
 

@@ -487,6 +487,16 @@ impl Opened {
         logits.map(|values| array(py, values)).transpose()
     }
 
+    /// The probability of each token or class of a position, or `None` of a regression.
+    fn probabilities<'py>(
+        &self,
+        py: Python<'py>,
+        logits: PyReadonlyArray1<'py, f32>,
+    ) -> PyResult<Option<Bound<'py, PyArray1<f64>>>> {
+        let probabilities = self.model.description().probabilities(&logits.to_vec()?);
+        Ok(probabilities.map(|probabilities| PyArray1::from_vec(py, probabilities)))
+    }
+
     /// The tokens with which the model continues an input.
     fn generate(
         &self,

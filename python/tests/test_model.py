@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -233,6 +234,29 @@ def test_lens_score_and_generate(model):
     assert without.startswith(TEXT)
 
 
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        ("multi_label_classification", [0.880797029, 0.484380037, 0.362969220]),
+        ("single_label_classification", [0.830394089, 0.105572768, 0.064033121]),
+        ("regression", None),
+    ],
+)
+def test_probabilities_are_those_of_a_pipeline(tmp_path, problem, expected):
+    if not GOLDEN.exists():
+        pytest.skip(f"NOT CHECKED: {GOLDEN} is not there")
+    folder = shutil.copytree(GOLDEN / "tiny-vit", tmp_path / "vit")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"problem_type": problem}))
+    model, logits = regard.Model(folder), np.array([[2.0, -0.0625, -0.5625]] * 2)
+    if expected is None:
+        with pytest.raises(ValueError, match="the model is a regression"):
+            model.probabilities(logits)
+        return
+    # transformers computes in float32.
+    np.testing.assert_allclose(model.probabilities(logits), [expected] * 2, rtol=2**-22)
+
+
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-t5", "tiny-vit", "tiny-whisper", "tiny-gpt2", "gguf/tiny-llama256.Q4_K.gguf"])
 def test_other_families(name):
     path = GOLDEN / name
@@ -246,6 +270,8 @@ def test_other_families(name):
         assert model.sweep(image, ablate="each-head", logit=1).effect.shape == (model.cfg.n_layers, model.cfg.n_heads)
         with pytest.raises(ValueError, match=r"\[3, 12, 12\], not \[3, 4, 4\]"):
             model(np.zeros((3, 4, 4), np.float32))
+        powers = np.exp(logits.astype(np.float64) - logits.max())
+        np.testing.assert_allclose(model.probabilities(logits), powers / powers.sum(), rtol=1e-12)
         return
     if name == "tiny-whisper":
         expected = regard.Cache.open(path / "expected.safetensors")

@@ -510,12 +510,29 @@ pub enum Head {
         norm: Option<NormSettings>,
         /// The position that is read.
         position: ClassPosition,
+        /// What the logits say of the classes.
+        #[serde(default)]
+        problem: Problem,
     },
     /// A head that is not computed, such as one that classifies each token. The model has no logits.
     Other {
         /// The name of transformers' class with this head.
         architecture: String,
     },
+}
+
+/// What the logits of classes say: `problem_type` of a config.json.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Problem {
+    /// Which one of the classes holds (`single_label_classification`).
+    #[default]
+    OneOf,
+    /// Whether each class holds, apart from the others (`multi_label_classification`).
+    AnyOf,
+    /// The logits are the predicted numbers (`regression`).
+    Regression,
 }
 
 /// The position whose hidden state becomes the logits of classes.

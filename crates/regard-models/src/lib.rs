@@ -38,8 +38,8 @@ pub use self::change::{Ablation, Change, HeadAddress, Which};
 pub use self::chat::{ChatTemplate, Message};
 pub use self::description::{
     Biases, Block, ClampedGate, ClassPosition, Description, Embedding, Experts, Frames,
-    Frequencies, Head, LearnedPositions, NormKind, NormSettings, Patches, Placement, QkNorm,
-    RelativeBias, RotarySettings, Stack,
+    Frequencies, Head, LearnedPositions, NormKind, NormSettings, Patches, Placement, Problem,
+    QkNorm, RelativeBias, RotarySettings, Stack,
 };
 pub use self::error::Error;
 pub use self::forward::{Input, Output, Trace, Values};
@@ -51,7 +51,7 @@ pub use self::place::{
     StackName, StreamPlace,
 };
 pub use self::prepare::{Decoded, Given, Prepared, Preparer, ReadAs};
-pub use self::probability::{check_logits, probabilities};
+pub use self::probability::check_logits;
 pub use self::read::Checkpoint;
 pub use self::reading::{ChangedReading, Reading};
 pub use self::study::{

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use regard_models::{Place, Prepared, check_logits, probabilities};
+use regard_models::{Place, Prepared, check_logits};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -52,7 +52,8 @@ struct Next {
     id: usize,
     token: String,
     logit: f32,
-    probability: f64,
+    /// `None` for a regression, whose logits are the predicted numbers.
+    probability: Option<f64>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -83,13 +84,17 @@ fn next(args: &Args, run: &Run) -> Result<(Vec<Next>, Vec<Vec<Next>>)> {
     let logits = logits.data.get(row * width..(row + 1) * width).unwrap_or_default();
     check_logits(logits).map_err(|e| explained(e, &run.checkpoint))?;
     let named = |logits: &[f32]| {
-        let next = |(id, probability): (usize, f64)| Next {
+        let probabilities = model.description().probabilities(logits);
+        let next = |id: usize| Next {
             id,
             token: model.output_name(id),
             logit: logits[id],
-            probability,
+            probability: probabilities.as_ref().map(|all| all[id]),
         };
-        ranked(logits, args.top).map(next).collect::<Vec<_>>()
+        // Of equal logits the first comes first.
+        let mut order: Vec<usize> = (0..logits.len()).collect();
+        order.sort_by(|i, j| logits[*j].total_cmp(&logits[*i]));
+        order.into_iter().take(args.top).map(next).collect::<Vec<_>>()
     };
     let of_stream = |place: &Place| {
         let stream = trace.at(*place).context(NO_LOGITS)?;
@@ -98,14 +103,6 @@ fn next(args: &Args, run: &Run) -> Result<(Vec<Next>, Vec<Vec<Next>>)> {
     };
     let lens = streams.iter().map(of_stream).collect::<Result<_>>()?;
     Ok((named(logits), lens))
-}
-
-/// The indices of the largest logits with their probabilities. Of equal ones the first comes first.
-fn ranked(logits: &[f32], top: usize) -> impl Iterator<Item = (usize, f64)> {
-    let probabilities = probabilities(logits);
-    let mut order: Vec<usize> = (0..logits.len()).collect();
-    order.sort_by(|i, j| logits[*j].total_cmp(&logits[*i]));
-    order.into_iter().take(top).map(move |i| (i, probabilities[i]))
 }
 
 fn text(prediction: &Prediction, classifies: bool) -> String {
@@ -136,9 +133,16 @@ fn push(out: &mut String, next: &[Next], tokens: &[String], classifies: bool) {
         ("token", shown(&all)[tokens.len()..].to_vec())
     };
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(5);
-    let _ = writeln!(out, "{what:<width$} {:>8} {:>12} {:>12}", "id", "logit", "probability");
+    let numbers = next.iter().all(|next| next.probability.is_none());
+    let [logit, probability] = if numbers { ["number", ""] } else { ["logit", "probability"] };
+    let head = format!("{what:<width$} {:>8} {logit:>12} {probability:>12}", "id");
+    let _ = writeln!(out, "{}", head.trim_end());
     for (next, token) in next.iter().zip(&names) {
         let Next { id, logit, probability, .. } = next;
-        let _ = writeln!(out, "{token:<width$} {id:>8} {logit:>12.4} {probability:>12.6}");
+        let _ = write!(out, "{token:<width$} {id:>8} {logit:>12.4}");
+        let _ = match probability {
+            Some(probability) => writeln!(out, " {probability:>12.6}"),
+            None => writeln!(out),
+        };
     }
 }

@@ -657,6 +657,36 @@ fn a_model_that_classifies_names_its_classes() {
     assert_refused(format!("{sweep} 10"), &["the model has 10 classes, and none is 10"]);
 }
 
+#[test]
+fn classes_that_do_not_exclude_each_other_have_a_probability_each() {
+    let folder = Folder::new();
+    let [config, weights] = ["config.json", "model.safetensors"]
+        .map(|file| fs::read(golden("tiny-vit").join(file)).unwrap());
+    folder.file("model.safetensors", weights);
+    let mut config: Value = serde_json::from_slice(&config).unwrap();
+    image::RgbImage::new(12, 12).save(folder.path("black.png")).unwrap();
+    let [place, black] = ["", "black.png"].map(|file| folder.path(file).display().to_string());
+    let command = format!("predict {place} --image {black} --top 5");
+    let mut predicted = |problem: &str| {
+        config["problem_type"] = problem.into();
+        folder.file("config.json", config.to_string());
+        json(&command)["next"].as_array().unwrap().clone()
+    };
+    let sum = |next: &[Value]| next.iter().map(|next| number(&next["probability"])).sum::<f64>();
+    assert!((sum(&predicted("single_label_classification")) - 1.0).abs() < 1e-12);
+    for next in predicted("multi_label_classification") {
+        let [logit, probability] = ["logit", "probability"].map(|key| number(&next[key]));
+        // The printed digits of the logit are those of an f32, within 2⁻²⁴ of it.
+        assert!((probability - 1.0 / (1.0 + (-logit).exp())).abs() < 1e-7, "{next}");
+    }
+    for next in predicted("regression") {
+        assert!(next["probability"].is_null() && next["logit"].is_f64(), "{next}");
+    }
+    let table = printed(&command);
+    assert!(table.starts_with("class ") && table.contains("number\n"), "{table}");
+    assert!(!table.contains("probability"), "{table}");
+}
+
 /// The name of the first key in a table.
 fn first_token(csv: &str) -> &str {
     csv.split(',').nth(1).unwrap()

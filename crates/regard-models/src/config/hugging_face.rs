@@ -9,7 +9,7 @@ use crate::families::{Classes, Family, Flag, Positions, Rope, Slide};
 use crate::read::Beside;
 use crate::{
     Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frames, Head,
-    LearnedPositions, NormKind, NormSettings, Patches, RelativeBias, Stack,
+    LearnedPositions, NormKind, NormSettings, Patches, Problem, RelativeBias, Stack,
 };
 
 /// The endings of the names of transformers' classes, and the kinds of their heads. A base model's name has none of these
@@ -276,9 +276,10 @@ impl<'a> Config<'a> {
     /// The head of a model that classifies its input, in the place of the head that predicts tokens.
     fn classes(&self, tokens: &Head) -> Result<Head, Error> {
         let pad = || ids(self.get("pad_token_id")).first().copied();
+        let problem = self.problem()?;
         Ok(match (self.row.classes, tokens) {
             (Classes::First(pooler), _) => {
-                Head::Classes { pooler, norm: None, position: ClassPosition::First }
+                Head::Classes { pooler, norm: None, position: ClassPosition::First, problem }
             }
             (Classes::Pooled, Head::Tokens { transform: Some((pooler, norm)), .. }) => {
                 let position = match self.text("classifier_pooling")? {
@@ -286,15 +287,32 @@ impl<'a> Config<'a> {
                     "mean" => ClassPosition::Mean,
                     _ => return Err(self.not_a("classifier_pooling", "\"cls\" or \"mean\"")),
                 };
-                Head::Classes { pooler: Some(*pooler), norm: Some(*norm), position }
+                Head::Classes { pooler: Some(*pooler), norm: Some(*norm), position, problem }
             }
             (Classes::Last | Classes::Pooled, _) => Head::Classes {
                 pooler: None,
                 norm: None,
                 position: ClassPosition::Last { pad: pad() },
+                problem,
             },
             (Classes::Other, _) => Head::Other { architecture: self.architecture().to_owned() },
         })
+    }
+
+    /// What the logits of classes say.
+    fn problem(&self) -> Result<Problem, Error> {
+        let key = "problem_type";
+        match self.get(key).map(|_| self.text(key)).transpose()? {
+            None | Some("single_label_classification") => Ok(Problem::OneOf),
+            Some("multi_label_classification") => Ok(Problem::AnyOf),
+            Some("regression") => Ok(Problem::Regression),
+            Some(other) => {
+                let known =
+                    "single_label_classification, multi_label_classification and regression";
+                Err(self
+                    .wrong(format!("{key} is {other:?}, which is not known; known are {known}")))
+            }
+        }
     }
 
     /// A stack of layers with norms before the sublayers, as in GPT-2. Each family changes what differs. `keys` are the keys of

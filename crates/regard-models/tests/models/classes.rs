@@ -1,11 +1,11 @@
-//! Decoders that classify texts, against transformers.
+//! Models that classify, against transformers.
 
-use regard_models::{Checkpoint, Input, Model};
+use regard_models::{Checkpoint, Description, Input, Model};
 use regard_tests::attention_files::{bytes, safetensors};
 use regard_tests::models::golden;
 use safetensors::Dtype;
 
-use crate::common::json;
+use crate::common::{assert_says, json};
 
 /// transformers' `…ForSequenceClassification` of every family of decoders: the matrix `score` times the last position's residual
 /// stream after the final norm.
@@ -69,4 +69,45 @@ fn every_decoder_has_a_head_of_classes() {
         let said = model.generate(&input, 3, &[]).unwrap_err().to_string();
         assert!(said.contains("it is a classifier"), "{said}");
     }
+}
+
+/// `TextClassificationPipeline.postprocess` of transformers 5.24 for logits of three classes and of one.
+#[test]
+fn classes_have_the_probabilities_of_a_pipeline() {
+    let folder = golden("tiny-bert");
+    let described = |problem: Option<&str>| {
+        let mut config = json(folder.join("config.json"));
+        config["architectures"][0] = "BertForSequenceClassification".into();
+        config["problem_type"] = problem.into();
+        let files = [
+            ("config.json", config.to_string().into_bytes()),
+            ("model.safetensors", std::fs::read(folder.join("model.safetensors")).unwrap()),
+        ];
+        Description::of(&Checkpoint::from_files("bert", files).unwrap())
+    };
+    let of_one = Some(vec![0.880_797_029]);
+    let softmax = vec![0.830_394_089, 0.105_572_768, 0.064_033_121];
+    let sigmoids = vec![0.880_797_029, 0.484_380_037, 0.362_969_220];
+    for (problem, of_three, of_one) in [
+        (None, Some(softmax.clone()), of_one.clone()),
+        (Some("single_label_classification"), Some(softmax), of_one.clone()),
+        (Some("multi_label_classification"), Some(sigmoids), of_one),
+        (Some("regression"), None, None),
+    ] {
+        let description = described(problem).unwrap();
+        for (logits, expected) in [(&[2.0, -0.0625, -0.5625][..], of_three), (&[2.0], of_one)] {
+            let found = description.probabilities(logits);
+            assert_eq!(found.is_some(), expected.is_some(), "{problem:?}");
+            for (p, expected) in found.unwrap_or_default().iter().zip(expected.unwrap_or_default())
+            {
+                // transformers computes in f32.
+                assert!(
+                    (p - expected).abs() <= expected * 2_f64.powi(-22),
+                    "{problem:?}: {p} {expected}"
+                );
+            }
+        }
+    }
+    let said = described(Some("ranking")).unwrap_err().to_string();
+    assert_says(&said, &["config.json: problem_type is \"ranking\"", "multi_label_classification"]);
 }

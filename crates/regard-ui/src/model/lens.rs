@@ -5,7 +5,7 @@ use std::sync::Arc;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, ScrollArea, Sense, TextStyle, Ui, Vec2, WidgetInfo, vec2};
 use regard_heads::readable;
-use regard_models::{Change, Input, Model};
+use regard_models::{Change, Description, Input, Model};
 use serde::{Deserialize, Serialize};
 
 use super::next::percent;
@@ -28,8 +28,9 @@ const GAP: f32 = 2.0;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Predictions {
-    /// The token and its probability, by layer and position: the embedding, then the layers.
-    pub(crate) rows: Vec<Vec<(String, f32)>>,
+    /// The token or the class and its probability, by layer and position: the embedding, then the layers. The number that a
+    /// regression predicts has no probability.
+    pub(crate) rows: Vec<Vec<(String, Option<f32>)>>,
 }
 
 pub(super) fn show(
@@ -77,23 +78,33 @@ impl Predictions {
         let pass = model.pass().keep(places.clone());
         let pass = changes.into_iter().fold(pass, regard_models::Pass::change);
         let trace = pass.last_logits().run(input).map_err(|e| e.to_string())?;
-        let mut found = Vec::new();
+        let (description, mut found) = (model.description(), Vec::new());
         for (i, place) in places.iter().enumerate() {
             let stream = trace.at(*place).ok_or("the run has kept no residual stream")?;
             let logits = model.lens(stream).map_err(|e| e.to_string())?;
             let logits = logits.ok_or("The model predicts no tokens.")?;
             let cols = logits.shape.last().copied().unwrap_or(1).max(1);
+            let likeliest = |logits| likeliest(description, logits);
             found.push(logits.data.chunks_exact(cols).map(likeliest).collect::<Vec<_>>());
             if tell((i + 1) as f32 / places.len() as f32).is_break() {
                 return Err("cancelled".to_owned());
             }
         }
-        // The kind of tokenizer follows from all tokens together.
-        let ids = found.iter().flatten();
-        let names = readable(ids.map(|(id, _)| model.output_name(*id)).collect());
-        let mut names = names.into_iter().map(|label| label.text);
-        let row = |row: Vec<(usize, f32)>| {
-            row.into_iter().filter_map(|(_, p)| Some((names.next()?, p))).collect()
+        // The kind of tokenizer follows from all tokens together. Classes have names of their own.
+        let each = found.iter().flatten();
+        let names: Vec<String> = if description.classifies() {
+            let class = |(id, logit, share): &(usize, f32, Option<f32>)| {
+                let name = model.output_name(*id);
+                if share.is_some() { name } else { format!("{name} {logit:.3}") }
+            };
+            each.map(class).collect()
+        } else {
+            let names = readable(each.map(|(id, ..)| model.output_name(*id)).collect());
+            names.into_iter().map(|label| label.text).collect()
+        };
+        let mut names = names.into_iter();
+        let row = |row: Vec<(usize, f32, Option<f32>)>| {
+            row.into_iter().filter_map(|(.., p)| Some((names.next()?, p))).collect()
         };
         Ok(Self { rows: found.into_iter().map(row).collect() })
     }
@@ -147,6 +158,10 @@ impl Predictions {
         palette: Palette,
         name: &dyn Fn(usize) -> String,
     ) {
+        // A model that classifies has one prediction of all tokens.
+        let all = ["all tokens".to_owned()];
+        let is_of_all = self.rows.first().is_some_and(|row| row.len() == 1) && tokens.len() > 1;
+        let tokens = if is_of_all { &all } else { tokens };
         ui.horizontal(|ui| {
             for token in tokens {
                 let (rect, _) = ui.allocate_exact_size(size, Sense::hover());
@@ -157,9 +172,12 @@ impl Predictions {
             ui.horizontal(|ui| {
                 for ((token, p), position) in row.iter().zip(tokens) {
                     let (rect, response) = ui.allocate_exact_size(size, Sense::hover());
-                    let words = format!("{}, after {position}: {token}, {}", name(i), percent(*p));
+                    let mut words = format!("{}, after {position}: {token}", name(i));
+                    if let Some(p) = p {
+                        words = format!("{words}, {}", percent(*p));
+                    }
                     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
-                    let color = palette.color(*p);
+                    let color = palette.color(p.unwrap_or_default());
                     ui.painter().rect_filled(rect, 3, color);
                     text(ui, token, rect, ink_on(color));
                     response.on_hover_text(words);
@@ -170,15 +188,15 @@ impl Predictions {
 }
 
 /// The largest of some logits, and its probability.
-fn likeliest(logits: &[f32]) -> (usize, f32) {
+fn likeliest(description: &Description, logits: &[f32]) -> (usize, f32, Option<f32>) {
     let mut best = (0, f32::NEG_INFINITY);
     for (id, x) in logits.iter().enumerate() {
         if *x > best.1 {
             best = (id, *x);
         }
     }
-    let sum: f64 = logits.iter().map(|x| f64::from(x - best.1).exp()).sum();
-    (best.0, (1.0 / sum) as f32)
+    let probability = description.probabilities(logits).and_then(|all| all.get(best.0).copied());
+    (best.0, best.1, probability.map(|p| p as f32))
 }
 
 /// One line in the middle of a cell, truncated if it does not fit.

@@ -3,7 +3,7 @@
 use egui::accesskit::Role;
 use egui::{Color32, Rect, Sense, TextStyle, Ui, WidgetInfo, vec2};
 use regard_heads::readable;
-use regard_models::{Description, Head, Model};
+use regard_models::{Description, Head, Model, Problem};
 use serde::{Deserialize, Serialize};
 
 use super::Version;
@@ -75,6 +75,8 @@ pub(crate) struct Next {
     pub(crate) second: Option<f32>,
     /// The text that it appends, if the model writes it.
     pub(super) adds: Option<String>,
+    /// Whether the numbers are probabilities. Those of a regression are what it predicts.
+    pub(super) is_share: bool,
 }
 
 impl Next {
@@ -110,6 +112,8 @@ impl Next {
         let of_second = |i: usize| outcome.next_second()?.get(i).copied();
         let classes = &model.description().labels;
         let predicts = Predicts::of(model.description());
+        let is_share =
+            !matches!(model.description().head, Head::Classes { problem: Problem::Regression, .. });
         let name = |id: usize| match predicts {
             Predicts::Class => classes.get(id).cloned().unwrap_or_else(|| format!("class {id}")),
             Predicts::Next | Predicts::Gap => {
@@ -134,9 +138,23 @@ impl Next {
         let next = ids.into_iter().zip(names).map(|(i, label)| {
             let id = u32::try_from(i).unwrap_or(u32::MAX);
             let (token, adds) = (label.text, adds(id));
-            Self { id, token, before: before[i], after: after[i], second: of_second(i), adds }
+            let (before, after, second) = (before[i], after[i], of_second(i));
+            Self { id, token, before, after, second, adds, is_share }
         });
         next.collect()
+    }
+
+    /// One of the numbers in a readable form.
+    pub(super) fn text(&self, number: f32) -> String {
+        if self.is_share { percent(number) } else { format!("{number:.3}").replace('-', "−") }
+    }
+
+    /// A difference of two of the numbers, and its unit.
+    fn difference(&self, difference: f32) -> (String, &'static str) {
+        if self.is_share {
+            return (points(difference), " points");
+        }
+        (format!("{difference:+.3}").replace('-', "−"), "")
     }
 }
 
@@ -196,7 +214,7 @@ pub(super) fn show(
         is_changed.then_some(Against::Unchanged)
     };
     if let Some(against) = against {
-        columns(ui, against);
+        columns(ui, against, list.iter().all(|next| next.is_share));
     }
     let mut clicked = None;
     let mut order: Vec<usize> = (0..list.len()).collect();
@@ -223,12 +241,15 @@ fn numbers(width: f32) -> usize {
     if width < 230.0 { 2 } else { 3 }
 }
 
-fn columns(ui: &mut Ui, against: Against) {
+fn columns(ui: &mut Ui, against: Against, are_shares: bool) {
     let line = ui.text_style_height(&TextStyle::Small) + 2.0;
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), line), Sense::hover());
     let font = TextStyle::Small.resolve(ui.style());
     let color = ui.visuals().weak_text_color();
-    let (names, _) = against.names();
+    let (mut names, _) = against.names();
+    if !are_shares {
+        names[0] = "change";
+    }
     for (i, name) in names.into_iter().take(numbers(rect.width())).enumerate() {
         let at = rect.right_center() - vec2(i as f32 * NUMBER, 0.0);
         ui.painter().text(at, egui::Align2::RIGHT_CENTER, name, font.clone(), color);
@@ -242,12 +263,13 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool) -> boo
     let sense = if appends { Sense::click() } else { Sense::hover() };
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), line), sense);
     let reference = against.map(|against| against.of(next));
-    let (before, after) = (percent(reference.unwrap_or_default()), percent(next.after));
+    let (before, after) = (next.text(reference.unwrap_or_default()), next.text(next.after));
     let difference = next.after - reference.unwrap_or(next.after);
+    let (change, unit) = next.difference(difference);
     let words = match against {
         Some(against) => {
             let (_, what) = against.names();
-            format!("{}: {after}, {what} {before}, {} points", next.token, points(difference))
+            format!("{}: {after}, {what} {before}, {change}{unit}", next.token)
         }
         None => format!("{}: {after}", next.token),
     };
@@ -270,7 +292,7 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool) -> boo
         Rect::from_min_size(bars.left_center() - vec2(0.0, height / 2.0), size)
     };
     let color = visuals.selection.bg_fill;
-    if bars.width() >= NARROWEST_BAR {
+    if next.is_share && bars.width() >= NARROWEST_BAR {
         let empty = visuals.widgets.noninteractive.bg_stroke.color.gamma_multiply(0.5);
         ui.painter().rect_filled(bar(1.0, line - 8.0), 2, empty);
         ui.painter().rect_filled(bar(next.after, line - 8.0), 2, color);
@@ -300,7 +322,7 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool) -> boo
                 text(ui, number, place as f32 * NUMBER, color);
             }
         }
-        text(ui, points(difference), 0.0, difference_color);
+        text(ui, change, 0.0, difference_color);
     } else {
         text(ui, after, 0.0, visuals.text_color());
     }

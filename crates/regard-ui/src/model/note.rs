@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use regard_models::{Ablation, Change, Input, LayerPlace, Place, StreamPlace};
 
-use super::next::{Next, percent};
+use super::next::Next;
 use super::run::Outcome;
 use super::state::Listed;
 use crate::temperature;
@@ -120,7 +120,7 @@ fn all_cuts(changes: &[Change]) -> bool {
 pub(super) fn sentence(outcome: &Outcome, list: &[Next]) -> Option<String> {
     outcome.next_changed()?;
     let top = list.first()?;
-    let (before, after) = (percent(top.before), percent(top.after));
+    let (before, after) = (top.text(top.before), top.text(top.after));
     let tokens: Vec<String> = outcome.tokens().iter().map(|token| token.text.clone()).collect();
     let start = with(&outcome.request.changes, &tokens);
     let token = &top.token;
@@ -130,10 +130,10 @@ pub(super) fn sentence(outcome: &Outcome, list: &[Next]) -> Option<String> {
         _ => format!("rises from {before} to {after}"),
     };
     let first = list.iter().max_by(|a, b| a.after.total_cmp(&b.after))?;
-    let other = if first.id == top.id {
+    let other = if first.id == top.id || !top.is_share {
         String::new()
     } else {
-        format!("; “{}” is now the likeliest ({})", first.token, percent(first.after))
+        format!("; “{}” is now the likeliest ({})", first.token, first.text(first.after))
     };
     Some(format!("{start}, “{token}” {what}{other}."))
 }

@@ -9,9 +9,7 @@ use anyhow::Context as _;
 use egui::ColorImage;
 use regard_figure::{Figure, Label, Look, Matrix};
 use regard_heads::{AttentionMaps, HeadId, Shape, packed, unattended};
-use regard_models::{
-    Baseline, Change, Description, Input, Model, Stack, Values, Which, probabilities,
-};
+use regard_models::{Baseline, Change, Description, Input, Model, Stack, Values, Which};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use web_time::Instant;
@@ -626,8 +624,8 @@ fn cut_of(change: &Change, which: Which) -> Option<(HeadId, Cell)> {
     }
 }
 
-/// The probability of each token of the vocabulary: to come next, or to stand in the gap; or of each class of an image. Empty if
-/// the model predicts none.
+/// The probability of each token of the vocabulary: to come next, or to stand in the gap; or of each class. Of a regression the
+/// numbers that it predicts. Empty if the model predicts none.
 fn next(model: &Model, input: &Input, logits: Option<&Values>) -> Vec<f32> {
     let Some(logits) = logits else { return Vec::new() };
     let cols = logits.shape.last().copied().unwrap_or(0);
@@ -639,7 +637,10 @@ fn next(model: &Model, input: &Input, logits: Option<&Values>) -> Vec<f32> {
         gap.and_then(|gap| logits.data.get(gap * cols..(gap + 1) * cols))
     };
     let Some(row) = row else { return Vec::new() };
-    probabilities(row).into_iter().map(|p| p as f32).collect()
+    match model.description().probabilities(row) {
+        Some(probabilities) => probabilities.into_iter().map(|p| p as f32).collect(),
+        None => row.to_vec(),
+    }
 }
 
 /// A picture as bytes.

@@ -9,7 +9,6 @@ use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{
     Ablation, AttentionPlace, Change, Checkpoint, ImageProcessor, Input, Model, Trace, Which,
-    probabilities,
 };
 use safetensors::{Dtype, SafeTensors};
 
@@ -66,8 +65,9 @@ fn assert_near(found: &[f32], expected: &[f32], bound: f32, what: &str) {
     assert!(far < bound, "{what}: {far}");
 }
 
-fn predicted(trace: &Trace) -> Vec<f32> {
-    probabilities(trace.logits().unwrap().last()).into_iter().map(|p| p as f32).collect()
+fn predicted(model: &Model, trace: &Trace) -> Vec<f32> {
+    let probabilities = model.description().probabilities(trace.logits().unwrap().last());
+    probabilities.unwrap().into_iter().map(|p| p as f32).collect()
 }
 
 /// A window of ModernBERT ends on both sides. A cut beyond it would fail the whole run.
@@ -165,7 +165,7 @@ fn heads_of_each_attention_are_changed() {
     let ids = [start, tokenizer.encode_as_is(DECODER).unwrap()].concat();
     let input = tokenizer.encode(TEXT, None).unwrap().decoder(ids);
     let trace = model.pass().change(change).run(&input).unwrap();
-    assert_eq!(run(&window).next_changed().unwrap(), predicted(&trace));
+    assert_eq!(run(&window).next_changed().unwrap(), predicted(&model, &trace));
 
     // A head of the encoder with the same numbers is another head.
     click(&mut window, "Encoder");
@@ -344,7 +344,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     let (model, input) = pixels(&path);
     let weights = Which::Only.place(1, AttentionPlace::Pattern);
     let trace = model.pass().keep([weights.clone()]).run(&input).unwrap();
-    assert_eq!(run(&window).next(), predicted(&trace));
+    assert_eq!(run(&window).next(), predicted(&model, &trace));
     let next = app(&window).model().next();
     assert!(next.len() == 5 && next.iter().all(|class| class.token.starts_with("LABEL_")));
 
@@ -376,7 +376,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     click(&mut window, "Zero");
     let change = Change::Ablate { head: "1.2".parse().unwrap(), to: Ablation::Zero };
     let trace = model.pass().change(change).run(&input).unwrap();
-    assert_eq!(run(&window).next_changed().unwrap(), predicted(&trace));
+    assert_eq!(run(&window).next_changed().unwrap(), predicted(&model, &trace));
     assert!(says(&window, "Without head 1.2, “LABEL_"));
 
     // Two runs side by side have an image each, and so has their difference.
@@ -441,7 +441,7 @@ fn read(number: usize) -> (Model, Input) {
 fn classes(number: usize, change: Option<Change>) -> Vec<f32> {
     let (model, input) = read(number);
     let pass = change.into_iter().fold(model.pass(), regard_models::Pass::change);
-    predicted(&pass.run(&input).unwrap())
+    predicted(&model, &pass.run(&input).unwrap())
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn alone(name: &str, layer: usize, head: usize) -> (Vec<f32>, Vec<f64>) {
     let trace = model.pass().keep([place.clone()]).run(&input).unwrap();
     let n = input.ids.len();
     let weights = trace.at(place).unwrap().data[head * n * n..][..n * n].to_vec();
-    let next = regard_models::probabilities(trace.logits().unwrap().last());
+    let next = model.description().probabilities(trace.logits().unwrap().last()).unwrap();
     (weights, next)
 }
 

@@ -393,7 +393,7 @@ fn the_logit_lens_ends_with_the_prediction_of_the_model() {
     let (token, p) = rows.last().unwrap().last().unwrap();
     assert_eq!(*token, top.token);
     // Both are one number, rounded from `f64` sums in different orders.
-    assert!((p - top.after).abs() <= f32::EPSILON);
+    assert!((p.unwrap() - top.after).abs() <= f32::EPSILON);
     let last = model.description().stack.layers() - 1;
     assert!(says(&window, &format!("layer {last}, after ")), "each cell has words");
     click(&mut window, "Attention");
