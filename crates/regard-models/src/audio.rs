@@ -16,7 +16,6 @@ use std::io::Cursor;
 use hound::{SampleFormat, WavReader};
 use serde_json::Value;
 
-use crate::read::Beside;
 use crate::{Checkpoint, Description, Error, Frames, Input};
 
 /// The longest window, in samples: the tables of its Fourier transform take 8 MiB.
@@ -24,7 +23,7 @@ const MOST: usize = 1024;
 
 /// Turns a recording into the numbers that a model of sound reads: a log-mel spectrogram.
 ///
-/// The settings are those of `preprocessor_config.json`, with the defaults of transformers.
+/// The settings are those of `processor_config.json` or `preprocessor_config.json`, with the defaults of transformers.
 ///
 /// ```
 /// use regard_models::{AudioProcessor, Checkpoint, Model};
@@ -56,12 +55,11 @@ impl AudioProcessor {
     /// # Errors
     /// An error names the file and the setting that is not known or does not fit the model.
     pub fn of(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
-        const FILE: Beside = Beside::PREPROCESSOR_CONFIG;
         let Some(frames) = description.embedding.frames else {
             return Err(Error::Unsupported("the model reads no recording".into()));
         };
-        let path = checkpoint.path().join(FILE.name());
-        let config = checkpoint.json(FILE)?;
+        let keys = ["feature_extractor", "audio_processor"];
+        let (path, config) = checkpoint.preparation(&keys)?;
         let has_file = config.is_some();
         let config = config.unwrap_or_default();
         let number = |key: &str, default: f64| match &config[key] {

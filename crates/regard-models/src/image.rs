@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use crate::read::Beside;
 use crate::{Checkpoint, Description, Error, Input};
 
 /// The most pixels of an image after resizing, and after resizing its rows alone. A setting of 20 bytes can ask for 65,535 ×
@@ -12,7 +11,7 @@ const MOST: usize = 1 << 21;
 /// Turns an image into numbers. The image is resized, multiplied by a factor, and normalized by a mean and a deviation for each
 /// channel.
 ///
-/// The settings are those of `preprocessor_config.json`, with the defaults of transformers. Resizing has the bits of Pillow 11:
+/// The settings are those of `processor_config.json` or `preprocessor_config.json`, with the defaults of transformers. Resizing has the bits of Pillow 11:
 /// a weighted sum along rows and then one along columns, each rounded to 8 bits. The filter is as wide as the pixels of the
 /// smaller image. (Pillow 13 resizes some images along columns first, which can change a pixel by 1 or more.)
 ///
@@ -52,12 +51,11 @@ impl ImageProcessor {
     /// # Errors
     /// An error names the file and the unknown setting.
     pub fn of(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
-        const FILE: Beside = Beside::PREPROCESSOR_CONFIG;
         let Some(patches) = &description.embedding.patches else {
             return Err(Error::Unsupported("the model reads no image".into()));
         };
-        let path = checkpoint.path().join(FILE.name());
-        let config = checkpoint.json(FILE)?.unwrap_or_default();
+        let (path, config) = checkpoint.preparation(&["image_processor"])?;
+        let config = config.unwrap_or_default();
         let wrong =
             |key: &str| Error::file(&path, format!("{key} is {}, which is not known", config[key]));
         let flag = |key: &str| config[key].as_bool().unwrap_or(true);

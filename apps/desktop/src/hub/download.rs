@@ -25,12 +25,15 @@ use crate::whole_file;
 const ENDPOINT: &str = "https://huggingface.co";
 
 /// Files that not every model has.
-const OPTIONAL: [&str; 5] = [
+const OPTIONAL: [&str; 8] = [
     "tokenizer.json",
     "tokenizer_config.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
     "chat_template.jinja",
     "generation_config.json",
     "preprocessor_config.json",
+    "processor_config.json",
 ];
 
 /// The most redirections that are followed.

@@ -227,6 +227,23 @@ impl Checkpoint {
         if self.files.has(&path) { self.files.json(&path).map(Some) } else { Ok(None) }
     }
 
+    /// The settings with which an image ("image_processor") or a recording ("feature_extractor", "audio_processor") is prepared,
+    /// and their file. `processor_config.json` may have them, as transformers 5 writes it, and they count before those of
+    /// `preprocessor_config.json`.
+    pub(crate) fn preparation(
+        &self,
+        keys: &[&str],
+    ) -> Result<(PathBuf, Option<serde_json::Value>), Error> {
+        if let Some(mut all) = self.json(Beside::PROCESSOR_CONFIG)?
+            && let Some(key) = keys.iter().find(|key| all[**key].is_object())
+        {
+            let path = self.path.join(Beside::PROCESSOR_CONFIG.name());
+            return Ok((path, Some(all[*key].take())));
+        }
+        let file = Beside::PREPROCESSOR_CONFIG;
+        Ok((self.path.join(file.name()), self.json(file)?))
+    }
+
     /// The bytes of tensors that have been read so far. Tensors that are read twice count twice. At the end it is about
     /// [`bytes`](Self::bytes).
     pub fn bytes_read(&self) -> u64 {

@@ -27,6 +27,27 @@ fn processor([bands, frames]: [usize; 2], settings: &Value) -> Result<AudioProce
     AudioProcessor::of(&checkpoint, &Description::of(&checkpoint)?)
 }
 
+/// transformers 5 writes the settings into a file of all processors.
+#[test]
+fn processor_config_has_the_settings_of_recordings_too() {
+    let read = |file: &str| fs::read(golden("tiny-whisper").join(file)).unwrap();
+    let mut own: Value = serde_json::from_slice(&read("preprocessor_config.json")).unwrap();
+    own["sampling_rate"] = 8000.into();
+    own["hop_length"] = (own["hop_length"].as_u64().unwrap() / 2).into();
+    for key in ["feature_extractor", "audio_processor"] {
+        let all = json!({key: own, "processor_class": "WhisperProcessor"});
+        let files = [
+            ("config.json", read("config.json")),
+            ("model.safetensors", read("model.safetensors")),
+            ("preprocessor_config.json", read("preprocessor_config.json")),
+            ("processor_config.json", all.to_string().into_bytes()),
+        ];
+        let checkpoint = Checkpoint::from_files("model", files).unwrap();
+        let description = Description::of(&checkpoint).unwrap();
+        assert_eq!(AudioProcessor::of(&checkpoint, &description).unwrap().rate(), 8000);
+    }
+}
+
 /// The samples of `golden/mel.py`.
 fn signal(samples: usize) -> Vec<f32> {
     let sample = |i: f64| {

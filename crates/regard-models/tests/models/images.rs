@@ -56,6 +56,31 @@ fn the_nearest_pixels_are_those_that_pillow_takes() {
     }
 }
 
+/// transformers 5 writes the settings into a file of all processors, which counts first.
+#[test]
+fn processor_config_has_the_settings_of_images_too() {
+    let own = json!({"image_mean": 0.25, "image_std": [0.5, 1.0, 2.0], "do_resize": false});
+    let pixels = |file, settings: &Value| {
+        let checkpoint = with_file("tiny-vit", file, settings);
+        let description = Description::of(&checkpoint).unwrap();
+        let processor = ImageProcessor::of(&checkpoint, &description)?;
+        Ok::<_, Error>(processor.read(&[255, 51, 0], [1, 1])?.pixels)
+    };
+    let nested = json!({"image_processor": own, "processor_class": "ViTProcessor"});
+    let found = pixels("processor_config.json", &nested).unwrap();
+    // (sample / 255 − mean) / deviation
+    assert_eq!(found, [1.5, 51.0 * (1.0_f32 / 255.0) - 0.25, -0.125]);
+    assert_eq!(pixels("preprocessor_config.json", &own).unwrap(), found);
+    let wrong = json!({"image_processor": {"resample": 9}});
+    let said = pixels("processor_config.json", &wrong).unwrap_err().to_string();
+    assert!(said.contains("processor_config.json: resample is 9"), "{said}");
+    // An older file of all processors has no settings of images.
+    let defaults = pixels("preprocessor_config.json", &json!({"do_resize": false})).unwrap();
+    let flat = pixels("processor_config.json", &json!({"image_seq_length": 4})).unwrap();
+    assert_eq!(flat.len(), 3 * 12 * 12);
+    assert_eq!([flat[0], flat[144]], [defaults[0], defaults[1]]);
+}
+
 #[test]
 fn numbers_are_rescaled_and_normalized_by_channel() {
     let settings = json!({
