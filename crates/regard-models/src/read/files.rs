@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 
+use super::Beside;
 use crate::Error;
 
 /// The most bytes of a JSON file of settings.
@@ -17,6 +18,20 @@ const LARGEST_JSON: u64 = 1 << 20;
 /// The most bytes of memory that the contents of headers may take, for files of this size: 3 × the files plus 64 MiB.
 pub(crate) fn room(bytes: u64) -> u64 {
     bytes.saturating_mul(3).saturating_add(64 << 20)
+}
+
+/// The files of a GGUF model, of which `path` is one: all parts of a split file `model-00001-of-00003.gguf`, or the file alone.
+pub(super) fn parts(path: &Path) -> Vec<PathBuf> {
+    let split = || {
+        let stem = path.file_name()?.to_str()?.strip_suffix(".gguf")?;
+        let (before, count) = stem.rsplit_once("-of-")?;
+        let (name, number) = before.rsplit_once('-')?;
+        let digits = |text: &str| text.parse::<usize>().ok().filter(|n| text.len() == 5 && *n > 0);
+        let (number, count) = (digits(number)?, digits(count)?);
+        let part = |i: usize| path.with_file_name(format!("{name}-{i:05}-of-{count:05}.gguf"));
+        (number <= count).then(|| (1..=count).map(part).collect())
+    };
+    split().unwrap_or_else(|| vec![path.to_owned()])
 }
 
 /// A file that is open.
@@ -56,14 +71,21 @@ impl Files {
         Self::Memory(files.into_iter().map(file).collect())
     }
 
-    /// The GGUF file, if the model at `path` is one.
+    /// The GGUF file, if the model at `path` is one, or a folder with one and without a config.json. Of a file that is split,
+    /// any of its parts.
     pub(super) fn gguf(&self, path: &Path) -> Option<PathBuf> {
+        let is_gguf = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "gguf");
         match self {
-            Self::Disk { folder } => (!folder).then(|| path.to_owned()),
-            Self::Memory(files) => files
-                .keys()
-                .find(|path| path.extension().is_some_and(|kind| kind == "gguf"))
-                .cloned(),
+            Self::Disk { folder: false } => Some(path.to_owned()),
+            Self::Disk { folder: true } if self.has(&path.join(Beside::CONFIG.name())) => None,
+            Self::Disk { folder: true } => {
+                let files = fs::read_dir(path).ok()?.flatten().map(|entry| entry.path());
+                let mut files: Vec<PathBuf> = files.filter(is_gguf).collect();
+                files.sort_unstable();
+                let first = files.first()?.clone();
+                (parts(&first) == files).then_some(first)
+            }
+            Self::Memory(files) => files.keys().find(|path| is_gguf(path)).cloned(),
         }
     }
 

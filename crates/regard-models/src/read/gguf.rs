@@ -11,7 +11,7 @@ use anamnesis::{
 };
 
 use super::Stored;
-use super::files::Files;
+use super::files::{Files, parts};
 use crate::{Error, Format};
 
 /// The most bytes of a header. In memory it takes up to 80 times as much: a token of one letter takes 9 bytes in the file, and
@@ -101,19 +101,50 @@ impl Metadata {
     }
 }
 
-/// The metadata and the tensors of a file. `anamnesis` checks that each tensor ends within the file.
+/// The metadata and the tensors of a file, or of all parts of one that is split. Then the first part has the metadata.
 pub(super) fn open(
     files: &Files,
     path: &Path,
 ) -> Result<(Metadata, BTreeMap<String, Stored>), Error> {
+    let parts = parts(path);
+    let (first, others) = parts.split_first().map_or((path, &[][..]), |(x, others)| (x, others));
+    let (metadata, mut tensors) = part(files, first)?;
+    for other in others {
+        if !files.has(other) {
+            let what = format!("the part {} of the split file is missing", other.display());
+            return Err(Error::file(first, what));
+        }
+        for (name, stored) in part(files, other)?.1 {
+            if tensors.insert(name.clone(), stored).is_some() {
+                return Err(Error::tensor(other, &name, "is also in another part"));
+            }
+        }
+    }
+    match metadata.number("split.count") {
+        Some(count) if count > parts.len() as u64 => {
+            let what = format!(
+                "is one of {count} parts of a split file, whose names end with -00001-of-{count:05}.gguf"
+            );
+            Err(Error::file(path, what))
+        }
+        _ => Ok((metadata, tensors)),
+    }
+}
+
+/// The metadata and the tensors of one file. `anamnesis` checks that each tensor ends within the file.
+fn part(files: &Files, path: &Path) -> Result<(Metadata, BTreeMap<String, Stored>), Error> {
     let (file, length) = files.open(path)?;
     // The bounds of the header's memory. A text of n bytes takes n + 24 bytes. The list of tensors and the tokenizer are
     // copies.
     let limits = ParseLimits::unbounded()
         .with_max_single_alloc(length.saturating_mul(8))
         .with_max_total_bytes(length.saturating_mul(16).min(16 * LARGEST));
-    let front = parse_gguf_front_matter_from_reader_with_limits(file, &limits)
-        .map_err(|e| Error::file(path, format!("is no GGUF file that can be read: {e}")))?;
+    let front = parse_gguf_front_matter_from_reader_with_limits(file, &limits).map_err(|e| {
+        let is_gguf = path.extension().is_some_and(|kind| kind == "gguf");
+        let else_what =
+            if is_gguf { "" } else { "; a model is a folder of Hugging Face, or a GGUF file" };
+        Error::file(path, format!("is no GGUF file that can be read: {e}{else_what}"))
+    })?;
     let header = front.tensor_infos.iter().map(|info| info.data_offset).min().unwrap_or(length);
     if header > LARGEST {
         let what = format!("has a header of {header} bytes, and {LARGEST} are the most");

@@ -122,7 +122,8 @@ impl Checkpoint {
     fn new(path: &Path, files: Files) -> Result<Self, Error> {
         let (path, settings, tensors) = if let Some(path) = files.gguf(path) {
             let (metadata, tensors) = gguf::open(&files, &path)?;
-            (path, Settings::Gguf(metadata), tensors)
+            let first = files::parts(&path).into_iter().next();
+            (first.unwrap_or(path), Settings::Gguf(metadata), tensors)
         } else {
             let config = Settings::Config(files.json(&path.join(Beside::CONFIG.name()))?);
             let mut tensors = safetensors::open(&files, path)?;

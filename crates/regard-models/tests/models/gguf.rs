@@ -2,7 +2,7 @@
 //! rotary scaling in metadata and tensors; against transformers with the dequantized weights.
 use std::fs;
 
-use regard_models::{Checkpoint, Description, Frequencies, Head, Model, RotaryScaling};
+use regard_models::{Checkpoint, Description, Frequencies, Head, Input, Model, RotaryScaling};
 
 use crate::common::{self, IDS, assert_says, data};
 
@@ -34,6 +34,41 @@ fn converted_models_give_the_numbers_of_transformers() {
     ] {
         check(name);
     }
+}
+
+/// Any part of a split file opens the model, and so does its folder.
+#[test]
+fn the_parts_of_a_split_file_are_one_model() {
+    let part = |i: usize| format!("split-{i:05}-of-00003.gguf");
+    let folder = tempfile::tempdir().unwrap();
+    for i in 1..=3 {
+        fs::copy(data(&part(i)), folder.path().join(part(i))).unwrap();
+    }
+    let whole = Model::open(data("smollm3.gguf")).unwrap();
+    let logits = |model: &Model| {
+        let trace = model.pass().run(&Input::tokens(IDS)).unwrap();
+        trace.logits().unwrap().data.clone()
+    };
+    for path in [folder.path().join(part(1)), folder.path().join(part(3)), folder.path().to_owned()]
+    {
+        let checkpoint = Checkpoint::open(&path).unwrap();
+        assert_eq!(checkpoint.path(), folder.path().join(part(1)));
+        assert_eq!(checkpoint.files().len(), 3);
+        let model = Model::load(&checkpoint).unwrap();
+        assert!(model.unused().is_empty());
+        assert_eq!(logits(&model), logits(&whole));
+    }
+    let files = [2, 3, 1].map(|i| (part(i), fs::read(data(&part(i))).unwrap()));
+    let model = Model::load(&Checkpoint::from_files("split", files).unwrap()).unwrap();
+    assert_eq!(logits(&model), logits(&whole));
+
+    fs::remove_file(folder.path().join(part(2))).unwrap();
+    let said = Checkpoint::open(folder.path().join(part(1))).unwrap_err().to_string();
+    assert_says(&said, &["split-00002-of-00003.gguf of the split file is missing"]);
+    let renamed = folder.path().join("model.gguf");
+    fs::rename(folder.path().join(part(1)), &renamed).unwrap();
+    let said = Checkpoint::open(&renamed).unwrap_err().to_string();
+    assert_says(&said, &["model.gguf: is one of 3 parts of a split file", "-00001-of-00003.gguf"]);
 }
 
 #[test]
