@@ -70,6 +70,26 @@ impl Model {
         Ok(Self { tokenizer: tokenizer?, weights, places: description.named_places(), description })
     }
 
+    /// Checks that the weights of a checkpoint make the model of this description: that all of them are there, in a known type
+    /// and of the right shape. Their numbers are not read. Returns the tensors that the model does not use.
+    ///
+    /// # Errors
+    /// An error names the file and the tensor at fault.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let checkpoint = Checkpoint::open(format!("{models}/tiny-gpt2"))?;
+    /// let mut description = Description::of(&checkpoint)?;
+    /// assert!(Model::check(&checkpoint, &description)?.is_empty());
+    /// description.width += 8;
+    /// assert!(Model::check(&checkpoint, &description).is_err());
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn check(checkpoint: &Checkpoint, description: &Description) -> Result<Vec<String>, Error> {
+        Weights::check(checkpoint, description)
+    }
+
     /// The parts of the model.
     pub fn description(&self) -> &Description {
         &self.description

@@ -127,6 +127,15 @@ impl Tensor {
         Ok(Some(Self { shape, data }))
     }
 
+    /// A tensor in the place of one of this shape that is not read: a matrix without columns, and zeros otherwise.
+    pub(crate) fn empty(format: Format, shape: &[usize]) -> Option<Self> {
+        let shape = match shape {
+            [rows, _] => vec![*rows, 0],
+            shape => shape.to_vec(),
+        };
+        Self::filled(format, shape, |_| Ok::<_, core::convert::Infallible>(())).ok().flatten()
+    }
+
     /// The shape, the outermost dimension first.
     pub fn shape(&self) -> &[usize] {
         &self.shape

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use indicatif::DecimalBytes;
-use regard_models::{Checkpoint, Description, Experts, Head, Patches, Placement, Stack, Tokenizer};
+use regard_models::{
+    Checkpoint, Description, Experts, Head, Model, Patches, Placement, Stack, Tokenizer,
+};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -70,6 +72,7 @@ pub(crate) fn summarize(path: &Path) -> Result<(), Failure> {
 
 fn show(name: &str, checkpoint: &Checkpoint, tokens: usize, format: Format) -> Result<(), Failure> {
     let description = Description::of(checkpoint).bad_input()?;
+    Model::check(checkpoint, &description).bad_input()?;
     let tokenizer = Tokenizer::of(checkpoint, description.vocabulary).bad_input()?;
     let summary = summary(tokens, checkpoint, &description, tokenizer.as_ref());
     match format {

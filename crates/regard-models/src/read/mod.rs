@@ -14,8 +14,13 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use self::beside::Beside;
 use self::files::Files;
+pub(crate) use self::files::room;
 pub(crate) use self::gguf::Metadata;
 use crate::{Error, Format, Tensor};
+
+/// A file of at most so many bytes is hashed whole, and of another one so many bytes of each tensor.
+const WHOLE: u64 = 64 << 20;
+const SAMPLE: u64 = 4096;
 
 /// A model's files: the list of its tensors, which are read one at a time.
 ///
@@ -125,7 +130,12 @@ impl Checkpoint {
             let first = files::parts(&path).into_iter().next();
             (first.unwrap_or(path), Settings::Gguf(metadata), tensors)
         } else {
-            let config = Settings::Config(files.json(&path.join(Beside::CONFIG.name()))?);
+            let config = path.join(Beside::CONFIG.name());
+            if !files.has(&config) && files.has(&path.join(safetensors::ADAPTER)) {
+                let what = format!("the folder is an adapter{}", safetensors::merge(path));
+                return Err(Error::file(path, what));
+            }
+            let config = Settings::Config(files.json(&config)?);
             let mut tensors = safetensors::open(&files, path)?;
             blocks::join(&mut tensors)?;
             (path.to_owned(), config, tensors)
@@ -151,8 +161,10 @@ impl Checkpoint {
         files.into_iter().collect()
     }
 
-    /// Reads all files of the model in parts, in the order of their names: the tensors', `config.json` and `tokenizer.json`. A
-    /// hash of the parts tells whether two models have the same files.
+    /// Reads the files of the model in parts, in the order of their names: the tensors', `config.json` and `tokenizer.json`. Of a
+    /// file of more than 64 MiB, these are its length, its header and the first 4096 bytes of each tensor: reading all of a
+    /// large model takes as long as opening it. A hash of the parts tells whether two models have the same files, unless they
+    /// differ in single numbers.
     ///
     /// # Errors
     /// Those of the operating system.
@@ -173,16 +185,38 @@ impl Checkpoint {
         files.extend(beside.into_iter().filter(|path| self.files.has(path)));
         let mut buffer = vec![0; 1 << 20];
         for path in files {
-            let (mut file, _) = self.files.open(&path)?;
-            loop {
-                let count = file.read(&mut buffer).map_err(|e| Error::io(&path, e))?;
-                if count == 0 {
-                    break;
+            let (mut file, length) = self.files.open(&path)?;
+            let io = |e| Error::io(&path, e);
+            let spans = if length <= WHOLE { vec![(0, length)] } else { self.samples(&path) };
+            if length > WHOLE {
+                part(&length.to_le_bytes());
+            }
+            for (start, count) in spans {
+                file.seek(SeekFrom::Start(start)).map_err(io)?;
+                let mut rest = file.by_ref().take(count);
+                loop {
+                    let count = rest.read(&mut buffer).map_err(io)?;
+                    if count == 0 {
+                        break;
+                    }
+                    part(&buffer[..count]);
                 }
-                part(&buffer[..count]);
             }
         }
         Ok(())
+    }
+
+    /// The starts and the lengths of the header of a file and of the first bytes of each of its tensors.
+    fn samples(&self, path: &Path) -> Vec<(u64, u64)> {
+        let stored = self.tensors.values();
+        let stored =
+            stored.flat_map(|stored| core::iter::once(stored).chain(stored.scales.as_deref()));
+        let stored = stored.filter(|stored| stored.file == path);
+        let mut spans: Vec<_> = stored.map(|x| (x.offset, x.bytes.min(SAMPLE))).collect();
+        spans.sort_unstable();
+        let header = spans.first().map_or(0, |(start, _)| *start);
+        spans.insert(0, (0, header));
+        spans
     }
 
     /// Reads all tensors, and returns the error that names the first one with a number that is not finite, if there is one.
@@ -305,11 +339,25 @@ impl Checkpoint {
         self.read_part(name, None)
     }
 
+    fn stored(&self, name: &str) -> Result<&Stored, Error> {
+        self.tensors.get(name).ok_or_else(|| Error::tensor(&self.path, name, "is missing"))
+    }
+
+    /// The format of a tensor.
+    ///
+    /// # Errors
+    /// An error names the tensor: if it does not exist, or if its type is not one of [`Format::KNOWN`].
+    pub(crate) fn format(&self, name: &str) -> Result<Format, Error> {
+        let stored = self.stored(name)?;
+        stored.format().ok_or_else(|| {
+            let what = format!("has the type {}; known are {}", stored.kind, Format::KNOWN);
+            Error::tensor(&stored.file, name, what)
+        })
+    }
+
     /// Reads a tensor, or the entry of this index along its first dimension.
     pub(crate) fn read_part(&self, name: &str, entry: Option<usize>) -> Result<Tensor, Error> {
-        let stored =
-            self.tensors.get(name).ok_or_else(|| Error::tensor(&self.path, name, "is missing"))?;
-        let Stored { file: path, kind, shape, offset, scales, .. } = stored;
+        let Stored { file: path, shape, offset, scales, .. } = self.stored(name)?;
         let shape = match (entry, shape.as_slice()) {
             (Some(entry), [count, shape @ ..]) if entry < *count => shape,
             (Some(entry), _) => {
@@ -318,10 +366,7 @@ impl Checkpoint {
             (None, shape) => shape,
         };
         let before = |bytes: usize| (entry.unwrap_or(0) * bytes) as u64;
-        let format = stored.format().ok_or_else(|| {
-            let what = format!("has the type {kind}; known are {}", Format::KNOWN);
-            Error::tensor(path, name, what)
-        })?;
+        let format = self.format(name)?;
         let (mut file, _) = self.files.open(path)?;
         let read = Tensor::filled(format, shape.to_vec(), |bytes| {
             let Some(scales) = scales else {

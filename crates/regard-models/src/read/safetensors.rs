@@ -28,7 +28,8 @@ pub(super) fn open(files: &Files, folder: &Path) -> Result<BTreeMap<String, Stor
         return Ok(tensors);
     }
     if !files.has(&index) {
-        return Err(Error::file(folder, format!("the folder has neither {WHOLE} nor {INDEX}")));
+        let what = format!("the folder has neither {WHOLE} nor {INDEX}{}", advice(files, folder));
+        return Err(Error::file(folder, what));
     }
     let shards = shards(&index, &files.json(&index)?)?;
     for (shard, listed) in &shards {
@@ -39,13 +40,36 @@ pub(super) fn open(files: &Files, folder: &Path) -> Result<BTreeMap<String, Stor
         }
         header(files, &path, &mut tensors, &mut sizes)?;
         for name in listed {
-            if tensors.get(name).is_none_or(|stored| stored.file != path) {
+            if tensors.get(&unwrapped(name)).is_none_or(|stored| stored.file != path) {
                 let what = format!("should be here, says {INDEX}, and is not");
                 return Err(Error::tensor(&path, name, what));
             }
         }
     }
     Ok(tensors)
+}
+
+/// What to run to make safetensors of the weights that a folder has in their place.
+fn advice(files: &Files, folder: &Path) -> String {
+    let has = |name: &str| files.has(&folder.join(name));
+    if has("pytorch_model.bin") || has("pytorch_model.bin.index.json") {
+        return format!(
+            ", but pytorch_model.bin, which can hold programs: write safetensors by transformers.AutoModelForCausalLM.from_pretrained({:?}).save_pretrained(\"NEW\"), with the class that config.json names",
+            folder.display().to_string()
+        );
+    }
+    if has(ADAPTER) { format!(", but an adapter{}", merge(folder)) } else { String::new() }
+}
+
+/// The file of an adapter's settings (PEFT).
+pub(super) const ADAPTER: &str = "adapter_config.json";
+
+/// How to merge an adapter with the model that it changes.
+pub(super) fn merge(folder: &Path) -> String {
+    format!(
+        ": merge it with its model by peft.AutoPeftModelForCausalLM.from_pretrained({:?}).merge_and_unload().save_pretrained(\"NEW\")",
+        folder.display().to_string()
+    )
 }
 
 /// The index's shards, each with the names of its tensors.
@@ -76,6 +100,12 @@ fn shards(
         shards.entry(name.to_owned()).or_default().push(tensor.clone());
     }
     Ok(shards)
+}
+
+/// A tensor's name without what torch puts around a model: `_orig_mod.` (`torch.compile`), and `module.` (`DataParallel`) first.
+fn unwrapped(name: &str) -> String {
+    let name = name.replace("_orig_mod.", "");
+    name.strip_prefix("module.").map(str::to_owned).unwrap_or(name)
 }
 
 /// The bytes of the files that have been opened so far, and of their headers.
@@ -133,6 +163,7 @@ fn header(
             bytes: end - first,
             scales: None,
         };
+        let name = unwrapped(&name);
         if let Some(other) = tensors.insert(name.clone(), stored) {
             let what = format!("is also in {}", other.file.display());
             return Err(Error::tensor(path, &name, what));

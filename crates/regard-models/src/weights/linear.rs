@@ -30,6 +30,10 @@ impl Stored {
         Some(Self { weight: weight?, by_columns: self.by_columns, bias })
     }
 
+    pub(super) fn outputs(&self) -> usize {
+        if self.by_columns { self.weight.cols() } else { self.weight.rows() }
+    }
+
     /// The bytes that the layer takes: panels of 16 outputs, or the blocks of the file, and what a layer has beside them.
     pub(super) fn layer_bytes(&self) -> u64 {
         const BESIDE: usize = 512;

@@ -15,7 +15,7 @@ pub(crate) use self::experts::{FeedForward, FeedForwards};
 use self::linear::Stored;
 pub(crate) use self::names::unknown;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
-use crate::read::Settings;
+use crate::read::{Beside, Settings};
 use crate::{
     Block, Checkpoint, Description, Error, Frames, Frequencies, Head, NormKind, NormSettings,
     Placement, QkNorm, Stack, StackName, Tensor,
@@ -186,11 +186,29 @@ struct Loader<'a> {
     used: Mutex<BTreeSet<String>>,
     /// The bytes of the layers that have been made.
     made: AtomicU64,
+    /// Whether names, types and shapes are checked alone, without reading numbers. The weights are then empty.
+    checks: bool,
 }
 
 impl Weights {
     /// Reads all weights that the description asks for, and checks their shapes.
     pub(crate) fn load(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
+        Self::with(checkpoint, description, false)
+    }
+
+    /// Checks that there are such weights, without reading their numbers. Returns the tensors that are not used.
+    pub(crate) fn check(
+        checkpoint: &Checkpoint,
+        description: &Description,
+    ) -> Result<Vec<String>, Error> {
+        Ok(Self::with(checkpoint, description, true)?.unused)
+    }
+
+    fn with(
+        checkpoint: &Checkpoint,
+        description: &Description,
+        checks: bool,
+    ) -> Result<Self, Error> {
         let has = |name: &str| checkpoint.shape(name).is_some();
         let names = match checkpoint.settings() {
             Settings::Config(_) => names::hugging_face(description, has),
@@ -201,7 +219,14 @@ impl Weights {
             Error::file(checkpoint.path(), format!("the family {family:?} is not known"))
         })?;
         let (used, made) = Default::default();
-        Loader { checkpoint, description, names, used, made }.weights()
+        let loader = Loader { checkpoint, description, names, used, made, checks };
+        loader.weights().map_err(|error| match quantized(checkpoint) {
+            Some(advice) => {
+                let path = checkpoint.path().join(Beside::CONFIG.name());
+                Error::file(&path, format!("{advice} ({error})"))
+            }
+            None => error,
+        })
     }
 }
 
@@ -535,6 +560,10 @@ impl Loader<'_> {
 
     /// A linear layer. Small ones take more memory than their numbers, so their sum is bounded by the size of the file.
     fn layer(&self, name: &str, stored: Stored) -> Result<Linear, Error> {
+        if self.checks {
+            let outputs = stored.outputs().max(1);
+            return Ok(Linear::from_pytorch(vec![0.0; outputs], [outputs, 1])?);
+        }
         let refuse = |what: String| Error::tensor(self.checkpoint.path(), name, what);
         let before = self.made.fetch_add(stored.layer_bytes(), Ordering::Relaxed);
         let most = self.checkpoint.bytes().saturating_mul(2).saturating_add(32 << 20);
@@ -610,8 +639,25 @@ impl Loader<'_> {
                 let what = format!("has the shape {other:?}, but the model needs {shape:?}");
                 Err(Error::tensor(&self.checkpoint.file_of(&found), &found, what))
             }
+            None => Err(self.missing(&found)),
+            _ if self.checks => {
+                let format = self.checkpoint.format(&found)?;
+                self.memory(&found, Tensor::empty(format, &shape[usize::from(entry.is_some())..]))
+            }
             _ => self.checkpoint.read_part(&found, entry),
         }
+    }
+
+    /// The error for a tensor that the file lacks. It lists those that the file has and no family knows.
+    fn missing(&self, name: &str) -> Error {
+        let others = unknown(self.checkpoint.names());
+        let list = others.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if others.len() > 4 { " …" } else { "" };
+        let what = match others.len() {
+            0 => "is missing".to_owned(),
+            _ => format!("is missing; no known family has the file's tensors {list}{more}"),
+        };
+        Error::tensor(self.checkpoint.path(), name, what)
     }
 
     /// Records that a tensor is used, if it exists.
@@ -655,6 +701,25 @@ impl Loader<'_> {
     fn memory<T>(&self, name: &str, made: Option<T>) -> Result<T, Error> {
         made.ok_or_else(|| Error::tensor(self.checkpoint.path(), name, "does not fit in memory"))
     }
+}
+
+/// What to run for weights that another program has quantized, if config.json says that one has.
+fn quantized(checkpoint: &Checkpoint) -> Option<String> {
+    let Settings::Config(config) = checkpoint.settings() else { return None };
+    let method = config.get("quantization_config")?.get("quant_method")?.as_str()?;
+    let folder = format!("{:?}", checkpoint.path().display().to_string());
+    let write = |what: String| {
+        format!(
+            "write them in BF16 with transformers: AutoModelForCausalLM.from_pretrained({folder}{what}.save_pretrained(\"NEW\")"
+        )
+    };
+    let how = match method {
+        "mxfp4" => return None,
+        "fp8" => write(", quantization_config=FineGrainedFP8Config(dequantize=True))".to_owned()),
+        "bitsandbytes" => write(").dequantize()".to_owned()),
+        _ => "open the model that they were made from, or a GGUF file of it".to_owned(),
+    };
+    Some(format!("the weights are quantized ({method}), which is not read: {how}"))
 }
 
 fn joined(name: &str, kind: &str) -> String {

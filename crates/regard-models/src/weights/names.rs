@@ -153,7 +153,7 @@ pub(super) enum Layout {
 static KNOWN: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     fn add(value: &Value, start: &str, known: &mut BTreeSet<String>) {
         match value {
-            Value::String(name) => drop(known.insert(format!("{start}{name}"))),
+            Value::String(name) => drop(known.insert(general(&format!("{start}{name}")))),
             Value::Array(list) => list.iter().for_each(|value| add(value, start, known)),
             Value::Object(parts) => {
                 let own = parts.get("start").and_then(Value::as_str).unwrap_or_default();
@@ -176,12 +176,14 @@ static KNOWN: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     known
 });
 
+/// A name with `{}` for each number in it. Some names have numbers of their own, such as T5's `layer.1.DenseReluDense`.
+fn general(name: &str) -> String {
+    let part = |part| if str::parse::<usize>(part).is_ok() { "{}" } else { part };
+    name.split('.').map(part).collect::<Vec<_>>().join(".")
+}
+
 /// The names of tensors that no family has, with `{}` for each number in them.
 pub(crate) fn unknown<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
-    let general = |name: &str| {
-        let part = |part| if str::parse::<usize>(part).is_ok() { "{}" } else { part };
-        name.split('.').map(part).collect::<Vec<_>>().join(".")
-    };
     let is_known = |name: &String| {
         let stem = name.strip_suffix(".weight").or_else(|| name.strip_suffix(".bias"));
         KNOWN.contains(stem.unwrap_or(name))

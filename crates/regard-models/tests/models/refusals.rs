@@ -3,7 +3,8 @@
 use std::fs;
 
 use regard_models::{Ablation, Change, Checkpoint, Description, Input, Logits, Model};
-use regard_tests::attention_files::safetensors;
+use regard_tests::attention_files::{bytes, safetensors};
+use regard_tests::models::{FAMILIES, golden};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
@@ -98,6 +99,140 @@ fn a_tensor_that_is_missing_is_named() {
     // The config says that the head is not the embedding: then it is a tensor.
     let said = with_config("tiny-qwen2", &[("tie_word_embeddings", false.into())]);
     assert_says(&said, &["the tensor lm_head.weight is missing"]);
+}
+
+/// What can be seen in the headers is seen before any number is read.
+#[test]
+fn headers_tell_whether_the_weights_load() {
+    for name in FAMILIES {
+        let checkpoint = Checkpoint::open(golden(name)).unwrap();
+        let description = Description::of(&checkpoint).unwrap();
+        let unused = Model::check(&checkpoint, &description).unwrap();
+        assert_eq!(unused, Model::load(&checkpoint).unwrap().unused(), "{name}");
+    }
+    for file in ["gemma3.gguf", "qwen3moe.gguf", "gpt-oss.gguf", "phi3-longrope.gguf"] {
+        let checkpoint = Checkpoint::open(common::data(file)).unwrap();
+        let description = Description::of(&checkpoint).unwrap();
+        assert!(Model::check(&checkpoint, &description).unwrap().is_empty(), "{file}");
+    }
+}
+
+/// The folder of a golden model, with other names or types of tensors and other settings.
+fn renamed(
+    name: &str,
+    rename: impl Fn(&str) -> String,
+    dtype: Dtype,
+    change: impl Fn(&mut Value),
+) -> Checkpoint {
+    let folder = golden(name);
+    let checkpoint = Checkpoint::open(&folder).unwrap();
+    let tensors: Vec<_> = checkpoint
+        .names()
+        .map(|name| {
+            let tensor = checkpoint.read(name).unwrap();
+            let numbers = tensor.to_f32();
+            let bytes = if dtype == Dtype::F32 { bytes(&numbers) } else { vec![0; numbers.len()] };
+            (rename(name), dtype, tensor.shape().to_vec(), bytes)
+        })
+        .collect();
+    let tensors: Vec<_> = tensors
+        .iter()
+        .map(|(name, dtype, shape, bytes)| (name.as_str(), *dtype, shape.clone(), bytes.clone()))
+        .collect();
+    let mut config = common::json(folder.join("config.json"));
+    change(&mut config);
+    let files = [
+        ("config.json", config.to_string().into_bytes()),
+        ("model.safetensors", safetensors(&tensors, &[])),
+    ];
+    Checkpoint::from_files("model", files).unwrap()
+}
+
+#[test]
+fn weights_that_do_not_load_are_refused_by_their_headers() {
+    let refused = |checkpoint: &Checkpoint| {
+        let description = Description::of(checkpoint).unwrap();
+        let said = Model::check(checkpoint, &description).unwrap_err().to_string();
+        assert_eq!(Model::load(checkpoint).unwrap_err().to_string(), said);
+        said
+    };
+    let plain = |_: &mut Value| ();
+    let said = refused(&renamed("tiny-llama", |name| format!("net.{name}"), Dtype::F32, plain));
+    assert_says(&said, &["embed_tokens.weight is missing", "has the file's tensors net."]);
+    let said = refused(&renamed("tiny-llama", str::to_owned, Dtype::F8_E4M3, plain));
+    assert_says(&said, &["has the type F8_E4M3; known are F32"]);
+    for (method, part) in [
+        (
+            "fp8",
+            "quantization_config=FineGrainedFP8Config(dequantize=True)).save_pretrained(\"NEW\")",
+        ),
+        ("bitsandbytes", "from_pretrained(\"model\").dequantize().save_pretrained(\"NEW\")"),
+        ("gptq", "open the model that they were made from, or a GGUF file of it"),
+    ] {
+        let quantized = |config: &mut Value| {
+            config["quantization_config"] = json!({"quant_method": method});
+        };
+        let said = refused(&renamed("tiny-llama", str::to_owned, Dtype::F8_E4M3, quantized));
+        assert_says(&said, &["config.json: the weights are quantized", method, part]);
+    }
+}
+
+#[test]
+fn names_that_torch_puts_around_a_model_are_dropped() {
+    let whole = open("tiny-llama");
+    let input = Input::tokens([7, 8, 9]);
+    for (before, after) in
+        [("", "_orig_mod."), ("model.layers.1.", "model.layers.1._orig_mod."), ("", "module.")]
+    {
+        let rename = |name: &str| match name.strip_prefix(before) {
+            Some(rest) => format!("{after}{rest}"),
+            None => name.to_owned(),
+        };
+        let checkpoint = renamed("tiny-llama", rename, Dtype::F32, |_| ());
+        let model = Model::load(&checkpoint).unwrap();
+        assert!(model.unused().is_empty());
+        let logits =
+            |model: &Model| model.pass().run(&input).unwrap().logits().unwrap().data.clone();
+        assert_eq!(logits(&model), logits(&whole));
+    }
+}
+
+#[test]
+fn the_known_tensors_of_a_family_that_is_not_known_are_not_listed() {
+    let said = with_config("tiny-t5", &[("model_type", "mt5".into())]);
+    assert_says(
+        &said,
+        &["the family \"mt5\" is not known", "its tensors have names that known families have"],
+    );
+}
+
+/// A folder without safetensors says what to run.
+#[test]
+fn other_forms_of_weights_say_how_to_write_safetensors() {
+    let folder = copy("tiny-llama");
+    let said = || Checkpoint::open(folder.path()).unwrap_err().to_string();
+    fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+    assert!(
+        said()
+            .ends_with("the folder has neither model.safetensors nor model.safetensors.index.json")
+    );
+    fs::write(folder.path().join("pytorch_model.bin"), "").unwrap();
+    assert_says(
+        &said(),
+        &[
+            "but pytorch_model.bin",
+            "AutoModelForCausalLM.from_pretrained(",
+            "save_pretrained(\"NEW\")",
+        ],
+    );
+    fs::remove_file(folder.path().join("pytorch_model.bin")).unwrap();
+    fs::write(folder.path().join("adapter_config.json"), "{}").unwrap();
+    assert_says(&said(), &["but an adapter: merge it", "merge_and_unload()"]);
+    fs::remove_file(folder.path().join("config.json")).unwrap();
+    assert_says(&said(), &["the folder is an adapter: merge it with its model by peft."]);
+    let file = folder.path().join("tokenizer.json");
+    let said = Checkpoint::open(file).unwrap_err().to_string();
+    assert_says(&said, &["a model is a folder of Hugging Face, or a GGUF file"]);
 }
 
 #[test]
