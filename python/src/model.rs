@@ -531,9 +531,8 @@ impl Opened {
     }
 
     fn tokenizer(&self) -> PyResult<&regard_models::Tokenizer> {
-        let missing =
-            || PyValueError::new_err("the model has no tokenizer: give ids instead of a text");
-        self.model.tokenizer().ok_or_else(missing)
+        let missing = |e| PyValueError::new_err(format!("{e}: give ids instead of a text"));
+        self.model.need_tokenizer().map_err(missing)
     }
 }
 

@@ -8,7 +8,7 @@ use web_time::{SystemTime, UNIX_EPOCH};
 
 use crate::jinja::{self, Fault};
 use crate::read::{Beside, Settings};
-use crate::{Checkpoint, Error};
+use crate::{Checkpoint, Error, tokenizer};
 
 /// The most steps of a template, in addition to those for the length of the messages. A template of a real model takes some
 /// hundreds of steps for each message. A hostile one can nest loops that never end, or double a text until memory is full.
@@ -70,7 +70,7 @@ impl ChatTemplate {
     pub fn of(checkpoint: &Checkpoint) -> Result<Option<Self>, Error> {
         match checkpoint.settings() {
             Settings::Config(_) => {
-                let config = checkpoint.json(Beside::TOKENIZER_CONFIG)?.unwrap_or_default();
+                let config = tokenizer::config(checkpoint)?;
                 let file = checkpoint.file(Beside::CHAT_TEMPLATE, jinja::LONGEST as u64)?;
                 let template = file.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 let template = template.or_else(|| text(&config["chat_template"]));

@@ -36,7 +36,8 @@ pub struct Model {
     /// All places with their names, in the order of computation.
     places: Vec<(String, Place)>,
     weights: Weights,
-    tokenizer: Option<Tokenizer>,
+    /// The tokenizer, if the files have one, or the reason why it cannot be read.
+    tokenizer: Result<Option<Tokenizer>, String>,
 }
 
 impl Model {
@@ -48,7 +49,8 @@ impl Model {
         Self::load(&Checkpoint::open(path)?)
     }
 
-    /// Reads all weights of a checkpoint.
+    /// Reads all weights of a checkpoint, and its tokenizer. A tokenizer that cannot be read does not close the model, which
+    /// still reads ids.
     ///
     /// # Errors
     /// An error names the file and the tensor at fault.
@@ -65,9 +67,9 @@ impl Model {
             };
             (tokenizer, weights)
         });
-        let weights = weights?;
+        let (weights, tokenizer) = (weights?, tokenizer.map_err(|e| e.to_string()));
         description.tied &= matches!(weights.tokens, Tokens::Tied(_));
-        Ok(Self { tokenizer: tokenizer?, weights, places: description.named_places(), description })
+        Ok(Self { tokenizer, weights, places: description.named_places(), description })
     }
 
     /// Checks that the weights of a checkpoint make the model of this description: that all of them are there, in a known type
@@ -103,9 +105,28 @@ impl Model {
         &self.weights
     }
 
-    /// The tokenizer, if the files have one.
+    /// The tokenizer, if the files have one that can be read.
     pub fn tokenizer(&self) -> Option<&Tokenizer> {
-        self.tokenizer.as_ref()
+        self.tokenizer.as_ref().ok()?.as_ref()
+    }
+
+    /// The tokenizer, for a text that needs it.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] with the reason if there is none: the files have none, or it cannot be read.
+    ///
+    /// ```
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let model = regard_models::Model::open(format!("{models}/tiny-vit"))?;
+    /// assert_eq!(model.need_tokenizer().unwrap_err().to_string(), "the model has no tokenizer");
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn need_tokenizer(&self) -> Result<&Tokenizer, Error> {
+        let missing = || Error::Unsupported("the model has no tokenizer".into());
+        match &self.tokenizer {
+            Ok(tokenizer) => tokenizer.as_ref().ok_or_else(missing),
+            Err(fault) => Err(Error::Unsupported(fault.clone())),
+        }
     }
 
     /// A weight or a bias in `f32`, or `None` if the model does not have it: `tokens` \[vocabulary, width\], `positions`

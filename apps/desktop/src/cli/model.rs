@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use indicatif::DecimalBytes;
 use regard_models::{
-    Checkpoint, Description, Experts, Head, Model, Patches, Placement, Stack, Tokenizer,
+    Checkpoint, Description, Error, Experts, Head, Model, Patches, Placement, Stack, Tokenizer,
 };
 use serde::Serialize;
 
@@ -56,6 +56,9 @@ struct Summary<'a> {
     parameters: u64,
     tensors: usize,
     vocabulary_of_tokenizer: Option<usize>,
+    /// Why the tokenizer cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokenizer_error: Option<String>,
     memory: Memory,
     #[serde(flatten)]
     description: &'a Description,
@@ -73,8 +76,8 @@ pub(crate) fn summarize(path: &Path) -> Result<(), Failure> {
 fn show(name: &str, checkpoint: &Checkpoint, tokens: usize, format: Format) -> Result<(), Failure> {
     let description = Description::of(checkpoint).bad_input()?;
     Model::check(checkpoint, &description).bad_input()?;
-    let tokenizer = Tokenizer::of(checkpoint, description.vocabulary).bad_input()?;
-    let summary = summary(tokens, checkpoint, &description, tokenizer.as_ref());
+    let tokenizer = Tokenizer::of(checkpoint, description.vocabulary);
+    let summary = summary(tokens, checkpoint, &description, tokenizer);
     match format {
         Format::Text => print(&Text(text(name, &summary))),
         Format::Json => print(&Data::pretty_json(&summary).context("writing JSON")?),
@@ -85,7 +88,7 @@ fn summary<'a>(
     tokens: usize,
     checkpoint: &Checkpoint,
     description: &'a Description,
-    tokenizer: Option<&Tokenizer>,
+    tokenizer: Result<Option<Tokenizer>, Error>,
 ) -> Summary<'a> {
     let numbers = |name: &str| checkpoint.shape(name).unwrap_or_default().iter().map(|n| *n as u64);
     let parameters = checkpoint
@@ -98,10 +101,15 @@ fn summary<'a>(
         (Some(_), None) => [tokens; 2],
         (None, _) => [tokens, 0],
     };
+    let (tokenizer, tokenizer_error) = match tokenizer {
+        Ok(tokenizer) => (tokenizer, None),
+        Err(e) => (None, Some(e.to_string())),
+    };
     Summary {
         parameters,
         tensors: checkpoint.names().count(),
-        vocabulary_of_tokenizer: tokenizer.map(Tokenizer::len),
+        vocabulary_of_tokenizer: tokenizer.as_ref().map(Tokenizer::len),
+        tokenizer_error,
         memory: Memory {
             weights: checkpoint.bytes(),
             tokens,
@@ -141,10 +149,11 @@ fn text(name: &str, summary: &Summary<'_>) -> String {
         line("sound", format!("{sound}, which become {positions} positions"));
     }
     line("head", head(description));
-    let known = summary.vocabulary_of_tokenizer.map_or_else(
-        || "none".to_owned(),
-        |known| format!("{known} tokens, of the model's {}", description.vocabulary),
-    );
+    let known = match (summary.vocabulary_of_tokenizer, &summary.tokenizer_error) {
+        (Some(known), _) => format!("{known} tokens, of the model's {}", description.vocabulary),
+        (None, Some(error)) => format!("none that can be read: {error}"),
+        (None, None) => "none".to_owned(),
+    };
     line("tokenizer", known);
     line("parameters", format!("{} in {} tensors", summary.parameters, summary.tensors));
     let Memory { weights, tokens, run, attentions, cache } = summary.memory;

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use tokenizers::AddedToken;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 
-use super::check_id;
 use crate::Error;
 use crate::read::Metadata;
 
@@ -29,6 +28,18 @@ const LONGEST: usize = 512;
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const SEED_CODER: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// DeepSeek's models of code split by one expression after another.
+const DEEPSEEK_CODER: [&str; 5] =
+    [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"[一-龥ࠀ-一가-퟿]+", r"\p{N}"];
+const DEEPSEEK_V3: [&str; 3] = [
+    r"\p{N}{1,3}",
+    r"[一-龥぀-ゟ゠-ヿ]+",
+    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
+];
+
 /// The parts that split and join texts.
 struct Parts {
     /// A tokenizer.json without model, added tokens and post-processor.
@@ -44,11 +55,10 @@ struct Parts {
     begins: bool,
 }
 
-/// The tokenizer for a model of `vocabulary` tokens, or `None` if the file has none.
+/// The tokenizer of a file, or `None` if it has none.
 pub(super) fn tokenizer(
     metadata: &Metadata,
     path: &Path,
-    vocabulary: usize,
 ) -> Result<Option<tokenizers::Tokenizer>, Error> {
     let key = |key: &str| format!("tokenizer.ggml.{key}");
     let Some(model) = metadata.text(&key("model")) else { return Ok(None) };
@@ -59,9 +69,6 @@ pub(super) fn tokenizer(
     if let Some(token) = tokens.iter().find(|token| token.len() > LONGEST) {
         let bytes = token.len();
         return Err(wrong(format!("has a token of {bytes} bytes, and {LONGEST} are the most")));
-    }
-    if let Some(last) = tokens.last() {
-        check_id(path, last, tokens.len() - 1, vocabulary)?;
     }
     let types = metadata.numbers(&key("token_type")).unwrap_or_default();
     let kind = |id: usize| types.get(id).copied().unwrap_or(1);
@@ -169,15 +176,44 @@ fn template(first: Option<(usize, &String)>, last: Option<(usize, &String)>) -> 
 fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
     let split = |regex: &str| json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false});
     let level = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex});
-    let both = |first: Value, regex: bool| json!({"type": "Sequence", "pretokenizers": [first, level(regex)]});
-    let llama3 = matches!(pre, "llama-bpe" | "llama3" | "llama-v3");
-    let (normalizer, pre_tokenizer) = match pre {
-        "gpt-2" | "gpt2" | "mpt" | "olmo" | "jais" | "phi-2" => (Value::Null, level(true)),
-        "smollm" => (Value::Null, both(json!({"type": "Digits", "individual_digits": true}), true)),
-        "qwen2" => (json!({"type": "NFC"}), both(split(QWEN2), false)),
-        _ if llama3 => (Value::Null, both(split(LLAMA3), false)),
+    // A text is split by these first, and then into bytes, by GPT-2's expression or by none.
+    let after = |first: Vec<Value>, regex: bool| {
+        let steps = first.into_iter().chain([level(regex)]).collect::<Vec<_>>();
+        json!({"type": "Sequence", "pretokenizers": steps})
+    };
+    let by = |regexes: &[&str]| after(regexes.iter().map(|regex| split(regex)).collect(), false);
+    let (normalizer, pre_tokenizer, ignore_merges, begins) = match pre {
+        "gpt-2" | "gpt2" | "mpt" | "olmo" | "jais" | "phi-2" | "gigachat" | "a.x-4.0"
+        | "mellum" | "modern-bert" | "exaone4" | "trillion" | "granite-docling" => {
+            (Value::Null, level(true), false, false)
+        }
+        "smollm" | "refact" | "starcoder" | "command-r" | "codeshell" | "exaone" | "minerva-7b"
+        | "mellum2" => {
+            let digits = json!({"type": "Digits", "individual_digits": true});
+            (Value::Null, after(vec![digits], true), false, false)
+        }
+        "qwen2" | "deepseek-r1-qwen" | "kormo" | "f2llmv2" | "megrez" => {
+            (json!({"type": "NFC"}), by(&[QWEN2]), false, false)
+        }
+        "stablelm2" | "hunyuan" | "solar-open" | "grok-2" => {
+            (Value::Null, by(&[QWEN2]), false, false)
+        }
+        "llama-bpe" | "llama3" | "llama-v3" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0"
+        | "lfm2" | "jina-v5-nano" => (Value::Null, by(&[LLAMA3]), true, true),
+        "dbrx" | "smaug-bpe" | "glm4" | "chatglm-bpe" | "jais-2" => {
+            (Value::Null, by(&[LLAMA3]), false, false)
+        }
+        "gpt-4o" | "llama4" | "kanana2" | "talkie" | "minimax-m2" => {
+            (Value::Null, by(&[GPT4O]), false, false)
+        }
+        "tekken" => (Value::Null, by(&[TEKKEN]), true, true),
+        "seed-coder" => (Value::Null, by(&[SEED_CODER]), false, false),
+        "deepseek-coder" => (Value::Null, by(&DEEPSEEK_CODER), false, false),
+        "deepseek-v3" | "hunyuan-dense" | "joyai-llm" => {
+            (Value::Null, by(&DEEPSEEK_V3), false, false)
+        }
         _ => {
-            let known = "gpt-2, mpt, olmo, jais, phi-2, smollm, qwen2 and llama-bpe";
+            let known = "gpt-2, mpt, olmo, jais, phi-2, smollm, refact, starcoder, command-r, exaone, qwen2, deepseek-r1-qwen, stablelm2, llama-bpe, falcon3, pixtral, dbrx, smaug-bpe, gpt-4o, llama4, tekken, seed-coder, deepseek-coder and deepseek-v3";
             let what =
                 format!("tokenizer.ggml.pre is {pre:?}, which is not known; known are {known}");
             return Err(Error::file(path, what));
@@ -190,8 +226,8 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
         merges: merges.map(|(left, right)| (left.to_owned(), right.to_owned())).collect(),
         unknown: None,
         byte_fallback: false,
-        ignore_merges: llama3,
-        begins: llama3,
+        ignore_merges,
+        begins,
     })
 }
 
@@ -242,4 +278,82 @@ fn pieces(
         ignore_merges: false,
         begins: true,
     })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+mod tests {
+    use std::path::Path;
+
+    use tokenizers::{
+        OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer as _, PreTokenizerWrapper,
+    };
+
+    use super::bytes;
+
+    /// The parts of a text. Those expected are found by the Python package `regex`, by the expressions of the models' own
+    /// tokenizer.json.
+    #[test]
+    fn each_pre_tokenizer_splits_as_the_models_own() {
+        let text =
+            "Hello WORLDs, it's McDonald'S 12345 naïve/x\n\n  a+=2;你好DON'T\tx_y!! 한글 ..ok ";
+        for (pre, expected) in [
+            (
+                "gpt-2",
+                "Hello| WORLDs|,| it|'s| McDonald|'|S| 12345| naïve|/|x|\n\n | a|+=|2|;|你好DON|'|T|\t|x|_|y|!!| 한글| ..|ok| ",
+            ),
+            (
+                "refact",
+                "Hello| WORLDs|,| it|'s| McDonald|'|S| |1|2|3|4|5| naïve|/|x|\n\n | a|+=|2|;|你好DON|'|T|\t|x|_|y|!!| 한글| ..|ok| ",
+            ),
+            (
+                "deepseek-r1-qwen",
+                "Hello| WORLDs|,| it|'s| McDonald|'S| |1|2|3|4|5| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+            ),
+            (
+                "dbrx",
+                "Hello| WORLDs|,| it|'s| McDonald|'S| |123|45| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+            ),
+            (
+                "smaug-bpe",
+                "Hello| WORLDs|,| it|'s| McDonald|'S| |123|45| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+            ),
+            (
+                "gpt-4o",
+                "Hello| WORLDs|,| it's| Mc|Donald'S| |123|45| naïve|/x|\n\n| | a|+=|2|;你好|DON'T|\tx|_y|!!| 한글| ..|ok| ",
+            ),
+            (
+                "llama4",
+                "Hello| WORLDs|,| it's| Mc|Donald'S| |123|45| naïve|/x|\n\n| | a|+=|2|;你好|DON'T|\tx|_y|!!| 한글| ..|ok| ",
+            ),
+            (
+                "tekken",
+                "Hello| WORLDs|,| it|'s| Mc|Donald|'S| |1|2|3|4|5| naïve|/x|\n\n| | a|+=|2|;你好|DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+            ),
+            (
+                "seed-coder",
+                "Hello| WORLDs|,| it|'s| McDonald|'S| |1|2|3|4|5| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+            ),
+            (
+                "deepseek-coder",
+                "Hello| WORLDs|,| it|'|s| McDonald|'|S| |1|2|3|4|5| naïve|/|x|\n|\n| | a|+=|2|;|你好|DON|'|T|\tx|_|y|!!| |한글| ..|ok| ",
+            ),
+            (
+                "deepseek-v3",
+                "Hello| WORLDs|,| it|'s| McDonald|'S| |123|45| naïve|/x|\n\n| | a|+=|2|;|你好|DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+            ),
+        ] {
+            let parts = bytes(pre, &[], Path::new("model.gguf")).unwrap();
+            let pre_tokenizer: PreTokenizerWrapper =
+                serde_json::from_value(parts.json["pre_tokenizer"].clone()).unwrap();
+            let mut split = PreTokenizedString::from(text);
+            pre_tokenizer.pre_tokenize(&mut split).unwrap();
+            let splits = split.get_splits(OffsetReferential::Original, OffsetType::Byte);
+            let found: Vec<&str> =
+                splits.into_iter().map(|(_, (start, end), _)| &text[start..end]).collect();
+            assert_eq!(found.join("|"), expected, "{pre}");
+        }
+        let said = bytes("other", &[], Path::new("model.gguf")).err().unwrap().to_string();
+        assert!(said.contains("tokenizer.ggml.pre is \"other\""), "{said}");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod gguf;
+mod settings;
 
 use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
@@ -12,6 +13,7 @@ use serde_json::Value;
 use tokenizers::models::ModelWrapper;
 use tokenizers::{EncodeInput, Encoding, InputSequence, NormalizedString, Normalizer as _};
 
+pub(crate) use self::settings::config;
 use crate::read::{Beside, Settings};
 use crate::{Checkpoint, Error, Input};
 
@@ -44,16 +46,19 @@ pub struct Tokenizer {
     path: PathBuf,
     /// The factor by which the tokenizer may lengthen a text.
     growth: f64,
+    /// The number of tokens that the model knows.
+    vocabulary: usize,
 }
 
 impl Tokenizer {
-    /// The tokenizer of a checkpoint for a model of `vocabulary` tokens, or `None` if there is none.
+    /// The tokenizer of a checkpoint for a model of `vocabulary` tokens, or `None` if there is none. It may have tokens that the
+    /// model lacks, as Gemma 3's has one of images: a text that has them is refused.
     ///
     /// # Errors
-    /// An error names the file: if the tokenizer is not valid, or if it has tokens that the model lacks.
+    /// An error names the file: if the tokenizer is not valid.
     pub fn of(checkpoint: &Checkpoint, vocabulary: usize) -> Result<Option<Self>, Error> {
         let (path, growth, mut tokenizer) = match checkpoint.settings() {
-            Settings::Config(_) => {
+            Settings::Config(config) => {
                 let Some(json) = checkpoint.file(Beside::TOKENIZER, LARGEST)? else {
                     return Ok(None);
                 };
@@ -64,22 +69,22 @@ impl Tokenizer {
                 let most = (16 << 20) + EXPANSION * json.len() as u64;
                 bounds::check_values(&json, most).map_err(|e| not_read(&e))?;
                 let mut json: Value = serde_json::from_slice(&json).map_err(|e| not_read(&e))?;
-                let growth = bounds::check(&json, most).map_err(|e| not_read(&e))?;
                 if let Some(parts) = json.as_object_mut() {
                     // The model itself limits the length of a text.
                     parts.retain(|name, _| name != "truncation" && name != "padding");
                 }
+                let settings = settings::config(checkpoint)?;
+                settings::apply(&mut json, &settings, config);
+                let growth = bounds::check(&json, most).map_err(|e| not_read(&e))?;
+                let added = settings::added(checkpoint, &settings, &json)?;
                 let made = guarded(|| Ok(serde_json::from_value::<tokenizers::Tokenizer>(json)?));
-                let made = made.map_err(|e| not_read(&e))?;
-                let ids = made.get_vocab(true).into_iter();
-                if let Some((token, id)) = ids.max_by_key(|(_, id)| *id) {
-                    check_id(&path, &token, id as usize, vocabulary)?;
-                }
+                let mut made = made.map_err(|e| not_read(&e))?;
+                guarded(|| Ok(made.add_tokens(&added))).map_err(|e| not_read(&e))?;
                 (path, growth, made)
             }
             Settings::Gguf(metadata) => {
                 let path = checkpoint.path().to_owned();
-                let Some(made) = gguf::tokenizer(metadata, &path, vocabulary)? else {
+                let Some(made) = gguf::tokenizer(metadata, &path)? else {
                     return Ok(None);
                 };
                 // Each space becomes the three bytes of "▁", and one more is put first.
@@ -87,7 +92,7 @@ impl Tokenizer {
             }
         };
         tokenizer.with_padding(None);
-        Ok(Some(Self { tokenizer, path, growth }))
+        Ok(Some(Self { tokenizer, path, growth, vocabulary }))
     }
 
     /// The tokens of a text or of two texts, with the special tokens that the model was trained with.
@@ -208,7 +213,18 @@ impl Tokenizer {
                 self.check_length(text).map_err(wrong)?;
             }
         }
-        guarded(|| self.tokenizer.encode(text, special)).map_err(wrong)
+        let encoding = guarded(|| self.tokenizer.encode(text, special)).map_err(wrong)?;
+        let lacking = |id: &&u32| **id as usize >= self.vocabulary;
+        if let Some(id) = encoding.get_ids().iter().find(lacking) {
+            let (token, vocabulary) = (self.token(*id).unwrap_or_default(), self.vocabulary);
+            return Err(Error::file(
+                &self.path,
+                format!(
+                    "the text has the token {token:?} of the id {id}, which the model lacks: it knows {vocabulary} tokens"
+                ),
+            ));
+        }
+        Ok(encoding)
     }
 
     /// Refuses a text that becomes more than 32 times as long. The text is normalized in parts that cannot fill the memory.
@@ -273,14 +289,4 @@ fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String>
             Err(format!("the crate `tokenizers` panicked: {}", text.unwrap_or("without a message")))
         }
     }
-}
-
-/// Refuses a tokenizer whose largest id the model does not know.
-fn check_id(path: &Path, token: &str, id: usize, vocabulary: usize) -> Result<(), Error> {
-    if id < vocabulary {
-        return Ok(());
-    }
-    let what =
-        format!("the token {token:?} has the id {id}, but the model knows {vocabulary} tokens");
-    Err(Error::file(path, what))
 }

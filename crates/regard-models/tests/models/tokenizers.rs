@@ -2,11 +2,13 @@
 
 use std::fs;
 
-use regard_models::{Checkpoint, Tokenizer};
+use regard_models::{Checkpoint, Input, Model, Tokenizer};
+use regard_tests::attention_files::safetensors;
 use regard_tests::models::{FAMILIES, golden};
+use safetensors::Dtype;
 use serde_json::Value;
 
-use crate::common::{json, open};
+use crate::common::{assert_says, data, json, open, with_file};
 
 fn ids(value: &Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|x| u32::try_from(x.as_u64().unwrap()).unwrap()).collect()
@@ -66,15 +68,84 @@ fn two_texts_have_types() {
     assert!(model.pass().run(&input).is_ok());
 }
 
+/// The ids of `AutoTokenizer` for tokenizers with other settings beside them (`auto_tokenizer.py`).
 #[test]
-fn a_tokenizer_with_tokens_that_the_model_lacks_is_refused() {
+fn settings_beside_a_tokenizer_json_give_the_ids_of_transformers() {
+    let expected = json(data("auto_tokenizer.json"));
+    let texts = expected["texts"].as_array().unwrap();
+    let (mut cases, mut wrong) = (0, Vec::new());
+    for case in expected["cases"].as_array().unwrap() {
+        let folder = golden(case["model"].as_str().unwrap());
+        let own = ["config.json", "tokenizer.json"];
+        let own = own.map(|file| (file.to_owned(), fs::read(folder.join(file)).unwrap()));
+        let others = case["files"].as_object().unwrap().iter();
+        let others = others.map(|(name, content)| (name.clone(), content.to_string().into_bytes()));
+        let weights = safetensors(&[("x", Dtype::F32, [1], vec![0; 4])], &[]);
+        let files =
+            own.into_iter().chain(others).chain([("model.safetensors".to_owned(), weights)]);
+        let checkpoint = Checkpoint::from_files("model", files).unwrap();
+        let tokenizer = Tokenizer::of(&checkpoint, usize::MAX).unwrap().unwrap();
+        for (text, expected) in texts.iter().zip(case["ids"].as_array().unwrap()) {
+            let (text, expected) = (text.as_str().unwrap(), ids(expected));
+            let found = tokenizer.encode_as_is(text).unwrap();
+            cases += 1;
+            if found != expected {
+                wrong.push(format!(
+                    "{} {text:?} {}: {found:?}, not {expected:?}",
+                    case["model"], case["files"]
+                ));
+            }
+        }
+    }
+    assert!(cases >= 700, "{cases}");
+    assert!(wrong.is_empty(), "{} of {cases}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Gemma 3's tokenizer has a token of images that the text model lacks.
+#[test]
+fn a_text_is_refused_only_if_it_has_a_token_that_the_model_lacks() {
     let checkpoint = Checkpoint::open(golden("tiny-bert")).unwrap();
-    let said = Tokenizer::of(&checkpoint, 100).unwrap_err().to_string();
-    assert!(
-        said.contains("tokenizer.json: the token ")
-            && said.ends_with("but the model knows 100 tokens"),
-        "{said}"
+    let tokenizer = Tokenizer::of(&checkpoint, 5).unwrap().unwrap();
+    assert_eq!(tokenizer.encode("", None).unwrap().ids, [2, 3]);
+    let said = tokenizer.encode("the cat", None).unwrap_err().to_string();
+    assert_says(
+        &said,
+        &["tokenizer.json: the text has the token \"the\" of the id ", "it knows 5 tokens"],
     );
+}
+
+#[test]
+fn a_tokenizer_that_cannot_be_read_does_not_close_a_model() {
+    let checkpoint = with_file("tiny-llama", "tokenizer.json", &serde_json::json!({"model": 3}));
+    let model = Model::load(&checkpoint).unwrap();
+    assert!(model.tokenizer().is_none());
+    assert!(model.pass().run(&Input::tokens([7, 8])).is_ok());
+    let said = model.need_tokenizer().unwrap_err().to_string();
+    assert_says(&said, &["tokenizer.json: is no tokenizer that can be read"]);
+}
+
+#[test]
+fn settings_beside_a_tokenizer_json_are_bounded() {
+    let added = |content: serde_json::Value| {
+        let read = |file: &str| fs::read(golden("tiny-bert").join(file)).unwrap();
+        let files = [
+            ("config.json", read("config.json")),
+            ("model.safetensors", read("model.safetensors")),
+            ("tokenizer.json", read("tokenizer.json")),
+            ("tokenizer_config.json", content.to_string().into_bytes()),
+        ];
+        Tokenizer::of(&Checkpoint::from_files("model", files).unwrap(), 200)
+    };
+    let many: Vec<String> = (0..20_000).map(|i| format!("<{i}>")).collect();
+    let said = added(serde_json::json!({"extra_special_tokens": many})).unwrap_err().to_string();
+    assert_says(&said, &["tokenizer_config.json: adds 20000 tokens, and 16384 are the most"]);
+    let said = added(serde_json::json!({"pad_token": "x".repeat(2000)})).unwrap_err().to_string();
+    assert_says(&said, &["tokenizer_config.json: adds a token of 2000 bytes"]);
+    let said = added(serde_json::json!([])).unwrap_err().to_string();
+    assert_says(&said, &["tokenizer_config.json: is no JSON: it holds no object"]);
+    // That of Gemma 3 has more than a megabyte.
+    let large: String = "x".repeat(2 << 20);
+    assert!(added(serde_json::json!({"chat_template": large})).is_ok());
 }
 
 /// Phi-3's special tokens take the white space after them along, but for three of them, as llama.cpp has it by the model's name.

@@ -187,10 +187,11 @@ fn message(name: &str, what: &str) -> String {
 
 /// Refuses a model that this room cannot show.
 fn accepted(model: &Model) -> Result<(), String> {
-    if Reads::of(model.description()) != Reads::Image && model.tokenizer().is_none() {
-        return Err("it has no tokenizer, which this room needs to read a text".to_owned());
+    if Reads::of(model.description()) == Reads::Image {
+        return Ok(());
     }
-    Ok(())
+    let needs = |e| format!("{e}; this room needs a tokenizer to read a text");
+    model.need_tokenizer().map(drop).map_err(needs)
 }
 
 /// Refuses two readings of one text with different tokens.
