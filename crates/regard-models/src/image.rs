@@ -36,6 +36,9 @@ pub struct ImageProcessor {
     channels: Vec<[f32; 3]>,
 }
 
+/// The key of the settings in `processor_config.json`.
+const PREPARATION: [&str; 1] = ["image_processor"];
+
 /// The weights of neighbouring pixels, as Pillow numbers them.
 #[derive(Clone, Copy, Debug)]
 enum Filter {
@@ -54,7 +57,7 @@ impl ImageProcessor {
         let Some(patches) = &description.embedding.patches else {
             return Err(Error::Unsupported("the model reads no image".into()));
         };
-        let (path, config) = checkpoint.preparation(&["image_processor"])?;
+        let (path, config) = checkpoint.preparation(&PREPARATION)?;
         let config = config.unwrap_or_default();
         let wrong =
             |key: &str| Error::file(&path, format!("{key} is {}, which is not known", config[key]));
@@ -107,7 +110,7 @@ impl ImageProcessor {
         Ok(Self { size: flag("do_resize").then_some(size), filter, channels })
     }
 
-    /// The processor of a checkpoint's model, or `None` without `preprocessor_config.json`: nothing then tells how the samples of a
+    /// The processor of a checkpoint's model, or `None` without its settings: nothing then tells how the samples of a
     /// sensor become numbers.
     ///
     /// # Errors
@@ -116,7 +119,7 @@ impl ImageProcessor {
         checkpoint: &Checkpoint,
         description: &Description,
     ) -> Result<Option<Self>, Error> {
-        let found = checkpoint.json(Beside::PREPROCESSOR_CONFIG)?;
+        let (_, found) = checkpoint.preparation(&PREPARATION)?;
         found.map(|_| Self::of(checkpoint, description)).transpose()
     }
 
