@@ -132,6 +132,7 @@ class Model:
         self._opened = Opened.open(path, threads)
         self._description = json.loads(self._opened.description())
         self._places = dict.fromkeys(self._opened.places())  # in the order of computation, and quick to find one in
+        self._heads = dict.fromkeys(self._opened.heads())
         self.cfg = _config(self.name, self._description, self._opened)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -446,7 +447,7 @@ class Model:
         if (what in ("patch", "path")) != (source is not None):
             raise ValueError("a patch and a path take their numbers from the run of another text, `source`, and nothing else does")
 
-        rows = list(self._attentions())
+        rows = list(dict.fromkeys(head.rsplit(".", 1)[0] for head in self._heads))
         if what == "attribute":
             return self._attribute(one, logit, position, rows)
         measure, last = self._measure(one, logit, position)
@@ -562,20 +563,10 @@ class Model:
         """Whether the model has an encoder and a decoder."""
         return self._description["encoder"] is not None
 
-    def _attentions(self) -> dict[str, int]:
-        """The layers that attend, such as "2" or "cross.1", with the heads of each: an encoder may have another number of them."""
-        if not self._is_pair:
-            return {str(layer): self.cfg.n_heads for layer in range(self.cfg.n_layers)}
-        encoder = self._description["encoder"]["block"]["heads"]
-        of_encoder = {f"encoder.{layer}": encoder for layer in range(self.cfg.n_encoder_layers)}
-        own, cross = ({f"{kind}.{layer}": self.cfg.n_heads for layer in range(self.cfg.n_layers)} for kind in ("decoder", "cross"))
-        return {**of_encoder, **own, **cross}
-
     def _head(self, head: Head | None) -> str:
         name = head_name(head or "")
-        known = [f"{layer}.{i}" for layer, count in self._attentions().items() for i in range(count)]
-        if name not in known:
-            raise nearest(name, known, "the model has no head")
+        if name not in self._heads:
+            raise nearest(name, self._heads, "the model has no head")
         return name
 
     def _place(self, place: str) -> str:

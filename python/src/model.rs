@@ -226,6 +226,11 @@ impl Opened {
         names(self.model.description().places())
     }
 
+    /// The names of all heads, layer by layer.
+    fn heads(&self) -> Vec<String> {
+        self.model.description().heads().iter().map(ToString::to_string).collect()
+    }
+
     /// The names of the places that match the patterns.
     fn named(&self, patterns: Vec<String>) -> PyResult<Vec<String>> {
         self.model.description().places_named(&patterns).map(names).map_err(python_error)

@@ -385,6 +385,18 @@ def test_positions_are_those_of_the_stack():
         model.run(given, changes=[regard.Cut("cross.0.0", 0.5, 1)], **decoder)
 
 
+def test_places_of_both_stacks_are_patched():
+    model = _golden("tiny-t5")
+    given, other, decoder = [5, 6, 7], [9, 6, 7], {"decoder": [0, 3]}
+    sweep = model.sweep(given, patch="each-place", source=other, logit=7, **decoder)
+    layers = model.cfg.n_encoder_layers
+    assert sweep.shape == (layers + model.cfg.n_layers, 3) and sweep.rows[layers] == "decoder 0"
+    assert np.isnan(sweep.effect[layers:, 2]).all() and not np.isnan(sweep.effect[:, :2]).any()
+    for row, column, place in [(1, 0, "encoder.1.hook_resid_pre"), (layers + 1, 1, "decoder.1.hook_resid_pre")]:
+        alone = model.run(given, changes=[regard.Patch(place, column, other)], **decoder)
+        near(sweep.values[row, column], alone[-1, 7])
+
+
 def test_a_lens_of_several_texts(model):
     a, b, short = "Mia gave Tom the", "Tom gave Mia the", "Mia gave"
     both = model.lens([a, b])
