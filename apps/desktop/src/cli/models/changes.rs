@@ -56,7 +56,7 @@ pub(crate) struct Args {
 /// A vector in a file, and the place to which it is added.
 #[derive(Clone, Debug)]
 struct Added {
-    place: Place,
+    place: String,
     position: Option<usize>,
     file: PathBuf,
 }
@@ -119,7 +119,8 @@ impl Args {
         changes.extend(self.patch_head.iter().map(patch_head));
         for Added { place, position, file } in &self.add {
             let vector = vector(file).with_context(|| file.display().to_string()).bad_input()?;
-            changes.push(Change::Add { place: *place, position: *position, vector });
+            let place = place.parse().bad_input()?;
+            changes.push(Change::Add { place, position: *position, vector });
         }
         Ok(changes)
     }
@@ -220,8 +221,7 @@ fn parse_add(text: &str) -> Result<Added, String> {
     let (at, file) = text.split_once('=').ok_or_else(|| format!("the form is {FORM}"))?;
     let (place, position) = at.split_once(':').map_or((at, None), |(a, b)| (a, Some(b)));
     let position = position.map(|position| parse(position, FORM)).transpose()?;
-    let place = place.parse().map_err(|e: regard_models::Error| e.to_string())?;
-    Ok(Added { place, position, file: file.into() })
+    Ok(Added { place: place.to_owned(), position, file: file.into() })
 }
 
 fn parse_temperature(text: &str) -> Result<Change, String> {
