@@ -1,4 +1,4 @@
-use regard_kernels::{gelu, gelu_tanh, relu, silu, tanh};
+use regard_kernels::{gelu, gelu_tanh, relu, silu, tanh, with_default_environment};
 
 use crate::Threads;
 
@@ -73,7 +73,7 @@ impl Activation {
             Self::Relu => relu(x),
             Self::Gelu => gelu(x),
             Self::GeluTanh => gelu_tanh(x),
-            Self::QuickGelu => {
+            Self::QuickGelu => with_default_environment(|| {
                 const FACTOR: f32 = 1.702;
                 for x in &mut *x {
                     *x *= FACTOR;
@@ -82,10 +82,14 @@ impl Activation {
                 for x in x {
                     *x *= 1.0 / FACTOR;
                 }
-            }
+            }),
             Self::Silu => silu(x),
             Self::Tanh => tanh(x),
-            Self::ReluSquared => x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0)),
+            Self::ReluSquared => {
+                with_default_environment(|| {
+                    x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0));
+                });
+            }
         }
     }
 }

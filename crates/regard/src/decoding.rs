@@ -1,7 +1,7 @@
 //! A layer that continues a cache of keys and values: first a prefill in parts, and then one token at a time.
 
 use crate::error::Error;
-use crate::{Attention, KvCache, KvCacheShape, MultiHeadAttention, Sequences, Tensor, Workspace};
+use crate::{Attention, KvCache, KvCacheShape, MultiHeadAttention, Sequences, Tensor};
 
 impl MultiHeadAttention {
     /// An empty cache for this layer's keys and values. It has room for `capacity` tokens of each of `batch` sequences.
@@ -51,34 +51,15 @@ impl MultiHeadAttention {
     ) -> Result<Tensor<3>, Error> {
         let [batch, n, _] = x.shape();
         let mut out = Tensor::zeros("the output", [batch, n, self.outputs()])?;
-        let workspace = &mut Workspace::new();
-        self.forward_cached_into(x, cache, attention, out.as_mut_slice(), workspace)?;
-        Ok(out)
-    }
-
-    /// [`forward_cached`](Self::forward_cached) into `out` \[batch, n, outputs\]. On one thread, a call with the `workspace` of an
-    /// earlier call of the same shapes allocates nothing, as with [`Attention::forward_into`].
-    ///
-    /// # Errors
-    /// As [`forward_cached`](Self::forward_cached), and [`Error::Elements`] if `out` has another number of elements.
-    pub fn forward_cached_into(
-        &self,
-        x: Sequences<'_>,
-        cache: &mut KvCache,
-        attention: &Attention<'_>,
-        out: &mut [f32],
-        workspace: &mut Workspace,
-    ) -> Result<(), Error> {
         let len = cache.len();
         attention.mask.check_cached(len)?;
-        let done =
-            self.attend([x; 3], cache.position(), (out, workspace), |[q, k, v], out, workspace| {
-                cache.append(k, v)?;
-                attention.forward_into(q, cache.keys(), cache.values(), out, workspace)
-            });
+        let done = self.attend([x; 3], cache.position(), out.as_mut_slice(), |[q, k, v], out| {
+            cache.append(k, v)?;
+            attention.attend((q, cache.keys(), cache.values()), out, &mut [])
+        });
         if done.is_err() {
             cache.truncate(len);
         }
-        done
+        done.map(|()| out)
     }
 }

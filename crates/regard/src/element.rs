@@ -4,7 +4,7 @@ use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use regard_kernels::{Half, Mat};
 
-use crate::{Error, slices};
+use crate::Error;
 
 /// The number types of a tensor: `f32`, [`f16`](half::f16) or [`bf16`](half::bf16).
 ///
@@ -79,7 +79,7 @@ macro_rules! half_precision {
                 memory: &'s mut [f32],
             ) -> Result<(Mat<'s>, &'s mut [f32]), Error> {
                 let (all, cols) = m.shape();
-                let (wide, rest) = slices::split(memory, all * cols);
+                let (wide, rest) = memory.split_at_mut(all * cols);
                 for (i, row) in wide.chunks_exact_mut(cols.max(1)).enumerate().take(rows.end).skip(rows.start) {
                     m.row(i).convert_to_f32_slice(row);
                 }

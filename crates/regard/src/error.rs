@@ -28,6 +28,18 @@ pub enum Error {
         why: &'static str,
     },
 
+    /// A token has a place after the last of all tokens.
+    #[error("{tensor} has the place {place}, but there are {all} in all")]
+    #[non_exhaustive]
+    Place {
+        /// The token: `a query` or `a key`.
+        tensor: &'static str,
+        /// Its place, counted from 0.
+        place: usize,
+        /// The number of all such tokens.
+        all: usize,
+    },
+
     /// A slice has more or fewer elements than its shape says.
     #[error("{tensor} has {found} elements, which do not fill the shape {shape:?}")]
     #[non_exhaustive]
@@ -184,6 +196,11 @@ pub(crate) fn check_positions(
 ) -> Result<(), Error> {
     let needed = first.saturating_add(n);
     if needed > table { Err(Error::Positions { tensor, needed, table }) } else { Ok(()) }
+}
+
+/// `Ok` if places that end at `end` lie among `all` tokens.
+pub(crate) fn check_place(tensor: &'static str, end: usize, all: usize) -> Result<(), Error> {
+    if end > all { Err(Error::Place { tensor, place: end - 1, all }) } else { Ok(()) }
 }
 
 /// `Ok` if `found` is `expected`, else an error that names the tensor.

@@ -4,9 +4,8 @@
 use regard_kernels::Stage;
 
 use crate::error::Error;
-use crate::plan::{Output, Plan};
-use crate::view::check_elements;
-use crate::{Attention, Element, Heads, Tensor, Workspace};
+use crate::plan::{Block, Output, Plan};
+use crate::{Attention, Element, Heads, Tensor};
 
 impl Attention<'_> {
     /// The output \[batch, heads, n_q, d_v\] for `q` \[batch, heads, n_q, d_k\], `k` \[batch, kv_heads, n_k, d_k\] and
@@ -30,7 +29,7 @@ impl Attention<'_> {
         v: Heads<'_, T>,
     ) -> Result<Tensor<4>, Error> {
         let mut out = Tensor::zeros(OUTPUT, output_shape(q.shape(), v.shape()))?;
-        self.attend(q, k, v, out.as_mut_slice(), None, &mut Workspace::new())?;
+        self.attend((q, k, v), out.as_mut_slice(), &mut [])?;
         Ok(out)
     }
 
@@ -56,64 +55,31 @@ impl Attention<'_> {
         let [batch, heads, n_q, _] = q.shape();
         let mut out = Tensor::zeros(OUTPUT, output_shape(q.shape(), v.shape()))?;
         let mut log_sum_exp = Tensor::zeros("the log-sum-exp", [batch, heads, n_q])?;
-        let into = (out.as_mut_slice(), Some(log_sum_exp.as_mut_slice()));
-        self.attend(q, k, v, into.0, into.1, &mut Workspace::new())?;
+        self.attend((q, k, v), out.as_mut_slice(), log_sum_exp.as_mut_slice())?;
         Ok((out, log_sum_exp))
     }
 
-    /// As [`forward`](Self::forward), into `out` \[batch, heads, n_q, d_v\]. On one thread, a call with the `workspace` of an
-    /// earlier call of the same shapes allocates nothing, unless a mask tensor repeats over the keys or ends before them. On
-    /// several threads, rayon allocates an entry of its queue for each thread, and each thread allocates its scratch memory at
-    /// its first block.
-    ///
-    /// # Errors
-    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
-    ///
-    /// ```
-    /// use regard::{Attention, Heads, Workspace};
-    /// let (x, mut out, mut workspace) = ([1.0; 6], [0.0; 6], Workspace::new());
-    /// for _ in 0..2 {
-    ///     let x = Heads::new("x", &x, [1, 1, 3, 2])?;
-    ///     Attention::new().forward_into(x, x, x, &mut out, &mut workspace)?;
-    /// }
-    /// assert_eq!(out, [1.0; 6]);
-    /// # Ok::<(), regard::Error>(())
-    /// ```
-    pub fn forward_into<Q: Element, T: Element>(
+    /// Writes the output, and the log-sum-exp unless it is empty.
+    pub(crate) fn attend<Q: Element, T: Element>(
         &self,
-        q: Heads<'_, Q>,
-        k: Heads<'_, T>,
-        v: Heads<'_, T>,
+        (q, k, v): (Heads<'_, Q>, Heads<'_, T>, Heads<'_, T>),
         out: &mut [f32],
-        workspace: &mut Workspace,
-    ) -> Result<(), Error> {
-        check_elements(OUTPUT, out.len(), &output_shape(q.shape(), v.shape()))?;
-        self.attend(q, k, v, out, None, workspace)
-    }
-
-    fn attend<Q: Element, T: Element>(
-        &self,
-        q: Heads<'_, Q>,
-        k: Heads<'_, T>,
-        v: Heads<'_, T>,
-        out: &mut [f32],
-        log_sum_exp: Option<&mut [f32]>,
-        workspace: &mut Workspace,
+        log_sum_exp: &mut [f32],
     ) -> Result<(), Error> {
         let plan = Plan::with_values(self, q, k, v, None)?;
         let ([_, _, _, d_k], [_, _, _, d_v]) = (k.shape(), v.shape());
         if plan.is_worth_splitting() {
-            return plan.run_split((q, k, v), out, log_sum_exp, workspace);
+            return plan.run_split((q, k, v), out, log_sum_exp);
         }
         let widened = widened::<Q, T>(d_k, d_v);
-        let output = Output { out, cols: d_v, of_rows: log_sum_exp, widened, d_v };
-        plan.run(output, workspace, |kernel, job, scratch| {
+        let (cols, most_keys) = (d_v, usize::MAX);
+        let output = Output { out, cols, of_rows: log_sum_exp, most_keys, widened, d_v };
+        plan.run(output, |kernel, job, scratch| {
             let ([q, k, v], scratch) = job.tensors(&plan, (q, k, v), scratch)?;
-            match job.of_rows {
-                Some(sums) => kernel.forward_with_log_sum_exp(q, k, v, job.out, sums, scratch)?,
-                None => kernel.forward(q, k, v, job.out, scratch)?,
+            if job.of_rows.is_empty() {
+                return Ok(kernel.forward(q, k, v, job.out, scratch)?);
             }
-            Ok(())
+            Ok(kernel.forward_with_log_sum_exp(q, k, v, job.out, job.of_rows, scratch)?)
         })
     }
 
@@ -143,12 +109,14 @@ impl Attention<'_> {
         let ([batch, heads, n_q, d_k], [_, _, n_k, _]) = (q.shape(), k.shape());
         let mut out = Tensor::zeros("the scores", [batch, heads, n_q, n_k])?;
         let widened = widened::<Q, T>(d_k, 0);
-        let output = Output { out: out.as_mut_slice(), cols: n_k, of_rows: None, widened, d_v: 0 };
-        plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
-            let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
-            let (q, scratch) = Q::widened(q, 0..job.rows, scratch)?;
-            let (k, scratch) =
-                T::widened(k.head(job.entry, plan.kv_head(job.head))?, 0..plan.n_k, scratch)?;
+        let (out_slice, most_keys) = (out.as_mut_slice(), usize::MAX);
+        let output =
+            Output { out: out_slice, cols: n_k, of_rows: &mut [], most_keys, widened, d_v: 0 };
+        plan.run(output, |kernel, job, scratch| {
+            let Block { entry, head, first, rows, .. } = job.block;
+            let (q, k) = (q.head(entry, head)?, k.head(entry, plan.kv_head(head))?);
+            let (q, scratch) = Q::widened(q.rows_from(first, rows), 0..rows, scratch)?;
+            let (k, scratch) = T::widened(k, 0..n_k, scratch)?;
             Ok(kernel.scores(stage, q, k, job.out, scratch)?)
         })?;
         Ok(out)

@@ -45,7 +45,6 @@ use regard_kernels::{
 use crate::error::Error;
 use crate::mask::ShortRows;
 use crate::plan::Plan;
-use crate::slices;
 use crate::view::{check_elements, saturating_product, zeros};
 use crate::{Attention, Heads, Tensor, Threads};
 
@@ -137,9 +136,9 @@ impl Attention<'_> {
         let of_sinks = sinks.chunks_mut(group.max(1));
         for (index, (scale, sinks)) in scales.iter_mut().zip(of_sinks).enumerate() {
             let (query, key, value);
-            (query, queries) = slices::split(queries, group * n_q * d_k);
-            (key, keys) = slices::split(keys, n_k * d_k);
-            (value, values) = slices::split(values, n_k * d_v);
+            (query, queries) = queries.split_at_mut(group * n_q * d_k);
+            (key, keys) = keys.split_at_mut(n_k * d_k);
+            (value, values) = values.split_at_mut(n_k * d_v);
             jobs.push((
                 index / kv_heads,
                 index % kv_heads,
@@ -163,20 +162,17 @@ impl Attention<'_> {
                     let (q, token) = (q.head(entry, head)?, (entry * heads + head) * n_q);
                     for first in (0..n_q).step_by(BLOCK) {
                         let rows = BLOCK.min(n_q - first);
-                        let mut short = ShortRows::default();
-                        let of_block = [first..first + rows, 0..n_k];
+                        let (mut short, of_mask) =
+                            (ShortRows::default(), [first..first + rows, 0..n_k]);
                         let mask = plan.mask.of_block(
                             (entry, head),
                             first,
-                            of_block,
+                            of_mask,
                             [n_q, n_k],
                             &mut short,
                         )?;
                         let seen = mask.seen(rows, n_k);
-                        let of_block = |x| {
-                            let rows_of_block = (token + first) * d_v..(token + first + rows) * d_v;
-                            Mat::new(slices::part(x, rows_of_block), rows, d_v)
-                        };
+                        let of_block = (token + first) * d_v..(token + first + rows) * d_v;
                         let block = Block {
                             kernel: self
                                 .describe(mask.columns(seen.start, seen.len(), rows, n_k), head),
@@ -185,23 +181,22 @@ impl Attention<'_> {
                             sink: self.sink(head),
                             q: q.rows_from(first, rows),
                             k: k.rows_from(seen.start, seen.len()),
-                            out: of_block(out)?,
-                            d_out: of_block(d_out)?,
+                            out: Mat::new(&out[of_block.clone()], rows, d_v)?,
+                            d_out: Mat::new(&d_out[of_block], rows, d_v)?,
                             seen: seen.clone(),
                         };
-                        let d_query = slices::part_mut(d_query, first * d_k..(first + rows) * d_k);
-                        let d_scores = block.backward(d_query, member, &mut sums, &mut memory)?;
-                        if let (Some(mask), Some(Ok(mut bias))) =
-                            (&plan.mask.bias, bias.as_ref().map(Mutex::lock))
-                        {
-                            mask.add_to_gradient(
-                                bias.as_mut_slice(),
-                                (entry, head),
-                                first,
-                                seen,
-                                d_scores,
-                            );
-                        }
+                        let d_query = &mut d_query[first * d_k..(first + rows) * d_k];
+                        with_default_environment(|| {
+                            let d_scores =
+                                block.backward(d_query, member, &mut sums, &mut memory)?;
+                            if let (Some(mask), Some(Ok(mut bias))) =
+                                (&plan.mask.bias, bias.as_ref().map(Mutex::lock))
+                            {
+                                let sum = bias.as_mut_slice();
+                                mask.add_to_gradient(sum, (entry, head), first, seen, d_scores);
+                            }
+                            Ok::<_, Error>(())
+                        })?;
                     }
                 }
                 Ok(())
@@ -265,10 +260,10 @@ impl Block<'_> {
         let ((rows, d_k), n_k, d_v) = (self.q.shape(), self.seen.len(), self.out.cols());
         let Memory { pairs, row, product, q, d_out, kernel, keys, values } = memory;
         let [weights, d_scores, d_dots, transposed] =
-            pairs.each_mut().map(|memory| slices::part_mut(memory, 0..rows * n_k));
+            pairs.each_mut().map(|memory| &mut memory[..rows * n_k]);
         let of_keys = |width: usize| self.seen.start * width..self.seen.end * width;
-        let keys = Mat::new(slices::part(keys, of_keys(d_k)), n_k, d_k)?;
-        let values = Mat::new(slices::part(values, of_keys(d_v)), n_k, d_v)?;
+        let keys = Mat::new(&keys[of_keys(d_k)], n_k, d_k)?;
+        let values = Mat::new(&values[of_keys(d_v)], n_k, d_v)?;
 
         // dS = P ∘ (dO·Vᵀ − rowsum(dO ∘ O)) / T.
         self.kernel.scores(
@@ -281,24 +276,24 @@ impl Block<'_> {
         matmul_transposed(self.d_out, values, MatMut::new(d_scores, rows, n_k)?)?;
         for i in 0..rows {
             let of_row = |width: usize| i * width..(i + 1) * width;
-            let weights = slices::part_mut(weights, of_row(n_k));
+            let weights = &mut weights[of_row(n_k)];
             let of_sink = self.weigh(weights, row);
             let mean = dot(self.d_out.row(i), self.out.row(i))?;
-            for (d, p) in slices::part_mut(d_scores, of_row(n_k)).iter_mut().zip(&*weights) {
+            for (d, p) in d_scores[of_row(n_k)].iter_mut().zip(&*weights) {
                 *d = self.slope(*p, *d - mean);
             }
             // A query that sees no key takes part in no gradient, even if it is NaN. Its sink has all the weight.
             let sees = weights.iter().any(|p| *p != 0.0);
-            if let (true, Some(sum)) = (sees, sums.sinks.get_mut(member)) {
-                *sum += self.slope(of_sink, -mean);
+            if sees {
+                sums.sinks[member] += self.slope(of_sink, -mean);
             }
             for (copies, given) in [(&mut *q, self.q), (&mut *d_out, self.d_out)] {
-                let copy = slices::part_mut(copies, of_row(given.cols()));
+                let copy = &mut copies[of_row(given.cols())];
                 if sees { copy.copy_from_slice(given.row(i)) } else { copy.fill(0.0) }
             }
         }
-        let q = Mat::new(slices::part(q, 0..rows * d_k), rows, d_k)?;
-        let d_out = Mat::new(slices::part(d_out, 0..rows * d_v), rows, d_v)?;
+        let q = Mat::new(&q[..rows * d_k], rows, d_k)?;
+        let d_out = Mat::new(&d_out[..rows * d_v], rows, d_v)?;
 
         // The gradient through the soft cap, whose slope is 1 − (R / cap)².
         d_dots.copy_from_slice(d_scores);
@@ -325,24 +320,22 @@ impl Block<'_> {
             }
         }
         transpose(d_dots, n_k, scale, transposed);
-        let sum = slices::part_mut(sums.key, of_keys(d_k));
+        let sum = &mut sums.key[of_keys(d_k)];
         add_product(Mat::new(transposed, n_k, rows)?, q, product, sum)?;
         transpose(weights, n_k, 1.0, transposed);
-        let sum = slices::part_mut(sums.value, of_keys(d_v));
+        let sum = &mut sums.value[of_keys(d_v)];
         add_product(Mat::new(transposed, n_k, rows)?, d_out, product, sum)?;
         Ok(d_scores)
     }
 
     /// Replaces a query's scores by their weights. `row` is memory for it. Returns the weight of the query's sink.
     fn weigh(&self, scores: &mut [f32], row: &mut [f32]) -> f32 {
-        let row = slices::part_mut(row, 0..scores.len() + 1);
-        let Some((of_sink, of_keys)) = row.split_last_mut() else { return 0.0 };
-        of_keys.copy_from_slice(scores);
-        *of_sink = self.sink.unwrap_or(f32::NEG_INFINITY);
-        softmax(row, self.attention.temperature);
-        let Some((of_sink, of_keys)) = row.split_last() else { return 0.0 };
-        scores.copy_from_slice(of_keys);
-        *of_sink
+        let n = scores.len();
+        row[..n].copy_from_slice(scores);
+        row[n] = self.sink.unwrap_or(f32::NEG_INFINITY);
+        softmax(&mut row[..=n], self.attention.temperature);
+        scores.copy_from_slice(&row[..n]);
+        row[n]
     }
 
     /// The gradient of a score with the weight p. Without weight it is 0, whatever d is.
@@ -385,7 +378,7 @@ impl<'m> Memory<'m> {
     fn of(mut scratch: &'m mut [f32], n_q: usize, k: Mat<'_>, v: Mat<'_>) -> Self {
         let mut next = |len: usize| {
             let part;
-            (part, scratch) = slices::split(take(&mut scratch), len);
+            (part, scratch) = take(&mut scratch).split_at_mut(len);
             part
         };
         let (rows, (n_k, d_k), d_v) = (BLOCK.min(n_q), k.shape(), v.cols());
@@ -416,16 +409,14 @@ fn transpose(x: &[f32], cols: usize, factor: f32, out: &mut [f32]) {
     let rows = x.len().checked_div(cols).unwrap_or(0);
     for (i, row) in x.chunks_exact(cols.max(1)).enumerate() {
         for (j, x) in row.iter().enumerate() {
-            if let Some(out) = out.get_mut(j * rows + i) {
-                *out = x * factor;
-            }
+            out[j * rows + i] = x * factor;
         }
     }
 }
 
 /// sum ← sum + a·b. `product` is memory for the product.
 fn add_product(a: Mat<'_>, b: Mat<'_>, product: &mut [f32], sum: &mut [f32]) -> Result<(), Error> {
-    let product = slices::part_mut(product, 0..sum.len());
+    let product = &mut product[..sum.len()];
     matmul(a, b, MatMut::new(product, a.rows(), b.cols())?)?;
     for (sum, x) in sum.iter_mut().zip(product) {
         *sum += *x;

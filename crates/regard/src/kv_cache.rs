@@ -1,7 +1,6 @@
 use core::ops::Range;
 
 use crate::error::{Error, check_shape};
-use crate::slices;
 use crate::view::zeros;
 use crate::{Element, Heads};
 
@@ -229,7 +228,7 @@ fn store_rows<T: Element>(
     for index in 0..batch * heads {
         let m = from.head(index / heads, index % heads)?;
         let start = (index * capacity + len) * d;
-        let rows = slices::part_mut(memory, start..start + n * d);
+        let rows = &mut memory[start..][..n * d];
         for (i, row) in rows.chunks_exact_mut(d).enumerate() {
             row.copy_from_slice(m.row(i));
         }

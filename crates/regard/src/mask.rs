@@ -6,7 +6,6 @@ use core::ops::Range;
 use regard_kernels::{Mask as HeadMask, Mat, Position, Window};
 
 use crate::error::{Error, check_shape};
-use crate::slices;
 use crate::view::{check_elements, len_of};
 
 /// Which keys each query may see: a value, composed from parts. A key is seen if every part allows it.
@@ -397,7 +396,7 @@ impl<T: MaskElement> Broadcast<'_, T> {
         let start = (self.start(entry, head) + first) * given;
         if !self.is_short() {
             let stride = if rows == 1 { 0 } else { given };
-            let values = slices::from(self.values, start + keys.start);
+            let values = &self.values[start + keys.start..];
             return Ok(Mat::strided(values, queries.len(), keys.len(), stride)?);
         }
         let len = len_of(T::NAME, &[count, keys.len()])?;
@@ -407,7 +406,7 @@ impl<T: MaskElement> Broadcast<'_, T> {
             .try_reserve_exact(len)
             .map_err(|_e| Error::Memory { tensor: T::NAME, shape: shape() })?;
         for row in 0..count {
-            let of_row = slices::part(self.values, start + row * given..start + (row + 1) * given);
+            let of_row = &self.values[start + row * given..][..given];
             if let [x] = of_row {
                 memory.resize(memory.len() + keys.len(), *x);
             } else {
@@ -447,8 +446,7 @@ impl Broadcast<'_, f32> {
         let [_, _, rows, _] = self.shape;
         for (i, d_scores) in d_scores.chunks_exact(keys.len().max(1)).enumerate() {
             let row = self.start(entry, head) + if rows == 1 { 0 } else { first + i };
-            let of_row = row * self.given_keys..(row + 1) * self.given_keys;
-            let sum = slices::part_mut(sum, of_row);
+            let sum = &mut sum[row * self.given_keys..][..self.given_keys];
             if let [sum] = sum {
                 *sum += d_scores.iter().sum::<f32>();
             } else {

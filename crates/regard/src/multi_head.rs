@@ -1,9 +1,9 @@
 use regard_kernels::{Mat, Stage};
 
 use crate::error::{Error, check_shape};
-use crate::threads::with_scratch;
-use crate::view::{check_elements, len_of, saturating_product, zeros};
-use crate::{Attention, Heads, Linear, Rotary, Sequences, Tensor, Threads, Workspace};
+use crate::threads::Scratch;
+use crate::view::{len_of, saturating_product, zeros};
+use crate::{Attention, Heads, Linear, Rotary, Sequences, Tensor, Threads};
 
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): projects to queries, keys and values, splits them into heads,
 /// attends in each head, joins the heads, and projects the result.
@@ -176,9 +176,8 @@ impl MultiHeadAttention {
     ) -> Result<Tensor<3>, Error> {
         let [batch, n_q, _] = query.shape();
         let mut out = Tensor::zeros(OUTPUT, [batch, n_q, self.outputs()])?;
-        let into = (out.as_mut_slice(), &mut Workspace::new());
-        self.attend([query, key, value], 0, into, |[q, k, v], out, workspace| {
-            attention.forward_into(q, k, v, out, workspace)
+        self.attend([query, key, value], 0, out.as_mut_slice(), |[q, k, v], out| {
+            attention.attend((q, k, v), out, &mut [])
         })?;
         Ok(out)
     }
@@ -189,8 +188,8 @@ impl MultiHeadAttention {
         &self,
         [query, key, value]: [Sequences<'_>; 3],
         first: usize,
-        (out, workspace): (&mut [f32], &mut Workspace),
-        by: impl FnOnce([Heads<'_>; 3], &mut [f32], &mut Workspace) -> Result<(), Error>,
+        out: &mut [f32],
+        by: impl FnOnce([Heads<'_>; 3], &mut [f32]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (of, [batch, n_q, _]) = (&self.projections, query.shape());
         let q_len = len_of("the queries", &of.query.check("query", query)?)?;
@@ -198,23 +197,21 @@ impl MultiHeadAttention {
         let v_len = len_of("the values", &of.value.check("value", value)?)?;
         let shape = [batch, self.heads, n_q, self.value_head_dim()];
         let len = len_of("the outputs of the heads", &shape)?;
-        check_elements(OUTPUT, out.len(), &[batch, n_q, of.output.outputs()])?;
         let all = [q_len, k_len, v_len, len].into_iter().fold(0, usize::saturating_add);
-        with_scratch(all, |scratch| {
-            let (q, rest) = scratch.split_at_mut(q_len);
-            let (k, rest) = rest.split_at_mut(k_len);
-            let (v, attended) = rest.split_at_mut(v_len);
-            self.turned(&of.query, query, first, q)?;
-            self.turned(&of.key, key, first, k)?;
-            of.value.forward_then(value, v, |_, _| Ok(()))?;
-            let heads = [
-                split("query", q, query, self.heads, &of.query)?,
-                split("key", k, key, self.kv_heads, &of.key)?,
-                split("value", v, value, self.kv_heads, &of.value)?,
-            ];
-            by(heads, attended, workspace)?;
-            self.project(Heads::dense(attended, shape), out)
-        })
+        let scratch = &mut Scratch::of(all)?[..];
+        let (q, rest) = scratch.split_at_mut(q_len);
+        let (k, rest) = rest.split_at_mut(k_len);
+        let (v, attended) = rest.split_at_mut(v_len);
+        self.turned(&of.query, query, first, q)?;
+        self.turned(&of.key, key, first, k)?;
+        of.value.forward_then(value, v, |_, _| Ok(()))?;
+        let heads = [
+            split("query", q, query, self.heads, &of.query)?,
+            split("key", k, key, self.kv_heads, &of.key)?,
+            split("value", v, value, self.kv_heads, &of.value)?,
+        ];
+        by(heads, attended)?;
+        self.project(Heads::dense(attended, shape), out)
     }
 
     /// Applies the output projection to the heads' outputs \[batch, heads, n_q, value head_dim\].

@@ -15,11 +15,11 @@ use core::ops::Range;
 
 use regard_kernels::{Attention as Kernel, MatMut};
 
-use crate::error::{Error, check_shape};
+use crate::error::{Error, check_place, check_shape};
 use crate::forward::widened;
-use crate::plan::{Job, Output, Part, Plan};
+use crate::plan::{Block, Job, Output, Part, Plan};
 use crate::view::{check_elements, zeros};
-use crate::{Attention, Element, Heads, Tensor, Workspace, slices};
+use crate::{Attention, Element, Heads, Tensor};
 
 /// [`regard_kernels::Partial`] for all heads of a batch: the result for some queries over the keys so far.
 ///
@@ -54,7 +54,6 @@ pub struct Partial<'a, Q = f32> {
     out: Tensor<4>,
     /// Two numbers for each query, block by block.
     state: Vec<f32>,
-    workspace: Workspace,
 }
 
 impl Attention<'_> {
@@ -77,22 +76,21 @@ impl Attention<'_> {
         check_shape("the places of the queries", &[found], &[n], "one a query")?;
         let end = queries.iter().map(|range| range.end).max().unwrap_or(0);
         let [n_q, _] = all;
-        check_shape("all queries", &[n_q], &[n_q.max(end)], "the last place of a query")?;
+        check_place("a query", end, n_q)?;
         let out = Tensor::zeros("the output", [batch, heads, n, d_v])?;
         let state = zeros("the state of the output", &[batch, heads, n, 2])?;
-        let workspace = Workspace::new();
-        let mut partial = Partial { attention: self, q, queries, all, out, state, workspace };
+        let mut partial = Partial { attention: self, q, queries, all, out, state };
         let (k, v) = partial.no_keys();
         partial.run(0, k, v, |plan, kernel, job, scratch| {
             let ([q, k, v], scratch) = job.tensors(plan, (q, k, v), scratch)?;
-            let mut own = kernel.partial(plan.d_k, job.out, job.of_rows.unwrap_or_default())?;
+            let mut own = kernel.partial(plan.d_k, job.out, job.of_rows)?;
             Ok(kernel.forward_partial(q, k, v, &mut own, scratch)?)
         })?;
         Ok(partial)
     }
 }
 
-impl<Q: Element> Partial<'_, Q> {
+impl<'a, Q: Element> Partial<'a, Q> {
     /// Whether some query sees one of the `keys` by its position. `keys` are places among all keys. A key that only a mask
     /// tensor hides counts as seen.
     ///
@@ -131,18 +129,19 @@ impl<Q: Element> Partial<'_, Q> {
     ) -> Result<(), Error> {
         let ([_, _, keys, _], [_, n_k]) = (k.shape(), self.all);
         let end = first.saturating_add(keys);
-        check_shape("all keys", &[n_k], &[n_k.max(end)], "the last place of a key")?;
+        check_place("a key", end, n_k)?;
         let ([_, _, _, d_v], [batch, kv_heads, n, _]) = (self.out.shape(), v.shape());
         check_shape("value", &v.shape(), &[batch, kv_heads, n, d_v], "as the output")?;
         let q = self.q;
         self.run(first, k, v, |plan, kernel, job, scratch| {
-            let (other, scratch) = slices::split(scratch, job.rows * (d_v + 2));
+            let rows = job.block.rows;
+            let (out, scratch) = scratch.split_at_mut(rows * d_v);
+            let (state, scratch) = scratch.split_at_mut(2 * rows);
             let ([q, k, v], scratch) = job.tensors(plan, (q, k, v), scratch)?;
-            let (out, state) = slices::split(other, job.rows * d_v);
-            let out = MatMut::new(out, job.rows, d_v)?;
+            let out = MatMut::new(out, rows, d_v)?;
             let mut other = kernel.partial(plan.d_k, out, state)?;
             kernel.forward_partial(q, k, v, &mut other, scratch)?;
-            let mut own = kernel.partial(plan.d_k, job.out, job.of_rows.unwrap_or_default())?;
+            let mut own = kernel.partial(plan.d_k, job.out, job.of_rows)?;
             Ok(own.merge(&other)?)
         })
     }
@@ -164,15 +163,15 @@ impl<Q: Element> Partial<'_, Q> {
         check_elements("the state of the other part", state.len(), &[batch, heads, n, 2])?;
         let (k, v) = self.no_keys();
         self.run(0, k, v, |plan, kernel, job, scratch| {
-            let row = (job.entry * heads + job.head) * n + job.first;
-            let of_job = |width: usize| row * width..(row + job.rows) * width;
-            let (other, _) = slices::split(scratch, job.rows * (d_v + 2));
-            let (other, other_state) = slices::split(other, job.rows * d_v);
-            other.copy_from_slice(slices::part(out, of_job(d_v)));
-            other_state.copy_from_slice(slices::part(state, of_job(2)));
-            let other = MatMut::new(other, job.rows, d_v)?;
+            let Block { entry, head, first, rows, .. } = job.block;
+            let row = (entry * heads + head) * n + first;
+            let (other, scratch) = scratch.split_at_mut(rows * d_v);
+            let other_state = &mut scratch[..2 * rows];
+            other.copy_from_slice(&out[row * d_v..][..rows * d_v]);
+            other_state.copy_from_slice(&state[2 * row..][..2 * rows]);
+            let other = MatMut::new(other, rows, d_v)?;
             let other = kernel.partial(plan.d_k, other, other_state)?;
-            let mut own = kernel.partial(plan.d_k, job.out, job.of_rows.unwrap_or_default())?;
+            let mut own = kernel.partial(plan.d_k, job.out, job.of_rows)?;
             Ok(own.merge(&other)?)
         })
     }
@@ -186,19 +185,14 @@ impl<Q: Element> Partial<'_, Q> {
         let [batch, heads, n, _] = self.out.shape();
         let (k, v) = self.no_keys();
         self.run(0, k, v, |plan, kernel, job, scratch| {
-            let (sums, _) = slices::split(scratch, job.rows);
-            let state = job.of_rows.unwrap_or_default();
+            let (sums, state) = (&mut scratch[..job.block.rows], job.of_rows);
             kernel.partial(plan.d_k, job.out, state)?.finish(Some(&mut *sums))?;
-            slices::part_mut(state, 0..job.rows).copy_from_slice(sums);
+            state[..sums.len()].copy_from_slice(sums);
             Ok(())
         })?;
         self.attention.report(self.all[1], self.all[1]);
         let mut log_sum_exp = Tensor::zeros("the log-sum-exp", [batch, heads, n])?;
-        for (to, from) in
-            log_sum_exp.as_mut_slice().iter_mut().zip(self.workspace.first_of_rows(&self.state))
-        {
-            *to = *from;
-        }
+        self.plan(0, k, v)?.first_of_rows(&self.state, log_sum_exp.as_mut_slice());
         Ok((self.out, log_sum_exp))
     }
 
@@ -217,16 +211,23 @@ impl<Q: Element> Partial<'_, Q> {
         v: Heads<'_, T>,
         each: impl Fn(&Plan<'_>, &Kernel<'_>, Job<'_>, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        let Self { attention, q, queries, all, .. } = *self;
-        let part = Part { queries, first_key, all };
-        let plan = Plan::with_values(attention, q, k, v, Some(part))?;
-        let ([_, _, _, d_k], [_, _, _, d_v]) = (q.shape(), v.shape());
+        let plan = self.plan(first_key, k, v)?;
+        let ([_, _, _, d_k], [_, _, _, d_v]) = (self.q.shape(), v.shape());
         let [of_query, of_key] = widened::<Q, T>(d_k, d_v);
         let widened = [of_query.saturating_add(d_v).saturating_add(2), of_key];
-        let (out, of_rows) = (self.out.as_mut_slice(), Some(&mut self.state[..]));
-        let output = Output { out, cols: d_v, of_rows, widened, d_v };
-        plan.run(output, &mut self.workspace, |kernel, job, scratch| {
-            each(&plan, kernel, job, scratch)
-        })
+        let (out, of_rows) = (self.out.as_mut_slice(), &mut self.state[..]);
+        let output = Output { out, cols: d_v, of_rows, most_keys: usize::MAX, widened, d_v };
+        plan.run(output, |kernel, job, scratch| each(&plan, kernel, job, scratch))
+    }
+
+    /// The plan for these queries and keys from place `first_key` on.
+    fn plan<T: Element>(
+        &self,
+        first_key: usize,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+    ) -> Result<Plan<'a>, Error> {
+        let part = Part { queries: self.queries, first_key, all: self.all };
+        Plan::with_values(self.attention, self.q, k, v, Some(part))
     }
 }

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! The division follows FlashAttention-2 (Dao 2023, arXiv 2307.08691, section 3.2): threads divide queries and heads, so a row
-//! has the same bits for any number of threads. If the queries are too few to keep the threads busy, `split` divides the keys
-//! into the chunks that one thread also computes.
+//! has the same bits for any number of threads. If the queries are too few to keep the threads busy, a block is all queries of a
+//! head with a chunk of its keys: see `split`.
 //!
 //! The block size has three bounds:
 //! - Each block transposes the keys that it sees into tiles, which takes as long as about 20 queries. If threads share a head,
@@ -31,41 +31,14 @@ use core::mem::take;
 use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::vec;
 
 use regard_kernels::{Attention as Kernel, Mat, MatMut, TILE_KEYS, attention_scratch_len};
 
 use crate::error::{Error, check_shape};
 use crate::mask::{ResolvedMask, ShortRows};
 use crate::view::saturating_product;
-use crate::{Attention, Element, Heads, Threads, slices};
-
-/// Memory that a call leaves to the next one, so that calls of the same shape allocate nothing: see
-/// [`Attention::forward_into`](crate::Attention::forward_into).
-#[derive(Clone, Debug, Default)]
-pub struct Workspace {
-    blocks: Vec<QueryBlock>,
-    /// The partial results of an attention whose keys are divided.
-    pub(crate) partial: Vec<f32>,
-}
-
-impl Workspace {
-    /// A workspace without memory, which the first call allocates.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The first number of each row. `numbers` holds two numbers for each row, block by block: in a block first the first
-    /// number of all rows, and then the second.
-    pub(crate) fn first_of_rows<'n>(&self, numbers: &'n [f32]) -> impl Iterator<Item = &'n f32> {
-        let mut rest = numbers;
-        self.blocks.iter().flat_map(move |block| {
-            let (of_block, others) = rest.split_at_checked(2 * block.rows).unwrap_or_default();
-            rest = others;
-            slices::part(of_block, 0..block.rows)
-        })
-    }
-}
+use crate::{Attention, Element, Heads, Threads};
 
 /// An attention that fits its tensors.
 pub(crate) struct Plan<'a> {
@@ -91,27 +64,26 @@ pub(crate) struct Part<'a> {
     pub(crate) all: [usize; 2],
 }
 
-/// Consecutive queries of one head.
-#[derive(Clone, Copy, Debug)]
-struct QueryBlock {
-    entry: usize,
-    head: usize,
-    first: usize,
-    /// The place of the first query among all queries.
-    place: usize,
-    rows: usize,
-}
-
-/// A block of queries of one head, and its rows of the result.
-pub(crate) struct Job<'o> {
+/// Consecutive queries of one head, and consecutive keys for them.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
     pub(crate) entry: usize,
     pub(crate) head: usize,
     pub(crate) first: usize,
+    /// The place of the first query among all queries.
+    place: usize,
     pub(crate) rows: usize,
-    /// The keys that the block's queries may see by their positions, in whole tiles of the kernel.
-    pub(crate) keys: Range<usize>,
+    keys: Range<usize>,
+}
+
+/// A block, and its rows of the result.
+pub(crate) struct Job<'o> {
+    pub(crate) block: Block,
+    /// Those of the block's keys that its queries may see by their positions, in whole tiles of the kernel.
+    seen: Range<usize>,
     pub(crate) out: MatMut<'o>,
-    pub(crate) of_rows: Option<&'o mut [f32]>,
+    /// The numbers for the block's rows; empty if none are wanted.
+    pub(crate) of_rows: &'o mut [f32],
 }
 
 impl Job<'_> {
@@ -122,23 +94,28 @@ impl Job<'_> {
         (q, k, v): (Heads<'s, Q>, Heads<'s, T>, Heads<'s, T>),
         scratch: &'s mut [f32],
     ) -> Result<([Mat<'s>; 3], &'s mut [f32]), Error> {
-        let kv_head = plan.kv_head(self.head);
-        let q = q.head(self.entry, self.head)?.rows_from(self.first, self.rows);
-        let (k, v) = (k.head(self.entry, kv_head)?, v.head(self.entry, kv_head)?);
-        let (q, scratch) = Q::widened(q, 0..self.rows, scratch)?;
-        let (k, scratch) = T::widened(k, self.keys.clone(), scratch)?;
-        let (v, scratch) = T::widened(v, self.keys.clone(), scratch)?;
+        let Block { entry, head, first, rows, ref keys, .. } = self.block;
+        let kv_head = plan.kv_head(head);
+        let of_keys = |x: Heads<'s, T>| {
+            Ok::<_, Error>(x.head(entry, kv_head)?.rows_from(keys.start, keys.len()))
+        };
+        let (q, (k, v)) = (q.head(entry, head)?.rows_from(first, rows), (of_keys(k)?, of_keys(v)?));
+        let (q, scratch) = Q::widened(q, 0..rows, scratch)?;
+        let (k, scratch) = T::widened(k, self.seen.clone(), scratch)?;
+        let (v, scratch) = T::widened(v, self.seen.clone(), scratch)?;
         Ok(([q, k, v], scratch))
     }
 }
 
 /// The memory for a result, and the sizes that a job needs.
 pub(crate) struct Output<'o> {
-    /// \[batch, heads, n_q, cols\].
+    /// \[batch, heads, n_q, cols\]; with chunks of keys \[batch, heads, chunks, n_q, cols\].
     pub(crate) out: &'o mut [f32],
     pub(crate) cols: usize,
-    /// Numbers for each row, if they are wanted: the log-sum-exp \[batch, heads, n_q\], or the two numbers of a partial result.
-    pub(crate) of_rows: Option<&'o mut [f32]>,
+    /// Numbers for each row of `out`, or none: the log-sum-exp, or the two numbers of a partial result.
+    pub(crate) of_rows: &'o mut [f32],
+    /// The most keys of a block. If there are more, a block has all queries of its head.
+    pub(crate) most_keys: usize,
     /// The elements that a job needs for each query and for each key, in addition to the kernel's scratch memory.
     pub(crate) widened: [usize; 2],
     /// The columns of the values; 0 if only scores are computed.
@@ -186,41 +163,40 @@ impl<'a> Plan<'a> {
     pub(crate) fn run(
         &self,
         output: Output<'_>,
-        workspace: &mut Workspace,
         each: impl Fn(&Kernel<'_>, Job<'_>, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        let Output { out, cols, of_rows, widened: [of_query, of_key], d_v } = output;
-        if out.is_empty() && of_rows.as_ref().is_none_or(|x| x.is_empty()) {
+        let Output { out, cols, of_rows, most_keys, widened: [of_query, of_key], d_v } = output;
+        if out.is_empty() && of_rows.is_empty() {
             return Ok(()); // nothing to compute, whatever the number of rows
         }
         let (n_q, n_k) = (self.n_q, self.n_k);
         let (pairs, d) = (pairs(n_q, n_k), self.d_k.saturating_add(d_v));
         let multiply_adds = saturating_product(&[self.batch, pairs, self.heads, d]);
         let threads = Threads::current();
-        let block = match self.part {
-            None => self.block(threads.helpers(multiply_adds)),
+        let most_rows = match self.part {
             Some(_) => PART_BLOCK,
+            None if n_k > most_keys => usize::MAX,
+            None => self.block(threads.helpers(multiply_adds)),
         };
-        self.divide(block, &mut workspace.blocks);
+        let blocks = self.blocks(most_rows, most_keys);
 
-        let rows = workspace.blocks.iter().map(|block| block.rows).max().unwrap_or(0);
-        let scratch = attention_scratch_len(rows, n_k, self.d_k, d_v)
+        let (rows, keys) =
+            (blocks.iter().map(|block| block.rows).max().unwrap_or(0), n_k.min(most_keys));
+        let scratch = attention_scratch_len(rows, keys, self.d_k, d_v)
             .saturating_add(rows.saturating_mul(of_query))
-            .saturating_add(n_k.saturating_mul(of_key));
-        let (done, all) = (AtomicUsize::new(0), workspace.blocks.len());
-        let width =
-            of_rows.as_ref().map_or(0, |x| x.len() / (self.batch * self.heads * n_q).max(1));
+            .saturating_add(keys.saturating_mul(of_key));
+        let (done, all) = (AtomicUsize::new(0), blocks.len());
+        let width = of_rows.len() / blocks.iter().map(|block| block.rows).sum::<usize>().max(1);
         let (first_key, full) =
             self.part.map_or((0, [n_q, n_k]), |part| (part.first_key, part.all));
-        let jobs = Jobs { blocks: workspace.blocks.iter(), out, cols, of_rows, width };
+        let jobs = Jobs { blocks: blocks.into_iter(), out, cols, of_rows, width };
         threads.for_each(jobs, multiply_adds, scratch, |scratch, (block, out, of_rows)| {
-            let QueryBlock { entry, head, first, place, rows } = block;
-            let (mut short, ranges) =
-                (ShortRows::default(), [first..first + rows, first_key..first_key + n_k]);
-            let mask = self.mask.of_block((entry, head), place, ranges, full, &mut short)?;
-            let keys = whole_tiles(mask.seen(rows, n_k), n_k);
-            let out = MatMut::new(out, rows, cols)?;
-            let job = Job { entry, head, first, rows, keys, out, of_rows };
+            let Block { entry, head, first, place, rows, ref keys } = block;
+            let of_mask = [first..first + rows, first_key + keys.start..first_key + keys.end];
+            let mut short = ShortRows::default();
+            let mask = self.mask.of_block((entry, head), place, of_mask, full, &mut short)?;
+            let seen = whole_tiles(mask.seen(rows, keys.len()), keys.len());
+            let job = Job { seen, out: MatMut::new(out, rows, cols)?, of_rows, block };
             each(&self.attention.describe(mask, head), job, scratch)?;
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             match self.part {
@@ -247,25 +223,37 @@ impl<'a> Plan<'a> {
         self.n_q.div_ceil(blocks_of_each).next_multiple_of(SMALLEST / 4).max(SMALLEST)
     }
 
-    /// All blocks, in the order of the result.
-    fn divide(&self, block: usize, blocks: &mut Vec<QueryBlock>) {
-        blocks.clear();
+    /// All blocks of so many rows and keys, in the order of the result. A head without keys has a block without keys.
+    fn blocks(&self, most_rows: usize, most_keys: usize) -> Vec<Block> {
         let whole = 0..self.n_q;
-        let ranges = match &self.part {
-            None => slice::from_ref(&whole),
-            Some(part) => part.queries,
-        };
-        for entry in 0..self.batch {
-            for head in 0..self.heads {
-                let mut first = 0;
-                for range in ranges {
-                    for place in range.clone().step_by(block) {
-                        let rows = block.min(range.end - place);
-                        blocks.push(QueryBlock { entry, head, first, place, rows });
-                        first += rows;
+        let ranges = self.part.as_ref().map_or(slice::from_ref(&whole), |part| part.queries);
+        let mut blocks = Vec::new();
+        for (entry, head) in
+            (0..self.batch).flat_map(|entry| (0..self.heads).map(move |head| (entry, head)))
+        {
+            let mut first = 0;
+            for range in ranges {
+                for place in range.clone().step_by(most_rows) {
+                    let rows = most_rows.min(range.end - place);
+                    for start in (0..self.n_k.max(1)).step_by(most_keys) {
+                        let keys = start..self.n_k.min(start.saturating_add(most_keys));
+                        blocks.push(Block { entry, head, first, place, rows, keys });
                     }
+                    first += rows;
                 }
             }
+        }
+        blocks
+    }
+
+    /// Copies the first number of each row to `out`. `numbers` are those of a [`Part`], which has two numbers for each row, block
+    /// by block: in a block first the first number of all rows, and then the second.
+    pub(crate) fn first_of_rows(&self, mut numbers: &[f32], mut out: &mut [f32]) {
+        for Block { rows, .. } in self.blocks(PART_BLOCK, usize::MAX) {
+            let (of_block, rest) = numbers.split_at(2 * rows);
+            let (to, others) = out.split_at_mut(rows);
+            to.copy_from_slice(&of_block[..rows]);
+            (numbers, out) = (rest, others);
         }
     }
 }
@@ -301,37 +289,28 @@ pub(crate) fn whole_tiles(keys: Range<usize>, n_k: usize) -> Range<usize> {
 
 /// Hands out the blocks with their rows of the result, from the last block to the first. Under a causal mask the last queries
 /// take the longest.
-struct Jobs<'w, 'o> {
-    blocks: slice::Iter<'w, QueryBlock>,
+struct Jobs<'o> {
+    blocks: vec::IntoIter<Block>,
     out: &'o mut [f32],
     cols: usize,
-    of_rows: Option<&'o mut [f32]>,
+    of_rows: &'o mut [f32],
     /// The number of numbers for each row.
     width: usize,
 }
 
-impl<'o> Iterator for Jobs<'_, 'o> {
-    type Item = (QueryBlock, &'o mut [f32], Option<&'o mut [f32]>);
+impl<'o> Iterator for Jobs<'o> {
+    type Item = (Block, &'o mut [f32], &'o mut [f32]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let block = *self.blocks.next_back()?;
-        debug_assert!(
-            block.rows * self.cols <= self.out.len(),
-            "{block:?} has no place in the result"
-        );
-        let out = take(&mut self.out);
-        let (rest, out) =
-            out.split_at_mut_checked(out.len().saturating_sub(block.rows * self.cols))?;
-        self.out = rest;
-        let of_rows = match self.of_rows.take() {
-            None => None,
-            Some(all) => {
-                let before = all.len().saturating_sub(block.rows * self.width);
-                let (rest, of_rows) = all.split_at_mut_checked(before)?;
-                self.of_rows = Some(rest);
-                Some(of_rows)
-            }
+        let block = self.blocks.next_back()?;
+        let last_rows = |of: &mut &'o mut [f32], width: usize| {
+            let all = take(of);
+            let (rest, last) = all.split_at_mut(all.len() - block.rows * width);
+            *of = rest;
+            last
         };
+        let out = last_rows(&mut self.out, self.cols);
+        let of_rows = last_rows(&mut self.of_rows, self.width);
         Some((block, out, of_rows))
     }
 
@@ -340,4 +319,4 @@ impl<'o> Iterator for Jobs<'_, 'o> {
     }
 }
 
-impl ExactSizeIterator for Jobs<'_, '_> {}
+impl ExactSizeIterator for Jobs<'_> {}

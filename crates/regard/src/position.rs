@@ -3,7 +3,6 @@
 use regard_kernels::add;
 
 use crate::error::{Error, check_positions, check_shape};
-use crate::slices;
 use crate::view::{check_elements, saturating_product, zeros};
 
 /// A table with a vector for each position, which is added to the token at that position. It is sinusoidal or learned.
@@ -87,7 +86,7 @@ impl PositionTable {
         check_positions("the position table", first, n, self.positions)?;
         let len = saturating_product(&[n, self.features]);
         let start = saturating_product(&[first, self.features]);
-        let rows = slices::part(&self.table, start..start.saturating_add(len));
+        let rows = &self.table[start..][..len];
         for entry in x.chunks_mut(len.max(1)) {
             add(entry, rows)?;
         }

@@ -7,8 +7,7 @@ use core::ops::Range;
 use regard_kernels::{Mat, MatMut, Quantization, Quantized, Store, quantized_scratch_len};
 
 use crate::error::{Error, check_shape};
-use crate::slices;
-use crate::threads::with_scratch;
+use crate::threads::Scratch;
 use crate::view::check_elements;
 use crate::weight::Weight;
 
@@ -39,7 +38,7 @@ impl Blocks {
     fn rows(&self, rows: Range<usize>) -> Result<Quantized<'_>, Error> {
         let (numbers, size) = self.format.block();
         let row = self.inputs / numbers * size;
-        let bytes = slices::part(&self.bytes, rows.start * row..rows.end * row);
+        let bytes = &self.bytes[rows.start * row..rows.end * row];
         Ok(Quantized::new(bytes, self.format, rows.len(), self.inputs)?)
     }
 }
@@ -54,7 +53,7 @@ impl Weight for Blocks {
     ) -> Result<(), Error> {
         let (rows, w) = (x.rows(), self.rows(columns.clone())?);
         let out = MatMut::new(out, rows, columns.len())?;
-        with_scratch(quantized_scratch_len(rows), |scratch| Ok(w.multiply(x, out, store, scratch)?))
+        Ok(w.multiply(x, out, store, &mut Scratch::of(quantized_scratch_len(rows))?)?)
     }
 
     fn column(&self, column: usize, out: &mut [f32]) {

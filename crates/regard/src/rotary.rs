@@ -7,7 +7,6 @@ use std::sync::Arc;
 use regard_kernels::{Error as KernelError, Mat, MatMut, Pairing, rotate};
 
 use crate::error::{Error, check_positions, check_shape};
-use crate::slices;
 use crate::view::{check_elements, saturating_product, zeros};
 
 /// The frequency of each pair of features: pair i of the token at position t is rotated by the angle t·fᵢ.
@@ -410,7 +409,7 @@ impl Rotary {
         for (row, x) in x.chunks_mut(saturating_product(&[heads, head_dim]).max(1)).enumerate() {
             // All heads of a token are rotated by the same angles.
             let start = (position(row) - self.start) * pairs;
-            let [cos, sin] = [&self.cos, &self.sin].map(|angles| slices::from(angles, start));
+            let [cos, sin] = [&self.cos, &self.sin].map(|angles| &angles[start..]);
             let (cos, sin) =
                 (Mat::strided(cos, heads, pairs, 0)?, Mat::strided(sin, heads, pairs, 0)?);
             rotate(MatMut::strided(x, heads, self.features, head_dim)?, cos, sin, self.pairing)?;

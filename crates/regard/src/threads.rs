@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use core::hint::spin_loop;
 use core::mem::take;
 use core::num::NonZero;
-use core::ops::Range;
+use core::ops::{Deref, DerefMut, Range};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::available_parallelism;
@@ -135,7 +135,7 @@ impl Threads {
         let failed = AtomicBool::new(false);
         let done = self.for_each(values.iter_mut().enumerate(), usize::MAX, 0, |_, (i, place)| {
             if !failed.load(Ordering::Relaxed) {
-                let value = Self::ONE.install(|| value(i));
+                let value = Self::ONE.install(|| with_default_environment(|| value(i)));
                 failed.fetch_or(value.is_err(), Ordering::Relaxed);
                 *place = Some(value);
             }
@@ -212,16 +212,15 @@ impl Threads {
         if rows == 1 {
             return compute(out);
         }
-        with_scratch(out.len(), |parts| {
-            compute(parts)?;
-            for (i, part) in parts.chunks(rows * width).enumerate() {
-                let count = part.len() / rows;
-                for (to, from) in out.chunks_exact_mut(columns).zip(part.chunks_exact(count)) {
-                    to[i * width..][..count].copy_from_slice(from);
-                }
+        let parts = &mut Scratch::of(out.len())?[..];
+        compute(&mut *parts)?;
+        for (i, part) in parts.chunks(rows * width).enumerate() {
+            let count = part.len() / rows;
+            for (to, from) in out.chunks_exact_mut(columns).zip(part.chunks_exact(count)) {
+                to[i * width..][..count].copy_from_slice(from);
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// Calls `each` for every one of `jobs`. They run in parallel if there is more than one thread and the total number of
@@ -236,29 +235,29 @@ impl Threads {
         scratch: usize,
         each: impl Fn(&mut [f32], J) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        let mut jobs = jobs.into_iter();
+        let jobs = jobs.into_iter();
         let helpers = self.helpers(multiply_adds).min(jobs.len().saturating_sub(1));
         if helpers == 0 {
-            return with_default_environment(|| {
-                with_scratch(scratch, |scratch| jobs.try_for_each(|job| each(scratch, job)))
-            });
+            let memory = &mut Scratch::of(scratch)?;
+            for job in jobs {
+                each(memory, job)?;
+            }
+            return Ok(());
         }
         let jobs = Mutex::new(jobs);
         let failure = OnceLock::new();
         let work = || {
-            // A pool's thread has an environment of its own.
-            let done = with_default_environment(|| {
-                with_scratch(scratch, |scratch| {
-                    // The lock is held only while a job is taken, so it is never poisoned.
-                    while failure.get().is_none()
-                        && let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next())
-                    {
-                        each(scratch, job)?;
-                    }
-                    Ok(())
-                })
-            });
-            if let Err(e) = done {
+            let done = || {
+                let memory = &mut Scratch::of(scratch)?;
+                // The lock is held only while a job is taken, so it is never poisoned.
+                while failure.get().is_none()
+                    && let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next())
+                {
+                    each(memory, job)?;
+                }
+                Ok(())
+            };
+            if let Err(e) = done() {
                 failure.get_or_init(|| e);
             }
         };
@@ -330,24 +329,52 @@ fn stay_awake() {
     });
 }
 
-/// Calls `use_it` with `len` elements of any contents. The thread keeps the memory for its next call, because touching fresh
-/// memory would take longer than a small attention.
-pub(crate) fn with_scratch<T>(
+thread_local! {
+    /// The memory that was returned last is taken first, so that a nested call finds its own again.
+    static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Memory of any contents. The thread keeps it for its next call, because touching fresh memory would take longer than a small
+/// attention.
+pub(crate) struct Scratch {
+    memory: Vec<f32>,
     len: usize,
-    use_it: impl FnOnce(&mut [f32]) -> Result<T, Error>,
-) -> Result<T, Error> {
-    /// The scratch memory for a query and any number of keys of up to 256 features. With it, decoding needs no more memory from
-    /// token to token.
-    const LEAST: usize = 16 * 1024;
-    thread_local! {
-        /// The memory that was returned last is taken first, so that a nested call finds its own again.
-        static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Scratch {
+    /// `len` elements.
+    pub(crate) fn of(len: usize) -> Result<Self, Error> {
+        /// The scratch memory for a query and any number of keys of up to 256 features. With it, decoding needs no more memory
+        /// from token to token.
+        const LEAST: usize = 16 * 1024;
+        if len == 0 {
+            return Ok(Self { memory: Vec::new(), len });
+        }
+        let memory = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let mut scratch = Self { memory, len };
+        grown(&mut scratch.memory, &[len.max(LEAST)])?;
+        Ok(scratch)
     }
-    if len == 0 {
-        return use_it(&mut []);
+}
+
+impl Deref for Scratch {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.memory[..self.len]
     }
-    let mut scratch = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
-    let result = use_it(&mut grown(&mut scratch, &[len.max(LEAST)])?[..len]);
-    SCRATCH.with_borrow_mut(|kept| kept.push(scratch));
-    result
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.memory[..self.len]
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            SCRATCH.with_borrow_mut(|kept| kept.push(take(&mut self.memory)));
+        }
+    }
 }

@@ -6,7 +6,6 @@ use bytemuck::Zeroable;
 use bytemuck::allocation::try_zeroed_vec;
 use regard_kernels::Mat;
 
-use crate::slices;
 use crate::{Element, Error};
 
 /// `Ok` if `shape` has `found` elements in all.
@@ -42,7 +41,7 @@ pub(crate) fn grown<'m>(memory: &'m mut Vec<f32>, shape: &[usize]) -> Result<&'m
             .map_err(|_e| Error::Memory { tensor: TENSOR, shape: shape.to_vec() })?;
         memory.resize(len, 0.0);
     }
-    Ok(slices::part_mut(memory, 0..len))
+    Ok(&mut memory[..len])
 }
 
 /// The number of elements of a result of this shape.
@@ -147,7 +146,7 @@ impl<'a, T: Element> Heads<'a, T> {
             let (entry, token) = ((first + row) / n.max(1), (first + row) % n.max(1));
             for (head, out) in out.chunks_exact_mut(d.max(1)).enumerate() {
                 let start = entry * entry_stride + head * head_stride + token * row_stride;
-                out.copy_from_slice(slices::part(self.data, start..start + d));
+                out.copy_from_slice(&self.data[start..][..d]);
             }
         }
     }
@@ -194,7 +193,7 @@ impl<'a, T: Element> Heads<'a, T> {
     ) -> Self {
         let strides =
             [saturating_product(&[heads, capacity, d]), saturating_product(&[capacity, d]), d];
-        let data = slices::from(data, saturating_product(&[tokens.start, d]).min(data.len()));
+        let data = &data[saturating_product(&[tokens.start, d]).min(data.len())..];
         Self { data, shape: [batch, heads, tokens.len(), d], strides }
     }
 
@@ -228,7 +227,7 @@ impl<'a, T: Element> Heads<'a, T> {
         let start = saturating_product(&[entry, entry_stride])
             .saturating_add(saturating_product(&[head, head_stride]));
         debug_assert!(n == 0 || d == 0 || start < self.data.len(), "head {head} of entry {entry}");
-        let data = slices::from(self.data, start.min(self.data.len()));
+        let data = &self.data[start.min(self.data.len())..];
         Ok(Mat::strided(data, n, d, row_stride)?)
     }
 }

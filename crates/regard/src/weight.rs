@@ -9,7 +9,7 @@ use regard_kernels::{
 };
 
 use crate::error::Error;
-use crate::threads::with_scratch;
+use crate::threads::Scratch;
 use crate::view::{saturating_product, zeros};
 use crate::{Element, Threads};
 
@@ -163,16 +163,15 @@ impl<T: Element> Panels<T> {
             return each(0, Packed::new(whole.row(0), self.inputs, columns.len())?);
         }
         let group = (GROUP / self.inputs.max(1) / PANEL_COLUMNS).max(1) * PANEL_COLUMNS;
-        with_scratch(packed_len(self.inputs, group.min(columns.len())), |scratch| {
-            for first in columns.clone().step_by(group) {
-                let panels = first..columns.end.min(first + group);
-                let (outputs, panels) = (panels.len(), self.part(&panels));
-                let len = panels.len();
-                let (wide, _) = T::widened(Mat::new(panels, 1, len)?, 0..1, &mut *scratch)?;
-                each(first - columns.start, Packed::new(wide.row(0), self.inputs, outputs)?)?;
-            }
-            Ok(())
-        })
+        let scratch = &mut Scratch::of(packed_len(self.inputs, group.min(columns.len())))?;
+        for first in columns.clone().step_by(group) {
+            let panels = first..columns.end.min(first + group);
+            let (outputs, panels) = (panels.len(), self.part(&panels));
+            let len = panels.len();
+            let (wide, _) = T::widened(Mat::new(panels, 1, len)?, 0..1, &mut *scratch)?;
+            each(first - columns.start, Packed::new(wide.row(0), self.inputs, outputs)?)?;
+        }
+        Ok(())
     }
 }
 
