@@ -1,6 +1,7 @@
 //! The messages between ranks: errors, shapes, tokens and partial results.
 
 use core::fmt::Display;
+use core::hash::{Hash, Hasher};
 use core::ops::Range;
 use core::time::Duration;
 use std::{panic, thread};
@@ -75,13 +76,33 @@ pub fn agree<T, E: Display>(
     }
 }
 
-/// `Ok` if all ranks have the same text.
-pub(crate) fn compare(communicator: &impl Communicator, own: &str) -> Result<(), Error> {
-    let texts = gather(communicator, own.as_bytes());
+/// `Ok` if all ranks have the same `values`, else an error with what two of them `say`.
+pub(crate) fn compare(
+    communicator: &impl Communicator,
+    values: &impl Hash,
+    say: impl FnOnce() -> String,
+) -> Result<(), Error> {
+    let mut bytes = Bytes::default();
+    values.hash(&mut bytes);
+    let of_ranks = gather(communicator, &bytes.0);
+    // All ranks have gathered the same, so all of them return here or none does.
+    let Some(rank) = of_ranks.iter().position(|other| *other != of_ranks[0]) else { return Ok(()) };
+    let texts = gather(communicator, say().as_bytes());
     let text = |rank: usize| String::from_utf8_lossy(&texts[rank]).into_owned();
-    match texts.iter().position(|other| *other != texts[0]) {
-        None => Ok(()),
-        Some(rank) => Err(Error::Differs { rank, found: text(rank), expected: text(0) }),
+    Err(Error::Differs { rank, found: text(rank), expected: text(0) })
+}
+
+/// The bytes that a value hashes. Values whose bytes are the same are the same.
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl Hasher for Bytes {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.len() as u64 // nobody asks for it
     }
 }
 

@@ -86,13 +86,13 @@ pub fn attend<C: Communicator>(
     let ([batch, heads, _, d_k], [key_batch, kv_heads, _, key_dim]) =
         (q.heads.shape(), k.heads.shape());
     let [_, _, _, d_v] = v.shape();
-    let ignore = |_, _| (); // each rank may show a progress of its own
-    let options = attention.clone().progress(&ignore);
-    let described = format!(
-        "{heads} heads of query and {kv_heads} of key, vectors of {d_k}, {key_dim} and (value) {d_v} numbers, \
-         batches of {batch} and {key_batch}, and {options:?}"
-    );
-    exchange::compare(communicator, &described)?;
+    let sizes = [heads, kv_heads, d_k, key_dim, d_v, batch, key_batch];
+    exchange::compare(communicator, &(sizes, attention), || {
+        format!(
+            "{heads} heads of query and {kv_heads} of key, vectors of {d_k}, {key_dim} and (value) {d_v} numbers, \
+             batches of {batch} and {key_batch}, and {attention:?}"
+        )
+    })?;
     let (queries, keys) =
         (Division::new(communicator, "query", q)?, Division::new(communicator, "key", k)?);
     let (all, own) = ([queries.tokens, keys.tokens], [k.heads, v]);

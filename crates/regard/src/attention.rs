@@ -1,6 +1,7 @@
 //! The description of an attention: scale, soft cap, temperature, mask and sinks.
 
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 use regard_kernels::{Attention as Kernel, Mask as HeadMask, Temperature};
 
@@ -10,7 +11,8 @@ use crate::error::{Error, check_shape};
 /// Scaled dot-product attention over \[batch, heads, tokens, head_dim\]. It is described once, and runs on any tensors that
 /// fit.
 ///
-/// The contract of [`regard_kernels::Attention`] says what it computes, step by step. Fewer key/value heads than query heads mean
+/// The contract of [`regard_kernels::Attention`] says what it computes, step by step, and `docs/contract.md` in the repository also
+/// tells the edge cases. Fewer key/value heads than query heads mean
 /// grouped queries (GQA, Ainslie et al. 2023): query head h uses key/value head h / (heads / kv_heads).
 ///
 /// An output row has the same bits for any number of threads, and does not depend on the other rows of the same call.
@@ -49,6 +51,23 @@ impl fmt::Debug for Progress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Progress")
     }
+}
+
+/// Hashes the description by value, with the bits of its numbers. Attentions on several machines that feed a hasher the same bytes
+/// compute the same. Mask tensors count by their kind alone, because each machine has the rows of its own queries. The progress is
+/// left out.
+impl Hash for Attention<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { scale, softcap, temperature, mask, sinks, progress: _ } = self;
+        [*scale, *softcap, Some(temperature.get())].map(|x| x.map(f32::to_bits)).hash(state);
+        sinks.map(bits).hash(state);
+        mask.hash(state);
+    }
+}
+
+/// The bits of numbers, which can be hashed.
+pub(crate) fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
 }
 
 impl<'a> Attention<'a> {
@@ -115,7 +134,8 @@ impl<'a> Attention<'a> {
     }
 
     /// Attention sinks (Agarwal et al. 2025, gpt-oss): a learned score for each head, \[heads\], that takes part in the softmax
-    /// and gives no value.
+    /// and gives no value. A row of weights then adds up to less than 1. `docs/contract.md` says what a sink does to
+    /// rows that see no key, and to results that are merged.
     ///
     /// ```
     /// use regard::{Attention, Heads};

@@ -1,10 +1,12 @@
 //! Masks for all heads of a batch: causal masks, windows, key lengths, linear biases, and tensors that are broadcast.
 
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::ops::Range;
 
 use regard_kernels::{Mask as HeadMask, Mat, Position, Window};
 
+use crate::attention::bits;
 use crate::error::{Error, check_shape};
 use crate::view::{check_elements, len_of};
 
@@ -32,6 +34,15 @@ pub struct Mask<'a> {
     alibi: Option<(Position, &'a [f32])>,
     allowed: Option<MaskTensor<'a, bool>>,
     bias: Option<MaskTensor<'a>>,
+}
+
+/// As [`Attention`](crate::Attention)'s.
+impl Hash for Mask<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { causal, window, key_lengths, alibi, allowed, bias } = self;
+        (causal, window, key_lengths, allowed.is_some(), bias.is_some()).hash(state);
+        alibi.map(|(position, slopes)| (position, bits(slopes))).hash(state);
+    }
 }
 
 impl<'a> Mask<'a> {
@@ -325,11 +336,10 @@ pub struct MaskTensor<'a, T = f32> {
     shape: [usize; 4],
 }
 
-/// The elements, which may be millions, and the shape are left out. The shape would differ between machines that share an
-/// attention, because these hold different rows.
+/// The elements, which may be millions, are left out.
 impl<T: MaskElement> fmt::Debug for MaskTensor<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(T::NAME)
+        write!(f, "{} {:?}", T::NAME, self.shape)
     }
 }
 

@@ -2,6 +2,9 @@
 
 use crate::common::{bits, numbers};
 use half::bf16;
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use regard::{
     Attention, Element, Heads, Mask, MaskTensor, Position, Stage, Temperature, Threads, Window,
     alibi_slopes,
@@ -225,4 +228,40 @@ fn short_rows_of_a_mask_give_the_bits_of_whole_ones() {
             }
         }
     }
+}
+
+/// Each option changes the hash. The elements of a mask tensor and the progress do not.
+#[test]
+fn attentions_hash_by_their_values() {
+    let hash = |attention: &Attention<'_>| {
+        let mut hasher = DefaultHasher::new();
+        attention.hash(&mut hasher);
+        hasher.finish()
+    };
+    let plain = Attention::new();
+    let of = |mask| plain.clone().mask(mask);
+    let [left, right] =
+        [[Some(1), None], [None, Some(1)]].map(|[left, right]| Window { left, right });
+    let tensor = |x: &'static [f32]| MaskTensor::new(x, &[1]).unwrap();
+    let different = [
+        plain.clone(),
+        plain.clone().scale(0.5),
+        plain.clone().softcap(0.5),
+        plain.clone().temperature(Temperature::new(0.5).unwrap()),
+        plain.clone().sinks(&[0.5]),
+        plain.clone().sinks(&[0.25]),
+        of(Mask::CAUSAL),
+        of(Mask::NONE.causal(Position::Offset(0))),
+        of(Mask::NONE.window(Position::TopLeft, left)),
+        of(Mask::NONE.window(Position::TopLeft, right)),
+        of(Mask::NONE.alibi(Position::TopLeft, &[0.5])),
+        of(Mask::NONE.key_lengths(&[1])),
+        of(Mask::NONE.allowed(MaskTensor::new(&[true], &[1]).unwrap())),
+        of(Mask::NONE.bias(tensor(&[0.5]))),
+    ];
+    let hashes: BTreeSet<u64> = different.iter().map(hash).collect();
+    assert_eq!(hashes.len(), different.len());
+    let ignore = |_, _| ();
+    assert_eq!(hash(&plain.clone().progress(&ignore)), hash(&plain));
+    assert_eq!(hash(&of(Mask::NONE.bias(tensor(&[0.25])))), hash(&different[13]));
 }
