@@ -52,7 +52,8 @@ pub(crate) struct Attended {
 ///     Values, of the type of `k`.
 /// causal : "top-left", "bottom-right" or int, optional
 ///     Hide the keys after each query's position: query i stands at key i ("top-left"), the last query at the last key
-///     ("bottom-right"), or query i at key causal + i.
+///     ("bottom-right"), or query i at key causal + i. With `kv_lengths`, "bottom-right" goes by each entry's own length, which
+///     suits new tokens after a cache. A batch of whole texts, padded at the right, needs "top-left".
 /// scale : float, optional
 ///     Multiplies the dot products. 1/√d_k unless given.
 /// softcap : float, optional
@@ -71,7 +72,7 @@ pub(crate) struct Attended {
 /// kv_lengths : sequence of int [batch], optional
 ///     The number of keys of each batch entry, past ones included; the other keys are padding.
 /// sinks : sequence of float [heads], optional
-///     Scores that take part in the softmax and have no value.
+///     Scores that take part in the softmax and have no value. The weights of a row then add up to less than 1.
 /// alibi_slopes : sequence of float [heads], optional
 ///     −slope · distance is added to the scores.
 /// scores : "raw", "softcapped", "masked" or "weights", optional

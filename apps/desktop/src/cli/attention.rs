@@ -23,7 +23,8 @@ pub(crate) struct Options {
     pub(crate) force: bool,
 
     /// Hide the keys after each query's position: top-left (query i is at key i), bottom-right (the last query is at the last
-    /// key) or OFFSET (query i is at key OFFSET + i)
+    /// key) or OFFSET (query i is at key OFFSET + i). With `kv_lengths`, bottom-right goes by each entry's length, which is wrong
+    /// for texts padded at the right (docs/contract.md)
     #[arg(long, value_name = "POSITION", allow_hyphen_values = true)]
     causal: Option<Position>,
 

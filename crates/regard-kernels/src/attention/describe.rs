@@ -14,6 +14,9 @@ use crate::{Mask, Temperature};
 /// 4. divided by the [temperature](Temperature);
 /// 5. softmax over each row, then weights · V.
 ///
+/// `docs/contract.md` in the repository tells all edge cases: key lengths, sinks, dot products beyond `f32`, and the floating-point
+/// environment of the caller. The most important ones:
+///
 /// A row that may see no key has zero weights, a zero output and a log-sum-exp of −∞. NaN at a hidden place does not reach the
 /// output. A value at a visible place takes part even if its weight is 0, as it is for a score of −∞: NaN shows in its column
 /// of that row's output, and so does ±∞, because 0·∞ is NaN. This holds for any division of the keys into parts.
@@ -103,7 +106,7 @@ impl<'a> Attention<'a> {
 
     /// Adds an attention sink: one more key with this score for every query, always visible, whose value
     /// is 0 (Agarwal et al. 2025, gpt-oss; Xiao et al. 2023, arXiv 2309.17453). Scale, soft cap and mask
-    /// do not apply to it; the temperature does, and the log-sum-exp includes it.
+    /// do not apply to it; the temperature does, and the log-sum-exp includes it. The other weights of a row add up to less than 1.
     ///
     /// ```
     /// use regard_kernels::{Attention, Mat, MatMut, attention_scratch_len};

@@ -90,7 +90,8 @@ impl Partial<'_> {
 /// `out` \[n_q, d_v\] becomes their sum, weighted by e^(log-sum-exp), and `log_sum_exp` \[n_q\] that of all keys (Dao et al.
 /// 2023, FlashAttention-2; Flash-Decoding). A result without weight, whose log-sum-exp is −∞, changes no bit, unless it is NaN.
 /// If both log-sum-exps are +∞ (at T = 0, or with infinite scores), each result counts one half. If they are so large that
-/// their last digit is worth more than the logarithm of the number of keys, that number is lost. [`Partial`] is exact in these
+/// their last digit is worth more than the logarithm of the number of keys, that number is lost. A sink that both results have
+/// counts twice. [`Partial`] is exact in these
 /// cases too.
 ///
 /// # Errors

@@ -8,7 +8,8 @@ pub enum Position {
     /// Query i stands at key i.
     TopLeft,
     /// The last query stands at the last key, or at the last one of the
-    /// [key length](crate::Mask::key_len) where one is given.
+    /// [key length](crate::Mask::key_len) where one is given. For texts that are padded at the right, that is not what is meant:
+    /// use `TopLeft`.
     BottomRight,
     /// Query i stands at key `offset + i`. After a KV cache, the offset is the number of keys that it
     /// holds. It may be negative.
