@@ -2,7 +2,7 @@
 
 use crate::arch::{Kernel, LANES, Simd, dispatch};
 use crate::error::{Error, check_len};
-use crate::invariant::{Promised as _, broken};
+use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// x ← x + y, element by element: a residual connection.
@@ -133,11 +133,5 @@ pub(crate) fn zip<S: Simd, const N: usize>(
 /// The 16 elements from `start` on, which exist.
 #[inline(always)]
 fn at<S: Simd>(simd: S, x: &[f32], start: usize) -> S::V {
-    match x.get(start..).and_then(|x| x.first_chunk()) {
-        Some(lanes) => simd.load(lanes),
-        None => {
-            broken();
-            simd.splat(0.0)
-        }
-    }
+    simd.load(x.get(start..).and_then(|x| x.first_chunk()).promised_or(&[0.0; LANES]))
 }

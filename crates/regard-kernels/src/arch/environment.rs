@@ -71,7 +71,7 @@ mod register {
     /// Every exception is masked, and none has been raised.
     pub(super) const DEFAULT: Bits = 0x1f80;
     /// Flush to zero, denormals are zero, and round up.
-    pub(super) const OTHER: Bits = DEFAULT | 1 << 15 | 1 << 6 | 2 << 13;
+    pub(super) const OTHER: Bits = DEFAULT | (1 << 15) | (1 << 6) | (2 << 13);
     /// The exceptions that have been raised are no part of the environment.
     const RAISED: Bits = 0x3f;
 

@@ -162,8 +162,8 @@ fn quantized_rows_have_the_same_bits_in_another_environment() {
         let bytes: Vec<u8> = (0..ROWS * cols / block * size)
             .map(|i| match (format, i % size) {
                 (Quantization::Mxfp4, 0) => (i / size % 3) as u8,
-                (Quantization::Mxfp4, _) => (i * 151 >> 2) as u8,
-                _ => (i * 151 >> 2) as u8 & 3, // every f16 in it is below 2⁻¹⁴
+                (Quantization::Mxfp4, _) => ((i * 151) >> 2) as u8,
+                _ => ((i * 151) >> 2) as u8 & 3, // every f16 in it is below 2⁻¹⁴
             })
             .collect();
         let w = Quantized::new(&bytes, format, ROWS, cols).unwrap();
