@@ -97,8 +97,8 @@ class Model:
     Parameters
     ----------
     name : str or path
-        "story" (the model that comes with the package), a Hugging Face folder, a .gguf file, or a name such as
-        "openai-community/gpt2", which is looked for in the local Hugging Face cache.
+        "english", "story" or "digits" (the models that come with the package), a Hugging Face folder, a .gguf file, or a name
+        such as "openai-community/gpt2", which is looked for in the local Hugging Face cache.
     threads : int, optional
         At most so many threads, and at most one for each core, which is the default. It changes no bit of a result.
     download : bool
@@ -114,22 +114,22 @@ class Model:
     Examples
     --------
     >>> import regard
-    >>> model = regard.Model("story")
+    >>> model = regard.Model("english")
     >>> model
-    Model('story'): qwen2, 4 layers of 4 heads, d_model 64, 278 tokens
-    >>> logits = model("Mary and John went to the store. John gave the drink to")  # [n, vocabulary]
+    Model('english'): llama, 6 layers of 6 heads, d_model 192, 4096 tokens
+    >>> logits = model("When Mary and John went to the store, John gave a drink to")  # [n, vocabulary]
     >>> model.to_string([logits[-1].argmax()])
-    'Mary'
+    ' Mary'
     """
 
-    def __init__(self, name: str | os.PathLike[str] = "story", *, threads: int | None = None, download: bool = False) -> None:
+    def __init__(self, name: str | os.PathLike[str] = "english", *, threads: int | None = None, download: bool = False) -> None:
         self.name = os.fspath(name)
         self.threads = threads
-        path = None if self.name == "story" else _find(self.name, download)
+        path = None if self.name in Opened.BUNDLED else _find(self.name, download)
         # Another process may have another current folder. A name of the cache is looked for in its own cache.
         self._where = os.path.abspath(path) if path is not None and path == Path(self.name) else self.name
         self._files = _files(path)
-        self._opened = Opened.open(path, threads)
+        self._opened = Opened.open(path or Path(self.name), threads)
         self._description = json.loads(self._opened.description())
         self._places = dict.fromkeys(self._opened.places())  # in the order of computation, and quick to find one in
         self._heads = dict.fromkeys(self._opened.heads())
@@ -137,7 +137,7 @@ class Model:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A process that gets the model several times opens it once.
-        if _files(None if self.name == "story" else _find(self._where, False)) != self._files:
+        if _files(None if self.name in Opened.BUNDLED else _find(self._where, False)) != self._files:
             raise RuntimeError(f"the files of {self.name} have changed since the model was opened: open it again, so that all processes have one model")
         return opened_once, (self.name, self._where, self.threads)
 
@@ -753,7 +753,7 @@ def opened_once(name: str, where: str, threads: int | None) -> Model:
     """The model of a pickled `Model`. A process opens it only once, and once more after its files have been overwritten."""
     key = (where, threads)
     model = _OPENED.get(key)
-    if model is None or model._files != _files(None if where == "story" else _find(where, False)):
+    if model is None or model._files != _files(None if where in Opened.BUNDLED else _find(where, False)):
         model = _OPENED[key] = Model(where, threads=threads)
         model.name, model.cfg = name, dataclasses.replace(model.cfg, model_name=name)
     return model

@@ -199,16 +199,18 @@ impl Opened {
 
 #[pymethods]
 impl Opened {
-    /// Opens a folder or a GGUF file, or the model that comes with the package.
+    /// The names of the models that come with the package.
+    #[classattr]
+    const BUNDLED: [&'static str; 3] = regard_bundled::NAMES;
+
+    /// Opens a model that comes with the package by its name, a folder, or a GGUF file.
     #[staticmethod]
     #[pyo3(signature = (path, threads))]
-    fn open(py: Python<'_>, path: Option<PathBuf>, threads: Option<usize>) -> PyResult<Self> {
+    fn open(py: Python<'_>, path: PathBuf, threads: Option<usize>) -> PyResult<Self> {
         let pool = threads::pool(threads)?;
         let open = || {
-            let checkpoint = match path {
-                Some(path) => Checkpoint::open(path),
-                None => Checkpoint::from_files("story", regard_story::FILES),
-            }?;
+            let bundled = path.to_str().and_then(regard_bundled::checkpoint);
+            let checkpoint = bundled.unwrap_or_else(|| Checkpoint::open(&path))?;
             let model = Model::load(&checkpoint)?;
             let preparer = Preparer::of(&checkpoint, model.description());
             Ok(Self { preparer, model, threads })

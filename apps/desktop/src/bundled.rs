@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use regard_bundled::NAMES;
 use regard_models::{Checkpoint, Error};
-pub(crate) use regard_ui::model::BUNDLED as NAMES;
 
 /// The bundled model of this name, if there is one.
 pub(crate) fn checkpoint(name: &Path) -> Option<Result<Checkpoint, Error>> {
-    regard_ui::model::bundled(name.to_str()?)
+    regard_bundled::checkpoint(name.to_str()?)
 }
 
 /// Whether a bundled model has this name.

@@ -98,7 +98,7 @@ test("the page loads without a complaint, and shows a heatmap", async (t) => {
 for (const [room, controls] of [
     ["Walkthrough", [["combobox", "Example"], ["slider", "Temperature of the head"], ["img", "Heatmap of Head 1.0"]]],
     ["Laboratory", [["slider", "Tokens"], ["slider", "Dimensions"], ["checkbox", "Causal"], ["img", "Heatmap of Weights"]]],
-    ["Model", [["textbox", "Text"], ["button", "Open model"], ["button", "Compare"], ["button", /^Mary: 98/], ["combobox", "Sort heads by"], ["button", /^head 1\.2, entropy/]]],
+    ["Model", [["textbox", "Text"], ["button", "Open model"], ["button", "Compare"], ["button", /Mary: 99/], ["combobox", "Sort heads by"], ["button", /^head 1\.2, entropy/]]],
 ]) {
     test(`${room}: every control has its role and its name`, async (t) => {
         const page = await open(t);
@@ -238,7 +238,7 @@ test("files that are dropped open, and a broken one gives its message", async (t
 
 test("files that are chosen together open as a model", async (t) => {
     const page = await open(t, "#room=model");
-    await page.getByRole("button", { name: /: (< )?[\d.]+ %$/ }).first().waitFor({ state: "attached" }); // story has run
+    await page.getByRole("button", { name: /: (< )?[\d.]+ %$/ }).first().waitFor({ state: "attached" }); // the model has run
     await press(page.getByRole("button", { name: "Open model", exact: true }));
     const browse = page.getByRole("button", { name: "Browse…", exact: true });
     await browse.waitFor({ state: "attached" });

@@ -1,5 +1,5 @@
 //! Writes the pictures of the pages. The first screen moves, as an animated PNG: the temperature is dragged, a word is hidden, and
-//! another sentence is opened. Every other picture is that of a session.
+//! other sentences are opened. Every other picture is that of a session.
 //!
 //! `cargo run -p regard-ui --features snapshots --example moving_picture docs/screenshots`
 #![expect(clippy::unwrap_used, reason = "a program of the developers")]
@@ -13,6 +13,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
+use egui::accesskit::Role;
 use egui::{Pos2, Rect, ThemePreference};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
@@ -79,7 +80,7 @@ impl Film {
 const ROOMS: [(&str, &str, ThemePreference); 4] = [
     (
         "model",
-        r#"{"room": "model", "model": {"text": "Mary and John went to the store. John had a cold drink. John gave the drink to",
+        r#"{"room": "model", "model": {"model": "story", "text": "Mary and John went to the store. John had a cold drink. John gave the drink to",
             "changes": [{"change": {"ablate": {"head": "0.2", "to": "zero"}}, "on": true}],
             "heads": {"shown": "head", "layer": 3, "head": 3, "chosen": [19, 14]}}}"#,
         ThemePreference::Dark,
@@ -182,7 +183,8 @@ fn main() {
     film.steps(25);
 
     // The handle of a logarithmic slider from 0.1 to 10 is in the middle at 1.
-    let slider = film.place("Temperature of the head");
+    let slider = film.window.get_by_role_and_label(Role::Slider, "How sharply the heads look");
+    let slider = slider.rect();
     film.go(slider.center(), 12);
     film.window.drag_at(film.pointer);
     film.go(slider.right_center(), 22);
@@ -191,10 +193,12 @@ fn main() {
     film.window.drop_at(film.pointer);
     film.window.hover_at(film.pointer);
     film.steps(15);
-    film.click("Hide bag at 5");
-    film.click("Hide bag at 5");
-    film.click("Open another sentence");
-    film.click("Open another sentence");
+    film.click("Hide Mary at 2");
+    film.click("Hide Mary at 2");
+    // The last of the sentences is followed by the first.
+    for _ in 0..4 {
+        film.click("Another sentence");
+    }
 
     write(&folder.join("landing.png"), &film.frames);
 }

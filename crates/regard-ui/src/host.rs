@@ -9,7 +9,7 @@ use regard_heads::Stream;
 use regard_models::Checkpoint;
 
 use crate::Message;
-use crate::model::{self, Cached};
+use crate::model::Cached;
 
 /// The address of the book's chapters, which explain the mathematics of attention.
 pub const BOOK: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/SUMMARY.md");
@@ -93,13 +93,21 @@ pub trait Host: Send + Sync {
         path.is_dir()
     }
 
-    /// Opens a model and reads its headers: `story`, a Hugging Face folder, or a GGUF file.
+    /// Opens a model and reads its headers: a bundled one, a Hugging Face folder, or a GGUF file.
     ///
     /// # Errors
     /// If its files cannot be read. The message names the file.
     fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
-        let opened = model::bundled(name).unwrap_or_else(|| Checkpoint::open(Path::new(name)));
+        let opened =
+            regard_bundled::checkpoint(name).unwrap_or_else(|| Checkpoint::open(Path::new(name)));
         opened.map_err(|e| e.to_string())
+    }
+
+    /// The share of a model's files that is here, while they are being fetched; the first call begins it. `None`: nothing is
+    /// fetched, and [`checkpoint`](Self::checkpoint) finds the model or says why not.
+    fn arriving(&self, name: &str) -> Option<f32> {
+        let _ = name;
+        None
     }
 
     /// The models in the local Hugging Face cache, by name. A system without a cache has none.

@@ -65,7 +65,7 @@ pub enum Start {
     Example(Example),
     /// A session, a model or its attention.
     File(PathBuf),
-    /// A model by its name: `story`, a path, or a name in the local Hugging Face cache.
+    /// A model by its name: a bundled one, a path, or a name in the local Hugging Face cache.
     Model {
         /// The model.
         name: String,

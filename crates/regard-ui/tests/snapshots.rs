@@ -18,6 +18,8 @@ use std::time::Instant;
 use egui::{Rect, ThemePreference, vec2};
 use egui_kittest::kittest::Queryable as _;
 use egui_kittest::{Harness, SnapshotOptions, SnapshotResults};
+use regard_bundled::STORY;
+use regard_ui::model::State;
 use regard_ui::walkthrough::ReadingMode;
 use regard_ui::{App, Command, Room, Session};
 use regard_walkthrough::Example;
@@ -77,7 +79,10 @@ fn rooms_look_as_they_did() {
     // Edges of glyphs and of lines may be a shade lighter or darker, and a few pixels may differ more.
     let options = SnapshotOptions::new().threshold(2.0).max_failed_pixels(60);
     let mut results = SnapshotResults::new();
-    let room = |room: Room| (room.name().to_lowercase(), Session { room, ..Session::default() });
+    let room = |room: Room| {
+        let model = State::of(STORY);
+        (room.name().to_lowercase(), Session { room, model, ..Session::default() })
+    };
     let start = ("start".to_owned(), regard_ui::greeting());
     let read = |name: &str, reading: ReadingMode, revealed: bool| {
         let mut session = regard_ui::example(Example::MathOfAttention);

@@ -253,7 +253,7 @@ fn meant(path: &Path) -> String {
         command.get_subcommands().map(|command| format!("{NAME} {}", command.get_name()));
     let examples =
         Example::ALL.iter().map(|example| format!("{NAME} --example {}", example.name()));
-    let models = crate::bundled::NAMES.map(|model| format!("{NAME} {model}"));
+    let models = regard_bundled::NAMES.map(|model| format!("{NAME} {model}"));
     let known = commands.chain(examples).chain(models);
     let last_word = |line: &String| line.rsplit(' ').next().map(str::to_owned);
     let (lines, words): (Vec<String>, Vec<String>) =

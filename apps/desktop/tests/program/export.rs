@@ -316,9 +316,9 @@ fn a_session_exports_the_curves_and_the_grid_of_its_room() {
     assert!(text(&example, "curves", "curves.csv").starts_with("T,I,love,robotics\n"));
     let error = refused(&example, "entropy");
     assert!(error.contains("for a session of the laboratory"), "{error}");
-    // The first page shows a head of story for its sentence.
+    // The first page shows a head of english for its sentence.
     let first = text(&regard_ui::greeting(), "matrix", "first.csv");
-    assert!(first.contains("yellow") && first.contains("[STORY]"), "{first}");
+    assert!(first.contains("Mary") && first.contains("<|endoftext|>"), "{first}");
 }
 
 /// The file has the numbers that the command prints as JSON.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use egui::{Context, RichText, Ui};
+use regard_bundled::STORY;
 
 use super::cached::CachedModels;
 use super::note::capital;
@@ -10,7 +11,7 @@ use super::open::{self, OpenedModel};
 use super::opener::progress;
 use super::reads::Reads;
 use super::run::Outcome;
-use super::{STORY, State, Version, center};
+use super::{State, Version, center};
 use crate::choice::{self, Choice};
 use crate::explain::{explain, explanation};
 use crate::heads::AttentionSource;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use egui::Context;
+use regard_bundled::DIGITS;
 use regard_models::Which;
 use sha2::{Digest as _, Sha256};
 
@@ -10,8 +11,8 @@ use super::open::{self, OpenedModel};
 use super::reads::Reads;
 use super::room::outcome;
 use super::{
-    Attribute, DIGITS, ModelRoom, Outcome, PatchEach, Predict, Record, Request, Route, Run, State,
-    Sweep, Unfold, Version, View, Weigh, experts, note,
+    Attribute, ModelRoom, Outcome, PatchEach, Predict, Record, Request, Route, Run, State, Sweep,
+    Unfold, Version, View, Weigh, experts, note,
 };
 use crate::heads::{self, AttentionSource, Effect, OpenAttention, Shown, Surveyed};
 use crate::work::{Background, Held, Latest, Once, PATIENCE, Shared};
@@ -76,12 +77,16 @@ impl ModelRoom {
                     Some(_) => Version::SideBySide,
                     None => Version::default(),
                 };
+                // The text that the model before began with is not the user's own.
+                let is_own = state.text != regard_bundled::text(&state.model);
+                let own = is_own.then(|| core::mem::take(&mut state.text));
+                let begun = State::of(name);
                 *state = State {
-                    text: core::mem::take(&mut state.text),
+                    text: own.unwrap_or_else(|| begun.text.clone()),
                     version,
                     second_model,
-                    image: state.image.take_if(|_| name != DIGITS),
-                    ..State::of(name)
+                    image: state.image.take_if(|_| begun.model != DIGITS),
+                    ..begun
                 };
             }
             self.latest = LatestRun::default();

@@ -38,13 +38,12 @@ mod write;
 
 pub use self::cached::Cached;
 pub use self::input::decode as decode_image;
-pub use self::open::{bundled, story};
 pub use self::pad::Drawing;
 pub use self::record::Record;
 pub use self::request::Request;
 pub use self::room::ModelRoom;
 pub use self::run::{Outcome, grid, matrix};
-pub use self::state::{BUNDLED, DIGITS, Listed, PatchedPart, STORY, State, Version, View, Written};
+pub use self::state::{Listed, PatchedPart, State, Version, View, Written};
 
 pub(crate) use self::attribution::Attribute;
 pub(crate) use self::experts::Route;

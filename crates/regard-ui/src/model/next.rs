@@ -162,6 +162,9 @@ impl Next {
 pub(crate) fn percent(p: f32) -> String {
     let p = 100.0 * p;
     match p {
+        // What is not certain is never 100 %.
+        _ if p >= 99.995 && p < 100.0 => "> 99.99 %".to_owned(),
+        _ if p >= 99.5 && p < 100.0 => format!("{p:.2} %"),
         _ if p >= 9.95 || p == 0.0 => format!("{p:.0} %"),
         _ if p >= 0.095 => format!("{p:.1} %"),
         _ => "< 0.1 %".to_owned(),

@@ -13,26 +13,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::reads::Reads;
-use super::{DIGITS, STORY};
+use crate::Advance;
 use crate::work::{Background, Held, Once, Question, Steps, at_once};
 use crate::{counted, file_name};
-
-/// The bundled model that reads a text.
-///
-/// # Errors
-/// None in practice, because its files are part of the program.
-pub fn story() -> Result<Checkpoint, Error> {
-    Checkpoint::from_files(STORY, regard_story::FILES)
-}
-
-/// The bundled model of this name, if there is one.
-pub fn bundled(name: &str) -> Option<Result<Checkpoint, Error>> {
-    match name {
-        STORY => Some(story()),
-        DIGITS => Some(Checkpoint::from_files(DIGITS, regard_digits::FILES)),
-        _ => None,
-    }
-}
 
 /// A description of an open model. [`Loaded`] has its weights.
 #[derive(Serialize, Deserialize)]
@@ -74,7 +57,9 @@ impl Question for Open {
     const NAME: &'static str = "model";
 
     fn begin(self, background: Arc<Background>) -> impl Steps<OpenedModel> {
-        at_once(move |tell| {
+        let name = self.name.clone();
+        let host = Arc::clone(&background.host);
+        let mut open = at_once(move |tell| {
             let name = self.name;
             let mut checkpoint =
                 background.host.checkpoint(&name).map_err(|e| message(&name, &e))?;
@@ -89,7 +74,15 @@ impl Question for Open {
             let description = loaded.model.description().clone();
             background.put(self.place, Arc::new(loaded));
             Ok(OpenedModel { name, description, bytes, hash })
-        })
+        });
+        move |tell| match host.arriving(&name) {
+            Some(part) => {
+                // Whoever asks sees by the next step whether the work goes on.
+                let _ = tell(part);
+                Ok(Advance::More)
+            }
+            None => open(tell),
+        }
     }
 }
 

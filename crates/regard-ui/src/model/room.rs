@@ -21,8 +21,8 @@ use super::reads::Reads;
 use super::sweep::SweepEffects;
 use super::write::Writer;
 use super::{
-    Attribute, BUNDLED, Next, Outcome, PatchEach, Predict, Route, State, Sweep, Unfold, Version,
-    View, Weigh, changes, compare, list, next, patch, sweep, unfold, write,
+    Attribute, Next, Outcome, PatchEach, Predict, Route, State, Sweep, Unfold, Version, View,
+    Weigh, changes, compare, list, next, patch, sweep, unfold, write,
 };
 use crate::colors::Look;
 use crate::explain::{explanation, heading};
@@ -36,8 +36,11 @@ const WIDE: f32 = 1080.0;
 /// The width of that panel: the least, the share of a wide window, and the most.
 const NEXT: [f32; 3] = [320.0, 0.17, 600.0];
 /// A hint for each bundled model.
-const HINTS: [&str; 2] =
-    ["A model that writes stories.", "A model that reads a digit, which you draw."];
+const HINTS: [&str; 3] = [
+    "A model that reads any English.",
+    "A model that writes stories, a word a token.",
+    "A model that reads a digit, which you draw.",
+];
 
 /// The views of one run, or of a difference of two: all its heads as small pictures, a large one, and one over an image.
 #[derive(Default)]
@@ -180,6 +183,12 @@ impl ModelRoom {
             View::Experts => self.experts.value()?.matrix(state.mixture, look),
             View::Lens => None,
         }
+    }
+
+    /// Shows how far the model has been opened, for a page without the rest of the room.
+    pub(crate) fn opening(&mut self, ui: &mut Ui) {
+        // Without a model there is nothing else to show, so opening it is not cancelled.
+        let _cancels = self.models.messages(ui, false, String::clone);
     }
 
     /// The heads whose attention is shown.
@@ -390,7 +399,7 @@ impl ModelRoom {
             if let Some(open) = Command::OpenModel.button(ui) {
                 asked = Some(OpenChoice::Dialog(open));
             }
-            for (name, hint) in BUNDLED.into_iter().zip(HINTS) {
+            for (name, hint) in regard_bundled::NAMES.into_iter().zip(HINTS) {
                 let is_open = state.file.is_none() && state.model == name;
                 if !is_open && ui.button(format!("Open {name}")).on_hover_text(hint).clicked() {
                     asked = Some(OpenChoice::Model(name.to_owned()));

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use regard_bundled::{DIGITS, ENGLISH};
 use regard_heads::HeadId;
 use regard_models::{Ablation, Change, HeadAddress, Which};
 use serde::{Deserialize, Serialize};
@@ -9,12 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::{Drawing, Record};
 use crate::heads::{self, AttentionSource, Shown};
 
-/// The bundled model that reads a text.
-pub const STORY: &str = "story";
-/// The bundled model that reads a digit, which is drawn.
-pub const DIGITS: &str = "digits";
-/// The names of the bundled models.
-pub const BUNDLED: [&str; 2] = [STORY, DIGITS];
 /// The number of the image that `digits` begins with, a 3.
 const FIRST: usize = 9;
 
@@ -107,7 +102,7 @@ pub struct Listed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// The model: `story`, a folder, a GGUF file, or a name in the cache.
+    /// The model: a bundled one, a folder, a GGUF file, or a name in the cache.
     pub model: String,
     /// The attention that is shown instead of that of the model.
     pub file: Option<AttentionSource>,
@@ -153,7 +148,7 @@ pub struct State {
 
 impl Default for State {
     fn default() -> Self {
-        Self::of(STORY)
+        Self::of(ENGLISH)
     }
 }
 
@@ -168,11 +163,11 @@ impl State {
             heads.shown = Shown::Head;
         }
         Self {
+            text: regard_bundled::text(&model).to_owned(),
             model,
             drawing,
             second_drawing: None,
             file: None,
-            text: regard_story::TEXT.to_owned(),
             changes: Vec::new(),
             version: Version::default(),
             written: None,

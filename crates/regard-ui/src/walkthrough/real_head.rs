@@ -1,8 +1,8 @@
-//! The first page: one head of the bundled model, which moves the word that the model expects next.
+//! The first page: `english` reads a sentence, and the words that one of its heads looks back at decide what it expects next.
 //!
-//! The head is an induction head: the last word attends to the word that followed its earlier occurrence. The sentence is the
-//! picture, with a ribbon to each word that is attended to. The visitor spreads the attention, hides a word, and opens another
-//! sentence. Then the arithmetic of the largest weight opens.
+//! The head finds who gets a thing, and the second time of a phrase. The sentence is the picture, with a ribbon to each word that
+//! is attended to. The visitor changes how sharply all heads look, hides a word from the last one, and types a sentence. Then the
+//! arithmetic of the largest weight opens.
 //!
 //! The model room runs the model and draws its matrix. This page chooses the sentence, the head and the changes.
 
@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use egui::accesskit::Role;
 use egui::{
-    Button, CentralPanel, Label, RichText, ScrollArea, Sense, Shape, Slider, Stroke, TextStyle, Ui,
-    Vec2, WidgetInfo, vec2,
+    Button, CentralPanel, Label, RichText, ScrollArea, Sense, Shape, Slider, Stroke, TextEdit,
+    TextStyle, Ui, Vec2, WidgetInfo, vec2,
 };
+use regard_bundled::ENGLISH;
 use regard_figure::Matrix;
 use regard_heads::HeadId;
 use regard_models::{Change, HeadAddress, Which};
@@ -23,7 +24,7 @@ use super::{State, sidebar};
 use crate::colors::Look;
 use crate::explain::{explanation, label};
 use crate::heatmap::Cell;
-use crate::model::{self, ModelRoom, Next, STORY, percent};
+use crate::model::{self, ModelRoom, Next, percent};
 use crate::style::{self, panel};
 use crate::widgets::{Bar, Bars, Ribbons};
 use crate::{GREETING, Host, temperature};
@@ -33,15 +34,20 @@ pub(crate) const TITLE: &str = "A real head";
 /// The content of the page.
 pub(crate) const SUMMARY: &str = "A head decides which words a word looks at. Change one and see.";
 
-/// The sentences. The last word of each stands in it before, and the head looks at the word after it.
-const SENTENCES: [&str; 2] = [
+/// The sentences to begin with. In each, the head looks from the last word back at the one that comes next.
+const SENTENCES: [&str; 4] = [
+    "When Mary and John went to the store, John gave a drink to",
+    "Tom put the key in the box and the coin in the bag. Later Anna found the coin in the",
     "Mia saw the yellow bag. Mia found the yellow",
-    "Tom saw the yellow lamp. Tom found the yellow",
+    "Attention is all you",
 ];
-/// The position of the last word. The first token begins the story.
-const LAST: usize = 10;
-/// The induction head of story.
-const HEAD: HeadId = HeadId { layer: 1, head: 0 };
+/// The head that carries most of the indirect object, which is also an induction head: see the card of `english`.
+const HEAD: HeadId = HeadId { layer: 5, head: 3 };
+/// The layers of `english`, and the heads of each.
+const LAYERS: usize = 6;
+const HEADS: usize = 6;
+/// The name of the token that begins each text.
+const START: &str = "⟨start⟩";
 
 /// From this width on, the next words and the matrix stand beside the sentence, which takes this share.
 const WIDE: f32 = 720.0;
@@ -51,6 +57,11 @@ pub(crate) const USUAL: f32 = 960.0;
 pub(crate) const MOST_ENLARGED: f32 = 2.0;
 /// The same for this page, by width and height, so that it fits the window.
 const FITTING: Vec2 = vec2(860.0, 510.0);
+/// The most characters of a sentence, which are fewer tokens than the 256 that `english` has learnt to read.
+const MOST_TYPED: usize = 600;
+/// What there is to try, beside a click on a word.
+const SHARPNESS: &str = "How sharply the heads look";
+const TYPE: &str = "Type your own sentence";
 /// The number of words in the list of next words.
 const MOST: usize = 5;
 
@@ -58,36 +69,56 @@ const MOST: usize = 5;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RealHead {
-    /// The place of the sentence in the list.
-    pub sentence: usize,
-    /// The temperature of the head.
+    /// The sentence.
+    pub text: String,
+    /// The temperature of all heads.
     pub temperature: f32,
-    /// The positions of the words that the last word does not see.
+    /// The positions of the words that the last word does not see, in any head.
     pub hidden: BTreeSet<usize>,
+    /// The position of the last word, if a word is hidden from it.
+    pub last: usize,
     /// The weight whose arithmetic is open, by query and key.
     pub weight: Option<Cell>,
 }
 
 impl Default for RealHead {
     fn default() -> Self {
-        Self { sentence: 0, temperature: 1.0, hidden: BTreeSet::new(), weight: None }
+        Self::of(SENTENCES[0].to_owned())
     }
 }
 
 impl RealHead {
-    /// The state of the model room: story reads the sentence, and the head is shown.
+    /// A sentence without changes.
+    fn of(text: String) -> Self {
+        Self { text, temperature: 1.0, hidden: BTreeSet::new(), last: 0, weight: None }
+    }
+
+    /// Reads another sentence. The hidden words were those of the one before.
+    fn read(&mut self, text: String) {
+        *self = Self { temperature: self.temperature, ..Self::of(text) };
+    }
+
+    /// The sentence of the list that follows this one, or the first.
+    fn following(&self) -> &'static str {
+        let place = SENTENCES.iter().position(|sentence| *sentence == self.text);
+        SENTENCES[place.map_or(0, |place| (place + 1) % SENTENCES.len())]
+    }
+
+    /// The state of the model room: `english` reads the sentence, and the head is shown.
     fn asked(&self) -> model::State {
-        let mut state = model::State::of(STORY);
-        SENTENCES[self.sentence % SENTENCES.len()].clone_into(&mut state.text);
+        let mut state = model::State::of(ENGLISH);
+        self.text.clone_into(&mut state.text);
         state.heads.show(HEAD);
-        let HeadId { layer, head } = HEAD;
-        let head = HeadAddress { attention: Which::Only, layer, head };
-        let temperature = self.temperature;
-        let divided = (temperature != 1.0).then_some(Change::Temperature { head, temperature });
-        let hidden = self.hidden.iter().filter(|key| **key < LAST);
-        let cut = hidden.map(|key| Change::Cut { head, query: LAST, key: *key });
-        let changes = divided.into_iter().chain(cut);
-        state.changes = changes.map(|change| model::Listed { change, on: true }).collect();
+        let heads = (0..LAYERS).flat_map(|layer| (0..HEADS).map(move |head| (layer, head)));
+        for (layer, head) in heads {
+            let head = HeadAddress { attention: Which::Only, layer, head };
+            let temperature = self.temperature;
+            let divided = (temperature != 1.0).then_some(Change::Temperature { head, temperature });
+            let hidden = self.hidden.iter().filter(|key| **key < self.last);
+            let cut = hidden.map(|key| Change::Cut { head, query: self.last, key: *key });
+            let changes = divided.into_iter().chain(cut);
+            state.changes.extend(changes.map(|change| model::Listed { change, on: true }));
+        }
         state
     }
 }
@@ -95,7 +126,7 @@ impl RealHead {
 /// The weights of the head with the changes of a session, to export them.
 ///
 /// # Errors
-/// If story cannot be run.
+/// If `english` cannot read the sentence.
 pub fn matrix(host: &dyn Host, real: &RealHead, look: Look) -> anyhow::Result<Matrix> {
     model::matrix(host, &real.asked(), look)
 }
@@ -163,10 +194,11 @@ impl RealHeadPage {
         });
         if let Some(error) = self.model.error() {
             ui.colored_label(ui.visuals().error_fg_color, error);
+            typing(ui, state);
             return;
         }
         let Some(shown) = HeadRun::of(&self.model) else {
-            ui.label("Opening the model.");
+            self.model.opening(ui);
             return;
         };
         shown.sentences(ui, is_wide);
@@ -182,7 +214,7 @@ impl RealHeadPage {
             ui.vertical(|ui| {
                 ui.spacing_mut().item_spacing.x = spacing;
                 ui.set_width(width);
-                let rows = 4.5 * row(ui);
+                let rows = 5.5 * row(ui);
                 let height = (ui.available_height() - rows).clamp(110.0, 0.5 * width);
                 self.sentence(ui, &shown, state, height);
             });
@@ -199,37 +231,25 @@ impl RealHeadPage {
         let size = vec2(ui.available_width(), height);
         let real = &mut state.real;
         let clicked = self.ribbons.show(ui, size, &shown.words, &shown.weights, &real.hidden);
-        if let Some(word) = clicked {
+        // The words are those of the sentence before, until the model has read the new one.
+        if let Some(word) = clicked.filter(|_| shown.text == real.text) {
             if !real.hidden.remove(&word) {
                 real.hidden.insert(word);
             }
+            real.last = shown.last();
             state.tried[1] = true;
         }
-        let width = ui.available_width();
-        let line = |ui: &mut Ui, done: bool, text: &str, add: &mut dyn FnMut(&mut Ui)| {
-            ui.horizontal(|ui| {
-                ui.set_height(row(ui));
-                ui.set_max_width(width);
-                tick(ui, done, text, explanation(text));
-                add(ui);
-            });
-        };
-        line(ui, state.tried[0], "Drag the temperature", &mut |ui| {
+        line(ui, state.tried[0], SHARPNESS, &mut |ui| {
             let number = 64.0 * style::enlarged(ui);
             ui.spacing_mut().slider_width = (ui.available_width() - number).max(60.0);
             let slider = Slider::new(&mut real.temperature, 0.1..=10.0);
             let slider = slider.logarithmic(true).max_decimals(2);
-            if ui.add(slider).accessible_name("Temperature of the head").changed() {
+            if ui.add(slider).accessible_name(SHARPNESS).changed() {
                 state.tried[0] = true;
             }
         });
         line(ui, state.tried[1], "Click a word to hide it", &mut |_| ());
-        line(ui, state.tried[2], "See another sentence", &mut |ui| {
-            if ui.button("Open another sentence").clicked() {
-                real.sentence = (real.sentence + 1) % SENTENCES.len();
-                state.tried[2] = true;
-            }
-        });
+        typing(ui, state);
         let text = RichText::new("See how these numbers are computed");
         let button = if state.tried == [true; 3] {
             let selection = &ui.visuals().selection;
@@ -238,7 +258,7 @@ impl RealHeadPage {
             Button::new(text)
         };
         if ui.add(button).clicked() {
-            real.weight = Some((LAST, shown.target()));
+            state.real.weight = Some((shown.last(), shown.target()));
         }
     }
 
@@ -274,6 +294,8 @@ impl RealHeadPage {
 
 /// A run of the model over the sentence.
 struct HeadRun {
+    /// The sentence, and its words as the model reads them.
+    text: String,
     words: Vec<String>,
     /// The weights of the last word in the head.
     weights: Vec<f32>,
@@ -281,16 +303,18 @@ struct HeadRun {
     next: Vec<Next>,
     /// The temperature and the hidden words of the run.
     temperature: f32,
-    hidden: Vec<usize>,
+    hidden: BTreeSet<usize>,
 }
 
 impl HeadRun {
     fn of(model: &ModelRoom) -> Option<Self> {
         let (heads, changes) = model.changed()?;
-        let words = heads.labels()[0].clone();
+        let mut words: Vec<String> = heads.labels()[0].iter().map(|token| plain(token)).collect();
         let weights = heads.maps.head(HEAD);
-        let weights = weights.get(LAST * words.len()..)?.to_vec();
+        let weights = weights.get(words.len().checked_sub(1)? * words.len()..)?.to_vec();
+        START.clone_into(words.first_mut()?);
         let mut next = model.next().to_vec();
+        next.iter_mut().for_each(|next| next.token = plain(&next.token));
         next.sort_by(|a, b| b.after.total_cmp(&a.after));
         // The word that was expected before the changes stays in the list.
         let expected =
@@ -299,15 +323,21 @@ impl HeadRun {
             let expected = next.remove(expected);
             next.insert(MOST - 1, expected);
         }
-        let (mut temperature, mut hidden) = (1.0, Vec::new());
+        let (mut temperature, mut hidden) = (1.0, BTreeSet::new());
         for change in changes {
             match change {
                 Change::Temperature { temperature: t, .. } => temperature = *t,
-                Change::Cut { key, .. } => hidden.push(*key),
+                Change::Cut { key, .. } => drop(hidden.insert(*key)),
                 _ => {}
             }
         }
-        Some(Self { words, weights, next, temperature, hidden })
+        let text = model.outcome()?.request.text.clone();
+        Some(Self { text, words, weights, next, temperature, hidden })
+    }
+
+    /// The position of the last word.
+    fn last(&self) -> usize {
+        self.words.len().saturating_sub(1)
     }
 
     /// The word that gets the largest weight.
@@ -322,16 +352,16 @@ impl HeadRun {
 
     /// A sentence about the attention of the head.
     fn attention(&self) -> String {
-        let (target, last) = (self.target(), self.word(LAST));
+        let (target, last) = (self.target(), self.word(self.last()));
         let word = self.word(target);
         if self.hidden.is_empty() && self.temperature == 1.0 {
             let comes_after = target > 0 && self.word(target - 1) == last;
             return if comes_after {
                 format!(
-                    "This head looks from the last word, “{last}”, back at what came after “{last}” last time: “{word}”."
+                    "Head {HEAD} looks from the last word, “{last}”, back at what came after “{last}” last time: “{word}”."
                 )
             } else {
-                format!("This head looks from the last word, “{last}”, back at “{word}”.")
+                format!("Head {HEAD} looks from the last word, “{last}”, back at “{word}”.")
             };
         }
         let hidden: Vec<String> =
@@ -384,6 +414,39 @@ impl HeadRun {
             ui.add_space((least - ui.min_rect().bottom()).max(0.0));
         }
     }
+}
+
+/// A token without the mark of the space before it: the words stand apart anyway.
+fn plain(token: &str) -> String {
+    token.strip_prefix('␣').filter(|word| !word.is_empty()).unwrap_or(token).to_owned()
+}
+
+/// The line in which a sentence is typed, and the field.
+fn typing(ui: &mut Ui, state: &mut State) {
+    let State { real, tried, .. } = state;
+    line(ui, tried[2], TYPE, &mut |ui| {
+        if ui.button("Another sentence").clicked() {
+            real.read(real.following().to_owned());
+            tried[2] = true;
+        }
+    });
+    let mut text = real.text.clone();
+    let field = TextEdit::singleline(&mut text).char_limit(MOST_TYPED).desired_width(f32::INFINITY);
+    if ui.add(field).accessible_name("Sentence").changed() {
+        real.read(text);
+        tried[2] = true;
+    }
+}
+
+/// A line with something to try, and its control.
+fn line(ui: &mut Ui, done: bool, text: &str, add: &mut dyn FnMut(&mut Ui)) {
+    let width = ui.available_width();
+    ui.horizontal(|ui| {
+        ui.set_height(row(ui));
+        ui.set_max_width(width);
+        tick(ui, done, text, explanation(text));
+        add(ui);
+    });
 }
 
 /// The height of a line with a control.

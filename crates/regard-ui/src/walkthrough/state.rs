@@ -40,7 +40,7 @@ pub struct State {
     pub page: Page,
     /// The changes of the real head.
     pub real: RealHead,
-    /// Whether its temperature was dragged, a word hidden, and another sentence opened. Undo leaves this alone.
+    /// Whether the temperature was dragged, a word hidden, and a sentence typed or opened. Undo leaves this alone.
     pub tried: [bool; 3],
     /// The worked example, and the numbers that were typed over.
     pub inputs: Inputs,

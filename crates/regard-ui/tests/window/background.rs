@@ -12,6 +12,7 @@ use crate::model::{Listed, State, View};
 use crate::{Advance, Background, Begun, Message, Room, Session, Tell};
 use egui::Context;
 use egui::accesskit::Role;
+use regard_bundled::STORY;
 use regard_models::{Change, Which};
 
 use super::TestHost;
@@ -108,7 +109,7 @@ fn a_model_runs_in_a_worker_as_it_does_in_threads() {
     let second = Some("Mia gave Tom the ball. Mia gave the ball to".to_owned());
     for view in [View::Attention, View::Lens, View::Attribution, View::Patches] {
         let (changes, second, text) = (changes.clone(), second.clone(), text.clone());
-        let model = State { text, changes, second, view, ..State::default() };
+        let model = State { text, changes, second, view, ..State::of(STORY) };
         let session = Session { room: Room::Model, model, ..Session::default() };
         let [worker, threads] = both(&session);
         assert_eq!(computed(&worker), computed(&threads), "{view:?}");

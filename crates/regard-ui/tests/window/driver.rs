@@ -10,11 +10,13 @@ use egui::{Event, Key, Modifiers, PointerButton, Pos2, Rect, TextureId, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use egui_kittest::{Harness, HarnessBuilder};
 
+use regard_bundled::STORY;
 use regard_walkthrough::{Step, StepKey, Walkthrough};
 
 use super::TestHost;
 use crate::heatmap::Cell;
 use crate::laboratory::Outcome;
+use crate::model::State;
 use crate::{App, Command, Host, Room, Session};
 
 pub(super) type Window = Harness<'static, Option<App>>;
@@ -55,8 +57,9 @@ pub(super) fn start(
     window
 }
 
+/// A session in a room, with the model `story`, whose tokens are words.
 pub(super) fn session_of(room: Room) -> Session {
-    Session { room, ..Session::default() }
+    Session { room, model: State::of(STORY), ..Session::default() }
 }
 
 /// Opens a room, high enough for all its contents.

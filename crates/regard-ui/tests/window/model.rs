@@ -1,9 +1,10 @@
 //! The model room with story, and the results of story itself.
 
 use crate::Room;
-use crate::model::{Outcome, State, story};
+use crate::model::{Outcome, State};
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
+use regard_bundled::STORY;
 use regard_heads::HeadId;
 use regard_models::{Change, Input, Model};
 
@@ -50,7 +51,7 @@ pub(super) fn side_by_side(window: &Window) -> [Vec<f32>; 3] {
 
 /// The model story, and the ids of its text.
 pub(super) fn reference(text: &str) -> (Model, Input) {
-    let model = Model::load(&story().unwrap()).unwrap();
+    let model = Model::load(&regard_bundled::checkpoint(STORY).unwrap().unwrap()).unwrap();
     let input = model.tokenizer().unwrap().encode(text, None).unwrap();
     (model, input)
 }

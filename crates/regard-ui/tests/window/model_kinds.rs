@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::heads::Side;
-use crate::model::{DIGITS, State, View};
+use crate::model::{State, View};
 use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_bundled::DIGITS;
 use regard_models::{
     Ablation, AttentionPlace, Change, Checkpoint, ImageProcessor, Input, Model, Trace, Which,
 };
@@ -428,7 +429,7 @@ fn first(label: u8) -> usize {
 
 /// `digits`, and an image that training held back as it reads it.
 fn read(number: usize) -> (Model, Input) {
-    let checkpoint = crate::model::bundled(DIGITS).unwrap().unwrap();
+    let checkpoint = regard_bundled::checkpoint(DIGITS).unwrap().unwrap();
     let model = Model::load(&checkpoint).unwrap();
     let processor = ImageProcessor::of(&checkpoint, model.description()).unwrap();
     let digit = regard_digits::held_back().nth(number).unwrap();

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use regard_bundled::{DIGITS, STORY};
 use regard_models::Which;
 use regard_ui::heads::{AttentionSource, Shown};
-use regard_ui::model::{DIGITS, Drawing, State, Version, View};
+use regard_ui::model::{Drawing, State, Version, View};
 use regard_ui::{Room, Session};
 
 const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
@@ -16,7 +17,8 @@ const EIGHT: usize = 8;
 
 /// The model room with story.
 fn page(change: impl FnOnce(&mut State)) -> Session {
-    let mut session = Session { room: Room::Model, ..Session::default() };
+    let model = State::of(STORY);
+    let mut session = Session { room: Room::Model, model, ..Session::default() };
     change(&mut session.model);
     session
 }

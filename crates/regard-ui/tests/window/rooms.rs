@@ -238,7 +238,7 @@ fn every_panel_explains_itself() {
         (Room::Model, &of_model),
     ];
     for (room, panels) in rooms {
-        let mut session = Session { room, ..Session::default() };
+        let mut session = session_of(room);
         session.walkthrough.open(Example::MathOfAttention);
         let mut window = open(session, [1280.0, 12000.0]);
         for (panel, words) in panels {
@@ -367,7 +367,7 @@ fn at_most_three_rows_of_controls_stand_above_a_picture() {
 
 /// Sessions with a head as a heatmap and as lines, of a run, of a changed run and of two texts, and with two states of the laboratory.
 fn heads_and_texts() -> Vec<(&'static str, Session)> {
-    let mut head = Session { room: Room::Model, ..Session::default() };
+    let mut head = session_of(Room::Model);
     let change = Change::Ablate { head: "0.1".parse().unwrap(), to: Ablation::Zero };
     let grid = head.clone();
     head.model.heads.show(HeadId { layer: 1, head: 2 });

@@ -102,7 +102,10 @@ fn the_next_start_continues_the_last_session() {
 
     let mut window = resume(&path);
     assert_eq!(session(&window).room, Room::Walkthrough);
-    assert!(shows(&window, "Drag the temperature"), "the first start greets with a real head");
+    assert!(
+        shows(&window, "How sharply the heads look"),
+        "the first start greets with a real head"
+    );
     assert!(!shows(&window, "Dismiss"));
     press(&mut window, Command::Room(Room::Laboratory));
     click(&mut window, "Window");
