@@ -61,6 +61,8 @@ mkdirSync(out, { recursive: true });
 for (const build of only ? [only] : ["simd", "plain"]) compile(build);
 for (const name of readdirSync(join(here, "static"))) cpSync(join(here, "static", name), join(out, name));
 cpSync(join(here, "src/system.js"), join(out, "system.js"));
+// The program fetches it after the first frame.
+cpSync(join(root, "models/english/english.gguf"), join(out, "english.gguf"));
 
 const bytes = readdirSync(out).filter((name) => existsSync(join(out, name, "regard_bg.wasm"))).map((name) => [name, statSync(join(out, name, "regard_bg.wasm")).size]);
 writeFileSync(join(out, "page.js"), readFileSync(join(here, "static/page.js"), "utf8").replace("const BYTES = {};", `const BYTES = ${JSON.stringify(Object.fromEntries(bytes))};`));

@@ -74,7 +74,7 @@ impl Address {
             app.perform(ctx, Command::Example(example));
         }
         if self.model.is_some() || self.text.is_some() {
-            app.open_model(ctx, self.model.unwrap_or_else(|| regard_ui::model::STORY.to_owned()));
+            app.open_model(ctx, self.model.unwrap_or_else(|| regard_bundled::ENGLISH.to_owned()));
             if let Some(text) = self.text {
                 app.session.model.text = text;
             }

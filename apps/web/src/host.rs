@@ -1,6 +1,6 @@
 //! The system around the window: the browser's files, storage and downloads.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ops::ControlFlow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Cursor};
@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use js_sys::{Array, Float32Array, Uint8Array};
+use regard_bundled::ENGLISH;
 use regard_heads::Stream;
 use regard_models::Checkpoint;
 use regard_ui::host::{Chosen, FileDialog, Host, Replies, Reply, Work};
-use regard_ui::{Advance, Background, Begun, Message, Session, Tell, model};
+use regard_ui::{Advance, Background, Begun, Message, Session, Tell};
 use wasm_bindgen::prelude::*;
 
 use crate::system;
@@ -79,7 +80,14 @@ pub fn refuse(path: String, bytes: f64, most: f64) {
     files().insert(PathBuf::from(path), Err(why));
 }
 
+/// The file of [`ENGLISH`], under the name that a user's folder would give it, and as it lies beside the page.
+const ENGLISH_PATH: &str = "english/english.gguf";
+const ENGLISH_FILE: &str = "english.gguf";
+const ENGLISH_BYTES: usize = regard_english::FILES[0].1.len();
+
 thread_local! {
+    /// In the worker: the share of the file of [`ENGLISH`] that is here, while it is being fetched.
+    static ARRIVING: Cell<Option<f32>> = const { Cell::new(None) };
     /// In the worker: where questions are answered.
     static BACKGROUND: Arc<Background> = Background::new(Arc::new(Browser));
     /// In the worker: the questions that are being answered, by their numbers.
@@ -145,6 +153,24 @@ pub fn step(number: u32) -> Result<Option<Array>, String> {
 /// The lists of numbers of a message, for JavaScript.
 fn given(lists: &[Vec<f32>]) -> Array {
     lists.iter().map(|list| Float32Array::from(&list[..])).collect()
+}
+
+/// In the worker: whether the next step only waits for a file.
+#[wasm_bindgen]
+pub fn waits() -> bool {
+    ARRIVING.get().is_some()
+}
+
+/// In the worker: takes the file of [`ENGLISH`] as it comes.
+fn arrive(bytes: f64, file: Option<Uint8Array>, error: Option<String>) {
+    ARRIVING.set(Some((bytes / ENGLISH_BYTES as f64) as f32));
+    let held = match (file, error) {
+        (Some(file), _) => Ok(&*file.to_vec().leak()),
+        (None, Some(error)) => Err(error),
+        (None, None) => return,
+    };
+    ARRIVING.set(None);
+    files().insert(ENGLISH_PATH.into(), held);
 }
 
 /// In the worker: ends the work on a question.
@@ -232,11 +258,16 @@ impl Host for Browser {
     }
 
     fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
-        if let Some(bundled) = model::bundled(name) {
+        if let Some(bundled) = regard_bundled::checkpoint(name) {
             return bundled.map_err(|e| e.to_string());
         }
         let path = Path::new(name);
         let mut files = Vec::new();
+        // What could not be fetched is fetched again the next time.
+        if name == ENGLISH && matches!(self::files().get(Path::new(ENGLISH_PATH)), Some(Err(_))) {
+            let failed = self::files().remove(Path::new(ENGLISH_PATH));
+            return Err(failed.and_then(Result::err).unwrap_or_default());
+        }
         for (file, bytes) in self::files().iter().filter(|(file, _)| file.starts_with(path)) {
             let inner = file.strip_prefix(path).ok().filter(|inner| !inner.as_os_str().is_empty());
             let inner = inner.or_else(|| file.file_name().map(Path::new)).unwrap_or(file);
@@ -248,6 +279,18 @@ impl Host for Browser {
             ));
         }
         Checkpoint::from_files(name, files).map_err(|e| e.to_string())
+    }
+
+    /// The file of [`ENGLISH`] lies beside the page, and is fetched when it is needed.
+    fn arriving(&self, name: &str) -> Option<f32> {
+        if name != ENGLISH || self::files().contains_key(Path::new(ENGLISH_PATH)) {
+            return None;
+        }
+        if ARRIVING.get().is_none() {
+            ARRIVING.set(Some(0.0));
+            system::fetched(ENGLISH_FILE, Closure::new(arrive));
+        }
+        ARRIVING.get()
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

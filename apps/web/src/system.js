@@ -76,6 +76,24 @@ export function progress(number, part) {
     self.postMessage({ number, part });
 }
 
+/** In the worker: fetches a file that lies beside the page. */
+export async function fetched(name, told) {
+    try {
+        const response = await fetch(new URL(name, import.meta.url));
+        if (!response.ok) throw new Error(`the server answers ${response.status}`);
+        const parts = [];
+        let bytes = 0;
+        const reader = response.body.getReader();
+        for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
+            parts.push(value);
+            told((bytes += value.length));
+        }
+        told(bytes, new Uint8Array(await new Blob(parts).arrayBuffer()));
+    } catch (error) {
+        told(0, undefined, `${name} could not be fetched: ${error.message}`);
+    }
+}
+
 export function kept(name) {
     try {
         return localStorage.getItem(name) ?? undefined;

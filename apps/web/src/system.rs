@@ -17,6 +17,10 @@ extern "C" {
     /// In the worker: tells the window the share of the work on a question that is done.
     pub fn progress(number: u32, part: f32);
 
+    /// In the worker: fetches a file that lies beside the page. `told` gets the number of bytes that are here, and in the end the file or
+    /// the reason why there is none.
+    pub fn fetched(name: &str, told: Closure<Told>);
+
     /// The text that the browser keeps under this name.
     pub fn kept(name: &str) -> Option<String>;
 
@@ -46,4 +50,5 @@ extern "C" {
     pub fn mirror(changes: &str);
 }
 
+type Told = dyn FnMut(f64, Option<Uint8Array>, Option<String>);
 type Take = dyn FnMut(Option<f32>, Option<String>, Option<Uint8Array>, bool) -> bool;

@@ -47,6 +47,7 @@ async function work() {
         const number = begun.shift();
         try {
             const [answer, lists, isLast] = program.step(number) ?? [];
+            if (program.waits()) await new Promise((done) => setTimeout(done, 20));
             if (!isLast) begun.push(number);
             if (answer) {
                 const buffers = [answer, ...lists].map((list) => list.buffer);

@@ -96,7 +96,7 @@ test("the page loads without a complaint, and shows a heatmap", async (t) => {
 });
 
 for (const [room, controls] of [
-    ["Walkthrough", [["combobox", "Example"], ["slider", "Temperature of the head"], ["img", "Heatmap of Head 1.0"]]],
+    ["Walkthrough", [["combobox", "Example"], ["slider", "How sharply the heads look"], ["img", "Heatmap of Head 5.3"]]],
     ["Laboratory", [["slider", "Tokens"], ["slider", "Dimensions"], ["checkbox", "Causal"], ["img", "Heatmap of Weights"]]],
     ["Model", [["textbox", "Text"], ["button", "Open model"], ["button", "Compare"], ["button", /Mary: 99/], ["combobox", "Sort heads by"], ["button", /^head 1\.2, entropy/]]],
 ]) {
