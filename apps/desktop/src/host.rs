@@ -7,7 +7,9 @@ use std::thread;
 use directories::ProjectDirs;
 use regard_heads::Stream;
 use regard_models::Checkpoint;
-use regard_ui::host::{BOOK, Chosen, FileDialog, Host, Work};
+#[cfg(feature = "window")]
+use regard_ui::host::{BOOK, Chosen, FileDialog};
+use regard_ui::host::{Host, Work};
 use regard_ui::model::Cached;
 
 use crate::cli::models::open;
@@ -48,6 +50,7 @@ impl Host for Native {
         names.into_iter().map(cached).collect()
     }
 
+    #[cfg(feature = "window")]
     fn open_book(&self) -> io::Result<()> {
         ::open::that_detached(BOOK)
     }
@@ -57,6 +60,7 @@ impl Host for Native {
     }
 
     /// The dialog answers from a thread, so the window keeps running.
+    #[cfg(feature = "window")]
     fn browse(&self, dialog: FileDialog<'_>, chosen: Chosen) {
         let FileDialog { heading, extensions, opens, path, name } = dialog;
         let mut dialog =

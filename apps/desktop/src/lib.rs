@@ -8,4 +8,5 @@ mod hub;
 mod opened;
 mod say;
 mod whole_file;
+#[cfg_attr(not(feature = "window"), path = "no_window.rs")]
 mod window;

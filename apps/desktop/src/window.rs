@@ -1,5 +1,6 @@
 //! The window: eframe's shell around [`regard_ui::App`].
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use eframe::egui::{Ui, ViewportBuilder};
@@ -11,8 +12,28 @@ use crate::say::tell;
 /// Opens the window, and returns when it is closed.
 ///
 /// # Errors
-/// If no window can be opened, because there is no display, or it has no OpenGL.
-pub fn run(start: Start) -> Result<(), eframe::Error> {
+/// The reason why there is no window: there is no display, or it has no OpenGL.
+pub(crate) fn open(start: Start) -> Result<(), String> {
+    if !has_display() {
+        return Err("there is no display".to_owned());
+    }
+    run(start).map_err(|e| {
+        // The text before the last colon is a place in the source of the window library.
+        let reason = e.to_string();
+        let reason = reason.rsplit(": ").next().unwrap_or_default();
+        format!("the window could not be opened ({reason})")
+    })
+}
+
+/// Whether a window can probably open. Only some systems tell this beforehand, by environment variables.
+fn has_display() -> bool {
+    let is_set =
+        |name: &str| std::env::var_os(name).is_some_and(|value: OsString| !value.is_empty());
+    let by_environment = cfg!(all(unix, not(target_vendor = "apple"), not(target_os = "android")));
+    !by_environment || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(is_set)
+}
+
+fn run(start: Start) -> Result<(), eframe::Error> {
     let viewport = ViewportBuilder::default()
         .with_title("Regard")
         .with_app_id("regard")

@@ -26,7 +26,6 @@ mod trace;
 mod walk;
 
 use core::num::NonZero;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -54,7 +53,7 @@ struct Cli {
     #[arg(long, value_name = "NAME", value_parser = walk::example_parser())]
     example: Option<Example>,
 
-    /// What to open: a model (story, a Hugging Face folder, a .gguf file, or a name in the local cache), a session that the
+    /// What to open: a model (english, a Hugging Face folder, a .gguf file, or a name in the local cache), a session that the
     /// window saved (.json) or copied as a link (#s=…), or a file of attention (safetensors, npy or npz)
     #[arg(value_name = "FILE", conflicts_with = "example")]
     file: Option<PathBuf>,
@@ -207,21 +206,7 @@ fn window(
         (None, None) => example.map_or(Start::Last, Start::Example),
     };
     let example = example.unwrap_or(Example::MathOfAttention);
-    let why = if has_display() {
-        match crate::window::run(start) {
-            Ok(()) => return Ok(()),
-            Err(e) => {
-                // The text before the last colon is a place in the source of the window library.
-                let reason = e.to_string();
-                format!(
-                    "the window could not be opened ({})",
-                    reason.rsplit(": ").next().unwrap_or_default()
-                )
-            }
-        }
-    } else {
-        "there is no display".to_owned()
-    };
+    let Err(why) = crate::window::open(start) else { return Ok(()) };
     if let Some(name) = model {
         tell(format_args!("regard: {why}; this is a summary of the model"));
         return model::summarize(name);
@@ -235,14 +220,6 @@ fn window(
         "regard: {why}; this is the walkthrough in the terminal, and `regard --help` lists the subcommands"
     ));
     walk::show(example, &Settings::default())
-}
-
-/// Whether a window can probably open. Only some systems tell this beforehand, by environment variables.
-fn has_display() -> bool {
-    let is_set =
-        |name: &str| std::env::var_os(name).is_some_and(|value: OsString| !value.is_empty());
-    let by_environment = cfg!(all(unix, not(target_vendor = "apple"), not(target_os = "android")));
-    !by_environment || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(is_set)
 }
 
 /// The command or the example whose name is most similar to that of a file that does not exist.

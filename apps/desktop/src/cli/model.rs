@@ -22,7 +22,7 @@ const TOKENS: usize = 128;
 ///
 /// Only the headers of the files are read.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: regard model story")]
+#[command(after_help = "Example: regard model english")]
 pub(crate) struct Args {
     #[command(flatten)]
     model: open::Args,

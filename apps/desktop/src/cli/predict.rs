@@ -16,7 +16,7 @@ use super::{Format, parse_count};
 /// classifies images or texts, the class.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: regard predict story --text \"Mary and John went to the store. John gave a drink to\" --top 3"
+    after_help = "Example: regard predict english --text \"When Mary and John went to the store, John gave a drink to\" --top 3"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -16,8 +16,8 @@ const LARGE: u64 = 1 << 30;
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// A Hugging Face folder, a .gguf file, `story` or `digits` (the models that come with the program), or a name such as
-    /// openai-community/gpt2, which is looked for in the local Hugging Face cache (HF_HOME)
+    /// A Hugging Face folder, a .gguf file, `english`, `story` or `digits` (the models that come with the program), or a name
+    /// such as openai-community/gpt2, which is looked for in the local Hugging Face cache (HF_HOME)
     #[arg(value_name = "MODEL")]
     model: PathBuf,
 

@@ -1,0 +1,11 @@
+//! The program without its window.
+
+use regard_ui::Start;
+
+/// Says that there is no window.
+///
+/// # Errors
+/// Always.
+pub(crate) fn open(_: Start) -> Result<(), String> {
+    Err("this program was built without the window".to_owned())
+}
