@@ -112,6 +112,10 @@ pub(crate) use shared;
 
 /// Keeps the compiler from vectorizing a loop over floats that writes `x`. Helium's vectors would treat subnormal numbers as
 /// zero. On other targets this does nothing.
+///
+/// `-C no-vectorize-loops -C no-vectorize-slp` would do the same for all loops at once, but a crate cannot ask for them: of what a
+/// build script prints, Cargo gives the compiler `cfg`s, paths and the linker's arguments (`cargo::rustc-flags` takes `-l` and `-L`
+/// alone), and a profile of a dependency does not count. A firmware that lacks them in its own configuration would compute other bits.
 #[inline(always)]
 #[cfg_attr(
     not(helium),
