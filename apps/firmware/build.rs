@@ -10,6 +10,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut cargo = io::stdout();
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_BOARD")?;
     writeln!(cargo, "cargo::rerun-if-changed=boards")?;
+    // The bytes of flash and of RAM of a smaller part, such as `65536 16384`.
+    writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_MEMORY")?;
     // Whether the images of models have a model, and whether it reads tokens or classifies images.
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_EMBED")?;
     writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, classifies)")?;
@@ -39,10 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         line.map(|(_, value)| value.trim())
             .ok_or_else(|| format!("boards/{board}.board has no `{name}`"))
     };
+    let given = env::var("REGARD_MEMORY").ok();
+    let given = given.as_deref().and_then(|bytes| bytes.split_once(' '));
     let region = |name| {
         let (origin, length) = fact(name)?
             .split_once(' ')
             .ok_or_else(|| format!("`{name}` is not `origin length`"))?;
+        let length = given.map_or(length, |(flash, ram)| if name == "flash" { flash } else { ram });
         Ok::<_, String>(format!("ORIGIN = {origin}, LENGTH = {length}"))
     };
 

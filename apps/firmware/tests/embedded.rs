@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use regard_digits::{FILES, SIDE, held_back};
 use regard_embed::largest;
 use regard_firmware::{FIRST_TOKEN, hash};
-use regard_models::embed::{Options, Stored};
+use regard_models::embed::{Embedded, Options, Stored};
 use regard_models::{Checkpoint, ImageProcessor, Input, Model, Sampler};
 
 const STORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/story");
@@ -24,20 +24,25 @@ fn story() -> Model {
 
 /// Writes the crate to a folder beside the program's other outputs. Later builds of the image find it unchanged.
 fn embed(model: &Model, stored: Stored) -> String {
+    written(model, stored).1
+}
+
+fn written(model: &Model, stored: Stored) -> (Embedded, String) {
     let reads_images = model.description().embedding.patches.is_some();
     let name = if reads_images { "digits" } else { "story" };
     let mut options = Options::new(name, CONTEXT);
     options.stored = Some(stored);
     options.samples = reads_images.then(|| processor(model));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{stored:?}"));
-    for (path, bytes) in model.embed(&options).unwrap().files {
+    let embedded = model.embed(&options).unwrap();
+    for (path, bytes) in &embedded.files {
         let path = folder.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        if fs::read(&path).ok().as_deref() != Some(&bytes) {
+        if fs::read(&path).ok().as_ref() != Some(bytes) {
             fs::write(&path, bytes).unwrap();
         }
     }
-    folder.to_str().unwrap().to_owned()
+    (embedded, folder.to_str().unwrap().to_owned())
 }
 
 /// Cargo with these arguments, which builds images with the model in `folder`.
@@ -140,6 +145,41 @@ fn boards_tell_the_story_of_the_desktop() {
         let expected = if stored == Stored::Int8 { &integers } else { &floats };
         assert_eq!(&lines, expected, "{alias}, {stored}");
         println!("{alias}, {stored}: {} tokens; {cost}", lines.len());
+    }
+}
+
+/// An image runs in exactly the memory that `regard embed` promised, and does not link in less than the model takes.
+#[test]
+#[ignore = "needs qemu-system-arm and the bare-metal target"]
+fn the_promised_memory_is_enough_and_no_more_than_needed() {
+    /// What `regard embed` leaves for code.
+    const CODE: usize = 32 << 10;
+    /// What it leaves for the stack.
+    const STACK: usize = 4 << 10;
+    for (bin, model, stored) in
+        [("story", story(), Stored::Int8), ("classify", digits(), Stored::F32)]
+    {
+        let (embedded, folder) = written(&model, stored);
+        // The image of digits has the images that it reads.
+        let data = if bin == "classify" { held_back().len() * (1 + SIDE * SIDE) } else { 0 };
+        let (weights, ram) = (embedded.flash + embedded.words, embedded.ram);
+        let run = |flash: usize, ram: usize| {
+            let mut image = cargo(&["m4f", "--bin", bin], &folder);
+            image.env("REGARD_MEMORY", format!("{flash} {ram}")).output().unwrap()
+        };
+        let enough = run(CODE + weights + data, ram + STACK);
+        let said = String::from_utf8_lossy(&enough.stdout).into_owned();
+        assert!(enough.status.success(), "{bin}, {stored}: {said}");
+        let cost = said.lines().last().unwrap();
+        assert!(cost.contains(&format!("{ram} of RAM")), "{ram}: {cost}");
+        println!("{bin}, {stored}: {weights} + {CODE} of flash, {ram} + {STACK} of RAM: {cost}");
+        for (flash, ram, region) in
+            [(weights + data, ram + STACK, "FLASH"), (CODE + weights + data, ram - 4, "RAM")]
+        {
+            let less = run(flash, ram);
+            let said = String::from_utf8_lossy(&less.stderr).into_owned();
+            assert!(!less.status.success() && said.contains(region), "{bin}, {stored}: {said}");
+        }
     }
 }
 

@@ -15,6 +15,20 @@
 use crate::attention::{scalar_scratch_len, tensor_elements};
 use crate::int8;
 
+/// Elements of scratch memory of one attention in `f32` on Cortex-M and RISC-V. On these targets it equals
+/// [`attention_scratch_len`](crate::attention_scratch_len).
+#[must_use]
+pub const fn attention_scratch_len(n_q: usize, n_k: usize, _d_k: usize, d_v: usize) -> usize {
+    scalar_scratch_len(n_q, n_k, d_v)
+}
+
+/// Words of scratch memory of one attention on 8-bit integers on Cortex-M and RISC-V: those of the cores with the DSP extension, as
+/// in [`int8_attention_bytes`].
+#[must_use]
+pub const fn int8_attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    int8::scalar_scratch_len(n_q, n_k, d_k, d_v)
+}
+
 /// Bytes of RAM of one attention in `f32` on Cortex-M and RISC-V. On these targets it equals
 /// [`attention_bytes`](crate::attention_bytes).
 #[must_use]

@@ -51,6 +51,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_count)]
     context: usize,
 
+    /// Leave out the texts of the tokens, for a program that prints none
+    #[arg(long)]
+    no_words: bool,
+
     /// The part's flash, such as 512K or 1M: a model that does not fit is refused
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     flash: Option<usize>,
@@ -77,6 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = name.ok_or_else(|| anyhow!("{} does not end with a crate's name", to.display()));
     let weights = if args.int8 { Some(Weights::Int8) } else { args.weights };
     let mut options = Options::new(name.bad_input()?, args.context);
+    options.words = !args.no_words;
     options.part = Part { flash: args.flash, ram: args.ram };
     options.stored = weights.map(|weights| match weights {
         Weights::F32 => Stored::F32,
@@ -115,9 +120,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         calibrate::report(calibration).lines().for_each(|line| tell(format_args!("{line}")));
     }
     let (flash, ram) = (embedded.flash, embedded.ram);
+    let words = match embedded.words {
+        0 => String::new(),
+        words => format!(" and {words} of the tokens' texts"),
+    };
     let (to, stored, context) = (to.display(), embedded.stored, embedded.context);
     tell(format_args!(
-        "wrote {to}: {flash} bytes of weights in flash ({stored}); {ram} bytes of RAM for {context} tokens"
+        "wrote {to}: {flash} bytes of weights in flash ({stored}){words}; at most {ram} bytes of RAM for {context} tokens"
     ));
     Ok(())
 }

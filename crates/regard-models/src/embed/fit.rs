@@ -1,7 +1,7 @@
 //! Checks whether a model fits a part, and finds what would fit.
 
 use regard_embed::Shape;
-use regard_kernels::attention_scratch_len;
+use regard_kernels::microcontroller;
 
 use super::float::Tensors;
 use super::{Options, Stored, int8};
@@ -39,23 +39,29 @@ pub(super) fn shape(model: &Model, context: usize) -> Shape {
     }
 }
 
-/// An upper bound of the bytes of the state: those on this machine, which needs more scratch memory.
+/// The bytes of the state on a Cortex-M4F or M7. Other Cortex-M and RISC-V cores need as many in floating point, and without the
+/// DSP extension a few less in integers. The crate does not compile for a core that needs more.
 pub(super) fn state_bytes(model: &Model, stored: Stored, context: usize) -> usize {
+    /// The bytes of a word of these cores.
+    const WORD: usize = 4;
     let shape = shape(model, context);
-    let d = shape.head_size;
-    let queries = shape.block();
+    let (queries, d) = (shape.block(), shape.head_size);
     let (narrow, scratch) = if stored == Stored::Int8 {
-        let here = regard_kernels::int8::attention_scratch_len(queries, context, d, d);
-        // Cores with the DSP extension widen the queries.
-        (1, here + queries.min(4) * d.div_ceil(4) * 2)
+        (1, microcontroller::int8_attention_scratch_len(queries, context, d, d))
     } else {
-        (4, attention_scratch_len(queries, context, d, d))
+        (WORD, microcontroller::attention_scratch_len(queries, context, d, d))
     };
-    let bytes = size_of::<usize>() + 4 * shape.wide(scratch) + narrow * shape.narrow();
-    bytes.next_multiple_of(align_of::<usize>())
+    (WORD + WORD * shape.wide(scratch) + narrow * shape.narrow()).next_multiple_of(WORD)
 }
 
-/// `Ok` if the weights fit the part's flash, and the state its RAM.
+/// The bytes of the texts of all tokens in flash: each has its address and its length.
+pub(super) fn word_bytes(model: &Model) -> usize {
+    let Some(tokenizer) = model.tokenizer() else { return 0 };
+    let ids = 0..u32::try_from(model.description().vocabulary).unwrap_or(u32::MAX);
+    ids.map(|id| 8 + tokenizer.token(id).unwrap_or_default().len()).sum()
+}
+
+/// `Ok` if the weights and the words fit the part's flash, and the state its RAM.
 pub(super) fn check(
     model: &Model,
     context: usize,
@@ -70,37 +76,75 @@ pub(super) fn check(
         integers.as_ref().map_err(|e| Error::Unsupported(e.to_string()))?;
     }
     if let Some(flash) = options.part.flash {
-        let needed = |stored| {
-            CODE + match stored {
+        let words = word_bytes(model);
+        let needed = |stored, has_words| {
+            let weights = match stored {
                 Stored::F32 => tensors.bytes::<f32>(),
                 Stored::Bf16 => tensors.bytes::<u16>(),
                 Stored::Int8 => int8::bytes(model, context),
-            }
+            };
+            CODE + weights + if has_words { words } else { 0 }
         };
-        if needed(stored) > flash {
-            let (all, code, has) = (kib(needed(stored)), kib(CODE), kib(flash));
+        let all = needed(stored, options.words);
+        if all > flash {
             let least = if integers.is_ok() { Stored::Int8 } else { Stored::Bf16 };
-            let fits = [Stored::Bf16, least].into_iter().find(|stored| needed(*stored) <= flash);
-            let smallest = kib(needed(least));
-            let would = fits.map_or_else(
-                || format!("the least is {smallest} KiB, with --weights {least}"),
-                |fits| format!("--weights {fits} takes {} KiB and fits", kib(needed(fits))),
-            );
+            let ways = [stored, Stored::Bf16, least].into_iter();
+            let ways = [true, false]
+                .into_iter()
+                .flat_map(|words| ways.clone().map(move |way| (way, words)));
+            let mut ways = ways.filter(|(_, words)| options.words || !words);
+            let in_words = |(way, has_words)| {
+                let weights = (way != stored).then(|| format!("--weights {way}"));
+                let words = (has_words != options.words).then(|| "--no-words".to_owned());
+                let ways: Vec<String> = weights.into_iter().chain(words).collect();
+                (ways.join(" "), kib(needed(way, has_words)))
+            };
+            let would = match ways.find(|(way, has_words)| needed(*way, *has_words) <= flash) {
+                Some(way) => {
+                    let (way, takes) = in_words(way);
+                    format!("{way} takes {takes} KiB and fits")
+                }
+                None => {
+                    let (way, takes) = in_words((least, words == 0 && options.words));
+                    let with = if way.is_empty() { way } else { format!(", with {way}") };
+                    format!("the least is {takes} KiB{with}")
+                }
+            };
+            let of_words = if options.words && words > 0 {
+                format!(" and {} for the words of the tokens", kib(words))
+            } else {
+                String::new()
+            };
             return refuse(format!(
-                "the model takes {all} KiB of flash ({code} KiB of them are left for code), and the part has {has} KiB; {would}"
+                "the model takes {} KiB of flash ({} KiB of them are left for code{of_words}), and the part has {} KiB; {would}",
+                kib(all),
+                kib(CODE),
+                kib(flash)
             ));
         }
     }
     if let Some(ram) = options.part.ram {
-        let needed = |context| state_bytes(model, stored, context) + STACK;
-        if needed(context) > ram {
-            let (all, stack, has) = (kib(needed(context)), kib(STACK), kib(ram));
-            let longest = (1..context).rev().find(|context| needed(*context) <= ram);
-            let would = match longest {
-                _ if model.description().embedding.patches.is_some() => String::new(),
-                Some(context) => format!("; --context {context} fits"),
-                None => format!("; a context of 1 token takes {} KiB", kib(needed(1))),
-            };
+        let needed = |stored, context| state_bytes(model, stored, context) + STACK;
+        if needed(stored, context) > ram {
+            let (all, stack, has) = (kib(needed(stored, context)), kib(STACK), kib(ram));
+            let mut would = Vec::new();
+            if stored != Stored::Int8 && integers.is_ok() && needed(Stored::Int8, context) <= ram {
+                would.push(format!(
+                    "--weights int8 takes {} KiB and fits",
+                    kib(needed(Stored::Int8, context))
+                ));
+            }
+            if model.description().embedding.patches.is_none() {
+                would.push(
+                    match (1..context).rev().find(|context| needed(stored, *context) <= ram) {
+                        Some(context) => format!("--context {context} fits"),
+                        None => {
+                            format!("a context of 1 token takes {} KiB", kib(needed(stored, 1)))
+                        }
+                    },
+                );
+            }
+            let would = would.iter().map(|way| format!("; {way}")).collect::<String>();
             return refuse(format!(
                 "{context} tokens take {all} KiB of RAM ({stack} KiB of them are left for the stack), and the part has {has} KiB{would}"
             ));

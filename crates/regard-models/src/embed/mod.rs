@@ -59,6 +59,8 @@ pub struct Options {
     pub inputs: Vec<Input>,
     /// The class of each input, or none: the [`Loss`] then counts those that are right.
     pub labels: Vec<usize>,
+    /// Whether the crate has the texts of the tokens, if the model has a tokenizer.
+    pub words: bool,
     /// The part that the crate is for.
     pub part: Part,
 }
@@ -73,6 +75,7 @@ impl Options {
             samples: None,
             inputs: Vec::new(),
             labels: Vec::new(),
+            words: true,
             part: Part::default(),
         }
     }
@@ -90,7 +93,9 @@ pub struct Embedded {
     pub context: usize,
     /// The bytes of weights and tables in flash.
     pub flash: usize,
-    /// The bytes of the state in RAM.
+    /// The bytes of the texts of the tokens, which are in flash too if the program uses them.
+    pub words: usize,
+    /// The bytes of the state in RAM, on the core that needs most of them: a Cortex-M with the DSP extension.
     pub ram: usize,
     /// What was measured for [`Stored::Int8`].
     pub calibration: Option<Calibration>,
@@ -139,8 +144,9 @@ impl Model {
             (tensors.content(stored), None)
         };
         let flash = content.tables.iter().map(|table| table.bytes.len()).sum::<usize>();
+        let words = if options.words { fit::word_bytes(self) } else { 0 };
         let ram = fit::state_bytes(self, stored, context);
         let files = source::files(self, content, options, context, [flash, ram]);
-        Ok(Embedded { files, stored, context, flash, ram, calibration })
+        Ok(Embedded { files, stored, context, flash, words, ram, calibration })
     }
 }

@@ -134,10 +134,12 @@ pub(super) fn files(
     let name = &options.name;
     let mut files = vec![
         ("Cargo.toml", manifest(name).into_bytes()),
-        ("src/lib.rs", library(model, name, [flash, ram]).into_bytes()),
-        ("src/model.rs", source(model, &content, options, context, flash).into_bytes()),
+        ("src/lib.rs", library(model, options, [flash, ram]).into_bytes()),
+        ("src/model.rs", source(model, &content, options, context, [flash, ram]).into_bytes()),
     ];
-    files.extend(tokens(model).map(|text| ("src/tokens.rs", text.into_bytes())));
+    files.extend(
+        tokens(model).filter(|_| options.words).map(|text| ("src/tokens.rs", text.into_bytes())),
+    );
     files.extend(content.tables.into_iter().map(|table| (table.file, table.bytes)));
     files
 }
@@ -157,11 +159,12 @@ fn manifest(name: &str) -> String {
     )
 }
 
-fn library(model: &Model, name: &str, [flash, ram]: [usize; 2]) -> String {
+fn library(model: &Model, options: &Options, [flash, ram]: [usize; 2]) -> String {
     let description = model.description();
     let (stack, block) = (&description.stack, &description.stack.block);
     let (family, layers, heads) = (&description.family, stack.layers(), block.heads);
-    let tokens = if model.tokenizer().is_some() { "include!(\"tokens.rs\");\n" } else { "" };
+    let (name, has_words) = (&options.name, options.words && model.tokenizer().is_some());
+    let tokens = if has_words { "include!(\"tokens.rs\");\n" } else { "" };
     format!(
         "//! The model `{name}` ({family}, {layers} layers of {heads} heads) as constants: {flash} bytes of flash, and at most {ram} bytes of RAM\n\
          //! for the state. {WRITTEN}; another run replaces it.\n\
@@ -260,7 +263,7 @@ fn source(
     content: &Content,
     options: &Options,
     context: usize,
-    flash: usize,
+    [flash, ram]: [usize; 2],
 ) -> String {
     let (shape, description) = (fit::shape(model, context), model.description());
     let Content {
@@ -299,6 +302,9 @@ pub const FLASH: usize = {sizes};
 pub const RAM: usize = size_of::<State>();
 
 const _: () = assert!(FLASH == {flash});
+// The memory that was promised for a microcontroller.
+#[cfg(target_os = \"none\")]
+const _: () = assert!(RAM <= {ram});
 
 /// The memory of the model.
 pub type State = regard_embed::State<Constants, {{ SHAPE.narrow() }}, {{ SHAPE.wide(SCRATCH) }}>;

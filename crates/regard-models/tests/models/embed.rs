@@ -19,17 +19,28 @@ fn a_model_that_does_not_fit_is_refused_with_what_would() {
     let fits = story.embed(&options(None, 96, 512, 256)).unwrap();
     assert_eq!((fits.stored, fits.flash), (Stored::Bf16, 425_216));
     for (options, part) in [
-        (options(Some(Stored::F32), 96, 512, 256), "; --weights bf16 takes 448 KiB and fits"),
+        (options(Some(Stored::F32), 96, 512, 256), "; --weights bf16 takes 451 KiB and fits"),
         (options(None, 96, 300, 256), "; --weights int8 takes"),
         (options(None, 96, 100, 256), ", with --weights int8"),
-        (options(None, 96, 512, 128), "; --context 60 fits"),
+        // 425,216 bytes of weights, 3.7 KB of words and the code's 32 KiB.
+        (options(None, 96, 450, 256), "; --weights int8 takes"),
+        (options(Some(Stored::Int8), 96, 266, 256), "; --no-words takes"),
+        (options(None, 96, 512, 128), "; --weights int8 takes"),
         (options(None, 96, 512, 8), "a context of 1 token takes"),
     ] {
         let said = refused(&options);
         assert!(said.contains(part), "{said}");
     }
-    assert!(story.embed(&options(None, 60, 512, 128)).is_ok());
-    assert!(story.embed(&options(None, 61, 512, 128)).is_err());
+    let said = refused(&options(None, 96, 512, 128));
+    let context = said.split("; --context ").nth(1).unwrap().trim_end_matches(" fits");
+    let context: usize = context.parse().unwrap();
+    assert!(story.embed(&options(None, context, 512, 128)).is_ok());
+    assert!(story.embed(&options(None, context + 1, 512, 128)).is_err());
+    let mut wordless = options(Some(Stored::Int8), 96, 266, 256);
+    wordless.words = false;
+    let wordless = story.embed(&wordless).unwrap();
+    assert_eq!(wordless.words, 0);
+    assert!(wordless.files.iter().all(|(path, _)| *path != "src/tokens.rs"));
     let mut named = options(None, 96, 512, 256);
     named.name = "7 stories".into();
     assert!(refused(&named).contains("is not a crate's name"));
