@@ -23,9 +23,10 @@ fn main() -> io::Result<()> {
     };
     // ARMv7E-M is ARMv7-M with the extension. In ARMv8-M each core may have the extension or not, and `-C target-cpu` tells.
     let v8 = architecture == "thumbv8m.main";
-    let dsp_by_cpu = v8 && names_a_core(&WITH_DSP, &["-dsp"]);
+    // The assembly for the extension loads words of bytes from any address, which `+strict-align` forbids.
+    let dsp_by_cpu = v8 && !is_strict() && names_a_core(&WITH_DSP, &["-dsp"]);
     let helium = v8 && fused && names_a_core(&WITH_HELIUM, &["-mve", "-mve.fp", "-lob"]);
-    let dsp = architecture == "thumbv7em" || dsp_by_cpu;
+    let dsp = architecture == "thumbv7em" && !is_strict() || dsp_by_cpu;
     let mut cargo = io::stdout();
     for (name, holds) in [
         ("scalar", scalar),
@@ -64,6 +65,14 @@ fn codegen_options(name: &str) -> Vec<String> {
         flag.trim().strip_prefix(name)?.strip_prefix('=')
     });
     values.map(str::to_owned).collect()
+}
+
+/// Whether the compiler's flags forbid loads from addresses that are not aligned.
+fn is_strict() -> bool {
+    let sets = codegen_options("target-feature");
+    let features = sets.iter().flat_map(|set| set.split(','));
+    features.filter(|feature| feature.ends_with("strict-align")).next_back()
+        == Some("+strict-align")
 }
 
 /// Cores of ARMv8-M with the DSP extension, and cores with Helium, the vector extension. The FPU decides whether Helium

@@ -30,6 +30,14 @@ macro_rules! image {
 /// The core's name in the board's file.
 pub const CORE: &str = env!("REGARD_CORE");
 
+/// Makes loads and stores from addresses that are not aligned faults, as the core's `CCR.UNALIGN_TRP` does.
+#[cfg(target_arch = "arm")]
+#[expect(unsafe_code, reason = "a register of the core")]
+pub fn trap_unaligned() {
+    // SAFETY: the block of registers exists on every Cortex-M, and the bit changes no memory.
+    unsafe { (*cortex_m::peripheral::SCB::PTR).ccr.modify(|control| control | 1 << 3) };
+}
+
 /// Counts instructions by the time that passes: an instruction takes the emulator's clock a nanosecond (`-icount shift=0`).
 /// On a part, counts cycles.
 pub struct Counter(#[cfg(all(target_arch = "arm", not(cycles)))] cortex_m::peripheral::SYST);

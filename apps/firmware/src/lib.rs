@@ -21,4 +21,4 @@ pub use self::hash::{Bits, FIRST_TOKEN, hash};
 pub use self::line::{Line, Numbers};
 pub use self::memory::MEMORY;
 #[cfg(target_os = "none")]
-pub use self::memory::statics::Memory;
+pub use self::memory::statics::memory;

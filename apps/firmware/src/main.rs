@@ -6,14 +6,12 @@
 #[cfg(target_os = "none")]
 mod image {
     use regard_firmware::image::println;
-    use regard_firmware::{Memory, cases};
+    use regard_firmware::{cases, memory};
 
     regard_firmware::image!(run);
 
     fn run() -> i32 {
-        let done = Memory::with(|memory| {
-            cases::run(memory, &mut |name, numbers| println!("{name}:{numbers}"))
-        });
+        let done = cases::run(memory(), &mut |name, numbers| println!("{name}:{numbers}"));
         if let Err(error) = done {
             println!("{error}");
         }

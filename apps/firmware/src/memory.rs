@@ -14,22 +14,15 @@ pub(crate) fn split(memory: &mut [f32], bytes: usize) -> (&mut [i8], &mut [i32])
 
 #[cfg(target_os = "none")]
 pub(crate) mod statics {
-    use core::cell::RefCell;
-
-    use critical_section::Mutex;
+    use static_cell::ConstStaticCell;
 
     /// Elements. The smallest board has 16 KiB, which also hold the stack; the others have what the largest shapes need.
     const LEN: usize = if cfg!(target_abi = "eabi") { super::MEMORY } else { 6 * 1024 };
 
-    static MEMORY: Mutex<RefCell<[f32; LEN]>> = Mutex::new(RefCell::new([0.0; LEN]));
+    static MEMORY: ConstStaticCell<[f32; LEN]> = ConstStaticCell::new([0.0; LEN]);
 
-    /// The memory for outputs and scratch, in a static.
-    pub struct Memory;
-
-    impl Memory {
-        /// Runs `f` with the memory. Interrupts are off meanwhile, so that nothing else can use it.
-        pub fn with<T>(f: impl FnOnce(&mut [f32]) -> T) -> T {
-            critical_section::with(|section| f(&mut *MEMORY.borrow_ref_mut(section)))
-        }
+    /// The memory for outputs and scratch, in a static. It is empty if it is taken already.
+    pub fn memory() -> &'static mut [f32] {
+        MEMORY.try_take().map_or(&mut [], |memory| memory)
     }
 }

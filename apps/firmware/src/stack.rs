@@ -32,7 +32,7 @@ fn cells(top: usize) -> impl Iterator<Item = *mut u32> {
 #[inline(never)]
 fn paint(top: usize) {
     for cell in cells(top) {
-        // SAFETY: the memory below every frame and above all statics belongs to nobody. Interrupts could use it, but they are off.
+        // SAFETY: the memory below every frame and above all statics belongs to nobody. These images have no interrupts that could use it.
         unsafe { cell.write_volatile(PAINT) };
     }
 }

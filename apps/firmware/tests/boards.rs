@@ -138,6 +138,28 @@ fn compare(core: &str, fused: bool, found: &[Line]) {
     }
 }
 
+/// Interrupts stay on while a kernel runs, and `+strict-align` is respected where addresses that are not aligned are faults.
+#[test]
+#[ignore = "needs qemu-system-arm and the bare-metal target"]
+fn a_timer_interrupts_a_run_at_any_instruction() {
+    let strict = "build.rustflags=['-Ctarget-feature=+strict-align']";
+    for (flags, trap) in [(&[][..], false), (&["--config", strict], true)] {
+        let mut image = Command::new(env!("CARGO"));
+        image.args(["m4f", "--quiet", "--example", "interrupts"]).args(flags).current_dir("../..");
+        if trap {
+            image.env("REGARD_TRAP", "1");
+        }
+        let output = image.output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "trap {trap}: {said}");
+        println!("trap {trap}: {said}");
+        let numbers: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [count, late] = numbers[..] else { panic!("{said}") };
+        // A tick of this board is 40 instructions. Saving the registers and the first lines of the handler take less.
+        assert!(count > 50 && late <= 2, "{said}");
+    }
+}
+
 #[test]
 #[ignore = "needs qemu-system-arm, qemu-system-riscv32 and the bare-metal targets"]
 fn all_cores_agree_with_this_machine() {

@@ -7,21 +7,16 @@
 #[cfg(target_os = "none")]
 mod image {
     use regard_firmware::image::{Counter, println};
-    use regard_firmware::{Memory, costs, stack};
+    use regard_firmware::{costs, memory, stack};
 
     regard_firmware::image!(run);
 
     fn run() -> i32 {
         let Some(mut counter) = Counter::take() else { return 1 };
-        let done = Memory::with(|memory| {
-            costs::run(memory, |cost, f| {
-                let (stack, instructions) = (stack::peak(&mut *f), counter.count(&mut *f));
-                let costs::Cost { name, shape: (n, d), by, scratch, tensors } = cost;
-                println!(
-                    "{name};{n}x{d};{by};{instructions};{stack};{scratch};{}",
-                    scratch + tensors
-                );
-            })
+        let done = costs::run(memory(), |cost, f| {
+            let (stack, instructions) = (stack::peak(&mut *f), counter.count(&mut *f));
+            let costs::Cost { name, shape: (n, d), by, scratch, tensors } = cost;
+            println!("{name};{n}x{d};{by};{instructions};{stack};{scratch};{}", scratch + tensors);
         });
         i32::from(done.is_err())
     }

@@ -15,46 +15,42 @@ mod model {
 
 #[cfg(all(embedded, target_os = "none"))]
 mod image {
-    use core::cell::RefCell;
-
-    use critical_section::Mutex;
     use regard_embed::largest;
     use regard_firmware::image::{Counter, println};
     use regard_firmware::{FIRST_TOKEN, hash, stack};
+    use static_cell::ConstStaticCell;
 
     use crate::model::{CONTEXT, FLASH, RAM, State, TOKENS, next};
 
     regard_firmware::image!(run);
 
-    static STATE: Mutex<RefCell<State>> = Mutex::new(RefCell::new(State::new()));
+    static STATE: ConstStaticCell<State> = ConstStaticCell::new(State::new());
 
     fn run() -> i32 {
         let Some(mut counter) = Counter::take() else { return 1 };
-        critical_section::with(|section| {
-            let state = &mut *STATE.borrow_ref_mut(section);
-            let (mut token, mut instructions, mut stack) = (FIRST_TOKEN, 0, 0);
-            for _ in 0..CONTEXT {
-                let mut found = None;
-                let mut step = || found = next(state, token).ok().map(|x| (largest(x), hash(x)));
-                // Every token uses the stack of the first.
-                if stack == 0 {
-                    stack = stack::peak(&mut step);
-                } else {
-                    instructions = counter.count(&mut step);
-                }
-                let Some((chosen, hash)) = found else { return 1 };
-                println!("{token} {hash:016x} {}", TOKENS.get(chosen).copied().unwrap_or_default());
-                if chosen == FIRST_TOKEN {
-                    break;
-                }
-                token = chosen;
+        let Some(state) = STATE.try_take() else { return 1 };
+        let (mut token, mut instructions, mut stack) = (FIRST_TOKEN, 0, 0);
+        for _ in 0..CONTEXT {
+            let mut found = None;
+            let mut step = || found = next(state, token).ok().map(|x| (largest(x), hash(x)));
+            // Every token uses the stack of the first.
+            if stack == 0 {
+                stack = stack::peak(&mut step);
+            } else {
+                instructions = counter.count(&mut step);
             }
-            // The costs are those of the last token, which sees the most keys.
-            println!(
-                "{instructions} instructions; {stack} bytes of stack; {RAM} of RAM; {FLASH} of flash"
-            );
-            0
-        })
+            let Some((chosen, hash)) = found else { return 1 };
+            println!("{token} {hash:016x} {}", TOKENS.get(chosen).copied().unwrap_or_default());
+            if chosen == FIRST_TOKEN {
+                break;
+            }
+            token = chosen;
+        }
+        // The costs are those of the last token, which sees the most keys.
+        println!(
+            "{instructions} instructions; {stack} bytes of stack; {RAM} of RAM; {FLASH} of flash"
+        );
+        0
     }
 }
 
