@@ -1,4 +1,4 @@
-use regard::{Activation, RotaryFrequencies, RotaryScaling};
+use regard::{Activation, Pairing, RotaryFrequencies, RotaryScaling};
 use serde::{Deserialize, Serialize};
 
 use crate::{AttentionPlace, Input};
@@ -327,6 +327,13 @@ pub struct Block {
     pub output_scale: f32,
     /// A learned bias by the distance of query and key (T5).
     pub relative: Option<RelativeBias>,
+    /// For each head, the slope of ALiBi: each step from a query back to a key lowers the score by it (Press et al. 2022). Empty
+    /// without ALiBi.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slopes: Vec<f32>,
+    /// The largest magnitude of queries, keys and values, beyond which they are clipped (OLMo).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip: Option<f32>,
     /// Whether each head has a learned score that takes part in the softmax and gives no value (gpt-oss): its weights sum to less
     /// than 1.
     #[serde(default)]
@@ -440,7 +447,7 @@ pub struct RelativeBias {
     pub max_distance: usize,
 }
 
-/// Rotary position embedding: feature i of a head is paired with feature i + features / 2.
+/// Rotary position embedding: feature i of a head is paired with feature i + features / 2, or with its neighbour.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RotarySettings {
@@ -450,6 +457,9 @@ pub struct RotarySettings {
     pub base: f64,
     /// The frequencies, which may be changed so that the model reads longer texts than those of the training.
     pub scaling: Frequencies,
+    /// Whether features 2i and 2i + 1 are a pair (GPT-J).
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub interleaved: bool,
 }
 
 /// The frequencies of the rotation of the pairs of features.
@@ -559,6 +569,11 @@ impl RotarySettings {
             Frequencies::Dynamic { original, .. } => one.max(*original) == other.max(*original),
             _ => true,
         }
+    }
+
+    /// The features that are paired.
+    pub(crate) fn pairing(&self) -> Pairing {
+        if self.interleaved { Pairing::Interleaved } else { Pairing::HalfSplit }
     }
 
     /// The frequency of each pair in a text of `tokens`. `stored` are the divisors of [`Frequencies::Stored`].

@@ -20,16 +20,16 @@ pub(crate) struct Family {
     /// The function that reads config.json: [`Config::decoder`] but for a few.
     pub(crate) describe: fn(&Config<'_>) -> Result<Description, Error>,
     /// The keys of the width, of the numbers of layers and of heads, and of the hidden features. If the class has `None` as the
-    /// default of the last one, it is four times the width.
+    /// default of the last one, or no such key (""), it is four times the width.
     pub(crate) sizes: [&'static str; 4],
     /// Whether key/value heads may be fewer than query heads, and heads may have another size than their share of the width.
     pub(crate) grouped: bool,
-    /// The kind of the norms, and the key of their ε.
+    /// The kind of the norms, and the key of their ε; "" if it is no setting.
     pub(crate) norm: (NormKind, &'static str),
     pub(crate) placement: Placement,
     /// Whether the feed-forward layer reads the same input as the attention.
     pub(crate) parallel: Flag,
-    /// The key of the activation.
+    /// The key of the activation; "" if it is no setting. It is then GELU, unless the row's function sets it.
     pub(crate) activation: &'static str,
     /// Whether the hidden features are multiplied by a second projection.
     pub(crate) gated: bool,
@@ -63,9 +63,13 @@ pub(crate) enum Flag {
 /// The positions of tokens.
 #[derive(Clone, Copy)]
 pub(crate) enum Positions {
-    /// A table of vectors, and the key of the number of its rows.
-    Learned(&'static str),
+    /// A table of vectors: the key of the number of positions, and the row of the first one.
+    Learned(&'static str, usize),
     Rotary(Rope),
+    /// Those of ALiBi, which lower the scores of earlier keys.
+    Slopes,
+    /// Those that the row's function sets.
+    Own,
 }
 
 /// The rotary positions.
@@ -121,6 +125,8 @@ pub(crate) enum Experts {
     None,
     /// Those of Qwen's mixtures: some layers may have none.
     Sparse,
+    /// All layers have them, with the hidden features of the whole model's setting (Mixtral).
+    All,
     /// Those of gpt-oss, whose gate is clamped.
     Clamped,
 }
@@ -216,13 +222,13 @@ const ENCODER: Family = Family {
     names: "bert",
     describe: |config| config.bert(),
     placement: Placement::After,
-    positions: Positions::Learned("max_position_embeddings"),
+    positions: Positions::Learned("max_position_embeddings", 0),
     classes: Classes::First(Some(Activation::Tanh)),
     ..GPT
 };
 
 /// The families, in the order in which texts list them.
-pub(crate) static FAMILIES: [Family; 23] = [
+pub(crate) static FAMILIES: [Family; 37] = [
     Family { name: "bert", ..ENCODER },
     Family { name: "roberta", names: "roberta", describe: |config| config.roberta(), ..ENCODER },
     Family {
@@ -241,7 +247,7 @@ pub(crate) static FAMILIES: [Family; 23] = [
         sizes: ["n_embd", "n_layer", "n_head", "n_inner"],
         norm: (NormKind::Layer, "layer_norm_epsilon"),
         activation: "activation_function",
-        positions: Positions::Learned("n_positions"),
+        positions: Positions::Learned("n_positions", 0),
         also: |config, description| config.gpt2(description),
         ..GPT
     },
@@ -362,6 +368,137 @@ pub(crate) static FAMILIES: [Family; 23] = [
             ..ROPE
         }),
         windows: Windows { slide: Slide::All, usual: true, ..NO_WINDOWS },
+        ..DECODER
+    },
+    Family {
+        name: "gpt_neo",
+        names: "gpt_neo",
+        sizes: ["hidden_size", "num_layers", "num_heads", "intermediate_size"],
+        norm: (NormKind::Layer, "layer_norm_epsilon"),
+        activation: "activation_function",
+        biases: [Flag::No, Flag::Yes, Flag::Yes],
+        positions: Positions::Learned("max_position_embeddings", 0),
+        also: |config, description| config.gpt_neo(description),
+        ..GPT
+    },
+    Family {
+        name: "gptj",
+        names: "gptj",
+        sizes: ["n_embd", "n_layer", "n_head", "n_inner"],
+        norm: (NormKind::Layer, "layer_norm_epsilon"),
+        parallel: Flag::Yes,
+        activation: "activation_function",
+        biases: [Flag::No, Flag::No, Flag::Yes],
+        positions: Positions::Own,
+        also: |config, description| config.gptj(description),
+        ..GPT
+    },
+    Family {
+        name: "gpt_bigcode",
+        names: "gpt_bigcode",
+        sizes: ["n_embd", "n_layer", "n_head", "n_inner"],
+        norm: (NormKind::Layer, "layer_norm_epsilon"),
+        activation: "activation_function",
+        positions: Positions::Learned("n_positions", 0),
+        also: |config, description| config.gpt_bigcode(description),
+        ..GPT
+    },
+    Family {
+        name: "opt",
+        names: "opt",
+        sizes: ["hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_dim"],
+        norm: (NormKind::Layer, ""),
+        activation: "activation_function",
+        biases: [Flag::Key("enable_bias"); 3],
+        positions: Positions::Learned("max_position_embeddings", 2),
+        also: |config, description| config.opt(description),
+        ..GPT
+    },
+    Family {
+        name: "bloom",
+        names: "bloom",
+        sizes: ["hidden_size", "n_layer", "n_head", ""],
+        norm: (NormKind::Layer, "layer_norm_epsilon"),
+        activation: "",
+        positions: Positions::Slopes,
+        also: |config, description| config.bloom(description),
+        ..GPT
+    },
+    Family {
+        name: "falcon",
+        names: "falcon",
+        sizes: ["hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_hidden_size"],
+        norm: (NormKind::Layer, "layer_norm_epsilon"),
+        activation: "activation",
+        biases: [Flag::Key("bias"); 3],
+        also: |config, description| config.falcon(description),
+        ..GPT
+    },
+    Family {
+        name: "mpt",
+        names: "mpt",
+        sizes: ["d_model", "n_layers", "n_heads", ""],
+        norm: (NormKind::Layer, "layer_norm_epsilon"),
+        activation: "",
+        biases: [Flag::No; 3],
+        positions: Positions::Slopes,
+        also: |config, description| config.mpt(description),
+        ..GPT
+    },
+    Family {
+        name: "phi",
+        names: "phi",
+        grouped: true,
+        parallel: Flag::Yes,
+        positions: Positions::Rotary(Rope { share: Some(("partial_rotary_factor", 0.5)), ..ROPE }),
+        also: |config, description| config.without_qk_norm(description),
+        ..GPT
+    },
+    Family {
+        name: "stablelm",
+        norm: (NormKind::Layer, "layer_norm_eps"),
+        parallel: Flag::Key("use_parallel_residual"),
+        biases: [Flag::Key("use_qkv_bias"), Flag::No, Flag::No],
+        positions: Positions::Rotary(Rope { share: Some(("partial_rotary_factor", 0.25)), ..ROPE }),
+        also: |config, description| config.without_qk_norm(description),
+        ..DECODER
+    },
+    Family {
+        name: "starcoder2",
+        names: "starcoder2",
+        grouped: true,
+        norm: (NormKind::Layer, "norm_epsilon"),
+        biases: [Flag::Key("use_bias"); 3],
+        windows: Windows { slide: Slide::All, ..NO_WINDOWS },
+        ..GPT
+    },
+    Family {
+        name: "mixtral",
+        names: "mixtral",
+        biases: [Flag::No; 3],
+        positions: Positions::Rotary(Rope { bases: &[("rope_theta", 1_000_000.0)], ..ROPE }),
+        windows: Windows { slide: Slide::All, ..NO_WINDOWS },
+        experts: Experts::All,
+        ..DECODER
+    },
+    Family {
+        name: "olmo",
+        names: "olmo",
+        norm: (NormKind::Layer, ""),
+        also: |config, description| config.olmo(description),
+        ..DECODER
+    },
+    Family {
+        name: "olmoe",
+        qk_norm: Some(QkNorm::Heads),
+        experts: Experts::All,
+        also: |config, description| config.olmo(description),
+        ..DECODER
+    },
+    Family {
+        name: "gemma",
+        norm: (NormKind::RmsPlusOne, "rms_norm_eps"),
+        also: |config, description| config.first_gemma(description),
         ..DECODER
     },
     Family {

@@ -27,8 +27,7 @@ impl Description {
                 .as_ref()
                 .map_or(0, |experts| 2 * self.width + 3 * experts.hidden + 2 * experts.count);
             let features = 4 * self.width + attention.max(3 * block.hidden).max(experts);
-            let bias =
-                if block.relative.is_some() { product(&[block.heads, tokens, tokens]) } else { 0 };
+            let bias = if stack.has_bias() { product(&[block.heads, tokens, tokens]) } else { 0 };
             sum([product(&[tokens, features]), bias, product(&[others, 2, kv])])
         };
         let outputs = match self.head {

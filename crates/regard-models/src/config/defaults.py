@@ -42,6 +42,16 @@ KEYS = {
         begin_suppress_tokens tie_word_embeddings {EVERY}""",
 }
 
+KEYS |= dict.fromkeys(
+    ("gpt_neo", "gptj", "gpt_bigcode", "opt", "bloom", "falcon", "mpt", "phi", "stablelm", "starcoder2", "mixtral", "olmo", "olmoe", "gemma"),
+    DECODER + """ num_layers num_heads n_embd n_layer n_head n_inner n_positions d_model n_heads n_layers max_seq_len
+    ffn_dim ffn_hidden_size layer_norm_eps layer_norm_epsilon norm_epsilon activation activation_function bias use_bias enable_bias
+    use_qkv_bias qk_layernorm clip_qkv window_size attention_types rotary_dim scale_attn_weights multi_query num_kv_heads parallel_attn
+    new_decoder_architecture alibi use_parallel_residual word_embed_proj_dim do_layer_norm_before attn_config
+    apply_residual_connection_post_layernorm""")
+# Other names of keys that a class reads without listing them.
+ALIASES = {"bloom": {"n_embed": "hidden_size"}, "falcon": {"n_embed": "hidden_size"}}
+
 # Keys of transformers 4, and those that its classes for text wrote into every file.
 OLD = """_name_or_path attn_implementation auto_map finetuning_task global_rope_theta layer_norm_epsilon local_rope_theta
 n_ctx partial_rotary_factor position_embedding_type pretraining_tp quantization_config rope_local_base_freq rope_scaling rope_theta
@@ -52,8 +62,8 @@ known = set(OLD.split())
 for family, keys in KEYS.items():
     config = CONFIG_MAPPING[family]
     known |= config().to_dict().keys() | config.attribute_map.keys()
-    if config.attribute_map:
-        table["attribute_map"][family] = config.attribute_map
+    if others := config.attribute_map | ALIASES.get(family, {}):
+        table["attribute_map"][family] = others
     for key in keys.split():
         if key in config.__dataclass_fields__:
             table.setdefault(key, {})[family] = config.__dataclass_fields__[key].default

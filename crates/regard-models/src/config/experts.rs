@@ -22,7 +22,7 @@ impl hugging_face::Config<'_> {
             layers: vec![true; layers],
             count: match self.optional("num_local_experts")? {
                 Some(count) => count,
-                None if kind == families::Experts::Sparse => self.size("num_experts")?,
+                None if kind != families::Experts::Clamped => self.size("num_experts")?,
                 None => return Ok(None),
             },
             used: self.size("num_experts_per_tok")?,
@@ -36,6 +36,11 @@ impl hugging_face::Config<'_> {
             let gate =
                 ClampedGate { slope: number("swiglu_alpha")?, limit: number("swiglu_limit")? };
             experts.gate = Some(gate);
+            return Ok(Some(experts));
+        }
+        if kind == families::Experts::All {
+            experts.hidden = self.size("intermediate_size")?;
+            experts.normalized = self.flag_or("norm_topk_prob", true)?;
             return Ok(Some(experts));
         }
         experts.hidden = self.size("moe_intermediate_size")?;

@@ -154,7 +154,7 @@ impl<'a> Config<'a> {
         let positions = LearnedPositions { count, first: 0, pad: None };
         description.context = Some(count);
         description.embedding.positions =
-            matches!(row.positions, Positions::Learned(_)).then_some(positions);
+            matches!(row.positions, Positions::Learned(..)).then_some(positions);
         let tokens = self.checkpoint.shape("token_embd.weight").and_then(<[usize]>::first);
         description.vocabulary =
             *tokens.ok_or_else(|| Error::tensor(self.path, "token_embd.weight", "is missing"))?;
@@ -265,7 +265,7 @@ impl<'a> Config<'a> {
                 return Err(self.wrong(what));
             }
         };
-        Ok(RotarySettings { features, base, scaling })
+        Ok(RotarySettings { features, base, scaling, interleaved: false })
     }
 
     /// A divisor for each rotary frequency, from a tensor.

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use regard::alibi_slopes;
+use serde_json::{Value, json};
 
 use super::{activation, default, plain, unknown, windows};
 use crate::families::{Classes, Family, Flag, Positions, Rope, Slide};
 use crate::read::Beside;
 use crate::{
-    Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frames, Head,
-    LearnedPositions, NormKind, NormSettings, Patches, Problem, RelativeBias, Stack,
+    Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frames, Frequencies, Head,
+    LearnedPositions, NormKind, NormSettings, Patches, Problem, RelativeBias, RotarySettings,
+    Stack,
 };
 
 /// The endings of the names of transformers' classes, and the kinds of their heads. A base model's name has none of these
@@ -50,12 +52,13 @@ const TENSORS_OF_HEADS: [&str; 6] = [
 ];
 
 /// A config.json.
-#[derive(Clone, Copy)]
 pub(crate) struct Config<'a> {
     pub(super) path: &'a Path,
     pub(super) row: &'static Family,
     pub(super) values: &'a Value,
     pub(super) checkpoint: &'a Checkpoint,
+    /// The content of generation_config.json, if the folder has it.
+    generation: Option<Value>,
 }
 
 impl<'a> Config<'a> {
@@ -76,7 +79,8 @@ impl<'a> Config<'a> {
             let what = format!("the family {family:?} is not known: {class}");
             unknown(path, checkpoint, &what, Family::known())
         })?;
-        Ok(Self { path, row, values, checkpoint })
+        let generation = checkpoint.json(Beside::GENERATION_CONFIG)?;
+        Ok(Self { path, row, values, checkpoint, generation })
     }
 
     pub(super) fn wrong(&self, what: impl Into<String>) -> Error {
@@ -132,7 +136,7 @@ impl<'a> Config<'a> {
     }
 
     /// A flag of a key for which the family has no default.
-    fn flag_or(&self, key: &str, default: bool) -> Result<bool, Error> {
+    pub(super) fn flag_or(&self, key: &str, default: bool) -> Result<bool, Error> {
         if self.get(key).is_some() { self.flag(key) } else { Ok(default) }
     }
 
@@ -167,6 +171,9 @@ impl<'a> Config<'a> {
     /// The norm of the family's kind.
     fn own_norm(&self) -> Result<NormSettings, Error> {
         let (kind, key) = self.row.norm;
+        if key.is_empty() {
+            return Ok(NormSettings { kind, epsilon: 1e-5 }); // PyTorch's
+        }
         self.norm(kind, key)
     }
 
@@ -180,16 +187,15 @@ impl<'a> Config<'a> {
     }
 
     /// The ids at a key of generation_config.json, or `None` without that file.
-    fn generation_ids(&self, key: &str) -> Result<Option<Vec<u32>>, Error> {
-        let values = self.checkpoint.json(Beside::GENERATION_CONFIG)?;
-        Ok(values.map(|values| ids(values.get(key))))
+    fn generation_ids(&self, key: &str) -> Option<Vec<u32>> {
+        self.generation.as_ref().map(|values| ids(values.get(key)))
     }
 
     /// The tokens that end a text: those of generation_config.json, which include the end of a chat, and those of config.json.
     /// The family's default counts only if neither file has any.
-    fn ends(&self) -> Result<Vec<u32>, Error> {
+    fn ends(&self) -> Vec<u32> {
         let key = "eos_token_id";
-        let generation = self.generation_ids(key)?;
+        let generation = self.generation_ids(key);
         let mut ends = match generation {
             Some(_) => ids(self.own(key)),
             None => ids(self.get(key)),
@@ -197,19 +203,19 @@ impl<'a> Config<'a> {
         ends.extend(generation.unwrap_or_default());
         ends.sort_unstable();
         ends.dedup();
-        Ok(ends)
+        ends
     }
 
     /// The tokens that are not written: those of config.json count only without generation_config.json.
-    fn suppressed(&self, key: &str) -> Result<Vec<u32>, Error> {
-        Ok(self.generation_ids(key)?.unwrap_or_else(|| ids(self.get(key))))
+    fn suppressed(&self, key: &str) -> Vec<u32> {
+        self.generation_ids(key).unwrap_or_else(|| ids(self.get(key)))
     }
 
     /// The token with which a decoder begins.
-    fn decoder_start(&self) -> Result<Option<u32>, Error> {
+    fn decoder_start(&self) -> Option<u32> {
         let key = "decoder_start_token_id";
-        let start = self.generation_ids(key)?.unwrap_or_default();
-        Ok(start.into_iter().chain(ids(self.get(key))).next())
+        let start = self.generation_ids(key).unwrap_or_default();
+        start.into_iter().chain(ids(self.get(key))).next()
     }
 
     /// Whether the checkpoint has one of these tensors.
@@ -221,11 +227,11 @@ impl<'a> Config<'a> {
         let mut description = (self.row.describe)(self)?;
         description.context = match description.embedding.positions {
             Some(positions) => description.embedding.patches.is_none().then(|| positions.most()),
-            None => self.optional("max_position_embeddings")?,
+            None => self.optional("max_position_embeddings")?.or(description.context),
         };
-        description.ends = self.ends()?;
-        description.suppressed = self.suppressed("suppress_tokens")?;
-        description.suppressed_first = self.suppressed("begin_suppress_tokens")?;
+        description.ends = self.ends();
+        description.suppressed = self.suppressed("suppress_tokens");
+        description.suppressed_first = self.suppressed("begin_suppress_tokens");
         self.choose_head(&mut description)?;
         if description.stack.causal {
             for (key, causal) in [("is_causal", true), ("use_bidirectional_attention", false)] {
@@ -324,6 +330,7 @@ impl<'a> Config<'a> {
     ) -> Result<Description, Error> {
         let (width, layers) = (self.size(width)?, self.layers(layers)?);
         let hidden = match self.optional(hidden)? {
+            None if hidden.is_empty() => 4 * width,
             None if default(self.row.name, hidden).is_some_and(Value::is_null) => 4 * width,
             _ => self.size(hidden)?,
         };
@@ -396,7 +403,9 @@ impl<'a> Config<'a> {
             block.head_size = head_size;
             block.scale = (head_size as f32).sqrt().recip();
         }
-        block.activation = self.activation(row.activation)?;
+        if !row.activation.is_empty() {
+            block.activation = self.activation(row.activation)?;
+        }
         let [qkv, out, hidden] = row.biases.map(|flag| self.told(flag));
         block.biases = Biases { qkv: qkv?, out: out?, hidden: hidden? };
         block.parallel = self.told(row.parallel)?;
@@ -408,11 +417,20 @@ impl<'a> Config<'a> {
         let turning = self.turning(layers)?;
         description.stack.windows = self.windows(layers, &turning)?;
         match row.positions {
-            Positions::Learned(key) => {
-                let count = self.size(key)?;
+            Positions::Learned(key, first) => {
+                let count = self.size(key)? + first;
                 description.embedding.positions =
-                    Some(LearnedPositions { count, first: 0, pad: None });
+                    Some(LearnedPositions { count, first, pad: None });
             }
+            Positions::Slopes => {
+                let heads = description.stack.block.heads;
+                if heads as u64 > self.checkpoint.bytes() {
+                    let bytes = self.checkpoint.bytes();
+                    return Err(self.wrong(format!("{heads} heads are too many for {bytes} bytes")));
+                }
+                description.stack.block.slopes = alibi_slopes(heads);
+            }
+            Positions::Own => {}
             Positions::Rotary(_) => self.turn(&mut description.stack, head_size)?,
         }
         let turns = description.stack.turns.iter_mut().zip(turning);
@@ -440,6 +458,139 @@ impl<'a> Config<'a> {
         let softcap = self.optional_number("final_logit_softcapping")?;
         description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
         description.embedding.scale = (description.width as f32).sqrt();
+        Ok(())
+    }
+
+    /// Refuses a setting whose effect is not computed.
+    fn only(&self, key: &str, is_known: bool) -> Result<(), Error> {
+        if is_known {
+            return Ok(());
+        }
+        let value = self.get(key).unwrap_or(&Value::Null);
+        Err(self.wrong(format!("{key} is {value}, which is not computed")))
+    }
+
+    pub(crate) fn gpt_neo(&self, description: &mut Description) -> Result<(), Error> {
+        description.stack.block.scale = 1.0;
+        // [[["global", "local"], 12]]: these two kinds of layers in turn, twelve times.
+        let key = "attention_types";
+        let usual = json!([[["global", "local"], 12]]);
+        let types = self.get(key).unwrap_or(&usual).as_array();
+        let window = self.size("window_size")?;
+        let (mut windows, layers) = (Vec::new(), description.stack.layers());
+        for kinds in types.into_iter().flatten() {
+            let names = kinds[0].as_array().filter(|names| !names.is_empty());
+            let (Some(names), Some(count)) = (names, kinds[1].as_u64()) else {
+                return Err(self.not_a(key, "list of kinds and numbers"));
+            };
+            // No more than one too many.
+            let rest = (layers + 1).saturating_sub(windows.len());
+            for name in (0..count.min(rest as u64)).flat_map(|_| names).take(rest) {
+                windows.push(match name.as_str() {
+                    Some("global") => None,
+                    Some("local") => Some(window),
+                    _ => return Err(self.wrong(format!("{key} has {name}, which is not known"))),
+                });
+            }
+        }
+        let found = windows.len();
+        if found != layers || window == 0 {
+            let what = format!(
+                "{key} has {found} entries for {layers} layers, and window_size is {window}"
+            );
+            return Err(self.wrong(what));
+        }
+        description.stack.windows = windows;
+        Ok(())
+    }
+
+    pub(crate) fn opt(&self, description: &mut Description) -> Result<(), Error> {
+        let width = self.optional("word_embed_proj_dim")?.unwrap_or(description.width);
+        self.only("word_embed_proj_dim", width == description.width)?;
+        self.only("do_layer_norm_before", self.flag("do_layer_norm_before")?)
+    }
+
+    pub(crate) fn first_gemma(&self, description: &mut Description) -> Result<(), Error> {
+        // The first files have the name of the exact function, and mean the other.
+        if description.stack.block.activation == Activation::Gelu {
+            description.stack.block.activation = Activation::GeluTanh;
+        }
+        description.embedding.scale = (description.width as f32).sqrt();
+        Ok(())
+    }
+
+    pub(crate) fn gptj(&self, description: &mut Description) -> Result<(), Error> {
+        description.context = self.optional("n_positions")?;
+        let head_size = description.stack.block.head_size;
+        let features = self.optional("rotary_dim")?.unwrap_or(head_size);
+        let scaling = Frequencies::Plain;
+        let rotary = RotarySettings { features, base: 10_000.0, scaling, interleaved: true };
+        description.stack.turn_all(rotary);
+        Ok(())
+    }
+
+    pub(crate) fn olmo(&self, description: &mut Description) -> Result<(), Error> {
+        description.stack.block.clip = self.optional_number("clip_qkv")?;
+        Ok(())
+    }
+
+    /// A decoder whose option `qk_layernorm` is not computed.
+    pub(crate) fn without_qk_norm(&self, _: &mut Description) -> Result<(), Error> {
+        self.only("qk_layernorm", !self.flag("qk_layernorm")?)
+    }
+
+    pub(crate) fn gpt_bigcode(&self, description: &mut Description) -> Result<(), Error> {
+        self.only("multi_query", self.flag("multi_query")?)?;
+        description.stack.block.kv_heads = 1;
+        if !self.flag("scale_attn_weights")? {
+            description.stack.block.scale = 1.0;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn bloom(&self, description: &mut Description) -> Result<(), Error> {
+        let key = "apply_residual_connection_post_layernorm";
+        self.only(key, !self.flag(key)?)?;
+        description.embedding.norm = description.stack.final_norm;
+        description.stack.block.activation = Activation::GeluTanh;
+        Ok(())
+    }
+
+    pub(crate) fn falcon(&self, description: &mut Description) -> Result<(), Error> {
+        self.only("alibi", !self.flag_or("alibi", false)?)?;
+        let new = self.flag_or("new_decoder_architecture", false)?;
+        let block = &mut description.stack.block;
+        block.kv_heads = if new {
+            self.optional("num_kv_heads")?.unwrap_or(block.heads)
+        } else if self.flag_or("multi_query", false)? {
+            1
+        } else {
+            block.heads
+        };
+        block.parallel = new || self.flag_or("parallel_attn", false)?;
+        Ok(())
+    }
+
+    pub(crate) fn mpt(&self, description: &mut Description) -> Result<(), Error> {
+        let own = self.get("attn_config").unwrap_or(&Value::Null);
+        let number = |key: &str| own[key].as_f64();
+        let block = &mut description.stack.block;
+        if let Some(scale) = number("softmax_scale") {
+            block.scale = scale as f32;
+        }
+        block.clip = number("clip_qkv").filter(|clip| *clip != 0.0).map(|clip| clip as f32);
+        // Transformers computes with 8, whatever the file says.
+        if let Some(most) = number("alibi_bias_max").filter(|most| *most != 8.0) {
+            return Err(self.wrong(format!("alibi_bias_max is {most}; only 8 is known")));
+        }
+        // The slopes of the next power of two: every other one from the second on, then the others.
+        let all = block.heads.next_power_of_two();
+        if all != block.heads {
+            let slope = |i: usize| (-(i as f64 + 1.0) * 8.0 / all as f64).exp2() as f32;
+            let order = (1..all).step_by(2).chain((0..all).step_by(2));
+            block.slopes = order.take(block.heads).map(slope).collect();
+        }
+        description.context = self.optional("max_seq_len")?;
         Ok(())
     }
 
@@ -574,7 +725,7 @@ impl<'a> Config<'a> {
         // The head has weights of its own only if the file has them. This is T5 1.1, whose outputs are not scaled.
         description.tied = true;
         let tied = self.flag_or("tie_word_embeddings", true)?;
-        description.decoder_start = self.decoder_start()?.or(Some(0)).into_iter().collect();
+        description.decoder_start = self.decoder_start().or(Some(0)).into_iter().collect();
         let scaled = self.flag_or("scale_decoder_outputs", tied)?;
         let scale = if scaled { (description.width as f32).sqrt().recip() } else { 1.0 };
         description.head = Head::Tokens { transform: None, scale, softcap: None };
@@ -688,9 +839,8 @@ impl<'a> Config<'a> {
         let embedding = &mut description.embedding;
         embedding.positions = Some(LearnedPositions { count, first: 0, pad: None });
         embedding.frames = Some(Frames { bands, count: 2 * positions });
-        let generation = self.checkpoint.json(Beside::GENERATION_CONFIG)?;
-        let start = self.decoder_start()?;
-        let forced = forced(generation.as_ref().unwrap_or(self.values));
+        let start = self.decoder_start();
+        let forced = forced(self.generation.as_ref().unwrap_or(self.values));
         description.decoder_start = start.into_iter().chain(forced).collect();
         encoder.causal = false;
         description.stack.cross = true;

@@ -161,6 +161,9 @@ fn check(stack: &Stack, width: usize) -> Result<(), String> {
             return Err(format!("a setting of the attention or of a norm is {number}"));
         }
     }
+    if let Some(clip) = block.clip.filter(|clip| !clip.is_finite() || *clip <= 0.0) {
+        return Err(format!("queries, keys and values are clipped at {clip}"));
+    }
     check_cap("scores", block.softcap)
 }
 
@@ -195,6 +198,8 @@ fn plain(
         softcap: None,
         output_scale: 1.0,
         relative: None,
+        slopes: Vec::new(),
+        clip: None,
         sinks: false,
         activation: Activation::Gelu,
         gated: false,

@@ -99,7 +99,7 @@ impl Config<'_> {
             features += 1;
         }
         let scaling = self.scaling(kind, parameters, positions, features)?;
-        Ok(RotarySettings { features, base, scaling })
+        Ok(RotarySettings { features, base, scaling, interleaved: false })
     }
 
     fn scaling(

@@ -79,6 +79,12 @@ impl Runner<'_> {
         } else {
             self.projection(place(QueryIn), &weights.q, x, heads, inputs)?
         };
+        let clip = |x: &mut Rows| {
+            if let Some(most) = setting.block.clip {
+                x.data.iter_mut().for_each(|x| *x = x.clamp(-most, most));
+            }
+        };
+        clip(&mut q);
         self.place(place(Query), &of_queries, &mut q)?;
 
         // The keys and values of an encoder are the same for every token that the decoder writes.
@@ -89,6 +95,7 @@ impl Runner<'_> {
             let source = setting.memory.unwrap_or(x);
             k = self.projection(place(KeyIn), &weights.k, source, kv_heads, inputs)?;
             v = self.projection(place(ValueIn), &weights.v, source, kv_heads, inputs)?;
+            [&mut k, &mut v].into_iter().for_each(clip);
             self.place(place(Key), &of_keys, &mut k)?;
             self.place(place(Value), &of_keys, &mut v)?;
         }

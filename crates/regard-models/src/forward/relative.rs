@@ -1,12 +1,43 @@
-//! The position bias of T5 (Raffel et al. 2020, section 2.1): a learned number for each head and each bucket of distances.
+//! The biases of scores by distance: that of T5 (Raffel et al. 2020, section 2.1), a learned number for each head and each bucket of
+//! distances; and ALiBi (Press et al. 2022), a slope for each head.
 
-use crate::RelativeBias;
+use crate::{RelativeBias, Stack};
+
+impl Stack {
+    /// The bias \[heads, queries, keys\] of the scores, if there is one, for queries from position `first` on. `table` has the
+    /// learned numbers of T5.
+    pub(crate) fn bias(
+        &self,
+        table: Option<&[f32]>,
+        first: usize,
+        edges: [usize; 2],
+    ) -> Option<Vec<f32>> {
+        let block = &self.block;
+        if let (Some(relative), Some(table)) = (&block.relative, table) {
+            return Some(relative.bias(table, block.heads, !self.causal, first, edges));
+        }
+        let [queries, keys] = edges;
+        let row = |slope: f32, query: usize| {
+            (0..keys).map(move |key| -slope * query.saturating_sub(key) as f32)
+        };
+        let head = |slope: &f32| {
+            let slope = *slope;
+            (first..first + queries).flat_map(move |query| row(slope, query))
+        };
+        (!block.slopes.is_empty()).then(|| block.slopes.iter().flat_map(head).collect())
+    }
+
+    /// Whether scores have a bias by distance.
+    pub(crate) fn has_bias(&self) -> bool {
+        self.block.relative.is_some() || !self.block.slopes.is_empty()
+    }
+}
 
 impl RelativeBias {
     /// The bias \[heads, queries, keys\] from `table` \[buckets, heads\], for queries from position `first` on.
     ///
     /// An encoder's first half of the buckets is for keys at or before the query, and the second half for those after it.
-    pub(crate) fn bias(
+    fn bias(
         &self,
         table: &[f32],
         heads: usize,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use regard::{Activation, KvCache, KvCacheShape, Linear, Norm, Pairing, Rotary, Sequences};
+use regard::{Activation, KvCache, KvCacheShape, Linear, Norm, Rotary, Sequences};
 
 use super::attention::{Inputs, Setting};
 use super::{Hook, Input, Rows, Trace, Values};
@@ -338,19 +338,15 @@ impl<'r> Runner<'r> {
         mut x: Rows,
         memory: Option<&Rows>,
     ) -> Result<Rows, Error> {
-        let (block, first) = (&stack.block, self.first);
+        let first = self.first;
         let positions = first..first + x.tokens;
         let divisors = self.model.weights().divisors.as_deref();
         let angles = stack.rotary.iter().map(|rotary| {
             let frequencies = rotary.frequencies(positions.end, divisors)?;
-            Rotary::between(&frequencies, positions.clone(), Pairing::HalfSplit)
+            Rotary::between(&frequencies, positions.clone(), rotary.pairing())
         });
         let angles = angles.collect::<Result<Vec<_>, _>>()?;
-        let bias =
-            block.relative.as_ref().zip(weights.relative.as_ref()).map(|(relative, table)| {
-                let edges = [x.tokens, positions.end];
-                relative.bias(table, block.heads, !stack.causal, first, edges)
-            });
+        let bias = stack.bias(weights.relative.as_deref(), first, [x.tokens, positions.end]);
         let start = self.start(name, stack);
         let from = self.from.filter(|_| !self.changes_embedding());
         if let Some(known) = from.and_then(|from| from.0.get(&(name, start))) {
@@ -383,11 +379,7 @@ impl<'r> Runner<'r> {
         let norm = |place: &NormPlace| self.changes(Place::FinalNorm(name, *place));
         let untouched = self.changed_layers(name).max() < last && !NormPlace::ALL.iter().any(norm);
         let places = self.keep.is_empty() && self.streams.is_none() && untouched;
-        self.last_only
-            && places
-            && name != StackName::Encoder
-            && !stack.cross
-            && stack.block.relative.is_none()
+        self.last_only && places && name != StackName::Encoder && !stack.cross && !stack.has_bias()
     }
 
     /// Whether a run differs from the unchanged one before the layers.

@@ -49,7 +49,7 @@ pub struct Score {
     pub softcap: Option<f32>,
     /// The scaled score after the soft cap, or the scaled score if there is none.
     pub capped: f32,
-    /// The bias for the distance of query and key (T5), if the model has one.
+    /// The bias for the distance of query and key (T5, ALiBi), if the model has one.
     pub bias: Option<f32>,
     /// The reason why the query does not see the key, if it does not.
     pub hidden: Option<Hidden>,
@@ -190,7 +190,7 @@ impl Pass<'_> {
         let bias = if cross { None } else { self.bias(&head, stack, [queries, keys]) };
         let bias = bias.map(|bias| {
             let start = (head.head * queries + query) * keys;
-            bias.data[start..start + keys].to_vec()
+            bias[start..start + keys].to_vec()
         });
         let hidden = |key| {
             let cut = Change::Cut { head, query, key };
@@ -252,17 +252,14 @@ impl Pass<'_> {
         })
     }
 
-    /// T5's bias \[heads, queries, keys\].
-    fn bias(&self, head: &HeadAddress, stack: &Stack, edges: [usize; 2]) -> Option<Values> {
+    /// The bias by distance \[heads, queries, keys\].
+    fn bias(&self, head: &HeadAddress, stack: &Stack, edges: [usize; 2]) -> Option<Vec<f32>> {
         let weights = self.model.weights();
         let weights = match head.attention {
             Which::Encoder => weights.encoder.as_ref()?,
             _ => &weights.stack,
         };
-        let (heads, [queries, keys]) = (stack.block.heads, edges);
-        let table = weights.relative.as_ref()?;
-        let data = stack.block.relative?.bias(table, heads, !stack.causal, 0, edges);
-        Some(Values { shape: vec![heads, queries, keys], data })
+        stack.bias(weights.relative.as_deref(), 0, edges)
     }
 
     /// The score of a head's sink.

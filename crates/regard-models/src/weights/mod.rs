@@ -421,13 +421,20 @@ impl Loader<'_> {
         (stack, layer): (&Stack, usize),
     ) -> Result<Layer, Error> {
         let (block, width) = (&stack.block, self.description.width);
-        let norm = |own: &str| self.norm(&name(own), block.norm, width);
+        let norm = |own: &str| match own {
+            "" => plain_norm(block.norm, width),
+            own => self.norm(&name(own), block.norm, width),
+        };
+        // Sublayers that read the same stream may read it through the same norm.
+        let second = &names.norm_2;
+        let shared = block.parallel && self.found(&name(second), "weight").is_none();
+        let second = if shared { &names.norm_1 } else { second };
         let own = block.placement != Placement::Output;
         Ok(Layer {
             norm_1: (own && !(layer == 0 && stack.begins_bare))
                 .then(|| norm(&names.norm_1))
                 .transpose()?,
-            norm_2: own.then(|| norm(&names.norm_2)).transpose()?,
+            norm_2: own.then(|| norm(second)).transpose()?,
             after: if block.placement.has_after() {
                 Some((norm(&names.after_1)?, norm(&names.after_2)?))
             } else {
@@ -488,12 +495,21 @@ impl Loader<'_> {
             let all = self.matrix(&fused, [fused_rows, width], block.biases.qkv)?;
             let part = |part: usize| {
                 let rows: Vec<usize> = match self.names.layout {
-                    Layout::ByHead => (0..block.heads)
-                        .flat_map(|head| {
-                            let first = (3 * head + part) * block.head_size;
+                    Layout::ByHead => {
+                        // The query heads that share a key/value head, then this one's key and value.
+                        let shared = block.heads / block.kv_heads;
+                        let heads = match part {
+                            0 => 0..shared,
+                            part => shared + part - 1..shared + part,
+                        };
+                        let row = |group: usize, head: usize| {
+                            let first = (group * (shared + 2) + head) * block.head_size;
                             first..first + block.head_size
-                        })
-                        .collect(),
+                        };
+                        (0..block.kv_heads)
+                            .flat_map(|group| heads.clone().flat_map(move |head| row(group, head)))
+                            .collect()
+                    }
                     _ => match part {
                         0 => (0..q_rows).collect(),
                         _ => (q_rows + (part - 1) * kv_rows..q_rows + part * kv_rows).collect(),
@@ -577,7 +593,11 @@ impl Loader<'_> {
     /// The norm of a stream before or after all layers, if there is one.
     fn optional_norm(&self, name: &str, norm: Option<NormSettings>) -> Result<Option<Norm>, Error> {
         let width = self.description.width;
-        norm.map(|norm| self.norm(&self.full(name), norm, width)).transpose()
+        norm.map(|norm| match name {
+            "" => plain_norm(norm, width),
+            name => self.norm(&self.full(name), norm, width),
+        })
+        .transpose()
     }
 
     fn norm(&self, name: &str, norm: NormSettings, features: usize) -> Result<Norm, Error> {
@@ -720,6 +740,15 @@ fn quantized(checkpoint: &Checkpoint) -> Option<String> {
         _ => "open the model that they were made from, or a GGUF file of it".to_owned(),
     };
     Some(format!("the weights are quantized ({method}), which is not read: {how}"))
+}
+
+/// A norm without weights (OLMo).
+fn plain_norm(norm: NormSettings, features: usize) -> Result<Norm, Error> {
+    let ones = vec![1.0; features];
+    Ok(match norm.kind {
+        NormKind::Layer => Norm::layer(ones, vec![0.0; features], norm.epsilon)?,
+        NormKind::Rms | NormKind::RmsPlusOne => Norm::rms(ones, norm.epsilon)?,
+    })
 }
 
 fn joined(name: &str, kind: &str) -> String {

@@ -143,7 +143,8 @@ pub(super) enum Layout {
     Rows,
     /// \[inputs, outputs\] (GPT-2's `Conv1D`).
     Columns,
-    /// Fused projections are q, k and v of the first head, then of the second and so on (GPT-NeoX).
+    /// Fused projections are q, k and v of the first head, then of the second and so on (GPT-NeoX). Heads that share keys and
+    /// values have their queries before these (Falcon).
     ByHead,
     /// The rows of q and k are permuted so that neighbours are rotated as pairs (llama.cpp's converter).
     Neighbours,
