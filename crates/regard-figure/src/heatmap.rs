@@ -77,6 +77,10 @@ impl Layout {
         let smallest = if palette.is_plain() { CELL_WITH_NUMBER } else { SMALLEST_CELL };
         let square = (SIDE / rows.max(cols)).clamp(smallest, LARGEST_CELL);
         let cell = [cols, rows].map(|n| square.max((SHORTEST / n).min(LONGEST_CELL)));
+        // The numbers of a table have digits of their own, so its columns are as wide as its widest number.
+        let number = |x: &f32| width(&numbers::cell(matrix.number(*x), 0, palette)) * NUMBER + GAP;
+        let widest = matrix.values.iter().filter(|_| palette.is_plain()).map(number);
+        let cell = [widest.fold(cell[0], f64::max), cell[1]];
         let font = cell.map(|side| (side * 0.8).clamp(SMALLEST_FONT, FONT));
         let longest =
             |labels: &[Label]| labels.iter().map(|t| width(&label(t))).fold(0.0, f64::max);

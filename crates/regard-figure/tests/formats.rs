@@ -331,6 +331,17 @@ fn attention_that_is_not_square_has_a_scale_for_each_side() {
     assert!(svg.contains(r#"width="160.00" height="56.00""#), "{svg}");
 }
 
+#[test]
+fn the_columns_of_a_table_are_as_wide_as_its_numbers() {
+    let labels = Label::numbers(2);
+    let table = matrix(&[-0.000_123, 12.5, -0.0456, 1.0], &labels, &labels);
+    let svg = Matrix { palette: Palette::PLAIN, ..table }.encode(Format::Svg).unwrap();
+    let svg = String::from_utf8(svg).unwrap();
+    for number in ["−0.000123", "12.5", "−0.0456", "1"] {
+        assert!(svg.contains(&format!(">{number}</text>")), "{number}: {svg}");
+    }
+}
+
 /// What does not fit in its cell is not drawn, and no number overlaps the next.
 #[test]
 fn large_and_tiny_numbers_have_exponents_and_stay_in_their_cells() {

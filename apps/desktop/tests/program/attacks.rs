@@ -637,7 +637,7 @@ mod data {
         let page = fs::read_to_string(&html).unwrap();
         let (_, data) = page.split_once("<script type=\"application/json\">").unwrap();
         let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
-        assert!(data[0]["rows"][0].as_str().unwrap().starts_with("0 t5\\u{7f}"), "{data}");
+        assert!(data["labels"][0][0].as_str().unwrap().starts_with("0 t5\\u{7f}"), "{data}");
     }
 }
 

@@ -248,7 +248,10 @@ fn lines_all_heads_and_pages_are_written() {
     let page = text(&all_heads, "grid.html");
     assert!(page.contains("\"head 1.2\"") && page.contains("prefers-color-scheme"));
     let page = text("the-cat-sat", "cat.html");
-    assert!(page.contains("\"rows\":[\"The\"") || page.contains("\"rows\":[\"the\""), "{page}");
+    assert!(
+        page.contains("\"labels\":[[\"The\"") || page.contains("\"labels\":[[\"the\""),
+        "{page}"
+    );
     let map = text(&format!("{all_heads} --map viridis"), "grid.svg");
     let [r, g, b] = Map::Viridis.at(1.0, Ground::Paper);
     assert!(map.contains(&format!("#{r:02x}{g:02x}{b:02x}")));

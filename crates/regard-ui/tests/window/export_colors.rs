@@ -168,7 +168,7 @@ fn a_table_has_no_colours_by_default() {
     );
     let svg = String::from_utf8(matrix.encode(Format::Svg).unwrap()).unwrap();
     assert!(
-        !svg.contains("linearGradient") && svg.matches("text-anchor=\"middle\">").count() > 0,
+        !svg.contains("crispEdges") && svg.matches("text-anchor=\"middle\">").count() > 0,
         "{svg}"
     );
     assert_eq!(svg.matches("<rect").count(), 1, "the paper alone");
