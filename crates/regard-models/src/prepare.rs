@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     AudioProcessor, ChatTemplate, Checkpoint, Description, Error, ImageProcessor, Input, Message,
-    Model,
+    Model, Tokenizer,
 };
 
 /// What a model is given to read.
@@ -200,9 +200,7 @@ impl Preparer {
         if embedding.frames.is_some() {
             return refuse("the model reads a recording, not a text");
         }
-        let Some(tokenizer) = model.tokenizer() else {
-            return refuse("the model has no tokenizer: give ids instead of a text");
-        };
+        let tokenizer = needed(model, "give ids instead of a text")?;
         let pair = read_as.pair.as_deref();
         if read_as.chat {
             if pair.is_some() {
@@ -271,6 +269,11 @@ impl Model {
     }
 }
 
+/// The tokenizer, or the reason why there is none and what to do.
+fn needed<'m>(model: &'m Model, instead: &str) -> Result<&'m Tokenizer, Error> {
+    model.need_tokenizer().map_err(|e| Error::Unsupported(format!("{e}: {instead}")))
+}
+
 /// The ids of what the decoder of a model with an encoder has written.
 fn decoder(model: &Model, given: Option<&Decoded>) -> Result<Vec<u32>, Error> {
     let description = model.description();
@@ -290,11 +293,7 @@ fn decoder(model: &Model, given: Option<&Decoded>) -> Result<Vec<u32>, Error> {
         );
     }
     if let Some(Decoded::Text(text)) = given {
-        let Some(tokenizer) = model.tokenizer() else {
-            return refuse(
-                "the model has no tokenizer: give the decoder's ids instead of its text",
-            );
-        };
+        let tokenizer = needed(model, "give the decoder's ids instead of its text")?;
         ids.extend(tokenizer.encode_as_is(text)?);
     }
     Ok(ids)

@@ -41,7 +41,7 @@ pub(super) fn read(
 
 /// A text a line.
 fn texts(path: &Path, model: &Model) -> Result<Vec<Input>> {
-    let tokenizer = model.tokenizer().context("the model has no tokenizer that reads texts")?;
+    let tokenizer = model.need_tokenizer()?;
     let text = String::from_utf8(opened::read(path)?).context("a text is UTF-8")?;
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let inputs = lines.map(|line| Ok(Input::tokens(tokenizer.encode(line, None)?.ids)));

@@ -153,10 +153,8 @@ impl Model {
             let place = description.labels.iter().position(|label| label == text);
             return place.map_or_else(|| missing(format!("the model has no class {text:?}")), Ok);
         }
-        let Some(tokenizer) = self.tokenizer() else {
-            let what = "the model has no tokenizer: give the id of a token";
-            return Err(Error::Unsupported(what.into()));
-        };
+        let advised = |e| Error::Unsupported(format!("{e}: give the id of a token"));
+        let tokenizer = self.need_tokenizer().map_err(advised)?;
         if let Some(id) = tokenizer.id(text) {
             return Ok(id as usize);
         }
