@@ -19,8 +19,9 @@ pub fn decimals(numbers: &[f32]) -> usize {
     (0..most).find(|n| !tiny && exact(*n)).unwrap_or(most)
 }
 
-/// A number with `decimals` decimals, or fewer if it has three digits or more before them: "0.33", "−123.5". A number that would
-/// have more than five decimals, or more than six digits before them, has an exponent: "1.2e−7".
+/// A number with `decimals` decimals, or fewer if it has three digits or more before them: "0.33", "−123.5".
+///
+/// A number that would have more than five decimals, or more than six digits before them, has an exponent: "1.2e−7".
 pub fn fixed(x: f32, decimals: usize) -> String {
     if x.is_finite() && (x.abs() >= 1e6 || x != 0.0 && decimals > MOST_OF_TINY) {
         return tick(x);

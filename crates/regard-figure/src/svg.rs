@@ -42,10 +42,10 @@ impl Figure {
         let _ = writeln!(out, "<title>{}</title>", escaped(&self.title));
         let _ = writeln!(out, r#"<rect width="100%" height="100%" fill="{}"/>"#, theme.paper);
         let cells: usize = self.matrices().map(|cells| cells.colors.len()).sum();
-        let push_cells = if cells > MOST_RECTANGLES { push_picture } else { push_rectangles };
         for shape in &self.shapes {
             match shape {
-                Shape::Cells(cells) => push_cells(&mut out, cells)?,
+                Shape::Cells(matrix) if cells > MOST_RECTANGLES => push_picture(&mut out, matrix)?,
+                Shape::Cells(matrix) => push_rectangles(&mut out, matrix),
                 Shape::Hatch(lines) => push_hatch(&mut out, lines),
                 Shape::Text(text) => push_text(&mut out, text, theme),
                 Shape::Line(line) => push_line(&mut out, line, theme),
@@ -85,7 +85,7 @@ fn push_picture(out: &mut String, cells: &Cells) -> Result<(), Error> {
     Ok(())
 }
 
-fn push_rectangles(out: &mut String, cells: &Cells) -> Result<(), Error> {
+fn push_rectangles(out: &mut String, cells: &Cells) {
     let ([left, top], [width, height]) = (cells.at, cells.cell);
     // Antialiasing would let the paper show between the cells.
     let _ = writeln!(out, r#"<g shape-rendering="crispEdges">"#);
@@ -99,14 +99,13 @@ fn push_rectangles(out: &mut String, cells: &Cells) -> Result<(), Error> {
         );
     }
     out.push_str("</g>\n");
-    Ok(())
 }
 
 fn push_hatch(out: &mut String, lines: &[[[f64; 2]; 2]]) {
-    let path: String = lines
-        .iter()
-        .map(|[[x0, y0], [x1, y1]]| format!("M{x0:.1} {y0:.1}L{x1:.1} {y1:.1}"))
-        .collect();
+    let mut path = String::new();
+    for [[x0, y0], [x1, y1]] in lines {
+        let _ = write!(path, "M{x0:.1} {y0:.1}L{x1:.1} {y1:.1}");
+    }
     let color = Rgb(Ground::Paper.hatch());
     let _ = writeln!(out, r#"<path class="hatch" d="{path}" stroke="{color}"/>"#);
 }

@@ -41,13 +41,11 @@ pub(super) fn find(
         let value: Value = serde_json::from_str(text).map_err(|e| Error::tokens(&place, &e))?;
         Ok(Some((place.clone(), list(&place, &value, entry)?)))
     })?;
-    match in_metadata {
-        Some(found) => Ok(found),
-        None => {
-            let found = Found::by_name(|name| strings(source, name, attention, shape, entry))?;
-            Ok(found.unwrap_or_default())
-        }
+    if let Some(found) = in_metadata {
+        return Ok(found);
     }
+    let found = Found::by_name(|name| strings(source, name, attention, shape, entry))?;
+    Ok(found.unwrap_or_default())
 }
 
 /// The tokens in a file of their own, beside the attention file.

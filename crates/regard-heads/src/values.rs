@@ -191,7 +191,9 @@ impl Batch {
 /// See [`Values::mask`].
 fn mask<T: Copy>(numbers: &mut [T], wide: impl Fn(T) -> f32, masked: T) -> Option<f32> {
     let mut found = Masked::default();
-    numbers.iter().for_each(|x| found.add(wide(*x)));
+    for x in &*numbers {
+        found.add(wide(*x));
+    }
     let limit = found.limit()?;
     let by = numbers.iter().map(|x| wide(*x)).filter(|x| *x <= limit);
     let by = by.reduce(|a, b| if a == b { a } else { f32::NEG_INFINITY });
@@ -225,7 +227,8 @@ impl Masked {
         } else if x <= Self::MASK {
             self.nearest = Some(self.nearest.map_or(x, |nearest| nearest.max(x)));
         } else if x.is_finite() {
-            self.largest = Some(self.largest.map_or(x.abs(), |largest| largest.max(x.abs())));
+            let size = x.abs();
+            self.largest = Some(self.largest.map_or(size, |largest| largest.max(size)));
         }
     }
 
@@ -233,7 +236,8 @@ impl Masked {
     fn limit(&self) -> Option<f32> {
         let finite = self.nearest.zip(self.largest);
         let finite = finite.filter(|(nearest, largest)| -nearest >= Self::FAR * largest);
-        finite.map(|(nearest, _)| nearest).or(self.is_infinite.then_some(f32::NEG_INFINITY))
+        let infinite = self.is_infinite.then_some(f32::NEG_INFINITY);
+        finite.map(|(nearest, _)| nearest).or(infinite)
     }
 }
 

@@ -32,7 +32,9 @@ pub(super) fn draw(
             Shape::Cells(cells) => canvas.cells(cells),
             Shape::Hatch(lines) => {
                 let ink = Ink::Rgb(Ground::Paper.hatch());
-                lines.iter().for_each(|ends| canvas.line(&Line::new(ends.to_vec(), 1.0, ink)));
+                for ends in lines {
+                    canvas.line(&Line::new(ends.to_vec(), 1.0, ink));
+                }
             }
             Shape::Text(text) => canvas.text(text),
             Shape::Line(line) if line.opacity > 0.0 => canvas.line(line),
