@@ -292,7 +292,10 @@ impl<const R: usize, const N: usize> Kernel for Tile<'_, R, N> {
         let steps = self.steps;
         let mut rows = [[].as_slice(); R];
         for (r, row) in rows.iter_mut().enumerate() {
-            *row = self.x.row(r).as_chunks::<LANES>().0.get(..steps).promised();
+            let Some(part) = self.x.row(r).as_chunks::<LANES>().0.get(..steps) else {
+                return broken();
+            };
+            *row = part;
         }
         for (group, strip) in self.strip.as_chunks::<N>().0.iter().enumerate() {
             let mut columns = [[].as_slice(); N];
