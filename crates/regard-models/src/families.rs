@@ -204,7 +204,7 @@ const GEMMA: Family = Family {
     activation: "hidden_activation",
     caps: true,
     also: |config, description| config.gemma(description),
-    also_gguf: |config, description| config.gemma(description),
+    also_gguf: |_, description| GgufConfig::gemma(description),
     ..DECODER
 };
 
@@ -498,7 +498,10 @@ pub(crate) static FAMILIES: [Family; 37] = [
     Family {
         name: "gemma",
         norm: (NormKind::RmsPlusOne, "rms_norm_eps"),
-        also: |config, description| config.first_gemma(description),
+        also: |_, description| {
+            Config::first_gemma(description);
+            Ok(())
+        },
         ..DECODER
     },
     Family {

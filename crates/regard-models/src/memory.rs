@@ -136,9 +136,10 @@ impl Description {
                 }
             },
             Some(LayerPlace::Norm(_, NormPlace::Scale)) => tokens as u64,
-            Some(LayerPlace::Norm(..) | LayerPlace::Stream(_)) => product(&[tokens, self.width]),
             None if matches!(place, Place::FinalNorm(_, NormPlace::Scale)) => tokens as u64,
-            None => product(&[tokens, self.width]),
+            Some(LayerPlace::Norm(..) | LayerPlace::Stream(_)) | None => {
+                product(&[tokens, self.width])
+            }
         }
     }
 }

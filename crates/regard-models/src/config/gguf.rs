@@ -48,7 +48,7 @@ impl<'a> Config<'a> {
             architecture.ok_or_else(|| Error::file(path, "general.architecture is missing"))?;
         let row = Family::of_gguf(architecture).ok_or_else(|| {
             let what = format!("the architecture {architecture:?} is not known: ");
-            unknown(path, checkpoint, &what, Family::known_gguf())
+            unknown(path, checkpoint, &what, &Family::known_gguf())
         })?;
         Ok(Self { path, row, architecture, metadata, checkpoint })
     }
@@ -169,7 +169,7 @@ impl<'a> Config<'a> {
         Ok(description)
     }
 
-    pub(crate) fn gemma(&self, description: &mut Description) {
+    pub(crate) fn gemma(description: &mut Description) {
         let (width, layers) = (description.width, description.stack.layers());
         description.embedding.scale = (width as f32).sqrt();
         // Models of 27 billion parameters scale by the width's share of a head.

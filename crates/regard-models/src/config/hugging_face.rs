@@ -77,7 +77,7 @@ impl<'a> Config<'a> {
             let class = values["architectures"][0].as_str();
             let class = class.map_or_else(String::new, |x| format!("its class is {x}, and "));
             let what = format!("the family {family:?} is not known: {class}");
-            unknown(path, checkpoint, &what, Family::known())
+            unknown(path, checkpoint, &what, &Family::known())
         })?;
         let generation = checkpoint.json(Beside::GENERATION_CONFIG)?;
         Ok(Self { path, row, values, checkpoint, generation })
@@ -504,19 +504,18 @@ impl<'a> Config<'a> {
         Ok(())
     }
 
-    pub(crate) fn opt(&self, description: &mut Description) -> Result<(), Error> {
+    pub(crate) fn opt(&self, description: &Description) -> Result<(), Error> {
         let width = self.optional("word_embed_proj_dim")?.unwrap_or(description.width);
         self.only("word_embed_proj_dim", width == description.width)?;
         self.only("do_layer_norm_before", self.flag("do_layer_norm_before")?)
     }
 
-    pub(crate) fn first_gemma(&self, description: &mut Description) -> Result<(), Error> {
+    pub(crate) fn first_gemma(description: &mut Description) {
         // The first files have the name of the exact function, and mean the other.
         if description.stack.block.activation == Activation::Gelu {
             description.stack.block.activation = Activation::GeluTanh;
         }
         description.embedding.scale = (description.width as f32).sqrt();
-        Ok(())
     }
 
     pub(crate) fn gptj(&self, description: &mut Description) -> Result<(), Error> {

@@ -27,7 +27,7 @@ static DEFAULTS: LazyLock<Value> =
 
 /// The error for a model that no description fits. It says `what`, and lists the tensors and the settings that no family has,
 /// and the known families.
-fn unknown(path: &Path, checkpoint: &Checkpoint, what: &str, known: String) -> Error {
+fn unknown(path: &Path, checkpoint: &Checkpoint, what: &str, known: &str) -> Error {
     const SHOWN: usize = 8;
     let list = |of: &str, names: BTreeSet<String>| match names.len() {
         0 => format!("its {of} have names that known families have"),

@@ -279,7 +279,7 @@ fn biases(layer: &Linear) -> Vec<f64> {
 }
 
 /// The row of a kept place that belongs to a position.
-fn row<'t>(trace: &'t Trace, place: Place, position: usize) -> Result<&'t [f32], Error> {
+fn row(trace: &Trace, place: Place, position: usize) -> Result<&[f32], Error> {
     let values = trace.at(place);
     let missing = || Error::Unsupported(format!("the model has no place {place}"));
     let values = values.ok_or_else(missing)?;

@@ -166,3 +166,33 @@ fn a_config_that_transformers_5_writes_anew_means_the_same() {
         assert_eq!(described(), own, "{name}");
     }
 }
+
+/// Settings of families whose effect is not computed, and those that would take memory without bound, are refused.
+#[test]
+fn settings_without_an_effect_here_are_refused() {
+    let refused = |name: &str, key: &str, value: Value, says: &str| {
+        let folder = common::copy(name);
+        let path = folder.path().join("config.json");
+        let mut config = common::json(path.clone());
+        config[key] = value;
+        fs::write(&path, config.to_string()).unwrap();
+        let said = Model::open(folder.path()).unwrap_err().to_string();
+        assert!(said.contains(says), "{name}: {said:?} does not say {says:?}");
+    };
+    let many = json!(4_000_000_000_u32);
+    refused("tiny-opt", "do_layer_norm_before", json!(false), "do_layer_norm_before is false");
+    refused("tiny-opt", "word_embed_proj_dim", json!(16), "word_embed_proj_dim is 16");
+    refused("tiny-falcon", "alibi", json!(true), "alibi is true, which is not computed");
+    refused("tiny-phi", "qk_layernorm", json!(true), "qk_layernorm is true");
+    refused("tiny-stablelm", "qk_layernorm", json!(true), "qk_layernorm is true");
+    refused("tiny-gpt_bigcode", "multi_query", json!(false), "multi_query is false");
+    refused("tiny-mpt", "attn_config", json!({"alibi_bias_max": 16}), "alibi_bias_max is 16");
+    refused("tiny-olmo", "clip_qkv", json!(-1.0), "are clipped at -1");
+    refused("tiny-bloom", "n_head", many.clone(), "4000000000 heads are too many");
+    refused("tiny-gptj", "rotary_dim", json!(3), "3 features of a head cannot turn in pairs");
+    let key = "attention_types";
+    let kinds = json!([[["global", "other"], 2]]);
+    refused("tiny-gpt_neo", key, kinds, "attention_types has \"other\"");
+    let kinds = json!([[["global", "local"], many]]);
+    refused("tiny-gpt_neo", key, kinds, "has 5 entries for 4 layers");
+}
