@@ -70,9 +70,8 @@ fn codegen_options(name: &str) -> Vec<String> {
 /// Whether the compiler's flags forbid loads from addresses that are not aligned.
 fn is_strict() -> bool {
     let sets = codegen_options("target-feature");
-    let features = sets.iter().flat_map(|set| set.split(','));
-    features.filter(|feature| feature.ends_with("strict-align")).next_back()
-        == Some("+strict-align")
+    let mut features = sets.iter().flat_map(|set| set.split(','));
+    features.rfind(|feature| feature.ends_with("strict-align")) == Some("+strict-align")
 }
 
 /// Cores of ARMv8-M with the DSP extension, and cores with Helium, the vector extension. The FPU decides whether Helium

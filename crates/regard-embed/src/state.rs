@@ -184,9 +184,10 @@ impl<M: Model, const NARROW: usize, const WIDE: usize> Default for State<M, NARR
     }
 }
 
-/// Borrowed memory of a model whose sizes `shape` returns. [`State`] owns the memory of a model whose sizes are constants. A
-/// program that learns the sizes as it runs, as `regard embed` does when it compares the integers with the floats, borrows it
-/// from vectors.
+/// Borrowed memory of a model whose sizes `shape` returns.
+///
+/// [`State`] owns the memory of a model whose sizes are constants. A program that learns the sizes as it runs, as `regard embed`
+/// does when it compares the integers with the floats, borrows it from vectors.
 #[derive(Debug)]
 pub struct Memory<'s, N: Numbers, S> {
     pub(crate) shape: S,

@@ -87,7 +87,9 @@ impl Activation {
             Self::Tanh => tanh(x),
             Self::ReluSquared => {
                 with_default_environment(|| {
-                    x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0));
+                    for x in x {
+                        *x = x.max(0.0) * x.max(0.0);
+                    }
                 });
             }
         }

@@ -176,8 +176,8 @@ impl MultiHeadAttention {
     ) -> Result<Tensor<3>, Error> {
         let [batch, n_q, _] = query.shape();
         let mut out = Tensor::zeros(OUTPUT, [batch, n_q, self.outputs()])?;
-        self.attend([query, key, value], 0, out.as_mut_slice(), |[q, k, v], out| {
-            attention.attend((q, k, v), out, &mut [])
+        self.attend([query, key, value], 0, out.as_mut_slice(), |heads, out| {
+            attention.attend(heads.into(), out, &mut [])
         })?;
         Ok(out)
     }

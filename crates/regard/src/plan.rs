@@ -94,7 +94,8 @@ impl Job<'_> {
         (q, k, v): (Heads<'s, Q>, Heads<'s, T>, Heads<'s, T>),
         scratch: &'s mut [f32],
     ) -> Result<([Mat<'s>; 3], &'s mut [f32]), Error> {
-        let Block { entry, head, first, rows, ref keys, .. } = self.block;
+        let Block { entry, head, first, rows, keys, .. } = &self.block;
+        let (entry, head, first, rows) = (*entry, *head, *first, *rows);
         let kv_head = plan.kv_head(head);
         let of_keys = |x: Heads<'s, T>| {
             Ok::<_, Error>(x.head(entry, kv_head)?.rows_from(keys.start, keys.len()))
@@ -191,7 +192,7 @@ impl<'a> Plan<'a> {
             self.part.map_or((0, [n_q, n_k]), |part| (part.first_key, part.all));
         let jobs = Jobs { blocks: blocks.into_iter(), out, cols, of_rows, width };
         threads.for_each(jobs, multiply_adds, scratch, |scratch, (block, out, of_rows)| {
-            let Block { entry, head, first, place, rows, ref keys } = block;
+            let Block { entry, head, first, place, rows, keys } = block.clone();
             let of_mask = [first..first + rows, first_key + keys.start..first_key + keys.end];
             let mut short = ShortRows::default();
             let mask = self.mask.of_block((entry, head), place, of_mask, full, &mut short)?;
@@ -226,7 +227,8 @@ impl<'a> Plan<'a> {
     /// All blocks of so many rows and keys, in the order of the result. A head without keys has a block without keys.
     fn blocks(&self, most_rows: usize, most_keys: usize) -> Vec<Block> {
         let whole = 0..self.n_q;
-        let ranges = self.part.as_ref().map_or(slice::from_ref(&whole), |part| part.queries);
+        let ranges =
+            self.part.as_ref().map_or_else(|| slice::from_ref(&whole), |part| part.queries);
         let mut blocks = Vec::new();
         for (entry, head) in
             (0..self.batch).flat_map(|entry| (0..self.heads).map(move |head| (entry, head)))
@@ -303,14 +305,14 @@ impl<'o> Iterator for Jobs<'o> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let block = self.blocks.next_back()?;
-        let last_rows = |of: &mut &'o mut [f32], width: usize| {
-            let all = take(of);
-            let (rest, last) = all.split_at_mut(all.len() - block.rows * width);
-            *of = rest;
-            last
+        let split = |all: &'o mut [f32], width: usize| {
+            let rest = all.len() - block.rows * width;
+            all.split_at_mut(rest)
         };
-        let out = last_rows(&mut self.out, self.cols);
-        let of_rows = last_rows(&mut self.of_rows, self.width);
+        let (rest, out) = split(take(&mut self.out), self.cols);
+        self.out = rest;
+        let (rest, of_rows) = split(take(&mut self.of_rows), self.width);
+        self.of_rows = rest;
         Some((block, out, of_rows))
     }
 

@@ -1,7 +1,5 @@
 //! How much memory gradients take.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
 use std::alloc::System;
 
 use regard::{Attention, Heads, Threads};

@@ -126,43 +126,38 @@ fn sorted(folder: &Path) -> Result<Vec<PathBuf>> {
 pub(super) fn report(calibration: &Calibration) -> String {
     let Calibration { inputs, given, ranges, loss, .. } = calibration;
     let width = ranges.iter().map(|range| range.place.len()).max().unwrap_or(0);
-    let mut text = format!(
-        "ranges of least squares over {inputs} {}\n{:width$}  {:>10}  {:>10}  {:>9}\n",
-        if *given {
-            "inputs"
-        } else {
-            "inputs that were made up: give those of the board by --calibrate"
-        },
-        "place",
-        "largest",
-        "kept",
-        "clipped"
-    );
-    for range in ranges {
-        text += &format!(
-            "{:width$}  {:>10.4}  {:>10.4}  {:>7.3} %\n",
-            range.place,
-            range.most,
-            range.kept,
-            100.0 * range.clipped
-        );
-    }
+    let from = if *given {
+        "inputs"
+    } else {
+        "inputs that were made up: give those of the board by --calibrate"
+    };
+    let mut lines = vec![
+        format!("ranges of least squares over {inputs} {from}"),
+        format!("{:width$}  {:>10}  {:>10}  {:>9}", "place", "largest", "kept", "clipped"),
+    ];
+    lines.extend(ranges.iter().map(|range| {
+        let clipped = 100.0 * range.clipped;
+        format!(
+            "{:width$}  {:>10.4}  {:>10.4}  {clipped:>7.3} %",
+            range.place, range.most, range.kept
+        )
+    }));
     let share = |count: usize| 100.0 * count as f64 / loss.rows.max(1) as f64;
-    text += &format!(
+    lines.push(format!(
         "logits: the largest one is that of f32 in {} of {} ({:.1} %); the difference is {:.4} (root mean square) where they deviate by {:.4}",
         loss.same,
         loss.rows,
         share(loss.same),
         loss.error,
         loss.deviation
-    );
-    if let Some([float, integer]) = loss.right {
-        text += &format!(
-            "\nright: {float} of {} in f32 ({:.1} %), {integer} in int8 ({:.1} %)",
+    ));
+    lines.extend(loss.right.map(|[float, integer]| {
+        format!(
+            "right: {float} of {} in f32 ({:.1} %), {integer} in int8 ({:.1} %)",
             loss.rows,
             share(float),
             share(integer)
-        );
-    }
-    text
+        )
+    }));
+    lines.join("\n")
 }

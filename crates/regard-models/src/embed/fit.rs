@@ -99,16 +99,14 @@ pub(super) fn check(
                 let ways: Vec<String> = weights.into_iter().chain(words).collect();
                 (ways.join(" "), kib(needed(way, has_words)))
             };
-            let would = match ways.find(|(way, has_words)| needed(*way, *has_words) <= flash) {
-                Some(way) => {
-                    let (way, takes) = in_words(way);
-                    format!("{way} takes {takes} KiB and fits")
-                }
-                None => {
-                    let (way, takes) = in_words((least, words == 0 && options.words));
-                    let with = if way.is_empty() { way } else { format!(", with {way}") };
-                    format!("the least is {takes} KiB{with}")
-                }
+            let fits = ways.find(|(way, has_words)| needed(*way, *has_words) <= flash);
+            let would = if let Some(way) = fits {
+                let (way, takes) = in_words(way);
+                format!("{way} takes {takes} KiB and fits")
+            } else {
+                let (way, takes) = in_words((least, words == 0 && options.words));
+                let with = if way.is_empty() { way } else { format!(", with {way}") };
+                format!("the least is {takes} KiB{with}")
             };
             let of_words = if options.words && words > 0 {
                 format!(" and {} for the words of the tokens", kib(words))
@@ -144,10 +142,11 @@ pub(super) fn check(
                     },
                 );
             }
-            let would = would.iter().map(|way| format!("; {way}")).collect::<String>();
-            return refuse(format!(
-                "{context} tokens take {all} KiB of RAM ({stack} KiB of them are left for the stack), and the part has {has} KiB{would}"
-            ));
+            let what = format!(
+                "{context} tokens take {all} KiB of RAM ({stack} KiB of them are left for the stack), and the part has {has} KiB"
+            );
+            would.insert(0, what);
+            return refuse(would.join("; "));
         }
     }
     Ok(())

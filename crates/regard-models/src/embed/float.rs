@@ -205,12 +205,11 @@ pub(super) fn positions(model: &Model, context: usize) -> Vec<f32> {
     rows
 }
 
-/// The rotary features of a head, with the cosines and the sines \[context, features / 2\] of their positions, if the model has
-/// them.
-pub(super) fn rotary(
-    model: &Model,
-    context: usize,
-) -> Result<Option<(usize, [Vec<f32>; 2])>, Error> {
+/// The rotary features of a head, with the cosines and the sines \[context, features / 2\] of their positions.
+type Turns = (usize, [Vec<f32>; 2]);
+
+/// The turns of a head's features, if the model has rotary positions.
+pub(super) fn rotary(model: &Model, context: usize) -> Result<Option<Turns>, Error> {
     let Some(rotary) = model.description().stack.rotary_of(0) else { return Ok(None) };
     let frequencies = rotary.frequencies(context, model.weights().divisors.as_deref())?;
     let angles = Rotary::with_frequencies(&frequencies, context, Pairing::HalfSplit)?;

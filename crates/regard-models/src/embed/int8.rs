@@ -564,7 +564,9 @@ fn factors(rows: &[f64], inputs: usize, bias: impl Fn(usize) -> f64) -> Vec<f64>
     let mut scales: Vec<f64> = least.collect();
     let most = scales.iter().fold(0.0_f64, |most, x| most.max(*x));
     let least = if most > 0.0 { most / MOST_SCALES } else { 1.0 };
-    scales.iter_mut().for_each(|scale| *scale = scale.max(least));
+    for scale in &mut scales {
+        *scale = scale.max(least);
+    }
     scales
 }
 

@@ -209,7 +209,9 @@ impl Ranges {
         }
         let empty = || Magnitudes { bins: vec![0; BINS], most: 0.0 };
         let magnitudes = self.magnitudes.entry(place.to_owned()).or_insert_with(empty);
-        numbers.iter().for_each(|x| magnitudes.add(*x));
+        for x in numbers {
+            magnitudes.add(*x);
+        }
         Ok(())
     }
 

@@ -606,9 +606,13 @@ impl Model {
                 }
                 let mut logits = product(head, &states)?;
                 if let Some(cap) = softcap {
-                    logits.iter_mut().for_each(|x| *x /= cap);
+                    for x in &mut logits {
+                        *x /= cap;
+                    }
                     Activation::Tanh.apply(&mut logits);
-                    logits.iter_mut().for_each(|x| *x *= cap);
+                    for x in &mut logits {
+                        *x *= cap;
+                    }
                 }
                 Ok(Some(by_run(runs, vec![tokens, self.description().vocabulary], logits)))
             }

@@ -281,7 +281,6 @@ fn pieces(
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 mod tests {
     use std::path::Path;
 

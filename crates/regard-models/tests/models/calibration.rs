@@ -113,7 +113,9 @@ fn the_bias_of_a_row_of_small_weights_stays() {
             for row in [3, 17, 40] {
                 let weights = &mut up[row * 32..][..32];
                 let most = weights.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-                weights.iter_mut().for_each(|x| *x *= size / most);
+                for x in weights {
+                    *x *= size / most;
+                }
                 bias[row] = 2.0;
                 for (output, after) in after.iter_mut().enumerate() {
                     down[output * 64 + row] *= 4.0;

@@ -144,7 +144,7 @@ fn settings_beside_a_tokenizer_json_are_bounded() {
     let said = added(serde_json::json!([])).unwrap_err().to_string();
     assert_says(&said, &["tokenizer_config.json: is no JSON: it holds no object"]);
     // That of Gemma 3 has more than a megabyte.
-    let large: String = "x".repeat(2 << 20);
+    let large = "x".repeat(2 << 20);
     assert!(added(serde_json::json!({"chat_template": large})).is_ok());
 }
 

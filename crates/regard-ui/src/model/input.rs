@@ -74,7 +74,7 @@ impl Displayed {
         if !reads.is_file() && prepared.input.ids.is_empty() {
             return Err("Type a text for the model to read.".to_owned());
         }
-        let Prepared { input, tokens, decoder_tokens, unknown, .. } = prepared;
+        let Prepared { input, tokens, decoder_tokens, unknown } = prepared;
         let known = if unknown.is_empty() { Vec::new() } else { known(model) };
         let plain = |name: &String| Label::plain(name.trim_start_matches("patch "));
         let tokens =

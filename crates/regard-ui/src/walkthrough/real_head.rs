@@ -314,7 +314,9 @@ impl HeadRun {
         let weights = weights.get(words.len().checked_sub(1)? * words.len()..)?.to_vec();
         START.clone_into(words.first_mut()?);
         let mut next = model.next().to_vec();
-        next.iter_mut().for_each(|next| next.token = plain(&next.token));
+        for next in &mut next {
+            next.token = plain(&next.token);
+        }
         next.sort_by(|a, b| b.after.total_cmp(&a.after));
         // The word that was expected before the changes stays in the list.
         let expected =

@@ -344,7 +344,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     // The classes are those of the model.
     let (model, input) = pixels(&path);
     let weights = Which::Only.place(1, AttentionPlace::Pattern);
-    let trace = model.pass().keep([weights.clone()]).run(&input).unwrap();
+    let trace = model.pass().keep([weights]).run(&input).unwrap();
     assert_eq!(run(&window).next(), predicted(&model, &trace));
     let next = app(&window).model().next();
     assert!(next.len() == 5 && next.iter().all(|class| class.token.starts_with("LABEL_")));

@@ -29,7 +29,7 @@ fn alone(name: &str, layer: usize, head: usize) -> (Vec<f32>, Vec<f64>) {
     let model = Model::open(format!("{MODELS}/{name}")).unwrap();
     let input = model.tokenizer().unwrap().encode(TEXT, None).unwrap();
     let place = Which::Only.place(layer, AttentionPlace::Pattern);
-    let trace = model.pass().keep([place.clone()]).run(&input).unwrap();
+    let trace = model.pass().keep([place]).run(&input).unwrap();
     let n = input.ids.len();
     let weights = trace.at(place).unwrap().data[head * n * n..][..n * n].to_vec();
     let next = model.description().probabilities(trace.logits().unwrap().last()).unwrap();

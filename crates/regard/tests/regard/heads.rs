@@ -1,9 +1,10 @@
 //! Arguments that are given for each head, and few queries on so many keys that threads divide the keys.
 
 use crate::common::{bits, numbers};
+use core::hash::{Hash as _, Hasher as _};
 use half::bf16;
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::DefaultHasher;
 
 use regard::{
     Attention, Element, Heads, Mask, MaskTensor, Position, Stage, Temperature, Threads, Window,
