@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use regard::{Activation, KvCache, KvCacheShape, Linear, Norm, Rotary, Sequences};
+use regard_kernels::with_default_environment;
 
 use super::attention::{Inputs, Setting};
 use super::{Hook, Input, Rows, Trace, Values};
@@ -130,7 +131,13 @@ impl<'r> Runner<'r> {
 
     /// Returns the trace, and the streams if they are requested. With several runs, each kept place has the numbers of one run
     /// after another.
-    pub(crate) fn run(mut self, inputs: &[Input]) -> Result<(Trace, Option<Streams>), Error> {
+    ///
+    /// The loops between the kernels compute in the default floating-point environment, as the kernels do.
+    pub(crate) fn run(self, inputs: &[Input]) -> Result<(Trace, Option<Streams>), Error> {
+        with_default_environment(|| self.run_all(inputs))
+    }
+
+    fn run_all(mut self, inputs: &[Input]) -> Result<(Trace, Option<Streams>), Error> {
         let (description, weights) = (self.model.description(), self.model.weights());
         for input in inputs {
             super::check(input, description)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use regard_kernels::internal::with_other_environment;
 use regard_models::{Ablation, Change, HeadAddress, Input, Logits, Model, Values};
 use regard_tests::models::{FAMILIES, golden};
 use safetensors::SafeTensors;
@@ -245,6 +246,22 @@ fn a_head_is_read_as_it_is_written() {
     }
     for wrong in ["", "3", "a.b", "cross.1", "1.2.3", "other.1.2"] {
         assert!(wrong.parse::<HeadAddress>().is_err(), "{wrong}");
+    }
+}
+
+/// The caller's environment counts subnormal numbers as 0 and rounds up.
+#[test]
+fn a_run_has_the_same_bits_in_another_floating_point_environment() {
+    for family in FAMILIES {
+        let folder = golden(family);
+        let (model, expected) =
+            (Model::open(&folder).unwrap(), Expected::of(&folder.join("expected.safetensors")));
+        let input = expected.input();
+        let logits = || -> Vec<u32> {
+            let trace = model.pass().run(&input).unwrap();
+            trace.logits().unwrap().data.iter().map(|x| x.to_bits()).collect()
+        };
+        assert!(with_other_environment(logits) == logits(), "{family}");
     }
 }
 
