@@ -58,6 +58,8 @@ pub use self::study::{
     Attribution, Cell, Each, Hidden, LayerAttribution, Logits, Measure, Rounded, Score, Side,
 };
 pub use self::tensor::{Format, Tensor};
+#[doc(hidden)]
+pub use self::tokenizer::pre_tokenizer;
 pub use self::tokenizer::{Tokenizer, hide_caught_panics};
 pub use self::write::{Sampler, Writing};
 pub use regard; // its errors are in [`Error`]

@@ -13,6 +13,8 @@ use serde_json::Value;
 use tokenizers::models::ModelWrapper;
 use tokenizers::{EncodeInput, Encoding, InputSequence, NormalizedString, Normalizer as _};
 
+#[doc(hidden)]
+pub use self::gguf::pre_tokenizer;
 pub(crate) use self::settings::config;
 use crate::read::{Beside, Settings};
 use crate::{Checkpoint, Error, Input};

@@ -2,11 +2,14 @@
 
 use std::fs;
 
-use regard_models::{Checkpoint, Input, Model, Tokenizer};
+use regard_models::{Checkpoint, Input, Model, Tokenizer, pre_tokenizer};
 use regard_tests::attention_files::safetensors;
 use regard_tests::models::{FAMILIES, golden};
 use safetensors::Dtype;
 use serde_json::Value;
+use tokenizers::{
+    OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer as _, PreTokenizerWrapper,
+};
 
 use crate::common::{assert_says, data, json, open, with_file};
 
@@ -166,4 +169,68 @@ fn white_space_after_phi_3s_special_tokens_is_dropped() {
     assert_eq!(ids(&phi3, "</s>\n\n the"), ids(&llama, "</s>the"));
     assert_ne!(ids(&llama, "</s>\n\n the"), ids(&llama, "</s>the"));
     assert_eq!(ids(&phi3, "<s>\n\n the"), ids(&llama, "<s>\n\n the"));
+}
+
+/// The parts of a text. Those expected are found by the Python package `regex`, by the expressions of the models' own
+/// tokenizer.json.
+#[test]
+fn each_pre_tokenizer_splits_as_the_models_own() {
+    let text = "Hello WORLDs, it's McDonald'S 12345 naïve/x\n\n  a+=2;你好DON'T\tx_y!! 한글 ..ok ";
+    for (pre, expected) in [
+        (
+            "gpt-2",
+            "Hello| WORLDs|,| it|'s| McDonald|'|S| 12345| naïve|/|x|\n\n | a|+=|2|;|你好DON|'|T|\t|x|_|y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "refact",
+            "Hello| WORLDs|,| it|'s| McDonald|'|S| |1|2|3|4|5| naïve|/|x|\n\n | a|+=|2|;|你好DON|'|T|\t|x|_|y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "deepseek-r1-qwen",
+            "Hello| WORLDs|,| it|'s| McDonald|'S| |1|2|3|4|5| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "dbrx",
+            "Hello| WORLDs|,| it|'s| McDonald|'S| |123|45| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "smaug-bpe",
+            "Hello| WORLDs|,| it|'s| McDonald|'S| |123|45| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "gpt-4o",
+            "Hello| WORLDs|,| it's| Mc|Donald'S| |123|45| naïve|/x|\n\n| | a|+=|2|;你好|DON'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "llama4",
+            "Hello| WORLDs|,| it's| Mc|Donald'S| |123|45| naïve|/x|\n\n| | a|+=|2|;你好|DON'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "tekken",
+            "Hello| WORLDs|,| it|'s| Mc|Donald|'S| |1|2|3|4|5| naïve|/x|\n\n| | a|+=|2|;你好|DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "seed-coder",
+            "Hello| WORLDs|,| it|'s| McDonald|'S| |1|2|3|4|5| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "deepseek-coder",
+            "Hello| WORLDs|,| it|'|s| McDonald|'|S| |1|2|3|4|5| naïve|/|x|\n|\n| | a|+=|2|;|你好|DON|'|T|\tx|_|y|!!| |한글| ..|ok| ",
+        ),
+        (
+            "deepseek-v3",
+            "Hello| WORLDs|,| it|'s| McDonald|'S| |123|45| naïve|/x|\n\n| | a|+=|2|;|你好|DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
+    ] {
+        let pre_tokenizer: PreTokenizerWrapper =
+            serde_json::from_value(pre_tokenizer(pre).unwrap()).unwrap();
+        let mut split = PreTokenizedString::from(text);
+        pre_tokenizer.pre_tokenize(&mut split).unwrap();
+        let splits = split.get_splits(OffsetReferential::Original, OffsetType::Byte);
+        let found: Vec<&str> =
+            splits.into_iter().map(|(_, (start, end), _)| &text[start..end]).collect();
+        assert_eq!(found.join("|"), expected, "{pre}");
+    }
+    let said = pre_tokenizer("other").unwrap_err().to_string();
+    assert!(said.contains("tokenizer.ggml.pre is \"other\""), "{said}");
 }

@@ -9,7 +9,7 @@ use regard::{
     Activation, Attention, Error, FeedForward, GatedParts, Heads, Linear, Mask, MultiHeadAttention,
     Norm, Pairing, PositionTable, Projections, Rotary, Sequences, Stage, Tensor, Threads,
 };
-use regard_kernels::{MatMut, layer_norm, rms_norm};
+use regard_kernels::{MatMut, layer_norm, rms_norm, tanh};
 
 /// The weight and the bias of a linear layer. The weights are so small that sums stay around 1.
 fn weights(inputs: usize, outputs: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
@@ -304,4 +304,16 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
         let heads = MultiHeadAttention::new(2, Projections { query, key, value, output }).unwrap();
         assert!(matches!(heads.forward(x, x, x, &Attention::new()), Err(Error::Memory { .. })));
     }
+}
+
+/// A platform's `tanh` has last bits of its own.
+#[test]
+fn tanh_has_the_bits_of_the_kernel_not_of_the_platform() {
+    let numbers: Vec<f32> = (-900..900).map(|i| i as f32 * 0.01 + 0.003).collect();
+    let (mut found, mut expected) = (numbers.clone(), numbers.clone());
+    Activation::Tanh.apply(&mut found);
+    tanh(&mut expected);
+    assert_eq!(bits(&found), bits(&expected));
+    let platform: Vec<f32> = numbers.iter().map(|x| x.tanh()).collect();
+    assert_ne!(bits(&found), bits(&platform), "the test cannot tell the two apart");
 }
