@@ -35,7 +35,7 @@ pub const CORE: &str = env!("REGARD_CORE");
 #[expect(unsafe_code, reason = "a register of the core")]
 pub fn trap_unaligned() {
     // SAFETY: the block of registers exists on every Cortex-M, and the bit changes no memory.
-    unsafe { (*cortex_m::peripheral::SCB::PTR).ccr.modify(|control| control | 1 << 3) };
+    unsafe { (*cortex_m::peripheral::SCB::PTR).ccr.modify(|control| control | (1 << 3)) };
 }
 
 /// Counts instructions by the time that passes: an instruction takes the emulator's clock a nanosecond (`-icount shift=0`).

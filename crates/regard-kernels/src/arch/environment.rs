@@ -145,19 +145,21 @@ mod register {
     not(miri)
 )))]
 mod register {
-    pub(super) type Bits = ();
+    pub(super) type Bits = u32;
 
-    pub(super) const DEFAULT: Bits = ();
-    pub(super) const OTHER: Bits = ();
+    pub(super) const DEFAULT: Bits = 0;
+    pub(super) const OTHER: Bits = DEFAULT;
 
     #[inline(always)]
-    pub(super) fn is_default((): Bits) -> bool {
-        true
+    pub(super) fn is_default(bits: Bits) -> bool {
+        bits == DEFAULT
     }
 
     #[inline(always)]
-    pub(super) fn read() -> Bits {}
+    pub(super) fn read() -> Bits {
+        DEFAULT
+    }
 
     #[inline(always)]
-    pub(super) fn write((): Bits) {}
+    pub(super) fn write(_: Bits) {}
 }
