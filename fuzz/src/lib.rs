@@ -64,12 +64,22 @@ fn prepared(config: &[u8], weights: &[u8], preprocessor: &[u8]) -> (Checkpoint, 
 
 /// Reads a model whole: all tensors, the tokenizer with a text, and a forward pass.
 fn model<'a>(files: impl IntoIterator<Item = (&'a str, Vec<u8>)>, text: &str) -> Outcome {
+    read(&load(files)?, text)
+}
+
+fn load<'a>(
+    files: impl IntoIterator<Item = (&'a str, Vec<u8>)>,
+) -> Result<Model, Box<dyn core::error::Error>> {
     let checkpoint = Checkpoint::from_files("model", files)?;
     let names: Vec<String> = checkpoint.names().map(str::to_owned).collect();
     for name in &names {
         let _ = checkpoint.read(name); // a model may ignore a tensor of an unknown type
     }
-    let model = Model::load(&checkpoint)?;
+    Ok(Model::load(&checkpoint)?)
+}
+
+/// Reads a text, if the model has a tokenizer, and computes a forward pass.
+fn read(model: &Model, text: &str) -> Outcome {
     let mut ids = vec![0, 1];
     if let Some(tokenizer) = model.tokenizer() {
         ids = tokenizer.encode(text, None)?.ids;
@@ -81,7 +91,7 @@ fn model<'a>(files: impl IntoIterator<Item = (&'a str, Vec<u8>)>, text: &str) ->
         Some(frames) => Input::audio(vec![0.0; frames.bands * frames.count]),
         None => Input::tokens(ids),
     };
-    run(&model, &input.decoder(model.description().decoder_start.clone()))
+    run(model, &input.decoder(model.description().decoder_start.clone()))
 }
 
 /// Runs a model with all its places kept.

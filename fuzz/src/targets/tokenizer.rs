@@ -15,6 +15,8 @@ pub(super) fn read(tokenizer: &[u8], text: &str) -> crate::Outcome {
             ("model.safetensors", WEIGHTS.to_vec()),
             ("tokenizer.json", tokenizer.to_vec()),
         ];
-        crate::model(files, text)
+        let model = crate::load(files)?;
+        model.need_tokenizer()?;
+        crate::read(&model, text)
     })
 }
