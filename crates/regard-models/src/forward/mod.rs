@@ -215,7 +215,8 @@ impl Description {
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let gpt = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
     /// let streams = ["blocks.0.hook_resid_pre", "blocks.1.hook_resid_pre", "blocks.1.hook_resid_post"];
-    /// assert_eq!(gpt.streams().map(|place| place.to_string()), streams);
+    /// let found: Vec<String> = gpt.streams().iter().map(ToString::to_string).collect();
+    /// assert_eq!(found, streams);
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn streams(&self) -> Vec<Place> {

@@ -214,7 +214,7 @@ impl RealHeadPage {
             ui.vertical(|ui| {
                 ui.spacing_mut().item_spacing.x = spacing;
                 ui.set_width(width);
-                let rows = 5.5 * row(ui);
+                let rows = 5.0 * (row(ui) + spacing);
                 let height = (ui.available_height() - rows).clamp(110.0, 0.5 * width);
                 self.sentence(ui, &shown, state, height);
             });

@@ -122,11 +122,11 @@ fn each_attention_of_an_encoder_and_a_decoder_is_shown() {
 #[test]
 fn the_lens_and_the_parts_of_a_logit_are_those_of_the_decoder() {
     let mut window = t5();
-    click(&mut window, "Logit lens");
+    alter(&mut window, |s| s.model.view = View::Lens);
     let rows = &app(&window).model().lens.value().unwrap().rows;
     assert_eq!((rows.len(), rows[0].len()), (1 + 3, 11)); // the streams of 3 layers, the tokens of the decoder
     assert!(says(&window, "layer 2, after "));
-    click(&mut window, "Attribution");
+    alter(&mut window, |s| s.model.view = View::Attribution);
     let parts = &app(&window).model().attributed.value().unwrap().attribution;
     assert_eq!((parts.position, parts.layers.len()), (10, 3));
 }
