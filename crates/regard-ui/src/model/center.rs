@@ -162,11 +162,11 @@ impl ModelRoom {
         ui.add(Label::new(text).truncate());
         ui.horizontal(|ui| {
             ui.set_min_height(ui.spacing().interact_size.y);
-            if reads == Reads::Text {
-                let has_experts =
-                    description.stack.experts.is_some() || state.view == View::Experts;
-                let views = &VIEWS[..VIEWS.len() - usize::from(!has_experts)];
-                choice::show(ui, "View", &mut state.view, views, VERSIONS);
+            let has_experts = description.stack.experts.is_some() || state.view == View::Experts;
+            let views: Vec<Choice<View>> =
+                VIEWS.into_iter().filter(|(view, ..)| reads.has(*view, has_experts)).collect();
+            if views.len() > 1 {
+                choice::show(ui, "View", &mut state.view, &views, VERSIONS);
             }
             if state.view == View::Attention {
                 if reads.decodes() {

@@ -256,7 +256,7 @@ fn limit(state: &mut State, opened: &OpenedModel) {
     if opened.description.stack.experts_of(state.mixture).is_none() {
         state.mixture = experts::layers(&opened.description).next().unwrap_or_default();
     }
-    if Reads::of(&opened.description) != Reads::Text {
+    if !Reads::of(&opened.description).has(state.view, true) {
         state.view = View::Attention;
     }
 }

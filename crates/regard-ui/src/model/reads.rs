@@ -2,6 +2,8 @@
 
 use regard_models::Description;
 
+use super::View;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
     /// A text.
@@ -30,6 +32,17 @@ impl Reads {
     /// Whether the model has a decoder, which writes a text of its own.
     pub(crate) fn decodes(self) -> bool {
         matches!(self, Self::TextAndDecoder | Self::Recording)
+    }
+
+    /// Whether the room has this view of such a model. A model that reads an image has no logits of tokens, and a second text or
+    /// experts belong to models that read one text.
+    pub(crate) fn has(self, view: View, has_experts: bool) -> bool {
+        match view {
+            View::Attention => true,
+            View::Lens | View::Attribution => matches!(self, Self::Text | Self::TextAndDecoder),
+            View::Patches => self == Self::Text,
+            View::Experts => self == Self::Text && has_experts,
+        }
     }
 
     pub(crate) fn is_file(self) -> bool {

@@ -31,7 +31,7 @@ impl Bars {
         let line = 1.7 * font.size;
         let (_, whole) = ui.allocate_space(vec2(width, line * shown as f32));
         let painter = ui.painter().with_clip_rect(ui.clip_rect().intersect(whole));
-        let (name, number) = ((0.28 * width).min(7.0 * font.size), 3.6 * font.size);
+        let (name, number) = ((0.28 * width).min(7.0 * font.size), 5.0 * font.size);
         let empty = ui.visuals().widgets.noninteractive.bg_stroke.color.gamma_multiply(0.5);
         let full = ui.visuals().selection.bg_fill;
         self.moving.retain(|id, _| bars.iter().any(|bar| bar.id == *id));

@@ -86,7 +86,7 @@ fn each_step_of_the_first_minute_moves_the_prediction() {
     expects(&window, "box", "57");
     sharpness(&mut window, 1.0);
     click(&mut window, "Hide bag at 13");
-    expects(&window, "box", "73");
+    expects(&window, "box", "74");
     for what in ["How sharply the heads look", "Click a word to hide it", "Type your own sentence"]
     {
         assert!(says(&window, &format!("{what}: done")), "{what}");
