@@ -165,7 +165,7 @@ pub fn waits() -> bool {
 fn arrive(bytes: f64, file: Option<Uint8Array>, error: Option<String>) {
     ARRIVING.set(Some((bytes / ENGLISH_BYTES as f64) as f32));
     let held = match (file, error) {
-        (Some(file), _) => Ok(&*file.to_vec().leak()),
+        (Some(file), _) => Ok(Bytes(Arc::new(file.to_vec()))),
         (None, Some(error)) => Err(error),
         (None, None) => return,
     };
