@@ -63,7 +63,7 @@ test("Firefox loads the page and draws a heatmap", { skip: missing && `NOT RUN: 
     page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
     page.on("pageerror", (error) => complaints.push(String(error)));
     await page.goto(`http://127.0.0.1:${server.address().port}/`);
-    const map = await page.waitForSelector('#mirror [aria-label^="Heatmap of Head 1.0"]', { timeout: 120_000 });
+    const map = await page.waitForSelector('#mirror [aria-label^="Heatmap of Head 5.3"]', { timeout: 120_000 });
     const { x, y, width, height } = await map.evaluate((element) => {
         const { x, y, width, height } = element.getBoundingClientRect();
         return { x, y, width, height };

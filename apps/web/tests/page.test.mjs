@@ -164,7 +164,7 @@ test("a browser without simd128 loads the other build, which computes the same",
     };
     const page = await open(t, "", { script });
     assert.equal(await page.evaluate(() => document.documentElement.dataset.build), "plain");
-    await page.getByRole("img", { name: "Heatmap of Head 1.0" }).waitFor({ state: "attached" });
+    await page.getByRole("img", { name: "Heatmap of Head 5.3" }).waitFor({ state: "attached" });
     await picture(page, "plain");
     const other = await open(t, `?model=story&text=${encodeURIComponent(TEXT)}`, { script });
     assert.ok((await exported(other)).equals(traced(t, "portable")), "the bits of the page are those of SSE2");
@@ -354,7 +354,7 @@ test("the page goes on while the worker is at work", async (t) => {
     await page.getByRole("button", { name: "Open model" }).waitFor({ state: "attached" });
     await page.waitForFunction(() => window.held > 0);
     await picture(page, "waiting");
-    assert.equal(await page.getByRole("button", { name: /^Mary: 98/ }).count(), 0);
+    assert.equal(await page.getByRole("button", { name: /Mary: 99/ }).count(), 0);
     await room("Walkthrough");
     const slider = page.getByRole("slider", { name: "Temperature as a power of ten" });
     await slider.waitFor({ state: "attached" });
@@ -366,7 +366,7 @@ test("the page goes on while the worker is at work", async (t) => {
     await page.waitForFunction((before) => String([...document.querySelectorAll("#mirror [data-role=text]")].map((text) => text.textContent)) !== before, before);
     await page.evaluate(() => window.arrived());
     await room("Model");
-    await page.getByRole("button", { name: /^Mary: 98/ }).waitFor({ state: "attached" });
+    await page.getByRole("button", { name: /Mary: 99/ }).waitFor({ state: "attached" });
 
     await dropFolder(page, join(folder, "wide"));
     await page.getByText(/^gpt2, 6 layers of 4 heads/).first().waitFor({ state: "attached" });
@@ -409,7 +409,7 @@ test("a phone's narrow screen shows the rooms, and fingers reach what a pointer 
     // With a larger scale factor, the emulation says that the canvas has fewer pixels than it shows.
     const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 1, colorScheme: "dark" };
     const page = await open(t, "", phone);
-    const map = page.getByRole("img", { name: "Heatmap of Head 1.0" });
+    const map = page.getByRole("img", { name: "Heatmap of Head 5.3" });
     await map.waitFor({ state: "attached" });
     const head = await map.boundingBox();
     assert.ok(head.x >= 0 && head.x + head.width <= 390, JSON.stringify(head));
@@ -556,7 +556,7 @@ async function color(page, x, y) {
 
 test("a screen with more pixels shows the same, and motion can be switched off", async (t) => {
     const cells = async (page) => {
-        const map = page.getByRole("img", { name: "Heatmap of Head 1.0" });
+        const map = page.getByRole("img", { name: "Heatmap of Head 5.3" });
         await map.waitFor({ state: "attached" });
         await page.waitForTimeout(300);
         const { x, y, width, height } = await map.boundingBox();
@@ -597,9 +597,9 @@ test("the page works without a network after the first load", async (t) => {
     await page.waitForFunction(() => navigator.serviceWorker.controller);
     await page.context().setOffline(true);
     await page.reload();
-    await page.getByRole("img", { name: "Heatmap of Head 1.0" }).waitFor({ state: "attached" });
+    await page.getByRole("img", { name: "Heatmap of Head 5.3" }).waitFor({ state: "attached" });
     await press(page.getByRole("button", { name: "Model", exact: true }));
-    await page.getByRole("button", { name: /^Mary: 98/ }).waitFor({ state: "attached" });
+    await page.getByRole("button", { name: /Mary: 99/ }).waitFor({ state: "attached" });
     assert.deepEqual(own(page.complaints), []);
 });
 
