@@ -63,7 +63,7 @@ pub struct Grid<'a> {
     pub matrices: Vec<Small>,
 }
 
-/// The parts of a square that a matrix of so many columns and rows fills, each at least `SHORTEST`: a width and a height.
+/// The parts of a square that a matrix of so many columns and rows fills, each at least 0.35: a width and a height.
 ///
 /// ```
 /// assert_eq!(regard_figure::extents([96, 96]), [1.0, 1.0]);
