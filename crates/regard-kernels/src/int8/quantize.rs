@@ -64,9 +64,10 @@ pub fn dequantize(x: &[i8], scale: f32, out: &mut [f32]) -> Result<(), Error> {
     Ok(())
 }
 
-/// `Ok` for a scale that is finite and positive.
+/// `Ok` for a scale that is finite and positive. In an environment that counts subnormal numbers as 0, only the bits tell that a
+/// subnormal scale is positive.
 pub(crate) const fn check_scale(name: &'static str, scale: f32) -> Result<(), Error> {
-    if scale > 0.0 && scale < f32::INFINITY {
+    if matches!(scale.to_bits(), 1..0x7f80_0000) {
         Ok(())
     } else {
         Err(Error::Range { name, value: scale, range: "finite and greater than 0" })
