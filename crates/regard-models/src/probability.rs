@@ -46,7 +46,8 @@ impl Description {
 
 fn softmax(logits: &[f32]) -> Vec<f64> {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let weights: Vec<f64> = logits.iter().map(|x| f64::from(x - largest).exp()).collect();
+    let weights: Vec<f64> =
+        logits.iter().map(|x| (f64::from(*x) - f64::from(largest)).exp()).collect();
     let sum: f64 = weights.iter().sum();
     weights.into_iter().map(|weight| weight / sum).collect()
 }
