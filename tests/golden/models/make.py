@@ -293,8 +293,9 @@ def tried(name, seed):
     return tensors
 
 
-transformers.logging.set_verbosity_error()
-for name in sys.argv[1:] or MODELS:
-    seed = next(seed for seed in range(1, 100) if tried(name, seed))
-    sizes = {path.name: path.stat().st_size for path in (FOLDER / name).iterdir()}
-    print(name, "seed", seed, sizes)
+if __name__ == "__main__":
+    transformers.logging.set_verbosity_error()
+    for name in sys.argv[1:] or MODELS:
+        seed = next(seed for seed in range(1, 100) if tried(name, seed))
+        sizes = {path.name: path.stat().st_size for path in (FOLDER / name).iterdir()}
+        print(name, "seed", seed, sizes)

@@ -16,6 +16,8 @@ import transformers
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from make import InF64
+
 FOLDER = Path(__file__).parent
 TEXT, OTHER = "the cat sat on the naïve mat", "tokens look at other tokens and decide what to keep"
 TOKENS, WRITTEN = 11, 8
@@ -56,20 +58,6 @@ MODELS = {
     "tiny-starcoder2": ("Starcoder2ForCausalLM", GROUPED | dict(
         model_type="starcoder2", hidden_act="gelu_pytorch_tanh", use_bias=True, sliding_window=4, rope_theta=400.0)),
 }
-
-
-class InF64:
-    """Makes transformers compute in float64 what it would compute in float32: softmax, norms, angles."""
-
-    def __enter__(self):
-        self.kept = (torch.float, torch.float32, torch.Tensor.float, torch.get_default_dtype())
-        torch.float = torch.float32 = torch.float64
-        torch.Tensor.float = torch.Tensor.double
-        torch.set_default_dtype(torch.float64)
-
-    def __exit__(self, *_):
-        torch.float, torch.float32, torch.Tensor.float, default = self.kept
-        torch.set_default_dtype(default)
 
 
 def randomized(model, seed):
