@@ -34,11 +34,14 @@ impl Temperature {
     /// # Errors
     /// [`Error::Range`] for a negative number or NaN.
     pub const fn new(t: f32) -> Result<Self, Error> {
-        if t >= 0.0 {
-            // `+ 0.0` turns −0 into 0, so that equal temperatures have equal bits.
-            Ok(Self(t + 0.0))
-        } else {
-            Err(Error::Range { name: "temperature", value: t, range: "0 or greater" })
+        // The bits say the same in every floating-point environment: a comparison may take a negative subnormal number for 0.
+        const LARGEST: u32 = f32::INFINITY.to_bits();
+        const NEGATIVE_ZERO: u32 = (-0.0_f32).to_bits();
+        match t.to_bits() {
+            0..=LARGEST => Ok(Self(t)),
+            // Equal temperatures have equal bits.
+            NEGATIVE_ZERO => Ok(Self::ZERO),
+            _ => Err(Error::Range { name: "temperature", value: t, range: "0 or greater" }),
         }
     }
 

@@ -37,6 +37,13 @@ fn every_f16_is_widened_alike_in_another_environment() {
     assert!(with_other_environment(all) == all());
 }
 
+#[test]
+fn a_temperature_is_refused_alike_in_another_environment() {
+    let accepted =
+        || [-1e-40, -0.0, 1e-40].map(|t| Temperature::new(core::hint::black_box(t)).is_ok());
+    assert_eq!(with_other_environment(accepted), [false, true, true]);
+}
+
 const ROWS: usize = 5;
 const COLS: usize = 37;
 
