@@ -57,7 +57,8 @@ impl Sampler {
         if self.temperature == 0.0 {
             return u32::try_from(best).ok();
         }
-        let weight = |x: f32| (f64::from(x - logits[best]) / self.temperature).exp();
+        let largest = f64::from(logits[best]);
+        let weight = |x: f32| ((f64::from(x) - largest) / self.temperature).exp();
         let sum: f64 = logits.iter().map(|x| weight(*x)).sum();
         let (high, low) = (self.random.next_u32() >> 5, self.random.next_u32() >> 6);
         let u = (f64::from(high) * 67_108_864.0 + f64::from(low)) / 9_007_199_254_740_992.0;
