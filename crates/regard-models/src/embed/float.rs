@@ -123,9 +123,7 @@ impl Tensors {
     }
 
     fn vector(&mut self, numbers: &[f32]) -> String {
-        let start = self.vectors.len();
-        self.vectors.extend(numbers);
-        format!("vector({start}, {})", numbers.len())
+        source::place("vector(", &mut self.vectors, numbers)
     }
 
     /// Whether every weight of a matrix is a bfloat16 number.

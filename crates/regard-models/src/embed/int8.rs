@@ -10,6 +10,8 @@
 //! The second and the third bound of a row's scale make its bias fit in 30 bits and its mantissa keep 15. Of a row whose weights are
 //! smaller than that, the bias remains.
 
+use core::cell::OnceCell;
+
 use regard::Linear;
 use regard_embed::{Image, Memory, Shape, Temperature, Tokens as TokensOf, Weights, int8};
 
@@ -81,234 +83,118 @@ pub(super) fn bytes(model: &Model, context: usize) -> usize {
     stack.layers() * layer + table + angles
 }
 
-/// Numbers of a table, from `start` on.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    start: usize,
-    len: usize,
+/// The numbers of a model in integers.
+#[derive(Debug, Default)]
+pub(super) struct Shelves {
+    bytes: Shelf<i8>,
+    words: Shelf<i32>,
+    angles: Shelf<i16>,
 }
 
-impl Part {
-    fn of<T>(self, table: &[T]) -> &[T] {
-        &table[self.start..self.start + self.len]
-    }
-
-    /// A call of the crate's function that has this table.
-    fn text(self, function: &str) -> String {
-        format!("{function}({}, {})", self.start, self.len)
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct LinearPart {
-    weight: Part,
-    bias: Part,
-    mantissas: Part,
-    exponent: i32,
-}
-
-impl LinearPart {
-    fn text(&self) -> String {
-        let (weight, exponent) = (self.weight.text("bytes"), self.exponent);
-        let [bias, mantissas] = [self.bias, self.mantissas].map(|part| part.text("words"));
-        format!(
-            "Linear {{ weight: {weight}, bias: {bias}, mantissas: {mantissas}, exponent: {exponent} }}"
-        )
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct NormPart {
-    mantissas: Part,
-    exponent: i32,
-    epsilon: u64,
-    beta: Part,
-}
-
-impl NormPart {
-    fn text(&self) -> String {
-        let Self { exponent, epsilon, .. } = self;
-        let [mantissas, beta] = [self.mantissas, self.beta].map(|part| part.text("words"));
-        format!(
-            "Norm {{ mantissas: {mantissas}, exponent: {exponent}, epsilon: {epsilon}, beta: {beta} }}"
-        )
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct LayerPart {
-    attention_norm: NormPart,
-    query: LinearPart,
-    key: LinearPart,
-    value: LinearPart,
-    /// The scales of queries, keys, values and outputs, and the factor of the scores.
-    attention: ([f32; 4], f32),
-    output: LinearPart,
-    feed_forward_norm: NormPart,
-    gate: Option<LinearPart>,
-    up: LinearPart,
-    /// The function with its name in `regard_embed::int8`.
-    function: (&'static str, fn(i32) -> i32),
-    hidden: (i32, i32),
-    down: LinearPart,
-}
-
-impl LayerPart {
-    fn text(&self) -> String {
-        let (scales, scale) = self.attention;
-        let scales = scales.map(|x| format!("{x:?}")).join(", ");
-        source::layer([
-            ("attention_norm", self.attention_norm.text()),
-            ("query", self.query.text()),
-            ("key", self.key.text()),
-            ("value", self.value.text()),
-            ("attention", format!("attention({scales}, {scale:?})")),
-            ("output", self.output.text()),
-            ("feed_forward_norm", self.feed_forward_norm.text()),
-            ("gate", source::option(self.gate.map(|gate| gate.text()))),
-            ("up", self.up.text()),
-            (
-                "activation",
-                format!(
-                    "regard_embed::int8::Activation {{ function: regard_embed::int8::{}, hidden: {:?} }}",
-                    self.function.0, self.hidden
-                ),
-            ),
-            ("down", self.down.text()),
-        ])
-    }
-}
-
-/// The rows of the table of tokens, or the projection of patches.
-#[derive(Clone, Copy, Debug)]
-enum InputPart {
-    Tokens { rows: Part, mantissas: Part, exponent: i32 },
-    Patches { projection: LinearPart, patches: Patches },
-}
-
-/// A model in integers: three tables, and the parts of the model as places in them.
+/// Lists of numbers that stay where they are while others are added.
 #[derive(Debug)]
-pub(super) struct Quantized {
-    bytes: Vec<i8>,
-    words: Vec<i32>,
-    angles: Vec<i16>,
-    input: InputPart,
+struct Shelf<T>(OnceCell<(Vec<T>, Box<Self>)>);
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self(OnceCell::new())
+    }
+}
+
+impl<T> Shelf<T> {
+    fn put(&self, list: Vec<T>) -> &[T] {
+        let mut last = self;
+        while let Some((_, next)) = last.0.get() {
+            last = next;
+        }
+        &last.0.get_or_init(|| (list, Box::default())).0
+    }
+}
+
+/// The vectors of the tokens, or what the projection of patches needs.
+#[derive(Debug)]
+enum InputOf<'a> {
+    Tokens(TokensOf<int8::Integers<'a>>),
+    Image { projection: int8::Linear<'a>, positions: &'a [i32], patches: Patches },
+}
+
+/// A model in integers, as the runtime has it.
+#[derive(Debug)]
+pub(super) struct Quantized<'a> {
+    input: InputOf<'a>,
     /// The scale of each channel of an image.
-    scales: Vec<f32>,
-    positions: Part,
-    rotary: Option<(usize, [Part; 2])>,
-    layers: Vec<LayerPart>,
-    norm: NormPart,
-    head: LinearPart,
+    channels: Vec<f32>,
+    layers: Vec<regard_embed::Layer<int8::Integers<'a>>>,
+    /// The arguments of each layer's attention: the scales of queries, keys, values and outputs, and the factor of the scores.
+    attentions: Vec<([f32; 4], f32)>,
+    activation: Activation,
+    norm: int8::Norm<'a>,
+    head: int8::Linear<'a>,
     /// The bits after the point of logits.
     logit_bits: i32,
 }
 
-impl Quantized {
-    pub(super) fn of(model: &Model, context: usize, ranges: &Ranges) -> Result<Self, Error> {
+impl<'a> Quantized<'a> {
+    /// The model whose numbers are put on these shelves.
+    pub(super) fn of(
+        model: &Model,
+        context: usize,
+        ranges: &Ranges,
+        shelves: &'a Shelves,
+    ) -> Result<Self, Error> {
         let (description, weights) = (model.description(), model.weights());
         let (block, width) = (&description.stack.block, description.width);
-        let mut all = Constants { unit: ranges.unit(ROOM / MOST), ..Constants::default() };
+        let unit = ranges.unit(ROOM / MOST);
+        let Shelves { bytes, words, angles } = shelves;
+        let round = Rounding { bytes, words, unit };
         let none = || Error::Unsupported("the model has no head".into());
-        let head = weights.head.as_ref().ok_or_else(none)?;
+        let head_layer = weights.head.as_ref().ok_or_else(none)?;
         let last = ranges.scale("ln_final.hook_out");
         let logit_bits =
             LOGIT_BITS.min(30 - (ROOM * ranges.most("logits")).max(1.0).log2().ceil() as i32);
-        let head_part = all.linear(head, &[last], 2_f64.powi(-logit_bits))?;
-        let scales = ranges.of_channels();
+        let head = round.linear(head_layer, &[last], 2_f64.powi(-logit_bits))?;
+        let channels = ranges.of_channels();
+        let rotary = rotary(model, context)?.map(|(features, halves)| {
+            let fixed = |x: f32| (x * 16384.0).round() as i16; // |x| ≤ 1
+            let [cos, sin] = halves.map(|half| angles.put(half.into_iter().map(fixed).collect()));
+            int8::Rotary { features, cos, sin }
+        });
+        let tokens = |embedding| InputOf::Tokens(TokensOf { embedding, rotary });
         let input = match &weights.tokens {
-            Tokens::Rows(table) => all.table(&table.to_f32(), width, None),
-            // The head has the same rows, and comes first.
+            Tokens::Rows(table) => tokens(round.table(&table.to_f32(), width, None)),
+            // The head has the same rows.
             Tokens::Tied(_) => {
-                let bias = head.bias().unwrap_or_default();
+                let bias = head_layer.bias().unwrap_or_default();
                 let bias = |row: usize| bias.get(row).map_or(0.0, |x| f64::from(*x) / last);
-                all.table(&rows(head)?, width, Some((head_part.weight, &bias)))
+                tokens(round.table(&rows(head_layer)?, width, Some((head.weight, &bias))))
             }
             Tokens::Patches(projection) => {
                 let patches = description.embedding.patches.ok_or_else(none)?;
-                let projection = all.linear(projection, &scales, all.unit)?;
-                InputPart::Patches { projection, patches }
+                let projection = round.linear(projection, &channels, unit)?;
+                let positions = positions(model, context).into_iter();
+                let positions = positions.map(|x| integer(f64::from(x) / unit, "positions"));
+                let positions = words.put(positions.collect::<Result<_, _>>()?);
+                InputOf::Image { projection, positions, patches }
             }
         };
-        let unit = all.unit;
-        let positions = positions(model, context).into_iter();
-        let positions: Vec<i32> = positions
-            .map(|x| integer(f64::from(x) / unit, "positions"))
-            .collect::<Result<_, _>>()?;
-        let positions = all.words(&positions);
         let layers = weights.stack.layers.iter().enumerate();
         let layers = layers.map(|(index, layer)| {
-            all.layer(layer, ranges, index, block.scale_in(index), block.activation)
+            round.layer(layer, ranges, index, block.scale_in(index), block.activation)
         });
-        let layers = layers.collect::<Result<_, Error>>()?;
-        let norm = weights.stack.norm.as_ref().ok_or_else(none)?;
-        let norm = all.norm(norm, last)?;
-        let mut angles = Vec::new();
-        let rotary = rotary(model, context)?.map(|(features, halves)| {
-            let parts = halves.map(|half| {
-                let start = angles.len();
-                angles.extend(half.iter().map(|x| (x * 16384.0).round() as i16)); // |x| ≤ 1
-                Part { start, len: half.len() }
-            });
-            (features, parts)
+        let layers = layers.collect::<Result<Vec<_>, Error>>()?;
+        let attentions = (0..layers.len()).map(|index| {
+            (scales_of_attention(ranges, index).map(|x| x as f32), block.scale_in(index))
         });
-        let Constants { bytes, words, .. } = all;
-        let scales = scales.iter().map(|x| *x as f32).collect();
-        Ok(Self {
-            bytes,
-            words,
-            angles,
-            input,
-            scales,
-            positions,
-            rotary,
-            layers,
-            norm,
-            head: head_part,
-            logit_bits,
-        })
+        let attentions = attentions.collect();
+        let norm = round.norm(weights.stack.norm.as_ref().ok_or_else(none)?, last)?;
+        let channels = channels.iter().map(|x| *x as f32).collect();
+        let activation = block.activation;
+        Ok(Self { input, channels, layers, attentions, activation, norm, head, logit_bits })
     }
 
     /// One unit of a logit.
     pub(super) fn unit(&self) -> f64 {
         2_f64.powi(-self.logit_bits)
-    }
-
-    fn linear(&self, part: &LinearPart) -> int8::Linear<'_> {
-        int8::Linear {
-            weight: part.weight.of(&self.bytes),
-            bias: part.bias.of(&self.words),
-            mantissas: part.mantissas.of(&self.words),
-            exponent: part.exponent,
-        }
-    }
-
-    fn norm(&self, part: &NormPart) -> int8::Norm<'_> {
-        int8::Norm {
-            mantissas: part.mantissas.of(&self.words),
-            exponent: part.exponent,
-            epsilon: part.epsilon,
-            beta: part.beta.of(&self.words),
-        }
-    }
-
-    fn layer(&self, part: &LayerPart) -> Result<regard_embed::Layer<int8::Integers<'_>>, Error> {
-        let ([query, key, value, output], scale) = part.attention;
-        let scales = int8::Scales { query, key, value, output };
-        Ok(regard_embed::Layer {
-            attention_norm: self.norm(&part.attention_norm),
-            query: self.linear(&part.query),
-            key: self.linear(&part.key),
-            value: self.linear(&part.value),
-            attention: int8::Attention::new(scales, scale, Temperature::ONE)
-                .map_err(|e| Error::Unsupported(e.to_string()))?,
-            output: self.linear(&part.output),
-            feed_forward_norm: self.norm(&part.feed_forward_norm),
-            gate: part.gate.as_ref().map(|gate| self.linear(gate)),
-            up: self.linear(&part.up),
-            activation: int8::Activation { function: part.function.1, hidden: part.hidden },
-            down: self.linear(&part.down),
-        })
     }
 
     /// The logits of an input as a board computes them, with the same bits: a row for each token of a text, or the row of an image.
@@ -321,71 +207,69 @@ impl Quantized {
         );
         let mut wide = vec![0; shape.wide(scratch)];
         let mut narrow = vec![0; shape.narrow()];
-        let layers = self.layers.iter().map(|layer| self.layer(layer));
-        let layers = layers.collect::<Result<Vec<_>, Error>>()?;
-        let (norm, head) = (self.norm(&self.norm), self.linear(&self.head));
+        let (layers, norm, head) = (&self.layers[..], self.norm, self.head);
         let failed = |e: regard_embed::Error| Error::Unsupported(e.to_string());
-        let mut logits = Vec::new();
-        match &self.input {
-            InputPart::Patches { projection, patches } => {
-                let (size, patch) = source::sizes(patches);
-                let image = Image {
-                    size,
-                    patch,
-                    scales: &self.scales,
-                    projection: self.linear(projection),
-                    positions: self.positions.of(&self.words),
-                    samples: &[],
-                };
-                let weights = Weights { input: image, layers: &layers, norm, head };
+        match self.input {
+            InputOf::Image { projection, positions, patches } => {
+                let (size, patch) = source::sizes(&patches);
+                let scales = &self.channels;
+                let input_layer =
+                    Image { size, patch, scales, projection, positions, samples: &[] };
+                let weights = Weights { input: input_layer, layers, norm, head };
                 let memory = Memory::new(|| shape, &mut wide, &mut narrow);
-                logits.push(memory.classify(&weights, &input.pixels).map_err(failed)?.to_vec());
+                let logits = memory.classify(&weights, &input.pixels).map_err(failed)?;
+                Ok(vec![logits.to_vec()])
             }
-            InputPart::Tokens { rows, mantissas, exponent } => {
-                let (rows, mantissas) = (rows.of(&self.bytes), mantissas.of(&self.words));
-                let embedding = int8::Embedding { rows, mantissas, exponent: *exponent };
-                let rotary = self.rotary.map(|(features, parts)| {
-                    let [cos, sin] = parts.map(|part| part.of(&self.angles));
-                    int8::Rotary { features, cos, sin }
-                });
-                let weights =
-                    Weights { input: TokensOf { embedding, rotary }, layers: &layers, norm, head };
-                for (position, id) in input.ids.iter().enumerate() {
+            InputOf::Tokens(tokens) => {
+                let weights = Weights { input: tokens, layers, norm, head };
+                let ids = input.ids.iter().enumerate();
+                let rows = ids.map(|(position, id)| {
                     let memory = Memory::new(|| shape, &mut wide, &mut narrow);
-                    let row = memory.next(&weights, *id as usize, position).map_err(failed)?;
-                    logits.push(row.to_vec());
-                }
+                    let logits = memory.next(&weights, *id as usize, position).map_err(failed)?;
+                    Ok(logits.to_vec())
+                });
+                rows.collect()
             }
         }
-        Ok(logits)
     }
 
     /// The source and the constants of the crate.
     pub(super) fn content(&self, samples: Option<&ImageProcessor>) -> Content {
+        let mut all = Constants::default();
+        let head = all.linear(&self.head);
         let input = match &self.input {
-            InputPart::Tokens { rows, mantissas, exponent } => {
-                let (rows, mantissas) = (rows.text("bytes"), mantissas.text("words"));
+            InputOf::Tokens(TokensOf { embedding, rotary }) => {
+                // The rows of a tied head are the first that are written.
+                let tied = core::ptr::eq(embedding.rows, self.head.weight);
+                let rows = if tied {
+                    format!("bytes(0, {})", embedding.rows.len())
+                } else {
+                    all.bytes(embedding.rows)
+                };
+                let (mantissas, exponent) = (all.words(embedding.mantissas), embedding.exponent);
                 let embedding = format!(
                     "regard_embed::int8::Embedding {{ rows: {rows}, mantissas: {mantissas}, exponent: {exponent} }}"
                 );
-                let rotary = self.rotary.map(|(features, parts)| {
-                    let angles =
-                        |part: Part| format!("part(&ANGLES, {}, {})", part.start, part.len);
-                    source::rotary("regard_embed::int8::Rotary", features, parts.map(angles))
+                let rotary = rotary.map(|int8::Rotary { features, cos, sin }| {
+                    let halves = [cos, sin]
+                        .map(|half| source::place("part(&ANGLES, ", &mut all.angles, half));
+                    source::rotary("regard_embed::int8::Rotary", features, halves)
                 });
                 source::input_of_tokens(&embedding, &source::option(rotary))
             }
-            InputPart::Patches { projection, patches } => {
-                let positions = self.positions.text("words");
-                let projection = projection.text();
-                source::input_of_image(patches, &self.scales, &projection, &positions, samples)
+            InputOf::Image { projection, positions, patches } => {
+                let (projection, positions) = (all.linear(projection), all.words(positions));
+                source::input_of_image(patches, &self.channels, &projection, &positions, samples)
             }
         };
-        let layers = self.layers.iter().map(LayerPart::text).collect();
-        let parts = Parts { input, layers, norm: self.norm.text(), head: self.head.text() };
-        let bytes = self.bytes.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let words = self.words.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let angles = self.angles.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let (function, _) = function(self.activation);
+        let layers = self.layers.iter().zip(&self.attentions);
+        let layers = layers.map(|(layer, attention)| all.layer(layer, *attention, function));
+        let layers = layers.collect();
+        let parts = Parts { input, layers, norm: all.norm(&self.norm), head };
+        let bytes = all.bytes.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let words = all.words.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let angles = all.angles.iter().flat_map(|x| x.to_le_bytes()).collect();
         let functions = "\
 const fn bytes(start: usize, len: usize) -> &'static [i8] {
     part(&BYTES.0, start, len)
@@ -423,25 +307,106 @@ const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) ->
 struct Constants {
     bytes: Vec<i8>,
     words: Vec<i32>,
+    angles: Vec<i16>,
+}
+
+impl Constants {
+    fn bytes(&mut self, numbers: &[i8]) -> String {
+        source::place("bytes(", &mut self.bytes, numbers)
+    }
+
+    fn words(&mut self, numbers: &[i32]) -> String {
+        source::place("words(", &mut self.words, numbers)
+    }
+
+    fn linear(&mut self, linear: &int8::Linear<'_>) -> String {
+        let (weight, exponent) = (self.bytes(linear.weight), linear.exponent);
+        let [bias, mantissas] = [linear.bias, linear.mantissas].map(|part| self.words(part));
+        format!(
+            "Linear {{ weight: {weight}, bias: {bias}, mantissas: {mantissas}, exponent: {exponent} }}"
+        )
+    }
+
+    fn norm(&mut self, norm: &int8::Norm<'_>) -> String {
+        let int8::Norm { exponent, epsilon, .. } = norm;
+        let [mantissas, beta] = [norm.mantissas, norm.beta].map(|part| self.words(part));
+        format!(
+            "Norm {{ mantissas: {mantissas}, exponent: {exponent}, epsilon: {epsilon}, beta: {beta} }}"
+        )
+    }
+
+    fn layer(
+        &mut self,
+        layer: &regard_embed::Layer<int8::Integers<'_>>,
+        (scales, scale): ([f32; 4], f32),
+        function: &str,
+    ) -> String {
+        let scales = scales.map(|x| format!("{x:?}")).join(", ");
+        let hidden = layer.activation.hidden;
+        source::layer([
+            ("attention_norm", self.norm(&layer.attention_norm)),
+            ("query", self.linear(&layer.query)),
+            ("key", self.linear(&layer.key)),
+            ("value", self.linear(&layer.value)),
+            ("attention", format!("attention({scales}, {scale:?})")),
+            ("output", self.linear(&layer.output)),
+            ("feed_forward_norm", self.norm(&layer.feed_forward_norm)),
+            ("gate", source::option(layer.gate.map(|gate| self.linear(&gate)))),
+            ("up", self.linear(&layer.up)),
+            (
+                "activation",
+                format!(
+                    "regard_embed::int8::Activation {{ function: regard_embed::int8::{function}, hidden: {hidden:?} }}"
+                ),
+            ),
+            ("down", self.linear(&layer.down)),
+        ])
+    }
+}
+
+/// The integer runtime's activation function, with its name in `regard_embed::int8`.
+fn function(activation: Activation) -> (&'static str, fn(i32) -> i32) {
+    match activation {
+        Activation::Silu => ("silu", int8::silu),
+        Activation::Gelu | Activation::GeluTanh => ("gelu", int8::gelu),
+        _ => ("relu", int8::relu),
+    }
+}
+
+/// The scales of a layer's queries, keys, values and outputs of its heads.
+fn scales_of_attention(ranges: &Ranges, index: usize) -> [f64; 4] {
+    let at = |place: &str| ranges.scale(&format!("blocks.{index}.{place}"));
+    let [query, key] = ranges.queries_and_keys().map(at);
+    // An output is a mean of values. Its scale is at most that of the values, and not too far below it for the attention.
+    let value = at("attn.hook_v");
+    [query, key, value, at("attn.hook_z").clamp(value / 2048.0, value)]
+}
+
+/// Rounds the numbers of a model to integers.
+struct Rounding<'a> {
+    bytes: &'a Shelf<i8>,
+    words: &'a Shelf<i32>,
     /// The unit of the residual stream.
     unit: f64,
 }
 
-impl Constants {
+impl<'a> Rounding<'a> {
     fn layer(
-        &mut self,
+        &self,
         layer: &Layer,
         ranges: &Ranges,
         index: usize,
         scale: f32,
         activation: Activation,
-    ) -> Result<LayerPart, Error> {
+    ) -> Result<regard_embed::Layer<int8::Integers<'a>>, Error> {
         let at = |place: &str| ranges.scale(&format!("blocks.{index}.{place}"));
         let hidden_unit = 2_f64.powi(-HIDDEN_BITS);
-        let [query, key] = ranges.queries_and_keys().map(at);
-        // An output is a mean of values. Its scale is at most that of the values, and not too far below it for the attention.
-        let value = at("attn.hook_v");
-        let output = at("attn.hook_z").clamp(value / 2048.0, value);
+        let of_attention = scales_of_attention(ranges, index);
+        let [query, key, value, output] = of_attention;
+        let scales = {
+            let [query, key, value, output] = of_attention.map(|x| x as f32);
+            int8::Scales { query, key, value, output }
+        };
         let [normed, normed_2] = ["ln1.hook_out", "ln2.hook_out"].map(at);
         let hidden = at("mlp.hook_post");
         let (attention, feed_forward) = (&layer.attention, layer.feed_forward.one()?);
@@ -454,39 +419,35 @@ impl Constants {
                 )));
             }
         }
-        let function: (_, fn(i32) -> i32) = match activation {
-            Activation::Silu => ("silu", int8::silu),
-            Activation::Gelu | Activation::GeluTanh => ("gelu", int8::gelu),
-            _ => ("relu", int8::relu),
-        };
         let (mantissas, exponent) = fixed(&[hidden_unit / hidden]);
-        let norm = |norm: &Option<regard::Norm>| {
+        let norm = |norm: &Option<regard::Norm>, scale| {
             // embed::check refuses a layer without it.
-            norm.clone().ok_or_else(|| Error::Unsupported("a layer has no norm".into()))
+            let none = || Error::Unsupported("a layer has no norm".into());
+            self.norm(norm.as_ref().ok_or_else(none)?, scale)
         };
-        let unit = self.unit;
-        Ok(LayerPart {
-            attention_norm: self.norm(&norm(&layer.norm_1)?, normed)?,
+        let gate = feed_forward.gate.as_ref();
+        Ok(regard_embed::Layer {
+            attention_norm: norm(&layer.norm_1, normed)?,
             query: self.linear(&attention.q, &[normed], query / FINER)?,
             key: self.linear(&attention.k, &[normed], key / FINER)?,
             value: self.linear(&attention.v, &[normed], value)?,
-            attention: ([query, key, value, output].map(|x| x as f32), scale),
-            output: self.linear(&attention.out, &[output], unit)?,
-            feed_forward_norm: self.norm(&norm(&layer.norm_2)?, normed_2)?,
-            gate: match &feed_forward.gate {
-                Some(gate) => Some(self.linear(gate, &[normed_2], hidden_unit)?),
-                None => None,
-            },
+            attention: int8::Attention::new(scales, scale, Temperature::ONE)
+                .map_err(|e| Error::Unsupported(e.to_string()))?,
+            output: self.linear(&attention.out, &[output], self.unit)?,
+            feed_forward_norm: norm(&layer.norm_2, normed_2)?,
+            gate: gate.map(|gate| self.linear(gate, &[normed_2], hidden_unit)).transpose()?,
             up: self.linear(&feed_forward.up, &[normed_2], hidden_unit)?,
-            function,
-            hidden: (mantissas[0], exponent),
-            down: self.linear(&feed_forward.down, &[hidden], unit)?,
+            activation: int8::Activation {
+                function: function(activation).1,
+                hidden: (mantissas[0], exponent),
+            },
+            down: self.linear(&feed_forward.down, &[hidden], self.unit)?,
         })
     }
 
     /// A linear layer from inputs to outputs of a unit. `scales` has the scale of each of several equal parts of the inputs: a weight
     /// takes the scale of its input.
-    fn linear(&mut self, layer: &Linear, scales: &[f64], unit: f64) -> Result<LinearPart, Error> {
+    fn linear(&self, layer: &Linear, scales: &[f64], unit: f64) -> Result<int8::Linear<'a>, Error> {
         let (inputs, bias) = (layer.inputs().max(1), layer.bias().unwrap_or_default());
         let part = inputs.div_ceil(scales.len().max(1)).max(1);
         let rows: Vec<f64> = rows(layer)?
@@ -498,59 +459,51 @@ impl Constants {
         let factors = factors(&rows, inputs, bias_of);
         let weight = self.rows(&rows, inputs, &factors);
         let bias = (0..bias.len()).map(|row| integer(bias_of(row) / factors[row], "a bias"));
-        let bias = bias.collect::<Result<Vec<i32>, Error>>()?;
+        let bias = self.words.put(bias.collect::<Result<_, Error>>()?);
         let of_outputs: Vec<f64> = factors.iter().map(|factor| factor / unit).collect();
         let (mantissas, exponent) = fixed(&of_outputs);
-        let (bias, mantissas) = (self.words(&bias), self.words(&mantissas));
-        Ok(LinearPart { weight, bias, mantissas, exponent })
+        Ok(int8::Linear { weight, bias, mantissas: self.words.put(mantissas), exponent })
     }
 
-    /// The table of tokens. If the head has the same rows, `written` is their place and the bias that their scales have room for.
+    /// The table of tokens. If the head has the same rows, `shared` has these, and the bias that their scales have room for.
     fn table(
-        &mut self,
+        &self,
         rows: &[f32],
         width: usize,
-        written: Option<(Part, &dyn Fn(usize) -> f64)>,
-    ) -> InputPart {
+        shared: Option<(&'a [i8], &dyn Fn(usize) -> f64)>,
+    ) -> int8::Embedding<'a> {
         let rows: Vec<f64> = rows.iter().map(|x| f64::from(*x)).collect();
-        let (written, bias) = written.unzip();
+        let (shared, bias) = shared.unzip();
         let scales = factors(&rows, width, bias.unwrap_or(&|_| 0.0));
-        let rows = written.unwrap_or_else(|| self.rows(&rows, width, &scales));
+        let rows = shared.unwrap_or_else(|| self.rows(&rows, width, &scales));
         let scales: Vec<f64> = scales.iter().map(|scale| scale / self.unit).collect();
         let (mantissas, exponent) = fixed(&scales);
-        InputPart::Tokens { rows, mantissas: self.words(&mantissas), exponent }
+        int8::Embedding { rows, mantissas: self.words.put(mantissas), exponent }
     }
 
-    fn norm(&mut self, norm: &regard::Norm, scale: f64) -> Result<NormPart, Error> {
+    fn norm(&self, norm: &regard::Norm, scale: f64) -> Result<int8::Norm<'a>, Error> {
         // Outputs of a layer norm are finer until β is added.
         let finer = if norm.beta().is_some() { FINER } else { 1.0 };
         let fixed_point = |x: &f32| f64::from(*x) * finer / scale;
         let factors: Vec<f64> = norm.gamma().iter().map(|x| fixed_point(x) / 65536.0).collect();
         let beta = norm.beta().unwrap_or_default().iter();
         let beta = beta.map(|x| integer(fixed_point(x), "β of a norm"));
-        let beta = beta.collect::<Result<Vec<i32>, Error>>()?;
+        let beta = self.words.put(beta.collect::<Result<_, Error>>()?);
         let (mantissas, exponent) = fixed(&factors);
         // Above this ε every number of the stream is negligible beside it.
         let epsilon =
             (f64::from(norm.epsilon()) / (self.unit * self.unit)).round().min(MOST * MOST);
-        let (mantissas, beta) = (self.words(&mantissas), self.words(&beta));
-        Ok(NormPart { mantissas, exponent, epsilon: epsilon as u64, beta })
+        let mantissas = self.words.put(mantissas);
+        Ok(int8::Norm { mantissas, exponent, epsilon: epsilon as u64, beta })
     }
 
-    /// Adds rows of 8-bit integers in units of their scales.
-    fn rows(&mut self, rows: &[f64], inputs: usize, scales: &[f64]) -> Part {
-        let start = self.bytes.len();
+    /// Rows of 8-bit integers in units of their scales.
+    fn rows(&self, rows: &[f64], inputs: usize, scales: &[f64]) -> &'a [i8] {
         let rows = rows.chunks_exact(inputs.max(1)).zip(scales);
-        self.bytes.extend(rows.flat_map(|(row, scale)| {
+        let rounded = rows.flat_map(|(row, scale)| {
             row.iter().map(move |x| (x / scale).round() as i8) // |x| ≤ 127 · scale
-        }));
-        Part { start, len: self.bytes.len() - start }
-    }
-
-    fn words(&mut self, words: &[i32]) -> Part {
-        let start = self.words.len();
-        self.words.extend(words);
-        Part { start, len: words.len() }
+        });
+        self.bytes.put(rounded.collect())
     }
 }
 

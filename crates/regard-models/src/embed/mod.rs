@@ -135,7 +135,8 @@ impl Model {
         fit::check(self, context, &tensors, stored, options)?;
         let (content, calibration) = if stored == Stored::Int8 {
             let ranges = ranges::Ranges::of(self, context, options)?;
-            let integers = int8::Quantized::of(self, context, &ranges)?;
+            let shelves = int8::Shelves::default();
+            let integers = int8::Quantized::of(self, context, &ranges, &shelves)?;
             let shape = fit::shape(self, context);
             let logits = |input: &Input| integers.logits(shape, input);
             let calibration = ranges.report(self, integers.unit(), logits)?;

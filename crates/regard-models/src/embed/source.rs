@@ -113,6 +113,13 @@ pub(super) fn layer(fields: [(&str, String); 11]) -> String {
     format!("        Layer {{\n{}        }},\n", fields.concat())
 }
 
+/// Adds numbers to a table. Returns the expression of their place, which begins with `function`.
+pub(super) fn place<T: Copy>(function: &str, table: &mut Vec<T>, numbers: &[T]) -> String {
+    let start = table.len();
+    table.extend(numbers);
+    format!("{function}{start}, {})", numbers.len())
+}
+
 /// The rotary positions: `angles` has the cosines and the sines.
 pub(super) fn rotary(name: &str, features: usize, [cos, sin]: [String; 2]) -> String {
     format!("{name} {{ features: {features}, cos: {cos}, sin: {sin} }}")
