@@ -1,7 +1,6 @@
 """Packs the page of apps/web into the package, where a notebook's widget finds it: page.py FOLDER
 
-FOLDER is the output of `node build.mjs` in apps/web. Of its two builds the one with simd128 is packed, because every browser that
-shows notebooks has simd128. The files are compressed with gzip, as the browser receives them.
+FOLDER is the output of `node build.mjs` in apps/web. The files are compressed with gzip, as the browser receives them.
 """
 
 import gzip
@@ -9,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-NAMES = ["index.html", "page.js", "system.js", "worker.js", "simd/regard.js", "simd/regard_bg.wasm"]
+NAMES = ["index.html", "page.js", "system.js", "worker.js", "program/regard.js", "program/regard_bg.wasm"]
 
 
 def main() -> None:

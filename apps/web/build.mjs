@@ -1,11 +1,11 @@
-// Builds the page into `target/page`: `node build.mjs [--quick] [--only simd|plain]`.
+// Builds the page into `target/page`: `node build.mjs [--quick]`.
 //
-// Two builds of the same program: with simd128, and without, for browsers that lack it. `--quick` compiles as tests do and leaves
-// wasm-opt out: it is for tests and for work on the page. Without it, the sizes are printed as they go over the network.
+// `--quick` compiles as tests do and leaves wasm-opt out: it is for tests and for work on the page. Without it, the sizes are printed
+// as they go over the network.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,8 +16,6 @@ const root = join(here, "../..");
 const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
 const out = join(target, "page");
 const quick = process.argv.includes("--quick");
-const only = process.argv.includes("--only") ? process.argv[process.argv.indexOf("--only") + 1] : null;
-const features = { simd: ["-Ctarget-feature=+simd128"], plain: [] };
 // Messages of panics name files: the folders before them are no use to a visitor.
 const folders = [root, join(process.env.CARGO_HOME ?? join(homedir(), ".cargo"), "registry/src")];
 const shortened = folders.map((folder) => `--remap-path-prefix=${folder}=`);
@@ -34,38 +32,37 @@ function files(folder) {
     return all.filter((name) => statSync(join(folder, name)).isFile()).sort();
 }
 
-/** Compiles one of the builds, and puts it into its folder of the page. */
-function compile(build) {
+/** Compiles the program, and puts it into its folder of the page. */
+function compile() {
     // A folder of its own, because other flags would build everything anew in a common one.
-    const folder = join(target, `web-${build}`);
+    const folder = join(target, "web");
     const profile = quick ? "page-test" : "web";
     run("cargo", ["build", "--quiet", "-p", "regard-web", "--target", "wasm32-unknown-unknown", "--target-dir", folder, "--profile", profile], {
-        CARGO_ENCODED_RUSTFLAGS: [...features[build], ...(quick ? [] : shortened)].join("\x1f"),
+        CARGO_ENCODED_RUSTFLAGS: ["-Ctarget-feature=+simd128", ...(quick ? [] : shortened)].join("\x1f"),
     });
     const made = join(folder, "wasm32-unknown-unknown", profile, "regard_web.wasm");
-    const page = join(out, build);
+    const page = join(out, "program");
     // As a part of the workspace, whose tests share most of its dependencies.
     run("cargo", ["build", "--quiet", "--workspace", "--features", "regard-web/bindgen", "--example", "bindgen", "--target-dir", target]);
     run(join(target, "debug/examples/bindgen"), [made, page]);
     if (!quick) {
         const wasm = join(page, "regard_bg.wasm");
-        const simd = build === "simd" ? ["--enable-simd"] : [];
         const optimiser = join(here, "node_modules/binaryen/bin/wasm-opt");
-        const allowed = ["bulk-memory", "nontrapping-float-to-int", "sign-ext", "mutable-globals", "reference-types", "multivalue"];
-        run(process.execPath, [optimiser, wasm, "-o", wasm, "-Oz", ...allowed.map((name) => `--enable-${name}`), ...simd]);
+        const allowed = ["bulk-memory", "nontrapping-float-to-int", "sign-ext", "mutable-globals", "reference-types", "multivalue", "simd"];
+        run(process.execPath, [optimiser, wasm, "-o", wasm, "-Oz", ...allowed.map((name) => `--enable-${name}`)]);
     }
 }
 
-if (!only) rmSync(out, { recursive: true, force: true });
+rmSync(out, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });
-for (const build of only ? [only] : ["simd", "plain"]) compile(build);
+compile();
 for (const name of readdirSync(join(here, "static"))) cpSync(join(here, "static", name), join(out, name));
 cpSync(join(here, "src/system.js"), join(out, "system.js"));
 // The program fetches it after the first frame.
 cpSync(join(root, "models/english/english.gguf"), join(out, "english.gguf"));
 
-const bytes = readdirSync(out).filter((name) => existsSync(join(out, name, "regard_bg.wasm"))).map((name) => [name, statSync(join(out, name, "regard_bg.wasm")).size]);
-writeFileSync(join(out, "page.js"), readFileSync(join(here, "static/page.js"), "utf8").replace("const BYTES = {};", `const BYTES = ${JSON.stringify(Object.fromEntries(bytes))};`));
+const { size } = statSync(join(out, "program/regard_bg.wasm"));
+writeFileSync(join(out, "page.js"), readFileSync(join(here, "static/page.js"), "utf8").replace("const BYTES = 1;", `const BYTES = ${size};`));
 
 // The service worker keeps the files of this version; its name is the hash of them all.
 const hash = createHash("sha256");

@@ -16,5 +16,5 @@ if ((${#packages[@]})); then
 fi
 rustup target add --toolchain stable wasm32-unknown-unknown 2>/dev/null || rustup target add wasm32-unknown-unknown
 npm ci --silent --no-audit --no-fund
-node build.mjs --quick --only simd
+node build.mjs --quick
 npm test --silent

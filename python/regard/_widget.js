@@ -31,7 +31,7 @@ async function place(names, [attention, ...packed]) {
     add("attention.npz", attention);
     add("system.js", page["system.js"]);
     for (const name of names.filter((name) => name.endsWith(".wasm"))) add(name, page[name]);
-    for (const name of ["simd/regard.js", "worker.js", "page.js"]) {
+    for (const name of ["program/regard.js", "worker.js", "page.js"]) {
         const script = await page[name].text();
         add(name, script.replaceAll(/ from ["']\.\.?\/system\.js["']/g, ` from "${files["system.js"]}"`));
     }

@@ -151,7 +151,7 @@ def test_a_notebook_gets_the_page_on_demand(monkeypatch):
     named = set(re.findall(r'"([a-z/]+\.(?:js|html))"', state["state"]["_esm"]))
     assert len(named) == 5 and named <= set(files)
     assert b'<script type="module" src="page.js">' in files["index.html"]
-    assert all(re.search(rb""" from ["']\.\.?/system\.js["']""", files[name]) for name in ("page.js", "simd/regard.js"))
+    assert all(re.search(rb""" from ["']\.\.?/system\.js["']""", files[name]) for name in ("page.js", "program/regard.js"))
 
 
 def test_examples_of_the_documentation():

@@ -1,4 +1,4 @@
-// Loads the window: the build for this browser, what the address asks for, and the files that are dropped.
+// Loads the window: the program, what the address asks for, and the files that are dropped.
 
 import * as system from "./system.js";
 
@@ -11,7 +11,7 @@ const given = globalThis.regard;
 /** The address of a file of the page. */
 const place = (name) => given?.files[name] ?? new URL(name, import.meta.url).href;
 
-/** A function with a vector instruction. Relaxed SIMD is never used: its results differ between browsers. */
+/** A function with an instruction of simd128. Relaxed SIMD is never used: its results differ between browsers. */
 const SIMD = new Uint8Array([
     0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
 ]);
@@ -30,6 +30,7 @@ function fail(heading, text) {
 /** What the browser lacks, if anything. */
 function lacks() {
     if (typeof WebAssembly !== "object") return "WebAssembly";
+    if (!WebAssembly.validate(SIMD)) return "vectors in WebAssembly (simd128)";
     const canvas = document.createElement("canvas");
     const drawing = canvas.getContext("webgl2") ?? canvas.getContext("webgl");
     drawing?.getExtension("WEBGL_lose_context")?.loseContext();
@@ -45,15 +46,15 @@ function address() {
     ]));
 }
 
-/** The bytes of the program in each build. `build.mjs` fills them in. */
-const BYTES = {};
+/** The bytes of the program. `build.mjs` fills them in. */
+const BYTES = 1;
 
 /** Fetches the program, and shows how much of it is here. */
-async function fetched(address, build) {
+async function fetched(address) {
     const response = await fetch(address);
     const reader = response.clone().body.getReader();
     const bar = document.querySelector("#skeleton progress");
-    bar.max = BYTES[build] ?? 1;
+    bar.max = BYTES;
     const count = async () => {
         for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) bar.value += value.length;
     };
@@ -66,16 +67,13 @@ async function main() {
     if (missing) {
         fail(
             `This browser offers no ${missing}`,
-            `Regard draws with WebGL and computes with WebAssembly, and this browser has no ${missing}, or it is switched off. ` +
-                "Chromium and browsers made from it have all it needs. The program for the desktop needs no browser.",
+            `Regard draws with WebGL and computes with the vectors of WebAssembly, and this browser has no ${missing}, or it is ` +
+                "switched off. All browsers since 2023 have them. The program for the desktop needs no browser.",
         );
         return;
     }
-    const wanted = new URLSearchParams(location.search).get("build"); // for tests
-    const build = wanted ?? (WebAssembly.validate(SIMD) ? "simd" : "plain");
-    document.documentElement.dataset.build = build;
-    const [script, wasm] = ["regard.js", "regard_bg.wasm"].map((name) => place(`${build}/${name}`));
-    const [program, module] = await Promise.all([import(script), WebAssembly.compileStreaming(fetched(wasm, build))]);
+    const [script, wasm] = ["regard.js", "regard_bg.wasm"].map((name) => place(`program/${name}`));
+    const [program, module] = await Promise.all([import(script), WebAssembly.compileStreaming(fetched(wasm))]);
     await program.default({ module_or_path: module });
     system.hire(place("worker.js"), { script, module });
     const { put, refuse, forget, open, act, work_on, take } = program;
@@ -100,7 +98,7 @@ async function main() {
     // Another link of this page, for instance from the course page around it.
     window.addEventListener("hashchange", () => location.reload());
     // The session is in the address only after a change: `replaceState` makes no such event.
-    if ("serviceWorker" in navigator) navigator.serviceWorker.register(`sw.js?build=${build}`);
+    if ("serviceWorker" in navigator) navigator.serviceWorker.register("sw.js");
 }
 
 main().catch((error) => {

@@ -1,10 +1,7 @@
 // Keeps the page for use without a network. `build.mjs` fills in the version and the files.
 
 const VERSION = "VERSION";
-const ALL = ["FILES"];
-/** The build that this browser does not use stays on the server. */
-const other = new URL(self.location).searchParams.get("build") === "simd" ? "plain/" : "simd/";
-const FILES = ALL.filter((name) => !name.startsWith(other));
+const FILES = ["FILES"];
 
 self.addEventListener("install", (event) => {
     self.skipWaiting();
