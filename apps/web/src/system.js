@@ -160,8 +160,13 @@ function hold(files) {
     for (const [path, { size }] of files) held.set(path, { size, drop: drops });
 }
 
-/** Hands files, each with its path, to the program. Returns the path to open: a folder, or the first file. */
+/** Hands files, each with its path, to the program. Returns the path to open: a folder, or the file. */
 export async function read(files) {
+    // Several files without a folder are one model: they stand in a folder of their own.
+    if (files.length > 1 && files.every(([path]) => !path.includes("/"))) {
+        const folder = drops ? `files-${drops + 1}` : "files";
+        files = files.map(([path, file]) => [`${folder}/${path}`, file]);
+    }
     const bytes = files.reduce((sum, [, file]) => sum + file.size, 0);
     const isTooMuch = bytes > MOST_BYTES;
     if (!isTooMuch) hold(files);
@@ -185,12 +190,7 @@ export function choose(endings, done) {
     input.type = "file";
     input.multiple = true;
     input.accept = endings;
-    input.onchange = async () => {
-        // Several files are one model: they stand in a folder.
-        const folder = input.files.length > 1 ? "files/" : "";
-        const files = Array.from(input.files, (file) => [folder + file.name, file]);
-        done(await read(files));
-    };
+    input.onchange = async () => done(await read(Array.from(input.files, (file) => [file.name, file])));
     input.oncancel = () => done(undefined);
     input.click();
 }

@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
@@ -156,22 +156,6 @@ test("story predicts the tokens that `regard predict` prints", async (t) => {
     assert.deepEqual(own(page.complaints), []);
 });
 
-const plain = existsSync(join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "page/plain"));
-const notBuilt = "NOT RUN: the build without simd128 is missing; `node build.mjs --quick` makes both builds";
-test("a browser without simd128 loads the other build, which computes the same", { skip: !plain && notBuilt }, async (t) => {
-    const script = () => {
-        WebAssembly.validate = () => false;
-    };
-    const page = await open(t, "", { script });
-    assert.equal(await page.evaluate(() => document.documentElement.dataset.build), "plain");
-    await page.getByRole("img", { name: "Heatmap of Head 5.3" }).waitFor({ state: "attached" });
-    await picture(page, "plain");
-    const other = await open(t, `?model=story&text=${encodeURIComponent(TEXT)}`, { script });
-    assert.ok((await exported(other)).equals(traced(t, "portable")), "the bits of the page are those of SSE2");
-    await predicts(other, "story", TEXT);
-    assert.deepEqual(own([...page.complaints, ...other.complaints]), []);
-});
-
 /** The bytes of a head of story, as the page exports it. */
 async function exported(page) {
     await press(page.getByRole("button", { name: /^head 1\.2, / }));
@@ -257,18 +241,27 @@ test("files that are chosen together open as a model", async (t) => {
     assert.deepEqual(own(page.complaints), []);
 });
 
-/** Drops a folder of the disk onto the window, as a file manager does. */
-async function dropFolder(page, folder) {
+/** Drops files or folders of the disk onto the window, as a file manager does. */
+async function dropPaths(page, ...files) {
     const session = await page.context().newCDPSession(page);
-    const data = { items: [], files: [folder], dragOperationsMask: 1 };
+    const data = { items: [], files, dragOperationsMask: 1 };
     for (const type of ["dragEnter", "dragOver", "drop"]) await session.send("Input.dispatchDragEvent", { type, x: 400, y: 400, data });
 }
 
 test("a folder that is dropped opens as a model", async (t) => {
     const page = await open(t);
-    await dropFolder(page, join(models, "tiny-llama"));
+    await dropPaths(page, join(models, "tiny-llama"));
     await page.getByText(/^llama, \d layers of \d heads/).first().waitFor({ state: "attached" });
     await predicts(page, join(models, "tiny-llama"), "the cat sat on");
+    assert.deepEqual(own(page.complaints), []);
+});
+
+test("files that are dropped together open as a model", async (t) => {
+    const page = await open(t);
+    const folder = join(models, "tiny-gpt2");
+    await dropPaths(page, ...["config.json", "model.safetensors", "tokenizer.json"].map((name) => join(folder, name)));
+    await page.getByText(/^gpt2, 2 layers of 4 heads/).first().waitFor({ state: "attached" });
+    await predicts(page, folder, "one two three");
     assert.deepEqual(own(page.complaints), []);
 });
 
@@ -313,7 +306,7 @@ test("an answer that is copied in several turns arrives whole, from a file that 
     const file = join(folder, "wide.safetensors");
     const numbers = writeTensors(file, { attentions: [2, 4, n, n] }, (i) => (2 * (((i * 7 + Math.floor(i / n)) % n) + 1)) / (n * (n + 1)));
     const page = await open(t);
-    await dropFolder(page, file);
+    await dropPaths(page, file);
     await page.getByText(`attention of 2 layers of 4 heads, ${n} × ${n}`).first().waitFor({ state: "attached" });
     assert.ok((await exported(page)).equals(Buffer.from(numbers.buffer, 4 * 6 * n * n, 4 * n * n)), "head 1.2 is that of the file");
     assert.deepEqual(own(page.complaints), []);
@@ -368,7 +361,7 @@ test("the page goes on while the worker is at work", async (t) => {
     await room("Model");
     await page.getByRole("button", { name: /Mary: 99/ }).waitFor({ state: "attached" });
 
-    await dropFolder(page, join(folder, "wide"));
+    await dropPaths(page, join(folder, "wide"));
     await page.getByText(/^gpt2, 6 layers of 4 heads/).first().waitFor({ state: "attached" });
     await page.getByRole("textbox", { name: "Text", exact: true }).fill("the cat sat on the mat and the dog lay on the rug ".repeat(3).trim());
     await press(page.getByRole("combobox", { name: "Overlay of the heads" }));
@@ -468,7 +461,7 @@ test("the frame of a notebook shows the attention that comes with it, without a 
     t.after(() => rmSync(made, { recursive: true }));
     regard("trace", "story", "--text", "Mia gave Tom the ball.", "--keep", "attentions", "--output", join(made, "attention.npz"));
     const built = join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "page");
-    const names = ["index.html", "page.js", "system.js", "worker.js", "simd/regard.js", "simd/regard_bg.wasm"];
+    const names = ["index.html", "page.js", "system.js", "worker.js", "program/regard.js", "program/regard_bg.wasm"];
     const buffers = [readFileSync(join(made, "attention.npz")), ...names.map((name) => gzipSync(readFileSync(join(built, name)), { level: 1 }))];
     const notebook = '<!doctype html><title>A notebook</title><body style="margin: 0; color-scheme: dark"><p id="drawn">All heads, drawn</p><div id="below"></div></body>';
     const context = await browser.newContext({ viewport: { width: 900, height: 700 }, serviceWorkers: "block" });
@@ -603,14 +596,18 @@ test("the page works without a network after the first load", async (t) => {
     assert.deepEqual(own(page.complaints), []);
 });
 
-test("a browser without WebGL is told so", async (t) => {
-    const context = await browser.newContext({ serviceWorkers: "block" });
-    t.after(() => context.close());
-    const page = await context.newPage();
-    await page.addInitScript(() => {
-        HTMLCanvasElement.prototype.getContext = () => null;
+const LACKS = [
+    ["WebGL", () => { HTMLCanvasElement.prototype.getContext = () => null; }],
+    ["vectors in WebAssembly (simd128)", () => { WebAssembly.validate = () => false; }],
+];
+for (const [name, script] of LACKS) {
+    test(`a browser without ${name} is told so`, async (t) => {
+        const context = await browser.newContext({ serviceWorkers: "block" });
+        t.after(() => context.close());
+        const page = await context.newPage();
+        await page.addInitScript(script);
+        await page.goto(origin);
+        await page.getByRole("alert").getByText(`This browser offers no ${name}`).waitFor();
+        await picture(page, `without ${name}`);
     });
-    await page.goto(origin);
-    await page.getByRole("alert").getByText("This browser offers no WebGL").waitFor();
-    await picture(page, "failure");
-});
+}
