@@ -204,9 +204,66 @@ fn tokens_that_are_made_of_each_other_are_refused() {
 #[test]
 fn a_long_header_of_gguf_is_refused() {
     let _alone = alone();
-    let mut file = gguf("gpt2", &short(10));
-    file.resize((64 << 20) + 1, 0);
-    assert_refused(vec![("model.gguf", file)], "has a header of 67108865 bytes");
+    let large = gguf("gpt2", &["x".repeat(64 << 20)]);
+    assert_refused(vec![("model.gguf", large)], "its header has more than 67108864 bytes");
+}
+
+/// A GGUF file of these settings, each after its key `a`, and of these tensors.
+fn gguf_of(settings: &[Vec<u8>], tensors: &[(&str, &[u64], u32, u64)], numbers: usize) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let counts = [tensors.len(), settings.len()].map(|count| (count as u64).to_le_bytes());
+    let mut file = [&b"GGUF"[..], &3_u32.to_le_bytes(), &counts.concat()].concat();
+    for value in settings {
+        file.extend([text("a"), value.clone()].concat());
+    }
+    for (name, shape, kind, offset) in tensors {
+        file.extend([text(name), (shape.len() as u32).to_le_bytes().to_vec()].concat());
+        file.extend(shape.iter().flat_map(|n| n.to_le_bytes()));
+        file.extend([&kind.to_le_bytes()[..], &offset.to_le_bytes()].concat());
+    }
+    file.resize(file.len().next_multiple_of(32) + numbers, 0);
+    file
+}
+
+/// What a header announces is compared with the file before memory is reserved.
+#[test]
+fn a_gguf_header_that_announces_too_much_is_refused_in_bounded_memory() {
+    let _alone = alone();
+    let long = |parts: &[&[u8]]| parts.concat();
+    let (text, list) = (8_u32.to_le_bytes(), 9_u32.to_le_bytes());
+    let (most, many) = (u64::MAX.to_le_bytes(), (1_u64 << 40).to_le_bytes());
+    for (value, said) in [
+        (long(&[&text, &most]), "where the file ends"),
+        (long(&[&text, &many]), "where the file ends"),
+        (long(&[&list, &4_u32.to_le_bytes(), &many]), "where the file ends"),
+        (long(&[&list, &list, &many]), "where the file ends"),
+        (long(&[&text, &1_u64.to_le_bytes(), &[0xff]]), "is no UTF-8"),
+        (long(&[&7_u32.to_le_bytes(), &[2]]), "is 2, which is no boolean"),
+        (long(&[&13_u32.to_le_bytes(), &[0; 8]]), "has the type 13"),
+        ([&list[..], &long(&[&list, &1_u64.to_le_bytes()]).repeat(9)].concat(), "lists in lists"),
+    ] {
+        assert_refused(vec![("model.gguf", gguf_of(&[value], &[], 64))], said);
+    }
+    let flag = long(&[&7_u32.to_le_bytes(), &[1]]);
+    let twice = gguf_of(&[flag.clone(), flag], &[], 0);
+    assert_refused(vec![("model.gguf", twice)], "the setting a is in the file twice");
+    let mut counts = gguf_of(&[], &[], 0);
+    counts[8..24].fill(0xff);
+    assert_refused(vec![("model.gguf", counts)], "where the file ends");
+
+    let one: &[u64] = &[8];
+    for (tensors, said) in [
+        (&[("x", one, 0, 0), ("x", one, 0, 32)][..], "the tensor x is in the file twice"),
+        (&[("x", &[16], 0, 0), ("y", one, 0, 32)], "the tensor x overlaps the tensor y"),
+        (&[("x", one, 0, 4)], "the tensor x begins at byte 4, which is no multiple of 32"),
+        (&[("x", one, 0, 64)], "the tensor x ends at byte"),
+        (&[("x", one, 0, u64::MAX - 31)], "the file is cut short"),
+        (&[("x", &[u64::MAX, u64::MAX], 0, 0)], "the tensor x of the shape"),
+        (&[("x", &[33], 8, 0)], "rows that are not blocks of 32 numbers"),
+        (&[("x", &[1; 9], 0, 0)], "the tensor x has 9 dimensions"),
+    ] {
+        assert_refused(vec![("model.gguf", gguf_of(&[], tensors, 64))], said);
+    }
 }
 
 #[test]
