@@ -504,6 +504,7 @@ test("the frame of a notebook shows the attention that comes with it, without a 
     await picture(page, "notebook");
     assert.ok(await page.locator("#drawn").isHidden());
     assert.equal(await frame.getByRole("alert").count(), 0);
+    assert.equal(await frame.locator("#mirror").getByText(/was not opened/).count(), 0);
     assert.deepEqual(await color(page, 850, 300), [20, 22, 27], "the notebook's theme");
     await page.setViewportSize({ width: 420, height: 700 });
     await press(last);

@@ -46,7 +46,8 @@ impl ModelRoom {
             if outcome.is_some() {
                 limit(state, &opened);
             }
-        } else {
+        } else if !self.files.is_busy() {
+            // A file that the user has asked for takes the place of the session's model, which is then not opened at all.
             self.latest = LatestRun::default();
             let name = &state.model;
             self.models.follow(name, || open::start(&self.background, ctx, name));

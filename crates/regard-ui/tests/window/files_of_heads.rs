@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::heads::{AttentionSource, Effects, OpenedHeads, Order, Shown, Side};
 use crate::model::State;
-use crate::{Command, Room, Session, Start};
+use crate::{App, Command, Room, Session, Start};
 use egui::TextStyle;
 use egui::accesskit::Role;
 use egui::epaint::text::{FallbackRequest, FontInsert};
@@ -56,6 +56,21 @@ fn dump(layers: usize, heads: usize, n: usize) -> (Vec<u8>, Vec<f32>) {
     let tokens = serde_json::to_string(&tokens).unwrap();
     let tensor = ("attentions", Dtype::F32, &[layers, heads, n, n][..], bytes(&values));
     (safetensors(&[tensor], &[("tokens", &tokens)]), values)
+}
+
+#[test]
+fn a_file_opens_without_the_model_that_the_session_names() {
+    let folder = Folder::new();
+    let path = folder.file("few.safetensors", dump(1, 2, 4).0);
+    let window = start(Harness::builder().with_size([1280.0, 1000.0]), move |ctx| {
+        let session = Session { model: State::of("/a model that is gone"), ..Session::default() };
+        let mut app = App::with_session(ctx, Arc::new(TestHost::DEFAULT), session);
+        app.open_file(ctx, &path);
+        app
+    });
+    assert!(matches!(source(&window), Some(AttentionSource::File(_))));
+    assert_eq!(app(&window).model().error(), None);
+    assert!(!says(&window, "was not opened"));
 }
 
 #[test]
