@@ -11,7 +11,7 @@ mod matrix;
 mod numbers;
 mod state;
 
-pub use self::constants::{Aligned, f32s, i8s, i16s, i32s, part, u16s};
+pub use self::constants::{Aligned, part};
 pub use self::decoder::Tokens;
 pub use self::encoder::Image;
 pub use self::float::{Embedding, Floats, Norm, Rotary};

@@ -17,6 +17,7 @@
 
 #[cfg(any(scalar, feature = "scalar", test))]
 mod bare;
+mod bytes;
 mod environment;
 mod exp;
 mod generic;
@@ -35,6 +36,7 @@ use self::portable::Portable as Compiled;
 #[cfg(target_arch = "x86_64")]
 use self::x86::{Avx2, Avx512};
 
+pub use self::bytes::{Number, numbers};
 use self::environment::DefaultEnvironment;
 pub use self::environment::{with_default_environment, with_other_environment};
 pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};

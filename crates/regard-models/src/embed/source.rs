@@ -45,7 +45,7 @@ impl Table {
         let count = 8 * bytes.len() / size;
         let included = file.trim_start_matches("src/");
         let mut kind = format!("[{number}; {count}]");
-        let mut value = format!("regard_embed::{number}s(include_bytes!({included:?}))");
+        let mut value = format!("regard_embed::numbers(*include_bytes!({included:?}))");
         if is_aligned {
             (kind, value) = (format!("Aligned<{kind}>"), format!("Aligned({value})"));
         }
@@ -54,9 +54,7 @@ impl Table {
 
     fn source(&self) -> String {
         let Self { name, kind, value, .. } = self;
-        format!(
-            "#[allow(long_running_const_eval, reason = \"the compiler reads the file\")]\nstatic {name}: {kind} = {value};\n"
-        )
+        format!("static {name}: {kind} = {value};\n")
     }
 
     /// The bytes of the table, as an expression.
