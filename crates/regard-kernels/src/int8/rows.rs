@@ -1,9 +1,9 @@
 //! The rows of an attention on 8-bit integers, in groups: scores, weights, and the weighted sums of the values.
 
-use super::exponent::{Exponent, HIDDEN};
+use super::exponent::{Exponent, HIDDEN, weigh};
 use super::ratio::{Factor, MOST, Ratio};
 use crate::arch::int8::{
-    GROUP, Queries, Values, dsp_query_words, dsp_value_words, query_words, value_words, weigh,
+    GROUP, Queries, Values, dsp_query_words, dsp_value_words, query_words, value_words,
 };
 use crate::arch::{Kernel, Simd};
 use crate::attention::Visible;

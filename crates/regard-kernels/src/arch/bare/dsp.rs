@@ -3,9 +3,8 @@
 
 use core::arch::{asm, naked_asm};
 
-use crate::arch::int8::{Fours, GROUP, dsp_query_words, dsp_value_words, halve_pairs, pairs};
-use crate::int8::exponent::HIDDEN;
-use crate::int8::{Exponent, Factor};
+use crate::arch::int8::{Fours, GROUP, dsp_query_words, dsp_value_words, pairs};
+use crate::int8::Factor;
 use crate::{Mat, MatMut};
 
 /// Columns of the values that are multiplied by the weights at a time.
@@ -414,117 +413,6 @@ unsafe extern "C" fn dots_of_four(
         "bne 2b",
         "add sp, #12",
         "pop {{r4-r11, pc}}",
-    )
-}
-
-/// Turns the scores numbered `r` into weights, two in a word, in their first half, and returns their total.
-#[inline(always)]
-pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]], r: usize) -> u32 {
-    let Exponent { shift, multiplier, limit } = *exponent;
-    let (whole, r) = (scores.as_chunks_mut::<4>().0.as_flattened_mut(), r.min(R - 1));
-    if whole.is_empty() {
-        return 0;
-    }
-    let range = whole.as_mut_ptr_range();
-    // SAFETY: the rows from `start` to `end` are a multiple of four, at least four, and each has an element `r`.
-    let total = unsafe {
-        weigh_row::<R>(
-            range.start.cast::<i32>().add(r),
-            range.end.cast(),
-            &[shift, multiplier, limit],
-        )
-    };
-    halve_pairs(total, scores, r)
-}
-
-/// [`weigh`]: 25 instructions for a weight; the compiler needs 38.
-///
-/// # Safety
-/// From `scores` on there must be elements `R` apart: a multiple of 4, and at least 4; `end` lies after the last, by
-/// `R` elements at most.
-#[unsafe(naked)]
-unsafe extern "C" fn weigh_row<const R: usize>(
-    scores: *mut i32,
-    end: *const i32,
-    exponent: &[u32; 3],
-) -> u32 {
-    // Computes what `Exponent::weight` computes, with two differences that do not show in the result. Beyond the limit, 16 is
-    // added to the whole part of y, which shifts all bits out. The halving addition rounds both weights of a word at once.
-    assembly!(
-        "push {{r1, r4-r11, lr}}",
-        // The largest score.
-        "mov r3, #{hidden}",
-        "mov r12, r0",
-        "2:",
-        "ldr r4, [r12], #{step}",
-        "ldr r5, [r12], #{step}",
-        "ldr r6, [r12], #{step}",
-        "ldr r7, [r12], #{step}",
-        "cmp r3, r4",
-        "it lt",
-        "movlt r3, r4",
-        "cmp r3, r5",
-        "it lt",
-        "movlt r3, r5",
-        "cmp r3, r6",
-        "it lt",
-        "movlt r3, r6",
-        "cmp r3, r7",
-        "it lt",
-        "movlt r3, r7",
-        "cmp r12, r1",
-        "blo 2b",
-        // If no key is seen, the largest score is HIDDEN. Any other number then makes every weight 0.
-        "cmp r3, #{hidden}",
-        "it eq",
-        "moveq r3, #0",
-        "ldm r2, {{r4-r6}}",
-        "mov r1, r0",
-        "movw r7, #15107",
-        "movw r8, #45311",
-        "mov r9, #0x00010001",
-        "mov r10, #0",
-        "mov r2, r3",
-        ".macro regard_weight to, row",
-        "ldr r12, [r0, #(\\row) * {step}]",
-        "sub r12, r2, r12",
-        "lsr lr, r12, r4",
-        "cmp r12, r6", // the carry: beyond the limit
-        "mul lr, lr, r5",
-        "rrx r12, lr",
-        "ubfx lr, lr, #13, #15",
-        "movw r11, #2565",
-        "mul r11, r11, lr",
-        "sub r11, r7, r11, lsr #15",
-        "mul r11, r11, lr",
-        "sub r11, r8, r11, lsr #15",
-        "mul r11, r11, lr",
-        "lsr r11, r11, #16",
-        "rsb r11, r11, #0x8000",
-        "lsr r12, r12, #27",
-        "lsr \\to, r11, r12",
-        ".endm",
-        ".macro regard_pair row",
-        "regard_weight r3, \\row",
-        "regard_weight r11, \\row + 2",
-        "pkhbt r3, r3, r11, lsl #16",
-        "uhadd16 r3, r3, r9",
-        "smlad r10, r3, r9, r10",
-        "str r3, [r1], #{step}",
-        ".endm",
-        "3:",
-        "regard_pair 0",
-        "regard_pair 1",
-        "ldr r12, [sp]",
-        "add r0, #4 * {step}",
-        "cmp r0, r12",
-        "blo 3b",
-        ".purgem regard_pair",
-        ".purgem regard_weight",
-        "mov r0, r10",
-        "pop {{r1, r4-r11, pc}}",
-        step = const R * size_of::<i32>(),
-        hidden = const HIDDEN,
     )
 }
 

@@ -8,9 +8,9 @@ use crate::invariant::Promised as _;
 mod plain;
 
 #[cfg(not(dsp))]
-pub(crate) use self::plain::{Queries, Values, query_words, value_words, weigh};
+pub(crate) use self::plain::{Queries, Values, query_words, value_words};
 #[cfg(dsp)]
-pub(crate) use crate::arch::bare::dsp::{Queries, Values, query_words, value_words, weigh};
+pub(crate) use crate::arch::bare::dsp::{Queries, Values, query_words, value_words};
 
 /// Queries that are computed together, so that keys and values are read once for all of them.
 pub(crate) const GROUP: usize = 4;
@@ -39,11 +39,7 @@ pub(in crate::arch) fn pairs<const R: usize>(weights: &[[i32; R]]) -> &[Fours<R>
 
 /// Applies [`halve`] to the weights numbered `r`, which lie two in a word in the first half of the memory that held the scores.
 #[inline(always)]
-pub(in crate::arch) fn halve_pairs<const R: usize>(
-    total: u32,
-    weights: &mut [[i32; R]],
-    r: usize,
-) -> u32 {
+pub(crate) fn halve_pairs<const R: usize>(total: u32, weights: &mut [[i32; R]], r: usize) -> u32 {
     let words = weights.len() / 2;
     halve(total, weights.iter_mut().take(words).filter_map(|words| words.get_mut(r)))
 }
