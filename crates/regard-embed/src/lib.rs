@@ -19,11 +19,14 @@ pub use self::matrix::{Bf16, F32, Linear, Matrix};
 pub use self::numbers::{Layer, Numbers, Turn};
 pub use self::state::{Memory, Model, Shape, State, Weights};
 pub use regard_kernels; // its errors and views are in signatures
-pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
+pub use regard_kernels::{
+    Temperature, attention_scratch_len, gelu, gelu_tanh, numbers, relu, silu,
+};
 
 /// This error says why a token or an image cannot be read. If `regard embed` has written the model, `next` then leaves
 /// the text of the state unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Error {
     /// The token is not in the vocabulary.

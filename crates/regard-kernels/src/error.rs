@@ -3,6 +3,7 @@
 /// This error says why a kernel refused its input. Every variant names the tensor at fault. Nothing is written before all
 /// checks have passed.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Error {
     /// A slice is too short for the matrix it should hold.

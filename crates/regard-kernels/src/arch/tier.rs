@@ -12,6 +12,7 @@ use super::{Avx2, Avx512};
 /// println!("attention runs on {}", regard_kernels::Tier::active().name());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Tier {
     /// The vectors that the target was compiled for, through the `wide` crate: SSE2, NEON, wasm simd128, or more with `-C
