@@ -3,14 +3,11 @@ use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use regard_figure::npy;
+use regard_tensors::{Budget, Header};
 use safetensors::Dtype;
-use safetensors::tensor::Metadata;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::Error;
-
-/// The largest safetensors header: that of 20 000 tensors. Its content takes up to 20 times its size in memory.
-const LARGEST_HEADER: u64 = 3 << 20;
 
 /// A file of tensors whose headers have been read.
 pub(super) struct TensorFile {
@@ -103,29 +100,15 @@ impl TensorFile {
     }
 
     fn safetensors(mut file: Bytes, file_len: u64) -> Result<Self, Error> {
-        let format = |reason: &dyn ToString| Error::format("safetensors", reason);
-        let mut header_len = [0; 8];
-        file.read_exact(&mut header_len)
-            .map_err(|_e| format(&"the file has fewer than 8 bytes"))?;
-        let start = u64::from_le_bytes(header_len).checked_add(8);
-        let start = start.filter(|start| *start <= file_len.min(LARGEST_HEADER));
-        let start = start.ok_or_else(|| {
-            format(&"its first 8 bytes are not the length of a header: the length exceeds the file or 3 MiB")
-        })?;
-        let mut header = vec![0; start as usize - 8];
-        file.read_exact(&mut header)?;
-        let header: Metadata = serde_json::from_slice(&header).map_err(|e| format(&e))?;
-        let announced = start.saturating_add(header.data_len() as u64);
-        if file_len > announced {
-            let extra = file_len - announced;
-            return Err(format(&format!("it goes on for {extra} bytes after its last tensor")));
-        }
+        let format = |e| Error::format("safetensors", &e);
+        let header = Header::read(&mut file, Some(file_len), &mut Budget::default());
+        let header = header.map_err(format)?;
+        let start = header.start();
         let mut entries = Vec::new();
-        for name in header.offset_keys() {
-            let Some(info) = header.info(&name) else { continue };
+        for (name, info) in header.tensors() {
             let (from, to) = info.data_offsets;
             let shape = info.shape.clone();
-            // `Metadata` checks that the shape fits the offsets, but not that the file has these bytes.
+            // The header's shape fits the offsets, but the file may lack these bytes.
             let found = (file_len - start).saturating_sub(from as u64);
             let needed = (to - from) as u64;
             if found < needed {
@@ -136,9 +119,8 @@ impl TensorFile {
             let type_name = format!("{:?}", info.dtype);
             entries.push(Entry { name, shape, len, dtype, type_name, place });
         }
-        let mut metadata: Vec<_> =
-            header.metadata().clone().unwrap_or_default().into_iter().collect();
-        metadata.sort();
+        header.check_length(file_len).map_err(format)?;
+        let metadata = header.texts();
         Ok(Self { container: Container::Plain(file), entries, metadata })
     }
 

@@ -116,7 +116,7 @@ fn a_long_header_of_safetensors_is_read_or_refused_in_bounded_memory() {
     let _alone = alone();
     let files = |count| vec![config(), ("model.safetensors", tensors(count))];
     read(files(40_000), 1).unwrap();
-    assert_refused(files(400_000), "too long for its tensors");
+    assert_refused(files(400_000), "are the most for a file of its length");
 }
 
 /// A layer keeps more than its numbers: its shape, and panels of 16 outputs. A file has few numbers in many experts, or one output

@@ -3,42 +3,39 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use safetensors::tensor::Metadata;
+use regard_tensors::{Budget, Header};
 
-use super::files::{Files, room};
+use super::files::Files;
 use super::{Beside, Stored};
 use crate::Error;
 
 const WHOLE: &str = "model.safetensors";
 const INDEX: &str = Beside::INDEX.name();
 
-/// The most bytes of a header: as many as the crate `safetensors` allows.
-const MOST: u64 = 100_000_000;
-
-/// The factor by which a header may grow in memory: at least 50 bytes of text name a tensor without elements, which takes a
-/// place in the list of the crate `safetensors` and in this crate's list.
-const EXPANSION: u64 = 24;
-
 /// The tensors of a folder's files.
 pub(super) fn open(files: &Files, folder: &Path) -> Result<BTreeMap<String, Stored>, Error> {
     let (whole, index) = (folder.join(WHOLE), folder.join(INDEX));
-    let (mut tensors, mut sizes) = (BTreeMap::new(), Sizes::default());
+    let (mut tensors, mut budget) = (BTreeMap::new(), Budget::default());
     if files.has(&whole) {
-        header(files, &whole, &mut tensors, &mut sizes)?;
+        header(files, &whole, &mut tensors, &mut budget)?;
         return Ok(tensors);
     }
     if !files.has(&index) {
         let what = format!("the folder has neither {WHOLE} nor {INDEX}{}", advice(files, folder));
         return Err(Error::file(folder, what));
     }
-    let shards = shards(&index, &files.json(&index)?)?;
+    let shards = regard_tensors::shards(&files.json(&index)?);
+    let shards = shards.map_err(|(tensor, what)| match tensor {
+        Some(tensor) => Error::tensor(&index, &tensor, what),
+        None => Error::file(&index, what),
+    })?;
     for (shard, listed) in &shards {
         let path = folder.join(shard);
         if !files.has(&path) {
             let what = format!("should be in the shard {shard}, which is missing");
             return Err(Error::tensor(&index, listed.first().map_or("", String::as_str), what));
         }
-        header(files, &path, &mut tensors, &mut sizes)?;
+        header(files, &path, &mut tensors, &mut budget)?;
         for name in listed {
             if tensors.get(&unwrapped(name)).is_none_or(|stored| stored.file != path) {
                 let what = format!("should be here, says {INDEX}, and is not");
@@ -72,47 +69,10 @@ pub(super) fn merge(folder: &Path) -> String {
     )
 }
 
-/// The index's shards, each with the names of its tensors.
-///
-/// A shard is in the same folder. A name that leads elsewhere, or to the index itself, is refused.
-fn shards(
-    index: &Path,
-    content: &serde_json::Value,
-) -> Result<BTreeMap<String, Vec<String>>, Error> {
-    let map = content
-        .get("weight_map")
-        .and_then(serde_json::Value::as_object)
-        .ok_or_else(|| Error::file(index, "has no object weight_map"))?;
-    let mut shards: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (tensor, shard) in map {
-        let refuse =
-            |what: &str| Error::tensor(index, tensor, format!("is in the shard {shard}, {what}"));
-        let name = shard.as_str().ok_or_else(|| refuse("which is no text"))?;
-        if name == INDEX {
-            return Err(refuse("which is the index itself"));
-        }
-        if name.contains(['/', '\\', ':']) || name.contains("..") {
-            return Err(refuse("which is not a file of the same folder"));
-        }
-        if !name.ends_with(".safetensors") {
-            return Err(refuse("which is no .safetensors file"));
-        }
-        shards.entry(name.to_owned()).or_default().push(tensor.clone());
-    }
-    Ok(shards)
-}
-
 /// A tensor's name without what torch puts around a model: `_orig_mod.` (`torch.compile`), and `module.` (`DataParallel`) first.
 fn unwrapped(name: &str) -> String {
     let name = name.replace("_orig_mod.", "");
     name.strip_prefix("module.").map(str::to_owned).unwrap_or(name)
-}
-
-/// The bytes of the files that have been opened so far, and of their headers.
-#[derive(Default)]
-struct Sizes {
-    files: u64,
-    headers: u64,
 }
 
 /// Adds the tensors of one file, whose length must be what its header says.
@@ -120,47 +80,24 @@ fn header(
     files: &Files,
     path: &Path,
     tensors: &mut BTreeMap<String, Stored>,
-    sizes: &mut Sizes,
+    budget: &mut Budget,
 ) -> Result<(), Error> {
     let (mut file, length) = files.open(path)?;
-    let mut size = [0; 8];
-    let short = |_| Error::file(path, "ends before its header does: the file is cut short");
-    file.read_exact(&mut size).map_err(short)?;
-    let size = u64::from_le_bytes(size);
-    if size > MOST {
-        return Err(Error::file(path, format!("is no safetensors file: a header of {size} bytes")));
-    }
-    if size > length.saturating_sub(8) {
-        return Err(short(std::io::ErrorKind::UnexpectedEof.into()));
-    }
-    sizes.files = sizes.files.saturating_add(length);
-    sizes.headers = sizes.headers.saturating_add(size);
-    let most = room(sizes.files) / EXPANSION;
-    if sizes.headers > most {
-        let what = format!(
-            "has a header of {size} bytes, which is too long for its tensors: {most} bytes are the most"
-        );
-        return Err(Error::file(path, what));
-    }
-    let mut text = vec![0; size as usize];
-    file.read_exact(&mut text).map_err(|e| Error::io(path, e))?;
-    let metadata: Metadata = serde_json::from_slice(&text)
-        .map_err(|e| Error::file(path, format!("has a header that is wrong: {e}")))?;
-    let start = 8 + size;
-    let expected = start.saturating_add(metadata.data_len() as u64);
-    for name in metadata.offset_keys() {
-        let Some(info) = metadata.info(&name) else { continue };
-        let (first, end) = (info.data_offsets.0 as u64, info.data_offsets.1 as u64);
-        if start.saturating_add(end) > length {
-            let what = format!("ends at byte {} of {length}: the file is cut short", start + end);
+    let wrong = |e| Error::file(path, format!("is no safetensors file that can be read: {e}"));
+    let header = Header::read(&mut file, Some(length), budget).map_err(wrong)?;
+    for (name, info) in header.tensors() {
+        let (first, end) = info.data_offsets;
+        let [offset, end] = [first, end].map(|at| header.start().saturating_add(at as u64));
+        if end > length {
+            let what = format!("ends at byte {end} of {length}: the file is cut short");
             return Err(Error::tensor(path, &name, what));
         }
         let stored = Stored {
             file: path.to_owned(),
             kind: format!("{:?}", info.dtype),
             shape: info.shape.clone(),
-            offset: start + first,
-            bytes: end - first,
+            offset,
+            bytes: end - offset,
             scales: None,
         };
         let name = unwrapped(&name);
@@ -169,9 +106,5 @@ fn header(
             return Err(Error::tensor(path, &name, what));
         }
     }
-    if expected != length {
-        let what = format!("has {length} bytes, where its header tells of {expected}");
-        return Err(Error::file(path, what));
-    }
-    Ok(())
+    header.check_length(length).map_err(wrong)
 }

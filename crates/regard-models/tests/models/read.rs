@@ -166,9 +166,9 @@ fn a_file_that_is_cut_short_is_named_with_the_tensor() {
     let longer = [&bytes[..], b"more"].concat();
     for (bytes, parts) in [
         (&bytes[..bytes.len() - 10], ["the tensor ", "cut short"]),
-        (&bytes[..100], ["ends before its header does", ""]),
-        (&longer, ["has ", "where its header tells of"]),
-        (&[0xff; 64], ["is no safetensors file", ""]),
+        (&bytes[..100], ["is no safetensors file that can be read: it ends before its header", ""]),
+        (&longer, ["is no safetensors file that can be read: it has ", "its header announces"]),
+        (&[0xff; 64], ["is no safetensors file that can be read: its first 8 bytes", ""]),
     ] {
         fs::write(&weights, bytes).unwrap();
         let [first, second] = parts;
@@ -200,7 +200,7 @@ fn an_index_leads_only_to_shards_beside_it() {
     for (to, parts) in [
         ("../other.safetensors", [INDEX, "embed_out.weight", "not a file of the same folder"]),
         ("/etc/passwd", [INDEX, "embed_out.weight", "not a file of the same folder"]),
-        (INDEX, [INDEX, "embed_out.weight", "which is the index itself"]),
+        (INDEX, [INDEX, "embed_out.weight", "which is no .safetensors file"]),
         ("other.bin", [INDEX, "embed_out.weight", "which is no .safetensors file"]),
         ("gone.safetensors", [INDEX, "embed_out.weight", "gone.safetensors, which is missing"]),
         (FIRST, [FIRST, ": the tensor embed_out.weight", "should be here"]),

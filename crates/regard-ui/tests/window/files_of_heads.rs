@@ -404,7 +404,7 @@ mod bad_files {
         let (good, _) = dump(1, 1, 3);
         for (name, bytes, word) in [
             ("truncated.safetensors", &good[..good.len() - 8], "too early"),
-            ("empty.npy", &[][..], "fewer than 8 bytes"),
+            ("empty.npy", &[][..], "ends before its header does"),
             ("tokens.safetensors", &good[..], "2 tokens"),
         ] {
             let path = folder.file(name, bytes);
