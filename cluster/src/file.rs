@@ -16,17 +16,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use regard::Heads;
-use safetensors::Dtype;
-use safetensors::tensor::{Metadata, TensorInfo};
-
-use crate::attention::{narrow, widen};
+use regard_tensors::attend::{narrow, widen};
+use regard_tensors::safetensors::Dtype;
+use regard_tensors::safetensors::tensor::{Metadata, TensorInfo};
+use regard_tensors::{Budget, Header};
 
 /// A safetensors file whose header has been read.
 pub(crate) struct Input {
     file: File,
-    metadata: Metadata,
-    /// The offset of the first tensor.
-    start: u64,
+    header: Header,
 }
 
 /// Some rows of a tensor in `f32`, and the shape of the whole tensor.
@@ -49,29 +47,17 @@ impl Rows {
 impl Input {
     /// Reads the header of a file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        /// The most bytes of a header, enough for 20,000 tensors.
-        const LARGEST: u64 = 3 << 20;
-        let file = File::open(path)?;
+        let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        let mut first = [0; 8];
-        file.read_exact_at(&mut first, 0).context("it is no safetensors file: it has no header")?;
-        let header = u64::from_le_bytes(first);
-        ensure!(
-            header <= LARGEST.min(length),
-            "it is no safetensors file: its header would have {header} bytes"
-        );
-        let mut text = vec![0; header as usize];
-        file.read_exact_at(&mut text, 8).context("it ends before its header does")?;
-        let metadata: Metadata =
-            serde_json::from_slice(&text).context("its header cannot be read")?;
-        let (start, expected) = (8 + header, 8 + header + metadata.data_len() as u64);
-        ensure!(length == expected, "it has {length} bytes, but its header announces {expected}");
-        Ok(Self { file, metadata, start })
+        let header = Header::read(&mut file, Some(length), &mut Budget::default())
+            .context("it is no safetensors file that can be read")?;
+        header.check_length(length)?;
+        Ok(Self { file, header })
     }
 
     /// The header's entry for a tensor, if the file has the tensor.
     pub(crate) fn info(&self, name: &str) -> Option<&TensorInfo> {
-        self.metadata.info(name)
+        self.header.info(name)
     }
 
     /// The shape of a tensor that the file must have, padded with 1 on the left to four dimensions.
@@ -139,7 +125,7 @@ impl Input {
         let size = info.dtype.bitsize() / 8;
         let mut bytes = vec![0; elements.len() * size];
         let place = info.data_offsets.0 + elements.start * size;
-        self.file.read_exact_at(&mut bytes, self.start + place as u64)?;
+        self.file.read_exact_at(&mut bytes, self.header.start() + place as u64)?;
         Ok(bytes)
     }
 }

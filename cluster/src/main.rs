@@ -1,7 +1,5 @@
 //! The program `regard-mpi`: `regard attend` on many machines.
 
-#[path = "../../apps/desktop/src/cli/attention.rs"]
-mod attention;
 mod file;
 
 use core::ops::Range;
@@ -17,9 +15,9 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::Communicator as _;
 use regard::{CHUNK_KEYS, Threads};
 use regard_mpi::{Error, Tokens, agree, attend, query_block, share};
-use safetensors::Dtype;
+use regard_tensors::attend::{Optional, Options, check_range, wider};
+use regard_tensors::safetensors::Dtype;
 
-use self::attention::{Optional, Options, check_range, wider};
 use self::file::{Input, Output, Part, Rows};
 
 /// Attention over many machines, with the bits of one

@@ -2,10 +2,10 @@ use anyhow::{Context as _, Result};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressFinish};
 use regard::{Stage, Threads};
+use regard_tensors::attend::{Options, check_range, wider};
 use safetensors::Dtype;
 use safetensors::tensor::serialize;
 
-use super::attention::{Options, check_range, wider};
 use super::destination::Destination;
 use super::failure::{BadInput as _, Failure};
 use super::inputs::{AttendInputs, heads};

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use regard::Heads;
+use regard_tensors::attend::Optional;
+use safetensors::Dtype;
 use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
 
-use super::attention::Optional;
 use super::limits::{self, check_rows};
 use super::models::open;
-use super::tensors::{self, Tensor};
+use super::tensors::{self, Tensor, TensorsOfFile};
 use crate::say::tell;
 
 const KNOWN: [&str; 9] =
@@ -32,19 +32,18 @@ pub(crate) struct AttendInputs {
 impl AttendInputs {
     /// Reads a file. `scores` tells whether the scores are written, for the limits on sizes.
     pub(crate) fn read(path: &Path, scores: bool) -> Result<Self> {
-        let bytes = tensors::read(path)?;
-        let file = SafeTensors::deserialize(&bytes).context("reading")?;
+        let file = TensorsOfFile::read(path)?;
         let results = bytes_of_results(&file, scores)?;
         open::allow("the results take", results).map_err(|failure| failure.error)?;
-        for name in file.names() {
-            if !KNOWN.contains(&name) {
+        for (name, _) in file.shapes() {
+            if !KNOWN.contains(&name.as_str()) {
                 tell(format_args!("note: tensor `{name}` is not used"));
             }
         }
         Self::of(&file)
     }
 
-    fn of(file: &SafeTensors<'_>) -> Result<Self> {
+    fn of(file: &TensorsOfFile) -> Result<Self> {
         let q = tensors::required(file, "q")?;
         let rank = q.shape().len();
         ensure!(
@@ -56,7 +55,7 @@ impl AttendInputs {
         let k = with_past(file, "past_key", "k", &q)?;
         let v = with_past(file, "past_value", "v", &q)?;
         check_dtype("k", k.dtype, "q", q.dtype())?;
-        let past = ["past_key", "past_value"].map(|name| file.tensor(name).is_ok());
+        let past = ["past_key", "past_value"].map(|name| file.tensor(name).is_some());
         let has_past = match past {
             [true, false] => bail!("tensor `past_key` comes without `past_value`"),
             [false, true] => bail!("tensor `past_value` comes without `past_key`"),
@@ -86,13 +85,13 @@ pub(crate) fn heads<'a>(name: &'static str, tensor: &'a Tensor) -> Result<Heads<
 }
 
 /// The number of bytes of the results, from the shapes in a file. Shapes that do not fit each other are refused later.
-fn bytes_of_results(file: &SafeTensors<'_>, scores: bool) -> Result<u64> {
-    for (name, view) in file.iter() {
-        check_rows(name, view.shape())?;
+fn bytes_of_results(file: &TensorsOfFile, scores: bool) -> Result<u64> {
+    for (name, shape) in file.shapes() {
+        check_rows(&name, shape)?;
     }
-    let shape = |name: &str| file.tensor(name).map(|view| to_four_dimensions(view.shape()));
+    let shape = |name: &str| Some(to_four_dimensions(file.tensor(name)?.shape()));
     let with_past = |past: &str, new: &str| {
-        let (past, mut new) = (shape(past).ok(), shape(new).unwrap_or_default());
+        let (past, mut new) = (shape(past), shape(new).unwrap_or_default());
         if let (Some(&[_, _, tokens, _]), [_, _, all, _]) = (past.as_deref(), &mut new[..]) {
             *all = all.saturating_add(tokens);
         }
@@ -100,12 +99,12 @@ fn bytes_of_results(file: &SafeTensors<'_>, scores: bool) -> Result<u64> {
     };
     let (k, v) = (with_past("past_key", "k"), with_past("past_value", "v"));
     let q = shape("q").unwrap_or_default();
-    let present = file.tensor("past_key").is_ok();
+    let present = file.tensor("past_key").is_some();
     limits::Call { q: &q, k: &k, v: &v, scores, present }.bytes()
 }
 
 /// The numbers of tensor `name`, one for each head of `q`, if the file has it.
-fn of_heads(file: &SafeTensors<'_>, name: &str, q: &[usize]) -> Result<Option<Vec<f32>>> {
+fn of_heads(file: &TensorsOfFile, name: &str, q: &[usize]) -> Result<Option<Vec<f32>>> {
     let Some(tensor) = tensors::floats(file, name)? else { return Ok(None) };
     let heads = q.iter().rev().nth(2).copied().unwrap_or(1);
     ensure!(
@@ -128,7 +127,7 @@ fn to_four_dimensions(shape: &[usize]) -> Vec<usize> {
 }
 
 /// Tensor `new` of the file. With a past, it is `past` followed by `new`, head by head, along the tokens.
-fn with_past(file: &SafeTensors<'_>, past: &str, new: &str, q: &TensorView<'_>) -> Result<Tensor> {
+fn with_past(file: &TensorsOfFile, past: &str, new: &str, q: &TensorView<'_>) -> Result<Tensor> {
     let like_q = |name: &str, view: &TensorView<'_>| -> Result<Vec<usize>> {
         ensure!(
             view.shape().len() == q.shape().len(),
@@ -140,7 +139,7 @@ fn with_past(file: &SafeTensors<'_>, past: &str, new: &str, q: &TensorView<'_>) 
     };
     let view = tensors::required(file, new)?;
     let shape = like_q(new, &view)?;
-    let Ok(past_view) = file.tensor(past) else {
+    let Some(past_view) = file.tensor(past) else {
         return Ok(Tensor { shape, ..tensors::numbers(new, &view)? });
     };
     let past_shape = like_q(past, &past_view)?;

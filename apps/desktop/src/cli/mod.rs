@@ -1,7 +1,6 @@
 //! The command line: `regard` alone opens the window, and each subcommand has a module here.
 
 mod attend;
-mod attention;
 mod bench;
 mod calibrate;
 mod completions;

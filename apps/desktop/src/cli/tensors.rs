@@ -1,14 +1,15 @@
 //! Reads tensors from safetensors files, and writes them.
 
 use std::borrow::Cow;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
-use safetensors::tensor::{Metadata, TensorView, View};
-use safetensors::{Dtype, SafeTensors};
+use anyhow::{Context as _, Result, ensure};
+use regard_tensors::attend::{narrow, widen};
+use regard_tensors::{Budget, Header};
+use safetensors::Dtype;
+use safetensors::tensor::{TensorInfo, TensorView, View};
 
-use super::attention::{narrow, widen};
 use crate::opened;
 
 /// A tensor of numbers, widened to `f32`.
@@ -31,47 +32,47 @@ impl Tensor {
     }
 }
 
-/// The bytes of a safetensors file whose header agrees with the length of the file.
-///
-/// The header is read first. So neither a device that never ends nor a header that claims more bytes than the file has can take
-/// much memory. The file may also be a pipe.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
-    const START: u64 = size_of::<u64>() as u64;
-    let mut file = opened::file(path)?;
-    let (mut bytes, mut start) = (Vec::new(), [0; START as usize]);
-    let short = |_| anyhow!("it is no safetensors file: it ends before its header does");
-    file.read_exact(&mut start).map_err(short)?;
-    bytes.extend_from_slice(&start);
-    let header = u64::from_le_bytes(start);
-    ensure!(
-        header <= LARGEST_HEADER,
-        "it is no safetensors file: its first 8 bytes announce a header of {header} bytes, and {LARGEST_HEADER} are the most"
-    );
-    (&mut file).take(header).read_to_end(&mut bytes)?;
-    ensure!(bytes.len() as u64 == START + header, short(io::ErrorKind::UnexpectedEof.into()));
-    let metadata: Metadata =
-        serde_json::from_slice(&bytes[START as usize..]).context("its header cannot be read")?;
-    let expected = START + header + metadata.data_len() as u64;
-    let about = file.metadata()?;
-    if about.is_file() {
-        ensure!(about.len() == expected, wrong_length(about.len(), expected));
-        bytes.try_reserve_exact((expected - START - header) as usize)?;
+/// A safetensors file in memory.
+pub(crate) struct TensorsOfFile {
+    header: Header,
+    data: Vec<u8>,
+}
+
+impl TensorsOfFile {
+    /// Reads a file whose header agrees with its length.
+    ///
+    /// The header is read first. So neither a device that never ends nor a header that claims more bytes than the file has can
+    /// take much memory. The file may also be a pipe.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let mut file = opened::file(path)?;
+        let about = file.metadata()?;
+        let length = about.is_file().then_some(about.len());
+        let header = Header::read(&mut file, length, &mut Budget::default())
+            .context("it is no safetensors file that can be read")?;
+        let (mut data, expected) = (Vec::new(), header.end() - header.start());
+        if let Some(length) = length {
+            header.check_length(length)?;
+            data.try_reserve_exact(expected as usize)?;
+        }
+        // One byte more than expected tells whether the file continues.
+        file.take(expected + 1).read_to_end(&mut data)?;
+        header.check_length(header.start() + data.len() as u64)?;
+        Ok(Self { header, data })
     }
-    // One byte more than expected tells whether the file continues.
-    file.take(expected - START - header + 1).read_to_end(&mut bytes)?;
-    ensure!(bytes.len() as u64 == expected, wrong_length(bytes.len() as u64, expected));
-    Ok(bytes)
+
+    pub(crate) fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
+        let TensorInfo { dtype, shape, data_offsets: (start, end) } = self.header.info(name)?;
+        TensorView::new(*dtype, shape.clone(), self.data.get(*start..*end)?).ok()
+    }
+
+    /// The names of the tensors with their shapes.
+    pub(crate) fn shapes(&self) -> impl Iterator<Item = (String, &[usize])> {
+        self.header.tensors().map(|(name, info)| (name, info.shape.as_slice()))
+    }
 }
 
-/// The most bytes of a header, enough for 20 000 tensors. A parsed header takes up to 20 times its size.
-const LARGEST_HEADER: u64 = 3 << 20;
-
-fn wrong_length(found: u64, expected: u64) -> String {
-    format!("it has {found} bytes or more, but its header announces {expected}")
-}
-
-pub(crate) fn floats(file: &SafeTensors<'_>, name: &str) -> Result<Option<Tensor>> {
-    file.tensor(name).ok().map(|view| numbers(name, &view)).transpose()
+pub(crate) fn floats(file: &TensorsOfFile, name: &str) -> Result<Option<Tensor>> {
+    file.tensor(name).map(|view| numbers(name, &view)).transpose()
 }
 
 pub(crate) fn numbers(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
@@ -81,9 +82,9 @@ pub(crate) fn numbers(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
     Ok(tensor)
 }
 
-pub(crate) fn required<'f>(file: &SafeTensors<'f>, name: &str) -> Result<TensorView<'f>> {
-    file.tensor(name).ok().with_context(|| {
-        let mut names = file.names();
+pub(crate) fn required<'f>(file: &'f TensorsOfFile, name: &str) -> Result<TensorView<'f>> {
+    file.tensor(name).with_context(|| {
+        let mut names: Vec<String> = file.shapes().map(|(name, _)| name).collect();
         names.sort_unstable();
         let names = if names.is_empty() { "no tensor".to_owned() } else { names.join(", ") };
         format!("tensor `{name}` is missing; the file has {names}")
@@ -91,15 +92,15 @@ pub(crate) fn required<'f>(file: &SafeTensors<'f>, name: &str) -> Result<TensorV
 }
 
 /// The boolean tensor `name` (BOOL or U8, nonzero is true) with its shape, if the file has it in one of these types.
-pub(crate) fn booleans(file: &SafeTensors<'_>, name: &str) -> Option<(Vec<bool>, Vec<usize>)> {
-    let view = file.tensor(name).ok()?;
+pub(crate) fn booleans(file: &TensorsOfFile, name: &str) -> Option<(Vec<bool>, Vec<usize>)> {
+    let view = file.tensor(name)?;
     matches!(view.dtype(), Dtype::BOOL | Dtype::U8)
         .then(|| (view.data().iter().map(|b| *b != 0).collect(), view.shape().to_vec()))
 }
 
 /// The lengths (I64) in tensor `name`, if the file has it.
-pub(crate) fn lengths(file: &SafeTensors<'_>, name: &str) -> Result<Option<Vec<usize>>> {
-    let Ok(view) = file.tensor(name) else { return Ok(None) };
+pub(crate) fn lengths(file: &TensorsOfFile, name: &str) -> Result<Option<Vec<usize>>> {
+    let Some(view) = file.tensor(name) else { return Ok(None) };
     ensure!(view.dtype() == Dtype::I64, "tensor `{name}` is {:?}, but I64 is needed", view.dtype());
     ensure!(
         view.shape().len() <= 1,

@@ -344,16 +344,10 @@ fn hash<D: sha2::Digest>(path: &Path, mut digest: D) -> Result<String> {
 
 /// The shards that an index names, each a file of the same folder.
 pub(super) fn shards(index: &[u8]) -> Result<Vec<String>> {
-    let index: serde_json::Value = serde_json::from_slice(index).context(INDEX)?;
-    let map = index["weight_map"]
-        .as_object()
-        .with_context(|| format!("{INDEX} has no object weight_map"))?;
-    let mut shards: Vec<String> =
-        map.values().filter_map(|shard| shard.as_str()).map(str::to_owned).collect();
-    shards.sort_unstable();
-    shards.dedup();
-    if let Some(wrong) = shards.iter().find(|shard| !is_name(shard)) {
-        bail!("{INDEX} names the shard {wrong:?}, which is not a file of the same folder");
-    }
-    Ok(shards)
+    let index = serde_json::from_slice(index).context(INDEX)?;
+    let shards = regard_tensors::shards(&index).map_err(|(tensor, what)| {
+        let tensor = tensor.map_or_else(String::new, |name| format!("the tensor {name} "));
+        anyhow!("{INDEX}: {tensor}{what}")
+    })?;
+    Ok(shards.into_keys().collect())
 }

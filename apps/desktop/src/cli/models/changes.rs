@@ -11,10 +11,9 @@ use regard_models::{
     Ablation, Change, Checkpoint, Given, HeadAddress, Input, Model, Place, Preparer, StreamPlace,
     Which,
 };
-use safetensors::SafeTensors;
 
 use super::super::failure::{BadInput as _, Failure};
-use super::super::tensors;
+use super::super::tensors::{self, TensorsOfFile};
 use super::{input, numbers};
 
 /// The changes. L is a layer and H a head, both from 0. For t5 and whisper, L is encoder.L, decoder.L or cross.L.
@@ -128,8 +127,7 @@ impl Args {
 
 /// The numbers of the tensor `vector` of a file.
 fn vector(file: &Path) -> Result<Vec<f32>> {
-    let bytes = tensors::read(file)?;
-    let tensor = tensors::required(&SafeTensors::deserialize(&bytes)?, "vector")
+    let tensor = tensors::required(&TensorsOfFile::read(file)?, "vector")
         .and_then(|view| tensors::numbers("vector", &view))?;
     let shape = &tensor.shape;
     ensure!(shape.len() == 1, "tensor `vector` has the shape {shape:?}, and not one dimension");

@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use regard_models::{Error, Given, read_wav};
 use regard_ui::model::decode_image;
-use safetensors::SafeTensors;
 
 use super::super::tensors;
 use crate::opened;
@@ -57,8 +56,8 @@ fn tensor<T>(
     tensor: &str,
     prepare: impl FnOnce(Given<'_>) -> Result<T, Error>,
 ) -> Result<T> {
-    let bytes = tensors::read(path)?;
-    let view = tensors::required(&SafeTensors::deserialize(&bytes)?, tensor)?;
+    let file = tensors::TensorsOfFile::read(path)?;
+    let view = tensors::required(&file, tensor)?;
     let tensors::Tensor { shape, data, .. } = tensors::numbers(tensor, &view)?;
     prepare(Given::Numbers { shape: &shape, data: &data })
         .with_context(|| format!("tensor `{tensor}`"))

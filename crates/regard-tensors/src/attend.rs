@@ -1,5 +1,5 @@
-//! What `regard attend` and `regard-mpi attend` share: their options, the optional tensors of a file, the attention that both
-//! describe, and the types of numbers in a file. The package `regard-mpi`, a workspace of its own, compiles this file too.
+//! What the programs `regard attend` and `regard-mpi attend` share: their options, the optional tensors of a file, the attention
+//! that both describe, and the types of numbers in a file.
 
 use std::path::PathBuf;
 
@@ -8,19 +8,20 @@ use half::{bf16, f16};
 use regard::{Attention, Mask, MaskTensor, Position, Temperature, Window};
 use safetensors::Dtype;
 
+/// The options of both programs. The comments of the fields are their help.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// The safetensors file to read
     #[arg(long, value_name = "IN.safetensors")]
-    pub(crate) input: PathBuf,
+    pub input: PathBuf,
 
     /// The safetensors file to write
     #[arg(long, value_name = "OUT.safetensors")]
-    pub(crate) output: PathBuf,
+    pub output: PathBuf,
 
     /// Overwrite the file that is read
     #[arg(long)]
-    pub(crate) force: bool,
+    pub force: bool,
 
     /// Hide the keys after each query's position: top-left (query i is at key i), bottom-right (the last query is at the last
     /// key) or OFFSET (query i is at key OFFSET + i). With `kv_lengths`, bottom-right goes by each entry's length, which is wrong
@@ -51,26 +52,34 @@ pub(crate) struct Options {
     /// Also write `log_sum_exp` of each query's scores after the temperature, in F32: with it, results over disjoint keys can
     /// be merged
     #[arg(long)]
-    pub(crate) lse: bool,
+    pub lse: bool,
 
     /// Threads to use, at most one for each core [default: one for each core]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub(crate) threads: usize,
+    pub threads: usize,
 }
 
 /// The optional tensors of a file, each with its shape where that is free.
-#[derive(Default)]
-pub(crate) struct Optional {
-    pub(crate) allowed: Option<(Vec<bool>, Vec<usize>)>,
-    pub(crate) bias: Option<(Vec<f32>, Vec<usize>)>,
-    pub(crate) lengths: Option<Vec<usize>>,
-    pub(crate) sinks: Option<Vec<f32>>,
-    pub(crate) alibi_slopes: Option<Vec<f32>>,
+#[derive(Debug, Default)]
+pub struct Optional {
+    /// `attn_mask`, if it is boolean: whether a query may see a key.
+    pub allowed: Option<(Vec<bool>, Vec<usize>)>,
+    /// `attn_mask`, if it has numbers: they are added to the scores.
+    pub bias: Option<(Vec<f32>, Vec<usize>)>,
+    /// `kv_lengths`: the number of keys of each entry of the batch.
+    pub lengths: Option<Vec<usize>>,
+    /// `sinks`: a score for each head.
+    pub sinks: Option<Vec<f32>>,
+    /// `alibi_slopes`: a slope for each head.
+    pub alibi_slopes: Option<Vec<f32>>,
 }
 
 impl Options {
     /// The attention of `n_q` queries over `n_k` keys.
-    pub(crate) fn attention<'a>(
+    ///
+    /// # Errors
+    /// If options contradict each other, or a tensor's shape is not that of a mask.
+    pub fn attention<'a>(
         &self,
         tensors: &'a Optional,
         n_q: usize,
@@ -123,7 +132,10 @@ impl Options {
 }
 
 /// Appends the numbers of tensor `name` of a file, widened to `f32`.
-pub(crate) fn widen(name: &str, dtype: Dtype, bytes: &[u8], numbers: &mut Vec<f32>) -> Result<()> {
+///
+/// # Errors
+/// If the type is none of F32, F16 and BF16.
+pub fn widen(name: &str, dtype: Dtype, bytes: &[u8], numbers: &mut Vec<f32>) -> Result<()> {
     let halves = || bytes.as_chunks().0.iter();
     match dtype {
         Dtype::F32 => numbers.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b))),
@@ -135,12 +147,16 @@ pub(crate) fn widen(name: &str, dtype: Dtype, bytes: &[u8], numbers: &mut Vec<f3
 }
 
 /// The type that holds the numbers of both types: F32, if they differ.
-pub(crate) fn wider(a: Dtype, b: Dtype) -> Dtype {
+#[must_use]
+pub fn wider(a: Dtype, b: Dtype) -> Dtype {
     if a == b { a } else { Dtype::F32 }
 }
 
 /// `Ok` if [`narrow`] makes no number of tensor `name` infinite.
-pub(crate) fn check_range(name: &str, numbers: &[f32], dtype: Dtype) -> Result<()> {
+///
+/// # Errors
+/// The first number that is beyond the range of the type.
+pub fn check_range(name: &str, numbers: &[f32], dtype: Dtype) -> Result<()> {
     // The largest number, plus half a unit of its last digit: from there on numbers are rounded to ∞.
     let end = match dtype {
         Dtype::F16 => 65_520.0,
@@ -156,7 +172,8 @@ pub(crate) fn check_range(name: &str, numbers: &[f32], dtype: Dtype) -> Result<(
 }
 
 /// The bytes of numbers in a type of floats of a file.
-pub(crate) fn narrow(numbers: &[f32], dtype: Dtype) -> Vec<u8> {
+#[must_use]
+pub fn narrow(numbers: &[f32], dtype: Dtype) -> Vec<u8> {
     match dtype {
         Dtype::F16 => numbers.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
         Dtype::BF16 => numbers.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
