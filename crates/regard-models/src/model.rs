@@ -1,5 +1,6 @@
 //! A model, and its forward passes.
 
+use core::iter::once;
 use core::slice::from_ref;
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -254,11 +255,35 @@ impl Model {
     /// # Errors
     /// [`Error::Shape`], [`Error::Missing`] or [`Error::Range`] if the input does not fit the model.
     pub fn baseline(&self, input: &Input) -> Result<Baseline, Error> {
+        self.baselines(from_ref(input))
+    }
+
+    /// The unchanged run of several inputs of equal length together, from which [`Pass::after`] begins.
+    ///
+    /// # Errors
+    /// Those of [`baseline`](Self::baseline), and [`Error::Shape`] if the inputs have different lengths, or if there is none.
+    ///
+    /// ```
+    /// use regard_models::{Ablation, Change, Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let inputs = [[7, 8, 9], [3, 2, 1]].map(Input::tokens);
+    /// let unchanged = model.baselines(&inputs)?;
+    /// let change = Change::Ablate { head: "1.3".parse()?, to: Ablation::Zero };
+    /// let changed = model.pass().change(change.clone()).after(&unchanged).run_batch(&inputs)?;
+    /// assert_eq!(changed.logits(), model.pass().change(change).run_batch(&inputs)?.logits());
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn baselines(&self, inputs: &[Input]) -> Result<Baseline, Error> {
+        let Some(first) = inputs.first() else {
+            return Err(Error::Shape("a batch is of at least one input".into()));
+        };
         let (keep, plans) = (Keep::default(), [Plan::default()]);
         let mut runner = Runner::new(self, &keep, &plans);
         runner.streams = Some(Streams::default());
-        let (trace, streams) = runner.run(from_ref(input))?;
-        Ok(Baseline { input: input.clone(), trace, streams: streams.unwrap_or_default() })
+        let (trace, streams) = runner.run(inputs)?;
+        let (input, others) = (first.clone(), inputs[1..].to_vec());
+        Ok(Baseline { input, others, trace, streams: streams.unwrap_or_default() })
     }
 
     /// The rows \[tokens, width\] that an attention adds to the stream, for outputs z \[tokens, heads · head size\] of its heads.
@@ -294,12 +319,14 @@ impl Model {
 #[derive(Clone, Debug)]
 pub struct Baseline {
     pub(crate) input: Input,
+    /// The inputs that ran together with it.
+    pub(crate) others: Vec<Input>,
     pub(crate) trace: Trace,
     pub(crate) streams: Streams,
 }
 
 impl Baseline {
-    /// The input.
+    /// The input; of several, the first.
     pub fn input(&self) -> &Input {
         &self.input
     }
@@ -452,7 +479,7 @@ impl<'m> Pass<'m> {
         runner.hooks = hooks;
         runner.last_only = self.last_only && !self.model.description.classifies();
         if let Some(after) = self.after {
-            if [after.input.clone()] != *inputs {
+            if !once(&after.input).chain(&after.others).eq(inputs) {
                 return Err(Error::Shape("the unchanged run is one of another input".into()));
             }
             runner.from = Some(&after.streams);

@@ -139,7 +139,7 @@ impl Model {
         let (text, trace, new) = self.read_on(input, Plan::default(), None, text)?;
         let known = self.tokens(input) - text.computed;
         let streams = new.after(old, known * self.description().width);
-        let unchanged = Baseline { input: input.clone(), trace, streams };
+        let unchanged = Baseline { input: input.clone(), others: Vec::new(), trace, streams };
         Ok(Reading { unchanged, text })
     }
 
