@@ -18,14 +18,14 @@ use crate::text::escaped;
 use crate::{Error, Label};
 
 /// The largest page in numbers: 16 MiB of floats.
-const MOST_NUMBERS: usize = 1 << 22;
+pub(crate) const MOST_NUMBERS: usize = 1 << 22;
 /// A page with more numbers than this keeps and shows three digits of each, which takes half the bytes.
-const MOST_EXACT: usize = 1 << 16;
+pub(crate) const MOST_EXACT: usize = 1 << 16;
 
 const THEME: Theme = Theme { paper: "var(--paper)", ink: "var(--ink)", quiet: "var(--quiet)" };
 
 /// The style and the script of every page.
-const STYLE: &str = include_str!("html/figure.css");
+pub(crate) const STYLE: &str = include_str!("html/figure.css");
 const SCRIPT: &str = include_str!("html/figure.js");
 
 impl Figure {
@@ -97,13 +97,13 @@ impl Figure {
 }
 
 /// A number with 11 significant bits, so with an error of at most 2⁻¹¹ of its size: less than half a unit of the third digit.
-fn rounded(x: f32) -> f32 {
+pub(crate) fn rounded(x: f32) -> f32 {
     let rounded = f32::from_bits(x.to_bits().saturating_add(0x1000) & !0x1FFF);
     if x.is_finite() && rounded.is_finite() { rounded } else { x }
 }
 
 /// Numbers as zlib packs them best: the highest byte of each, then the next byte of each, and so on.
-fn packed(numbers: &[f32]) -> io::Result<Vec<u8>> {
+pub(crate) fn packed(numbers: &[f32]) -> io::Result<Vec<u8>> {
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());
     for byte in 0..4 {
         let plane: Vec<u8> = numbers.iter().map(|x| x.to_be_bytes()[byte]).collect();
@@ -112,6 +112,6 @@ fn packed(numbers: &[f32]) -> io::Result<Vec<u8>> {
     packed.finish()
 }
 
-fn texts(labels: &[Label]) -> Vec<&str> {
+pub(crate) fn texts(labels: &[Label]) -> Vec<&str> {
     labels.iter().map(|label| label.text.as_str()).collect()
 }

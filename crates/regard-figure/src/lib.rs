@@ -4,6 +4,7 @@
 //! A [`Matrix`] has numbers, labels, a title and a [`Palette`], so that a file has the colours of the screen. [`Format`] lists
 //! the files that can be written: PNG, SVG, HTML, CSV, npy and safetensors. A [`Figure`] is the picture of a matrix, of its
 //! weights as lines ([`Matrix::lines`]), of many matrices ([`Grid`]) or of curves ([`Plot`]).
+//! A [`HeadsPage`] has all heads of an attention to look through.
 
 mod encode;
 mod error;
@@ -12,6 +13,7 @@ mod figure;
 pub mod fonts;
 mod format;
 mod grid;
+mod heads;
 mod heatmap;
 mod html;
 mod label;
@@ -30,6 +32,7 @@ pub use self::extent::Extent;
 pub use self::figure::Figure;
 pub use self::format::Format;
 pub use self::grid::{Grid, Small, extents};
+pub use self::heads::HeadsPage;
 pub use self::label::Label;
 pub use self::lines::overlaid;
 pub use self::matrix::Matrix;
