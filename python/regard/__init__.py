@@ -3,9 +3,10 @@
 - `Model` opens a model in this process: its numbers, its places to read and to change, and sweeps over its heads.
 - `study` sweeps many prompts, on one machine or on many.
 - `attention` computes scaled dot-product attention on the CPU, with every option of the contract.
-- `show` opens the attention of a model in the window or the notebook.
+- `show` draws the attention of a model in a notebook, in a page or in the window.
+- `lens` has TransformerLens's calls.
 - `trace` runs a model once and returns transformers' arrays.
-- `program` is where the program `regard` is, which comes with the package.
+- `program` is where the program `regard` is.
 """
 
 import os
@@ -14,7 +15,7 @@ from ._cache import Cache
 from ._changes import Ablate, Add, Change, Cut, Patch, PatchHead, Path, Temperature
 from ._model import Config, HookPoint, Model
 from ._program import program
-from ._regard import Attended, attention, forget_threads
+from ._regard import Attended, __version__, alibi_slopes, attention, forget_threads, set_num_threads
 from ._show import show
 from ._sweep import Study, Sweep, study
 from ._trace import trace
@@ -35,8 +36,11 @@ __all__ = [
     "Study",
     "Sweep",
     "Temperature",
+    "__version__",
+    "alibi_slopes",
     "attention",
     "program",
+    "set_num_threads",
     "show",
     "study",
     "trace",

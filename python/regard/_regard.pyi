@@ -5,7 +5,9 @@ from typing import Any, Literal, Protocol, TypeAlias, final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Attended", "Opened", "Prepared", "attention", "forget_threads"]
+__all__ = ["Attended", "Opened", "Prepared", "Unchanged", "__version__", "alibi_slopes", "attention", "forget_threads", "heads_page", "set_num_threads"]
+
+__version__: str
 
 class _DLPack(Protocol):
     def __dlpack__(self, *, stream: Any = ...) -> Any: ...
@@ -46,6 +48,9 @@ class Prepared:
     def lengths(self) -> tuple[int, int]: ...
 
 @final
+class Unchanged: ...
+
+@final
 class Opened:
     BUNDLED: list[str]
     @staticmethod
@@ -69,8 +74,15 @@ class Opened:
     def names(self, ids: list[int]) -> list[str]: ...
     @staticmethod
     def wav(file: bytes) -> tuple[NDArray[np.float32], int]: ...
+    def unchanged(self, inputs: Sequence[Prepared]) -> Unchanged: ...
     def run(
-        self, inputs: Sequence[Prepared], keep: list[str], changes: str, hooks: Sequence[tuple[str, Any]], last: bool
+        self,
+        inputs: Sequence[Prepared],
+        keep: list[str],
+        changes: str,
+        hooks: Sequence[tuple[str, Any]],
+        last: bool,
+        after: Unchanged | None = None,
     ) -> tuple[NDArray[np.float32] | None, dict[str, NDArray[np.float32]]]: ...
     def cells(self, each: str) -> list[tuple[str, int]]: ...
     def sweep(
@@ -127,4 +139,7 @@ def attention(
     lse: bool = False,
     threads: int | None = None,
 ) -> NDArray[np.float32] | Attended: ...
+def alibi_slopes(heads: int) -> NDArray[np.float32]: ...
 def forget_threads() -> None: ...
+def heads_page(values: NDArray[np.float32], title: str, layers: list[str], tokens: Sequence[Sequence[list[str]]]) -> str: ...
+def set_num_threads(threads: int) -> None: ...

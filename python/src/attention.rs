@@ -1,12 +1,15 @@
 //! `regard.attention`: converts the arguments, and computes without the interpreter's lock.
 
-use numpy::{PyArray, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{
+    PyArray, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArrayDyn,
+    PyUntypedArrayMethods,
+};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use regard::{Attention, Element, Error, Heads, Mask, MaskTensor, Position, Stage, Threads};
 
 use crate::options;
-use crate::tensor::{Array, Slice, Tensor, numpy};
+use crate::tensor::{Array, Slice, Tensor};
 use crate::threads;
 
 /// The result of `attention` if more than the output is requested.
@@ -57,16 +60,16 @@ pub(crate) struct Attended {
 /// scale : float, optional
 ///     Multiplies the dot products. 1/√d_k unless given.
 /// softcap : float, optional
-///     Caps the scores softly: softcap · tanh(score / softcap).
+///     Caps the scores softly: softcap · tanh(score / softcap). None or 0 is no cap.
 /// temperature : float, optional
 ///     Divides the scores before softmax. 0 keeps the largest score alone, inf makes the weights uniform.
 /// window : (int or None, int or None), optional
-///     A query sees at most this many keys before its position and after it. None is no limit.
+///     A query sees at most this many keys before its position and after it. None or -1 is no limit.
 /// position : "top-left", "bottom-right" or int, optional
 ///     The queries' positions for `window` and `alibi_slopes`, in the words of `causal`. As `causal` unless given.
 /// attn_mask : array, optional
-///     Broadcast from the right to [batch, heads, n_q, n_k]. bool or uint8: nonzero may be seen. float32, float16: added to the
-///     scores.
+///     Broadcast from the right to [batch, heads, n_q, n_k]. Booleans or whole numbers: nonzero may be seen. Numbers with a fraction
+///     are added to the scores, in float32. Axes that repeat (`expand`, `broadcast_to`) are not written out.
 /// past_key, past_value : array, optional
 ///     Earlier keys and values, which precede `k` and `v` along the tokens.
 /// kv_lengths : sequence of int [batch], optional
@@ -155,7 +158,7 @@ pub(crate) fn attention<'py>(
     if let Some(scale) = scale {
         attention = attention.scale(options::single("scale", scale)?);
     }
-    if let Some(cap) = softcap {
+    if let Some(cap) = softcap.filter(|cap| *cap != 0.0) {
         attention = attention.softcap(options::single("softcap", cap)?);
     }
     let sinks = sinks.map(|sinks| options::of_heads("sinks", sinks, heads)).transpose()?;
@@ -193,7 +196,11 @@ pub(crate) fn attention<'py>(
     if let Some(lengths) = &lengths {
         mask = mask.key_lengths(lengths);
     }
-    let of_pairs = attn_mask.map(MaskArray::of).transpose()?;
+    let of_pairs = attn_mask
+        .map(|mask| {
+            MaskArray::of(mask, tensors.each_ref().map(|tensor| tensor.shape), lengths.is_some())
+        })
+        .transpose()?;
     match &of_pairs {
         Some(MaskArray::Allowed(allowed, shape)) => {
             mask = mask.allowed(MaskTensor::new(allowed, shape).map_err(refused)?);
@@ -304,6 +311,22 @@ impl Call<'_> {
     }
 }
 
+/// The slopes of ALiBi, float32 [heads], for `attention(..., alibi_slopes=...)`.
+///
+/// Of a power of two of heads they are 2^(-8/heads), 2^(-16/heads), …. Other numbers of heads have those of the power below, and then
+/// every second one of the power above (Press et al., Train Short, Test Long, 2022).
+///
+/// >>> import regard
+/// >>> regard.alibi_slopes(4).tolist()
+/// [0.25, 0.0625, 0.015625, 0.00390625]
+#[pyfunction]
+pub(crate) fn alibi_slopes(py: Python<'_>, heads: usize) -> PyResult<Bound<'_, PyArray1<f32>>> {
+    if heads == 0 {
+        return Err(PyValueError::new_err("there are 0 heads, but 1 or more are needed"));
+    }
+    Ok(PyArray1::from_vec(py, regard::alibi_slopes(heads)))
+}
+
 /// The mask of the argument `attn_mask`.
 enum MaskArray<'py> {
     /// Which keys may be seen, and the shape.
@@ -313,26 +336,38 @@ enum MaskArray<'py> {
 }
 
 impl<'py> MaskArray<'py> {
-    fn of(value: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let mask = Array::of("attn_mask", value)?;
-        let (array, name) = (&mask.array, mask.type_name());
-        let dense = |array: &Bound<'py, PyAny>| {
-            numpy(array.py())?.call_method1("require", (array, "=f4", ["C", "A"]))
+    /// The mask of queries and keys of these shapes. `is_cut` says whether it may lack the keys behind all lengths.
+    fn of(value: &Bound<'py, PyAny>, shapes: [[usize; 4]; 3], is_cut: bool) -> PyResult<Self> {
+        let mut mask = Array::of("attn_mask", value)?;
+        let [[batch, heads, queries, _], [_, _, keys, _], _] = shapes;
+        let (full, given) = ([batch, heads, queries, keys], mask.shape().to_vec());
+        let fits = |(axis, n): (usize, &usize)| {
+            let axis = axis + full.len() - given.len();
+            *n == 1 || *n == full[axis] || (axis == 3 && is_cut && *n < keys)
         };
-        match name.as_str() {
-            "bool" | "uint8" => {
-                // A byte of a boolean array may be any number, but a Rust boolean may not.
-                let bytes = array.call_method1("view", ("uint8",))?.call_method1("copy", ("C",))?;
-                let bytes: PyReadonlyArrayDyn<'_, u8> = bytes.extract()?;
-                let allowed =
-                    bytes.as_slice().unwrap_or_default().iter().map(|b| *b != 0).collect();
-                Ok(Self::Allowed(allowed, array.shape().to_vec()))
-            }
-            "float32" | "float16" => Ok(Self::Bias(dense(array)?.extract()?)),
-            _ => Err(PyTypeError::new_err(format!(
-                "`attn_mask` is {name}, but bool, uint8, float32 or float16 is needed"
-            ))),
+        if given.len() > full.len() || !given.iter().enumerate().all(fits) {
+            return Err(PyValueError::new_err(format!(
+                "`attn_mask` has the shape {given:?}, which does not broadcast to [batch, heads, n_q, n_k] {full:?}; a mask for each \
+                 entry of the batch has the shape {:?}",
+                [batch, 1, queries, keys]
+            )));
         }
+        mask.collapse()?;
+        let (array, name) = (&mask.array, mask.type_name());
+        let kind = array.dtype().kind();
+        if matches!(kind, b'b' | b'u' | b'i') && !mask.is_bf16() {
+            let allowed = array.call_method1("__ne__", (0,))?.call_method1("view", ("uint8",))?;
+            let bytes: PyReadonlyArrayDyn<'_, u8> =
+                allowed.call_method1("copy", ("C",))?.extract()?;
+            let allowed = bytes.as_slice().unwrap_or_default().iter().map(|b| *b != 0).collect();
+            return Ok(Self::Allowed(allowed, array.shape().to_vec()));
+        }
+        if kind == b'f' || mask.is_bf16() || name == "bfloat16" {
+            return Ok(Self::Bias(mask.to_f32()?));
+        }
+        Err(PyTypeError::new_err(format!(
+            "`attn_mask` is {name}, but booleans or whole numbers (nonzero may be seen), or numbers to add are needed"
+        )))
     }
 }
 

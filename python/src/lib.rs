@@ -7,6 +7,7 @@
 mod attention;
 mod model;
 mod options;
+mod show;
 mod tensor;
 mod threads;
 
@@ -17,16 +18,20 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _regard {
     #[pymodule_export]
-    use super::attention::{Attended, attention};
+    use super::attention::{Attended, alibi_slopes, attention};
     #[pymodule_export]
-    use super::model::{Opened, Prepared};
+    use super::model::{Opened, Prepared, Unchanged};
     #[pymodule_export]
-    use super::threads::forget_threads;
+    use super::show::heads_page;
+    #[pymodule_export]
+    use super::threads::{forget_threads, set_num_threads};
 
-    /// Makes the first array. NumPy's functions are looked up with it, which a signal would interrupt during a later call.
+    /// Names the version, and makes the first array. NumPy's functions are looked up with it, which a signal would interrupt during a later call.
     #[pymodule_init]
     fn init(module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
+        use pyo3::prelude::PyModuleMethods;
+
         let _first = super::PyArray1::<f32>::from_vec(module.py(), Vec::new());
-        Ok(())
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

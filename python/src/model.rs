@@ -15,8 +15,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use regard_models::{
-    Change, Checkpoint, Decoded, Description, Each, Error, Given, HeadAddress, Input, Logits,
-    Measure, Model, Pass, Place, Preparer, ReadAs, Sampler, Values, available_memory, read_wav,
+    Baseline, Change, Checkpoint, Decoded, Description, Each, Error, Given, HeadAddress, Input,
+    Logits, Measure, Model, Pass, Place, Preparer, ReadAs, Sampler, Values, available_memory,
+    read_wav,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -128,6 +129,10 @@ impl Prepared {
         &self.prepared.input
     }
 }
+
+/// An unchanged run, from which changed runs of the same inputs begin.
+#[pyclass(frozen, module = "regard._regard", name = "Unchanged")]
+pub(crate) struct Unchanged(Baseline);
 
 /// A value, from JSON.
 struct Json<T>(T);
@@ -351,7 +356,17 @@ impl Opened {
         Ok((PyArray1::from_vec(py, samples), rate))
     }
 
-    /// The logits and the kept places of inputs that run together.
+    /// The unchanged run of inputs together.
+    fn unchanged(&self, py: Python<'_>, inputs: Vec<Bound<'_, Prepared>>) -> PyResult<Unchanged> {
+        let lengths = inputs.iter().map(|one| one.get().prepared.lengths());
+        let bytes = |of: [usize; 2]| self.description_of().run_bytes(of, of[0].max(of[1]));
+        allow(lengths.map(bytes).fold(0, u64::saturating_add))?;
+        let inputs: Vec<Input> = inputs.iter().map(|one| one.get().input().clone()).collect();
+        self.compute(py, |model| model.baselines(&inputs)).map(Unchanged)
+    }
+
+    /// The logits and the kept places of inputs that run together, after the layers that are as in the run `after`.
+    #[pyo3(signature = (inputs, keep, changes, hooks, last, after = None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -360,6 +375,7 @@ impl Opened {
         changes: Changes,
         hooks: Vec<(String, Py<PyAny>)>,
         last: bool,
+        after: Option<Py<Unchanged>>,
     ) -> PyResult<(Option<Bound<'py, PyArrayDyn<f32>>>, Bound<'py, PyDict>)> {
         let rows = if last { 1 } else { usize::MAX };
         let lengths: Vec<_> = inputs.iter().map(|one| one.get().prepared.lengths()).collect();
@@ -375,6 +391,9 @@ impl Opened {
         let inputs: Vec<Input> = inputs.iter().map(|one| one.get().input().clone()).collect();
         let mut trace = self.stoppable(py, |model, stopped| {
             let mut pass = changes.pass(model).keep(keep);
+            if let Some(after) = &after {
+                pass = pass.after(&after.get().0);
+            }
             if last {
                 pass = pass.last_logits();
             }

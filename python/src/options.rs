@@ -7,6 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 use regard::{Position, Temperature, UnknownWord, Window};
 
+use crate::tensor::Array;
+
 /// The position of the first query: "top-left", "bottom-right" or an offset.
 pub(crate) fn position(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Position> {
     if let Ok(text) = value.cast::<PyString>() {
@@ -23,12 +25,17 @@ pub(crate) fn position(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Positio
     }
 }
 
-/// (left, right): each is a number of keys, or `None` for no limit.
+/// (left, right): each is a number of keys, or `None` or −1 for no limit.
 pub(crate) fn window(value: &Bound<'_, PyAny>) -> PyResult<Window> {
-    let sides = value.extract::<(Option<usize>, Option<usize>)>();
-    let (left, right) = sides.map_err(|_e| {
+    let side = |side: Option<isize>| match side {
+        None | Some(-1) => Ok(None), // flash-attn's word for no limit
+        Some(keys) => usize::try_from(keys).map(Some),
+    };
+    let sides = value.extract::<(Option<isize>, Option<isize>)>();
+    let sides = sides.ok().and_then(|(left, right)| Some((side(left).ok()?, side(right).ok()?)));
+    let (left, right) = sides.ok_or_else(|| {
         PyTypeError::new_err(format!(
-            "window is {value}, but (left, right) is needed, two whole numbers or None, as in (128, 0)"
+            "window is {value}, but (left, right) is needed, two whole numbers or None for no limit, as in (128, 0)"
         ))
     })?;
     Ok(Window { left, right })
@@ -64,9 +71,17 @@ pub(crate) fn single(name: &str, value: f64) -> PyResult<f32> {
 
 /// A number for each head, from a sequence or an array.
 pub(crate) fn of_heads(name: &str, value: &Bound<'_, PyAny>, heads: usize) -> PyResult<Vec<f32>> {
-    let numbers: Vec<f64> = value.extract().map_err(|_e| {
-        PyTypeError::new_err(format!("`{name}` must be {heads} numbers, one a head of `q`"))
-    })?;
+    let wrong =
+        || PyTypeError::new_err(format!("`{name}` must be {heads} numbers, one a head of `q`"));
+    let numbers: Vec<f64> = match value.extract() {
+        Ok(numbers) => numbers,
+        // Another array than NumPy's, or one of another type than float64.
+        Err(_) => {
+            let array = Array::of(name, value).map_err(|_e| wrong())?;
+            let numbers = array.to_f32()?;
+            numbers.as_slice().unwrap_or_default().iter().map(|x| f64::from(*x)).collect()
+        }
+    };
     if numbers.len() != heads {
         let found = numbers.len();
         return Err(PyValueError::new_err(format!(

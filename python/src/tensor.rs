@@ -10,7 +10,7 @@ use numpy::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use regard::half::{bf16, f16};
 use regard::{Error, Heads};
 
@@ -68,14 +68,28 @@ impl<'py> Array<'py> {
         }
         let share = || -> PyResult<Self> {
             let mut value = value.clone();
+            // PyTorch's negative bit means that the numbers in memory have the other sign, which DLPack does not tell.
+            let is_neg = value.call_method0(intern!(py, "is_neg"));
+            if is_neg.is_ok_and(|is_neg| is_neg.is_truthy().unwrap_or_default()) {
+                value = value.call_method0(intern!(py, "resolve_neg"))?;
+            }
             let dtype =
                 value.getattr(intern!(py, "dtype")).and_then(|dtype| Ok(dtype.str()?.to_string()));
-            let is_bf16 = dtype.is_ok_and(|dtype| dtype == "torch.bfloat16");
-            if is_bf16 {
-                let bits = py.import(intern!(py, "torch"))?.getattr(intern!(py, "int16"))?;
-                value = value.call_method1(intern!(py, "view"), (bits,))?;
-            }
-            let mut array = numpy(py)?.call_method1(intern!(py, "from_dlpack"), (value,))?;
+            let dtype = dtype.unwrap_or_default();
+            let mut is_bf16 = false;
+            let mut array = match dtype.strip_suffix("bfloat16") {
+                // JAX's arrays become arrays of NumPy in the type of `ml_dtypes`.
+                Some("") => numpy(py)?.call_method1("asarray", (value,))?,
+                // Those of PyTorch and of MLX are viewed as whole numbers.
+                Some(library) => {
+                    is_bf16 = true;
+                    let library = py.import(library.trim_end_matches('.'))?;
+                    let bits = library.getattr("uint16").or_else(|_| library.getattr("int16"))?;
+                    value = value.call_method1(intern!(py, "view"), (bits,))?;
+                    numpy(py)?.call_method1(intern!(py, "from_dlpack"), (value,))?
+                }
+                None => numpy(py)?.call_method1(intern!(py, "from_dlpack"), (value,))?,
+            };
             if is_bf16 {
                 array = array.call_method1(intern!(py, "view"), ("uint16",))?;
             }
@@ -93,8 +107,41 @@ impl<'py> Array<'py> {
         self.array.shape()
     }
 
+    pub(crate) fn is_bf16(&self) -> bool {
+        self.is_bf16
+    }
+
+    /// Makes axes that repeat one number (with a stride of 0) axes of one index.
+    pub(crate) fn collapse(&mut self) -> PyResult<()> {
+        if self.array.shape().is_empty() {
+            return Ok(());
+        }
+        let py = self.array.py();
+        let repeats = |(n, stride): (&usize, &isize)| *n > 1 && *stride == 0;
+        let end = |axis| if repeats(axis) { Some(1_usize) } else { None };
+        let axes = self.array.shape().iter().zip(self.array.strides());
+        let slice = py.import("builtins")?.getattr("slice")?;
+        let index: Vec<_> = axes.map(|axis| slice.call1((end(axis),))).collect::<Result<_, _>>()?;
+        self.array = self.array.get_item(PyTuple::new(py, index)?)?.cast_into()?;
+        Ok(())
+    }
+
     pub(crate) fn type_name(&self) -> String {
         if self.is_bf16 { "bfloat16".to_owned() } else { self.array.dtype().to_string() }
+    }
+
+    /// The numbers as float32, in the order of C. They are copied if they are not so already.
+    pub(crate) fn to_f32(&self) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
+        let py = self.array.py();
+        let mut array = self.array.as_any().clone();
+        if self.is_bf16 {
+            // The bits of bf16 are the upper half of those of float32.
+            let wide = array.call_method1(intern!(py, "astype"), ("uint32",))?;
+            let wide = wide.call_method1("__lshift__", (16_u32,))?;
+            let wide = wide.call_method1(intern!(py, "astype"), ("uint32",))?;
+            array = wide.call_method1(intern!(py, "view"), ("float32",))?;
+        }
+        Ok(numpy(py)?.call_method1("require", (array, "=f4", ["C", "A"]))?.extract()?)
     }
 
     /// The numbers as heads. They are copied if heads cannot describe their layout.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::available_parallelism;
 
@@ -12,6 +13,32 @@ use regard::Threads;
 /// The pools, by their number of threads.
 static POOLS: Mutex<BTreeMap<usize, Threads>> = Mutex::new(BTreeMap::new());
 static CORES: OnceLock<usize> = OnceLock::new();
+/// The most threads of a call, as [`set_num_threads`] sets it. 0 is no limit.
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+/// Sets the most threads that a call of this process uses. It changes no bit of a result.
+///
+/// Without it, a call uses a thread for each core, or as many as the environment variable RAYON_NUM_THREADS says when the first call is
+/// made. An argument `threads` can only ask for fewer.
+///
+/// >>> import regard
+/// >>> regard.set_num_threads(2)
+#[pyfunction]
+#[pyo3(text_signature = "(threads)")]
+pub(crate) fn set_num_threads(threads: usize) -> PyResult<()> {
+    if threads == 0 {
+        return Err(PyValueError::new_err("threads is 0, but 1 or more are needed"));
+    }
+    MOST.store(threads, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The threads of a process that sets none: RAYON_NUM_THREADS, or one for each core.
+fn cores() -> usize {
+    let given = std::env::var("RAYON_NUM_THREADS").ok().and_then(|text| text.parse().ok());
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    given.filter(|count| *count > 0).map_or(cores, |count: usize| count.min(cores))
+}
 
 /// `count` threads, or one for each core. More threads than cores are no faster, so the number of cores is the limit.
 pub(crate) fn pool(count: Option<usize>) -> PyResult<Threads> {
@@ -19,7 +46,11 @@ pub(crate) fn pool(count: Option<usize>) -> PyResult<Threads> {
         return Err(PyValueError::new_err("threads is 0, but 1 or more are needed"));
     }
     // The number of cores is read once, because asking the system takes longer than finding the pool.
-    let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, NonZero::get));
+    let cores = *CORES.get_or_init(cores);
+    let cores = match MOST.load(Ordering::Relaxed) {
+        0 => cores,
+        most => cores.min(most),
+    };
     let count = count.unwrap_or(cores).min(cores);
     let mut pools = pools();
     if let Some(threads) = pools.get(&count) {

@@ -435,3 +435,89 @@ def test_the_child_of_a_fork_has_threads_of_its_own():
     finally:
         child.kill()
         child.join()
+
+
+def three(n=6, d=8):
+    rng = np.random.default_rng(3)
+    return tuple(rng.standard_normal((2, 3, n, d), dtype=np.float32) for _ in range(3))
+
+
+def test_a_mask_is_taken_in_every_type():
+    q, k, v = three()
+    allowed = np.tri(6, dtype=bool)
+    expected = regard.attention(q, k, v, attn_mask=allowed)
+    for kind in (np.int8, np.int32, np.int64, np.uint8):
+        np.testing.assert_array_equal(regard.attention(q, k, v, attn_mask=allowed.astype(kind) * 3), expected)
+    added = np.where(allowed, 0, -np.inf)
+    types = [np.float64, np.float32, np.float16]
+    try:
+        import ml_dtypes
+
+        types.append(ml_dtypes.bfloat16)
+    except ImportError:
+        print("NOT CHECKED with ml_dtypes, which is not installed")
+    biased = regard.attention(q, k, v, attn_mask=added.astype(np.float32))
+    np.testing.assert_allclose(biased, expected, rtol=0, atol=1e-5)
+    for kind in types:
+        np.testing.assert_array_equal(regard.attention(q, k, v, attn_mask=added.astype(kind)), biased)
+    with pytest.raises(TypeError, match="`attn_mask` is complex"):
+        regard.attention(q, k, v, attn_mask=added.astype(complex))
+
+
+def test_an_expanded_mask_is_not_written_out():
+    """It would be 128 GiB: more than a test may take."""
+    q = np.ones((1, 1, 2**15, 4), np.float32)
+    q, keys = np.broadcast_to(q, (1, 4, 2**15, 4)), np.ones((1, 4, 2**15, 4), np.float32)[:, :, :8]
+    mask = np.broadcast_to(np.arange(8) < 3, (1, 4, 2**15, 8))
+    few = regard.attention(q[:, :, :2], keys, keys, attn_mask=mask[:, :, :2])
+    np.testing.assert_array_equal(regard.attention(q, keys, keys, attn_mask=mask)[:, :, :2], few)
+    one = np.broadcast_to(np.zeros((), np.float32), (64, 32, 4096, 4096))
+    small = np.ones((64, 32, 1, 4), np.float32)
+    with pytest.raises(ValueError, match=r"`attn_mask` has the shape \[64, 32, 4096, 4096\]"):
+        regard.attention(small, small, small, attn_mask=one)
+
+
+def test_the_error_of_a_mask_names_its_shape_and_the_right_one():
+    q, k, v = three()
+    with pytest.raises(ValueError, match=r"`attn_mask` has the shape \[2, 6, 6\], .*\[2, 3, 6, 6\].*\[2, 1, 6, 6\]"):
+        regard.attention(q, k, v, attn_mask=np.ones((2, 6, 6), bool))
+
+
+def test_words_for_no_limit():
+    q, k, v = three()
+    plain = regard.attention(q, k, v)
+    np.testing.assert_array_equal(regard.attention(q, k, v, window=(-1, -1)), plain)
+    np.testing.assert_array_equal(regard.attention(q, k, v, window=(2, -1)), regard.attention(q, k, v, window=(2, None)))
+    np.testing.assert_array_equal(regard.attention(q, k, v, softcap=0.0), plain)
+    with pytest.raises(TypeError, match="window is .* or None for no limit"):
+        regard.attention(q, k, v, window=(-2, 0))
+
+
+def test_numbers_of_heads_of_any_library():
+    torch = pytest.importorskip("torch", reason="NOT CHECKED with PyTorch, which is not installed")
+    q, k, v = three()
+    slopes = regard.alibi_slopes(3)
+    expected = regard.attention(q, k, v, alibi_slopes=slopes.tolist(), sinks=[0.5, 1, 2])
+    for kind in (torch.float32, torch.float64, torch.bfloat16):
+        found = regard.attention(q, k, v, alibi_slopes=torch.from_numpy(slopes).to(kind), sinks=torch.tensor([0.5, 1, 2]).to(kind))
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_the_negative_bit_of_a_tensor_counts():
+    torch = pytest.importorskip("torch", reason="NOT CHECKED with PyTorch, which is not installed")
+    q, k, v = map(torch.from_numpy, three())
+    for kind in (torch.float32, torch.bfloat16):
+        a, b, c = (x.to(kind) for x in (q, k, v))
+        np.testing.assert_array_equal(regard.attention(torch._neg_view(a), b, c), regard.attention(-a, b, c))
+
+
+def test_a_limit_of_threads_changes_no_bit():
+    q, k, v = three(200)
+    expected = regard.attention(q, k, v)
+    regard.set_num_threads(1)
+    try:
+        np.testing.assert_array_equal(regard.attention(q, k, v, threads=2), expected)
+    finally:
+        regard.set_num_threads(10_000)
+    with pytest.raises(ValueError, match="threads is 0"):
+        regard.set_num_threads(0)
