@@ -42,18 +42,16 @@ async function place(names, [attention, ...packed]) {
     return files;
 }
 
-/** Shows the page in place of the heads that are drawn above it. Where no kernel answers, these stay. */
+/** Shows the page. Where no kernel answers, nothing is shown. */
 function render({ model, el }) {
     const placed = answer(model).then((parts) => place(...parts));
     placed.then((files) => {
-        const hidden = document.createElement("style");
-        hidden.textContent = `#${model.get("drawn")} { display: none }`;
         const frame = document.createElement("iframe");
         frame.title = "Attention heads";
         frame.style = "display: block; width: 100%; height: 640px; border: 0";
         // The page knows `light` and `dark`, and follows the system where the notebook says something else.
         frame.src = `${files["index.html"]}#embed&room=heads&theme=${getComputedStyle(el).colorScheme}`;
-        el.replaceChildren(hidden, frame);
+        el.replaceChildren(frame);
     });
     return () => placed.then((files) => Object.values(files).forEach((address) => URL.revokeObjectURL(address)));
 }

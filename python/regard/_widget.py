@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import anywidget
-import traitlets
 
 HERE = Path(__file__).parent
 # The files of the page, each compressed with gzip. There are none if the package was built without them.
@@ -13,16 +12,15 @@ PAGE = {path.relative_to(HERE / "_page").as_posix()[:-3]: path.read_bytes() for 
 
 
 class Heads(anywidget.AnyWidget):
-    """The page with an attention, in place of the element whose id is `drawn`.
+    """The page with an attention.
 
     The state of a widget may be saved in the notebook's file, so it stays small: the files go to each view that asks for them.
     """
 
     _esm = HERE.joinpath("_widget.js").read_text(encoding="utf-8")
-    drawn = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, drawn: str, attention: bytes) -> None:
-        super().__init__(drawn=drawn)
+    def __init__(self, attention: bytes) -> None:
+        super().__init__()
         self.on_msg(lambda *_: self.send(list(PAGE), [attention, *PAGE.values()]))
 
     def __repr__(self) -> str:
