@@ -26,7 +26,7 @@ def nearest(name: str, known: Any, what: str) -> KeyError:
 class Cache(Mapping[str, np.ndarray]):
     """The arrays that a run has kept, under TransformerLens's names.
 
-    A name is a key, and so is a short form of it: `cache["pattern", 2]` is `cache["blocks.2.attn.hook_pattern"]`, and
+    A name is a key, and so is a short form of it, whose layer may count from the end: `cache["pattern", 2]` is `cache["blocks.2.attn.hook_pattern"]`, and
     `cache["scale", 2, "ln1"]` is `cache["blocks.2.ln1.hook_scale"]`. Arrays are float32, without a batch axis for one text and with
     one for several of equal length. They own their numbers: nothing is copied when they are taken out.
 
@@ -75,6 +75,8 @@ class Cache(Mapping[str, np.ndarray]):
     def _long(self, short: tuple[Any, ...]) -> str:
         """The full name of a short form: (name, layer), or (name, layer, part), such as ("scale", 2, "ln1")."""
         name, layer, *part = short
+        if layer is not None and layer < 0:
+            layer += 1 + max((int(match[1]) for key in self._arrays if (match := re.match(r"blocks\.(\d+)\.", key))), default=-1)
         start = f"{part.pop()}." if part else ""
         forms = [f"blocks.{layer}.{start}hook_{name}", *(f"blocks.{layer}.{within}.hook_{name}" for within in ("attn", "mlp"))]
         for form in forms:
@@ -119,16 +121,29 @@ class Cache(Mapping[str, np.ndarray]):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Cache:
-        """Reads what `save` wrote."""
+        """Reads what `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            The file is no safetensors file of float32 and int64.
+        """
         with Path(path).open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            size = int.from_bytes(file.read(8), "little")
+            text = file.read(min(size, os.fstat(file.fileno()).st_size))
             data = np.frombuffer(bytearray(file.read()), np.uint8)
-        metadata = header.pop("__metadata__", {})
-        arrays = {}
-        for name, tensor in header.items():
-            start, end = tensor["data_offsets"]
-            arrays[name] = data[start:end].view(_DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
-        return cls(arrays, json.loads(metadata.get("tokens", "[]")))
+        try:
+            header = json.loads(text)
+            metadata = header.pop("__metadata__", {})
+            arrays = {}
+            for name, tensor in header.items():
+                start, end = tensor["data_offsets"]
+                if tensor["dtype"] not in _DTYPES:
+                    raise ValueError(f"{name} is {tensor['dtype']}, and a cache has {' and '.join(_DTYPES)}")
+                arrays[name] = data[start:end].view(_DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
+            return cls(arrays, json.loads(metadata.get("tokens", "[]")))
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise ValueError(f"{os.fspath(path)} is no cache of places: {e}") from e
 
     def __repr__(self) -> str:
         size = sum(array.nbytes for array in self._arrays.values())

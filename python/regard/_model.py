@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -195,7 +196,7 @@ class Model:
     def _prepared(self, words: Any, rate: int = 16_000, pair: str | None = None, chat: bool = False, decoder: Any = None) -> Prepared:
         prepared = self._opened.prepare(words, rate, pair, chat, decoder)
         for word in prepared.unknown:
-            warnings.warn(f"the model does not know {word!r}", stacklevel=2)
+            warnings.warn(f"the model does not know {word!r}", stacklevel=_level())
         return prepared
 
     # Runs
@@ -242,7 +243,7 @@ class Model:
         changes: Iterable[Change] = (),
         fwd_hooks: Iterable[Hook] = (),
         **reading: Any,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Any, Cache]:
         """The logits, and a `Cache` of the places of the run.
 
         Parameters
@@ -538,17 +539,19 @@ class Model:
         """The unembedding [d_model, d_vocab]."""
         return self._parameter("head").T
 
-    def __getattr__(self, name: str) -> Any:
-        """The weights of layers, as TransformerLens names and lays them out: `model.W_Q[layer]`."""
-        make = _WEIGHTS.get(name)
-        if make is None or "_opened" not in self.__dict__:
-            raise AttributeError(f"a model has no attribute {name!r}")
-        part, shaped = make
-        stack = "decoder" if self._is_pair else "blocks"
-        return _Layers(self.cfg.n_layers, lambda layer: shaped(self._parameter(f"{stack}.{layer}.{part}"), self.cfg))
-
-    def __dir__(self) -> Iterable[str]:
-        return [*super().__dir__(), *_WEIGHTS]
+    W_Q: _Layers
+    W_K: _Layers
+    W_V: _Layers
+    W_O: _Layers
+    b_Q: _Layers
+    b_K: _Layers
+    b_V: _Layers
+    b_O: _Layers
+    W_in: _Layers
+    W_gate: _Layers
+    W_out: _Layers
+    b_in: _Layers
+    b_out: _Layers
 
     def _parameter(self, name: str) -> np.ndarray:
         array = self._opened.parameter(name)
@@ -606,6 +609,7 @@ class Model:
     def _inputs(self, given: Input, reading: dict[str, Any]) -> tuple[list[Prepared], bool]:
         """The inputs, and whether there is a batch of them."""
         if self._description["embedding"]["patches"] is None and self._frames is None:
+            given = np.asarray(given) if hasattr(given, "__dlpack__") else given  # such as a tensor [batch, n]
             batch = (isinstance(given, (list, tuple)) and len(given) > 0 and not isinstance(given[0], (int, np.integer))) or (
                 isinstance(given, np.ndarray) and given.ndim == 2
             )
@@ -686,6 +690,14 @@ class Model:
         return logits, caches
 
 
+def _level() -> int:
+    """The stack level of a warning at the caller's line, outside of this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "regard":
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def _called(function: Callable[[np.ndarray, HookPoint], Any], adds_batch: bool) -> Callable[[np.ndarray, str], Any]:
     """Wraps a hook for the compiled part. A batch of one text has a batch axis for the hook, and none in the compiled part."""
     if not adds_batch:
@@ -724,6 +736,25 @@ _WEIGHTS: dict[str, tuple[str, Callable[[np.ndarray, Config], np.ndarray]]] = {
     "b_in": ("mlp.up.bias", lambda array, cfg: array),
     "b_out": ("mlp.down.bias", lambda array, cfg: array),
 }
+
+
+class _Weight:
+    """A weight of each layer, as TransformerLens names and lays it out: `model.W_Q[layer]`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.__doc__ = f"`{name}` of each layer: `model.{name}[layer]`."
+
+    def __get__(self, model: Model | None, of: Any = None) -> Any:
+        if model is None:
+            return self
+        part, shaped = _WEIGHTS[self._name]
+        stack = "decoder" if model._is_pair else "blocks"
+        return _Layers(model.cfg.n_layers, lambda layer: shaped(model._parameter(f"{stack}.{layer}.{part}"), model.cfg))
+
+
+for _name in _WEIGHTS:
+    setattr(Model, _name, _Weight(_name))
 
 
 def _config(name: str, description: dict[str, Any], opened: Opened) -> Config:

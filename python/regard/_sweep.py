@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,26 @@ class Sweep:
     def shape(self) -> tuple[int, ...]:
         return self.effect.shape
 
+    def __len__(self) -> int:
+        return len(self.effect)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The effect at an index, such as `sweep[layer, head]`."""
+        return self.effect[index]
+
+    def __sub__(self, other: Any) -> np.ndarray:
+        """The difference of the effects, such as of two texts."""
+        return self.effect - np.asarray(other)
+
+    def __rsub__(self, other: Any) -> np.ndarray:
+        return np.asarray(other) - self.effect
+
+    def to_pandas(self) -> Any:
+        """A table of the effects, with the names of rows and columns."""
+        import pandas
+
+        return pandas.DataFrame(self.effect, self.rows, self.columns)
+
     def top(self, count: int = 5) -> list[tuple[str, str, float]]:
         """The changes with the largest effects of either sign: row, column and effect."""
         order = np.argsort(-np.abs(np.nan_to_num(self.effect)), axis=None)[:count]
@@ -104,10 +125,14 @@ class Study:
         The logit of each prompt without a change.
     mean, std, sem : numpy.ndarray [rows, columns]
         The mean over the prompts, its standard deviation, and the standard error of the mean.
+    errors : dict of int to str
+        What is wrong with a prompt that could not be swept, by its number among those that were given.
     """
 
+    errors: dict[int, str]
+
     def __init__(self, prompts: list[Any], sweeps: list[Sweep]) -> None:
-        self.prompts, self.sweeps = prompts, sweeps
+        self.prompts, self.sweeps, self.errors = prompts, sweeps, {}
         shapes = {sweep.shape for sweep in sweeps}
         if len(shapes) > 1:
             counts = ", ".join(str(sweep.shape[1]) for sweep in sweeps)
@@ -154,8 +179,12 @@ class Study:
         return heatmap(self.mean, self.rows, self.columns, title, self.sem)
 
 
-def _sweep(model: Model, options: dict[str, Any], prompt: Any, answer: Any, source: Any = None) -> Sweep:
-    return model.sweep(prompt, logit=answer, progress=False, **options, **({} if source is None else {"source": source}))
+def _sweep(model: Model, options: dict[str, Any], prompt: Any, answer: Any, source: Any = None) -> Sweep | Exception:
+    """The sweep of a prompt, or the error of one that cannot be swept, so that the others are kept."""
+    try:
+        return model.sweep(prompt, logit=answer, progress=False, **options, **({} if source is None else {"source": source}))
+    except (ValueError, KeyError, TypeError) as e:
+        return e
 
 
 def study(
@@ -182,6 +211,10 @@ def study(
         process opens the model once. What a worker computes has the bits of one process.
     progress : bool, optional
         As of `Model.sweep`.
+
+    A prompt that cannot be swept, for instance because its answer is no token, is left out with a warning that names it. If none can, the
+    error names the last one.
+
     **sweep
         What is swept, as of `Model.sweep`: each head is ablated unless something else is given.
 
@@ -205,4 +238,13 @@ def study(
             results.append(result.result() if hasattr(result, "result") else result)
             if done is not None:
                 done(len(results))
-    return Study(prompts, results)
+    wrong = {i: result for i, result in enumerate(results) if isinstance(result, Exception)}
+    for i, error in wrong.items():
+        said = f"prompt {i}, {prompts[i]!r}: {error.args[0] if error.args else error}"
+        if len(wrong) == len(results):
+            raise type(error)(said) from error
+        warnings.warn(f"{said}; the study is of the other prompts", stacklevel=2)
+    kept = [i for i in range(len(prompts)) if i not in wrong]
+    study = Study([prompts[i] for i in kept], [results[i] for i in kept])
+    study.errors = {i: str(error) for i, error in wrong.items()}
+    return study

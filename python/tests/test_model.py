@@ -690,3 +690,54 @@ def test_examples_of_the_documentation():
     modules = [regard._cache, regard._changes, regard._model, regard._sweep, regard._trace]
     results = [doctest.testmod(module) for module in modules]
     assert sum(result.attempted for result in results) > 20 and not any(result.failed for result in results)
+
+
+def test_a_sweep_is_like_its_array(model):
+    sweep = model.sweep(TEXT, ablate="each-head", logit=("Mary", "John"))
+    other = model.sweep(OTHER, ablate="each-head", logit=("Mary", "John"))
+    assert len(sweep) == 4 and sweep[0, 2] == sweep.effect[0, 2]
+    np.testing.assert_array_equal(sweep - other, sweep.effect - other.effect)
+    np.testing.assert_array_equal(1 - sweep, 1 - sweep.effect)
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(table := sweep.to_pandas(), pandas.DataFrame) and table.loc["layer 0", "head 2"] == sweep[0, 2]
+
+
+def test_a_study_keeps_the_prompts_that_it_can_sweep(model):
+    with pytest.warns(UserWarning, match="prompt 1, 'Mia gave Tom the ball.': .*Xerxes") as told:
+        study = regard.study(model, [TEXT, "Mia gave Tom the ball.", OTHER], ["Mary", "Xerxes", "John"])
+    assert told[0].filename == __file__
+    assert study.prompts == [TEXT, OTHER] and study.effects.shape == (2, 4, 4) and set(study.errors) == {1}
+    with pytest.raises(ValueError, match=f"prompt 0, '{TEXT[:9]}.*Xerxes"):
+        regard.study(model, [TEXT], ["Xerxes"])
+
+
+def test_a_cache_counts_layers_from_the_end(model, tmp_path):
+    _, cache = model.run_with_cache(TEXT)
+    np.testing.assert_array_equal(cache["resid_post", -1], cache["resid_post", 3])
+    np.testing.assert_array_equal(cache["scale", -2, "ln1"], cache["scale", 2, "ln1"])
+    with pytest.raises(KeyError):
+        cache["resid_post", -5]
+    for content in (b"", b"\xff" * 40, b"\x02\0\0\0\0\0\0\0[]", b'\x2a\0\0\0\0\0\0\0{"a":{"dtype":"F16","data_offsets":[0,0]}}'):
+        (tmp_path / "bad").write_bytes(content)
+        with pytest.raises(ValueError, match="bad is no cache of places"):
+            regard.Cache.open(tmp_path / "bad")
+
+
+def test_tensors_of_ids_have_a_batch_axis(model):
+    torch = pytest.importorskip("torch", reason="NOT CHECKED with PyTorch, which is not installed")
+    ids = model.to_tokens(TEXT)
+    np.testing.assert_array_equal(model(torch.from_numpy(ids)), model(ids))
+    np.testing.assert_array_equal(model(torch.from_numpy(ids)[None]), model([ids]))
+
+
+def test_a_warning_names_the_line_of_the_caller(model):
+    for call in (lambda: model("Mary gave Zeppelin"), lambda: model.to_tokens("Zeppelin"), lambda: model.sweep("Mary gave Zeppelin", ablate="each-head", logit="Mary")):
+        with pytest.warns(UserWarning, match="Zeppelin") as told:
+            call()
+        assert told[0].filename == __file__
+
+
+def test_the_version_is_that_of_the_package():
+    from importlib import metadata
+
+    assert regard.__version__ == metadata.version("regard")
