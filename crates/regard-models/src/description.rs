@@ -108,6 +108,9 @@ impl Description {
 pub struct Embedding {
     /// The factor of token embeddings: √width in Gemma, a setting in Granite, else 1.
     pub scale: f32,
+    /// The features of the tables and of the norm, if a linear layer projects them to the width (ELECTRA, ALBERT).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<usize>,
     /// The table of learned vectors of positions, which are added, if the model has one.
     pub positions: Option<LearnedPositions>,
     /// The number of token types (of the first and of the second text), whose vectors are added; 0 if there are none.
@@ -140,9 +143,18 @@ pub struct LearnedPositions {
     /// without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pad: Option<u32>,
+    /// Whether the numbers are sines and cosines, if the file lacks the table (Marian, Pegasus): of position t, sin(t / 10000^(2i/width))
+    /// in the first half and the cosines in the second.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub sines: bool,
 }
 
 impl LearnedPositions {
+    /// A table without padding.
+    pub(crate) fn new(count: usize, first: usize) -> Self {
+        Self { count, first, pad: None, sines: false }
+    }
+
     /// The most tokens.
     pub(crate) fn most(&self) -> usize {
         self.count.saturating_sub(self.first)
@@ -219,6 +231,10 @@ pub struct Stack {
     pub hidden_after_norm: bool,
     /// The computation of each layer.
     pub block: Block,
+    /// The number of layers with weights of their own, if it is smaller: as many layers in a row as fit have the same weights
+    /// (ALBERT).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<usize>,
     /// The experts that stand in the place of the feed-forward layer in some layers or in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experts: Option<Experts>,
@@ -244,6 +260,14 @@ pub struct Experts {
     pub normalized: bool,
     /// The gate of the experts, where it is not that of the block.
     pub gate: Option<ClampedGate>,
+    /// How far the logit of an expert may lie below that of the first one, as a share of the larger of their magnitudes, so that
+    /// the expert counts in its softmax. The second expert is the first one of the others (SparseMixer, Liu et al. 2024).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near: Option<f64>,
+    /// The hidden features of a feed-forward layer that all tokens take as well. Its output is multiplied by the sigmoid of a
+    /// linear layer (Qwen 2's mixtures).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<usize>,
 }
 
 /// A gate that keeps its inputs small (gpt-oss): the hidden features are g · σ(`slope` · g) · (u + 1) for g of the gate, at most
@@ -327,10 +351,16 @@ pub struct Block {
     pub output_scale: f32,
     /// A learned bias by the distance of query and key (T5).
     pub relative: Option<RelativeBias>,
+    /// The part that positions have in the scores (DeBERTa).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disentangled: Option<Disentangled>,
     /// For each head, the slope of ALiBi: each step from a query back to a key lowers the score by it (Press et al. 2022). Empty
     /// without ALiBi.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slopes: Vec<f32>,
+    /// The growth of queries with their positions (Ministral 3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth: Option<QueryGrowth>,
     /// The largest magnitude of queries, keys and values, beyond which they are clipped (OLMo).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip: Option<f32>,
@@ -344,6 +374,24 @@ pub struct Block {
     pub gated: bool,
     /// Which linear layers have a bias, if the file has one.
     pub biases: Biases,
+}
+
+/// A factor of queries that grows with their positions, so that a long text does not level out the weights: 1 + `slope` · ln(1 +
+/// ⌊t / `each`⌋) at position t.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct QueryGrowth {
+    /// The factor of the logarithm.
+    pub slope: f64,
+    /// The positions that share a factor.
+    pub each: f64,
+}
+
+impl QueryGrowth {
+    /// The factor at a position.
+    pub(crate) fn at(self, position: usize) -> f32 {
+        (1.0 + self.slope * (position as f64 / self.each).floor().ln_1p()) as f32
+    }
 }
 
 /// Which linear layers of a block have a bias. If the file has a bias that the model does not use, it is not read, as in
@@ -396,6 +444,8 @@ pub enum NormKind {
     Rms,
     /// RMS norm whose weight is 1 plus the stored one (Gemma).
     RmsPlusOne,
+    /// Layer norm whose weight is 1 plus the stored one (Nemotron).
+    LayerPlusOne,
 }
 
 /// The places of a layer's norms.
@@ -445,6 +495,24 @@ pub struct RelativeBias {
     pub buckets: usize,
     /// The distance from which on all distances share the last bucket.
     pub max_distance: usize,
+}
+
+/// Scores with the products of a query and of a key with vectors of their distance (He et al. 2021, DeBERTa).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Disentangled {
+    /// The number of ranges of distances on each side; the table has twice as many rows.
+    pub span: usize,
+    /// The distance at which the last range begins, if ranges widen with the distance. Otherwise each distance has its own.
+    pub buckets_to: Option<usize>,
+    /// Whether queries are multiplied by the keys of distances.
+    pub to_position: bool,
+    /// Whether keys are multiplied by the queries of distances.
+    pub from_position: bool,
+    /// Whether distances go through the layers of queries and keys, and not through layers of their own.
+    pub shared: bool,
+    /// Whether a norm comes before these layers.
+    pub normed: bool,
 }
 
 /// Rotary position embedding: feature i of a head is paired with feature i + features / 2, or with its neighbour.

@@ -66,6 +66,8 @@ pub(crate) enum Positions {
     /// A table of vectors: the key of the number of positions, and the row of the first one.
     Learned(&'static str, usize),
     Rotary(Rope),
+    /// A table of sines and cosines: the key of the number of positions.
+    Sines(&'static str),
     /// Those of ALiBi, which lower the scores of earlier keys.
     Slopes,
     /// Those that the row's function sets.
@@ -84,10 +86,22 @@ pub(crate) struct Rope {
     pub(crate) only: Option<(&'static str, &'static [&'static str])>,
     /// Whether `rope_scaling` counts for layers that slide, too.
     pub(crate) scales_all: bool,
-    /// Whether some layers have no positions, as `no_rope_layers` or `no_rope_layer_interval` tells.
-    pub(crate) skips: bool,
+    /// The layers without positions.
+    pub(crate) skips: Skips,
+    /// Whether neighbouring features are a pair.
+    pub(crate) interleaved: bool,
     /// `rope_parameters` of the class, as JSON.
     pub(crate) usual: &'static str,
+}
+
+/// The layers that have no positions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Skips {
+    None,
+    /// Those that `no_rope_layers` or `no_rope_layer_interval` tells.
+    Listed,
+    /// Those that see all tokens, if others slide.
+    Full,
 }
 
 /// The layers whose queries see the keys of a window alone.
@@ -115,6 +129,8 @@ pub(crate) enum Slide {
     AllButFirst(usize, &'static str),
     /// Those from the layer of this key on.
     From(&'static str),
+    /// The first, third and so on of those before the layer of this key.
+    OddBefore(&'static str),
     /// Those without positions, if the flag of this key is set.
     Unturned(&'static str),
 }
@@ -127,6 +143,8 @@ pub(crate) enum Experts {
     Sparse,
     /// All layers have them, with the hidden features of the whole model's setting (Mixtral).
     All,
+    /// As these, but the weights compare an expert with those whose logits are near its own (Phi-3.5-MoE).
+    Near,
     /// Those of gpt-oss, whose gate is clamped.
     Clamped,
 }
@@ -162,7 +180,8 @@ const ROPE: Rope = Rope {
     share: None,
     only: None,
     scales_all: false,
-    skips: false,
+    skips: Skips::None,
+    interleaved: false,
     usual: "{}",
 };
 
@@ -227,10 +246,58 @@ const ENCODER: Family = Family {
     ..GPT
 };
 
+const ROBERTA: Family = Family { names: "roberta", describe: |config| config.roberta(), ..ENCODER };
+
+/// A translator such as BART: an encoder and a decoder with norms after their sublayers.
+const BART: Family = Family {
+    names: "bart",
+    describe: |config| config.bart(),
+    placement: Placement::After,
+    activation: "activation_function",
+    positions: Positions::Learned("max_position_embeddings", 2),
+    classes: Classes::Other,
+    ..GPT
+};
+
 /// The families, in the order in which texts list them.
-pub(crate) static FAMILIES: [Family; 37] = [
+pub(crate) static FAMILIES: &[Family] = &[
     Family { name: "bert", ..ENCODER },
-    Family { name: "roberta", names: "roberta", describe: |config| config.roberta(), ..ENCODER },
+    Family { name: "roberta", ..ROBERTA },
+    Family { name: "xlm-roberta", ..ROBERTA },
+    Family { name: "camembert", ..ROBERTA },
+    Family {
+        name: "electra",
+        names: "electra",
+        describe: |config| config.electra(),
+        classes: Classes::First(Some(Activation::Gelu)),
+        ..ENCODER
+    },
+    Family { name: "albert", names: "albert", describe: |config| config.albert(), ..ENCODER },
+    Family { name: "mpnet", names: "mpnet", describe: |config| config.mpnet(), ..ENCODER },
+    Family {
+        name: "nomic_bert",
+        names: "nomic_bert",
+        gated: true,
+        biases: [Flag::No; 3],
+        positions: Positions::Rotary(Rope { bases: &[("rotary_emb_base", 1_000.0)], ..ROPE }),
+        classes: Classes::Other,
+        ..ENCODER
+    },
+    Family {
+        name: "eurobert",
+        names: "eurobert",
+        biases: BY_FLAGS,
+        both_ways: Flag::Yes,
+        classes: Classes::Other,
+        ..DECODER
+    },
+    Family {
+        name: "deberta-v2",
+        names: "deberta-v2",
+        describe: |config| config.deberta(),
+        classes: Classes::First(Some(Activation::Gelu)),
+        ..ENCODER
+    },
     Family {
         name: "distilbert",
         names: "distilbert",
@@ -315,7 +382,7 @@ pub(crate) static FAMILIES: [Family; 37] = [
         biases: BY_FLAGS,
         positions: Positions::Rotary(Rope {
             bases: &[("rope_theta", 2_000_000.0)],
-            skips: true,
+            skips: Skips::Listed,
             ..ROPE
         }),
         windows: Windows { slide: Slide::Unturned("use_sliding_window"), ..BY_TYPE },
@@ -450,7 +517,7 @@ pub(crate) static FAMILIES: [Family; 37] = [
         names: "phi",
         grouped: true,
         parallel: Flag::Yes,
-        positions: Positions::Rotary(Rope { share: Some(("partial_rotary_factor", 0.5)), ..ROPE }),
+        positions: Positions::Rotary(HALF_OF_ROPE),
         also: |config, description| config.without_qk_norm(description),
         ..GPT
     },
@@ -505,11 +572,108 @@ pub(crate) static FAMILIES: [Family; 37] = [
         ..DECODER
     },
     Family {
+        name: "qwen2_moe",
+        biases: [Flag::Key("qkv_bias"), Flag::No, Flag::No],
+        windows: Windows { slide: Slide::OddBefore("max_window_layers"), ..QWEN_WINDOWS },
+        experts: Experts::Sparse,
+        ..DECODER
+    },
+    Family {
+        name: "phimoe",
+        names: "phimoe",
+        norm: (NormKind::Layer, "rms_norm_eps"),
+        positions: Positions::Rotary(Rope { bases: &[("rope_theta", 1_000_000.0)], ..ROPE }),
+        windows: Windows { slide: Slide::All, ..NO_WINDOWS },
+        experts: Experts::Near,
+        also: |config, description| config.phimoe(description),
+        ..DECODER
+    },
+    Family {
+        name: "ministral",
+        biases: [Flag::No; 3],
+        windows: Windows { slide: Slide::All, ..BY_TYPE },
+        ..DECODER
+    },
+    Family {
+        name: "ministral3",
+        biases: [Flag::No; 3],
+        positions: Positions::Rotary(Rope {
+            bases: &[("rope_theta", 1_000_000.0)],
+            usual: r#"{"rope_type": "yarn", "factor": 16.0, "original_max_position_embeddings": 16384, "beta_fast": 32.0,
+                "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1}"#,
+            ..ROPE
+        }),
+        windows: Windows { slide: Slide::All, ..NO_WINDOWS },
+        also: |config, description| config.ministral3(description),
+        ..DECODER
+    },
+    Family { name: "arcee", gated: false, biases: BY_FLAGS, ..DECODER },
+    Family {
+        name: "nemotron",
+        norm: (NormKind::LayerPlusOne, "norm_eps"),
+        gated: false,
+        biases: BY_FLAGS,
+        positions: Positions::Rotary(HALF_OF_ROPE),
+        ..DECODER
+    },
+    Family {
+        name: "helium",
+        biases: [ATTENTION_BIAS, Flag::No, Flag::Key("mlp_bias")],
+        positions: Positions::Rotary(Rope {
+            bases: &[("rope_theta", 100_000.0)],
+            interleaved: true,
+            ..ROPE
+        }),
+        ..DECODER
+    },
+    Family {
+        name: "exaone4",
+        names: "gemma2",
+        placement: Placement::Output,
+        biases: [Flag::No; 3],
+        qk_norm: Some(QkNorm::Head),
+        positions: Positions::Rotary(Rope { skips: Skips::Full, ..ROPE }),
+        windows: EVERY_FOURTH_FULL,
+        ..DECODER
+    },
+    GLM,
+    Family { name: "glm4", names: "glm4", placement: Placement::Both, ..GLM },
+    Family {
+        name: "cohere",
+        positions: Positions::Rotary(Rope {
+            bases: &[("rope_theta", 500_000.0)],
+            interleaved: true,
+            ..ROPE
+        }),
+        ..COHERE
+    },
+    Family {
+        name: "cohere2",
+        positions: Positions::Rotary(Rope { interleaved: true, skips: Skips::Full, ..ROPE }),
+        windows: EVERY_FOURTH_FULL,
+        ..COHERE
+    },
+    Family {
         name: "t5",
         names: "t5",
         describe: |config| config.t5(),
         classes: Classes::Other,
         ..DECODER
+    },
+    Family { name: "bart", ..BART },
+    Family { name: "mbart", placement: Placement::Before, ..BART },
+    Family {
+        name: "marian",
+        names: "marian",
+        positions: Positions::Sines("max_position_embeddings"),
+        ..BART
+    },
+    Family {
+        name: "pegasus",
+        names: "marian",
+        placement: Placement::Before,
+        positions: Positions::Sines("max_position_embeddings"),
+        ..BART
     },
     Family {
         name: "vit",
@@ -546,6 +710,26 @@ const QWEN_WINDOWS: Windows = Windows {
     slide: Slide::From("max_window_layers"),
     usual: false,
     ..BY_TYPE
+};
+
+const HALF_OF_ROPE: Rope = Rope { share: Some(("partial_rotary_factor", 0.5)), ..ROPE };
+
+const EVERY_FOURTH_FULL: Windows =
+    Windows { slide: Slide::AllButLast(4, Some("sliding_window_pattern")), ..BY_TYPE };
+
+const GLM: Family = Family {
+    name: "glm",
+    biases: [ATTENTION_BIAS, Flag::No, Flag::No],
+    positions: Positions::Rotary(Rope { interleaved: true, ..HALF_OF_ROPE }),
+    ..DECODER
+};
+
+/// A decoder such as Command R.
+const COHERE: Family = Family {
+    norm: (NormKind::Layer, "layer_norm_eps"),
+    parallel: Flag::Yes,
+    also: |config, description| config.cohere(description),
+    ..DECODER
 };
 
 const GEMMA3: Family = Family {

@@ -93,7 +93,9 @@ impl Description {
 
     fn numbers_at(&self, place: Place, [first, second]: [usize; 2]) -> u64 {
         let stack = match place {
-            Place::Embedding(_) => return product(&[first, self.width]),
+            Place::Embedding(_) => {
+                return product(&[first, self.embedding.features.unwrap_or(self.width)]);
+            }
             Place::Layer { stack, .. } | Place::FinalNorm(stack, _) => stack,
         };
         let (stack, tokens) = match (stack, &self.encoder) {

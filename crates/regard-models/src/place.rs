@@ -453,13 +453,14 @@ impl Stack {
         places.extend(norm(NormName::FirstAfter, own));
         places.push((Stream::AttentionOut.into(), true));
         places.push((Stream::Mid.into(), !block.parallel));
-        places.extend(norm(NormName::Second, cross));
+        places.extend(norm(if after { NormName::First } else { NormName::Second }, cross));
         places.extend(first.into_iter().chain(last).map(|place| (At::Cross(place), cross)));
         places.extend(
             [Stream::CrossAttentionOut, Stream::MidCross].map(|place| (place.into(), cross)),
         );
         places.push((Stream::FeedForwardIn.into(), true));
-        places.extend(norm(if after { NormName::First } else { self.norm_2() }, before || after));
+        let of_sum = if cross { NormName::Second } else { NormName::First };
+        places.extend(norm(if after { of_sum } else { self.norm_2() }, before || after));
         places.extend(
             [Hidden::ExpertWeights, Hidden::ExpertIndices].map(|place| (place.into(), experts)),
         );
@@ -468,7 +469,7 @@ impl Stack {
         places.push((Hidden::Post.into(), !experts));
         places.extend(norm(NormName::SecondAfter, own));
         places.extend([Stream::FeedForwardOut, Stream::Post].map(|place| (place.into(), true)));
-        places.extend(norm(NormName::Second, after));
+        places.extend(norm(self.norm_2(), after));
         places.push((Stream::NormedPost.into(), after));
         places.into_iter().filter(|(_, is_there)| *is_there).map(|(place, _)| place)
     }

@@ -136,6 +136,12 @@ impl Tensor {
         Self::filled(format, shape, |_| Ok::<_, core::convert::Infallible>(())).ok().flatten()
     }
 
+    /// A tensor of these numbers, as many as the shape has.
+    pub(crate) fn of_numbers(numbers: Vec<f32>, shape: Vec<usize>) -> Self {
+        debug_assert_eq!(numbers.len(), shape.iter().product::<usize>());
+        Self { shape, data: Data::F32(numbers) }
+    }
+
     /// The shape, the outermost dimension first.
     pub fn shape(&self) -> &[usize] {
         &self.shape

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 import transformers
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 
 from make import InF64
 
@@ -55,15 +55,78 @@ MODELS = {
         parallel_attn=True, new_decoder_architecture=True, bias=False, alibi=False, max_position_embeddings=64)),
     "tiny-mpt": ("MptForCausalLM", IDS | dict(
         model_type="mpt", vocab_size=360, d_model=24, n_layers=2, n_heads=6, max_seq_len=64, no_bias=True)),
+    "tiny-qwen2_moe": ("Qwen2MoeForCausalLM", MIXTURE | dict(
+        model_type="qwen2_moe", num_experts=4, moe_intermediate_size=9, shared_expert_intermediate_size=14, mlp_only_layers=[1], hidden_act="silu",
+        norm_topk_prob=False, use_sliding_window=False, rope_theta=900.0), torch.bfloat16),
+    "tiny-phimoe": ("PhimoeForCausalLM", MIXTURE | dict(
+        model_type="phimoe", hidden_act="silu", attention_bias=True, lm_head_bias=True, router_jitter_noise=0.2, original_max_position_embeddings=32,
+        rope_scaling=dict(type="longrope", short_factor=[1.0, 1.3, 2.0], long_factor=[2.0, 3.0, 4.0], short_mscale=1.2, long_mscale=1.2,
+            original_max_position_embeddings=32), rope_theta=900.0, sliding_window=None)),
+    "tiny-ministral": ("MinistralForCausalLM", GROUPED | dict(
+        model_type="ministral", hidden_act="silu", head_dim=8, num_hidden_layers=3, sliding_window=4, rope_theta=500.0,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"]), torch.bfloat16),
+    "tiny-ministral3": ("Ministral3ForCausalLM", GROUPED | dict(
+        model_type="ministral3", hidden_act="silu", head_dim=8, rope_parameters=dict(
+            rope_type="yarn", rope_theta=500.0, factor=4.0, original_max_position_embeddings=4, beta_fast=4.0, beta_slow=0.5, mscale=1.0,
+            mscale_all_dim=1.0, llama_4_scaling_beta=0.3)), torch.bfloat16),
+    "tiny-arcee": ("ArceeForCausalLM", GROUPED | dict(model_type="arcee", hidden_act="relu2", mlp_bias=True, rope_theta=500.0)),
+    "tiny-nemotron": ("NemotronForCausalLM", GROUPED | dict(
+        model_type="nemotron", hidden_size=32, hidden_act="relu2", partial_rotary_factor=0.5, norm_eps=1e-5, rope_theta=500.0), torch.float16),
+    "tiny-helium": ("HeliumForCausalLM", GROUPED | dict(model_type="helium", head_dim=6, hidden_act="silu", rope_theta=500.0, attention_bias=True)),
+    "tiny-exaone4": ("Exaone4ForCausalLM", GROUPED | dict(
+        model_type="exaone4", num_hidden_layers=3, hidden_act="silu", sliding_window=4, sliding_window_pattern=2, rope_theta=500.0), torch.bfloat16),
+    "tiny-glm": ("GlmForCausalLM", GROUPED | dict(
+        model_type="glm", hidden_size=32, head_dim=8, hidden_act="silu", attention_bias=True, partial_rotary_factor=0.5, rope_theta=500.0)),
+    "tiny-glm4": ("Glm4ForCausalLM", GROUPED | dict(
+        model_type="glm4", hidden_size=32, head_dim=8, hidden_act="silu", attention_bias=True, partial_rotary_factor=0.5, rope_theta=500.0), torch.bfloat16),
+    "tiny-cohere": ("CohereForCausalLM", GROUPED | dict(
+        model_type="cohere", hidden_act="silu", logit_scale=0.25, layer_norm_eps=1e-5, tie_word_embeddings=True, rope_theta=500.0)),
+    "tiny-cohere2": ("Cohere2ForCausalLM", GROUPED | dict(
+        model_type="cohere2", num_hidden_layers=3, hidden_act="silu", logit_scale=0.25, layer_norm_eps=1e-5, tie_word_embeddings=True, sliding_window=4,
+        sliding_window_pattern=2, rope_theta=500.0), torch.bfloat16),
     "tiny-starcoder2": ("Starcoder2ForCausalLM", GROUPED | dict(
         model_type="starcoder2", hidden_act="gelu_pytorch_tanh", use_bias=True, sliding_window=4, rope_theta=400.0)),
+}
+
+ENCODER = IDS | dict(vocab_size=340, hidden_size=24, intermediate_size=28, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=32, type_vocab_size=2)
+DEBERTA = ENCODER | dict(model_type="deberta-v2", relative_attention=True, layer_norm_eps=1e-7)
+MODELS |= {
+    "tiny-xlm-roberta": ("XLMRobertaForMaskedLM", ENCODER | dict(model_type="xlm-roberta", pad_token_id=1), torch.bfloat16),
+    "tiny-camembert": ("CamembertForMaskedLM", ENCODER | dict(model_type="camembert", pad_token_id=1), torch.bfloat16),
+    "tiny-electra": ("ElectraForMaskedLM", ENCODER | dict(model_type="electra", embedding_size=10, hidden_act="gelu_new"), torch.bfloat16),
+    "tiny-albert": ("AlbertForMaskedLM", ENCODER | dict(
+        model_type="albert", embedding_size=10, num_hidden_layers=4, num_hidden_groups=2, hidden_act="gelu_new")),
+    "tiny-mpnet": ("MPNetForMaskedLM", ENCODER | dict(model_type="mpnet", pad_token_id=1), torch.bfloat16),
+    "tiny-nomic_bert": ("NomicBertForMaskedLM", ENCODER | dict(model_type="nomic_bert", rope_parameters=dict(rope_type="default", rope_theta=300.0))),
+    "tiny-eurobert": ("EuroBertForMaskedLM", ENCODER | dict(
+        model_type="eurobert", num_key_value_heads=2, attention_bias=True, mlp_bias=True, rope_parameters=dict(rope_type="default", rope_theta=300.0)),
+        torch.bfloat16),
+    # Ranges of distances that the text reaches beyond, the table's norm, and the layers of queries and keys (version 3); each distance alone,
+    # layers of its own, and the newer head (version 2).
+    "tiny-deberta-v2": ("DebertaV2ForMaskedLM", DEBERTA | dict(
+        position_buckets=4, pos_att_type="p2c|c2p", norm_rel_ebd="layer_norm", share_att_key=True, position_biased_input=False, type_vocab_size=0,
+        max_relative_positions=-1), torch.bfloat16),
+    "tiny-deberta-v2-own": ("DebertaV2ForMaskedLM", DEBERTA | dict(
+        pos_att_type=["c2p", "p2c"], max_relative_positions=5, legacy=False)),
+}
+TRANSLATOR = IDS | dict(
+    vocab_size=99, d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=2, encoder_ffn_dim=28,
+    decoder_ffn_dim=20, max_position_embeddings=32, decoder_start_token_id=3, forced_eos_token_id=None)
+MODELS |= {
+    "tiny-bart": ("BartForConditionalGeneration", TRANSLATOR | dict(model_type="bart", activation_function="gelu")),
+    "tiny-mbart": ("MBartForConditionalGeneration", TRANSLATOR | dict(
+        model_type="mbart", scale_embedding=True, activation_function="relu"), torch.bfloat16),
+    "tiny-marian": ("MarianMTModel", TRANSLATOR | dict(
+        model_type="marian", scale_embedding=True, activation_function="swish", decoder_vocab_size=99, share_encoder_decoder_embeddings=True)),
+    "tiny-pegasus": ("PegasusForConditionalGeneration", TRANSLATOR | dict(
+        model_type="pegasus", scale_embedding=True, activation_function="relu"), torch.bfloat16),
 }
 
 
 def randomized(model, seed):
     """Norm weights and biases are random too, so that a forgotten one shows."""
     torch.manual_seed(seed)
-    plus_one = type(model).__name__ == "GemmaForCausalLM"
+    plus_one = type(model).__name__ in ("GemmaForCausalLM", "NemotronForCausalLM")
     for name, parameter in model.named_parameters():
         drawn = torch.randn_like(parameter)
         if parameter.dim() > 1:
@@ -71,12 +134,16 @@ def randomized(model, seed):
             parameter.data = drawn * (0.3 if embedding else 1.6 * parameter.shape[-1] ** -0.5)
         else:
             parameter.data = 0.3 * drawn + (0.0 if plus_one or name.endswith("bias") else 1.0)
+    if hasattr(model, "final_logits_bias"):
+        model.final_logits_bias = torch.randn_like(model.final_logits_bias)
     return model
 
 
 def tried(name, seed):
     """Writes the folder, unless greedy tokens hang on a rounding or are all alike."""
     architecture, config, *kind = MODELS[name]
+    causal, translates = architecture.endswith(("CausalLM", "LMHeadModel")), "encoder_layers" in config
+    other_tokenizer = "tiny-llama" if causal else "tiny-t5" if translates else "tiny-roberta" if config["pad_token_id"] == 1 else "tiny-bert"
     folder, config = FOLDER / name, {"architectures": [architecture]} | config
     shutil.rmtree(folder, ignore_errors=True)
     made = AutoConfig.for_model(**json.loads(json.dumps(config)))
@@ -84,31 +151,49 @@ def tried(name, seed):
     model.to(kind[0] if kind else torch.float32).save_pretrained(folder)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     (folder / "generation_config.json").unlink(missing_ok=True)
-    shutil.copy(FOLDER / "tiny-llama/tokenizer.json", folder)
-    tokenizer = AutoTokenizer.from_pretrained(FOLDER / "tiny-llama")
+    shutil.copy(FOLDER / other_tokenizer / "tokenizer.json", folder)
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER / other_tokenizer)
     ids, other = (tokenizer(text).input_ids[:TOKENS] for text in (TEXT, OTHER))
     ways = dict(attn_implementation="eager", dtype=torch.float64)
     if getattr(made, "num_experts_per_tok", None):
         ways["experts_implementation"] = "eager"
-    model = AutoModelForCausalLM.from_pretrained(folder, **ways).eval()
+    model = getattr(transformers, architecture).from_pretrained(folder, **ways).eval()
+    start = [config["decoder_start_token_id"]] if translates else []
     with InF64():
         for module in model.modules():  # angles anew, in float64
             for part, rotary in list(module.named_children()):
                 if "Rotary" in type(rotary).__name__:
                     setattr(module, part, type(rotary)(model.config))
-        run = lambda ids: model(torch.tensor([ids]), output_attentions=True, output_hidden_states=True, use_cache=False)
+
+        def run(ids, written=()):
+            inputs = dict(input_ids=torch.tensor([ids]), output_attentions=True, output_hidden_states=True)
+            if translates:
+                inputs["decoder_input_ids"] = torch.tensor([start + list(written)])
+            elif causal:
+                inputs = inputs | dict(input_ids=torch.tensor([ids + list(written)]), use_cache=False)
+            return model(**inputs)
+
         with torch.no_grad():
-            out = run(ids)
             written, least = [], 1.0
-            for _ in range(WRITTEN):
-                best = run(ids + written).logits[0, -1].sort(descending=True)
+            for _ in range(WRITTEN if causal or translates else 0):
+                best = run(ids, written).logits[0, -1].sort(descending=True)
                 least = min(least, float(best.values[0] - best.values[1]))
                 written.append(int(best.indices[0]))
-    if least < 2e-3 or len(set(written)) < 3 or config["eos_token_id"] in written:
+            out = run(ids, written if translates else ())
+    if written and (least < 2e-3 or len(set(written)) < (1 if translates else 3) or config["eos_token_id"] in written):
         return None
-    tensors = dict(logits=out.logits[0], attentions=torch.cat(out.attentions), hidden_states=torch.cat(out.hidden_states))
+    tensors = dict(logits=out.logits[0])
+    for part in ("", "encoder_", "decoder_"):
+        for name_of in (part + "attentions", part + "hidden_states"):
+            if getattr(out, name_of, None) is not None:
+                tensors[name_of] = torch.cat(getattr(out, name_of))
+    if translates:
+        tensors["cross_attentions"] = torch.cat(out.cross_attentions)
     tensors = {key: value.to(torch.float32).contiguous() for key, value in tensors.items()}
-    tensors |= {key: torch.tensor(value) for key, value in {"input_ids": ids, "input_ids_b": other, "generated": written}.items()}
+    tokens = {"input_ids": ids, "input_ids_b": other} | ({"generated": written} if written else {})
+    if translates:
+        tokens["decoder_input_ids"] = start + written
+    tensors |= {key: torch.tensor(value) for key, value in tokens.items()}
     save_file(tensors, folder / "expected.safetensors")
     notes = {
         "text": tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False),

@@ -124,7 +124,10 @@ fn steps(score: &Score) -> Vec<(&'static str, String)> {
         let cap = number(cap);
         steps.push(("soft cap c·tanh(s/c)", format!("c = {cap}: {}", number(score.capped))));
     }
-    if let Some(bias) = score.bias {
+    if let Some([query, key]) = score.of_positions {
+        steps.push(("+ query · key of the distance", number(query)));
+        steps.push(("+ key · query of the distance", number(key)));
+    } else if let Some(bias) = score.bias {
         steps.push(("+ bias of the distance", number(bias)));
     }
     let hidden = score.hidden.map(|hidden| match hidden {

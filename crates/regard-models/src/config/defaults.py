@@ -43,14 +43,23 @@ KEYS = {
 }
 
 KEYS |= dict.fromkeys(
-    ("gpt_neo", "gptj", "gpt_bigcode", "opt", "bloom", "falcon", "mpt", "phi", "stablelm", "starcoder2", "mixtral", "olmo", "olmoe", "gemma"),
+    ("gpt_neo", "gptj", "gpt_bigcode", "opt", "bloom", "falcon", "mpt", "phi", "stablelm", "starcoder2", "mixtral", "olmo", "olmoe", "gemma",
+     "qwen2_moe", "phimoe", "ministral", "ministral3", "arcee", "nemotron", "helium", "exaone4", "glm", "glm4", "cohere", "cohere2"),
     DECODER + """ num_layers num_heads n_embd n_layer n_head n_inner n_positions d_model n_heads n_layers max_seq_len
     ffn_dim ffn_hidden_size layer_norm_eps layer_norm_epsilon norm_epsilon activation activation_function bias use_bias enable_bias
     use_qkv_bias qk_layernorm clip_qkv window_size attention_types rotary_dim scale_attn_weights multi_query num_kv_heads parallel_attn
     new_decoder_architecture alibi use_parallel_residual word_embed_proj_dim do_layer_norm_before attn_config
-    apply_residual_connection_post_layernorm""")
+    apply_residual_connection_post_layernorm norm_eps qkv_bias shared_expert_intermediate_size router_jitter_noise logit_scale use_qk_norm
+    sliding_window_pattern""")
+KEYS |= dict.fromkeys(("xlm-roberta", "camembert", "electra", "albert", "mpnet", "nomic_bert", "deberta-v2"), BERT + """ embedding_size num_hidden_groups
+    inner_group_num relative_attention_num_buckets relative_attention max_relative_positions position_biased_input pos_att_type
+    pooler_hidden_act""")
+KEYS["eurobert"] = DECODER
+KEYS |= dict.fromkeys(("bart", "mbart", "marian", "pegasus"), KEYS["whisper"] + " max_position_embeddings scale_embedding decoder_vocab_size")
 # Other names of keys that a class reads without listing them.
-ALIASES = {"bloom": {"n_embed": "hidden_size"}, "falcon": {"n_embed": "hidden_size"}}
+NOMIC = {"n_embd": "hidden_size", "n_inner": "intermediate_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads",
+    "n_positions": "max_position_embeddings", "layer_norm_epsilon": "layer_norm_eps"}
+ALIASES = {"nomic_bert": NOMIC, "bloom": {"n_embed": "hidden_size"}, "falcon": {"n_embed": "hidden_size"}}
 
 # Keys of transformers 4, and those that its classes for text wrote into every file.
 OLD = """_name_or_path attn_implementation auto_map finetuning_task global_rope_theta layer_norm_epsilon local_rope_theta
@@ -67,6 +76,8 @@ for family, keys in KEYS.items():
     for key in keys.split():
         if key in config.__dataclass_fields__:
             table.setdefault(key, {})[family] = config.__dataclass_fields__[key].default
+        elif not isinstance(vars(config).get(key, property()), property):  # a default that is no field
+            table.setdefault(key, {})[family] = vars(config)[key]
 table["keys"] = sorted(known)
 rows = (f"  {json.dumps(key)}: {json.dumps(row)}" for key, row in sorted(table.items()))
 Path(__file__).with_suffix(".json").write_text("{\n" + ",\n".join(rows) + "\n}\n")

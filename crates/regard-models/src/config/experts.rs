@@ -29,6 +29,8 @@ impl hugging_face::Config<'_> {
             hidden: 0,
             normalized: true,
             gate: None,
+            near: None,
+            shared: None,
         };
         if kind == families::Experts::Clamped {
             experts.hidden = self.size("intermediate_size")?;
@@ -38,13 +40,22 @@ impl hugging_face::Config<'_> {
             experts.gate = Some(gate);
             return Ok(Some(experts));
         }
-        if kind == families::Experts::All {
+        if kind == families::Experts::Near {
+            let near = 2.0 * self.number("router_jitter_noise")?;
+            experts.near = Some(near);
+            if experts.used != 2 {
+                let found = experts.used;
+                return Err(self.wrong(format!("num_experts_per_tok is {found}; only 2 is known")));
+            }
+        }
+        if matches!(kind, families::Experts::All | families::Experts::Near) {
             experts.hidden = self.size("intermediate_size")?;
             experts.normalized = self.flag_or("norm_topk_prob", true)?;
             return Ok(Some(experts));
         }
         experts.hidden = self.size("moe_intermediate_size")?;
         experts.normalized = self.flag("norm_topk_prob")?;
+        experts.shared = self.optional("shared_expert_intermediate_size")?;
         let key = "mlp_only_layers";
         let dense: Option<Vec<u64>> = match self.get(key) {
             Some(list) => list.as_array().and_then(|list| list.iter().map(Value::as_u64).collect()),
@@ -80,6 +91,8 @@ impl gguf::Config<'_> {
             hidden: own.unwrap_or(hidden),
             normalized: true,
             gate: (self.row.experts == families::Experts::Clamped).then_some(GATE),
+            near: None,
+            shared: self.optional("expert_shared_feed_forward_length"),
         }))
     }
 }

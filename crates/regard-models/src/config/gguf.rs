@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::rope::usual_parameters;
 use super::{activation, default, plain, unknown, windows};
-use crate::families::{Family, Flag, Positions, Rope, Slide};
+use crate::families::{Family, Flag, Positions, Rope, Skips, Slide};
 use crate::read::Metadata;
 use crate::{
     Checkpoint, Description, Error, Frequencies, Head, LearnedPositions, NormKind, NormSettings,
@@ -18,10 +18,10 @@ use crate::{
 const KEYS: &str = "attention.head_count attention.head_count_kv attention.key_length attention.layer_norm_epsilon \
     attention.layer_norm_rms_epsilon attention.scale attention.sliding_window attention.sliding_window_pattern \
     attention.value_length attn_logit_softcapping block_count context_length embedding_length embedding_scale expert_count \
-    expert_feed_forward_length expert_used_count feed_forward_length final_logit_softcapping logit_scale residual_scale \
-    rope.dimension_count rope.freq_base rope.freq_base_swa rope.scale_linear rope.scaling.attn_factor rope.scaling.factor \
-    rope.scaling.original_context_length rope.scaling.type rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow \
-    use_parallel_residual vocab_size";
+    expert_feed_forward_length expert_shared_feed_forward_length expert_used_count feed_forward_length final_logit_softcapping \
+    logit_scale residual_scale rope.dimension_count rope.freq_base rope.freq_base_swa rope.scale_linear rope.scaling.attn_factor \
+    rope.scaling.factor rope.scaling.original_context_length rope.scaling.type rope.scaling.yarn_beta_fast \
+    rope.scaling.yarn_beta_slow use_parallel_residual vocab_size";
 
 /// The keys of a file's architecture that no known architecture has.
 pub(super) fn unknown_keys<'a>(metadata: &'a Metadata) -> BTreeSet<String> {
@@ -81,7 +81,9 @@ impl<'a> Config<'a> {
         let usual = |key: &str| default(row.name, key);
         // The converter has added 1 to Gemma's norm weights.
         let (kind, epsilon) = match row.norm.0 {
-            NormKind::Layer => (NormKind::Layer, "attention.layer_norm_epsilon"),
+            NormKind::Layer | NormKind::LayerPlusOne => {
+                (NormKind::Layer, "attention.layer_norm_epsilon")
+            }
             NormKind::Rms | NormKind::RmsPlusOne => {
                 (NormKind::Rms, "attention.layer_norm_rms_epsilon")
             }
@@ -151,7 +153,7 @@ impl<'a> Config<'a> {
         let hidden = description.stack.block.hidden;
         description.stack.experts = self.experts(layers, hidden)?;
         let count = self.size("context_length")?;
-        let positions = LearnedPositions { count, first: 0, pad: None };
+        let positions = LearnedPositions::new(count, 0);
         description.context = Some(count);
         description.embedding.positions =
             matches!(row.positions, Positions::Learned(..)).then_some(positions);
@@ -195,11 +197,16 @@ impl<'a> Config<'a> {
     fn turn(&self, rope: &Rope, stack: &mut Stack, head_size: usize) -> Result<(), Error> {
         let rotary = self.rotary(rope, head_size)?;
         stack.turn_all(rotary.clone());
-        if rope.skips {
-            // The file does not say which layers have no positions.
-            let turns = (1..).zip(&mut stack.turns);
-            turns.filter(|(layer, _)| layer % 4 == 0).for_each(|(_, turns)| *turns = None);
-        }
+        // The file does not say which layers have no positions.
+        let skipped = |layer: usize| match rope.skips {
+            Skips::None => false,
+            Skips::Listed => layer % 4 == 3,
+            Skips::Full => {
+                stack.windows[layer].is_none() && stack.windows.iter().any(Option::is_some)
+            }
+        };
+        let turns = (0..).zip(&mut stack.turns);
+        turns.filter(|(layer, _)| skipped(*layer)).for_each(|(_, turns)| *turns = None);
         if let [_, (key, usual)] = rope.bases {
             // Layers with a sliding window are not scaled.
             let usual = if key.is_empty() { rotary.base } else { *usual };
@@ -265,7 +272,7 @@ impl<'a> Config<'a> {
                 return Err(self.wrong(what));
             }
         };
-        Ok(RotarySettings { features, base, scaling, interleaved: false })
+        Ok(RotarySettings { features, base, scaling, interleaved: rope.interleaved })
     }
 
     /// A divisor for each rotary frequency, from a tensor.

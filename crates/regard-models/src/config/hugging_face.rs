@@ -5,18 +5,19 @@ use std::path::Path;
 use regard::alibi_slopes;
 use serde_json::{Value, json};
 
-use super::{activation, default, plain, unknown, windows};
-use crate::families::{Classes, Family, Flag, Positions, Rope, Slide};
+use super::{activation, default, hybrid, plain, unknown, windows};
+use crate::families::{Classes, Family, Flag, Positions, Rope, Skips, Slide};
 use crate::read::Beside;
 use crate::{
-    Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frames, Frequencies, Head,
-    LearnedPositions, NormKind, NormSettings, Patches, Problem, RelativeBias, RotarySettings,
-    Stack,
+    Activation, Biases, Checkpoint, ClassPosition, Description, Disentangled, Error, Frames,
+    Frequencies, Head, LearnedPositions, NormKind, NormSettings, Patches, Placement, Problem,
+    QueryGrowth, RelativeBias, RotarySettings, Stack,
 };
 
 /// The endings of the names of transformers' classes, and the kinds of their heads. A base model's name has none of these
 /// endings.
-const HEADS: [(&str, HeadKind); 13] = [
+const HEADS: [(&str, HeadKind); 14] = [
+    ("ElectraForPreTraining", HeadKind::Other),
     ("ForCausalLM", HeadKind::Tokens),
     ("LMHeadModel", HeadKind::Tokens),
     ("ForMaskedLM", HeadKind::Tokens),
@@ -42,7 +43,10 @@ enum HeadKind {
 }
 
 /// The tensors that only a head for tokens has, in any family.
-const TENSORS_OF_HEADS: [&str; 6] = [
+const TENSORS_OF_HEADS: [&str; 9] = [
+    "generator_predictions.dense.weight",
+    "lm_predictions.lm_head.dense.weight",
+    "predictions.dense.weight",
     "decoder.bias",
     "lm_head.weight",
     "embed_out.weight",
@@ -74,6 +78,12 @@ impl<'a> Config<'a> {
         let family = values.get("model_type").and_then(Value::as_str);
         let family = family.ok_or_else(|| Error::file(path, "model_type is missing"))?;
         let row = Family::of_config(family).ok_or_else(|| {
+            if let Some(reason) = hybrid::reason(family, values) {
+                return Error::file(
+                    path,
+                    format!("the family {family:?} is not computed: {reason}"),
+                );
+            }
             let class = values["architectures"][0].as_str();
             let class = class.map_or_else(String::new, |x| format!("its class is {x}, and "));
             let what = format!("the family {family:?} is not known: {class}");
@@ -211,6 +221,17 @@ impl<'a> Config<'a> {
         self.generation_ids(key).unwrap_or_else(|| ids(self.get(key)))
     }
 
+    /// The words of one token that are not written.
+    fn bad_words(&self) -> Vec<u32> {
+        let values = self.generation.as_ref().unwrap_or(self.values);
+        let words = values["bad_words_ids"].as_array().into_iter().flatten();
+        let word = |word: &Value| match ids(Some(word))[..] {
+            [id] => Some(id),
+            _ => None,
+        };
+        words.filter_map(word).collect()
+    }
+
     /// The token with which a decoder begins.
     fn decoder_start(&self) -> Option<u32> {
         let key = "decoder_start_token_id";
@@ -231,6 +252,7 @@ impl<'a> Config<'a> {
         };
         description.ends = self.ends();
         description.suppressed = self.suppressed("suppress_tokens");
+        description.suppressed.extend(self.bad_words());
         description.suppressed_first = self.suppressed("begin_suppress_tokens");
         self.choose_head(&mut description)?;
         if description.stack.causal {
@@ -355,14 +377,20 @@ impl<'a> Config<'a> {
         }
         let mut description = self.of_tokens(self.row.sizes, norm)?;
         let activation = self.activation(self.row.activation)?;
-        let count = self.size("max_position_embeddings")?;
-        description.embedding.positions = Some(LearnedPositions { count, first: 0, pad: None });
+        if let Positions::Learned(key, first) = self.row.positions {
+            description.embedding.positions = Some(LearnedPositions::new(self.size(key)?, first));
+        }
         description.embedding.norm = Some(norm);
         let stack = &mut description.stack;
         stack.causal = false;
         stack.final_norm = None;
         stack.block.placement = self.row.placement;
         stack.block.activation = activation;
+        stack.block.gated = self.row.gated;
+        let [qkv, out, hidden] = self.row.biases.map(|flag| self.told(flag));
+        stack.block.biases = Biases { qkv: qkv?, out: out?, hidden: hidden? };
+        let head_size = stack.block.head_size;
+        self.turn(stack, head_size)?;
         let transform = Some((activation, norm));
         description.head = Head::Tokens { transform, scale: 1.0, softcap: None };
         Ok(description)
@@ -376,7 +404,100 @@ impl<'a> Config<'a> {
         let norm = self.own_norm()?;
         let mut description = self.encoder(norm)?;
         description.embedding.types = self.size("type_vocab_size")?;
-        description.stack.causal = self.flag("is_decoder")?;
+        description.stack.causal = self.flag_or("is_decoder", false)?;
+        Ok(description)
+    }
+
+    /// An encoder whose tables have fewer features than its layers, and whose head is of that size.
+    pub(crate) fn electra(&self) -> Result<Description, Error> {
+        let mut description = self.bert()?;
+        let features = self.size("embedding_size")?;
+        if features == 0 {
+            return Err(self.wrong("embedding_size is 0"));
+        }
+        description.embedding.features = Some(features).filter(|size| *size != description.width);
+        if let Head::Tokens { transform: Some((activation, _)), .. } = &mut description.head {
+            *activation = Activation::Gelu;
+        }
+        Ok(description)
+    }
+
+    pub(crate) fn albert(&self) -> Result<Description, Error> {
+        let mut description = self.electra()?;
+        // Its layer of this name is there even if the sizes are equal.
+        description.embedding.features = Some(self.size("embedding_size")?);
+        if let Head::Tokens { transform: Some((activation, _)), .. } = &mut description.head {
+            *activation = description.stack.block.activation;
+        }
+        let (inner, groups) = (self.size("inner_group_num")?, self.size("num_hidden_groups")?);
+        self.only("inner_group_num", inner == 1)?;
+        self.only("num_hidden_groups", (1..=description.stack.layers()).contains(&groups))?;
+        description.stack.groups = Some(groups);
+        Ok(description)
+    }
+
+    pub(crate) fn mpnet(&self) -> Result<Description, Error> {
+        let mut description = self.encoder(self.own_norm()?)?;
+        if let Some(positions) = &mut description.embedding.positions {
+            (positions.first, positions.pad) = (2, Some(1)); // no settings
+        }
+        if let Head::Tokens { transform: Some((activation, _)), .. } = &mut description.head {
+            *activation = Activation::Gelu;
+        }
+        let key = "relative_attention_num_buckets";
+        let buckets = self.size(key)?;
+        self.only(key, buckets == 32)?;
+        description.stack.block.relative = Some(RelativeBias { buckets, max_distance: 128 });
+        Ok(description)
+    }
+
+    /// An encoder with disentangled attention: DeBERTa 2 and 3.
+    pub(crate) fn deberta(&self) -> Result<Description, Error> {
+        let mut description = self.bert()?;
+        let width = self.optional("embedding_size")?.unwrap_or(description.width);
+        self.only("embedding_size", width == description.width)?;
+        self.only("conv_kernel_size", self.optional("conv_kernel_size")?.unwrap_or(0) == 0)?;
+        if !self.flag_or("position_biased_input", true)? {
+            description.embedding.positions = None;
+            description.context = self.optional("max_position_embeddings")?;
+        }
+        if let Some(name) = self.get("pooler_hidden_act").filter(|name| *name != "gelu") {
+            return Err(self.wrong(format!("pooler_hidden_act is {name}; only \"gelu\" is known")));
+        }
+        if !self.flag_or("relative_attention", false)? {
+            return Ok(description);
+        }
+        let kinds: Vec<&str> = match self.get("pos_att_type") {
+            Some(Value::String(kinds)) => kinds.split('|').map(str::trim).collect(),
+            Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        let [to_position, from_position] = ["c2p", "p2c"].map(|kind| kinds.contains(&kind));
+        // −1 means none.
+        let above_0 = |key: &str| self.get(key).and_then(Value::as_u64).filter(|size| *size > 0);
+        let positions = self.size("max_position_embeddings")?;
+        let most = match above_0("max_relative_positions") {
+            Some(_) => self.size("max_relative_positions")?,
+            None => positions,
+        };
+        let buckets = above_0("position_buckets").map(|_| self.size("position_buckets"));
+        let buckets = buckets.transpose()?;
+        let span = buckets.unwrap_or(most);
+        if span < 2 || buckets.is_some_and(|buckets| most <= buckets / 2 + 1) {
+            return Err(self.wrong(format!("{span} ranges of distances do not reach to {most}")));
+        }
+        let normed = self.get("norm_rel_ebd").and_then(Value::as_str);
+        let block = &mut description.stack.block;
+        block.disentangled = Some(Disentangled {
+            span,
+            buckets_to: buckets.map(|_| most),
+            to_position,
+            from_position,
+            shared: self.flag_or("share_att_key", false)?,
+            normed: normed.is_some_and(|kinds| kinds.split('|').any(|x| x.trim() == "layer_norm")),
+        });
+        let parts = 1 + usize::from(to_position) + usize::from(from_position);
+        block.scale = ((block.head_size * parts) as f32).sqrt().recip();
         Ok(description)
     }
 
@@ -414,14 +535,19 @@ impl<'a> Config<'a> {
         let layers = description.stack.layers();
         description.stack.causal = !self.told(row.both_ways)?;
         description.stack.experts = self.experts(layers)?;
-        let turning = self.turning(layers)?;
+        let mut turning = self.turning(layers)?;
         description.stack.windows = self.windows(layers, &turning)?;
+        if matches!(row.positions, Positions::Rotary(Rope { skips: Skips::Full, .. }))
+            && self.get("sliding_window").is_some()
+        {
+            turning = description.stack.windows.iter().map(Option::is_some).collect();
+        }
         match row.positions {
             Positions::Learned(key, first) => {
                 let count = self.size(key)? + first;
-                description.embedding.positions =
-                    Some(LearnedPositions { count, first, pad: None });
+                description.embedding.positions = Some(LearnedPositions::new(count, first));
             }
+            Positions::Sines(_) => {}
             Positions::Slopes => {
                 let heads = description.stack.block.heads;
                 if heads as u64 > self.checkpoint.bytes() {
@@ -611,6 +737,44 @@ impl<'a> Config<'a> {
         Ok(())
     }
 
+    /// The factor of the attention's rotary sines and cosines, which this family's files name for short and for long texts.
+    pub(crate) fn phimoe(&self, description: &mut Description) -> Result<(), Error> {
+        let Positions::Rotary(rope) = &self.row.positions else { return Ok(()) };
+        let parameters = self.rope_parameters(rope);
+        for rotary in &mut description.stack.rotary {
+            let Frequencies::LongRope { attention_factor, .. } = &mut rotary.scaling else {
+                continue;
+            };
+            let [short, long] = ["short_mscale", "long_mscale"].map(|key| parameters.get(key));
+            match (short.and_then(Value::as_f64), long) {
+                (Some(factor), _) if short == long => *attention_factor = factor,
+                _ => return Err(self.wrong("short_mscale and long_mscale are not one number")),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ministral3(&self, description: &mut Description) -> Result<(), Error> {
+        let Positions::Rotary(rope) = &self.row.positions else { return Ok(()) };
+        let parameters = self.rope_parameters(rope);
+        let number = |key: &str| parameters.get(key).and_then(Value::as_f64);
+        let Some(slope) = number("llama_4_scaling_beta") else { return Ok(()) };
+        let each = number("original_max_position_embeddings").filter(|each| *each >= 1.0);
+        let each = each.ok_or_else(|| {
+            self.wrong("llama_4_scaling_beta needs original_max_position_embeddings")
+        })?;
+        description.stack.block.growth = Some(QueryGrowth { slope, each });
+        Ok(())
+    }
+
+    pub(crate) fn cohere(&self, description: &mut Description) -> Result<(), Error> {
+        let key = "use_qk_norm";
+        self.only(key, !self.flag_or(key, false)?)?;
+        let scale = self.number("logit_scale")? as f32;
+        description.head = Head::Tokens { transform: None, scale, softcap: None };
+        Ok(())
+    }
+
     /// A number of layers after which something recurs.
     fn step(&self, key: &str, usual: Option<usize>) -> Result<usize, Error> {
         match self.optional(key)?.or(usual) {
@@ -621,7 +785,7 @@ impl<'a> Config<'a> {
 
     /// Whether each layer has positions. In SmolLM 3 some layers have none.
     fn turning(&self, layers: usize) -> Result<Vec<bool>, Error> {
-        if !matches!(self.row.positions, Positions::Rotary(Rope { skips: true, .. })) {
+        if !matches!(self.row.positions, Positions::Rotary(Rope { skips: Skips::Listed, .. })) {
             return Ok(vec![true; layers]);
         }
         let key = "no_rope_layers";
@@ -671,7 +835,7 @@ impl<'a> Config<'a> {
                     self.step(key, Some(usual))?
                 }
                 Slide::AllButLast(usual, None) => usual,
-                Slide::From(key) => self.optional(key)?.unwrap_or(0),
+                Slide::From(key) | Slide::OddBefore(key) => self.optional(key)?.unwrap_or(0),
                 Slide::Unturned(key) => usize::from(self.flag_or(key, false)?),
                 Slide::None | Slide::All => 1,
             };
@@ -681,6 +845,9 @@ impl<'a> Config<'a> {
                 Slide::AllButLast(..) => !(layer + 1).is_multiple_of(number),
                 Slide::AllButFirst(..) => !layer.is_multiple_of(number),
                 Slide::From(_) => window.is_some() && layer >= number,
+                Slide::OddBefore(_) => {
+                    window.is_some() && layer < number && layer.is_multiple_of(2)
+                }
                 Slide::Unturned(_) => {
                     number == 1 && window.is_some() && turning.get(layer) == Some(&false)
                 }
@@ -803,8 +970,7 @@ impl<'a> Config<'a> {
         let channels = self.size("num_channels")?;
         let patches =
             Patches { channels, height, width: image_width, patch_height: high, patch_width: wide };
-        description.embedding.positions =
-            Some(LearnedPositions { count: patches.tokens(), first: 0, pad: None });
+        description.embedding.positions = Some(LearnedPositions::new(patches.tokens(), 0));
         description.embedding.patches = Some(patches);
         description.stack.causal = false;
         description.stack.hidden_after_norm = false;
@@ -816,7 +982,8 @@ impl<'a> Config<'a> {
         Ok(description)
     }
 
-    pub(crate) fn whisper(&self) -> Result<Description, Error> {
+    /// The encoder of a model whose keys name both stacks, and the description of its decoder.
+    fn of_stacks(&self) -> Result<(Stack, Description), Error> {
         let norm = NormSettings { kind: NormKind::Layer, epsilon: 1e-5 }; // no setting
         let keys = |stack| {
             [
@@ -829,6 +996,49 @@ impl<'a> Config<'a> {
         let mut encoder = self.of_layers(["d_model", layers, heads, hidden], norm)?.stack;
         let [layers, heads, hidden] = &keys("decoder");
         let mut description = self.of_tokens(["d_model", layers, heads, hidden], norm)?;
+        encoder.causal = false;
+        description.stack.cross = true;
+        for stack in [&mut encoder, &mut description.stack] {
+            stack.block.activation = self.activation("activation_function")?;
+        }
+        Ok((encoder, description))
+    }
+
+    /// A translator: BART, mBART, Marian and Pegasus.
+    pub(crate) fn bart(&self) -> Result<Description, Error> {
+        let (mut encoder, mut description) = self.of_stacks()?;
+        for stack in [&mut encoder, &mut description.stack] {
+            stack.block.placement = self.row.placement;
+            if self.row.placement == Placement::After {
+                stack.final_norm = None;
+            }
+        }
+        if let Some(vocabulary) = self.optional("decoder_vocab_size")? {
+            self.only("decoder_vocab_size", vocabulary == description.vocabulary)?;
+        }
+        let shared = "share_encoder_decoder_embeddings";
+        self.only(shared, self.flag_or(shared, true)?)?;
+        let embedding = &mut description.embedding;
+        if self.flag_or("scale_embedding", false)? {
+            embedding.scale = (description.width as f32).sqrt();
+        }
+        embedding.positions = match self.row.positions {
+            Positions::Learned(key, first) => {
+                embedding.norm = Some(description.stack.block.norm);
+                Some(LearnedPositions::new(self.size(key)? + first, first))
+            }
+            Positions::Sines(key) => {
+                Some(LearnedPositions { sines: true, ..LearnedPositions::new(self.size(key)?, 0) })
+            }
+            _ => None,
+        };
+        description.decoder_start = self.decoder_start().into_iter().collect();
+        description.encoder = Some(encoder);
+        Ok(description)
+    }
+
+    pub(crate) fn whisper(&self) -> Result<Description, Error> {
+        let (encoder, mut description) = self.of_stacks()?;
         let (bands, positions) = (self.size("num_mel_bins")?, self.size("max_source_positions")?);
         if bands == 0 || positions == 0 {
             let what = format!("sound of {bands} mel bands and {positions} positions is none");
@@ -836,16 +1046,11 @@ impl<'a> Config<'a> {
         }
         let count = self.size("max_target_positions")?;
         let embedding = &mut description.embedding;
-        embedding.positions = Some(LearnedPositions { count, first: 0, pad: None });
+        embedding.positions = Some(LearnedPositions::new(count, 0));
         embedding.frames = Some(Frames { bands, count: 2 * positions });
         let start = self.decoder_start();
         let forced = forced(self.generation.as_ref().unwrap_or(self.values));
         description.decoder_start = start.into_iter().chain(forced).collect();
-        encoder.causal = false;
-        description.stack.cross = true;
-        for stack in [&mut encoder, &mut description.stack] {
-            stack.block.activation = self.activation("activation_function")?;
-        }
         description.encoder = Some(encoder);
         Ok(description)
     }

@@ -3,6 +3,7 @@
 mod experts;
 mod gguf;
 mod hugging_face;
+mod hybrid;
 mod rope;
 
 use std::collections::BTreeSet;
@@ -198,7 +199,9 @@ fn plain(
         softcap: None,
         output_scale: 1.0,
         relative: None,
+        disentangled: None,
         slopes: Vec::new(),
+        growth: None,
         clip: None,
         sinks: false,
         activation: Activation::Gelu,
@@ -215,10 +218,12 @@ fn plain(
         final_norm: Some(norm),
         hidden_after_norm: true,
         block,
+        groups: None,
         experts: None,
     };
     let embedding = Embedding {
         scale: 1.0,
+        features: None,
         positions: None,
         types: 0,
         norm: None,

@@ -18,9 +18,7 @@ impl Config<'_> {
         let (scaling, parameters) = (object("rope_scaling"), object("rope_parameters"));
         let kinds = ["full_attention", "sliding_attention"];
         let &[(first, of_first), (second, of_second)] = rope.bases else {
-            // If both objects exist, only the scaling counts.
-            let parameters = scaling.or(parameters).cloned();
-            let parameters = parameters.unwrap_or_else(|| usual_parameters(rope));
+            let parameters = self.rope_parameters(rope);
             if kinds.iter().any(|kind| parameters.contains_key(*kind)) {
                 return Err(self.wrong("rope_parameters by kinds of layers are not known"));
             }
@@ -47,6 +45,13 @@ impl Config<'_> {
         let windows = stack.windows.iter();
         stack.turns = windows.map(|window| places[usize::from(window.is_some())]).collect();
         Ok(())
+    }
+
+    /// The object of rotary settings of a family whose layers are all alike. If both objects exist, only the scaling counts.
+    pub(super) fn rope_parameters(&self, rope: &Rope) -> Map<String, Value> {
+        let object = |key: &str| self.own(key).and_then(Value::as_object).filter(|x| !x.is_empty());
+        let parameters = object("rope_scaling").or(object("rope_parameters")).cloned();
+        parameters.unwrap_or_else(|| usual_parameters(rope))
     }
 
     /// A rotary embedding. The base has its key in transformers 4, and its value in a file without it.
@@ -99,7 +104,7 @@ impl Config<'_> {
             features += 1;
         }
         let scaling = self.scaling(kind, parameters, positions, features)?;
-        Ok(RotarySettings { features, base, scaling, interleaved: false })
+        Ok(RotarySettings { features, base, scaling, interleaved: rope.interleaved })
     }
 
     fn scaling(

@@ -83,6 +83,7 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
         (block.sinks, "sinks of its attention"),
         (block.softcap.is_some(), "a soft cap of its scores"),
         (stack.has_bias(), "a bias by distance"),
+        (block.growth.is_some(), "queries that grow with their positions"),
         (block.clip.is_some(), "clipped queries, keys and values"),
         (stack.rotary.iter().any(|rotary| rotary.interleaved), "pairs of neighbouring features"),
         (stack.windows.iter().any(narrow), "a window that is shorter than the context"),

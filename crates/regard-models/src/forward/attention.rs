@@ -8,8 +8,8 @@ use regard::{
 };
 use regard_kernels::{Mat, MatMut, matmul, softmax_rows};
 
-use super::Rows;
 use super::run::{Runner, normed, product};
+use super::{Rows, sum};
 use crate::change::AttentionChanges;
 use crate::weights::AttentionWeights;
 use crate::{AttentionPlace, Block, Error, Place, Which};
@@ -28,6 +28,8 @@ pub(super) struct Setting<'s> {
     pub(super) angles: Option<&'s Rotary>,
     /// \[heads, queries, keys\]
     pub(super) bias: Option<&'s [f32]>,
+    /// The rows of distances of [`Disentangled`](crate::Disentangled).
+    pub(super) distances: Option<&'s [f32]>,
     /// The encoder's output, if keys and values are computed from it and not from the stream.
     pub(super) memory: Option<&'s Rows>,
     /// The streams of the heads, if each head can read a stream of its own.
@@ -110,6 +112,13 @@ impl Runner<'_> {
                 let shape = [x.runs, x.tokens, heads, head_size];
                 angles.rotate(&mut x.data, shape, angles.positions() - x.tokens)?;
             }
+            if let Some(growth) = setting.block.growth {
+                let (first, tokens) = (angles.positions() - q.tokens, q.tokens);
+                for (i, row) in q.data.chunks_exact_mut(heads * head_size).enumerate() {
+                    let factor = growth.at(first + i % tokens);
+                    row.iter_mut().for_each(|x| *x *= factor);
+                }
+            }
             self.place(place(TurnedQuery), &of_queries, &mut q)?;
             self.place(place(TurnedKey), &of_keys, &mut k)?;
         }
@@ -126,6 +135,18 @@ impl Runner<'_> {
             x.part(runs);
         }
         let tokens = q.tokens;
+        let of_positions = match (setting.block.disentangled, setting.distances) {
+            (Some(of), Some(table)) => {
+                let mut all = Vec::with_capacity(runs * heads * tokens * tokens);
+                for (q, k) in q.each().zip(k.each()) {
+                    let sizes = [tokens, heads, head_size];
+                    let parts = of.parts(weights, table, [q, k], sizes, setting.scale)?;
+                    all.extend(sum(parts).unwrap_or_else(|| vec![0.0; heads * tokens * tokens]));
+                }
+                Some(all)
+            }
+            _ => None,
+        };
         let shape = |heads, tokens| [runs, tokens, heads * head_size];
         let of_values = v.data.as_slice();
         let q = Heads::split("the queries", &q.data, shape(heads, tokens), heads)?;
@@ -144,6 +165,9 @@ impl Runner<'_> {
         let [_, _, keys, _] = k.shape();
         if let Some(bias) = bias {
             mask = mask.bias(MaskTensor::new(bias, &[heads, tokens, keys])?);
+        }
+        if let Some(bias) = &of_positions {
+            mask = mask.bias(MaskTensor::new(bias, &[runs, heads, tokens, keys])?);
         }
         let edges = [heads, tokens, keys];
         let mut uncut = Vec::new();

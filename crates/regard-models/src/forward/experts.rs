@@ -25,7 +25,7 @@ impl Runner<'_> {
         let mut taken = Vec::with_capacity(weights.data.len() / count * used);
         for logits in weights.data.chunks_exact_mut(count) {
             let own = largest(logits, used);
-            weigh(logits, &own, experts.normalized);
+            weigh(logits, &own, experts);
             taken.extend(own);
         }
         self.place(of_weights, &[count], &mut weights)?;
@@ -75,12 +75,39 @@ fn largest(numbers: &[f32], count: usize) -> Vec<usize> {
     order
 }
 
+/// The output of the feed-forward layer that all tokens take, times the sigmoid of its weight, for each row of x.
+pub(super) fn of_all_tokens(
+    (layer, weight): &(FeedForward, Linear),
+    x: &[f32],
+    activation: Activation,
+) -> Result<Vec<f32>, Error> {
+    let (mut out, mut powers) = (output(layer, x, activation, None)?, product(weight, x)?);
+    powers.iter_mut().for_each(|x| *x = -*x);
+    regard_kernels::exp(&mut powers);
+    let rows = out.chunks_exact_mut(layer.down.outputs().max(1));
+    for (row, power) in rows.zip(powers) {
+        row.iter_mut().for_each(|x| *x /= 1.0 + power);
+    }
+    Ok(out)
+}
+
 /// Puts weights in the place of a token's logits: those of the experts that it takes, and 0 for the others.
-fn weigh(logits: &mut [f32], taken: &[usize], normalized: bool) {
+fn weigh(logits: &mut [f32], taken: &[usize], experts: &Experts) {
     let wide: Vec<f64> = logits.iter().map(|x| f64::from(*x)).collect();
     let most = wide.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let power = |expert: usize| (wide[expert] - most).exp();
-    let sum: f64 = if normalized {
+    if let Some(near) = experts.near {
+        logits.fill(0.0);
+        for (i, expert) in taken.iter().enumerate() {
+            let own = wide[*expert];
+            let is_near = |x: f64| (own - x) / x.abs().max(own) <= near;
+            let others = (0..wide.len()).filter(|other| !taken[..i].contains(other));
+            let sum: f64 = others.filter(|other| is_near(wide[*other])).map(power).sum();
+            logits[*expert] = (power(*expert) / sum) as f32;
+        }
+        return;
+    }
+    let sum: f64 = if experts.normalized {
         taken.iter().map(|expert| power(*expert)).sum()
     } else {
         (0..wide.len()).map(power).sum()

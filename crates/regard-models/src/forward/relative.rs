@@ -29,7 +29,8 @@ impl Stack {
 
     /// Whether scores have a bias by distance.
     pub(crate) fn has_bias(&self) -> bool {
-        self.block.relative.is_some() || !self.block.slopes.is_empty()
+        let block = &self.block;
+        block.relative.is_some() || block.disentangled.is_some() || !block.slopes.is_empty()
     }
 }
 

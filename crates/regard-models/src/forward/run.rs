@@ -10,6 +10,7 @@ use regard::{Activation, KvCache, KvCacheShape, Linear, Norm, Rotary, Sequences}
 use regard_kernels::with_default_environment;
 
 use super::attention::{Inputs, Setting};
+use super::experts::of_all_tokens;
 use super::{Hook, Input, Rows, Trace, Values};
 use crate::change::{Plan, mean};
 use crate::place::Keep;
@@ -265,7 +266,8 @@ impl<'r> Runner<'r> {
     /// The stream \[tokens, width\] that enters the first layer.
     fn embed(&mut self, name: StackName, inputs: &[Input]) -> Result<Rows, Error> {
         let (description, weights) = (self.model.description(), self.model.weights());
-        let (width, embedding, first) = (description.width, &description.embedding, self.first);
+        let (embedding, first) = (&description.embedding, self.first);
+        let width = embedding.features.unwrap_or(description.width);
         let ids_of = |input: &'_ Input| match name {
             StackName::Decoder => input.decoder_ids.clone(),
             StackName::Only | StackName::Encoder => input.ids.clone(),
@@ -298,7 +300,13 @@ impl<'r> Runner<'r> {
         }
         // Positions of a recording are tensors of the encoder, as many as it has tokens.
         let learned = embedding.positions.filter(|_| sound.is_none());
-        let table = sound.map_or(weights.positions.as_ref(), |sound| Some(&sound.positions));
+        let (table, norm) = match (sound, name) {
+            (Some(sound), _) => (Some(&sound.positions), None),
+            (None, StackName::Encoder) => {
+                (weights.encoder_positions.as_ref(), weights.encoder_embedding_norm.as_ref())
+            }
+            _ => (weights.positions.as_ref(), weights.embedding_norm.as_ref()),
+        };
         if let Some(table) = table {
             let numbers: Vec<usize> = match learned {
                 Some(positions) if embedding.patches.is_none() => {
@@ -330,8 +338,11 @@ impl<'r> Runner<'r> {
             let kinds: Vec<usize> = kinds.collect();
             x.add(&Rows { runs, tokens, data: rows(table, kinds.into_iter(), width) });
         }
-        match &weights.embedding_norm {
-            Some(norm) => x.map(|x| normed(norm, x)),
+        if let Some(norm) = norm {
+            x = x.map(|x| normed(norm, x))?;
+        }
+        match &weights.projection {
+            Some(projection) => x.map(|x| product(projection, x)),
             None => Ok(x),
         }
     }
@@ -367,6 +378,7 @@ impl<'r> Runner<'r> {
                 layer,
                 angles: stack.turns.get(layer).and_then(|turns| angles.get((*turns)?)),
                 bias: bias.as_deref(),
+                distances: weights.distances.as_deref(),
                 last_query: layer + 1 == stack.layers() && self.needs_last_query(name, stack),
             };
             x = self.layer(of_layer, x, memory, &setting)?;
@@ -422,7 +434,7 @@ impl<'r> Runner<'r> {
         memory: Option<&Rows>,
         setting: &LayerSetting<'_>,
     ) -> Result<Rows, Error> {
-        let LayerSetting { name, stack, layer, angles, bias, last_query } = *setting;
+        let LayerSetting { name, stack, layer, angles, bias, distances, last_query } = *setting;
         let (block, width) = (&stack.block, [self.model.description().width]);
         let place = |place: StreamPlace| name.place(layer, place);
         let norm_at = |norm| move |place| name.place(layer, LayerPlace::Norm(norm, place));
@@ -444,6 +456,7 @@ impl<'r> Runner<'r> {
             window: stack.windows.get(layer).copied().flatten(),
             angles,
             bias,
+            distances,
             memory: None,
             inputs: Some(Inputs { norm: norm_1, stream: &x }),
             cache: match name {
@@ -470,8 +483,19 @@ impl<'r> Runner<'r> {
         }
         x.add(&out);
         self.place(place(StreamPlace::Mid), &width, &mut x)?;
+        let after = block.placement == Placement::After;
+        // The norm of the sum that the feed-forward layer reads.
+        let mut of_sum = (weights.norm_1.as_ref(), NormName::First);
         if let (Some((norm, attention)), Some(memory)) = (&weights.cross, memory) {
-            let normed_x = self.norm(norm, norm_at(NormName::Second), &x)?;
+            let normed_x = if after {
+                if let Some(norm) = &weights.norm_1 {
+                    x = self.norm(norm, norm_at(NormName::First), &x)?;
+                }
+                of_sum = (Some(norm), NormName::Second);
+                x.clone()
+            } else {
+                self.norm(norm, norm_at(NormName::Second), &x)?
+            };
             let mut caches = self.caches.take();
             let of_cross = Setting {
                 of: Which::Cross,
@@ -483,6 +507,7 @@ impl<'r> Runner<'r> {
                 window: None,
                 angles: None,
                 bias: None,
+                distances: None,
                 memory: Some(memory),
                 inputs: None,
                 cache: caches.as_mut().and_then(|caches| caches.cross.get_mut(layer)),
@@ -493,17 +518,18 @@ impl<'r> Runner<'r> {
             x.add(&out);
             self.place(place(StreamPlace::MidCross), &width, &mut x)?;
         }
-        let after = block.placement == Placement::After;
-        if let Some(norm) = weights.norm_1.as_ref().filter(|_| after) {
+        if let (Some(norm), name) = of_sum
+            && after
+        {
             // The stream that the feed-forward layer reads is also the one that its output is added to.
             self.place(place(StreamPlace::FeedForwardIn), &width, &mut x)?;
-            x = self.norm(norm, norm_at(NormName::First), &x)?;
+            x = self.norm(norm, norm_at(name), &x)?;
         }
         let mlp = self.feed_forward(weights, &x, setting)?;
         x.add(&mlp);
         self.place(place(StreamPlace::Post), &width, &mut x)?;
         if let Some(norm) = weights.norm_2.as_ref().filter(|_| after) {
-            x = self.norm(norm, norm_at(NormName::Second), &x)?;
+            x = self.norm(norm, norm_at(stack.norm_2()), &x)?;
             self.place(place(StreamPlace::NormedPost), &width, &mut x)?;
         }
         Ok(x)
@@ -531,11 +557,15 @@ impl<'r> Runner<'r> {
         let normed_x = norm.map(|norm| self.norm(norm, norm_at(stack.norm_2()), x)).transpose()?;
         let x = normed_x.as_ref().unwrap_or(x);
         let mut out = match (&weights.feed_forward, stack.experts_of(layer)) {
-            (FeedForwards::Experts { router, each, .. }, Some(experts)) => {
+            (FeedForwards::Experts { router, each, shared, .. }, Some(experts)) => {
                 let activation = stack.block.activation;
                 let places = [FeedForwardPlace::ExpertWeights, FeedForwardPlace::ExpertIndices];
                 let places = places.map(place);
-                self.mixture(places, (router, each), (experts, activation), x)?
+                let mut out = self.mixture(places, (router, each), (experts, activation), x)?;
+                if let Some(shared) = shared {
+                    out.add(&x.map(|x| of_all_tokens(shared, x, activation))?);
+                }
+                out
             }
             (layer, _) => {
                 let FeedForward { gate, up, down } = layer.one()?;
@@ -568,6 +598,7 @@ struct LayerSetting<'s> {
     layer: usize,
     angles: Option<&'s Rotary>,
     bias: Option<&'s [f32]>,
+    distances: Option<&'s [f32]>,
     /// Whether only the last token of each run leaves the layer.
     last_query: bool,
 }

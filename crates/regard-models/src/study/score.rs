@@ -8,7 +8,7 @@ use regard::{Attention, Heads, Mask, MaskTensor, Stage, Temperature};
 use serde::{Deserialize, Serialize};
 
 use crate::change::temperature;
-use crate::forward::{at_temperature, sinks_at};
+use crate::forward::{PositionScores, at_temperature, sinks_at, sum};
 use crate::{
     AttentionPlace, Change, Description, Error, HeadAddress, Input, Pass, Stack, Values, Which,
 };
@@ -49,8 +49,13 @@ pub struct Score {
     pub softcap: Option<f32>,
     /// The scaled score after the soft cap, or the scaled score if there is none.
     pub capped: f32,
-    /// The bias for the distance of query and key (T5, ALiBi), if the model has one.
+    /// The bias for the distance of query and key (T5, ALiBi), if the model has one; in DeBERTa the sum of
+    /// [`of_positions`](Self::of_positions).
     pub bias: Option<f32>,
+    /// The two parts of the score that DeBERTa has beside that of query and key: the product of the query and the key of their
+    /// distance, and that of the key and the query of their distance, each times the scale; 0 if the model lacks it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_positions: Option<[f32; 2]>,
     /// The reason why the query does not see the key, if it does not.
     pub hidden: Option<Hidden>,
     /// The score after the bias; `None` if the key is hidden (−∞ in `hook_attn_scores`).
@@ -163,20 +168,21 @@ impl Pass<'_> {
         query: usize,
         key: usize,
     ) -> Result<Score, Error> {
-        use AttentionPlace::{Key, Query, TurnedKey, TurnedQuery};
+        use AttentionPlace::{Key, NormedKey, NormedQuery, Query, TurnedKey, TurnedQuery};
         let model = self.model;
         let stack = head.check(model.description())?;
         let (block, cross) = (&stack.block, head.attention == Which::Cross);
         let what = format!("there is no score of query {query} and key {key}");
         let [queries, keys] = head.edges_with(model, input, [query, key], &what)?;
 
-        let turned = stack.rotary_of(head.layer).is_some() && !cross;
-        let mut keep = vec![Query, Key];
-        if turned {
-            keep.extend([TurnedQuery, TurnedKey]);
-        }
+        // The places of the vectors that are multiplied, if they are others than those of the projections.
+        let last = match stack.rotary_of(head.layer) {
+            Some(_) if !cross => Some([TurnedQuery, TurnedKey]),
+            _ => block.qk_norm.map(|_| [NormedQuery, NormedKey]),
+        };
+        let keep = [Query, Key].into_iter().chain(last.into_iter().flatten());
         let pass = Self { keep: Vec::new(), last_only: true, ..self.clone() };
-        let trace = pass.keep(keep.into_iter().map(|place| head.place(place))).run(input)?;
+        let trace = pass.keep(keep.map(|place| head.place(place))).run(input)?;
         let kept = |place| {
             let place = head.place(place);
             let missing = || Error::Unsupported(format!("the model has no place {place}"));
@@ -184,14 +190,21 @@ impl Pass<'_> {
         };
         let kv_head = head.head / (block.heads / block.kv_heads).max(1);
         let (first_q, first_k) = (kept(Query)?, kept(Key)?);
-        let (last_q, all_k) =
-            if turned { (kept(TurnedQuery)?, kept(TurnedKey)?) } else { (first_q, first_k) };
+        let (last_q, all_k) = match last {
+            Some([q, k]) => (kept(q)?, kept(k)?),
+            None => (first_q, first_k),
+        };
         let q = vector(last_q, query, head.head);
-        let bias = if cross { None } else { self.bias(&head, stack, [queries, keys]) };
-        let bias = bias.map(|bias| {
-            let start = (head.head * queries + query) * keys;
-            bias[start..start + keys].to_vec()
-        });
+        let row = |all: &[f32]| all[(head.head * queries + query) * keys..][..keys].to_vec();
+        let of_positions = self.of_positions(&head, stack, [last_q, all_k])?;
+        let at = |part: &Option<Vec<f32>>| part.as_ref().map_or(0.0, |part| row(part)[key]);
+        let parts = of_positions.as_ref().map(|parts| parts.each_ref().map(at));
+        let bias = match of_positions {
+            Some(parts) => sum(parts),
+            None if cross => None,
+            None => self.bias(&head, stack, [queries, keys]),
+        };
+        let bias = bias.map(|bias| row(&bias));
         let hidden = |key| {
             let cut = Change::Cut { head, query, key };
             let cut = self.changes.contains(&cut).then_some(Hidden::Cut);
@@ -231,8 +244,8 @@ impl Pass<'_> {
             head,
             query,
             key,
-            q_before: turned.then(|| vector(first_q, query, head.head)),
-            k_before: turned.then(|| vector(first_k, key, kv_head)),
+            q_before: last.map(|_| vector(first_q, query, head.head)),
+            k_before: last.map(|_| vector(first_k, key, kv_head)),
             dot: Rounded::new(dot, products.iter().sum()),
             products,
             q,
@@ -242,6 +255,7 @@ impl Pass<'_> {
             softcap: steps.softcap,
             capped,
             bias: bias.map(|bias| bias[key]),
+            of_positions: parts,
             hidden,
             score: hidden.is_none().then_some(scores[key]),
             temperature: steps.temperature.get(),
@@ -250,6 +264,22 @@ impl Pass<'_> {
             sum,
             weight: Rounded::new(weights[key], reference),
         })
+    }
+
+    /// The parts of the scores of a layer that come from positions, if the model has them.
+    fn of_positions(
+        &self,
+        head: &HeadAddress,
+        stack: &Stack,
+        [q, k]: [&Values; 2],
+    ) -> Result<Option<PositionScores>, Error> {
+        let weights = &self.model.weights().stack;
+        let (Some(of), Some(table)) = (stack.block.disentangled, &weights.distances) else {
+            return Ok(None);
+        };
+        let attention = &weights.layers[head.layer].attention;
+        let sizes = [q.shape[0], q.shape[1], q.shape[2]];
+        of.parts(attention, table, [&q.data, &k.data], sizes, stack.block.scale).map(Some)
     }
 
     /// The bias by distance \[heads, queries, keys\].

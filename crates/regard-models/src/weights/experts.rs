@@ -7,7 +7,7 @@ use super::linear::Stored;
 use super::names::ExpertNames;
 use crate::{Block, Error, Experts};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FeedForward {
     pub(crate) gate: Option<Linear>,
     pub(crate) up: Linear,
@@ -22,12 +22,18 @@ impl FeedForward {
 }
 
 /// The feed-forward layers of a layer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum FeedForwards {
     /// One for all tokens.
     One(FeedForward),
     /// Experts, and the router that chooses `used` of them for a token.
-    Experts { router: Linear, each: Vec<FeedForward>, used: usize },
+    Experts {
+        router: Linear,
+        each: Vec<FeedForward>,
+        used: usize,
+        /// The layer that all tokens take, and the one whose sigmoid is its weight.
+        shared: Option<(FeedForward, Linear)>,
+    },
 }
 
 impl FeedForwards {
@@ -50,7 +56,13 @@ impl FeedForwards {
                 let (expert, part) = name.split_once('.')?;
                 (each.get(expert.parse::<usize>().ok()?)?, part)
             }
-            (Self::Experts { router, .. }, None) => return (name == "router").then_some(router),
+            (Self::Experts { router, shared, .. }, None) => {
+                match (shared, name.strip_prefix("shared.")) {
+                    (Some((_, weight)), Some("router")) => return Some(weight),
+                    (Some((layer, _)), Some(part)) => (layer, part),
+                    _ => return (name == "router").then_some(router),
+                }
+            }
             (Self::One(_), Some(_)) => return None,
         };
         match part {
@@ -65,9 +77,12 @@ impl FeedForwards {
     pub(super) fn product_bytes(&self) -> usize {
         match self {
             Self::One(layer) => layer.bytes(),
-            Self::Experts { router, each, used } => {
+            Self::Experts { router, each, used, shared } => {
                 let one = each.first().map_or(0, FeedForward::bytes);
-                router.weight_bytes() + used * one
+                let shared = shared.as_ref();
+                let shared =
+                    shared.map_or(0, |(layer, weight)| layer.bytes() + weight.weight_bytes());
+                router.weight_bytes() + used * one + shared
             }
         }
     }
@@ -110,7 +125,24 @@ impl Loader<'_> {
             Ok(FeedForward { gate: Some(gate), up, down })
         });
         let each = each.collect::<Result<_, Error>>()?;
-        Ok(FeedForwards::Experts { router, each, used: experts.used })
+        let shared = experts.shared.map(|hidden| {
+            let [gate, up, down, weight] = &names.shared;
+            let linear = |of: &str, shape| self.linear(&name(of), shape, bias);
+            let (gate, up) = (linear(gate, [hidden, width])?, linear(up, [hidden, width])?);
+            let layer = FeedForward { gate: Some(gate), up, down: linear(down, [width, hidden])? };
+            // GGUF files have the weights of its only output as a vector.
+            let (weight, shape) = (name(weight), [width]);
+            let flat =
+                self.found(&weight, "weight").and_then(|found| self.checkpoint.shape(&found));
+            let weight = if flat == Some(&shape[..]) {
+                let row = self.table(&weight, &shape)?.reshaped(vec![1, width]);
+                self.layer(&weight, Stored::new(row, false, None))?
+            } else {
+                self.linear(&weight, [1, width], false)?
+            };
+            Ok::<_, Error>((layer, weight))
+        });
+        Ok(FeedForwards::Experts { router, each, used: experts.used, shared: shared.transpose()? })
     }
 
     /// A linear layer of an expert: a tensor of its own, or its entry in one tensor \[experts, outputs, inputs\] with biases

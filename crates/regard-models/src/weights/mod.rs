@@ -15,10 +15,11 @@ pub(crate) use self::experts::{FeedForward, FeedForwards};
 use self::linear::Stored;
 pub(crate) use self::names::unknown;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
+use crate::forward::normed;
 use crate::read::{Beside, Settings};
 use crate::{
-    Block, Checkpoint, Description, Error, Frames, Frequencies, Head, NormKind, NormSettings,
-    Placement, QkNorm, Stack, StackName, Tensor,
+    Block, Checkpoint, Description, Error, Format, Frames, Frequencies, Head, LearnedPositions,
+    NormKind, NormSettings, Placement, QkNorm, Stack, StackName, Tensor,
 };
 
 #[derive(Debug)]
@@ -29,6 +30,11 @@ pub(crate) struct Weights {
     /// \[types, width\]; of a model of images, its class token \[1, width\].
     pub(crate) types: Option<Tensor>,
     pub(crate) embedding_norm: Option<Norm>,
+    /// The positions and the norm of the encoder's tokens.
+    pub(crate) encoder_positions: Option<Tensor>,
+    pub(crate) encoder_embedding_norm: Option<Norm>,
+    /// From the features of the tables to the width.
+    pub(crate) projection: Option<Linear>,
     pub(crate) frames: Option<Convolutions>,
     pub(crate) encoder: Option<StackWeights>,
     pub(crate) stack: StackWeights,
@@ -69,9 +75,11 @@ pub(crate) struct StackWeights {
     pub(crate) norm: Option<Norm>,
     /// \[buckets, heads\]
     pub(crate) relative: Option<Vec<f32>>,
+    /// The rows of distances of [`Disentangled`](crate::Disentangled), after their norm: \[rows, width\].
+    pub(crate) distances: Option<Vec<f32>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Layer {
     /// The norms before both sublayers, or after both sums.
     pub(crate) norm_1: Option<Norm>,
@@ -83,7 +91,7 @@ pub(crate) struct Layer {
     pub(crate) feed_forward: FeedForwards,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AttentionWeights {
     pub(crate) q: Linear,
     pub(crate) k: Linear,
@@ -91,6 +99,8 @@ pub(crate) struct AttentionWeights {
     pub(crate) out: Linear,
     /// The norms of queries and keys.
     pub(crate) qk_norm: Option<(Norm, Norm)>,
+    /// The layers of the keys and of the queries of distances.
+    pub(crate) of_positions: [Option<Linear>; 2],
     /// The score of each query head's sink.
     pub(crate) sinks: Option<Vec<f32>>,
 }
@@ -234,6 +244,7 @@ impl Loader<'_> {
     fn weights(&self) -> Result<Weights, Error> {
         let Description { width, embedding, stack, .. } = self.description;
         let (width, names) = (*width, &self.names);
+        let features = embedding.features.unwrap_or(width);
         let (tokens, types) = if let Some(patches) = &embedding.patches {
             let name = self.full(&names.tokens);
             let shape = [width, patches.channels, patches.patch_height, patches.patch_width];
@@ -245,31 +256,46 @@ impl Loader<'_> {
         } else {
             let types = match embedding.types {
                 0 => None,
-                types => Some(self.table(&self.full(&names.types), &[types, width])?),
+                types => Some(self.table(&self.full(&names.types), &[types, features])?),
             };
             (self.tokens()?, types)
         };
         let name = self.full(&names.positions);
         let positions = match (embedding.positions, embedding.patches) {
-            (Some(positions), None) => Some(self.table(&name, &[positions.count, width])?),
+            (Some(positions), None) => Some(self.positions(&name, positions, features)?),
             (Some(positions), Some(_)) => {
                 Some(self.plain_table(&name, &[1, positions.count, width])?)
             }
             (None, _) => None,
         };
+        let of_encoder = embedding.positions.filter(|_| !names.encoder_positions.is_empty());
+        let of_encoder = of_encoder.map(|positions| {
+            self.positions(&self.full(&names.encoder_positions), positions, features)
+        });
         let encoder = self.description.encoder.as_ref();
         let encoder =
             encoder.map(|encoder| self.stack(&names.encoder, &names.encoder_norm, encoder));
         let weights = Weights {
             encoder: encoder.transpose()?,
             stack: self.stack(&names.layer, &names.norm, stack)?,
-            embedding_norm: self.optional_norm(&names.embedding_norm, embedding.norm)?,
+            embedding_norm: self.embedding_norm(&names.embedding_norm)?,
+            encoder_embedding_norm: match names.encoder_embedding_norm.as_str() {
+                "" => None,
+                name => self.embedding_norm(name)?,
+            },
+            encoder_positions: of_encoder.transpose()?,
+            projection: match embedding.features {
+                Some(features) => {
+                    Some(self.linear(&self.full(&names.projection), [width, features], true)?)
+                }
+                None => None,
+            },
             frames: embedding.frames.map(|frames| self.convolutions(frames)).transpose()?,
             transform: match self.description.head {
                 Head::Tokens { transform: Some((_, norm)), .. } => {
                     let (linear, name) = &names.transform;
-                    let linear = self.linear(linear, [width, width], true)?;
-                    Some((linear, self.norm(name, norm, width)?))
+                    let linear = self.linear(linear, [features, width], true)?;
+                    Some((linear, self.norm(name, norm, features)?))
                 }
                 _ => None,
             },
@@ -298,6 +324,46 @@ impl Loader<'_> {
         Ok(Weights { unused: unused.map(str::to_owned).collect(), ..weights })
     }
 
+    /// The table of learned positions.
+    fn positions(
+        &self,
+        name: &str,
+        positions: LearnedPositions,
+        features: usize,
+    ) -> Result<Tensor, Error> {
+        let shape = [positions.count, features];
+        if !positions.sines || self.found(name, "weight").is_some() {
+            return self.table(name, &shape);
+        }
+        let numbers = (positions.count as u64).saturating_mul(features as u64);
+        if numbers > self.most_bytes() / 4 {
+            let what = format!("would have the shape {shape:?}, which is too large for the file");
+            return Err(Error::tensor(self.checkpoint.path(), name, what));
+        }
+        if self.checks {
+            return self.memory(name, Tensor::empty(Format::F32, &shape));
+        }
+        let half = features.div_ceil(2);
+        let number = |t: usize, i: usize| {
+            let pair = if i < half { i } else { i - half };
+            let angle = t as f64 / 10_000_f64.powf((2 * pair) as f64 / features as f64);
+            (if i < half { angle.sin() } else { angle.cos() }) as f32
+        };
+        let rows = (0..positions.count).flat_map(|t| (0..features).map(move |i| number(t, i)));
+        Ok(Tensor::of_numbers(rows.collect(), shape.to_vec()))
+    }
+
+    /// The most bytes that small parts may take in memory.
+    fn most_bytes(&self) -> u64 {
+        self.checkpoint.bytes().saturating_mul(2).saturating_add(32 << 20)
+    }
+
+    fn embedding_norm(&self, name: &str) -> Result<Option<Norm>, Error> {
+        let Description { width, embedding, .. } = self.description;
+        let features = embedding.features.unwrap_or(*width);
+        embedding.norm.map(|norm| self.norm(&self.full(name), norm, features)).transpose()
+    }
+
     fn convolutions(&self, frames: Frames) -> Result<Convolutions, Error> {
         let width = self.description.width;
         let [first, second, positions] = &self.names.frames;
@@ -322,7 +388,7 @@ impl Loader<'_> {
     /// is the model's, as in transformers.
     fn tokens(&self) -> Result<Tokens, Error> {
         let Description { vocabulary, width, tied, .. } = *self.description;
-        let shape = [vocabulary, width];
+        let shape = [vocabulary, self.description.embedding.features.unwrap_or(width)];
         let Names { tokens, copies, head, .. } = &self.names;
         let name = self.full(tokens);
         let there = |name: &&String| self.found(name, "weight").is_some();
@@ -370,7 +436,12 @@ impl Loader<'_> {
                 None => table.output_head(),
             }
         } else {
-            let weight = self.table(name, &[outputs, self.description.width])?;
+            let width = self.description.width;
+            let inputs = match self.description.head {
+                Head::Tokens { .. } => self.description.embedding.features.unwrap_or(width),
+                _ => width,
+            };
+            let weight = self.table(name, &[outputs, inputs])?;
             self.layer(name, Stored::new(weight, false, bias))?
         };
         Ok(Some(head))
@@ -402,13 +473,35 @@ impl Loader<'_> {
         };
         let relative = block.relative.map(|relative| {
             let shape = [relative.buckets, block.heads];
-            Ok::<_, Error>(self.table(&name(0)(&names.relative), &shape)?.to_f32())
+            let table = match self.names.relative.as_str() {
+                "" => name(0)(&names.relative),
+                table => self.full(table),
+            };
+            Ok::<_, Error>(self.table(&table, &shape)?.to_f32())
         });
+        let own = stack.groups.unwrap_or(stack.layers());
         // The threads work side by side, because reading waits for memory.
-        let layers = Threads::current()
-            .map(stack.layers(), |layer| self.layer_of(&name(layer), names, (stack, layer)))?;
+        let mut layers = Threads::current()
+            .map(own, |layer| self.layer_of(&name(layer), names, (stack, layer)))?;
+        if own < stack.layers() {
+            // The clones share the memory of their products.
+            let all = stack.layers();
+            layers = (0..all).map(|layer| layers[layer * own / all].clone()).collect();
+        }
+        let distances = block.disentangled.map(|of| {
+            let (table, width) = (&self.names.distances, self.description.width);
+            let mut rows = self.table(&self.full(&table.0), &[2 * of.span, width])?.to_f32();
+            if of.normed {
+                let norm = self.norm(&self.full(&table.1), block.norm, width)?;
+                if !self.checks {
+                    rows = normed(&norm, &rows)?;
+                }
+            }
+            Ok::<_, Error>(rows)
+        });
         Ok(StackWeights {
             layers,
+            distances: distances.transpose()?,
             norm: self.optional_norm(norm, stack.final_norm)?,
             relative: relative.transpose()?,
         })
@@ -540,7 +633,20 @@ impl Loader<'_> {
             let q = qk_norm((norm, &names.q_norm, block.heads))?;
             Ok((q, qk_norm((norm, &names.k_norm, block.kv_heads))?))
         });
+        let of_positions = match block.disentangled {
+            Some(of) if of.shared => [(of.to_position, &k), (of.from_position, &q)]
+                .map(|(is_there, layer)| is_there.then(|| layer.clone())),
+            Some(of) => {
+                let layer = |is_there: bool, of: &str| {
+                    is_there.then(|| self.linear(&name(of), [q_rows, width], true)).transpose()
+                };
+                let [key, query] = &names.of_positions;
+                [layer(of.to_position, key)?, layer(of.from_position, query)?]
+            }
+            None => [None, None],
+        };
         Ok(AttentionWeights {
+            of_positions,
             q,
             k,
             v,
@@ -582,8 +688,7 @@ impl Loader<'_> {
         }
         let refuse = |what: String| Error::tensor(self.checkpoint.path(), name, what);
         let before = self.made.fetch_add(stored.layer_bytes(), Ordering::Relaxed);
-        let most = self.checkpoint.bytes().saturating_mul(2).saturating_add(32 << 20);
-        if before > most {
+        if before > self.most_bytes() {
             let what = "is one of too many small layers: they would take more memory than twice the file and 32 MiB";
             return Err(refuse(what.to_owned()));
         }
@@ -602,18 +707,17 @@ impl Loader<'_> {
 
     fn norm(&self, name: &str, norm: NormSettings, features: usize) -> Result<Norm, Error> {
         let mut gamma = self.table(name, &[features])?.to_f32();
+        if matches!(norm.kind, NormKind::RmsPlusOne | NormKind::LayerPlusOne) {
+            for x in &mut gamma {
+                *x += 1.0;
+            }
+        }
         let made = match norm.kind {
-            NormKind::Layer => {
+            NormKind::Layer | NormKind::LayerPlusOne => {
                 let beta = self.bias(name, features)?.unwrap_or_else(|| vec![0.0; features]);
                 Norm::layer(gamma, beta, norm.epsilon)
             }
-            NormKind::Rms => Norm::rms(gamma, norm.epsilon),
-            NormKind::RmsPlusOne => {
-                for x in &mut gamma {
-                    *x += 1.0;
-                }
-                Norm::rms(gamma, norm.epsilon)
-            }
+            NormKind::Rms | NormKind::RmsPlusOne => Norm::rms(gamma, norm.epsilon),
         };
         made.map_err(|e| Error::tensor(self.checkpoint.path(), name, format!("makes no norm: {e}")))
     }
@@ -634,10 +738,11 @@ impl Loader<'_> {
 
     fn vector(&self, name: &str, len: usize) -> Result<Option<Vec<f32>>, Error> {
         let (stem, kind) = name.rsplit_once('.').unwrap_or((name, ""));
-        if self.found(stem, kind).is_none() {
-            return Ok(None);
-        }
-        Ok(Some(self.tensor(stem, kind, &[len])?.to_f32()))
+        let Some(found) = self.found(stem, kind) else { return Ok(None) };
+        // Some files have it as a matrix of one row.
+        let flat = self.checkpoint.shape(&found).is_none_or(|shape| shape.len() != 2);
+        let shape = if flat { vec![len] } else { vec![1, len] };
+        Ok(Some(self.tensor(stem, kind, &shape)?.to_f32()))
     }
 
     fn tensor(&self, name: &str, kind: &str, shape: &[usize]) -> Result<Tensor, Error> {
@@ -746,7 +851,9 @@ fn quantized(checkpoint: &Checkpoint) -> Option<String> {
 fn plain_norm(norm: NormSettings, features: usize) -> Result<Norm, Error> {
     let ones = vec![1.0; features];
     Ok(match norm.kind {
-        NormKind::Layer => Norm::layer(ones, vec![0.0; features], norm.epsilon)?,
+        NormKind::Layer | NormKind::LayerPlusOne => {
+            Norm::layer(ones, vec![0.0; features], norm.epsilon)?
+        }
         NormKind::Rms | NormKind::RmsPlusOne => Norm::rms(ones, norm.epsilon)?,
     })
 }

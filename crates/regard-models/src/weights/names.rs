@@ -15,16 +15,20 @@ use crate::families::Family;
 static ENTRIES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     let entries: BTreeMap<String, Value> =
         serde_json::from_str(include_str!("names.json")).unwrap_or_default();
-    let whole = |own: &Value| match own["like"].as_str().and_then(|like| entries.get(like)) {
+    entries.iter().map(|(name, own)| (name.clone(), whole(own, &entries))).collect()
+});
+
+/// An entry with the names of the one that it is like.
+fn whole(own: &Value, entries: &BTreeMap<String, Value>) -> Value {
+    match own["like"].as_str().and_then(|like| entries.get(like)) {
         Some(like) => {
-            let mut whole = like.clone();
-            replace(&mut whole, own);
-            whole
+            let mut all = whole(like, entries);
+            replace(&mut all, own);
+            all
         }
         None => own.clone(),
-    };
-    entries.iter().map(|(name, own)| (name.clone(), whole(own))).collect()
-});
+    }
+}
 
 /// Replaces the names that `own` has, too.
 fn replace(names: &mut Value, own: &Value) {
@@ -60,6 +64,15 @@ pub(super) struct Names {
     pub(super) positions: String,
     pub(super) types: String,
     pub(super) embedding_norm: String,
+    /// The positions of the encoder's tokens and the norm after them, if they are not those of the decoder's.
+    pub(super) encoder_positions: String,
+    pub(super) encoder_embedding_norm: String,
+    /// From the features of these tables to the width.
+    pub(super) projection: String,
+    /// The table of the bias by distance, if it is not in the first layer.
+    pub(super) relative: String,
+    /// The rows of distances, and their norm.
+    pub(super) distances: (String, String),
     /// The two convolutions over frames of sound, and the encoder's positions.
     pub(super) frames: [String; 3],
     pub(super) encoder: LayerNames,
@@ -115,6 +128,8 @@ pub(super) struct ExpertNames {
     /// The outputs of the gate and those of `up`.
     pub(super) gate_up: String,
     pub(super) down: String,
+    /// The gate, `up` and `down` of the layer that all tokens take, and the layer whose sigmoid is its weight.
+    pub(super) shared: [String; 4],
     /// Whether those outputs alternate, and weights in single numbers are \[inputs, outputs\].
     pub(super) alternate: bool,
 }
@@ -132,6 +147,8 @@ pub(super) struct AttentionNames {
     pub(super) q_norm: String,
     pub(super) k_norm: String,
     pub(super) sinks: String,
+    /// The keys and the queries of distances.
+    pub(super) of_positions: [String; 2],
 }
 
 /// The order of rows of weights in a family's files.

@@ -112,7 +112,7 @@ fn what_is_written_past_the_original_length_is_as_in_one_run() {
 /// The table of defaults has every key that it is asked for: a file with nothing but its family is refused for its tensors alone.
 #[test]
 fn a_family_has_a_default_for_every_setting() {
-    let families = "bert roberta distilbert gpt2 gpt_neox llama mistral qwen2 qwen3 qwen3_moe gpt_oss gemma2 phi3 t5 vit whisper modernbert gpt_neo gptj gpt_bigcode opt bloom falcon mpt phi stablelm starcoder2 mixtral olmo olmoe gemma";
+    let families = "bert roberta distilbert gpt2 gpt_neox llama mistral qwen2 qwen3 qwen3_moe gpt_oss gemma2 phi3 t5 vit whisper modernbert gpt_neo gptj gpt_bigcode opt bloom falcon mpt phi stablelm starcoder2 mixtral olmo olmoe gemma qwen2_moe phimoe ministral ministral3 arcee nemotron helium exaone4 glm glm4 cohere cohere2 xlm-roberta camembert electra albert mpnet nomic_bert eurobert deberta-v2 bart mbart marian pegasus";
     for family in families.split(' ') {
         let shapes: serde_json::Map<String, Value> =
             (0..50).map(|i| (format!("{i}"), json!([1]))).collect();
@@ -195,4 +195,41 @@ fn settings_without_an_effect_here_are_refused() {
     refused("tiny-gpt_neo", key, kinds, "attention_types has \"other\"");
     let kinds = json!([[["global", "local"], many]]);
     refused("tiny-gpt_neo", key, kinds, "has 5 entries for 4 layers");
+}
+
+/// A family that is not computed is refused with the reason, and a hybrid with those of its layers that are attention.
+#[test]
+fn hybrids_are_refused_with_their_attention_layers() {
+    let case = json!({"shapes": {"x.weight": [1]}});
+    let refused = |config: Value, says: &str| {
+        let said = open(&case, &config).unwrap_err().to_string();
+        assert!(said.contains(says), "{said:?} does not say {says:?}");
+    };
+    refused(
+        json!({"model_type": "mamba"}),
+        "the family \"mamba\" is not computed: it has no attention",
+    );
+    let kinds = json!(["conv", "full_attention", "conv", "full_attention"]);
+    let of_lfm = json!({"model_type": "lfm2", "layer_types": kinds});
+    refused(of_lfm, "it is a hybrid: its layers 1, 3 are attention");
+    let kinds = json!(["mamba", "attention", "mamba"]);
+    refused(
+        json!({"model_type": "granitemoehybrid", "layer_types": kinds}),
+        "its layer 1 is attention",
+    );
+    let text = json!({"layer_types": ["linear_attention", "full_attention"]});
+    refused(json!({"model_type": "qwen3_5", "text_config": text}), "its layer 1 is attention");
+    let every =
+        json!({"model_type": "qwen3_next", "num_hidden_layers": 8, "full_attention_interval": 4});
+    refused(every, "its layers 3, 7 are attention");
+    let period = json!({"model_type": "jamba", "num_hidden_layers": 8, "attn_layer_period": 4, "attn_layer_offset": 2});
+    refused(period, "its layers 2, 6 are attention");
+    let pattern = json!({"model_type": "nemotron_h", "hybrid_override_pattern": "M-*-"});
+    refused(pattern, "its layer 2 is attention");
+    refused(json!({"model_type": "bamba", "attn_layer_indices": [9]}), "its layer 9 is attention");
+    refused(
+        json!({"model_type": "zamba2"}),
+        "the file does not say which of its layers are attention",
+    );
+    refused(json!({"model_type": "gemma3n"}), "four streams");
 }

@@ -14,7 +14,9 @@ use crate::common::open;
 /// The families. Some have a second folder.
 fn known() -> impl Iterator<Item = &'static str> {
     let names = FAMILIES.iter().filter_map(|name| name.strip_prefix("tiny-"));
-    names.filter(|name| !["gemma3", "gpt_oss-mxfp4", "t5-gated", "falcon-40b"].contains(name))
+    names.filter(|name| {
+        !["gemma3", "gpt_oss-mxfp4", "t5-gated", "falcon-40b", "deberta-v2-own"].contains(name)
+    })
 }
 
 /// The families as the refusal of another one names them.

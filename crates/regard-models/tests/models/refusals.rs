@@ -27,12 +27,12 @@ fn with_config(name: &str, values: &[(&str, Value)]) -> String {
 
 #[test]
 fn a_family_that_is_not_known_is_named_with_those_that_are() {
-    let said = with_config("tiny-llama", &[("model_type", "mamba".into())]);
+    let said = with_config("tiny-llama", &[("model_type", "marvin".into())]);
     let parts =
-        ["config.json: the family \"mamba\" is not known", "gpt_neox", "whisper and modernbert"];
+        ["config.json: the family \"marvin\" is not known", "gpt_neox", "whisper and modernbert"];
     assert_says(&said, &parts);
     // Its class, and its tensors and settings that no family has.
-    let mut config = json!({"model_type": "mamba", "architectures": ["MambaForCausalLM"], "torch_dtype": "float32"});
+    let mut config = json!({"model_type": "marvin", "architectures": ["MarvinForCausalLM"], "torch_dtype": "float32"});
     for i in 0..10 {
         config[format!("state_size_{i}")] = i.into();
     }
@@ -42,7 +42,7 @@ fn a_family_that_is_not_known_is_named_with_those_that_are() {
     let files = [("config.json", config.to_string().into_bytes()), ("model.safetensors", tensors)];
     let checkpoint = Checkpoint::from_files("model", files).unwrap();
     let said = Description::of(&checkpoint).unwrap_err().to_string();
-    let needs = "\"mamba\" is not known: its class is MambaForCausalLM, and no known family has its tensors \
+    let needs = "\"marvin\" is not known: its class is MarvinForCausalLM, and no known family has its tensors \
                  backbone.layers.{}.mixer.A_log, and no known family has its settings state_size_0, state_size_1, state_size_2, \
                  state_size_3, state_size_4, state_size_5, state_size_6, state_size_7 and 2 more; known are bert";
     assert_says(&said, &[needs]);

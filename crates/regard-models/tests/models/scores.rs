@@ -41,9 +41,11 @@ fn check(score: &Score, trace: &Trace, what: &str) {
     if score.temperature == 0.0 || score.temperature.is_infinite() {
         return; // which keys tie is not a matter of rounding
     }
-    let turned = score.q_before.is_some();
-    let keys_at = if turned { AttentionPlace::TurnedKey } else { AttentionPlace::Key };
-    let longest = place(keys_at).data.chunks(score.k.len()).map(|k| {
+    let last = [AttentionPlace::TurnedKey, AttentionPlace::NormedKey];
+    let last = last.iter().find_map(|place| trace.at(score.head.place(*place)));
+    let last = last.filter(|_| score.q_before.is_some());
+    let multiplied = last.unwrap_or_else(|| place(AttentionPlace::Key));
+    let longest = multiplied.data.chunks(score.k.len()).map(|k| {
         let products = k.iter().zip(&score.q).map(|(k, q)| f64::from(*k) * f64::from(*q));
         sum_of(&products.collect::<Vec<_>>())
     });

@@ -60,7 +60,10 @@ fn lines(score: &Score) -> Vec<String> {
     if let Some(cap) = score.softcap {
         lines.push(format!("soft cap {} → {}", spoken(cap), spoken(score.capped)));
     }
-    if let Some(bias) = score.bias {
+    if let Some([query, key]) = score.of_positions {
+        lines.push(format!("+ {} (query · key of the distance)", spoken(query)));
+        lines.push(format!("+ {} (key · query of the distance)", spoken(key)));
+    } else if let Some(bias) = score.bias {
         lines.push(format!("+ {} (relative position bias)", spoken(bias)));
     }
     let (Some(own), Some(maximum)) = (score.score, score.maximum) else {
