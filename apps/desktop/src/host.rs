@@ -8,9 +8,8 @@ use directories::ProjectDirs;
 use regard_heads::Stream;
 use regard_models::Checkpoint;
 #[cfg(feature = "window")]
-use regard_ui::host::{BOOK, Chosen, FileDialog};
-use regard_ui::host::{Host, Work};
-use regard_ui::model::Cached;
+use regard_session::host::{BOOK, Chosen, FileDialog};
+use regard_session::host::{Cached, Host, Work};
 
 use crate::cli::models::open;
 use crate::{hub, opened, whole_file};

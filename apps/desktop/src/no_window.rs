@@ -1,6 +1,6 @@
 //! The program without its window.
 
-use regard_ui::Start;
+use regard_session::Start;
 
 /// Says that there is no window.
 ///

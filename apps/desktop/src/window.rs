@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use eframe::egui::{Ui, ViewportBuilder};
-use regard_ui::{App, Start};
+use regard_session::Start;
+use regard_ui::App;
 
 use crate::host::Native;
 use crate::say::tell;
@@ -61,7 +62,7 @@ fn run(start: Start) -> Result<(), eframe::Error> {
                     ctx.all_styles_mut(|style| style.animation_time = 0.0);
                 }
             });
-            Ok(Box::new(Shell(start.app(&cc.egui_ctx, Arc::new(Native)))))
+            Ok(Box::new(Shell(App::start(&cc.egui_ctx, Arc::new(Native), start))))
         }),
     )
 }

@@ -146,7 +146,7 @@ mod walk {
             }
         }
         let session = folder.path("mine.regard.json");
-        let link = regard_ui::Session::parse(&std::fs::read(session).unwrap()).unwrap().link();
+        let link = regard_session::Session::parse(&std::fs::read(session).unwrap()).unwrap().link();
         for link in [format!("http://localhost/{link}"), link] {
             assert_eq!(printed(format!("'{link}'")), summary("mine.regard.json"));
         }

@@ -59,7 +59,7 @@ impl Address {
         let mut app = if self.embed {
             App::with_session(ctx, host.clone(), regard_ui::greeting())
         } else {
-            Start::Last.app(ctx, host.clone())
+            App::start(ctx, host.clone(), Start::Last)
         };
         if let Some(session) = self.session.filter(|_| is_plain) {
             app.open_file(ctx, format!("#s={session}").as_ref());

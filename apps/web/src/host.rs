@@ -119,7 +119,7 @@ pub fn take(numbers: &Float32Array, length: usize) {
 pub fn begin(number: u32, question: Vec<u8>, lists: Array) -> Result<(), String> {
     let lists = lists.iter().map(|list| Float32Array::from(list).to_vec()).collect();
     let question = Message { bytes: question, lists };
-    let begun = BACKGROUND.with(|background| background.begin(question))?;
+    let begun = BACKGROUND.with(|background| regard_ui::begin(background, question))?;
     BEGUN.with_borrow_mut(|all| all.insert(number, begun));
     Ok(())
 }

@@ -203,7 +203,7 @@ async function drop(page, name, bytes) {
 
 test("files that are dropped open, and a broken one gives its message", async (t) => {
     const page = await open(t);
-    await drop(page, "sample.safetensors", readFileSync(join(root, "crates/regard-ui/assets/sample.safetensors")));
+    await drop(page, "sample.safetensors", readFileSync(join(root, "crates/regard-session/assets/sample.safetensors")));
     await page.getByText("sample.safetensors").first().waitFor({ state: "attached" });
     await page.getByText("attention of 3 layers of 4 heads, 22 × 22").first().waitFor({ state: "attached" });
     await drop(page, "broken.safetensors", Buffer.from("no tensors"));

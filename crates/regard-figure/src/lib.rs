@@ -37,7 +37,7 @@ pub use self::label::Label;
 pub use self::lines::overlaid;
 pub use self::matrix::Matrix;
 pub use self::palette::{
-    COLORS, Ground, Look, Map, NOT_A_NUMBER, Palette, Signs, TEXELS, ink_on, largest,
+    COLORS, Ground, Look, Map, NOT_A_NUMBER, Palette, Signs, TEXELS, curve_color, ink_on, largest,
 };
 pub use self::plot::{Curve, Plot, Scale};
 pub use self::text::shortened;

@@ -36,7 +36,7 @@ pub struct Look {
 }
 
 /// The signs of numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Signs {
     /// 0 and above: weights.
     Positive,
@@ -290,6 +290,12 @@ fn log2(x: f32) -> f32 {
     let mantissa = f32::from_bits(bits & 0x007F_FFFF | 0x3F80_0000);
     let exponent = (bits >> 23) as f32 - 127.0;
     exponent + (-0.344_845 * mantissa + 2.024_658) * mantissa - 1.679_813
+}
+
+/// The colour of a curve by its number: Tableau's ten, over and over.
+pub fn curve_color(i: usize) -> [u8; 3] {
+    let c = colorous::TABLEAU10[i % colorous::TABLEAU10.len()];
+    [c.r, c.g, c.b]
 }
 
 /// Black or white, whichever has more contrast with `background`.

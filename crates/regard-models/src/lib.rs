@@ -22,6 +22,8 @@ mod image;
 mod jinja;
 mod memory;
 mod model;
+#[cfg(feature = "images")]
+mod picture;
 mod place;
 mod prepare;
 mod probability;
@@ -46,6 +48,8 @@ pub use self::forward::{Input, Output, Trace, Values};
 pub use self::image::ImageProcessor;
 pub use self::memory::available_memory;
 pub use self::model::{Baseline, Model, Pass};
+#[cfg(feature = "images")]
+pub use self::picture::read_image;
 pub use self::place::{
     AttentionPlace, EmbeddingPlace, FeedForwardPlace, LayerPlace, NormName, NormPlace, Place,
     StackName, StreamPlace,

@@ -14,8 +14,10 @@ use std::time::Instant;
 use criterion::{Criterion, criterion_group, criterion_main};
 use egui::{Context, Event, Key, Modifiers, PointerButton, Pos2, RawInput, Rect, vec2};
 use regard::Temperature;
+use regard_figure::Look;
 use regard_models::{Ablation, Change, HeadAddress, Which};
-use regard_ui::laboratory::{Engine, LaboratoryInputs, Request, Shown};
+use regard_session::laboratory::{Engine, LaboratoryInputs, Request, Shown};
+use regard_ui::heatmap::Picture;
 use regard_ui::model::{Listed, State};
 use regard_ui::{App, Room, Session};
 
@@ -254,8 +256,10 @@ fn slider(c: &mut Criterion) {
                     let request = Request { inputs, pinned: None, shown: Shown::Weights };
                     let Ok(outcome) = engine.run(request, &|_| ()) else { return };
                     let level = (tokens / 512).ilog2() as usize;
-                    let part = outcome.picture.blocks(level, 0..tokens, 0..tokens);
-                    black_box(outcome.picture.texture(&ctx, "weights", &outcome.numbers, &part));
+                    let palette = outcome.palette(Look::default());
+                    let picture = Picture::new(&outcome.numbers, tokens, palette);
+                    let part = picture.blocks(level, 0..tokens, 0..tokens);
+                    black_box(picture.texture(&ctx, "weights", &outcome.numbers, &part));
                     shown = Some(outcome);
                 });
             });

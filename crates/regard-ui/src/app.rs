@@ -9,18 +9,18 @@ use egui::{Context, Panel, Ui};
 use regard_figure::{Ground, Look};
 use web_time::Instant;
 
+use super::Room;
 use super::command_palette::Palette;
 use super::dialog::Dialog;
 use super::heatmap::look;
 use super::history::History;
 use super::host::BOOK;
 use super::kept::Kept;
-use super::session::Room;
 use super::setting::SETTINGS;
 use super::walkthrough::{Page, ReadingMode};
 use super::{
-    Command, Host, Session, command, command_palette, kept, laboratory, model, picture, side,
-    style, walkthrough,
+    Command, Host, Session, Start, appearance, command, command_palette, kept, laboratory, model,
+    picture, side, style, walkthrough,
 };
 
 mod bar;
@@ -28,7 +28,6 @@ mod files;
 
 use self::bar::Notice;
 use self::files::not_shown;
-pub use self::files::{of_step, of_walkthrough};
 
 /// The program without its window.
 pub struct App {
@@ -55,7 +54,7 @@ impl App {
         style::apply(ctx);
         // Zooming is one of the window's commands.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
-        session.appearance.apply(ctx);
+        appearance::apply(session.appearance, ctx);
         Self {
             history: History::new(&session),
             walkthrough: walkthrough::WalkthroughRoom::new(
@@ -103,6 +102,26 @@ impl App {
             Err(_) => app.tell(Err(
                 e.context("this session will not be saved, because the last one cannot be read")
             )),
+        }
+        app
+    }
+
+    /// The program with the contents of the first frame, on top of the last session or of the greeting.
+    pub fn start(ctx: &Context, host: Arc<dyn Host>, start: Start) -> Self {
+        let mut app = match host.session_file() {
+            Some(path) => Self::resume(ctx, &host, path),
+            None => Self::with_session(ctx, host, super::greeting()),
+        };
+        match start {
+            Start::Last => {}
+            Start::Example(example) => app.perform(ctx, Command::Example(example)),
+            Start::File(path) => app.open_file(ctx, &path),
+            Start::Model { name, second } => {
+                app.open_model(ctx, name);
+                if let Some(second) = second {
+                    app.compare_with(second);
+                }
+            }
         }
         app
     }
@@ -177,7 +196,7 @@ impl App {
         if !ui.input(|input| input.pointer.any_down()) {
             self.history.note(&self.session);
         }
-        self.session.appearance.follow(ui.ctx());
+        appearance::follow(&mut self.session.appearance, ui.ctx());
         let kept = self.kept.as_mut().map(|kept| kept.note(ui.ctx(), &self.session));
         if let Some(Err(e)) = kept {
             self.tell(Err(e.context("the session will not be there at the next start")));

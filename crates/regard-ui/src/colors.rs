@@ -5,8 +5,7 @@ use std::sync::OnceLock;
 use egui::{Color32, ColorImage};
 
 use regard_figure::{COLORS, Ground, TEXELS};
-pub use regard_figure::{Look, Map, Palette, largest};
-use regard_walkthrough::Kind;
+pub(crate) use regard_figure::{Look, Map, Palette, largest};
 
 type Table = [Color32; TEXELS];
 
@@ -20,15 +19,6 @@ fn table(map: Map, ground: Ground) -> &'static Table {
 
 const fn color([r, g, b]: [u8; 3]) -> Color32 {
     Color32::from_rgb(r, g, b)
-}
-
-/// The palette of a step of this kind, in the look that the user chose. Weights go from 0 to 1.
-pub fn of_step(kind: Kind, numbers: &[f32], look: Look) -> Palette {
-    match kind {
-        Kind::Weights => Palette::weights(1.0, look),
-        Kind::Table => Palette::plain(look),
-        _ => Palette::signed(largest(numbers), look),
-    }
 }
 
 /// The colours of a [`Palette`] as egui's type.
@@ -73,10 +63,5 @@ pub(crate) fn ink_on(background: Color32) -> Color32 {
 
 /// The colour of a curve, one for each token.
 pub(crate) fn curve(i: usize) -> Color32 {
-    color(curve_rgb(i))
-}
-
-pub(crate) fn curve_rgb(i: usize) -> [u8; 3] {
-    let c = colorous::TABLEAU10[i % colorous::TABLEAU10.len()];
-    [c.r, c.g, c.b]
+    color(regard_figure::curve_color(i))
 }

@@ -7,9 +7,9 @@ use egui::{Key, KeyboardShortcut, Modifiers, ThemePreference, Ui};
 use regard_walkthrough::Example;
 use strum::IntoStaticStr;
 
+use super::Room;
 use super::colors::Map;
 use super::plots::PlotName;
-use super::session::Room;
 use super::setting::SETTINGS;
 use super::walkthrough::real_head;
 

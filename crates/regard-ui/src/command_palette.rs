@@ -6,7 +6,7 @@ use egui::{
     Align2, Button, Grid, Id, Key, Modal, Modifiers, RichText, ScrollArea, TextEdit, Ui, vec2,
 };
 
-use super::session::Room;
+use super::Room;
 use super::{Command, style};
 
 /// The distance of the palette from the top of the window.

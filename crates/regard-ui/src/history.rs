@@ -75,7 +75,7 @@ mod tests {
     use regard_walkthrough::Example;
 
     use super::*;
-    use crate::session::Room;
+    use crate::Room;
 
     #[test]
     fn changes_are_taken_back_one_by_one_and_made_again() {

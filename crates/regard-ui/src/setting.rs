@@ -7,7 +7,7 @@ use regard_walkthrough::Without;
 use super::heads::{Effect, Order, Shown};
 use super::laboratory::{self, Brush};
 use super::model::{Version, View};
-use super::session::{Room, Session};
+use super::{Room, Session};
 
 /// A choice of a room.
 pub(crate) struct Setting {

@@ -1,26 +1,17 @@
 //! The temperature: a slider over powers of ten whose ends are 0 and ∞, and the number.
 
-use core::ops::RangeInclusive;
-
 use egui::{DragValue, RichText, Slider, Ui};
 use regard_kernels::Temperature;
+use regard_session::temperature::DECADES;
 
 use crate::explain::{explanation, label};
 
-/// The range of the slider and of the curves, in powers of ten.
-pub(crate) const DECADES: RangeInclusive<f64> = -2.0..=2.0;
 /// The distance beyond this range at which the slider reaches the limits 0 and ∞.
 const BEYOND: f64 = 0.2;
 
 /// The exponents at the ends of an axis of temperatures.
 pub(crate) fn bounds() -> (f64, f64) {
     (DECADES.start() - BEYOND, DECADES.end() + BEYOND)
-}
-
-/// `points` temperatures over the range [`DECADES`], with their exponents.
-pub(crate) fn sampled(points: usize) -> (Vec<f64>, Vec<Temperature>) {
-    let exponents = (0..points).map(|i| egui::lerp(DECADES, i as f64 / (points - 1) as f64));
-    exponents.filter_map(|e| Some((e, Temperature::new(10f64.powf(e) as f32).ok()?))).unzip()
 }
 
 /// Shows the name, the slider, the number, and the limits.

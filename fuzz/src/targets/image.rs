@@ -8,13 +8,11 @@ const WEIGHTS: &[u8] = include_bytes!("../../../tests/golden/models/tiny-vit/mod
 pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
     let mut decoded = None;
     crate::bounded(file.len(), || {
-        decoded = Some(regard_ui::model::decode_image(file)?);
+        decoded = Some(regard_models::read_image(file)?);
         Ok(())
     })?;
-    let Some(image) = decoded else { return Ok(()) };
-    crate::bounded(image.len() + WEIGHTS.len(), || {
-        read(b"{}", &image, [image.height() as usize, image.width() as usize])
-    })
+    let Some((pixels, size)) = decoded else { return Ok(()) };
+    crate::bounded(pixels.len() + WEIGHTS.len(), || read(b"{}", &pixels, size))
 }
 
 /// Prepares an image as preprocessor_config.json describes, and runs the model.

@@ -1,5 +1,5 @@
 //! A session file, and the session in a page's address, which is the text of such a file.
-use regard_ui::Session;
+use regard_session::Session;
 
 pub(crate) fn fuzz(file: &[u8]) -> crate::Outcome {
     let mut read = None;

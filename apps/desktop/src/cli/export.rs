@@ -7,9 +7,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
 use regard_heads::{AttentionMaps, ColorScale, Over, Part, Progress, Survey, unattended};
-use regard_ui::laboratory::{self, Engine};
-use regard_ui::walkthrough::{self, Page, State};
-use regard_ui::{PlotName, Room, Session, of_step, of_walkthrough};
+use regard_session::laboratory::{self, Engine};
+use regard_session::walkthrough::{self, Page, State, of_step, of_walkthrough};
+use regard_session::{PlotName, Room, Session};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
 use super::destination::Destination;
@@ -164,7 +164,7 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
     if Session::is_named(&args.source) {
         let session = Session::read(&Native, &args.source)?;
         return match session.room {
-            Room::Model => regard_ui::model::grid(&Native, &session.model, look),
+            Room::Model => regard_session::model::grid(&Native, &session.model, look),
             room => bail!(
                 "--view grid shows the heads of a model, and the {} has no model",
                 in_words(room)
@@ -278,7 +278,7 @@ fn of_session(args: &Args) -> Result<Matrix> {
         Room::Laboratory => Ok(Engine::new(Arc::new(Native))
             .run(session.laboratory.request(), &|_| ())?
             .matrix(look)),
-        Room::Model => regard_ui::model::matrix(&Native, &session.model, look),
+        Room::Model => regard_session::model::matrix(&Native, &session.model, look),
     }
 }
 

@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use regard_kernels::Tier;
-use regard_ui::{Session, Start};
+use regard_session::{Session, Start};
 use regard_walkthrough::{Example, Settings};
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use regard_heads::{AttentionMaps, Measure, Survey, unattended};
-use regard_ui::{Room, Session};
+use regard_session::{Room, Session};
 
 use crate::host::Native;
 use crate::opened;

@@ -7,8 +7,8 @@ use core::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 use anstyle::{Color, RgbColor, Style};
-use regard_figure::{Look, Palette, ink_on, numbers};
-use regard_ui::colors;
+use regard_figure::{Look, Palette, ink_on, largest, numbers};
+use regard_session::walkthrough::palette;
 use regard_walkthrough::{Example, Step, Walkthrough};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -97,13 +97,13 @@ fn push_step(out: &mut String, step: &Step) {
 
 fn push_matrix(out: &mut String, step: &Step) {
     let numbers = step.matrix.as_slice();
-    let palette = colors::of_step(step.kind, numbers, Look::default());
+    let palette = palette(step.kind, numbers, Look::default());
     push_cells(out, &step.row_labels, &step.col_labels, numbers, palette);
 }
 
 /// A labelled matrix of numbers of both signs, with colours.
 pub(crate) fn push_signed(out: &mut String, rows: &[String], cols: &[String], numbers: &[f32]) {
-    let palette = Palette::signed(colors::largest(numbers), Look::default());
+    let palette = Palette::signed(largest(numbers), Look::default());
     push_cells(out, rows, cols, numbers, palette);
 }
 

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::Instant;
 
 use crate::common::{command, command_line, is_whole, names, text};
+use regard_session::heads::AttentionSource;
+use regard_session::laboratory::TokenSource;
+use regard_session::{Room, Session};
 use regard_tests::attention_files::{Folder, attention, bytes, npy, safetensors};
-use regard_ui::heads::AttentionSource;
-use regard_ui::laboratory::TokenSource;
-use regard_ui::{Room, Session};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 

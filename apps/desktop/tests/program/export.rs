@@ -7,10 +7,11 @@ use crate::common::{json, printed, refused, regard, text};
 use regard_desktop::host::Native;
 use regard_figure::{Format, Ground, Look, Map};
 use regard_heads::{HeadId, unattended};
+use regard_session::heads::{AttentionSource, OpenedHeads, Shown};
+use regard_session::walkthrough::of_step;
+use regard_session::{Room, Session, attention as attention_session};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
 use regard_tests::rounding::{gamma, sums_to_one};
-use regard_ui::heads::{AttentionSource, OpenedHeads, Shown};
-use regard_ui::{Room, Session, attention as attention_session, of_step};
 use regard_walkthrough::{Example, Kind, Quantity, Settings, Walkthrough};
 use safetensors::{Dtype, SafeTensors};
 
@@ -315,12 +316,12 @@ fn a_session_exports_the_curves_and_the_grid_of_its_room() {
         let error = refused(&session, "curves");
         assert!(error.contains("of this session shows no curves"), "{error}");
     }
-    let example = regard_ui::example(Example::ILoveRobotics);
+    let example = regard_session::example(Example::ILoveRobotics);
     assert!(text(&example, "curves", "curves.csv").starts_with("T,I,love,robotics\n"));
     let error = refused(&example, "entropy");
     assert!(error.contains("for a session of the laboratory"), "{error}");
     // The first page shows a head of english for its sentence.
-    let first = text(&regard_ui::greeting(), "matrix", "first.csv");
+    let first = text(&regard_session::greeting(), "matrix", "first.csv");
     assert!(first.contains("Mary") && first.contains("<|endoftext|>"), "{first}");
 }
 

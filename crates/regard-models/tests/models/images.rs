@@ -117,3 +117,35 @@ fn settings_and_images_that_make_no_sense_are_refused() {
         assert!(said.ends_with("takes more than 2097152 pixels"), "{said}");
     }
 }
+
+/// A JPEG file of one colour whose frame announces 3000 × 3000 pixels: 27 MB of colours, but 99 MB with the coefficients of all
+/// scans.
+#[cfg(feature = "images")]
+fn announcing(frame: u8) -> Vec<u8> {
+    let mut file = std::io::Cursor::new(Vec::new());
+    let small = image::RgbImage::from_pixel(8, 8, image::Rgb([90, 120, 30]));
+    small.write_to(&mut file, image::ImageFormat::Jpeg).unwrap();
+    let mut file = file.into_inner();
+    let place =
+        |file: &[u8], marker: u8| file.windows(2).position(|pair| pair == [0xFF, marker]).unwrap();
+    let at = place(&file, 0xC0);
+    file[at + 1] = frame;
+    for side in [at + 5, at + 7] {
+        file[side..side + 2].copy_from_slice(&3000_u16.to_be_bytes());
+    }
+    file
+}
+
+#[cfg(feature = "images")]
+#[test]
+fn an_image_that_needs_more_memory_than_its_file_allows_is_refused() {
+    let refuses = |file: &[u8]| {
+        let read = regard_models::read_image(file);
+        read.is_err_and(|e| e.to_string().contains("limit"))
+    };
+    assert!(!refuses(&announcing(0xC0)), "all of a baseline frame's components in one scan");
+    assert!(refuses(&announcing(0xC2)), "progressive");
+    let file = announcing(0xC0);
+    let filled = [&file[..2], &[0xFF], &file[2..]].concat();
+    assert!(refuses(&filled), "what a byte before a marker hides");
+}

@@ -12,7 +12,7 @@ use egui::{
 };
 
 use super::App;
-use crate::session::Room;
+use crate::Room;
 use crate::{Command, Session, side, style};
 
 /// A message of success stays for the first time, plus the second time for each of its characters.

@@ -4,14 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use egui::{Context, RichText};
-use regard_figure::{Figure, Format, Label, Matrix, Plot};
-use regard_walkthrough::{Kind, Step, StepKey, Walkthrough};
+use regard_figure::{Figure, Format, Matrix, Plot};
+use regard_session::walkthrough::of_walkthrough;
 
 use super::App;
-use crate::colors::{self, Look};
 use crate::plots::PlotName;
-use crate::session::Room;
-use crate::{Command, Session, heads, model, style};
+use crate::{Command, Room, Session, appearance, heads, model, style};
 
 /// The largest matrix that is copied. As text, it takes some 3 MB.
 const MOST_COPIED: usize = 512 * 512;
@@ -90,7 +88,7 @@ impl App {
             Command::OpenSession => match Session::read(&*self.host, &path) {
                 Ok(session) => {
                     self.session = session;
-                    self.session.appearance.apply(ctx);
+                    appearance::apply(self.session.appearance, ctx);
                     let link = Session::is_link(&path).then(|| "the link".to_owned());
                     let name = link.unwrap_or_else(|| path.display().to_string());
                     self.tell(Ok(format!("Opened {name}")));
@@ -272,41 +270,6 @@ fn ends_with(path: &Path, endings: &[&str]) -> bool {
 /// The absolute path, with which a session finds the file from any folder.
 fn from_anywhere(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
-}
-
-/// The matrix of the step with this key. Without such a step, it is that of the last weights, or else of the last step.
-pub fn of_walkthrough(
-    walkthrough: &Walkthrough,
-    key: Option<StepKey>,
-    look: Look,
-) -> Option<Matrix> {
-    let steps = &walkthrough.steps;
-    let weights = || steps.iter().rev().find(|step| step.kind == Kind::Weights);
-    let step =
-        key.and_then(|key| walkthrough.step(key)).or_else(weights).or_else(|| steps.last())?;
-    Some(of_step(walkthrough, step, look))
-}
-
-/// The matrix of a step of an example.
-pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> Matrix {
-    let (rows, cols) = step.matrix.shape();
-    // Every row and column needs a label, even if the step has fewer.
-    let labels = |labels: &[String], n: usize| -> Vec<Label> {
-        (0..n).map(|i| Label::plain(labels.get(i).map_or("", String::as_str))).collect()
-    };
-    let attention = rows == cols
-        && step.row_labels == walkthrough.tokens
-        && step.col_labels == walkthrough.tokens;
-    Matrix {
-        title: format!("{}: {}", walkthrough.example.title(), step.name),
-        name: step.key.to_string(),
-        values: Arc::new(step.matrix.as_slice().to_vec()),
-        masked: f32::NEG_INFINITY,
-        rows: labels(&step.row_labels, rows),
-        cols: labels(&step.col_labels, cols),
-        axes: if attention { ["query", "key"] } else { ["", ""] },
-        palette: colors::of_step(step.kind, step.matrix.as_slice(), look),
-    }
 }
 
 /// The reason why a command for hidden contents does nothing.

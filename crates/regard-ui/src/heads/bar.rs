@@ -2,8 +2,7 @@
 
 use egui::{Button, DragValue, Label, RichText, Ui};
 
-use super::opened::Surveyed;
-use super::order::{Effect, Effects};
+use super::{Effect, Effects, Surveyed};
 use super::{HeadsState, Shown};
 use crate::choice;
 use crate::explain::{explain, explanation};

@@ -12,8 +12,7 @@ use egui::{
     TextureFilter, TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
-use super::opened::{MapKind, Surveyed};
-use super::order::{Effects, Order};
+use super::{Effects, MapKind, Order, Surveyed};
 use super::{HeadsState, Shown, Side};
 use crate::colors::{Colors as _, Look, Palette, largest};
 use crate::explain::SINK;

@@ -7,8 +7,8 @@ use regard_figure::{Figure, Matrix, overlaid};
 use regard_heads::{HeadId, Part};
 
 use super::lines::LineSet;
-use super::opened::{Select, Selected, Surveyed};
 use super::{HeadsState, Shown, Side, bar, lines};
+use super::{Select, Selected, Surveyed};
 use crate::colors::Look;
 use crate::heatmap::{Cell, Heatmap, Pointing};
 use crate::work::{self, Background, Once, PATIENCE};

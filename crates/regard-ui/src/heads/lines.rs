@@ -10,9 +10,9 @@ use egui::{
 
 use regard_heads::HeadId;
 
-use super::opened::{Selected, Surveyed};
-use super::state::MOST_OVERLAID;
+use super::MOST_OVERLAID;
 use super::{HeadsState, Side};
+use super::{Selected, Surveyed};
 use crate::heatmap::widest;
 use crate::{numbers, style};
 

@@ -9,13 +9,11 @@ mod large;
 mod lines;
 mod opened;
 pub(crate) mod order;
-mod state;
 
 pub(crate) use self::grid::{Contents, Thumbnails};
 pub(crate) use self::large::Large;
-pub(crate) use self::opened::{MapKind, OpenAttention, Select, Selected};
-pub use self::opened::{OpenedHeads, Surveyed};
-pub(crate) use self::order::Effects;
-pub use self::order::{Effect, Order};
-pub(crate) use self::state::Side;
-pub use self::state::{AttentionSource, HeadsState, Shown};
+pub(crate) use self::opened::{OpenAttention, Select, Selected};
+pub use regard_session::heads::{
+    AttentionSource, Effect, HeadsState, OpenedHeads, Order, Shown, Surveyed,
+};
+pub(crate) use regard_session::heads::{Effects, MOST_OVERLAID, MapKind, Side};

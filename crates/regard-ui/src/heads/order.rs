@@ -1,133 +1,21 @@
 //! The order and the display of the heads in the grid: the choices and their panel.
 
 use egui::{Align, Button, ComboBox, DragValue, Layout, RichText, Ui};
-use regard_heads::{HeadId, Measure};
-use serde::{Deserialize, Serialize};
+use regard_heads::Measure;
 
 use super::grid::standing;
-use super::opened::Surveyed;
-use super::state::MOST_OVERLAID;
-use super::{HeadsState, Shown};
-use crate::colors::largest;
+use super::{Effect, Effects, HeadsState, MOST_OVERLAID, Order, Shown, Surveyed};
 use crate::explain::{explanation, heading};
 
-/// A number of each head that only a run gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Effect {
-    /// The change of the likeliest token's logit when the head gives zeros.
-    Ablation,
-    /// The direct contribution of the head to the chosen logit.
-    Attribution,
+/// A definition of an effect, for readers who meet the number for the first time.
+pub(crate) fn of_effect(effect: Effect) -> &'static str {
+    explanation(effect.name())
 }
 
-impl Effect {
-    pub(crate) const ALL: [Self; 2] = [Self::Ablation, Self::Attribution];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Ablation => "Ablation effect",
-            Self::Attribution => "Logit attribution",
-        }
-    }
-
-    /// A definition for readers who meet the number for the first time.
-    pub(crate) fn description(self) -> &'static str {
-        explanation(self.name())
-    }
-}
-
-/// The number by which the heads are sorted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Order {
-    /// A measure of the weights.
-    Measure(Measure),
-    /// A number that a run gives.
-    Effect(Effect),
-}
-
-impl Order {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Measure(measure) => measure.name(),
-            Self::Effect(effect) => effect.name(),
-        }
-    }
-
-    fn description(self) -> &'static str {
-        match self {
-            Self::Measure(measure) => measure.description(),
-            Self::Effect(effect) => effect.description(),
-        }
-    }
-}
-
-/// The known effects of the heads of an attention, \[layers, heads\].
-#[derive(Default)]
-pub(crate) struct Effects {
-    /// The change of the likeliest token's logit. The list grows while the heads are ablated in turn.
-    pub(crate) ablation: Vec<f32>,
-    pub(crate) attribution: Vec<f32>,
-    /// Whether a run can compute them. A file has no run.
-    pub(crate) can_run: bool,
-    /// Whether the heads are being ablated.
-    pub(crate) is_ablating: bool,
-}
-
-impl Effects {
-    fn of(&self, effect: Effect) -> &[f32] {
-        match effect {
-            Effect::Ablation => &self.ablation,
-            Effect::Attribution => &self.attribution,
-        }
-    }
-
-    pub(crate) fn get(&self, heads: &Surveyed, effect: Effect, id: HeadId) -> Option<f32> {
-        self.of(effect).get(heads.maps.shape().index(id)?).copied()
-    }
-
-    pub(crate) fn largest(&self, effect: Effect) -> f32 {
-        largest(self.of(effect))
-    }
-}
-
-impl HeadsState {
-    /// Whether the grid needs this number of each head.
-    pub(crate) fn needs(&self, effect: Effect) -> bool {
-        self.tint == Some(effect) || self.order == Some(Order::Effect(effect))
-    }
-}
-
-impl Surveyed {
-    /// The heads in the order in which they are shown. Until all effects are known, that is the order of the file.
-    pub(crate) fn ordered(
-        &self,
-        order: Option<Order>,
-        smallest_first: bool,
-        effects: &Effects,
-    ) -> Vec<HeadId> {
-        let mut ids: Vec<HeadId> = self.maps.shape().ids().collect();
-        match order {
-            Some(Order::Measure(measure)) => {
-                ids = self.survey.sorted_by(measure);
-                if smallest_first {
-                    // Heads without the measure stay last.
-                    let is_known = |id: &&HeadId| self.survey.measures(**id).get(measure).is_some();
-                    let known = ids.iter().take_while(is_known).count();
-                    ids[..known].reverse();
-                }
-            }
-            Some(Order::Effect(effect)) if effects.of(effect).len() == ids.len() => {
-                let size = |id: &HeadId| effects.get(self, effect, *id).map_or(0.0, f32::abs);
-                ids.sort_by(|a, b| size(b).total_cmp(&size(a)));
-                if smallest_first {
-                    ids.reverse();
-                }
-            }
-            _ => {}
-        }
-        ids
+fn description(order: Order) -> &'static str {
+    match order {
+        Order::Measure(measure) => measure.description(),
+        Order::Effect(effect) => of_effect(effect),
     }
 }
 
@@ -148,8 +36,8 @@ pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effect
                     };
                     let is_on = state.order == Some(order);
                     let label = ui.add_enabled(has, Button::selectable(is_on, order.name()));
-                    let missing = format!("No head has this measure. {}", order.description());
-                    let label = label.on_hover_text(order.description());
+                    let missing = format!("No head has this measure. {}", description(order));
+                    let label = label.on_hover_text(description(order));
                     if label.on_disabled_hover_text(missing).clicked() {
                         state.order = Some(order);
                     }
@@ -168,7 +56,7 @@ pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effect
                 ui.selectable_value(&mut state.tint, None, "None");
                 for effect in Effect::ALL {
                     ui.selectable_value(&mut state.tint, Some(effect), effect.name())
-                        .on_hover_text(effect.description());
+                        .on_hover_text(of_effect(effect));
                 }
             });
             menu.response.accessible_name("Overlay of the heads");

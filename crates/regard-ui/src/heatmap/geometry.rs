@@ -6,6 +6,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use egui::{Pos2, Rect, TextStyle, Ui, Vec2, WidgetText, vec2};
 
+use super::view::Visible as _;
 use super::{Cell, Heatmap, Inset, Viewport};
 use crate::{numbers, style};
 

@@ -17,11 +17,9 @@ use regard_walkthrough::Marks;
 pub(crate) use self::geometry::widest;
 use self::geometry::{Geometry, Seen};
 pub use self::picture::{Blocks, Picture};
-pub use self::view::Viewport;
+use self::view::Visible as _;
 use crate::{numbers, style};
-
-/// (row, column).
-pub type Cell = (usize, usize);
+pub use regard_session::{Cell, Viewport};
 
 /// A matrix and its display.
 pub struct Heatmap<'a> {

@@ -3,6 +3,7 @@
 use egui::{Event, EventFilter, Key, Rect, Response, Ui, Vec2};
 
 use super::geometry::Geometry;
+use super::view::Visible as _;
 use super::{Cell, Heatmap, Viewport};
 
 /// The zoom factor of a press of + or −.

@@ -1,72 +1,46 @@
 //! The visible part of a matrix.
 
 use egui::{Vec2, vec2};
-use serde::{Deserialize, Serialize};
+use regard_session::Viewport;
 
 use super::Cell;
 
-const MOST_PINNED: usize = 32;
-
-/// The zoom and the corner of a heatmap, and its pinned cells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Viewport {
-    /// A zoom of 1 shows the whole matrix, 2 half of its rows and columns.
-    zoom: f32,
-    /// The row and the column at the corner, with the fractions that are cut off.
-    corner: (f32, f32),
-    /// The pinned cells, which stay marked.
-    pub(crate) pinned: Vec<Cell>,
-}
-
-impl Default for Viewport {
-    fn default() -> Self {
-        Self { zoom: 1.0, corner: (0.0, 0.0), pinned: Vec::new() }
-    }
-}
-
-impl Viewport {
-    pub(crate) fn is_whole(&self) -> bool {
-        self.zoom <= 1.0
-    }
-
-    /// The zoom. 1 shows the whole matrix.
-    pub(crate) fn zoom(&self) -> f32 {
-        // A session file may hold anything.
-        if self.zoom.is_finite() { self.zoom.max(1.0) } else { 1.0 }
-    }
-
+/// The visible part in the units of a picture: x counts columns, and y counts rows.
+pub(super) trait Visible {
     /// The zoom of the columns and that of the rows, each up to a limit. Cells that are long along one side reach it first there.
-    pub(super) fn zooms(&self, most: Vec2) -> Vec2 {
+    fn zooms(&self, most: Vec2) -> Vec2;
+
+    /// The column and the row at the corner.
+    fn corner(&self) -> Vec2;
+
+    /// Limits the zoom. A session file may hold anything.
+    fn limit(&mut self, most: Vec2);
+
+    /// Zooms around `at`, given as fractions of the picture's width and height.
+    fn zoom_by(&mut self, factor: f32, at: Vec2, size: Vec2, most: Vec2);
+
+    /// Moves a column and a row to the corner, or near it if the cells would not fill the picture.
+    fn go_to(&mut self, corner: Vec2, size: Vec2, most: Vec2);
+
+    /// Moves as little as needed to make a cell visible.
+    fn reveal(&mut self, cell: Cell, size: Vec2, most: Vec2);
+}
+
+impl Visible for Viewport {
+    fn zooms(&self, most: Vec2) -> Vec2 {
         Vec2::splat(self.zoom()).min(most)
     }
 
-    /// The column and the row at the corner.
-    pub(super) fn corner(&self) -> Vec2 {
+    fn corner(&self) -> Vec2 {
         let finite = |x: f32| if x.is_finite() { x } else { 0.0 };
         vec2(finite(self.corner.1), finite(self.corner.0))
     }
 
-    /// Limits the zoom. A session file may hold anything.
-    pub(super) fn limit(&mut self, most: Vec2) {
+    fn limit(&mut self, most: Vec2) {
         self.zoom = self.zoom().min(most.max_elem().max(1.0));
     }
 
-    pub(crate) fn reset(&mut self) {
-        (self.zoom, self.corner) = (1.0, (0.0, 0.0));
-    }
-
-    /// Pins a cell, or removes its pin.
-    pub(crate) fn pin(&mut self, cell: Cell) {
-        let before = self.pinned.len();
-        self.pinned.retain(|pinned| *pinned != cell);
-        if self.pinned.len() == before && before < MOST_PINNED {
-            self.pinned.push(cell);
-        }
-    }
-
-    /// Zooms around `at`, given as fractions of the picture's width and height.
-    pub(super) fn zoom_by(&mut self, factor: f32, at: Vec2, size: Vec2, most: Vec2) {
+    fn zoom_by(&mut self, factor: f32, at: Vec2, size: Vec2, most: Vec2) {
         let before = self.zooms(most);
         self.zoom = (self.zoom() * factor).clamp(1.0, most.max_elem().max(1.0));
         let one = Vec2::splat(1.0);
@@ -74,14 +48,12 @@ impl Viewport {
         self.go_to(corner, size, most);
     }
 
-    /// Moves a column and a row to the corner, or near it if the cells would not fill the picture.
-    pub(super) fn go_to(&mut self, corner: Vec2, size: Vec2, most: Vec2) {
+    fn go_to(&mut self, corner: Vec2, size: Vec2, most: Vec2) {
         let corner = corner.min(size - size / self.zooms(most)).max(Vec2::ZERO);
         self.corner = (corner.y, corner.x);
     }
 
-    /// Moves as little as needed to make a cell visible.
-    pub(super) fn reveal(&mut self, (row, col): Cell, size: Vec2, most: Vec2) {
+    fn reveal(&mut self, (row, col): Cell, size: Vec2, most: Vec2) {
         let (cell, seen) = (vec2(col as f32, row as f32), size / self.zooms(most));
         let corner = self.corner().max(cell + Vec2::splat(1.0) - seen).min(cell);
         self.go_to(corner, size, most);

@@ -4,10 +4,10 @@ use core::ops::RangeInclusive;
 
 use egui::{DragValue, RichText, Slider, Ui};
 
-use super::state::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
 use super::{Brush, LaboratoryInputs, State, TokenFile, TokenSource};
 use crate::explain::{explanation, heading};
 use crate::{Command, file_name, temperature};
+use regard_session::laboratory::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
 
 /// Shows all knobs. `file` is the file of the tokens, once it is read. Returns the command whose button was pressed.
 pub(crate) fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> Option<Command> {

@@ -4,20 +4,14 @@
 //! The room shows the last result until the next arrives.
 
 mod benchmark;
+mod compute;
 mod controls;
 mod curves;
-mod engine;
-mod files;
 mod room;
-mod state;
-mod tokens;
-
-pub use self::curves::plot;
-pub use self::engine::{Engine, Outcome};
-pub use self::files::Error;
-pub use self::state::{Brush, LaboratoryInputs, Request, Shown, Square, State, TokenSource};
 
 pub(crate) use self::benchmark::MeasureSpeed;
-pub(crate) use self::engine::Compute;
-pub(crate) use self::files::TokenFile;
+pub(crate) use self::compute::{Compute, Pictured};
 pub(crate) use self::room::LaboratoryRoom;
+pub(crate) use regard_session::laboratory::{
+    Brush, LaboratoryInputs, Outcome, Request, Shown, Square, State, TokenFile, TokenSource,
+};

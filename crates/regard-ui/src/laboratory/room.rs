@@ -9,22 +9,21 @@ use egui::{
 use web_time::Instant;
 
 use super::benchmark::Benchmark;
-use super::curves::{self, ByDimMemo, Curves};
-use super::engine::Compute;
 use super::{
-    LaboratoryInputs, Outcome, Request, Shown, Square, State, TokenFile, TokenSource, controls,
-    files,
+    Compute, LaboratoryInputs, Outcome, Pictured, Request, Shown, Square, State, TokenFile,
+    TokenSource, controls, curves,
 };
 use crate::choice;
 use crate::colors::Look;
 use crate::explain::{explain, explanation, heading};
 use crate::heatmap::{Cell, Heatmap, Pointing};
-use crate::memo::Memo;
 use crate::plots::PlotName;
 use crate::style::{self, panel, readout};
 use crate::work::{Background, Once, PATIENCE, Place, Shared};
 use crate::{Command, Host, message, numbers, side};
 use regard_figure::{Label, Plot, shortened};
+use regard_session::Memo;
+use regard_session::laboratory::{ByDimMemo, Curves, name, row};
 
 /// The least and the largest width of the curves beside the heatmap.
 const CURVES: f32 = 264.0;
@@ -41,11 +40,11 @@ const LONGEST_NAME: usize = 16;
 pub(crate) struct LaboratoryRoom {
     background: Arc<Background>,
     engine: Place,
-    computing: Option<(Request, Once<Outcome>)>,
+    computing: Option<(Request, Once<Pictured>)>,
     /// The latest request, and when the window began to wait for a picture.
     asked: Option<(Request, Instant)>,
     answered: Option<Request>,
-    outcome: Option<Outcome>,
+    outcome: Option<Pictured>,
     error: Option<String>,
     /// The file that replaces the state's source as soon as it is read.
     opening: Option<PathBuf>,
@@ -80,7 +79,7 @@ impl LaboratoryRoom {
         }
     }
 
-    pub(crate) fn outcome(&self) -> Option<&Outcome> {
+    pub(crate) fn outcome(&self) -> Option<&Pictured> {
         self.outcome.as_ref()
     }
 
@@ -134,7 +133,7 @@ impl LaboratoryRoom {
         }
     }
 
-    fn receive(&mut self, asked: &Request, answer: Result<Outcome, String>, state: &mut State) {
+    fn receive(&mut self, asked: &Request, answer: Result<Pictured, String>, state: &mut State) {
         let is_latest = self.asked.as_ref().is_some_and(|(latest, _)| latest == asked);
         self.answered = Some(asked.clone());
         let path = asked.inputs.source.path();
@@ -353,7 +352,7 @@ impl LaboratoryRoom {
 /// Shows the matrix, and paints on it with the brush.
 fn matrix(
     ui: &mut Ui,
-    outcome: &Outcome,
+    outcome: &Pictured,
     [rows, cols]: &[Vec<String>; 2],
     state: &mut State,
     room: f32,
@@ -390,18 +389,16 @@ fn row_curves(
     chosen: Option<Cell>,
     columns: usize,
 ) -> Option<Command> {
-    let row = curves::row(outcome, chosen);
+    let row = row(outcome, chosen);
     let curves = match kept.take() {
         Some(curves) if curves.row == row => curves,
         _ => Curves::new(outcome, row, by_dim),
     };
     // `labels` cannot be used here, because they may be those of A.
-    let name = shortened(
-        &files::name(outcome.file.as_ref().map(|file| &***file), 0, row).text,
-        LONGEST_NAME,
-    );
+    let name =
+        shortened(&name(outcome.file.as_ref().map(|file| &***file), 0, row).text, LONGEST_NAME);
     heading(ui, &format!("The row of {name}"), explanation("The row of a query"));
-    let command = curves.show(ui, outcome, columns);
+    let command = curves::show(&curves, ui, outcome, columns);
     *kept = Some(curves);
     command
 }

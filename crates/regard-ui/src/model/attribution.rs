@@ -8,9 +8,9 @@ use regard_heads::HeadId;
 use regard_models::{Attribution, Change, Model};
 use serde::{Deserialize, Serialize};
 
+use super::Loaded;
+use super::Unchanged;
 use super::chart::Chart;
-use super::open::Loaded;
-use super::run::Unchanged;
 use super::{Next, State, View as Shows};
 use crate::colors::Look;
 use crate::explain::{explanation, title};

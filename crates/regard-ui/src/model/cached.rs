@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use egui::{Button, Context, Label, RichText, ScrollArea, Ui};
-use regard_models::{Checkpoint, Description};
 
 use crate::Host;
+use crate::host::Cached;
 use crate::work::Once;
 
 /// The largest height of the list.
@@ -14,27 +14,6 @@ const HEIGHT: f32 = 360.0;
 /// The text of an empty list, and the command that fetches a small model.
 const NONE: &str = "The local Hugging Face cache has no model. This command, in a terminal, fetches a small one (270 MB):";
 const FETCH: &str = "regard model HuggingFaceTB/SmolLM2-135M --download";
-
-/// A model in the cache.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cached {
-    /// Its name, such as `openai-community/gpt2`.
-    pub name: String,
-    /// Its family and size, or the reason why it cannot be opened here.
-    pub kind: Result<String, String>,
-}
-
-impl Cached {
-    /// The model of this name, whose headers have been read.
-    pub fn new(name: String, checkpoint: Result<Checkpoint, String>) -> Self {
-        let kind = checkpoint.and_then(|checkpoint| {
-            let description = Description::of(&checkpoint).map_err(|e| e.to_string())?;
-            let megabytes = checkpoint.bytes() as f64 / 1e6;
-            Ok(format!("{}, {megabytes:.1} MB", description.family))
-        });
-        Self { name, kind }
-    }
-}
 
 /// The list, and the next one that is being read.
 #[derive(Default)]

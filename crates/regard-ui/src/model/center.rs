@@ -8,13 +8,12 @@ use egui::{
 };
 use regard_models::Which;
 
+use super::Outcome;
+use super::Reads;
+use super::View;
 use super::compare::OpenChoice;
-use super::input::grid;
 use super::overlay::PictureParts;
-use super::reads::Reads;
 use super::room::{Pane, outcome};
-use super::run::Outcome;
-use super::state::View;
 use super::{
     ModelRoom, State, Version, attribution, changes, compare, experts, lens, note, pad, patch,
     patches, strip,
@@ -25,6 +24,7 @@ use crate::explain::{explain, explanation};
 use crate::heads::{AttentionSource, Contents, Shown, Surveyed, bar};
 use crate::heatmap::widest;
 use crate::{Command, file_name, message, style};
+use regard_session::model::{blank, patches as grid, size_for};
 
 /// The attention of a model with an encoder and a decoder.
 const KINDS: [Choice<Which>; 3] = [
@@ -79,7 +79,7 @@ impl ModelRoom {
         let reads = Reads::of(description);
         let mut asked = None;
         match reads {
-            Reads::Image => draw(ui, state, pad::size_for(description)),
+            Reads::Image => draw(ui, state, size_for(description)),
             Reads::Text => text(ui, &mut state.text, "Type a text for the model to read.", "Text"),
             Reads::TextAndDecoder => {
                 text(ui, &mut state.text, "Type a text for the encoder to read.", "Text");
@@ -136,7 +136,7 @@ impl ModelRoom {
                 self.writer.show(ui, state, outcome, description);
                 ui.separator();
             }
-            let draws = pad::size_for(description).is_some();
+            let draws = size_for(description).is_some();
             let (cached, host) = (&mut self.cached, &self.background.host);
             let asked = compare::menu(ui, state, reads, draws, cached, host);
             if self.latest.is_late() {
@@ -498,7 +498,7 @@ fn draw(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) {
         if let Some(mut second) = state.second_drawing.clone().map(Some) {
             ui.add_space(16.0);
             pad::show(ui, &mut second, size, side, "Second drawing pad");
-            state.second_drawing = Some(second.unwrap_or_else(|| pad::blank(size)));
+            state.second_drawing = Some(second.unwrap_or_else(|| blank(size)));
         } else {
             let text = "Draw on the black square with the pointer or a finger. The second button, or Shift, takes ink away.";
             ui.vertical(|ui| ui.weak(text));

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use egui::{Context, RichText, Ui};
 use regard_bundled::STORY;
 
+use super::Outcome;
+use super::Reads;
 use super::cached::CachedModels;
 use super::note::capital;
 use super::open::{self, OpenedModel};
 use super::opener::progress;
-use super::reads::Reads;
-use super::run::Outcome;
 use super::{State, Version, center};
 use crate::choice::{self, Choice};
 use crate::explain::{explain, explanation};
@@ -114,35 +114,6 @@ pub(super) fn menu(
         cached.read(ui.ctx(), host);
     }
     asked
-}
-
-impl State {
-    /// Compares with another model.
-    pub fn compare_with(&mut self, model: String) {
-        self.second_model = Some(model);
-        self.follow_second();
-    }
-
-    /// Removes model B.
-    pub(crate) fn stop_comparing(&mut self) {
-        self.second_model = None;
-        self.follow_second();
-    }
-
-    /// Adapts the shown runs after run B has appeared or disappeared.
-    fn follow_second(&mut self) {
-        let is_there =
-            self.second.is_some() || self.second_drawing.is_some() || self.second_model.is_some();
-        let is_of_second = matches!(
-            self.version,
-            Version::Second | Version::FirstMinusSecond | Version::SideBySide
-        );
-        if is_there {
-            self.version = Version::SideBySide;
-        } else if is_of_second {
-            self.version = Version::Changed;
-        }
-    }
 }
 
 /// Shows the field of the second text, and its error.

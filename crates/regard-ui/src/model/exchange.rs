@@ -7,8 +7,8 @@ use regard_bundled::DIGITS;
 use regard_models::Which;
 use sha2::{Digest as _, Sha256};
 
+use super::Reads;
 use super::open::{self, OpenedModel};
-use super::reads::Reads;
 use super::room::outcome;
 use super::{
     Attribute, ModelRoom, Outcome, PatchEach, Predict, Record, Request, Route, Run, State, Sweep,
@@ -267,7 +267,7 @@ fn record(opened: &OpenedModel, model_b: Option<&OpenedModel>, outcome: &Outcome
     // The debug text of a request contains each number exactly.
     asked.update(format!("{} {:?}", opened.name, outcome.request));
     Record {
-        asked: open::digits(asked),
+        asked: regard_session::model::digits(asked),
         model: opened.hash.clone(),
         second_model: model_b.map(|opened| opened.hash.clone()).unwrap_or_default(),
         result: outcome.hash.clone(),

@@ -7,10 +7,10 @@ use regard_figure::{Matrix, Signs};
 use regard_models::{Change, Description, FeedForwardPlace, Pass, StackName};
 use serde::{Deserialize, Serialize};
 
+use super::Loaded;
 use super::State;
+use super::Unchanged;
 use super::chart::Chart;
-use super::open::Loaded;
-use super::run::Unchanged;
 use crate::colors::Look;
 use crate::explain::{explanation, title};
 use crate::work::{Background, Latest, Question, Steps, at_once};

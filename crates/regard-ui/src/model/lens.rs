@@ -8,9 +8,9 @@ use regard_heads::readable;
 use regard_models::{Change, Description, Input, Model};
 use serde::{Deserialize, Serialize};
 
-use super::next::percent;
-use super::open::Loaded;
-use super::run::Unchanged;
+use super::Loaded;
+use super::Unchanged;
+use super::percent;
 use crate::colors::{Colors as _, Look, Palette, ink_on};
 use crate::explain::{explanation, title};
 use crate::style;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use egui::{Button, Label, Ui};
 use regard_models::Change;
 
-use super::state::Listed;
+use super::Listed;
 use super::{State, note};
 use crate::explain::{explanation, heading};
 

@@ -13,7 +13,6 @@ mod chart;
 mod compare;
 mod exchange;
 mod experts;
-mod input;
 mod lens;
 mod list;
 mod next;
@@ -24,31 +23,24 @@ mod overlay;
 mod pad;
 mod patch;
 mod patches;
-mod reads;
-mod record;
-mod request;
 mod room;
 mod run;
-mod state;
 mod strip;
 mod sweep;
 mod unfold;
 mod weighted;
 mod write;
 
-pub use self::cached::Cached;
-pub use self::input::decode as decode_image;
-pub use self::pad::Drawing;
-pub use self::record::Record;
-pub use self::request::Request;
 pub use self::room::ModelRoom;
-pub use self::run::{Outcome, grid, matrix};
-pub use self::state::{Listed, PatchedPart, State, Version, View, Written};
+pub use regard_session::model::{
+    Drawing, Listed, Outcome, PatchedPart, Record, Request, State, Version, View, Written,
+};
+use regard_session::model::{Loaded, Reads, Unchanged};
+pub(crate) use regard_session::model::{Next, Predicts, percent};
 
 pub(crate) use self::attribution::Attribute;
 pub(crate) use self::experts::Route;
 pub(crate) use self::lens::Predict;
-pub(crate) use self::next::{Next, percent};
 pub(crate) use self::open::Open;
 pub(crate) use self::patches::PatchEach;
 pub(crate) use self::run::Run;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use regard_models::{Ablation, Change, Input, LayerPlace, Place, StreamPlace};
 
-use super::next::Next;
-use super::run::Outcome;
-use super::state::Listed;
+use super::Listed;
+use super::Next;
+use super::Outcome;
 use crate::temperature;
 
 /// A change in a few words: "Head 1.2 gives zeros". `tokens` are those of the first text, and `words` those of patches, by their

@@ -10,6 +10,8 @@ use egui::{
 
 use regard_models::Which;
 
+use regard_session::model::Pixels;
+
 use crate::colors::{Colors as _, Look};
 use crate::explain::{explanation, title};
 use crate::heads::{HeadsState, Large, Side};
@@ -31,14 +33,14 @@ pub(super) enum PictureParts<'a> {
 
 /// The texture of the image.
 #[derive(Default)]
-pub(super) struct Overlay(Option<(Arc<ColorImage>, TextureHandle)>);
+pub(super) struct Overlay(Option<(Arc<Pixels>, TextureHandle)>);
 
 impl Overlay {
     /// Shows the image with the weights of a query over its parts, in at most the given room.
     pub(crate) fn show(
         &mut self,
         ui: &mut Ui,
-        picture: &Arc<ColorImage>,
+        picture: &Arc<Pixels>,
         parts: PictureParts<'_>,
         large: &Large,
         state: &mut HeadsState,
@@ -103,7 +105,7 @@ impl Overlay {
             ui.horizontal(of_class);
         }
 
-        let size = vec2(picture.width() as f32, picture.height() as f32);
+        let size = vec2(picture.size[1] as f32, picture.size[0] as f32);
         // Time and frequency have no common scale.
         let size = if first == 1 { size * (room.x / size.x).min(room.y / size.y) } else { room };
         let (whole, _) = ui.allocate_exact_size(size.floor(), Sense::hover());
@@ -164,11 +166,11 @@ impl Overlay {
 
     /// The image that was shown last.
     #[cfg(test)]
-    pub(crate) fn picture(&self) -> Option<&ColorImage> {
+    pub(crate) fn picture(&self) -> Option<&Pixels> {
         self.0.as_ref().map(|(picture, _)| &**picture)
     }
 
-    fn texture(&mut self, ui: &Ui, picture: &Arc<ColorImage>) -> egui::TextureId {
+    fn texture(&mut self, ui: &Ui, picture: &Arc<Pixels>) -> egui::TextureId {
         if let Some((shown, texture)) = &self.0
             && Arc::ptr_eq(shown, picture)
         {
@@ -177,7 +179,9 @@ impl Overlay {
         // A small image has sharp pixels.
         let is_small = picture.size.iter().all(|side| *side <= 32);
         let options = if is_small { TextureOptions::NEAREST } else { TextureOptions::LINEAR };
-        let texture = ui.ctx().load_texture("image", Arc::clone(picture), options);
+        let [height, width] = picture.size;
+        let image = ColorImage::from_rgb([width, height], &picture.rgb);
+        let texture = ui.ctx().load_texture("image", image, options);
         let id = texture.id();
         self.0 = Some((Arc::clone(picture), texture));
         id

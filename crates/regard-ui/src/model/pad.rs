@@ -5,11 +5,8 @@ use egui::{
     Align2, Button, Color32, Mesh, Pos2, Rect, Response, Sense, Stroke, StrokeKind, TextStyle, Ui,
     Vec2, WidgetInfo, pos2, vec2,
 };
-use regard_models::Description;
-use serde::{Deserialize, Serialize};
+use regard_session::model::{Drawing, blank};
 
-/// The largest side of an image that is drawn, in pixels.
-const LARGEST: usize = 32;
 /// The least and the largest side of the pad, in points, and the space between the samples.
 const PAD: [f32; 2] = [104.0, 144.0];
 const GAP: f32 = 4.0;
@@ -21,84 +18,31 @@ const KEYS: [&[u8]; 4] = [&[1, 2, 3], &[4, 5, 6], &[7, 8, 9], &[0]];
 /// The width of the pen as a share of the image: that of the digits of `digits`.
 const PEN: f32 = 0.15;
 
-/// An image of grey pixels.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drawing {
-    /// Its height and width.
-    size: [usize; 2],
-    /// The ink of each pixel, row by row: 0 is none.
-    ink: Vec<u8>,
+/// Draws a line with the pen, or takes its ink away. The places are in pixels.
+fn stroke(drawing: &mut Drawing, [from, to]: [Pos2; 2], erases: bool) {
+    let [height, width] = drawing.size;
+    let radius = 0.5 * PEN * height.max(width) as f32;
+    let along = to - from;
+    for (place, ink) in drawing.ink.iter_mut().enumerate() {
+        let pixel = pos2((place % width) as f32 + 0.5, (place / width) as f32 + 0.5);
+        let share = (pixel - from).dot(along) / along.length_sq().max(f32::MIN_POSITIVE);
+        let distance = pixel.distance(from + along * share.clamp(0.0, 1.0));
+        // The share of a pixel that the line covers, if the line is long and straight.
+        let covered = (255.0 * (radius + 0.5 - distance).clamp(0.0, 1.0)) as u8;
+        *ink = if erases { (*ink).min(255 - covered) } else { (*ink).max(covered) };
+    }
 }
 
-/// The height and width of the images that are drawn for a model: few pixels of one channel.
-pub(super) fn size_for(description: &Description) -> Option<[usize; 2]> {
-    let patches = description.embedding.patches.filter(|patches| patches.channels == 1)?;
-    let size = [patches.height, patches.width];
-    size.iter().all(|side| *side <= LARGEST).then_some(size)
-}
-
-pub(super) fn blank(size: [usize; 2]) -> Drawing {
-    Drawing { size, ink: vec![0; size[0] * size[1]] }
-}
-
-impl Drawing {
-    /// The image that training held back, by its number.
-    pub fn of_digit(number: usize) -> Option<Self> {
-        let digit = regard_digits::held_back().nth(number)?;
-        Some(Self { size: [regard_digits::SIDE; 2], ink: digit.pixels.to_vec() })
+fn paint(drawing: &Drawing, ui: &Ui, rect: Rect) {
+    let [height, width] = drawing.size.map(|side| side.max(1));
+    let cell = vec2(rect.width() / width as f32, rect.height() / height as f32);
+    let mut mesh = Mesh::default();
+    for (place, ink) in drawing.ink.iter().enumerate() {
+        let at = vec2((place % width) as f32, (place / width) as f32);
+        let pixel = Rect::from_min_size(rect.min + cell * at, cell);
+        mesh.add_colored_rect(pixel, Color32::from_gray(*ink));
     }
-
-    /// The next image of a digit that training held back, after this one.
-    fn next_of(&self, label: u8) -> Option<Self> {
-        let all =
-            || regard_digits::held_back().enumerate().filter(|(_, digit)| digit.label == label);
-        let here = all().find(|(_, digit)| digit.pixels[..] == self.ink).map(|(number, _)| number);
-        let next = all().find(|(number, _)| here.is_some_and(|here| *number > here));
-        let (number, _) = next.or_else(|| all().next())?;
-        Self::of_digit(number)
-    }
-
-    /// Whether it is an image of this digit that training held back.
-    fn is_of(&self, label: u8) -> bool {
-        regard_digits::held_back().any(|digit| digit.label == label && digit.pixels[..] == self.ink)
-    }
-
-    /// Its height and width, if they agree with the number of pixels.
-    pub(super) fn size(&self) -> Option<[usize; 2]> {
-        (self.size[0].checked_mul(self.size[1]) == Some(self.ink.len())).then_some(self.size)
-    }
-
-    /// The red, green and blue bytes of its pixels.
-    pub(super) fn rgb(&self) -> Vec<u8> {
-        self.ink.iter().flat_map(|ink| [*ink; 3]).collect()
-    }
-
-    /// Draws a line with the pen, or takes its ink away. The places are in pixels.
-    fn stroke(&mut self, [from, to]: [Pos2; 2], erases: bool) {
-        let [height, width] = self.size;
-        let radius = 0.5 * PEN * height.max(width) as f32;
-        let along = to - from;
-        for (place, ink) in self.ink.iter_mut().enumerate() {
-            let pixel = pos2((place % width) as f32 + 0.5, (place / width) as f32 + 0.5);
-            let share = (pixel - from).dot(along) / along.length_sq().max(f32::MIN_POSITIVE);
-            let distance = pixel.distance(from + along * share.clamp(0.0, 1.0));
-            // The share of a pixel that the line covers, if the line is long and straight.
-            let covered = (255.0 * (radius + 0.5 - distance).clamp(0.0, 1.0)) as u8;
-            *ink = if erases { (*ink).min(255 - covered) } else { (*ink).max(covered) };
-        }
-    }
-
-    fn paint(&self, ui: &Ui, rect: Rect) {
-        let [height, width] = self.size.map(|side| side.max(1));
-        let cell = vec2(rect.width() / width as f32, rect.height() / height as f32);
-        let mut mesh = Mesh::default();
-        for (place, ink) in self.ink.iter().enumerate() {
-            let at = vec2((place % width) as f32, (place / width) as f32);
-            let pixel = Rect::from_min_size(rect.min + cell * at, cell);
-            mesh.add_colored_rect(pixel, Color32::from_gray(*ink));
-        }
-        ui.painter().add(mesh);
-    }
+    ui.painter().add(mesh);
 }
 
 /// The side of each of `pads` pads with digits beside them in this room.
@@ -173,12 +117,12 @@ fn pad(
         });
         let pixel = |at: Pos2| ((at - rect.min) / scale).to_pos2();
         let drawing = drawing.get_or_insert_with(|| blank(size));
-        drawing.stroke([to - moved, to].map(pixel), erases);
+        stroke(drawing, [to - moved, to].map(pixel), erases);
     }
     let painter = ui.painter();
     painter.rect_filled(rect, 0, Color32::BLACK);
     if let Some(drawing) = drawing {
-        drawing.paint(ui, rect);
+        paint(drawing, ui, rect);
     } else {
         let (font, color) = (TextStyle::Small.resolve(ui.style()), Color32::from_gray(150));
         painter.text(rect.center(), Align2::CENTER_CENTER, "Draw here", font, color);
@@ -197,7 +141,7 @@ fn sample(ui: &mut Ui, drawing: &mut Option<Drawing>, label: u8, side: f32, name
     let Some(sample) = shown.or_else(|| empty().next_of(label)) else { return };
     let (rect, response) = ui.allocate_exact_size(Vec2::splat(side), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}: {label}")));
-    sample.paint(ui, rect);
+    paint(&sample, ui, rect);
     let stroke = ui.style().interact(&response).bg_stroke;
     ui.painter().rect_stroke(rect, 0, stroke, StrokeKind::Inside);
     let response =

@@ -1,52 +1,17 @@
 //! Patching: activations of the second text replace those of the first in its run (activation patching).
 
 use egui::{ComboBox, DragValue, LayerId, Order, Sense, Stroke, TextStyle, Ui};
-use regard_models::{Change, Description, HeadAddress, Input, StackName, StreamPlace};
+use regard_models::Description;
 
-use super::reads::Reads;
-use super::run::{Outcome, Unchanged};
-use super::state::PatchedPart;
+use super::PatchedPart;
+use super::Reads;
+use super::{Outcome, Unchanged};
 use super::{State, strip};
 use crate::explain::{explanation, heading};
 use crate::style;
 
 /// A token of the second text that is being dragged, by its position.
 pub(super) struct Dragged(pub usize);
-
-impl PatchedPart {
-    const ALL: [Self; 5] =
-        [Self::StreamOut, Self::StreamIn, Self::Attention, Self::FeedForward, Self::Head];
-
-    /// The name in the menu, before the number of the layer.
-    fn name(self) -> &'static str {
-        match self {
-            Self::StreamIn => "Stream into layer",
-            Self::StreamOut => "Stream after layer",
-            Self::Attention => "Attention output of layer",
-            Self::FeedForward => "Feed-forward output of layer",
-            Self::Head => "Output of head",
-        }
-    }
-
-    /// The patch of this part of a layer, or of a head, at a position.
-    pub(super) fn patch(
-        self,
-        head: HeadAddress,
-        position: usize,
-        from: Input,
-        description: &Description,
-    ) -> Change {
-        let place = match self {
-            Self::Head => return Change::PatchHead { head, position: Some(position), from },
-            Self::StreamIn => StreamPlace::Pre,
-            Self::StreamOut => description.stack.layer_output(),
-            Self::Attention => StreamPlace::AttentionOut,
-            Self::FeedForward => StreamPlace::FeedForwardOut,
-        };
-        let place = StackName::Only.place(head.layer, place);
-        Change::Patch { place, position, from }
-    }
-}
 
 /// The reason why no patch can be made, if there is one.
 fn refusal(outcome: &Outcome, second: &Unchanged) -> Option<String> {

@@ -7,10 +7,10 @@ use regard_figure::{Matrix, Signs};
 use regard_models::{Change, Each, Logits, StackName, StreamPlace, Values};
 use serde::{Deserialize, Serialize};
 
+use super::Loaded;
 use super::State;
 use super::chart::Chart;
-use super::open::Loaded;
-use super::run::{Outcome, Unchanged};
+use super::{Outcome, Unchanged};
 use crate::colors::Look;
 use crate::explain::{explanation, title};
 use crate::work::{Advance, Background, Latest, Question, Steps};

@@ -6,18 +6,18 @@ use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollA
 use regard_figure::Matrix;
 use regard_models::{Change, Score, Which};
 
+use super::Predicts;
+use super::Reads;
 use super::attribution::LogitParts;
 use super::cached::CachedModels;
 use super::compare::{ModelB, OpenChoice};
 use super::exchange::{self, LatestRun};
 use super::experts::ExpertWeights;
 use super::lens::Predictions;
-use super::next::Predicts;
-use super::open::{self, OpenedModel, short};
+use super::open::{self, OpenedModel};
 use super::opener::Opener;
 use super::overlay::Overlay;
 use super::patches::PatchEffects;
-use super::reads::Reads;
 use super::sweep::SweepEffects;
 use super::write::Writer;
 use super::{
@@ -30,6 +30,7 @@ use crate::heads::{self, AttentionSource, Effects, Large, Surveyed, Thumbnails, 
 use crate::style::{self, panel};
 use crate::work::{Background, Held, Latest, Shared};
 use crate::{Command, Host, counted, side};
+use regard_session::model::short;
 
 /// From this width on, the next tokens have a panel of their own at the right.
 const WIDE: f32 = 1080.0;
@@ -55,6 +56,17 @@ impl Pane {
     pub(super) fn call(&mut self, name: &str) {
         name.clone_into(&mut self.large.of);
         name.clone_into(&mut self.grid.of);
+    }
+}
+
+/// What to do in a view.
+fn hint(view: View) -> &'static str {
+    match view {
+        View::Attention => "Click a head to enlarge it.",
+        View::Lens => "Point at a cell to read its token and its probability.",
+        View::Attribution => "Point at a cell to read it; click a head to see it.",
+        View::Patches => "Click a cell to make its patch, or to take it back.",
+        View::Experts => "Point at a cell to read the weight of its expert.",
     }
 }
 
@@ -228,7 +240,7 @@ impl ModelRoom {
         let runs = state.file.is_none();
         style::readout(ui).show(ui, |ui| match state.view {
             View::Attention => self.panes[0].large.readout(ui, &state.heads),
-            view => style::describe(ui, self.spoken(state), view.hint()),
+            view => style::describe(ui, self.spoken(state), hint(view)),
         });
         let is_wide = ui.available_width() >= WIDE;
         let asked = if side {
@@ -499,7 +511,7 @@ impl ModelRoom {
     }
 
     /// The images that are shown: that of one run, or those of A, of B and of A − B.
-    pub(crate) fn pictures(&self) -> [Option<&egui::ColorImage>; 3] {
+    pub(crate) fn pictures(&self) -> [Option<&regard_session::model::Pixels>; 3] {
         self.panes.each_ref().map(|pane| pane.overlay.picture())
     }
 }

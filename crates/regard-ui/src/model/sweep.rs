@@ -6,10 +6,10 @@ use regard_figure::{Matrix, Signs};
 use regard_models::{Ablation, Change, HeadAddress, Logits, Which};
 use serde::{Deserialize, Serialize};
 
+use super::Loaded;
 use super::Next;
+use super::Unchanged;
 use super::chart::Chart;
-use super::open::Loaded;
-use super::run::Unchanged;
 use crate::colors::Look;
 use crate::work::{Advance, Background, Question, Steps};
 

@@ -6,8 +6,8 @@ use egui::Ui;
 use regard_models::{Change, HeadAddress, Pass, Score};
 use serde::{Deserialize, Serialize};
 
-use super::open::Loaded;
-use super::run::Unchanged;
+use super::Loaded;
+use super::Unchanged;
 use crate::explain::{explanation, title};
 use crate::heatmap::Cell;
 use crate::work::{Background, Question, Steps, at_once};

@@ -3,10 +3,10 @@
 use egui::{Button, Ui};
 use regard_models::Description;
 
-use super::reads::Reads;
-use super::request::Request;
-use super::run::Outcome;
-use super::state::Written;
+use super::Outcome;
+use super::Reads;
+use super::Request;
+use super::Written;
 use super::{Next, State};
 
 /// The maximum number of tokens that one request writes.

@@ -8,7 +8,9 @@ use regard_walkthrough::{
 
 use super::State;
 use super::stage::Stage;
-use crate::colors::{self, Look};
+use regard_session::walkthrough::palette;
+
+use crate::colors::Look;
 use crate::heatmap::{Cell, Picture};
 
 /// The walkthrough of the present state, with a picture of each step.
@@ -134,7 +136,7 @@ impl Cache {
             let is_old = old.is_some_and(|old| old.kind == step.kind && old.matrix == step.matrix);
             if !is_old || !self.pictures.contains_key(&step.key) {
                 let numbers = step.matrix.as_slice();
-                let palette = colors::of_step(step.kind, numbers, self.look);
+                let palette = palette(step.kind, numbers, self.look);
                 self.pictures.insert(step.key, Picture::new(numbers, step.matrix.cols(), palette));
             }
         }

@@ -5,7 +5,7 @@ use egui::text_edit::TextEditState;
 use egui::{Id, Key, Modifiers, Response, TextEdit, Tooltip, Ui, Vec2, vec2};
 use regard_walkthrough::{Step, Walkthrough};
 
-use super::state::{At, Picked, State};
+use super::{At, Picked, State};
 use crate::heatmap::{Cell, Pointing};
 use crate::style;
 

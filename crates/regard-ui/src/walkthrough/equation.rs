@@ -7,8 +7,8 @@ use egui::{
 };
 use regard_walkthrough::{Arithmetic, Expr, Operand};
 
+use super::At;
 use super::formula;
-use super::state::At;
 use crate::style;
 
 /// Sums with more terms are cut in the middle. The smaller limits are for sums that do not fit otherwise.

@@ -3,7 +3,7 @@
 use egui::{Align, DragValue, Label, Layout, RichText, ScrollArea, Ui};
 use regard_walkthrough::{Expr, Inputs, Step, Walkthrough};
 
-use super::state::{At, Picked, State};
+use super::{At, Picked, State};
 use super::{edit, equation};
 use crate::numbers;
 

@@ -4,8 +4,8 @@
 use egui::{Button, Key, Modifiers, RichText, TextEdit, TextStyle, Ui, Vec2, vec2};
 use regard_walkthrough::{Options, StepKey, Walkthrough};
 
-use super::state::{At, ReadingMode, State};
 use super::steps::StepsPage;
+use super::{At, ReadingMode, State};
 use super::{formula, rows};
 use crate::{Command, style};
 

@@ -17,13 +17,10 @@ mod room;
 mod rows;
 mod sidebar;
 mod stage;
-mod state;
 mod steps;
 mod top;
 mod why_scale;
 
 use self::cache::Cache;
-pub use self::curve::plot as curves;
-pub use self::real_head::{RealHead, matrix as real_head};
 pub(crate) use self::room::WalkthroughRoom;
-pub use self::state::{At, Page, Picked, ReadingMode, State};
+pub use regard_session::walkthrough::{At, Page, Picked, ReadingMode, State};

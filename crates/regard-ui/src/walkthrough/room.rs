@@ -10,12 +10,11 @@ use super::edit::Edit;
 use super::outline::Outline;
 use super::own_tokens::OwnTokens;
 use super::real_head::{MOST_ENLARGED, RealHeadPage, USUAL};
-use super::state::{Page, ReadingMode};
 use super::steps::StepsPage;
 use super::{
-    At, Cache, Picked, State, checks, curve, explanation, lesson, rows, sidebar, steps, top,
-    why_scale,
+    At, Cache, Picked, State, checks, explanation, lesson, rows, sidebar, steps, top, why_scale,
 };
+use super::{Page, ReadingMode};
 use crate::colors::Look;
 use crate::plots::PlotName;
 use crate::style::{self, panel};
@@ -180,7 +179,9 @@ impl WalkthroughRoom {
             return None;
         }
         match name {
-            PlotName::Weights => curve::plot(state, self.cache.walkthrough().ok()?),
+            PlotName::Weights => {
+                regard_session::walkthrough::curves(state, self.cache.walkthrough().ok()?)
+            }
             PlotName::WhyScale(measure) => why_scale::plot(self.cache.why_scale()?, measure),
             _ => None,
         }

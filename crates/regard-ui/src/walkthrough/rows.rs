@@ -2,8 +2,8 @@
 
 use regard_walkthrough::{Kind, Quantity, Rows, Step};
 
+use super::ReadingMode;
 use super::State;
-use super::state::ReadingMode;
 
 /// The maximum number of steps in a row of the outline: the steps of heads are narrow.
 const MOST: usize = 4;

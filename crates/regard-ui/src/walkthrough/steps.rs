@@ -10,7 +10,7 @@ use regard_walkthrough::{Exercise, Kind, Rows, Selection, Step, StepKey, Walkthr
 
 use super::edit::Edit;
 use super::stage::Stage;
-use super::state::{At, Picked, ReadingMode, State};
+use super::{At, Picked, ReadingMode, State};
 use super::{Cache, formula, rows};
 use crate::colors::Palette;
 use crate::heatmap::{Cell, Heatmap, Picture, Viewport};

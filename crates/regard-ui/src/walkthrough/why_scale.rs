@@ -56,7 +56,7 @@ pub(crate) fn plot(rows: &[WhyScale], measure: usize) -> Option<Plot> {
         name: name.to_owned(),
         points: rows.iter().map(|row| [row.d as f64, value(statistics(row))]).collect(),
         band: Vec::new(),
-        color: colors::curve_rgb(color),
+        color: regard_figure::curve_color(color),
         dashed: name == WITHOUT.0,
         marked: None,
     };

@@ -1,21 +1,18 @@
 //! Questions that a thread or a worker answers in the background.
 
-use core::any::Any;
 use core::ops::{ControlFlow, Deref};
-use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use egui::Context;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Message, Once, lock};
-use crate::Host;
-use crate::heads::{OpenAttention, Select};
-use crate::host::Reply;
-use crate::laboratory::{Compute, MeasureSpeed};
-use crate::model::{Attribute, Open, PatchEach, Predict, Route, Run, Sweep, Unfold, Weigh};
+use regard_session::Host;
+use regard_session::host::Reply;
+use regard_session::message::{Message, Parts, Thing, found, fresh};
+
+use super::{Once, lock};
 
 /// Reports the share of the work that is done, from 0 to 1. Returns `Break` if the work is cancelled.
 pub type Tell = Arc<dyn Fn(f32) -> ControlFlow<()> + Send + Sync>;
@@ -31,9 +28,9 @@ pub enum Advance<T> {
 }
 
 /// A question that is answered in the background: a plain value, which can be sent to a worker.
-pub(crate) trait Question: Into<Sent> + Send + 'static {
+pub(crate) trait Question: Serialize + DeserializeOwned + Send + 'static {
     type Answer: Serialize + DeserializeOwned + Send + 'static;
-    /// The name of the thread that answers it.
+    /// Its name among all questions, which is also that of the thread that answers it.
     const NAME: &'static str;
     /// Whether the answer may share [parts](super::Shared) with earlier answers. A worker sends such a part once.
     const REPEATS: bool = false;
@@ -56,59 +53,38 @@ pub(crate) fn at_once<T>(work: impl FnOnce(&Tell) -> Result<T, String> + 'static
     }
 }
 
-macro_rules! questions {
-    ($($name:ident),*) => {
-        /// A question as it is sent to a worker.
-        #[derive(Serialize, Deserialize)]
-        pub(crate) enum Sent {
-            $($name($name),)*
-            /// Frees the value at a place.
-            Forget(u64),
-        }
-
-        $(impl From<$name> for Sent {
-            fn from(question: $name) -> Self {
-                Self::$name(question)
-            }
-        })*
-
-        impl Sent {
-            fn begin(self, background: &Arc<Background>, known: BTreeSet<u64>) -> Begun {
-                match self {
-                    $(Self::$name(question) => begun(background, question, known),)*
-                    Self::Forget(place) => {
-                        background.forget(place);
-                        Box::new(|_| Ok(Advance::Done(Message::default())))
-                    }
-                }
-            }
-        }
-    };
-}
-
-questions!(
-    Open,
-    Run,
-    Sweep,
-    Predict,
-    Route,
-    Attribute,
-    PatchEach,
-    Unfold,
-    Weigh,
-    OpenAttention,
-    Select,
-    Compute,
-    MeasureSpeed
-);
-
 /// A question that is being answered: each call does a step of the work.
 pub type Begun = Box<dyn FnMut(&Tell) -> Result<Advance<Message>, String>>;
+
+/// Frees the value at a place.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Forget(u64);
+
+impl Question for Forget {
+    type Answer = ();
+    const NAME: &'static str = "forget";
+
+    fn begin(self, background: Arc<Background>) -> impl Steps<()> {
+        at_once(move |_| {
+            background.forget(self.0);
+            Ok(())
+        })
+    }
+}
+
+/// Begins to answer a question of a kind that has arrived in a message.
+pub(crate) fn begin<Q: Question>(
+    background: &Arc<Background>,
+    question: Message,
+) -> Result<Begun, String> {
+    let (_, known, question): (String, BTreeSet<u64>, Q) = question.read(&background.parts)?;
+    Ok(begun(background, question, known))
+}
 
 fn begun<Q: Question>(background: &Arc<Background>, question: Q, known: BTreeSet<u64>) -> Begun {
     let mut step = question.begin(Arc::clone(background));
     let background = Arc::clone(background);
-    let message = move |answer| Message::new(&background, known.clone(), &answer);
+    let message = move |answer| Message::new(&background.parts, known.clone(), &answer);
     Box::new(move |tell| {
         Ok(match step(tell)? {
             Advance::More => Advance::More,
@@ -121,21 +97,19 @@ fn begun<Q: Question>(background: &Arc<Background>, question: Q, known: BTreeSet
 /// Answers questions in threads, or in a worker if the host has one.
 ///
 /// Values that later questions need, such as a model with its weights, stay in the memory of the thread or of the worker. The
-/// window refers to them by number. A worker has a `Background` of its own. It [begins](Self::begin) each question that arrives,
+/// window refers to them by number. A worker has a `Background` of its own. It [begins](crate::begin) each question that arrives,
 /// and does the steps of all begun questions in turn.
 pub struct Background {
     pub(crate) host: Arc<dyn Host>,
     things: Mutex<Things>,
+    /// The parts of answers that are still in use.
+    parts: Arc<Parts>,
 }
-
-type Thing = dyn Any + Send + Sync;
 
 #[derive(Default)]
 struct Things {
     /// The values at the window's [places](Place).
     held: BTreeMap<u64, Arc<Thing>>,
-    /// The parts of answers that are still in use.
-    parts: BTreeMap<u64, Weak<Thing>>,
     /// The places that were dropped before they got a value.
     forgotten: BTreeSet<u64>,
 }
@@ -149,8 +123,7 @@ pub(crate) struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if self.background.host.has_worker() {
-            self.background
-                .send(Sent::Forget(self.id), BTreeSet::new(), |_| ControlFlow::Continue(()));
+            self.background.send(&Forget(self.id), BTreeSet::new(), |_| ControlFlow::Continue(()));
         } else {
             self.background.forget(self.id);
         }
@@ -181,7 +154,7 @@ impl<T> Deref for Held<T> {
 impl Background {
     /// A background without questions. `host` opens the files that questions name.
     pub fn new(host: Arc<dyn Host>) -> Arc<Self> {
-        Arc::new(Self { host, things: Mutex::default() })
+        Arc::new(Self { host, things: Mutex::default(), parts: Arc::default() })
     }
 
     pub(crate) fn place(self: &Arc<Self>) -> Place {
@@ -233,13 +206,13 @@ impl Background {
             });
         }
         // The window keeps its parts until the answer arrives, because the worker leaves them out.
-        let parts = if Q::REPEATS { self.alive() } else { BTreeMap::new() };
+        let parts = if Q::REPEATS { self.parts.alive() } else { BTreeMap::new() };
         let known = parts.keys().copied().collect();
         let (once, doing) = Once::promise(window);
         let mut waiting = Some((doing, finish, parts));
-        self.send(question, known, move |reply| {
+        self.send(&question, known, move |reply| {
             let Some((doing, finish, _)) = &waiting else { return ControlFlow::Break(()) };
-            let answer = |message: Message| message.read(&background).map(finish);
+            let answer = |message: Message| message.read(&background.parts).map(finish);
             let (goes_on, last) = match reply {
                 Reply::Progress(part) => (doing.tell(part), None),
                 Reply::Shown(message) => match answer(message) {
@@ -260,25 +233,16 @@ impl Background {
     }
 
     /// Sends a question to the worker, with the numbers of the parts that the window has.
-    fn send(
+    fn send<Q: Question>(
         self: &Arc<Self>,
-        question: impl Into<Sent>,
+        question: &Q,
         known: BTreeSet<u64>,
         mut replies: impl FnMut(Reply) -> ControlFlow<()> + Send + 'static,
     ) {
-        match Message::new(self, BTreeSet::new(), &(question.into(), known)) {
+        match Message::new(&self.parts, BTreeSet::new(), &(Q::NAME, known, question)) {
             Ok(question) => self.host.ask_worker(question, Box::new(replies)),
             Err(message) => drop(replies(Reply::Done(Err(message)))),
         }
-    }
-
-    /// Begins to answer a question that was sent.
-    ///
-    /// # Errors
-    /// If the message is not a question.
-    pub fn begin(self: &Arc<Self>, question: Message) -> Result<Begun, String> {
-        let (question, known): (Sent, BTreeSet<u64>) = question.read(self)?;
-        Ok(question.begin(self, known))
     }
 
     /// Puts a value at a place. It replaces the value that was there.
@@ -296,29 +260,12 @@ impl Background {
 
     /// The number of a part. Later questions refer to the part by this number.
     pub(crate) fn id<T: Send + Sync + 'static>(&self, part: &Arc<T>) -> u64 {
-        let address = Arc::as_ptr(part).cast::<()>();
-        let parts = &mut lock(&self.things).parts;
-        let known = parts.iter().find(|(_, known)| known.as_ptr().cast::<()>() == address);
-        if let Some((id, _)) = known {
-            return *id;
-        }
-        let id = fresh();
-        insert(parts, id, part);
-        id
+        self.parts.id(part)
     }
 
-    /// Remembers the number of a part.
-    pub(super) fn know<T: Send + Sync + 'static>(&self, id: u64, part: &Arc<T>) {
-        insert(&mut lock(&self.things).parts, id, part);
-    }
-
+    /// A part of an earlier answer, by its number.
     pub(crate) fn part<T: Send + Sync + 'static>(&self, id: u64) -> Result<Arc<T>, String> {
-        found(lock(&self.things).parts.get(&id).and_then(Weak::upgrade))
-    }
-
-    fn alive(&self) -> BTreeMap<u64, Arc<Thing>> {
-        let things = lock(&self.things);
-        things.parts.iter().filter_map(|(id, part)| Some((*id, part.upgrade()?))).collect()
+        self.parts.part(id)
     }
 
     fn forget(&self, place: u64) {
@@ -329,25 +276,4 @@ impl Background {
         }
         drop((things, thing)); // the lock is released before a large value is freed
     }
-}
-
-/// A number that is unique within this process.
-fn fresh() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-fn insert<T: Send + Sync + 'static>(
-    parts: &mut BTreeMap<u64, Weak<Thing>>,
-    id: u64,
-    part: &Arc<T>,
-) {
-    let part: Arc<Thing> = Arc::<T>::clone(part);
-    parts.retain(|_, part| part.strong_count() > 0);
-    parts.insert(id, Arc::downgrade(&part));
-}
-
-fn found<T: Send + Sync + 'static>(thing: Option<Arc<Thing>>) -> Result<Arc<T>, String> {
-    let thing = thing.and_then(|thing| thing.downcast().ok());
-    thing.ok_or_else(|| "the model, the run or the file of this question is closed".to_owned())
 }

@@ -7,15 +7,13 @@
 
 mod background;
 mod latest;
-mod message;
 mod once;
 
 pub use self::background::{Advance, Background, Begun, Tell};
-pub(crate) use self::background::{Held, Place, Question, Steps, at_once};
+pub(crate) use self::background::{Forget, Held, Place, Question, Steps, at_once, begin};
 pub(crate) use self::latest::Latest;
-pub use self::message::Message;
-pub(crate) use self::message::{Shared, SharedNumbers};
 pub(crate) use self::once::Once;
+pub(crate) use regard_session::message::Shared;
 
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};

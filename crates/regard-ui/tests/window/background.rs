@@ -37,7 +37,10 @@ fn answer(questions: &Receiver<(Message, Replies)>) {
     loop {
         let next = if begun.is_empty() { questions.recv().ok() } else { questions.try_recv().ok() };
         if let Some((question, replies)) = next {
-            begun.push_back((background.begin(question).unwrap(), Arc::new(Mutex::new(replies))));
+            begun.push_back((
+                crate::begin(&background, question).unwrap(),
+                Arc::new(Mutex::new(replies)),
+            ));
         }
         let Some((mut work, replies)) = begun.pop_front() else { return };
         let theirs = Arc::clone(&replies);

@@ -15,7 +15,7 @@ use regard_walkthrough::{Step, StepKey, Walkthrough};
 
 use super::TestHost;
 use crate::heatmap::Cell;
-use crate::laboratory::Outcome;
+use crate::laboratory::Pictured;
 use crate::model::State;
 use crate::{App, Command, Host, Room, Session};
 
@@ -295,7 +295,7 @@ pub(super) fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
     walkthrough(window).step(key.parse::<StepKey>().unwrap()).unwrap()
 }
 
-pub(super) fn outcome(window: &Window) -> &Outcome {
+pub(super) fn outcome(window: &Window) -> &Pictured {
     app(window).laboratory.outcome().unwrap()
 }
 

@@ -3,10 +3,11 @@
 use crate::colors::Colors as _;
 use crate::heads::OpenedHeads;
 use crate::laboratory::{LaboratoryInputs, Shown};
-use crate::{Room, Session, attention as attention_session, of_step};
+use crate::{Room, Session, attention as attention_session};
 use egui::Color32;
 use regard_figure::{Error, Format, Ground, Look, Map, Matrix, Palette, numbers};
 use regard_heads::{HeadId, unattended};
+use regard_session::walkthrough::of_step;
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
 use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
 use safetensors::Dtype;

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::heads::Effect;
 use crate::model::View;
-use crate::{Command, PlotName, Room, example};
+use crate::plots::PlotName;
+use crate::{Command, Room, example};
 use egui::{Pos2, Rect};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_walkthrough::{Example, Quantity};

@@ -409,7 +409,7 @@ mod bad_files {
         ] {
             let path = folder.file(name, bytes);
             let window = start(Harness::builder().with_size([1280.0, 1000.0]), move |ctx| {
-                Start::File(path.clone()).app(ctx, Arc::new(TestHost::DEFAULT))
+                App::start(ctx, Arc::new(TestHost::DEFAULT), Start::File(path.clone()))
             });
             assert_eq!(session(&window).room, Room::Model);
             let error = app(&window).model().error().unwrap_or_default();

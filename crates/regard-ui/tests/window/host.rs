@@ -4,8 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use regard_ui::host::{Host, Work};
-use regard_ui::model::Cached;
+use regard_ui::host::{Cached, Host, Work};
 
 pub struct TestHost {
     pub has_threads: bool,

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::laboratory::{Engine, LaboratoryInputs, Outcome, Request, Shown, TokenSource};
+use crate::laboratory::{LaboratoryInputs, Outcome, Request, Shown, TokenSource};
 use regard_figure::Look;
 use regard_heads::{QueriesAndKeys, from_disk, unattended};
 use regard_kernels::Temperature;
+use regard_session::laboratory::Engine;
 use safetensors::Dtype;
 use zip::CompressionMethod;
 

@@ -2,9 +2,10 @@
 
 use crate::colors::{Look, Map};
 use crate::model::{Listed, Version};
+use crate::plots::PlotName;
 use crate::setting::SETTINGS;
 use crate::walkthrough::{Page, ReadingMode};
-use crate::{Command, PlotName, Room, Session};
+use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui::{Key, Pos2, Theme, ThemePreference, ViewportCommand, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::colors::{self, Colors as _, Look};
+use regard_session::walkthrough::palette;
+
+use crate::colors::{Colors as _, Look};
 use crate::heatmap::Cell;
 use crate::walkthrough::{At, Picked};
 use egui::accesskit::Role;
@@ -164,11 +166,8 @@ fn pictures_are_made_once_a_change() {
 
 #[test]
 fn the_diverging_map_is_centred_at_zero() {
-    let palette = colors::of_step(
-        Kind::Signed,
-        &[-1.0, 0.5, 3.0, f32::NEG_INFINITY, f32::NAN],
-        Look::default(),
-    );
+    let palette =
+        palette(Kind::Signed, &[-1.0, 0.5, 3.0, f32::NEG_INFINITY, f32::NAN], Look::default());
     assert_eq!(palette.range(), (-3.0, 3.0));
     let gray = |c: Color32| c.r().max(c.g()).max(c.b()) - c.r().min(c.g()).min(c.b());
     assert!(gray(palette.color(0.0)) < 8, "{:?}", palette.color(0.0));
@@ -189,7 +188,7 @@ fn the_diverging_map_is_centred_at_zero() {
 #[test]
 fn the_distance_from_the_ground_grows_from_zero_to_one() {
     for ground in [Ground::Paper, Ground::Dark] {
-        let palette = colors::of_step(Kind::Weights, &[], Look { ground, ..Look::default() });
+        let palette = palette(Kind::Weights, &[], Look { ground, ..Look::default() });
         let light: Vec<f32> =
             (0..=10).map(|i| palette.color(i as f32 / 10.0).intensity()).collect();
         let goes_on = |a: &f32, b: &f32| if ground == Ground::Dark { a < b } else { a > b };

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use regard_models::{Error, Given, read_wav};
-use regard_ui::model::decode_image;
+use regard_models::{Error, Given, read_image, read_wav};
 
 use super::super::tensors;
 use crate::opened;
@@ -20,9 +19,8 @@ pub(crate) fn image<T>(
     if is_tensors(path) {
         return tensor(path, "pixel_values", prepare).with_context(name);
     }
-    let image = decode_image(&bytes(path)?).with_context(name)?;
-    let size = [image.height() as usize, image.width() as usize];
-    Ok(prepare(Given::Image { pixels: &image, size })?)
+    let (pixels, size) = read_image(&bytes(path)?).with_context(name)?;
+    Ok(prepare(Given::Image { pixels: &pixels, size })?)
 }
 
 /// Prepares the recording of a WAV file, or the tensor `input_features` [bands, frames] of a safetensors file: a log-mel

@@ -6,7 +6,7 @@ use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 use regard_figure::{Format, Look, numbers};
-use regard_ui::of_step;
+use regard_session::walkthrough::of_step;
 use regard_walkthrough::{Script, Step, Walkthrough, formula_parts};
 
 /// The example's title, its summary, each step, the whole computation in four lines, and the checks.

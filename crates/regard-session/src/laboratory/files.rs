@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::{LaboratoryInputs, Request};
 use crate::Host;
-use crate::work::Shared;
+use crate::message::Shared;
 use regard_figure::Label;
 use regard_heads::QueriesAndKeys;
 use serde::{Deserialize, Serialize};
 
 /// The labels of queries and of keys.
-pub(crate) type Names = [Vec<Label>; 2];
+pub type Names = [Vec<Label>; 2];
 
 /// An error of computing an outcome.
 #[derive(Debug, thiserror::Error)]
@@ -34,11 +34,13 @@ pub enum Error {
 
 /// A description of a file of queries and keys.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct TokenFile {
-    pub(crate) heads: usize,
+pub struct TokenFile {
+    /// The number of heads.
+    pub heads: usize,
     /// The number of queries, and of keys.
-    pub(crate) tokens: usize,
-    pub(crate) dim: usize,
+    pub tokens: usize,
+    /// The number of features of a query and of a key.
+    pub dim: usize,
     /// The labels of the queries and of the keys, if it has them.
     names: [Option<Vec<Label>>; 2],
 }
@@ -51,32 +53,32 @@ impl TokenFile {
 }
 
 #[derive(Clone)]
-pub(crate) struct ReadFile {
+pub struct ReadFile {
     path: PathBuf,
-    pub(crate) whole: Arc<QueriesAndKeys>,
-    pub(crate) about: Shared<TokenFile>,
+    pub whole: Arc<QueriesAndKeys>,
+    pub about: Shared<TokenFile>,
 }
 
 /// The files of the last request. Each is read once.
-pub(crate) struct Files {
+pub struct Files {
     host: Arc<dyn Host>,
     read: Vec<ReadFile>,
 }
 
 impl Files {
-    pub(crate) fn new(host: Arc<dyn Host>) -> Self {
+    pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, read: Vec::new() }
     }
 
     /// Forgets the files that this request does not need.
-    pub(crate) fn keep_for(&mut self, request: &Request) {
+    pub fn keep_for(&mut self, request: &Request) {
         let present = request.inputs.source.path();
         let pinned = request.pinned.as_ref().and_then(|inputs| inputs.source.path());
         self.read.retain(|read| [present, pinned].contains(&Some(&read.path)));
     }
 
     /// The file that the inputs name, if they name one.
-    pub(crate) fn get(
+    pub fn get(
         &mut self,
         inputs: &LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
@@ -103,12 +105,12 @@ impl Files {
 }
 
 /// The labels of the first `n` queries and keys.
-pub(crate) fn names(file: Option<&TokenFile>, n: usize) -> Names {
+pub fn names(file: Option<&TokenFile>, n: usize) -> Names {
     [0, 1].map(|side| (0..n).map(|i| name(file, side, i)).collect())
 }
 
 /// The label of a query (side 0) or a key (side 1): that of the file, or t0, t1, …
-pub(crate) fn name(file: Option<&TokenFile>, side: usize, i: usize) -> Label {
+pub fn name(file: Option<&TokenFile>, side: usize, i: usize) -> Label {
     let of_file = file.and_then(|file| file.names[side].as_ref()?.get(i));
     of_file.cloned().unwrap_or_else(|| Label::plain(&format!("t{i}")))
 }

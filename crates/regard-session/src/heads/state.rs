@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Order};
-use crate::heatmap::{Cell, Viewport};
+use crate::{Cell, Viewport};
 use regard_figure::Matrix;
 use regard_heads::{HeadId, Over, Part, Shape};
 
@@ -25,7 +25,7 @@ pub enum AttentionSource {
 
 impl AttentionSource {
     /// The file, if it is one.
-    pub(crate) fn file(&self) -> Option<&Path> {
+    pub fn file(&self) -> Option<&Path> {
         match self {
             Self::Sample => None,
             Self::File(path) | Self::Tensor(path, _) => Some(path),
@@ -65,7 +65,7 @@ pub enum Shown {
 /// A side of the view with lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Side {
+pub enum Side {
     /// The queries, at the left.
     Queries,
     /// The keys, at the right.
@@ -73,19 +73,20 @@ pub(crate) enum Side {
 }
 
 /// The maximum number of heads whose lines are drawn over those of the matrix: the number of colours.
-pub(super) const MOST_OVERLAID: usize = 6;
+pub const MOST_OVERLAID: usize = 6;
 
 /// The choices of the user about heads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeadsState {
     /// The order of the heads. `None`: layer by layer.
-    pub(crate) order: Option<Order>,
-    pub(crate) smallest_first: bool,
+    pub order: Option<Order>,
+    /// Whether the smallest number comes first.
+    pub smallest_first: bool,
     /// The effect that lies over the small pictures.
-    pub(crate) tint: Option<Effect>,
+    pub tint: Option<Effect>,
     /// Whether the small pictures are larger and scroll. Otherwise all of them are visible at once.
-    pub(crate) scrolls: bool,
+    pub scrolls: bool,
     /// Whether the colours of each small picture are scaled to its own largest weight, not to that of all heads.
     pub own_scale: bool,
     /// The matrix that is shown.
@@ -97,23 +98,24 @@ pub struct HeadsState {
     /// Whether the matrix is drawn as lines instead of a heatmap.
     pub lines: bool,
     /// Whether the first token is left out of the small pictures and of the lines.
-    pub(crate) hide_first: bool,
+    pub hide_first: bool,
     /// The number of lines of a query: those of its largest weights. 0: all of them.
-    pub(crate) most_lines: usize,
+    pub most_lines: usize,
     /// The heads whose lines are drawn over those of the matrix, each in its own colour.
-    pub(crate) overlaid: Vec<HeadId>,
+    pub overlaid: Vec<HeadId>,
     /// The cell that was clicked.
-    pub(crate) chosen: Option<Cell>,
-    pub(crate) view: Viewport,
+    pub chosen: Option<Cell>,
+    /// The visible part of the matrix.
+    pub view: Viewport,
     /// The only token whose lines are shown.
-    pub(crate) isolated: Option<(Side, usize)>,
+    pub isolated: Option<(Side, usize)>,
     /// The token in the middle of the lines, if not all tokens fit.
-    pub(crate) around: usize,
+    pub around: usize,
 }
 
 impl HeadsState {
     /// Takes the choices of another state. Zoom, pins and the cursor stay.
-    pub(crate) fn take(&mut self, choices: &Self) {
+    pub fn take(&mut self, choices: &Self) {
         let (chosen, isolated, around) = (self.chosen, self.isolated, self.around);
         *self = Self {
             view: core::mem::take(&mut self.view),
@@ -125,7 +127,7 @@ impl HeadsState {
     }
 
     /// The chosen head.
-    pub(crate) fn id(&self) -> HeadId {
+    pub fn id(&self) -> HeadId {
         HeadId { layer: self.layer, head: self.head }
     }
 
@@ -135,7 +137,7 @@ impl HeadsState {
     }
 
     /// Limits every choice to the contents of the file. A session file may hold anything.
-    pub(crate) fn limit(&mut self, shape: Shape, is_self_attention: bool) {
+    pub fn limit(&mut self, shape: Shape, is_self_attention: bool) {
         self.layer = self.layer.min(shape.layers - 1);
         self.head = self.head.min(shape.heads - 1);
         self.chosen = self.chosen.filter(|(row, col)| *row < shape.queries && *col < shape.keys);
@@ -154,7 +156,7 @@ impl HeadsState {
     }
 
     /// Whether the weights of a query have lines, key by key.
-    pub(super) fn drawn<'w>(&self, weights: &'w [f32]) -> impl Fn(usize) -> bool + use<'w> {
+    pub fn drawn<'w>(&self, weights: &'w [f32]) -> impl Fn(usize) -> bool + use<'w> {
         let first = usize::from(self.hide_first);
         let size = |key: usize| weights.get(key).filter(|w| w.is_finite()).map_or(0.0, |w| w.abs());
         let mut sizes: Vec<f32> = (first..weights.len()).map(size).collect();
@@ -167,7 +169,7 @@ impl HeadsState {
     }
 
     /// The matrix reduced to the weights that have lines, for export.
-    pub(crate) fn with_lines(&self, mut matrix: Matrix) -> Matrix {
+    pub fn with_lines(&self, mut matrix: Matrix) -> Matrix {
         let cols = matrix.cols.len().max(1);
         let mut numbers = matrix.values.to_vec();
         for row in numbers.chunks_exact_mut(cols) {
@@ -180,7 +182,7 @@ impl HeadsState {
     }
 
     /// The matrix that is shown. The grid shows none.
-    pub(crate) fn part(&self) -> Option<Part> {
+    pub fn part(&self) -> Option<Part> {
         match self.shown {
             Shown::Grid => None,
             Shown::Head => Some(Part::Head(self.id())),

@@ -1,13 +1,13 @@
 use regard::Temperature;
 
 use super::*;
+use crate::host::Disk;
 use crate::laboratory::Square;
-use crate::window::TestHost;
 
 const MASKED: f32 = f32::NEG_INFINITY;
 
 fn engine() -> Engine {
-    Engine::new(Arc::new(TestHost::DEFAULT))
+    Engine::new(Arc::new(Disk))
 }
 
 fn run(engine: &mut Engine, inputs: &LaboratoryInputs) -> Outcome {

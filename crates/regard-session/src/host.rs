@@ -1,4 +1,4 @@
-//! The interface between the window and the system that it runs on.
+//! The interface between a front end and the system that it runs on.
 
 use core::ops::ControlFlow;
 use std::fs;
@@ -6,10 +6,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use regard_heads::Stream;
-use regard_models::Checkpoint;
+use regard_models::{Checkpoint, Description};
 
-use crate::Message;
-use crate::model::Cached;
+use crate::message::Message;
 
 /// The address of the book's chapters, which explain the mathematics of attention.
 pub const BOOK: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/SUMMARY.md");
@@ -50,7 +49,7 @@ pub trait Host: Send + Sync {
         false
     }
 
-    /// Gives the worker a question for its [`Background`](crate::Background). `replies` is called with each reply.
+    /// Gives the worker a question for its background. `replies` is called with each reply.
     fn ask_worker(&self, question: Message, replies: Replies) {
         let _ = (question, replies);
     }
@@ -161,6 +160,27 @@ pub trait Host: Send + Sync {
     }
 }
 
+/// A model in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cached {
+    /// Its name, such as `openai-community/gpt2`.
+    pub name: String,
+    /// Its family and size, or the reason why it cannot be opened here.
+    pub kind: Result<String, String>,
+}
+
+impl Cached {
+    /// The model of this name, whose headers have been read.
+    pub fn new(name: String, checkpoint: Result<Checkpoint, String>) -> Self {
+        let kind = checkpoint.and_then(|checkpoint| {
+            let description = Description::of(&checkpoint).map_err(|e| e.to_string())?;
+            let megabytes = checkpoint.bytes() as f64 / 1e6;
+            Ok(format!("{}, {megabytes:.1} MB", description.family))
+        });
+        Self { name, kind }
+    }
+}
+
 /// The system's dialog for a file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileDialog<'a> {
@@ -174,4 +194,19 @@ pub struct FileDialog<'a> {
     pub path: &'a Path,
     /// The name of a new file, if `path` has none.
     pub name: &'a str,
+}
+
+/// The host of tests: the files of this machine.
+#[cfg(test)]
+pub(crate) struct Disk;
+
+#[cfg(test)]
+impl Host for Disk {
+    fn spawn(&self, name: &str, work: Work) -> io::Result<()> {
+        std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        fs::write(path, bytes)
+    }
 }

@@ -6,10 +6,12 @@ use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
 use super::TokenFile;
-use crate::heatmap::{Cell, Viewport};
+use crate::{Cell, Viewport};
 
-pub(crate) const MOST_TOKENS: usize = 4096;
-pub(crate) const MOST_DIM: usize = 256;
+/// The most tokens.
+pub const MOST_TOKENS: usize = 4096;
+/// The most features.
+pub const MOST_DIM: usize = 256;
 const MOST_PAINTED: usize = 4096;
 
 /// The sources of queries and keys.
@@ -80,11 +82,11 @@ pub struct LaboratoryInputs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Square {
     /// The first row and column.
-    pub(crate) cell: Cell,
+    pub cell: Cell,
     /// The number of rows, and of columns.
-    pub(crate) side: usize,
+    pub side: usize,
     /// Whether the cells are hidden. Otherwise they are shown again.
-    pub(crate) hides: bool,
+    pub hides: bool,
 }
 
 /// The matrices that can be shown.
@@ -117,9 +119,9 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brush {
     /// The number of rows and columns that it covers.
-    pub(crate) side: usize,
+    pub side: usize,
     /// Whether it hides cells. Otherwise it shows them again.
-    pub(crate) hides: bool,
+    pub hides: bool,
 }
 
 /// The choices of the user in the laboratory.
@@ -133,10 +135,11 @@ pub struct State {
     /// The matrix that is shown.
     pub shown: Shown,
     /// The brush, if dragging paints.
-    pub(crate) brush: Option<Brush>,
+    pub brush: Option<Brush>,
     /// The cell that was clicked.
     pub chosen: Option<Cell>,
-    pub(crate) view: Viewport,
+    /// The visible part of the matrix.
+    pub view: Viewport,
 }
 
 impl Default for LaboratoryInputs {
@@ -164,18 +167,18 @@ impl Default for LaboratoryInputs {
 
 impl LaboratoryInputs {
     /// The inputs that determine queries and keys, with all their dimensions. The others have their default values.
-    pub(super) fn of_tokens(&self) -> Self {
+    pub fn of_tokens(&self) -> Self {
         let Self { tokens, seed, alike, smooth, .. } = *self;
         Self { source: self.source.clone(), tokens, seed, alike, smooth, ..Self::default() }
     }
 
     /// The inputs that determine the scores. The others have their default values.
-    pub(super) fn of_scores(&self) -> Self {
+    pub fn of_scores(&self) -> Self {
         Self { temperature: Temperature::ONE, hide_first: false, ..self.clone() }
     }
 
     /// Limits every number. A session file may hold anything.
-    pub(crate) fn limit(&mut self) {
+    pub fn limit(&mut self) {
         let normal = Self::default();
         self.tokens = self.tokens.clamp(2, MOST_TOKENS);
         self.dim = self.dim.clamp(1, MOST_DIM);
@@ -192,13 +195,13 @@ impl LaboratoryInputs {
     }
 
     /// The inputs with as much of a file as can be shown.
-    pub(super) fn of_file(&self, path: &Path) -> Self {
+    pub fn of_file(&self, path: &Path) -> Self {
         let source = TokenSource::File { path: path.to_owned(), head: 0 };
         Self { source, tokens: MOST_TOKENS, dim: MOST_DIM, ..self.clone() }
     }
 
     /// Limits the head and the sizes to those of the file. The file may have changed.
-    pub(super) fn limit_to(&mut self, file: &TokenFile) {
+    pub fn limit_to(&mut self, file: &TokenFile) {
         if let TokenSource::File { head, .. } = &mut self.source {
             *head = (*head).min(file.heads - 1);
         }
@@ -208,33 +211,34 @@ impl LaboratoryInputs {
     }
 
     /// Paints a square, unless it is the one that was painted last.
-    pub(crate) fn paint(&mut self, square: Square) {
+    pub fn paint(&mut self, square: Square) {
         if self.painted.last() != Some(&square) && !self.is_all_painted() {
             self.painted.push(square);
         }
     }
 
     /// Whether the limit of painted squares is reached. The limit keeps sessions small.
-    pub(crate) fn is_all_painted(&self) -> bool {
+    pub fn is_all_painted(&self) -> bool {
         self.painted.len() >= MOST_PAINTED
     }
 }
 
 /// The largest similarity of neighbours. Below 1, tokens differ.
-pub(crate) const MOST_SMOOTH: f32 = 0.99;
+pub const MOST_SMOOTH: f32 = 0.99;
 /// The largest strength of the sink, which takes nearly all weight.
-pub(crate) const MOST_SINK: f32 = 16.0;
+pub const MOST_SINK: f32 = 16.0;
 /// The smallest soft cap. At 0, scores would be NaN.
-pub(crate) const LEAST_CAP: f32 = 0.1;
+pub const LEAST_CAP: f32 = 0.1;
 
 impl State {
     /// Takes the choices of another state. Zoom, pins, the cursor and the brush stay.
-    pub(crate) fn take(&mut self, choices: &Self) {
+    pub fn take(&mut self, choices: &Self) {
         let (chosen, view, brush) = (self.chosen, core::mem::take(&mut self.view), self.brush);
         *self = Self { brush, chosen, view, ..choices.clone() };
     }
 
-    pub(crate) fn limit(&mut self) {
+    /// Limits every number. A session file may hold anything.
+    pub fn limit(&mut self) {
         self.inputs.limit();
         if let Some(pinned) = &mut self.pinned {
             pinned.limit();
@@ -249,11 +253,12 @@ impl State {
     }
 
     /// Pins the present inputs as A.
-    pub(crate) fn pin(&mut self) {
+    pub fn pin(&mut self) {
         self.pinned = Some(Box::new(self.inputs.clone()));
     }
 
-    pub(crate) fn unpin(&mut self) {
+    /// Forgets A.
+    pub fn unpin(&mut self) {
         self.pinned = None;
         if matches!(self.shown, Shown::Pinned | Shown::Difference) {
             self.shown = Shown::Weights;

@@ -10,7 +10,7 @@
 ///     None => memo.put(key, compute()?),
 /// }
 /// ```
-pub(crate) struct Memo<K, V>(Option<(K, V)>);
+pub struct Memo<K, V>(Option<(K, V)>);
 
 impl<K, V> Default for Memo<K, V> {
     fn default() -> Self {
@@ -20,18 +20,18 @@ impl<K, V> Default for Memo<K, V> {
 
 impl<K: PartialEq, V: Clone> Memo<K, V> {
     /// The value of this key, if it is the key of the last value.
-    pub(crate) fn get(&self, key: &K) -> Option<V> {
+    pub fn get(&self, key: &K) -> Option<V> {
         self.0.as_ref().filter(|(last, _)| last == key).map(|(_, value)| value.clone())
     }
 
     /// Holds a value and returns it.
-    pub(crate) fn put(&mut self, key: K, value: V) -> V {
+    pub fn put(&mut self, key: K, value: V) -> V {
         self.replace(key, value.clone());
         value
     }
 
     /// Holds a value and returns the previous one.
-    pub(crate) fn replace(&mut self, key: K, value: V) -> Option<V> {
+    pub fn replace(&mut self, key: K, value: V) -> Option<V> {
         self.0.replace((key, value)).map(|(_, value)| value)
     }
 }

@@ -14,26 +14,26 @@ pub struct Request {
     /// The text.
     pub text: String,
     /// Its tokens, if they are not those that the tokenizer makes of it.
-    pub(crate) ids: Option<Vec<u32>>,
+    pub ids: Option<Vec<u32>>,
     /// The changes.
     pub changes: Vec<Change>,
     /// The second text, if there is one. Run B reads it without changes.
-    pub(crate) second: Option<String>,
+    pub second: Option<String>,
     /// The model of run B, if it is not that of run A. Without a second text, it reads the first one.
-    pub(crate) second_model: Option<String>,
+    pub second_model: Option<String>,
     /// The text that the decoder of a model with an encoder and a decoder has written.
-    pub(crate) decoder: String,
+    pub decoder: String,
     /// Its tokens, if they are not those that the tokenizer makes of it.
-    pub(crate) decoder_ids: Option<Vec<u32>>,
+    pub decoder_ids: Option<Vec<u32>>,
     /// The file of the image or of the recording, for a model that reads one.
-    pub(crate) image: Option<PathBuf>,
+    pub image: Option<PathBuf>,
     /// The images that are drawn: the first, if there is no other image, and the second, which run B reads.
-    pub(crate) drawings: [Option<Drawing>; 2],
+    pub drawings: [Option<Drawing>; 2],
 }
 
 impl Request {
     /// The request of the user's choices. It includes model B once that is open.
-    pub(super) fn of(state: &State, model_b: Option<&str>) -> Self {
+    pub fn of(state: &State, model_b: Option<&str>) -> Self {
         Self {
             text: state.text.clone(),
             ids: state.ids().map(<[u32]>::to_vec),
@@ -48,12 +48,12 @@ impl Request {
     }
 
     /// Whether run B reads something else than run A.
-    pub(super) fn has_second(&self) -> bool {
+    pub fn has_second(&self) -> bool {
         self.second.is_some() || self.drawings[1].is_some()
     }
 
     /// The names of the runs A and B, if there is a run B besides the unchanged one.
-    pub(super) fn names(&self, model: &str) -> [String; 2] {
+    pub fn names(&self, model: &str) -> [String; 2] {
         match (&self.second_model, &self.second) {
             (Some(other), None) => [short(model), short(other)],
             (Some(other), Some(_)) => {

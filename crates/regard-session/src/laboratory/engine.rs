@@ -1,7 +1,7 @@
 //! Computes the results of the laboratory's inputs, and keeps intermediate ones.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use regard::{Attention, Heads, Mask, MaskTensor, Position, Stage, Window};
@@ -13,73 +13,43 @@ use super::files::{Error, Files, Names, ReadFile, names};
 use super::tokens::{RandomTokens, Tokens};
 use super::{LaboratoryInputs, Request, Shown, TokenFile, TokenSource};
 use crate::Host;
-use crate::colors::{Look, Palette};
-use crate::heatmap::Picture;
 use crate::memo::Memo;
-use crate::work::{Background, Question, Shared, SharedNumbers, Steps, at_once, lock};
-use regard_figure::{Extent, Matrix, Signs};
-
-/// Asks for the result of a request.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Compute {
-    /// The place of the engine. The first question makes the engine.
-    pub(crate) engine: u64,
-    pub(crate) request: Request,
-}
-
-impl Question for Compute {
-    type Answer = Outcome;
-    const NAME: &'static str = "laboratory";
-    const REPEATS: bool = true;
-
-    fn begin(self, background: Arc<Background>) -> impl Steps<Outcome> {
-        at_once(move |tell| {
-            let engine = background.held::<Mutex<Engine>>(self.engine).unwrap_or_else(|_| {
-                let engine = Arc::new(Mutex::new(Engine::new(Arc::clone(&background.host))));
-                background.put(self.engine, Arc::clone(&engine));
-                engine
-            });
-            let mut engine = lock(&engine);
-            let progress = |part: f32| {
-                // Work that has begun is finished. Otherwise a moving slider would show nothing.
-                let _ = tell(part);
-            };
-            engine.run(self.request, &progress).map_err(|e| e.to_string())
-        })
-    }
-}
+use crate::message::{Shared, SharedNumbers};
+use regard_figure::{Extent, Look, Matrix, Palette, Signs};
 
 /// The result of a request.
 #[derive(Serialize, Deserialize)]
 pub struct Outcome {
     /// The request, limited to the sizes of its files.
-    pub(crate) request: Request,
+    pub request: Request,
     /// The file of the present state, if it has one.
-    pub(crate) file: Option<Shared<TokenFile>>,
+    pub file: Option<Shared<TokenFile>>,
     /// Queries and keys.
-    pub(super) tokens: Shared<Tokens>,
+    pub tokens: Shared<Tokens>,
     /// The scores \[n, n\], the input of softmax. A masked score is −∞.
-    pub(crate) scores: SharedNumbers,
+    pub scores: SharedNumbers,
     /// The weights \[n, n\]. −∞ marks a masked cell, whose weight is 0, so that it is drawn as masked.
-    pub(crate) weights: SharedNumbers,
+    pub weights: SharedNumbers,
     /// The weights of A, if something is pinned.
-    pub(crate) pinned: Option<SharedNumbers>,
+    pub pinned: Option<SharedNumbers>,
     /// The numbers that are shown: scores, weights, weights of A, or B − A.
     pub numbers: SharedNumbers,
     /// The number of tokens of the shown matrix.
-    pub(crate) side: usize,
+    pub side: usize,
     /// The labels of these tokens.
-    pub(crate) names: Shared<Names>,
-    /// The picture of the numbers.
-    pub picture: Picture,
-    pub(crate) extent: Extent,
+    pub names: Shared<Names>,
+    /// Whether the numbers may be negative.
+    pub signs: Signs,
+
     /// The reason, if another matrix than the requested one is shown.
-    pub(crate) note: Option<String>,
-    pub(crate) took: Duration,
+    pub note: Option<String>,
+    /// The time that the computation took.
+    pub took: Duration,
 }
 
 impl Outcome {
-    pub(crate) fn title(&self) -> &'static str {
+    /// The name of the shown matrix.
+    pub fn title(&self) -> &'static str {
         match self.request.shown {
             Shown::Scores => "Scores",
             Shown::Pinned if self.pinned.is_some() => "Weights of A",
@@ -89,17 +59,22 @@ impl Outcome {
     }
 
     /// The colours of the shown matrix. Weights go up to the largest one, because most are small, unless it outshines all others.
-    pub(crate) fn palette(&self, look: Look) -> Palette {
-        Palette::of(self.extent, self.picture.palette().signs(), look)
+    pub fn palette(&self, look: Look) -> Palette {
+        Palette::of(Extent::of(&self.numbers), self.signs, look)
     }
 
     /// The number that −∞ stands for in the shown matrix. A masked score is −∞; a masked weight is 0.
-    pub(crate) fn masked(&self) -> f32 {
+    pub fn masked(&self) -> f32 {
         if self.request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 }
     }
 
     /// The shown matrix, to export it.
     pub fn matrix(&self, look: Look) -> Matrix {
+        self.with_palette(self.palette(look))
+    }
+
+    /// The shown matrix in these colours.
+    pub fn with_palette(&self, palette: Palette) -> Matrix {
         let title = self.title();
         let [rows, cols] = (**self.names).clone();
         Matrix {
@@ -110,7 +85,7 @@ impl Outcome {
             rows,
             cols,
             axes: ["query", "key"],
-            palette: self.palette(look),
+            palette,
         }
     }
 }
@@ -186,10 +161,6 @@ impl Engine {
         let is_signed =
             request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
         let signs = if is_signed { Signs::Both } else { Signs::Positive };
-        let palette = |extent| Palette::of(extent, signs, Look::default());
-        let mut picture = Picture::new(&numbers, side, palette(Extent::default()));
-        let extent = Extent::up_to(picture.largest(&numbers), &numbers);
-        picture.set_palette(palette(extent));
         let took = start.elapsed();
         Ok(Outcome {
             request,
@@ -201,8 +172,7 @@ impl Engine {
             numbers: SharedNumbers(numbers),
             side,
             names: Shared(names),
-            picture,
-            extent,
+            signs,
             note,
             took,
         })
@@ -357,7 +327,7 @@ fn weigh(inputs: &LaboratoryInputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f3
 }
 
 /// Hides the first token in a row of scores, if the inputs ask for it.
-pub(crate) fn hide_first(inputs: &LaboratoryInputs, scores: &mut [f32]) {
+pub fn hide_first(inputs: &LaboratoryInputs, scores: &mut [f32]) {
     if let Some(first) = scores.first_mut().filter(|_| inputs.hide_first) {
         *first = f32::NEG_INFINITY;
     }

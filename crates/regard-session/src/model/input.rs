@@ -1,47 +1,69 @@
 //! The input of a model: a text, an image, or a recording; and the decoder's text.
 
-use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
-use egui::ColorImage;
-use image::error::{LimitError, LimitErrorKind};
-use image::{ColorType, DynamicImage, ImageDecoder as _, ImageError, ImageReader, Limits};
 use regard_figure::Label;
 use regard_heads::readable;
 use regard_models::{
-    Decoded, Description, Frames, Given, Input, Model, Prepared, ReadAs, read_wav,
+    Decoded, Description, Frames, Given, Input, Model, Prepared, ReadAs, read_image, read_wav,
 };
+use serde::{Deserialize, Serialize};
 
+use super::drawing::{self, Drawing};
 use super::open::Loaded;
-use super::pad::{self, Drawing};
 use super::reads::Reads;
 use super::request::Request;
 use super::run::Unchanged;
 use crate::Host;
+use crate::message::Shared;
 
 /// The largest file of an image or of a recording, in bytes.
 const LARGEST: u64 = 64 << 20;
 /// The maximum number of pixels a side of an image on the screen.
 const SIDE: u32 = 768;
 
+/// The pixels of an image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pixels {
+    /// Its height and width.
+    pub size: [usize; 2],
+    /// The red, green and blue bytes, row by row.
+    #[serde(with = "bytes")]
+    pub rgb: Vec<u8>,
+}
+
+/// Bytes that a binary format writes as they are.
+mod bytes {
+    use regard_heads::packed::Bytes;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        Bytes(bytes.to_vec()).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        Bytes::deserialize(deserializer).map(|Bytes(bytes)| bytes)
+    }
+}
+
 /// An input, and its display.
-pub(super) struct Displayed {
-    pub(crate) input: Input,
+pub struct Displayed {
+    pub input: Input,
     /// The tokens, or the class token and the patches of an image.
-    pub(crate) tokens: Vec<Label>,
+    pub tokens: Vec<Label>,
     /// The tokens of the decoder, if the model has an encoder and a decoder.
-    pub(crate) decoder_tokens: Vec<Label>,
+    pub decoder_tokens: Vec<Label>,
     /// The words that become the unknown token, and, if there are any, some that do not.
-    pub(crate) unknown: [Vec<String>; 2],
-    pub(crate) picture: Option<Arc<ColorImage>>,
+    pub unknown: [Vec<String>; 2],
+    pub picture: Option<Shared<Pixels>>,
 }
 
 impl Displayed {
     /// Prepares the input that `opened` reads for a request. `text` is the first text, or the second one. `ids` are its tokens,
     /// if they differ from the tokenizer's. `reader` tells the first image from the second, and `before` is the run before, whose
     /// recording may be the same.
-    pub(crate) fn new(
+    pub fn new(
         host: &dyn Host,
         opened: &Loaded,
         request: &Request,
@@ -66,9 +88,9 @@ impl Displayed {
             Reads::Recording => recording(host, model.description(), request, before, prepare)?,
             Reads::Image => {
                 let pixels = image_of(host, model.description(), request, reader)?;
-                let size = [pixels.height() as usize, pixels.width() as usize];
-                let prepared = prepare(Given::Image { pixels: &pixels, size })?;
-                (prepared, Some(Arc::new(small(pixels))))
+                let Pixels { rgb, size } = &pixels;
+                let prepared = prepare(Given::Image { pixels: rgb, size: *size })?;
+                (prepared, Some(Shared(Arc::new(small(pixels)))))
             }
         };
         if !reads.is_file() && prepared.input.ids.is_empty() {
@@ -91,7 +113,7 @@ fn recording(
     request: &Request,
     before: Option<&Unchanged>,
     prepare: impl Fn(Given<'_>) -> Result<Prepared, String>,
-) -> Result<(Prepared, Option<Arc<ColorImage>>), String> {
+) -> Result<(Prepared, Option<Shared<Pixels>>), String> {
     let frames = description.embedding.frames.ok_or("the model reads no recording")?;
     if let Some(run) = before.filter(|run| run.image.is_some() && run.image == request.image) {
         let (shape, data) = (&[frames.bands, frames.count], &run.input.features);
@@ -104,7 +126,7 @@ fn recording(
     let (samples, rate) = read_wav(&bytes).map_err(|e| said(&e))?;
     let prepared = prepare(Given::Sound { samples: &samples, rate }).map_err(|e| said(&e))?;
     let picture = spectrogram(&prepared.input.features, frames);
-    Ok((prepared, Some(Arc::new(picture))))
+    Ok((prepared, Some(Shared(Arc::new(picture)))))
 }
 
 /// The image of a request: one that is drawn, or that of a file.
@@ -113,12 +135,12 @@ fn image_of(
     description: &Description,
     request: &Request,
     reader: usize,
-) -> Result<image::RgbImage, String> {
+) -> Result<Pixels, String> {
     let [first, second] = &request.drawings;
     match (second.as_ref().filter(|_| reader == 1), &request.image, first) {
         (Some(drawing), ..) | (None, None, Some(drawing)) => drawn(drawing),
         (None, Some(path), _) => decoded(host, path),
-        (None, None, None) => Err(if pad::size_for(description).is_some() {
+        (None, None, None) => Err(if drawing::size_for(description).is_some() {
             "Draw an image, or open one (PNG or JPEG)."
         } else {
             "Open an image (PNG or JPEG), or drop one onto the window."
@@ -128,85 +150,41 @@ fn image_of(
 }
 
 /// An image on the screen.
-fn small(pixels: image::RgbImage) -> ColorImage {
-    let small = if pixels.width().max(pixels.height()) > SIDE {
-        let [width, height] = fitting(pixels.width(), pixels.height());
-        image::imageops::thumbnail(&pixels, width, height)
-    } else {
-        pixels
+fn small(pixels: Pixels) -> Pixels {
+    let [height, width] = pixels.size.map(|side| side as u32);
+    if height.max(width) <= SIDE {
+        return pixels;
+    }
+    let Pixels { size, rgb } = pixels;
+    let Some(image) = image::RgbImage::from_raw(width, height, rgb) else {
+        return Pixels { size, rgb: Vec::new() };
     };
-    ColorImage::from_rgb([small.width() as usize, small.height() as usize], small.as_raw())
+    let [width, height] = fitting(width, height);
+    let small = image::imageops::thumbnail(&image, width, height);
+    Pixels { size: [height as usize, width as usize], rgb: small.into_raw() }
 }
 
 /// A log-mel spectrogram \[bands, frames\] in shades of grey, the lowest band at the bottom.
-fn spectrogram(features: &[f32], frames: Frames) -> ColorImage {
+fn spectrogram(features: &[f32], frames: Frames) -> Pixels {
     let low = features.iter().copied().fold(f32::INFINITY, f32::min);
     let high = features.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let shade = |x: &f32| (255.0 * (x - low) / (high - low).max(f32::MIN_POSITIVE)) as u8;
     let bands = features.chunks_exact(frames.count).rev();
-    ColorImage::from_gray(
-        [frames.count, frames.bands],
-        &bands.flatten().map(shade).collect::<Vec<_>>(),
-    )
+    let rgb = bands.flatten().flat_map(|x| [shade(x); 3]).collect();
+    Pixels { size: [frames.bands, frames.count], rgb }
 }
 
-fn drawn(drawing: &Drawing) -> Result<image::RgbImage, String> {
+fn drawn(drawing: &Drawing) -> Result<Pixels, String> {
     let wrong = "the drawing has another number of pixels than its sides say";
-    let [height, width] = drawing.size().ok_or(wrong)?.map(u32::try_from);
-    let sides = height.ok().zip(width.ok());
-    let image =
-        sides.and_then(|(height, width)| image::RgbImage::from_raw(width, height, drawing.rgb()));
-    image.ok_or_else(|| wrong.to_owned())
+    Ok(Pixels { size: drawing.size().ok_or(wrong)?, rgb: drawing.rgb() })
 }
 
-/// The red, green and blue bytes of a PNG or JPEG file.
-fn decoded(host: &dyn Host, path: &Path) -> Result<image::RgbImage, String> {
+/// The image of a PNG or JPEG file.
+fn decoded(host: &dyn Host, path: &Path) -> Result<Pixels, String> {
     let said = |what: &dyn core::fmt::Display| format!("{}: {what}", path.display());
     let bytes = host.read(path, LARGEST).map_err(|e| said(&e))?;
-    decode(&bytes).map_err(|e| said(&e))
-}
-
-/// The red, green and blue bytes of an image. Its pixels may take 3 × the file and 64 MiB in memory: a few kilobytes can
-/// announce an image of gigabytes.
-///
-/// # Errors
-/// If the bytes are not a PNG or JPEG file, or if the image is larger.
-pub fn decode(bytes: &[u8]) -> image::ImageResult<image::RgbImage> {
-    let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format()?;
-    let mut decoder = reader.into_decoder()?;
-    let color = decoder.color_type();
-    let copied = if color == ColorType::Rgb8 { 0 } else { 3 };
-    let (width, height) = decoder.dimensions();
-    let held = if comes_in_scans(bytes) { 8 } else { 0 };
-    let pixel = u64::from(color.bytes_per_pixel()) + copied + held;
-    let needed = (u64::from(width) * u64::from(height)).saturating_mul(pixel);
-    let most = (bytes.len() as u64).saturating_mul(3).saturating_add(64 << 20);
-    if needed > most {
-        return Err(ImageError::Limits(LimitError::from_kind(LimitErrorKind::DimensionError)));
-    }
-    let mut limits = Limits::default();
-    limits.max_alloc = Some(most);
-    decoder.set_limits(limits)?;
-    Ok(DynamicImage::from_decoder(decoder)?.into_rgb8())
-}
-
-/// Whether a JPEG file has several scans, as a progressive one has. Until the last scan the decoder holds the coefficients of the
-/// whole image: 2 bytes for each of at most 4 components of a pixel.
-fn comes_in_scans(bytes: &[u8]) -> bool {
-    let (mut at, mut components) = (2, None);
-    if !bytes.starts_with(&[0xFF, 0xD8]) {
-        return false;
-    }
-    while let Some([0xFF, marker, high, low]) = bytes.get(at..at + 4) {
-        match marker {
-            0xC0 | 0xC1 => components = bytes.get(at + 9), // a frame that may have one scan
-            0x00 | 0x01 | 0xD0..=0xD9 | 0xFF => return true, // no length follows, and no encoder writes these before a scan
-            0xDA => return components.is_none() || components != bytes.get(at + 4),
-            _ => {}
-        }
-        at += 2 + usize::from(u16::from_be_bytes([*high, *low]));
-    }
-    true
+    let (rgb, size) = read_image(&bytes).map_err(|e| said(&e))?;
+    Ok(Pixels { size, rgb })
 }
 
 /// A size of the same shape, at most [`SIDE`] pixels wide and high.
@@ -228,31 +206,13 @@ fn known(model: &Model) -> Vec<String> {
 }
 
 /// The rows and columns of an image's patches.
-pub(super) fn grid(description: &Description) -> [usize; 2] {
+pub fn grid(description: &Description) -> [usize; 2] {
     description.embedding.patches.map_or([0, 0], |patches| patches.grid())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_tells_how_many_scans_it_has() {
-        let frame = |kind: u8| [0xFF, kind, 0, 17, 8, 0, 7, 0, 9, 3, 1, 17, 0, 2, 17, 1, 3, 17, 1];
-        let scan = |components: u8| [0xFF, 0xDA, 0, 12, components];
-        let file = |kind: u8, components: u8| {
-            [&[0xFF, 0xD8][..], &frame(kind), &scan(components)].concat()
-        };
-        assert!(
-            !comes_in_scans(&file(0xC0, 3)),
-            "all of a baseline frame's components in one scan"
-        );
-        assert!(comes_in_scans(&file(0xC0, 1)), "one component after the other");
-        assert!(comes_in_scans(&file(0xC2, 3)), "progressive");
-        let filled = [&[0xFF, 0xD8, 0xFF][..], &file(0xC0, 3)[2..]].concat();
-        assert!(comes_in_scans(&filled), "what a byte before a marker hides");
-        assert!(!comes_in_scans(b"\x89PNG\r\n\x1a\n"));
-    }
 
     #[test]
     fn a_large_image_keeps_its_shape() {

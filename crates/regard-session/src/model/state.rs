@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use regard_bundled::{DIGITS, ENGLISH};
 use regard_heads::HeadId;
-use regard_models::{Ablation, Change, HeadAddress, Which};
+use regard_models::{
+    Ablation, Change, Description, HeadAddress, Input, StackName, StreamPlace, Which,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{Drawing, Record};
@@ -51,25 +53,13 @@ pub enum View {
     Experts,
 }
 
-impl View {
-    pub(super) fn hint(self) -> &'static str {
-        match self {
-            Self::Attention => "Click a head to enlarge it.",
-            Self::Lens => "Point at a cell to read its token and its probability.",
-            Self::Attribution => "Point at a cell to read it; click a head to see it.",
-            Self::Patches => "Click a cell to make its patch, or to take it back.",
-            Self::Experts => "Point at a cell to read the weight of its expert.",
-        }
-    }
-}
-
 /// A text as the model wrote it. Other tokens may read the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// The whole text.
     pub text: String,
     /// Its tokens.
-    pub(crate) ids: Vec<u32>,
+    pub ids: Vec<u32>,
 }
 
 /// The part of the second text's run that a patch puts into that of the first.
@@ -87,6 +77,42 @@ pub enum PatchedPart {
     FeedForward,
     /// The output of one head.
     Head,
+}
+
+impl PatchedPart {
+    /// All parts, in the order of the menu.
+    pub const ALL: [Self; 5] =
+        [Self::StreamOut, Self::StreamIn, Self::Attention, Self::FeedForward, Self::Head];
+
+    /// The name in the menu, before the number of the layer.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StreamIn => "Stream into layer",
+            Self::StreamOut => "Stream after layer",
+            Self::Attention => "Attention output of layer",
+            Self::FeedForward => "Feed-forward output of layer",
+            Self::Head => "Output of head",
+        }
+    }
+
+    /// The patch of this part of a layer, or of a head, at a position.
+    pub fn patch(
+        self,
+        head: HeadAddress,
+        position: usize,
+        from: Input,
+        description: &Description,
+    ) -> Change {
+        let place = match self {
+            Self::Head => return Change::PatchHead { head, position: Some(position), from },
+            Self::StreamIn => StreamPlace::Pre,
+            Self::StreamOut => description.stack.layer_output(),
+            Self::Attention => StreamPlace::AttentionOut,
+            Self::FeedForward => StreamPlace::FeedForwardOut,
+        };
+        let place = StackName::Only.place(head.layer, place);
+        Change::Patch { place, position, from }
+    }
 }
 
 /// A change in the list.
@@ -113,7 +139,7 @@ pub struct State {
     /// The run whose weights are shown.
     pub version: Version,
     /// The text as the model wrote it. It counts while `text` is the same.
-    pub(crate) written: Option<Written>,
+    pub written: Option<Written>,
     /// The second text, which run B reads. `None`: the first one.
     pub second: Option<String>,
     /// The model of run B. `None`: the same.
@@ -121,7 +147,7 @@ pub struct State {
     /// The text that the decoder of a model with an encoder and a decoder has written.
     pub decoder: String,
     /// The decoder's text as the model wrote it. It counts while `decoder` is the same.
-    pub(crate) written_decoder: Option<Written>,
+    pub written_decoder: Option<Written>,
     /// The file of the image, or of the recording, that the model reads.
     pub image: Option<PathBuf>,
     /// The image that is drawn for it, if there is no other.
@@ -133,17 +159,17 @@ pub struct State {
     /// The view in the middle of the room.
     pub view: View,
     /// The layer whose experts are shown.
-    pub(crate) mixture: usize,
+    pub mixture: usize,
     /// The tokens whose logits are attributed: the first, or the first minus the second. `None`: the likeliest, or no second.
-    pub(crate) attributed: [Option<u32>; 2],
+    pub attributed: [Option<u32>; 2],
     /// The part that a patch takes from the second run.
-    pub(crate) part: PatchedPart,
+    pub part: PatchedPart,
     /// The display of the heads.
     pub heads: heads::HeadsState,
     /// The hashes of the latest run, against which a replay is checked.
     pub record: Option<Record>,
     /// Whether dragging over a head's heatmap hides cells, or shows them again. `None`: it moves the visible part.
-    pub(crate) brush: Option<bool>,
+    pub brush: Option<bool>,
 }
 
 impl Default for State {
@@ -195,7 +221,7 @@ impl State {
     }
 
     /// Shows a file of attention. The choices about the drawing of heads stay.
-    pub(crate) fn show_file(&mut self, source: AttentionSource) {
+    pub fn show_file(&mut self, source: AttentionSource) {
         let heads::HeadsState { order, own_scale, hide_first, scrolls, .. } = self.heads;
         self.heads = heads::HeadsState {
             order,
@@ -209,31 +235,58 @@ impl State {
     }
 
     /// Takes the choices of another state. Zoom, pins, the cursor and the brush stay.
-    pub(crate) fn take(&mut self, choices: &Self) {
+    pub fn take(&mut self, choices: &Self) {
         let mut heads = core::mem::take(&mut self.heads);
         heads.take(&choices.heads);
         let (record, brush) = (self.record.take(), self.brush);
         *self = Self { heads, record, brush, ..choices.clone() };
     }
 
+    /// Compares with another model.
+    pub fn compare_with(&mut self, model: String) {
+        self.second_model = Some(model);
+        self.follow_second();
+    }
+
+    /// Removes model B.
+    pub fn stop_comparing(&mut self) {
+        self.second_model = None;
+        self.follow_second();
+    }
+
+    /// Adapts the shown runs after run B has appeared or disappeared.
+    pub fn follow_second(&mut self) {
+        let is_there =
+            self.second.is_some() || self.second_drawing.is_some() || self.second_model.is_some();
+        let is_of_second = matches!(
+            self.version,
+            Version::Second | Version::FirstMinusSecond | Version::SideBySide
+        );
+        if is_there {
+            self.version = Version::SideBySide;
+        } else if is_of_second {
+            self.version = Version::Changed;
+        }
+    }
+
     /// The tokens of the text, if the model wrote it.
-    pub(crate) fn ids(&self) -> Option<&[u32]> {
+    pub fn ids(&self) -> Option<&[u32]> {
         self.written.as_ref().filter(|written| written.text == self.text).map(|w| &w.ids[..])
     }
 
     /// The tokens of the decoder's text, if the model wrote it.
-    pub(crate) fn decoder_ids(&self) -> Option<&[u32]> {
+    pub fn decoder_ids(&self) -> Option<&[u32]> {
         let written = self.written_decoder.as_ref();
         written.filter(|written| written.text == self.decoder).map(|w| &w.ids[..])
     }
 
     /// The address of a head of the attention that is shown.
-    pub(crate) fn address(&self, id: HeadId) -> HeadAddress {
+    pub fn address(&self, id: HeadId) -> HeadAddress {
         HeadAddress { attention: self.attention, layer: id.layer, head: id.head }
     }
 
     /// The changed heads of the attention that is shown.
-    pub(super) fn changed_heads(&self) -> Vec<HeadId> {
+    pub fn changed_heads(&self) -> Vec<HeadId> {
         let heads = self.changes.iter().filter(|c| c.on).filter_map(|c| head_of(&c.change));
         let shown = heads.filter(|head| head.attention == self.attention);
         shown.map(|head| HeadId { layer: head.layer, head: head.head }).collect()
@@ -245,14 +298,15 @@ impl State {
     }
 
     /// The value to which a head's output is set, if it is.
-    pub(crate) fn ablation(&self, head: HeadAddress) -> Option<&Ablation> {
+    pub fn ablation(&self, head: HeadAddress) -> Option<&Ablation> {
         self.changes.iter().filter(|c| c.on).find_map(|c| match &c.change {
             Change::Ablate { head: of, to } if *of == head => Some(to),
             _ => None,
         })
     }
 
-    pub(crate) fn temperature(&self, head: HeadAddress) -> f32 {
+    /// The temperature of a head: 1 unless a change gives it another.
+    pub fn temperature(&self, head: HeadAddress) -> f32 {
         let own = |c: &Listed| match c.change {
             Change::Temperature { head: of, temperature } if of == head => Some(temperature),
             _ => None,
@@ -268,7 +322,7 @@ impl State {
     }
 
     /// Gives a head its own temperature. 1 removes it.
-    pub(crate) fn set_temperature(&mut self, head: HeadAddress, temperature: f32) {
+    pub fn set_temperature(&mut self, head: HeadAddress, temperature: f32) {
         let is_it =
             |change: &Change| matches!(change, Change::Temperature { head: of, .. } if *of == head);
         let change = Change::Temperature { head, temperature };
@@ -276,14 +330,14 @@ impl State {
     }
 
     /// Makes a change, or removes it.
-    pub(crate) fn toggle(&mut self, change: &Change) {
+    pub fn toggle(&mut self, change: &Change) {
         let now = self.changes.iter().any(|c| c.on && c.change == *change);
         let new = (!now).then(|| change.clone());
         self.replace(|other| other == change, new);
     }
 
     /// Cuts an edge, or restores it.
-    pub(crate) fn cut(&mut self, cut: &Change, hides: bool) {
+    pub fn cut(&mut self, cut: &Change, hides: bool) {
         let now = self.changes.iter().any(|c| c.on && c.change == *cut);
         if now != hides {
             self.toggle(cut);

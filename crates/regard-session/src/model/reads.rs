@@ -4,8 +4,9 @@ use regard_models::Description;
 
 use super::View;
 
+/// The kind of input that a model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reads {
+pub enum Reads {
     /// A text.
     Text,
     /// A text, and the text that the decoder has written so far.
@@ -17,7 +18,8 @@ pub(super) enum Reads {
 }
 
 impl Reads {
-    pub(crate) fn of(description: &Description) -> Self {
+    /// What a model of this description reads.
+    pub fn of(description: &Description) -> Self {
         if description.embedding.patches.is_some() {
             Self::Image
         } else if description.embedding.frames.is_some() {
@@ -30,13 +32,13 @@ impl Reads {
     }
 
     /// Whether the model has a decoder, which writes a text of its own.
-    pub(crate) fn decodes(self) -> bool {
+    pub fn decodes(self) -> bool {
         matches!(self, Self::TextAndDecoder | Self::Recording)
     }
 
     /// Whether the room has this view of such a model. A model that reads an image has no logits of tokens, and a second text or
     /// experts belong to models that read one text.
-    pub(crate) fn has(self, view: View, has_experts: bool) -> bool {
+    pub fn has(self, view: View, has_experts: bool) -> bool {
         match view {
             View::Attention => true,
             View::Lens | View::Attribution => matches!(self, Self::Text | Self::TextAndDecoder),
@@ -45,7 +47,8 @@ impl Reads {
         }
     }
 
-    pub(crate) fn is_file(self) -> bool {
+    /// Whether it is read from a file.
+    pub fn is_file(self) -> bool {
         matches!(self, Self::Image | Self::Recording)
     }
 }

@@ -13,32 +13,32 @@ const OF_KEYS: u32 = 1 << 31;
 /// The queries and keys of some tokens, with all their dimensions. Fewer dimensions are the first of these, and fewer tokens
 /// are the first tokens: a slider adds or removes numbers and leaves the others unchanged.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Tokens {
+pub struct Tokens {
     /// The number of dimensions: [`MOST_DIM`], or that of the file if it has fewer.
-    pub(crate) width: usize,
+    pub width: usize,
     /// \[tokens, width\].
     #[serde(with = "packed")]
-    pub(crate) queries: Vec<f32>,
+    pub queries: Vec<f32>,
     /// \[tokens, width\].
     #[serde(with = "packed")]
-    pub(crate) keys: Vec<f32>,
+    pub keys: Vec<f32>,
 }
 
 /// Independent normal numbers, which are drawn once.
-pub(crate) struct RandomTokens {
+pub struct RandomTokens {
     seed: u32,
     of_queries: (TorchRng, Vec<f32>),
     of_keys: (TorchRng, Vec<f32>),
 }
 
 impl RandomTokens {
-    pub(crate) fn new(seed: u32) -> Self {
+    pub fn new(seed: u32) -> Self {
         let start = |seed| (TorchRng::seed(seed), Vec::new());
         Self { seed, of_queries: start(seed), of_keys: start(seed ^ OF_KEYS) }
     }
 
     /// Draws the numbers that these inputs need. Another seed starts again.
-    pub(crate) fn tokens(&mut self, inputs: &LaboratoryInputs) -> Tokens {
+    pub fn tokens(&mut self, inputs: &LaboratoryInputs) -> Tokens {
         if self.seed != inputs.seed {
             *self = Self::new(inputs.seed);
         }
@@ -67,7 +67,7 @@ fn smoothed(numbers: &[f32], smooth: f32) -> Vec<f32> {
 }
 
 impl Tokens {
-    pub(crate) fn of_file(file: &QueriesAndKeys, inputs: &LaboratoryInputs) -> Self {
+    pub fn of_file(file: &QueriesAndKeys, inputs: &LaboratoryInputs) -> Self {
         let head = if let TokenSource::File { head, .. } = inputs.source { head } else { 0 };
         let width = file.dim().min(MOST_DIM);
         let [queries, keys] = file.first(head, inputs.tokens, width);
@@ -75,7 +75,7 @@ impl Tokens {
     }
 
     /// Queries and keys \[tokens, dim\], with the sink.
-    pub(crate) fn of_dim(&self, dim: usize, sink: f32) -> (Vec<f32>, Vec<f32>) {
+    pub fn of_dim(&self, dim: usize, sink: f32) -> (Vec<f32>, Vec<f32>) {
         let first = |x: &[f32]| -> Vec<f32> {
             x.chunks_exact(self.width).flat_map(|row| &row[..dim]).copied().collect()
         };
@@ -89,7 +89,7 @@ impl Tokens {
     }
 
     /// The dot products of one query with all keys over the first `dim` dimensions, without the sink.
-    pub(crate) fn products(&self, query: usize, dim: usize) -> Vec<f32> {
+    pub fn products(&self, query: usize, dim: usize) -> Vec<f32> {
         let Some(query) = self.queries.chunks_exact(self.width).nth(query) else {
             return Vec::new();
         };

@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct Record {
     /// The texts and the changes.
-    pub(crate) asked: String,
+    pub asked: String,
     /// The model's files.
-    pub(crate) model: String,
+    pub model: String,
     /// The files of model B; empty without one.
-    pub(crate) second_model: String,
+    pub second_model: String,
     /// All attention weights and all probabilities of the next token: unchanged, changed, and of run B.
-    pub(crate) result: String,
+    pub result: String,
 }
 
 impl Record {
     /// The difference of a replay from this run, if it repeats the same request and differs.
-    pub(super) fn difference(&self, replay: &Self) -> Option<&'static str> {
+    pub fn difference(&self, replay: &Self) -> Option<&'static str> {
         if self.asked != replay.asked || self == replay {
             None
         } else if self.model != replay.model || self.second_model != replay.second_model {

@@ -5,16 +5,14 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow, ensure};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use egui::{Context, ThemePreference};
 use miniz_oxide::{deflate::compress_to_vec, inflate::decompress_to_vec_with_limit};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::colors::Look;
-use crate::Host;
+use regard_figure::Look;
 
-use super::{laboratory, model, walkthrough};
+use crate::{Host, laboratory, model, walkthrough};
 
 /// A room of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,7 +41,7 @@ impl Room {
     }
 
     /// The purpose, in one sentence.
-    pub(crate) fn summary(self) -> &'static str {
+    pub fn summary(self) -> &'static str {
         match self {
             Self::Walkthrough => {
                 "See attention computed step by step, with every number explained."
@@ -63,40 +61,29 @@ impl Room {
 #[serde(default)]
 pub struct Appearance {
     /// Light, dark, or the theme of the system.
-    #[serde(with = "ThemeName")]
-    pub(crate) theme: ThemePreference,
+    pub theme: Theme,
     /// The zoom factor. 1 is the system's size.
-    pub(crate) zoom: f32,
+    pub zoom: f32,
     /// Whether the panel at the left is shown. `None`: the width of the window decides.
-    pub(crate) side: Option<bool>,
+    pub side: Option<bool>,
 }
 
 impl Default for Appearance {
     fn default() -> Self {
-        Self { theme: ThemePreference::System, zoom: 1.0, side: None }
+        Self { theme: Theme::System, zoom: 1.0, side: None }
     }
 }
 
-impl Appearance {
-    /// Reads the appearance from the window.
-    pub(crate) fn follow(&mut self, ctx: &Context) {
-        self.theme = ctx.options(|options| options.theme_preference);
-        self.zoom = ctx.zoom_factor();
-    }
-
-    /// Gives the window this appearance.
-    pub(crate) fn apply(self, ctx: &Context) {
-        ctx.set_theme(self.theme);
-        ctx.set_zoom_factor(self.zoom);
-    }
-}
-
-/// The names of the themes in the file.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "ThemePreference", rename_all = "kebab-case")]
-enum ThemeName {
+/// Light, dark, or as the system is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Theme {
+    /// Light letters on a dark ground.
     Dark,
+    /// Dark letters on a light ground.
     Light,
+    /// The theme of the system.
+    #[default]
     System,
 }
 
@@ -167,14 +154,14 @@ impl Session {
     pub const LARGEST: u64 = 4 << 20;
 
     /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
-    pub(crate) fn choices(&self) -> Self {
+    pub fn choices(&self) -> Self {
         let mut choices = Self::default();
         choices.take(self);
         choices
     }
 
     /// Takes the choices of another session. Zoom, pins and the cursor stay.
-    pub(crate) fn take(&mut self, choices: &Self) {
+    pub fn take(&mut self, choices: &Self) {
         self.room = choices.room;
         self.look = choices.look;
         self.walkthrough.take(&choices.walkthrough);
@@ -189,7 +176,7 @@ impl Session {
     }
 
     /// Whether a path is a [link](Self::link) to a session instead of a file.
-    pub(crate) fn is_link(path: &Path) -> bool {
+    pub fn is_link(path: &Path) -> bool {
         packed(path).is_some()
     }
 
@@ -271,7 +258,10 @@ impl Session {
     }
 
     /// Writes a session file, whole or not at all.
-    pub(crate) fn write(&self, host: &dyn Host, path: &Path) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, host: &dyn Host, path: &Path) -> anyhow::Result<()> {
         host.write(path, &self.text()?).with_context(|| format!("cannot write {}", path.display()))
     }
 }

@@ -6,7 +6,7 @@ use regard_walkthrough::{Example, Inputs, Selection, Settings, StepKey, Walkthro
 use serde::{Deserialize, Serialize};
 
 use super::RealHead;
-use crate::heatmap::{Cell, Viewport};
+use crate::{Cell, Viewport};
 
 /// The page that the room shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,13 +48,13 @@ pub struct State {
     pub settings: Settings,
     /// The cell under the pointer.
     #[serde(skip)]
-    pub(crate) hovered: Option<At>,
+    pub hovered: Option<At>,
     /// The clicked item. It stays when the pointer leaves.
     pub picked: Option<Picked>,
     /// The zoom and pins of each step, by its key.
-    pub(crate) views: BTreeMap<StepKey, Viewport>,
+    pub views: BTreeMap<StepKey, Viewport>,
     /// The steps whose matrix is hidden.
-    pub(crate) folded: BTreeSet<StepKey>,
+    pub folded: BTreeSet<StepKey>,
     /// The way in which the example is read.
     pub reading: ReadingMode,
     /// The row of steps that is read, unless the page shows all.
@@ -63,10 +63,10 @@ pub struct State {
     pub revealed: bool,
     /// The answer to the question of this row, and whether it is right, once it is given.
     #[serde(skip)]
-    pub(crate) said: (String, Option<bool>),
+    pub said: (String, Option<bool>),
     /// Whether the arrow keys move in the matrix of a presented step, not from step to step.
     #[serde(skip)]
-    pub(crate) entered: bool,
+    pub entered: bool,
 }
 
 /// An item to follow through all steps.
@@ -101,7 +101,7 @@ impl State {
     }
 
     /// The page of the first start, with an example after it.
-    pub(crate) fn greeting(example: Example) -> Self {
+    pub fn greeting(example: Example) -> Self {
         Self { page: Page::RealHead, ..Self::new(example) }
     }
 
@@ -131,19 +131,19 @@ impl State {
     }
 
     /// Goes to a row of steps.
-    pub(crate) fn go_to(&mut self, row: usize, revealed: bool) {
+    pub fn go_to(&mut self, row: usize, revealed: bool) {
         (self.at, self.revealed) = (row, revealed);
         (self.said, self.entered) = ((String::new(), None), false);
     }
 
     /// Goes to the example, and reads it in another way.
-    pub(crate) fn read_example(&mut self, reading: ReadingMode) {
+    pub fn read_example(&mut self, reading: ReadingMode) {
         self.page = Page::Example;
         self.read(reading);
     }
 
     /// Whether the numbers of the row at [`at`](Self::at) are shown.
-    pub(crate) fn is_revealed(&self) -> bool {
+    pub fn is_revealed(&self) -> bool {
         self.revealed || self.reading != ReadingMode::Guided
     }
 
@@ -158,13 +158,13 @@ impl State {
     }
 
     /// Goes to other inputs.
-    pub(crate) fn begin_with(&mut self, inputs: Inputs) {
+    pub fn begin_with(&mut self, inputs: Inputs) {
         let (real, tried, reading) = (self.real.clone(), self.tried, self.reading);
         *self = Self { real, tried, reading, ..Self::of(inputs, self.settings) };
     }
 
     /// Goes `by` pages forward in the list, which wraps around: the real head, then the examples.
-    pub(crate) fn go_by(&mut self, by: isize) {
+    pub fn go_by(&mut self, by: isize) {
         let all = Example::ALL;
         let place = all.iter().position(|example| *example == self.example()).unwrap_or(0) + 1;
         let here = if self.page == Page::RealHead { 0 } else { place };
@@ -175,7 +175,7 @@ impl State {
     }
 
     /// Shows the matrix of a step again. The same step of all heads is folded together.
-    pub(crate) fn unfold(&mut self, step: StepKey) {
+    pub fn unfold(&mut self, step: StepKey) {
         let is_same = |key: &StepKey| {
             key.quantity == step.quantity
                 && (key.section == step.section || key.head().is_some() && step.head().is_some())
@@ -192,7 +192,7 @@ impl State {
     }
 
     /// The cell that is explained: the one under the pointer, or else the picked one.
-    pub(crate) fn pointed(&self) -> Option<&At> {
+    pub fn pointed(&self) -> Option<&At> {
         let picked = match &self.picked {
             Some(Picked::Cell(at)) => Some(at),
             _ => None,
@@ -201,7 +201,7 @@ impl State {
     }
 
     /// The marks in all steps: the tokens of the cell under the pointer, or else the picked token.
-    pub(crate) fn selection(&self, walkthrough: &Walkthrough) -> Selection {
+    pub fn selection(&self, walkthrough: &Walkthrough) -> Selection {
         match (self.pointed(), &self.picked) {
             (Some(At { step, cell: (row, col) }), _) => walkthrough.select(*step, *row, *col),
             (None, Some(Picked::Token(token))) => walkthrough.select_token(*token),
@@ -210,7 +210,7 @@ impl State {
     }
 
     /// Takes the choices of another state. Zoom, pins and folds stay.
-    pub(crate) fn take(&mut self, choices: &Self) {
+    pub fn take(&mut self, choices: &Self) {
         if self.example() != choices.example() {
             self.begin_with(choices.inputs.clone());
         }
