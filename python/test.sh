@@ -31,7 +31,7 @@ rm -rf "$wheels"
 MATURIN_PEP517_ARGS="--locked --profile ${PROFILE:-dev}" \
     "$work/clean/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$wheels" .
 
-"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$wheels"/*.whl anywidget distributed ml_dtypes mypy pandas pytest nbclient nbformat ipykernel tqdm ${TORCH:+torch transformer-lens --extra-index-url https://download.pytorch.org/whl/cpu}
+"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$wheels"/*.whl anywidget distributed ml_dtypes mypy pandas pytest nbclient nbconvert nbformat ipykernel tqdm ${TORCH:+torch transformer-lens --extra-index-url https://download.pytorch.org/whl/cpu}
 # Tests in another folder than this one import the installed package.
 cp -r README.md examples tests "$work"
 cd "$work"

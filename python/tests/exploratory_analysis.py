@@ -134,6 +134,5 @@ results["previous token"], results["induction"] = previous, induction
 results["W_Q"] = model.W_Q[-1, 0]
 results["W_O"] = model.blocks[0].attn.W_O[1]
 results["W_U"] = model.W_U[:, :50]
-results["b_O"] = model.b_O
 results["QK"] = model.QK[0, 1].AB
 results["OV S"] = model.OV[0, 1].S

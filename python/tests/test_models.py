@@ -165,6 +165,20 @@ def outputs(name):
     return pages
 
 
+def test_a_notebook_is_rendered(tmp_path):
+    """nbconvert keeps what draws the heads, as it is. With REGARD_RENDERED, the page is kept to be looked at."""
+    nbconvert = pytest.importorskip("nbconvert", reason="NOT CHECKED with nbconvert, which is not installed")
+    import nbclient
+    import nbformat
+
+    notebook = nbformat.read(HERE.parent / "examples" / "attention.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    page, _ = nbconvert.HTMLExporter().from_notebook_node(notebook)
+    told, numbers = drawn(page)
+    assert told["layers"] and np.isfinite(numbers).all() and "DecompressionStream" in page
+    Path(os.environ.get("REGARD_RENDERED", tmp_path / "page.html")).write_text(page, encoding="utf-8")
+
+
 def test_the_notebooks_run():
     (page,) = outputs("attention.ipynb")
     assert "regard-heads" in page and drawn(page)[1].size and len(page) < 2_000_000
