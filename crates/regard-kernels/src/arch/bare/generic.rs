@@ -33,28 +33,6 @@ pub(crate) fn sqrt(x: f32) -> f32 {
     root
 }
 
-/// As [`Simd::sum`](crate::arch::Simd::sum). The lanes are written out, so that they stay in registers.
-#[inline(never)]
-pub(super) fn sum(row: &[f32]) -> f32 {
-    let (blocks, rest) = row.as_chunks::<LANES>();
-    let mut lanes = [0.0; LANES];
-    macro_rules! add {
-        ($block:ident: $($i:literal)+) => { $(lanes[$i] += $block.get($i).copied().unwrap_or_default();)+ };
-        ($($low:literal + $high:literal),+) => { $(lanes[$low] += lanes[$high];)+ };
-    }
-    for block in blocks {
-        add!(block: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
-    }
-    if !rest.is_empty() {
-        add!(rest: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-    }
-    add!(0 + 8, 1 + 9, 2 + 10, 3 + 11, 4 + 12, 5 + 13, 6 + 14, 7 + 15);
-    add!(0 + 4, 1 + 5, 2 + 6, 3 + 7);
-    add!(0 + 2, 1 + 3);
-    add!(0 + 1);
-    lanes[0]
-}
-
 /// Memory for sums.
 pub(super) type Memory = Sums;
 pub(super) const MEMORY: Memory = [[0.0; NR]; MR];
