@@ -6,16 +6,18 @@ use crate::state::{Memory, Model, Shape, State, Weights, Wide, array};
 
 /// The input of a decoder: turns tokens into the residual stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Tokens<N: Numbers> {
+pub struct Tokens<'w, N: Numbers> {
     /// The vectors of the tokens.
     pub embedding: N::Embedding,
+    /// \[context, width\]: the vector that is added at each position. Empty if the model adds none.
+    pub positions: &'w [N::Wide],
     /// The angles of rotary positions, if the model has them.
     pub rotary: Option<N::Rotary>,
 }
 
 impl<
     N: Numbers + 'static,
-    M: Model<Numbers = N, Input = Tokens<N>>,
+    M: Model<Numbers = N, Input = Tokens<'static, N>>,
     const NARROW: usize,
     const WIDE: usize,
 > State<M, NARROW, WIDE>
@@ -61,11 +63,11 @@ impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
     /// Those of [`State::next`].
     pub fn next(
         mut self,
-        weights: &Weights<'_, N, Tokens<N>>,
+        weights: &Weights<'_, N, Tokens<'_, N>>,
         token: usize,
         position: usize,
     ) -> Result<&'s [N::Wide], Error> {
-        let Tokens { embedding, rotary } = &weights.input;
+        let Tokens { embedding, positions, rotary } = &weights.input;
         let (vocabulary, context) = (N::vocabulary(embedding), (self.shape)().context);
         if token >= vocabulary {
             return Err(Error::Token { token, vocabulary });
@@ -74,7 +76,12 @@ impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
             return Err(Error::Context { context });
         }
         let mut step = self.step(position);
-        N::embed(embedding, token, position, step.x)?;
+        N::embed(embedding, token, step.x)?;
+        if !positions.is_empty() {
+            let start = position * step.x.len();
+            let vector = positions.get(start..start + step.x.len()).unwrap_or_default();
+            N::add(step.x, vector)?;
+        }
         step.run(weights, rotary.as_ref())?;
         Ok(self.logits())
     }

@@ -14,15 +14,6 @@ use crate::{Linear, Matrix};
 #[derive(Clone, Copy, Debug)]
 pub struct Floats<W>(PhantomData<W>);
 
-/// The vectors of tokens and positions.
-#[derive(Clone, Copy, Debug)]
-pub struct Embedding<W> {
-    /// The table of tokens, transposed: \[width, vocabulary\].
-    pub tokens: W,
-    /// \[context, width\]: the vector that is added at each position. Empty if the model adds none.
-    pub positions: &'static [f32],
-}
-
 /// A norm over the features of the residual stream.
 #[derive(Clone, Copy, Debug)]
 pub enum Norm {
@@ -80,7 +71,8 @@ impl Rotary<'_> {
 impl<W: Matrix> Numbers for Floats<W> {
     type Wide = f32;
     type Narrow = f32;
-    type Embedding = Embedding<W>;
+    /// The table of tokens, transposed: \[width, vocabulary\].
+    type Embedding = W;
     type Norm = Norm;
     type Linear = Linear<W>;
     /// The factor for the dot products of queries and keys.
@@ -92,22 +84,13 @@ impl<W: Matrix> Numbers for Floats<W> {
     const NARROW: f32 = 0.0;
     const WIDE: f32 = 0.0;
 
-    fn vocabulary(tokens: &Embedding<W>) -> usize {
-        tokens.tokens.columns()
+    fn vocabulary(tokens: &W) -> usize {
+        tokens.columns()
     }
 
-    fn embed(
-        tokens: &Embedding<W>,
-        token: usize,
-        position: usize,
-        x: &mut [f32],
-    ) -> Result<(), Error> {
-        tokens.tokens.column(token, x);
-        if tokens.positions.is_empty() {
-            return Ok(());
-        }
-        let of_position = position * x.len()..(position + 1) * x.len();
-        add(x, tokens.positions.get(of_position).unwrap_or_default())
+    fn embed(tokens: &W, token: usize, x: &mut [f32]) -> Result<(), Error> {
+        tokens.column(token, x);
+        Ok(())
     }
 
     fn narrow(x: f32, _scale: f32) -> f32 {

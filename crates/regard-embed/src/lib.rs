@@ -14,7 +14,7 @@ mod state;
 pub use self::constants::{Aligned, part};
 pub use self::decoder::Tokens;
 pub use self::encoder::Image;
-pub use self::float::{Embedding, Floats, Norm, Rotary};
+pub use self::float::{Floats, Norm, Rotary};
 pub use self::matrix::{Bf16, F32, Linear, Matrix};
 pub use self::numbers::{Layer, Numbers, Turn};
 pub use self::state::{Memory, Model, Shape, State, Weights};

@@ -35,11 +35,10 @@ pub trait Numbers: Copy + Debug {
     /// The size of the vocabulary.
     fn vocabulary(tokens: &Self::Embedding) -> usize;
 
-    /// `x` ← the vector of a token at a position.
+    /// `x` ← the vector of a token.
     fn embed(
         tokens: &Self::Embedding,
         token: usize,
-        position: usize,
         x: &mut [Self::Wide],
     ) -> Result<(), KernelError>;
 

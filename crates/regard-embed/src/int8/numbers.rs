@@ -78,12 +78,7 @@ impl<'w> Numbers for Integers<'w> {
         tokens.mantissas.len()
     }
 
-    fn embed(
-        tokens: &Embedding<'_>,
-        token: usize,
-        _position: usize,
-        x: &mut [i32],
-    ) -> Result<(), Error> {
+    fn embed(tokens: &Embedding<'_>, token: usize, x: &mut [i32]) -> Result<(), Error> {
         tokens.row(token, x)
     }
 

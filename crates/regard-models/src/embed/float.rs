@@ -53,10 +53,7 @@ impl Tensors {
         });
         let input = match &description.embedding.patches {
             Some(patches) => source::input_of_image(patches, &[], &tokens, &positions, samples),
-            None => source::input_of_tokens(
-                &format!("regard_embed::Embedding {{ tokens: {tokens}, positions: {positions} }}"),
-                &source::option(rotary),
-            ),
+            None => source::input_of_tokens(&tokens, &positions, &source::option(rotary)),
         };
         all.parts = Parts { input, layers, norm, head };
         Ok(all)

@@ -41,10 +41,6 @@ const MOST_SCALES: f64 = 65_536.0;
 pub(super) fn check(model: &Model) -> Result<(), Error> {
     let description = model.description();
     let parts = [
-        (
-            description.embedding.positions.is_some() && description.embedding.patches.is_none(),
-            "learned positions of tokens",
-        ),
         (description.stack.final_norm.is_none(), "no norm before its head"),
         (description.width > 2048, "more than 2048 features"),
     ];
@@ -74,11 +70,9 @@ pub(super) fn bytes(model: &Model, context: usize) -> usize {
     // A tied head has the rows of the table.
     let rows = if description.tied { 0 } else { description.vocabulary * width };
     let head = linear(width, model.outputs());
-    let image = description
-        .embedding
-        .patches
-        .map_or(0, |patches| linear(patches.numbers(), width) + 4 * patches.tokens() * width);
-    let table = rows + image + head + 4 * description.vocabulary + 8 * width;
+    let image = description.embedding.patches.map_or(0, |patches| linear(patches.numbers(), width));
+    let positions = if description.embedding.positions.is_some() { 4 * context * width } else { 0 };
+    let table = positions + rows + image + head + 4 * description.vocabulary + 8 * width;
     let angles = stack.rotary_of(0).map_or(0, |r| 2 * context * r.features);
     stack.layers() * layer + table + angles
 }
@@ -114,7 +108,7 @@ impl<T> Shelf<T> {
 /// The vectors of the tokens, or what the projection of patches needs.
 #[derive(Debug)]
 enum InputOf<'a> {
-    Tokens(TokensOf<int8::Integers<'a>>),
+    Tokens(TokensOf<'a, int8::Integers<'a>>),
     Image { projection: int8::Linear<'a>, positions: &'a [i32], patches: Patches },
 }
 
@@ -159,7 +153,10 @@ impl<'a> Quantized<'a> {
             let [cos, sin] = halves.map(|half| angles.put(half.into_iter().map(fixed).collect()));
             int8::Rotary { features, cos, sin }
         });
-        let tokens = |embedding| InputOf::Tokens(TokensOf { embedding, rotary });
+        let positions = positions(model, context).into_iter();
+        let positions = positions.map(|x| integer(f64::from(x) / unit, "positions"));
+        let positions = words.put(positions.collect::<Result<_, _>>()?);
+        let tokens = |embedding| InputOf::Tokens(TokensOf { embedding, positions, rotary });
         let input = match &weights.tokens {
             Tokens::Rows(table) => tokens(round.table(&table.to_f32(), width, None)),
             // The head has the same rows.
@@ -171,9 +168,6 @@ impl<'a> Quantized<'a> {
             Tokens::Patches(projection) => {
                 let patches = description.embedding.patches.ok_or_else(none)?;
                 let projection = round.linear(projection, &channels, unit)?;
-                let positions = positions(model, context).into_iter();
-                let positions = positions.map(|x| integer(f64::from(x) / unit, "positions"));
-                let positions = words.put(positions.collect::<Result<_, _>>()?);
                 InputOf::Image { projection, positions, patches }
             }
         };
@@ -238,7 +232,7 @@ impl<'a> Quantized<'a> {
         let mut all = Constants::default();
         let head = all.linear(&self.head);
         let input = match &self.input {
-            InputOf::Tokens(TokensOf { embedding, rotary }) => {
+            InputOf::Tokens(TokensOf { embedding, positions, rotary }) => {
                 // The rows of a tied head are the first that are written.
                 let tied = core::ptr::eq(embedding.rows, self.head.weight);
                 let rows = if tied {
@@ -255,7 +249,7 @@ impl<'a> Quantized<'a> {
                         .map(|half| source::place("part(&ANGLES, ", &mut all.angles, half));
                     source::rotary("regard_embed::int8::Rotary", features, halves)
                 });
-                source::input_of_tokens(&embedding, &source::option(rotary))
+                source::input_of_tokens(&embedding, &all.words(positions), &source::option(rotary))
             }
             InputOf::Image { projection, positions, patches } => {
                 let (projection, positions) = (all.linear(projection), all.words(positions));

@@ -74,8 +74,10 @@ pub(super) struct Parts {
 }
 
 /// The input of a decoder.
-pub(super) fn input_of_tokens(embedding: &str, rotary: &str) -> String {
-    format!("regard_embed::Tokens {{ embedding: {embedding}, rotary: {rotary} }}")
+pub(super) fn input_of_tokens(embedding: &str, positions: &str, rotary: &str) -> String {
+    format!(
+        "regard_embed::Tokens {{ embedding: {embedding}, positions: {positions}, rotary: {rotary} }}"
+    )
 }
 
 /// The channels, height and width of an image, and the height and width of a patch.
@@ -282,7 +284,7 @@ fn source(
     let patches = description.embedding.patches;
     let input_type = match patches {
         Some(_) => format!("regard_embed::Image<'static, {numbers}>"),
-        None => format!("regard_embed::Tokens<{numbers}>"),
+        None => format!("regard_embed::Tokens<'static, {numbers}>"),
     };
     let sizes = tables.iter().map(Table::size).collect::<Vec<_>>().join(" + ");
     let tables: String = tables.iter().map(Table::source).collect();

@@ -7,7 +7,7 @@ use regard_models::{Checkpoint, ImageProcessor, Input, Model};
 use regard_tests::attention_files::{bytes, safetensors};
 use safetensors::{Dtype, SafeTensors};
 
-use crate::common::{bundled, data, tensor};
+use crate::common::{bundled, data, open, tensor};
 
 /// The most points of accuracy that integers may lose.
 const POINTS: f64 = 0.3;
@@ -176,4 +176,15 @@ fn a_decoder_is_compared_token_by_token() {
     println!("{made:?}");
     assert!(made.same * 20 > made.rows * 17 && made.error < 0.1 * made.deviation, "{made:?}");
     assert!(calibration.ranges.iter().any(|range| range.place == "blocks.0.attn.hook_rot_q"));
+}
+
+/// GPT-2 adds a vector at each position. Without them the logits would be those of other texts.
+#[test]
+fn learned_positions_of_tokens_are_added_in_integers() {
+    let model = open("tiny-gpt2");
+    let mut options = Options::new("m", 12);
+    options.stored = Some(Stored::Int8);
+    let loss = model.embed(&options).unwrap().calibration.unwrap().loss;
+    println!("{loss:?}");
+    assert!(loss.error < 0.1 * loss.deviation, "{loss:?}");
 }

@@ -64,7 +64,5 @@ fn a_model_that_the_runtime_does_not_compute_is_refused_by_its_part() {
         let said = open(name).embed(&options(None, 4, 512, 256)).unwrap_err().to_string();
         assert!(said.contains(part), "{name}: {said}");
     }
-    let said = open("tiny-gpt2").embed(&options(Some(Stored::Int8), 4, 512, 256));
-    assert!(said.unwrap_err().to_string().contains("learned positions"));
     assert!(open("tiny-gpt2").embed(&options(None, 4, 512, 256)).is_ok());
 }
