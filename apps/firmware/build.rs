@@ -12,17 +12,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     writeln!(cargo, "cargo::rerun-if-changed=boards")?;
     // The bytes of flash and of RAM of a smaller part, such as `65536 16384`.
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_MEMORY")?;
-    // Whether the images of models have a model, and whether it reads tokens or classifies images.
+    // Whether the images of models have a model, and whether it reads tokens, windows of numbers or also images of samples.
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_EMBED")?;
-    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, classifies)")?;
+    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, classifies, samples)")?;
     if let Some(folder) = env::var_os("REGARD_EMBED") {
         let source = PathBuf::from(folder).join("src");
         // An absent file would count as changed, and every model has this file.
         writeln!(cargo, "cargo::rerun-if-changed={}", source.join("model.rs").display())?;
         let model = fs::read_to_string(source.join("model.rs"))?;
-        let kind =
-            if model.contains("pub fn classify_samples") { "classifies" } else { "embedded" };
-        writeln!(cargo, "cargo::rustc-cfg={kind}")?;
+        for (function, kind) in [
+            ("pub fn next(", "embedded"),
+            ("pub fn classify<", "classifies"),
+            ("pub fn classify_samples<", "samples"),
+        ] {
+            if model.contains(function) {
+                writeln!(cargo, "cargo::rustc-cfg={kind}")?;
+            }
+        }
     }
     if env::var("CARGO_CFG_TARGET_OS")? != "none" {
         if env::var_os("CARGO_FEATURE_X86").is_some() {

@@ -6,13 +6,13 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-#[cfg(classifies)]
+#[cfg(samples)]
 #[expect(dead_code, reason = "not all of the crate is asked for")]
 mod model {
     include!(concat!(env!("REGARD_EMBED"), "/src/model.rs"));
 }
 
-#[cfg(all(classifies, target_os = "none"))]
+#[cfg(all(samples, target_os = "none"))]
 mod image {
     use regard_digits::held_back;
     use regard_embed::largest;
@@ -54,7 +54,7 @@ mod image {
     }
 }
 
-#[cfg(all(not(classifies), target_os = "none"))]
+#[cfg(all(not(samples), target_os = "none"))]
 mod image {
     regard_firmware::image!(run);
 
@@ -67,7 +67,7 @@ mod image {
 }
 
 /// Prints the same lines on this machine.
-#[cfg(all(classifies, not(target_os = "none")))]
+#[cfg(all(samples, not(target_os = "none")))]
 fn main() -> std::io::Result<()> {
     use std::io::Write as _;
 
@@ -90,5 +90,5 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "{right} right of {all}; {} bytes of RAM; {} of flash", model::RAM, model::FLASH)
 }
 
-#[cfg(all(not(classifies), not(target_os = "none")))]
+#[cfg(all(not(samples), not(target_os = "none")))]
 fn main() {}
