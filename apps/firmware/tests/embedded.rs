@@ -254,7 +254,7 @@ fn boards_read_digits_as_the_desktop_does() {
         ("m4f", Stored::F32, 1_500_000),
         ("m4f", Stored::Bf16, usize::MAX),
         ("m55", Stored::F32, usize::MAX),
-        ("m4f", Stored::Int8, 800_000),
+        ("m4f", Stored::Int8, 820_000),
         ("rv32imac", Stored::Int8, usize::MAX),
     ] {
         let image = &mut cargo(&[alias, "--bin", "classify"], &embed(&model, stored));
