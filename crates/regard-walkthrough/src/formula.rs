@@ -26,6 +26,8 @@ pub enum Script {
 /// let parts: Vec<_> = formula_parts("e^(s/T)·W_Q + 1").into_iter().map(|p| (p.text, p.script)).collect();
 /// let (base, sub, sup) = (Script::Base, Script::Sub, Script::Super);
 /// assert_eq!(parts, [("e", base), ("s/T", sup), ("·W", base), ("Q", sub), (" + 1", base)]);
+/// let transposed: Vec<_> = formula_parts("W_Qᵀ").into_iter().map(|p| (p.text, p.script)).collect();
+/// assert_eq!(transposed, [("W", base), ("Q", sub), ("ᵀ", base)]);
 /// ```
 pub fn formula_parts(formula: &str) -> Vec<FormulaPart<'_>> {
     let mut parts = Vec::new();
@@ -57,5 +59,7 @@ fn argument(text: &str) -> (&str, &str) {
             }
         }
     }
-    text.split_at(text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len()))
+    // The sign of a transposed matrix is a letter, but no part of an index.
+    let ends = |c: char| !c.is_alphanumeric() || c == 'ᵀ';
+    text.split_at(text.find(ends).unwrap_or(text.len()))
 }
