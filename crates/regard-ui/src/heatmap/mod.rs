@@ -245,7 +245,11 @@ impl<'a> Heatmap<'a> {
         let [row_term, col_term, term] = self.terms;
         let (row_label, col_label) = (self.row_labels.get(row)?, self.col_labels.get(col)?);
         let number = numbers::spoken_masked(self.number((row, col))?, self.masked);
-        Some(format!("{row_term} {row_label}, {col_term} {col_label}, {term} {number}"))
+        Some(format!(
+            "{}, {}, {term} {number}",
+            named(row_term, row_label),
+            named(col_term, col_label)
+        ))
     }
 
     fn rows(&self) -> usize {
@@ -281,4 +285,22 @@ fn pointer(ui: &Ui, response: &Response) -> Option<Pos2> {
         input.pointer.interact_pos().filter(|_| response.rect.contains(began))
     });
     response.hover_pos().or_else(|| finger.filter(|_| response.contains_pointer()))
+}
+
+/// A term and a label: "query love", "layer 2". A label that begins with its term is not told twice.
+fn named(term: &str, label: &str) -> String {
+    let begins = label.strip_prefix(term).is_some_and(|rest| rest.starts_with(' '));
+    if begins { label.to_owned() } else { format!("{term} {label}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn a_term_is_told_once() {
+        assert_eq!(named("layer", "layer 2"), "layer 2");
+        assert_eq!(named("layer", "2.x"), "layer 2.x");
+        assert_eq!(named("token", "tokenizer"), "token tokenizer");
+    }
 }
