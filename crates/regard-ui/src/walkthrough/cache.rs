@@ -110,7 +110,7 @@ impl Cache {
         self.edited.get(&step).map_or(&[], Vec::as_slice)
     }
 
-    /// The largest change of a number of a step by the last edit. It is infinite if the shape changed or if a number became
+    /// The largest change of a number of a step by the last edit. It is infinite if the step is new, if its shape changed or if a number became
     /// infinite; `None` if nothing changed.
     pub(crate) fn changed(&self, step: StepKey) -> Option<f32> {
         self.changed.get(&step).copied()
@@ -149,10 +149,11 @@ fn changes(before: &Walkthrough, now: &Walkthrough) -> HashMap<StepKey, f32> {
         return HashMap::new();
     }
     let of = |step: &Step| {
-        let old = &before.step(step.key)?.matrix;
-        if old.shape() != step.matrix.shape() {
+        let old = before.step(step.key).map(|step| &step.matrix);
+        // A step that was not there before has changed too: that of another head, or of a mask.
+        let Some(old) = old.filter(|old| old.shape() == step.matrix.shape()) else {
             return Some((step.key, f32::INFINITY));
-        }
+        };
         let both = old.as_slice().iter().zip(step.matrix.as_slice());
         // Two hidden scores are equal, although −∞ − (−∞) is NaN.
         let distances = both.map(|(a, b)| if a == b { 0.0 } else { (a - b).abs() });
