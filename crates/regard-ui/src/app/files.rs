@@ -54,8 +54,7 @@ impl App {
         }
     }
 
-    /// Opens a session (.json, or a link), a model (a folder or .gguf), an image (.png, .jpg), a recording (.wav), or attention (any other
-    /// file).
+    /// Opens a session (.json, or a link), a model (a folder or .gguf), an image (.png, .jpg), a recording (.wav), or attention.
     pub fn open_file(&mut self, ctx: &Context, path: &Path) {
         let command = if Session::is_named(path) {
             Command::OpenSession
@@ -65,8 +64,13 @@ impl App {
             Command::OpenImage
         } else if ends_with(path, &["wav"]) {
             Command::OpenRecording
-        } else {
+        } else if is_attention(path) {
             Command::OpenAttention
+        } else {
+            let name = path.display();
+            return self.tell(Err(anyhow::anyhow!(
+                "{name} is not opened: Regard opens models (a folder, .gguf), attention (.safetensors, .npy, .npz), images (.png, .jpg), recordings (.wav) and sessions (.json)"
+            )));
         };
         self.use_file(ctx, command, path.to_owned());
     }
@@ -260,6 +264,11 @@ impl App {
 
 fn is_gguf(path: &Path) -> bool {
     ends_with(path, &["gguf"])
+}
+
+/// Whether a file may hold attention. One without an ending is read to find out.
+fn is_attention(path: &Path) -> bool {
+    path.extension().is_none() || ends_with(path, &["safetensors", "npy", "npz"])
 }
 
 fn ends_with(path: &Path, endings: &[&str]) -> bool {

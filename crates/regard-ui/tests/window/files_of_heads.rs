@@ -24,6 +24,17 @@ use super::model::{numbers, open_head};
 use regard_tests::attention_files::{Folder, attention, bytes, npy, safetensors, weights};
 use regard_tests::rounding::gamma;
 
+#[test]
+fn a_file_of_another_kind_is_refused_where_the_user_is() {
+    let folder = Folder::new();
+    let path = folder.file("notes.txt", "hello");
+    let window = start(Harness::builder().with_size([1280.0, 800.0]), move |ctx| {
+        App::start(ctx, Arc::new(TestHost::DEFAULT), Start::File(path.clone()))
+    });
+    assert_eq!(session(&window).room, Room::Walkthrough);
+    assert!(says(&window, "notes.txt is not opened: Regard opens models"));
+}
+
 fn sample() -> Session {
     Session {
         room: Room::Model,
