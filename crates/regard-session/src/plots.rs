@@ -34,7 +34,7 @@ impl PlotName {
     ];
 
     /// The name in the list of commands.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Weights => "weights by temperature",
             Self::WhyScale(0) => "why 1/√d, spread of the scores",

@@ -8,7 +8,7 @@ use egui_plot::{
 };
 use regard_figure::{Plot, Scale};
 
-use crate::explain::{explain, explanation};
+use crate::explain::{explain, found};
 use crate::{Command, temperature};
 pub(crate) use regard_session::PlotName;
 
@@ -18,13 +18,27 @@ const FEW: usize = 16;
 /// The maximum number of curves that a screen reader speaks.
 const MOST_SPOKEN: usize = 12;
 
+/// The explanation of a plot.
+fn explained(name: PlotName) -> &'static str {
+    const TEXTS: [&str; PlotName::ALL.len()] = {
+        let (mut texts, mut i) = ([""; PlotName::ALL.len()], 0);
+        while i < texts.len() {
+            texts[i] = found(PlotName::ALL[i].name());
+            i += 1;
+        }
+        texts
+    };
+    let place = PlotName::ALL.iter().position(|plot| *plot == name);
+    place.map_or("", |place| TEXTS[place])
+}
+
 /// Shows a plot under its title, which explains itself. Returns the command if the export button was pressed.
 pub(crate) fn show(ui: &mut Ui, name: PlotName, plot: &Plot, height: f32) -> Option<Command> {
     let (command, title) = (Command::ExportPlot(name), &plot.title);
     let clicked = ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         ui.label(RichText::new(title).small().strong());
-        explain(ui, title, explanation(name.name()));
+        explain(ui, title, explained(name));
         let button = ui.small_button(RichText::new("↓").small());
         button.accessible_name(command.name()).on_hover_text(command.tooltip()).clicked()
     });

@@ -17,7 +17,7 @@ pub(crate) fn bounds() -> (f64, f64) {
 /// Shows the name, the slider, the number, and the limits.
 pub(crate) fn show(ui: &mut Ui, temperature: &mut Temperature) {
     ui.horizontal(|ui| {
-        label(ui, "Temperature T", explanation("Temperature"));
+        label(ui, "Temperature T", explanation!("Temperature"));
         ui.label(RichText::new("sharp → even").small().weak());
     });
     slider(ui, temperature);

@@ -21,7 +21,7 @@ impl Effect {
     pub const ALL: [Self; 2] = [Self::Ablation, Self::Attribution];
 
     /// The name in the list.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Ablation => "Ablation effect",
             Self::Attribution => "Logit attribution",

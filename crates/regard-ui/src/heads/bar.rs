@@ -46,9 +46,9 @@ pub(crate) fn show(
             state.layer = heads.maps.shape().layers - 1;
         }
         if state.lines && state.shown != Shown::Grid {
-            explain(ui, "Lines", explanation("Lines"));
+            explain(ui, "Lines", explanation!("Lines"));
         } else {
-            explain(ui, "Means and rollout", explanation("Means and rollout"));
+            explain(ui, "Means and rollout", explanation!("Means and rollout"));
         }
         if state.shown == Shown::Grid {
             let text = note(heads, state, effects, if is_narrow { "" } else { axis });

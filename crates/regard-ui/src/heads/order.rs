@@ -5,11 +5,12 @@ use regard_heads::Measure;
 
 use super::grid::standing;
 use super::{Effect, Effects, HeadsState, MOST_OVERLAID, Order, Shown, Surveyed};
-use crate::explain::{explanation, heading};
+use crate::explain::{explanation, found, heading};
 
 /// A definition of an effect, for readers who meet the number for the first time.
 pub(crate) fn of_effect(effect: Effect) -> &'static str {
-    explanation(effect.name())
+    const TEXTS: [&str; 2] = [found(Effect::ALL[0].name()), found(Effect::ALL[1].name())];
+    TEXTS[effect as usize]
 }
 
 fn description(order: Order) -> &'static str {
@@ -20,7 +21,7 @@ fn description(order: Order) -> &'static str {
 }
 
 pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
-    heading(ui, "Heads", explanation("Heads"));
+    heading(ui, "Heads", explanation!("Heads"));
     let effects_of_runs = Effect::ALL.iter().filter(|_| effects.can_run).copied();
     let all = Measure::ALL.iter().copied().map(Order::Measure);
     let all = all.chain(effects_of_runs.map(Order::Effect));
@@ -128,6 +129,7 @@ fn measures(ui: &mut Ui, heads: &Surveyed, state: &HeadsState) {
                 let value = if is_significant { value.strong() } else { value.weak() };
                 let basis = format!("A mean of {}.", standing(&measures, measure));
                 ui.label(value).on_hover_text(basis);
+            });
             });
         });
     }

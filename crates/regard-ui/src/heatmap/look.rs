@@ -38,7 +38,7 @@ pub(super) fn open(bar: &Response, palette: Palette) {
 }
 
 fn choices(ui: &mut Ui, look: &mut Look, palette: Palette) {
-    explain::heading(ui, "Colours", explain::explanation("Heatmap"));
+    explain::heading(ui, "Colours", explain::explanation!("Heatmap"));
     if palette.is_diverging() {
         ui.label("Numbers of both signs are blue below 0 and red above.");
     } else {

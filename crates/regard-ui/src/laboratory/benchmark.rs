@@ -59,7 +59,7 @@ impl Benchmark {
     /// Shows the button and the bars. Returns the command if its button was pressed.
     pub(crate) fn show(&mut self, ui: &mut Ui, inputs: &LaboratoryInputs) -> Option<Command> {
         self.receive();
-        heading(ui, "Benchmark", explanation("Benchmark"));
+        heading(ui, "Benchmark", explanation!("Benchmark"));
         let clicked = ui
             .horizontal_wrapped(|ui| {
                 let name = if self.is_running() { "Stop benchmark" } else { "Start benchmark" };

@@ -17,14 +17,14 @@ pub(crate) fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> 
     ui.separator();
     masks(ui, state);
     ui.separator();
-    heading(ui, "Sinks", explanation("Sinks"));
+    heading(ui, "Sinks", explanation!("Sinks"));
     ui.checkbox(&mut state.inputs.hide_first, "Hide the first token")
         .on_hover_text("Remove the first token's weight. The others sum to 1 again.");
     command
 }
 
 fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) -> Option<Command> {
-    heading(ui, "Tokens", explanation("Tokens"));
+    heading(ui, "Tokens", explanation!("Tokens"));
     let is_random = inputs.source == TokenSource::Seed;
     if !is_random {
         of_file(ui, inputs, file);
@@ -92,7 +92,11 @@ fn random(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
 }
 
 fn softmax(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
-    heading(ui, "Softmax", &format!("{}\n{}", explanation("Temperature"), explanation("Softmax")));
+    heading(
+        ui,
+        "Softmax",
+        &format!("{}\n{}", explanation!("Temperature"), explanation!("Softmax")),
+    );
     temperature::show(ui, &mut inputs.temperature);
     ui.checkbox(&mut inputs.scaled, "Scale by 1/√d").on_hover_text(
         "Without it, the spread of the scores grows as √d, and softmax picks one token.",
@@ -100,7 +104,7 @@ fn softmax(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
 }
 
 fn masks(ui: &mut Ui, state: &mut State) {
-    heading(ui, "Mask", explanation("Mask"));
+    heading(ui, "Mask", explanation!("Mask"));
     let inputs = &mut state.inputs;
     let n = inputs.tokens;
     ui.checkbox(&mut inputs.causal, "Causal")

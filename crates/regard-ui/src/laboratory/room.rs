@@ -243,7 +243,7 @@ impl LaboratoryRoom {
                 let forget = Command::ForgetA.button(ui);
                 command = command.or(forget);
             }
-            explain(ui, "A and B", explanation("A and B"));
+            explain(ui, "A and B", explanation!("A and B"));
         });
         if let Some(pinned) = &state.pinned {
             ui.small(format!("A: {}", controls::in_words(pinned)));
@@ -397,7 +397,7 @@ fn row_curves(
     // `labels` cannot be used here, because they may be those of A.
     let name =
         shortened(&name(outcome.file.as_ref().map(|file| &***file), 0, row).text, LONGEST_NAME);
-    heading(ui, &format!("The row of {name}"), explanation("The row of a query"));
+    heading(ui, &format!("The row of {name}"), explanation!("The row of a query"));
     let command = curves::show(&curves, ui, outcome, columns);
     *kept = Some(curves);
     command

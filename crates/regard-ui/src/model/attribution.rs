@@ -58,7 +58,7 @@ pub(super) fn show(
     next: &[Next],
     look: Look,
 ) {
-    title(ui, TITLE, explanation("Direct logit attribution"));
+    title(ui, TITLE, explanation!("Direct logit attribution"));
     tokens(ui, state, next);
     parts.show(ui, "Attributing the logit");
     if let Some(parts) = parts.value_mut() {

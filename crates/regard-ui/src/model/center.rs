@@ -174,7 +174,7 @@ impl ModelRoom {
                     explain(
                         ui,
                         "Encoder, decoder and cross-attention",
-                        explanation("Encoder, decoder and cross-attention"),
+                        explanation!("Encoder, decoder and cross-attention"),
                     );
                 }
                 if reads != Reads::Image {

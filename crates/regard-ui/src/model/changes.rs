@@ -18,14 +18,14 @@ pub(super) fn of_head(
     description: Option<&Description>,
 ) {
     if state.heads.shown != Shown::Head {
-        heading(ui, "Change a head", explanation("Change a head"));
+        heading(ui, "Change a head", explanation!("Change a head"));
         ui.weak(
             "A head decides what each token looks at. Click one to see it large and to change it.",
         );
         return;
     }
     let head = state.address(state.heads.id());
-    heading(ui, &format!("Change head {head}"), explanation("Change a head"));
+    heading(ui, &format!("Change head {head}"), explanation!("Change a head"));
     ui.horizontal_wrapped(|ui| {
         ui.label("Output");
         let now = state.ablation(head).cloned();

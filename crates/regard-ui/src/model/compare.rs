@@ -73,27 +73,34 @@ pub(super) fn menu(
     host: &Arc<dyn Host>,
 ) -> Option<OpenChoice> {
     let mut asked = None;
-    let switched = |ui: &mut Ui, name: &str, mut on: bool| {
-        let switch = ui.checkbox(&mut on, name).on_hover_text(explanation(name));
+    let switched = |ui: &mut Ui, name: &str, text: &str, mut on: bool| {
+        let switch = ui.checkbox(&mut on, name).on_hover_text(text);
         ui.separator();
         switch.changed().then_some(on)
     };
     let contents = |ui: &mut Ui| {
         ui.set_min_width(280.0);
         if !reads.is_file() {
-            if let Some(on) = switched(ui, "Second text", state.second.is_some()) {
+            if let Some(on) =
+                switched(ui, "Second text", explanation!("Second text"), state.second.is_some())
+            {
                 // It starts as the first text, so that one word of it can be changed.
                 state.second = on.then(|| state.text.clone());
                 state.follow_second();
             }
         } else if draws
-            && let Some(on) = switched(ui, "Second drawing", state.second_drawing.is_some())
+            && let Some(on) = switched(
+                ui,
+                "Second drawing",
+                explanation!("Second drawing"),
+                state.second_drawing.is_some(),
+            )
         {
             state.second_drawing = state.drawing.clone().filter(|_| on);
             state.follow_second();
         }
         let open = Command::OpenModelB;
-        if ui.button(open.name()).on_hover_text(explanation("Model B")).clicked() {
+        if ui.button(open.name()).on_hover_text(explanation!("Model B")).clicked() {
             asked = Some(OpenChoice::Dialog(open));
         }
         if state.model != STORY && ui.button("Open story as model B").clicked() {
@@ -167,7 +174,7 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
         choices.push((Version::SideBySide, "Side by side", Ok("Show A, B and A − B at once.")));
     }
     choice::show(ui, "Weights of", &mut state.version, &choices, 24.0);
-    explain(ui, "Runs", explanation("Runs"));
+    explain(ui, "Runs", explanation!("Runs"));
 }
 
 /// Shows the reason for a missing difference of A and B, if the difference is to be shown.
@@ -186,7 +193,7 @@ pub(super) fn moved(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         ui.label("Differ most");
-        explain(ui, "Heads that differ most", explanation("Heads that differ most"));
+        explain(ui, "Heads that differ most", explanation!("Heads that differ most"));
         for (id, share) in moved.iter().take(MOST) {
             let (head, share) = (id.to_string(), super::percent(*share));
             let words = format!("Head {id} differs in {share} of its weight");

@@ -71,7 +71,7 @@ pub(super) fn show(
     description: &Description,
     look: Look,
 ) {
-    title(ui, &name(state.mixture), explanation("Experts"));
+    title(ui, &name(state.mixture), explanation!("Experts"));
     if description.stack.experts.is_none() {
         ui.weak("This model has no experts: open a mixture, such as qwen3_moe or gpt_oss.");
         return;

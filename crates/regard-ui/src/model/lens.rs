@@ -39,7 +39,7 @@ pub(super) fn show(
     tokens: &[String],
     look: Look,
 ) {
-    title(ui, "Logit lens: the likeliest token after each layer", explanation("Logit lens"));
+    title(ui, "Logit lens: the likeliest token after each layer", explanation!("Logit lens"));
     predictions.show(ui, "Computing the lens");
     if let Some(predictions) = predictions.value() {
         predictions.show(ui, tokens, look);

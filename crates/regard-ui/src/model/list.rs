@@ -24,7 +24,7 @@ pub(super) fn show(
     tokens: &[String],
     words: &BTreeMap<u32, String>,
 ) {
-    heading(ui, "Changes", explanation("Changes"));
+    heading(ui, "Changes", explanation!("Changes"));
     if state.changes.is_empty() {
         ui.weak("None: the model is as it was trained.");
         return;

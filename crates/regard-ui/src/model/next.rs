@@ -43,9 +43,9 @@ pub(super) fn show(
     appends: bool,
 ) -> Option<usize> {
     if predicts == Predicts::Class {
-        heading(ui, "Class", explanation("Class"));
+        heading(ui, "Class", explanation!("Class"));
     } else {
-        heading(ui, "Next token", explanation("Next token"));
+        heading(ui, "Next token", explanation!("Next token"));
     }
     let outcome = outcome?;
     if list.is_empty() {

@@ -84,9 +84,9 @@ impl Overlay {
         let is_narrow = room.x < NARROW && !large.of.is_empty();
         if !is_narrow {
             let (what, text) = if first == 1 {
-                ("image", explanation("Weights over an image"))
+                ("image", explanation!("Weights over an image"))
             } else {
-                ("spectrogram", explanation("Weights over a spectrogram"))
+                ("spectrogram", explanation!("Weights over a spectrogram"))
             };
             title(ui, &format!("Weights of {of_query} over the {what}"), text);
         }

@@ -75,7 +75,7 @@ pub(super) fn part(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
         return;
     }
     ui.separator();
-    heading(ui, "Patch", explanation("Patch"));
+    heading(ui, "Patch", explanation!("Patch"));
     ui.horizontal_wrapped(|ui| {
         let name = state.part.name();
         let menu = ComboBox::from_id_salt("patched part").selected_text(name).width(0.0);

@@ -34,7 +34,7 @@ pub(super) fn show(
     look: Look,
 ) {
     let name = effects.value().map_or_else(|| "Each place patched".to_owned(), PatchEffects::title);
-    title(ui, &name, explanation("Each place patched"));
+    title(ui, &name, explanation!("Each place patched"));
     let Some(second) = outcome.second_text() else {
         let text = "The patches come from a second text, which model A reads: switch on “Second text”, and change a word of it.";
         ui.weak(text);

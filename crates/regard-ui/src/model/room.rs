@@ -376,7 +376,7 @@ impl ModelRoom {
     /// Shows the open model or file, and the buttons that open others.
     fn opened(&mut self, ui: &mut Ui, state: &State) -> Option<OpenChoice> {
         let mut asked = None;
-        heading(ui, "Model", explanation("Model"));
+        heading(ui, "Model", explanation!("Model"));
         if let Some(file) = self.file_here(state) {
             asked = of_file(ui, &file).map(OpenChoice::Attention);
         } else if let Some(opened) = self.here(state) {

@@ -44,7 +44,7 @@ pub(super) fn show(ui: &mut Ui, of: &Unfold, score: &Score, run: &Unchanged) {
     let (query, key) = (token(queries, score.query), token(keys, score.key));
     let name = format!("Weight of {query} → {key}");
     ui.separator();
-    title(ui, &name, explanation("A weight step by step"));
+    title(ui, &name, explanation!("A weight step by step"));
     ui.spacing_mut().item_spacing.y = 2.0;
     for line in lines(score) {
         ui.monospace(line);

@@ -25,7 +25,7 @@ pub(crate) fn show(ui: &mut Ui, checks: &[Check]) {
     }
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
-        heading(ui, "Checks", explanation("Checks"));
+        heading(ui, "Checks", explanation!("Checks"));
         for check in checks {
             let value = numbers::error(check.value);
             let (sign, measured) = match (check.limit.map(numbers::error), check.holds()) {

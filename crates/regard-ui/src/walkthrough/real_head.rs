@@ -44,7 +44,8 @@ pub(crate) const MOST_ENLARGED: f32 = 2.0;
 const FITTING: Vec2 = vec2(860.0, 510.0);
 /// The most characters of a sentence, which are fewer tokens than the 256 that `english` has learnt to read.
 const MOST_TYPED: usize = 600;
-/// What there is to try, beside a click on a word.
+/// What there is to try.
+const HIDE: &str = "Click a word to hide it";
 const SHARPNESS: &str = "How sharply the heads look";
 const TYPE: &str = "Type your own sentence";
 /// The number of words in the list of next words.
@@ -158,7 +159,7 @@ impl RealHeadPage {
             real.last = shown.last();
             state.tried[1] = true;
         }
-        line(ui, state.tried[0], SHARPNESS, &mut |ui| {
+        line(ui, state.tried[0], [SHARPNESS, explanation!(SHARPNESS)], &mut |ui| {
             let number = 64.0 * style::enlarged(ui);
             ui.spacing_mut().slider_width = (ui.available_width() - number).max(60.0);
             let slider = Slider::new(&mut real.temperature, 0.1..=10.0);
@@ -167,7 +168,7 @@ impl RealHeadPage {
                 state.tried[0] = true;
             }
         });
-        line(ui, state.tried[1], "Click a word to hide it", &mut |_| ());
+        line(ui, state.tried[1], [HIDE, explanation!(HIDE)], &mut |_| ());
         typing(ui, state);
         let text = RichText::new("See how these numbers are computed");
         let button = if state.tried == [true; 3] {
@@ -183,7 +184,7 @@ impl RealHeadPage {
 
     /// The next words, and the matrix or the arithmetic of a weight.
     fn consequences(&mut self, ui: &mut Ui, shown: &HeadRun, state: &mut State, look: Look) {
-        label(ui, "Next word", explanation("Next word"));
+        label(ui, "Next word", explanation!("Next word"));
         let bars = shown.next.iter().map(|next| Bar {
             id: next.id,
             name: &next.token,
@@ -345,7 +346,7 @@ fn plain(token: &str) -> String {
 /// The line in which a sentence is typed, and the field.
 fn typing(ui: &mut Ui, state: &mut State) {
     let State { real, tried, .. } = state;
-    line(ui, tried[2], TYPE, &mut |ui| {
+    line(ui, tried[2], [TYPE, explanation!(TYPE)], &mut |ui| {
         if ui.button("Another sentence").clicked() {
             real.read(real.following().to_owned());
             tried[2] = true;
@@ -360,12 +361,12 @@ fn typing(ui: &mut Ui, state: &mut State) {
 }
 
 /// A line with something to try, and its control.
-fn line(ui: &mut Ui, done: bool, text: &str, add: &mut dyn FnMut(&mut Ui)) {
+fn line(ui: &mut Ui, done: bool, [text, why]: [&str; 2], add: &mut dyn FnMut(&mut Ui)) {
     let width = ui.available_width();
     ui.horizontal(|ui| {
         ui.set_height(row(ui));
         ui.set_max_width(width);
-        tick(ui, done, text, explanation(text));
+        tick(ui, done, text, why);
         add(ui);
     });
 }

@@ -106,7 +106,7 @@ fn heads(ui: &mut Ui, inputs: &mut Inputs) {
     if possible.len() < 2 {
         return;
     }
-    label(ui, "Number of heads", explanation("Number of heads"));
+    label(ui, "Number of heads", explanation!("Number of heads"));
     let why_not = "The columns cannot be divided evenly among so many heads.";
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 3.0;
@@ -133,7 +133,7 @@ fn leave_out(ui: &mut Ui, without: &mut Option<Without>, effective: &[Without]) 
     if effective.is_empty() {
         return;
     }
-    label(ui, "Leave out", explanation("Leave out"));
+    label(ui, "Leave out", explanation!("Leave out"));
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = vec2(4.0, 4.0);
         ui.selectable_value(without, None, "nothing");

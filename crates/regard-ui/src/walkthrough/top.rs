@@ -11,7 +11,7 @@ use crate::{Command, counted};
 pub(crate) fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<Command> {
     let mut chosen = None;
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-        explain(ui, "Heatmap", &format!("{}\n{}", explanation("Steps"), explanation("Heatmap")));
+        explain(ui, "Heatmap", &format!("{}\n{}", explanation!("Steps"), explanation!("Heatmap")));
         if state.inputs.is_changed() {
             chosen = Command::ResetNumbers.button(ui);
             let text = format!("{} changed", counted(state.inputs.edits().len(), "number"));
@@ -29,7 +29,7 @@ fn tokens(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
         return;
     }
     ui.label(RichText::new("Follow a token").weak());
-    explain(ui, "Follow a token", explanation("Follow a token"));
+    explain(ui, "Follow a token", explanation!("Follow a token"));
     ScrollArea::horizontal().id_salt("tokens").min_scrolled_width(0.0).show(ui, |ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         for (i, token) in walkthrough.tokens.iter().enumerate() {

@@ -28,7 +28,7 @@ pub(crate) fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
         ui.horizontal_wrapped(|ui| {
-            heading(ui, "What 1/√d does", explanation("What 1/√d does"));
+            heading(ui, "What 1/√d does", explanation!("What 1/√d does"));
             for (name, color) in [WITH, WITHOUT] {
                 ui.add_space(8.0);
                 ui.colored_label(colors::curve(color), "■");
