@@ -117,6 +117,10 @@ fn lines(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState) {
     }
 }
 
+/// Why a measure is greyed.
+const GREY: &str = "The number is grey because it says nothing sure of the head: it is a mean of fewer than three queries, or \
+                    no larger than the share of even weights by two standard errors.";
+
 fn measures(ui: &mut Ui, heads: &Surveyed, state: &HeadsState) {
     let measures = heads.survey.measures(state.id());
     for &measure in Measure::ALL {
@@ -128,8 +132,11 @@ fn measures(ui: &mut Ui, heads: &Surveyed, state: &HeadsState) {
                 let is_significant = measures.is_significant(measure);
                 let value = if is_significant { value.strong() } else { value.weak() };
                 let basis = format!("A mean of {}.", standing(&measures, measure));
-                ui.label(value).on_hover_text(basis);
-            });
+                ui.label(value).on_hover_text(if is_significant {
+                    basis
+                } else {
+                    format!("{basis} {GREY}")
+                });
             });
         });
     }
