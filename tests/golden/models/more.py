@@ -196,8 +196,8 @@ def tried(name, seed):
     tensors |= {key: torch.tensor(value) for key, value in tokens.items()}
     save_file(tensors, folder / "expected.safetensors")
     notes = {
-        "text": tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False),
-        "tokens": tokenizer.convert_ids_to_tokens(ids),
+        "text": (text := tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)),
+        "tokens": tokenizer.convert_ids_to_tokens(tokenizer(text).input_ids),
         "generated_text": tokenizer.decode(written, clean_up_tokenization_spaces=False),
         "made_with": f"more.py, transformers {transformers.__version__}, float64 throughout, rounded to float32",
         "seed": seed,

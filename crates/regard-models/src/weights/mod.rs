@@ -742,7 +742,9 @@ impl Loader<'_> {
         // Some files have it as a matrix of one row.
         let flat = self.checkpoint.shape(&found).is_none_or(|shape| shape.len() != 2);
         let shape = if flat { vec![len] } else { vec![1, len] };
-        Ok(Some(self.tensor(stem, kind, &shape)?.to_f32()))
+        let mut numbers = self.tensor(stem, kind, &shape)?.to_f32();
+        numbers.resize(len, 0.0); // a matrix that is not read has none
+        Ok(Some(numbers))
     }
 
     fn tensor(&self, name: &str, kind: &str, shape: &[usize]) -> Result<Tensor, Error> {
