@@ -30,6 +30,7 @@ mod sealed {
 /// ```
 #[must_use]
 pub const fn numbers<T: Number, const BYTES: usize, const N: usize>(bytes: [u8; BYTES]) -> [T; N] {
+    #[repr(C)] // both fields begin at the first byte
     union Both<T: Copy, const BYTES: usize, const N: usize> {
         bytes: [u8; BYTES],
         numbers: [T; N],
