@@ -111,6 +111,9 @@ impl Surveyed {
     }
 
     /// Surveys every number of an attention, or of the differences of two.
+    ///
+    /// # Errors
+    /// If `progress` stops the work.
     pub fn new(maps: AttentionMaps, kind: MapKind, progress: &Progress<'_>) -> Result<Self, Error> {
         let survey = Survey::new(&maps, progress)?;
         let shape = maps.shape();

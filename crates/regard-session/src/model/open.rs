@@ -47,6 +47,9 @@ impl Loaded {
     }
 
     /// Refuses a model B whose heads or tokens differ from those of this one.
+    ///
+    /// # Errors
+    /// If the number of layers or heads differs, or a token does. The error names them.
     pub fn fits(&self, b: &Self) -> Result<(), String> {
         let shape = |model: &Model| -> Vec<String> {
             let words = |(_, stack): &(_, &Stack)| {

@@ -151,6 +151,9 @@ pub struct Outcome {
 
 impl Outcome {
     /// Runs the model, and model B if there is one. A run of the same text before is not repeated.
+    ///
+    /// # Errors
+    /// If the input cannot be read, or if its weights would take too much memory.
     pub fn new(
         host: &dyn Host,
         opened: &Loaded,

@@ -9,6 +9,9 @@ use super::run::Unchanged;
 use crate::heads::{MapKind, Surveyed};
 
 /// The weights of a run with changes, each times the norm of its value.
+///
+/// # Errors
+/// If the model refuses the input or a change.
 pub fn weighted(
     opened: &Loaded,
     run: &Unchanged,

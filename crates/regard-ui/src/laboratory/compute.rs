@@ -33,7 +33,7 @@ impl Pictured {
         let mut picture = Picture::new(&outcome.numbers, outcome.side, palette(Extent::default()));
         let extent = Extent::up_to(picture.largest(&outcome.numbers), &outcome.numbers);
         picture.set_palette(palette(extent));
-        Self { picture, extent, outcome }
+        Self { outcome, picture, extent }
     }
 
     /// The colours of the shown matrix.
