@@ -21,7 +21,7 @@ NO_GRADIENTS = "there are no gradients here, so no function can be called with t
 def given(array: Any) -> Any:
     """An array for the user."""
     torch = sys.modules.get("torch")
-    return array if torch is None or not isinstance(array, np.ndarray) else torch.from_numpy(np.ascontiguousarray(array))
+    return array if torch is None or not isinstance(array, np.ndarray) else torch.from_numpy(np.asarray(array, order="C"))
 
 
 def taken(array: Any) -> Any:
