@@ -547,7 +547,7 @@ impl<'a> Config<'a> {
                 let count = self.size(key)? + first;
                 description.embedding.positions = Some(LearnedPositions::new(count, first));
             }
-            Positions::Sines(_) => {}
+            Positions::Sines(_) | Positions::Own => {}
             Positions::Slopes => {
                 let heads = description.stack.block.heads;
                 if heads as u64 > self.checkpoint.bytes() {
@@ -556,7 +556,6 @@ impl<'a> Config<'a> {
                 }
                 description.stack.block.slopes = alibi_slopes(heads);
             }
-            Positions::Own => {}
             Positions::Rotary(_) => self.turn(&mut description.stack, head_size)?,
         }
         let turns = description.stack.turns.iter_mut().zip(turning);

@@ -50,7 +50,7 @@ impl Config<'_> {
     /// The object of rotary settings of a family whose layers are all alike. If both objects exist, only the scaling counts.
     pub(super) fn rope_parameters(&self, rope: &Rope) -> Map<String, Value> {
         let object = |key: &str| self.own(key).and_then(Value::as_object).filter(|x| !x.is_empty());
-        let parameters = object("rope_scaling").or(object("rope_parameters")).cloned();
+        let parameters = object("rope_scaling").or_else(|| object("rope_parameters")).cloned();
         parameters.unwrap_or_else(|| usual_parameters(rope))
     }
 

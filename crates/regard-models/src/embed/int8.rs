@@ -384,6 +384,9 @@ struct Rounding<'a> {
     unit: f64,
 }
 
+/// The rows of the head that are also the table of tokens, and the head's bias.
+type Shared<'a, 'b> = (&'a [i8], &'b dyn Fn(usize) -> f64);
+
 impl<'a> Rounding<'a> {
     fn layer(
         &self,
@@ -464,7 +467,7 @@ impl<'a> Rounding<'a> {
         &self,
         rows: &[f32],
         width: usize,
-        shared: Option<(&'a [i8], &dyn Fn(usize) -> f64)>,
+        shared: Option<Shared<'a, '_>>,
     ) -> int8::Embedding<'a> {
         let rows: Vec<f64> = rows.iter().map(|x| f64::from(*x)).collect();
         let (shared, bias) = shared.unzip();

@@ -116,7 +116,9 @@ impl Runner<'_> {
                 let (first, tokens) = (angles.positions() - q.tokens, q.tokens);
                 for (i, row) in q.data.chunks_exact_mut(heads * head_size).enumerate() {
                     let factor = growth.at(first + i % tokens);
-                    row.iter_mut().for_each(|x| *x *= factor);
+                    for x in row {
+                        *x *= factor;
+                    }
                 }
             }
             self.place(place(TurnedQuery), &of_queries, &mut q)?;
@@ -138,9 +140,9 @@ impl Runner<'_> {
         let of_positions = match (setting.block.disentangled, setting.distances) {
             (Some(of), Some(table)) => {
                 let mut all = Vec::with_capacity(runs * heads * tokens * tokens);
-                for (q, k) in q.each().zip(k.each()) {
+                for pair in q.each().zip(k.each()) {
                     let sizes = [tokens, heads, head_size];
-                    let parts = of.parts(weights, table, [q, k], sizes, setting.scale)?;
+                    let parts = of.parts(weights, table, pair.into(), sizes, setting.scale)?;
                     all.extend(sum(parts).unwrap_or_else(|| vec![0.0; heads * tokens * tokens]));
                 }
                 Some(all)

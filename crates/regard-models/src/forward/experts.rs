@@ -82,11 +82,15 @@ pub(super) fn of_all_tokens(
     activation: Activation,
 ) -> Result<Vec<f32>, Error> {
     let (mut out, mut powers) = (output(layer, x, activation, None)?, product(weight, x)?);
-    powers.iter_mut().for_each(|x| *x = -*x);
+    for x in &mut powers {
+        *x = -*x;
+    }
     regard_kernels::exp(&mut powers);
     let rows = out.chunks_exact_mut(layer.down.outputs().max(1));
     for (row, power) in rows.zip(powers) {
-        row.iter_mut().for_each(|x| *x /= 1.0 + power);
+        for x in row {
+            *x /= 1.0 + power;
+        }
     }
     Ok(out)
 }

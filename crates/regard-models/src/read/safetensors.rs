@@ -86,8 +86,8 @@ fn header(
     let wrong = |e| Error::file(path, format!("is no safetensors file that can be read: {e}"));
     let header = Header::read(&mut file, Some(length), budget).map_err(wrong)?;
     for (name, info) in header.tensors() {
-        let (first, end) = info.data_offsets;
-        let [offset, end] = [first, end].map(|at| header.start().saturating_add(at as u64));
+        let places = <[usize; 2]>::from(info.data_offsets);
+        let [offset, end] = places.map(|at| header.start().saturating_add(at as u64));
         if end > length {
             let what = format!("ends at byte {end} of {length}: the file is cut short");
             return Err(Error::tensor(path, &name, what));

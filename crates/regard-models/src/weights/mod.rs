@@ -479,7 +479,7 @@ impl Loader<'_> {
             };
             Ok::<_, Error>(self.table(&table, &shape)?.to_f32())
         });
-        let own = stack.groups.unwrap_or(stack.layers());
+        let own = stack.groups.unwrap_or_else(|| stack.layers());
         // The threads work side by side, because reading waits for memory.
         let mut layers = Threads::current()
             .map(own, |layer| self.layer_of(&name(layer), names, (stack, layer)))?;

@@ -47,7 +47,7 @@ impl Quartiles {
 /// The gradient norm over d, without and with 1/√d. It depends on the scores alone, so it is kept while they stay.
 pub type ByDim = Arc<[Vec<Quartiles>; 2]>;
 
-/// Remembers the last [`ByDim`] by its scores.
+/// Remembers the last such norms by their scores.
 pub type ByDimMemo = Memo<ScoresKey, ByDim>;
 
 #[derive(Clone)]
