@@ -1,6 +1,6 @@
 //! The second room: attention over any number of tokens, with a knob for each of its inputs.
 //!
-//! [`State`] holds the choices of the user. An [`Engine`] computes the results in the background, so that the window never waits.
+//! [`State`] holds the choices of the user. An `Engine` computes the results in the background, so that the window never waits.
 //! The room shows the last result until the next arrives.
 
 mod benchmark;
