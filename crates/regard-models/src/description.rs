@@ -376,8 +376,8 @@ pub struct Block {
     pub biases: Biases,
 }
 
-/// A factor of queries that grows with their positions, so that a long text does not level out the weights: 1 + `slope` · ln(1 +
-/// ⌊t / `each`⌋) at position t.
+/// A factor of queries that grows with their positions, so that a long text does not level out the weights: 1 + `slope` · ln(1 + n) at
+/// position t, where n is t / `each` without its fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct QueryGrowth {

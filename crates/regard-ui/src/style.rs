@@ -238,10 +238,9 @@ mod tests {
 
     /// Every sign in the sources of the texts.
     fn signs() -> std::collections::BTreeSet<char> {
-        let mut folders: Vec<_> =
-            ["regard-ui", "regard-walkthrough", "regard-heads", "regard-figure", "regard-models"]
-                .map(|name| format!("{}/../{name}/src", env!("CARGO_MANIFEST_DIR")).into())
-                .into();
+        let mut folders: Vec<_> = ["ui", "session", "walkthrough", "heads", "figure", "models"]
+            .map(|name| format!("{}/../regard-{name}/src", env!("CARGO_MANIFEST_DIR")).into())
+            .into();
         let mut signs = std::collections::BTreeSet::new();
         while let Some(folder) = folders.pop() {
             let folder: std::path::PathBuf = folder;
