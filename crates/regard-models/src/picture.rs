@@ -16,7 +16,7 @@ use crate::Error;
 ///
 /// ```
 /// let error = regard_models::read_image(b"GIF89a").unwrap_err();
-/// assert!(error.to_string().contains("GIF"), "{error}");
+/// assert!(error.to_string().contains("Gif"), "{error}");
 /// ```
 pub fn read_image(bytes: &[u8]) -> Result<(Vec<u8>, [usize; 2]), Error> {
     let image = decode(bytes).map_err(|e| Error::Shape(e.to_string()))?;
