@@ -112,15 +112,50 @@ class FactoredMatrix:
         self.shape = np.broadcast_shapes(self._a.shape[:-2], self._b.shape[:-2]) + (self._a.shape[-2], self._b.shape[-1])
         self.ndim = len(self.shape)
 
-    A = property(lambda self: given(self._a))
-    B = property(lambda self: given(self._b))
-    AB = property(lambda self: given(self._a @ self._b), doc="The product.")
-    T = property(lambda self: FactoredMatrix(self._b.swapaxes(-1, -2), self._a.swapaxes(-1, -2)))
-    U = property(lambda self: self.svd()[0])
-    S = property(lambda self: self.svd()[1])
-    Vh = property(lambda self: self.svd()[2])
-    V = property(lambda self: given(taken(self.svd()[2]).swapaxes(-1, -2)))
-    eigenvalues = property(lambda self: given(np.linalg.eigvals(self._b @ self._a)), doc="Those that are not 0 for the sizes alone.")
+    @property
+    def A(self) -> Any:  # noqa: N802
+        """The left factor."""
+        return given(self._a)
+
+    @property
+    def B(self) -> Any:  # noqa: N802
+        """The right factor."""
+        return given(self._b)
+
+    @property
+    def AB(self) -> Any:  # noqa: N802
+        """The product."""
+        return given(self._a @ self._b)
+
+    @property
+    def T(self) -> FactoredMatrix:  # noqa: N802
+        """The transpose."""
+        return FactoredMatrix(self._b.swapaxes(-1, -2), self._a.swapaxes(-1, -2))
+
+    @property
+    def U(self) -> Any:  # noqa: N802
+        """The left singular vectors, as columns."""
+        return self.svd()[0]
+
+    @property
+    def S(self) -> Any:  # noqa: N802
+        """The singular values."""
+        return self.svd()[1]
+
+    @property
+    def Vh(self) -> Any:  # noqa: N802
+        """The right singular vectors, as rows."""
+        return self.svd()[2]
+
+    @property
+    def V(self) -> Any:  # noqa: N802
+        """The right singular vectors, as columns."""
+        return given(taken(self.svd()[2]).swapaxes(-1, -2))
+
+    @property
+    def eigenvalues(self) -> Any:
+        """The eigenvalues that are not 0 for the sizes alone."""
+        return given(np.linalg.eigvals(self._b @ self._a))
 
     def svd(self) -> tuple[Any, Any, Any]:
         """U, S and Vh of the product, from those of its factors."""

@@ -63,9 +63,9 @@ class Processed:
         return array
 
     def _raw(self, name: str, layer: int) -> Any:
-        part, shaped = _WEIGHTS[name]
-        array = self.plain._opened.parameter(f"blocks.{layer}.{part}")
-        return None if array is None else shaped(array, self.plain.cfg)
+        weight = _WEIGHTS[name]
+        array = self.plain._opened.parameter(f"blocks.{layer}.{weight.part}")
+        return None if array is None else weight.shaped(array, self.plain.cfg)
 
     def _norm(self, name: str, layer: int) -> tuple[np.ndarray, np.ndarray]:
         """The weights and biases of the norm before a weight."""
@@ -128,12 +128,23 @@ class Processed:
             array = array - array.mean(0) if self._folds and self._is_layer_norm else array
         return array - array.mean(-1, keepdims=True) if self._centres_logits else array
 
+    def _layers(self, name: str) -> np.ndarray:
+        """A weight of all layers."""
+        return np.stack([self._weight(name, at) for at in range(self.cfg.n_layers)])
+
     def _wide(self, array: np.ndarray) -> np.ndarray:
         """Keys' or values' weights of each query head."""
         return np.repeat(array, self.cfg.n_heads // array.shape[1], 1)
 
-    QK = property(lambda self: FactoredMatrix(self.W_Q, self._wide(taken(self.W_K)).swapaxes(-1, -2)), doc="What scores read: [layers, heads].")
-    OV = property(lambda self: FactoredMatrix(self._wide(taken(self.W_V)), self.W_O), doc="What heads move: [layers, heads].")
+    @property
+    def QK(self) -> FactoredMatrix:  # noqa: N802
+        """What scores read: [layers, heads]."""
+        return FactoredMatrix(self._layers("W_Q"), self._wide(self._layers("W_K")).swapaxes(-1, -2))
+
+    @property
+    def OV(self) -> FactoredMatrix:  # noqa: N802
+        """What heads move: [layers, heads]."""
+        return FactoredMatrix(self._wide(self._layers("W_V")), self._layers("W_O"))
 
     def ln_final(self, residual: Any) -> Any:
         """The stream [..., d_model] after the final norm."""

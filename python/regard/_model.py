@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Union
+from typing import Any, Union, overload
 
 import numpy as np
 
@@ -87,6 +87,31 @@ class _Layers(Sequence[np.ndarray]):
 
     def __repr__(self) -> str:
         return f"{self._count} layers of {list(self[0].shape)}"
+
+
+def _heads(array: np.ndarray, cfg: Config) -> np.ndarray:
+    """[heads, d_model, d_head] of a projection [heads · d_head, d_model]."""
+    return array.reshape(-1, cfg.d_head, array.shape[-1]).swapaxes(1, 2)
+
+
+class _Weight:
+    """A weight of each layer, as TransformerLens names and lays it out: `model.W_Q[layer]`."""
+
+    def __init__(self, part: str, shaped: Callable[[np.ndarray, Config], np.ndarray]) -> None:
+        self.part, self.shaped = part, shaped
+
+    def __set_name__(self, of: Any, name: str) -> None:
+        self.__doc__ = f"`{name}` of each layer: `model.{name}[layer]`."
+
+    @overload
+    def __get__(self, model: None, of: Any = None) -> _Weight: ...
+    @overload
+    def __get__(self, model: Model, of: Any = None) -> _Layers: ...
+    def __get__(self, model: Model | None, of: Any = None) -> _Weight | _Layers:
+        if model is None:
+            return self
+        stack = "decoder" if model._is_pair else "blocks"
+        return _Layers(model.cfg.n_layers, lambda layer: self.shaped(model._parameter(f"{stack}.{layer}.{self.part}"), model.cfg))
 
 
 class Model:
@@ -539,19 +564,19 @@ class Model:
         """The unembedding [d_model, d_vocab]."""
         return self._parameter("head").T
 
-    W_Q: _Layers
-    W_K: _Layers
-    W_V: _Layers
-    W_O: _Layers
-    b_Q: _Layers
-    b_K: _Layers
-    b_V: _Layers
-    b_O: _Layers
-    W_in: _Layers
-    W_gate: _Layers
-    W_out: _Layers
-    b_in: _Layers
-    b_out: _Layers
+    W_Q = _Weight("attn.q", _heads)
+    W_K = _Weight("attn.k", _heads)
+    W_V = _Weight("attn.v", _heads)
+    W_O = _Weight("attn.out", lambda array, cfg: array.T.reshape(cfg.n_heads, cfg.d_head, -1))
+    b_Q = _Weight("attn.q.bias", lambda array, cfg: array.reshape(-1, cfg.d_head))
+    b_K = _Weight("attn.k.bias", lambda array, cfg: array.reshape(-1, cfg.d_head))
+    b_V = _Weight("attn.v.bias", lambda array, cfg: array.reshape(-1, cfg.d_head))
+    b_O = _Weight("attn.out.bias", lambda array, cfg: array)
+    W_in = _Weight("mlp.up", lambda array, cfg: array.T)
+    W_gate = _Weight("mlp.gate", lambda array, cfg: array.T)
+    W_out = _Weight("mlp.down", lambda array, cfg: array.T)
+    b_in = _Weight("mlp.up.bias", lambda array, cfg: array)
+    b_out = _Weight("mlp.down.bias", lambda array, cfg: array)
 
     def _parameter(self, name: str) -> np.ndarray:
         array = self._opened.parameter(name)
@@ -716,45 +741,8 @@ def _named(logit: Any) -> str:
     return " − ".join(str(token) for token in logit if token is not None) if isinstance(logit, (tuple, list)) else str(logit)
 
 
-def _heads(array: np.ndarray, cfg: Config) -> np.ndarray:
-    """[heads, d_model, d_head] of a projection [heads · d_head, d_model]."""
-    return array.reshape(-1, cfg.d_head, array.shape[-1]).swapaxes(1, 2)
-
-
-_WEIGHTS: dict[str, tuple[str, Callable[[np.ndarray, Config], np.ndarray]]] = {
-    "W_Q": ("attn.q", _heads),
-    "W_K": ("attn.k", _heads),
-    "W_V": ("attn.v", _heads),
-    "W_O": ("attn.out", lambda array, cfg: array.T.reshape(cfg.n_heads, cfg.d_head, -1)),
-    "b_Q": ("attn.q.bias", lambda array, cfg: array.reshape(-1, cfg.d_head)),
-    "b_K": ("attn.k.bias", lambda array, cfg: array.reshape(-1, cfg.d_head)),
-    "b_V": ("attn.v.bias", lambda array, cfg: array.reshape(-1, cfg.d_head)),
-    "b_O": ("attn.out.bias", lambda array, cfg: array),
-    "W_in": ("mlp.up", lambda array, cfg: array.T),
-    "W_gate": ("mlp.gate", lambda array, cfg: array.T),
-    "W_out": ("mlp.down", lambda array, cfg: array.T),
-    "b_in": ("mlp.up.bias", lambda array, cfg: array),
-    "b_out": ("mlp.down.bias", lambda array, cfg: array),
-}
-
-
-class _Weight:
-    """A weight of each layer, as TransformerLens names and lays it out: `model.W_Q[layer]`."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.__doc__ = f"`{name}` of each layer: `model.{name}[layer]`."
-
-    def __get__(self, model: Model | None, of: Any = None) -> Any:
-        if model is None:
-            return self
-        part, shaped = _WEIGHTS[self._name]
-        stack = "decoder" if model._is_pair else "blocks"
-        return _Layers(model.cfg.n_layers, lambda layer: shaped(model._parameter(f"{stack}.{layer}.{part}"), model.cfg))
-
-
-for _name in _WEIGHTS:
-    setattr(Model, _name, _Weight(_name))
+#: The weights of each layer by their names.
+_WEIGHTS = {name: weight for name, weight in vars(Model).items() if isinstance(weight, _Weight)}
 
 
 def _config(name: str, description: dict[str, Any], opened: Opened) -> Config:

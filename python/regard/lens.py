@@ -104,7 +104,10 @@ class HookedTransformer(Processed):
         """Opens a model whose weights and arrays are as in its file."""
         return cls.from_pretrained(model_name, False, False, False, False, False, **options)
 
-    from_pretrained_no_processing = boot_transformers
+    @classmethod
+    def from_pretrained_no_processing(cls, model_name: str, **options: Any) -> HookedTransformer:
+        """The name of `boot_transformers` in older notebooks."""
+        return cls.boot_transformers(model_name, **options)
 
     # Tokens
 
@@ -325,7 +328,7 @@ class HookedTransformer(Processed):
 
     def __getattr__(self, name: str) -> Any:
         if name in _WEIGHTS:
-            return given(np.stack([self._weight(name, at) for at in range(self.cfg.n_layers)]))
+            return given(self._layers(name))
         if name in ("W_E", "W_pos", "W_U", "b_U"):
             if name not in self._weights:
                 self._weights[name] = self._of_ends(name)
