@@ -136,6 +136,85 @@ pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
     );
 }
 
+/// As [`Simd::sum`](crate::arch::Simd::sum). A copy of the last elements is padded to a block.
+#[inline(always)]
+pub(super) fn sum(row: &[f32]) -> f32 {
+    let (blocks, rest) = row.as_chunks();
+    if rest.is_empty() {
+        return sum_of_blocks(blocks, &[]);
+    }
+    let mut tail = [[0.0; LANES]];
+    for (to, from) in tail.as_flattened_mut().iter_mut().zip(rest) {
+        *to = *from;
+    }
+    sum_of_blocks(blocks, &tail)
+}
+
+/// The sum of all elements of `row` and of `tail`.
+#[inline(never)]
+fn sum_of_blocks(row: &[[f32; LANES]], tail: &[[f32; LANES]]) -> f32 {
+    let sum;
+    // SAFETY: reads only panels that exist; the registers are declared.
+    unsafe {
+        asm!(
+            "vldmia {zeros}, {{s0-s15}}",
+            "cmp {n}, #0",
+            "beq 3f",
+            "2:",
+            "vldmia {row}!, {{s16-s31}}",
+            "vadd.f32 s0, s0, s16",
+            "vadd.f32 s1, s1, s17",
+            "vadd.f32 s2, s2, s18",
+            "vadd.f32 s3, s3, s19",
+            "vadd.f32 s4, s4, s20",
+            "vadd.f32 s5, s5, s21",
+            "vadd.f32 s6, s6, s22",
+            "vadd.f32 s7, s7, s23",
+            "vadd.f32 s8, s8, s24",
+            "vadd.f32 s9, s9, s25",
+            "vadd.f32 s10, s10, s26",
+            "vadd.f32 s11, s11, s27",
+            "vadd.f32 s12, s12, s28",
+            "vadd.f32 s13, s13, s29",
+            "vadd.f32 s14, s14, s30",
+            "vadd.f32 s15, s15, s31",
+            "subs {n}, {n}, #1",
+            "bne 2b",
+            "3:", // then the tail, if there is one
+            "mov {row}, {tail}",
+            "movs {n}, {more}",
+            "mov {more}, #0",
+            "bne 2b",
+            "vadd.f32 s0, s0, s8",
+            "vadd.f32 s1, s1, s9",
+            "vadd.f32 s2, s2, s10",
+            "vadd.f32 s3, s3, s11",
+            "vadd.f32 s4, s4, s12",
+            "vadd.f32 s5, s5, s13",
+            "vadd.f32 s6, s6, s14",
+            "vadd.f32 s7, s7, s15",
+            "vadd.f32 s0, s0, s4",
+            "vadd.f32 s1, s1, s5",
+            "vadd.f32 s2, s2, s6",
+            "vadd.f32 s3, s3, s7",
+            "vadd.f32 s0, s0, s2",
+            "vadd.f32 s1, s1, s3",
+            "vadd.f32 s0, s0, s1",
+            "vmov {sum}, s0",
+            row = inout(reg) row.as_ptr() => _, n = inout(reg) row.len() => _,
+            tail = in(reg) tail.as_ptr(), more = inout(reg) tail.len() => _,
+            zeros = in(reg) &raw const ZEROS, sum = lateout(reg) sum,
+            out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _, out("s7") _,
+            out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _, out("s14") _, out("s15") _,
+            out("s16") _, out("s17") _, out("s18") _, out("s19") _, out("s20") _, out("s21") _, out("s22") _,
+            out("s23") _, out("s24") _, out("s25") _, out("s26") _, out("s27") _, out("s28") _, out("s29") _,
+            out("s30") _, out("s31") _,
+            options(readonly, nostack),
+        );
+    }
+    sum
+}
+
 /// Sums of 0, for [`clear`] to copy.
 static ZEROS: Sums = [[0.0; NR]; MR];
 

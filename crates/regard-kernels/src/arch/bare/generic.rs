@@ -33,6 +33,32 @@ pub(crate) fn sqrt(x: f32) -> f32 {
     root
 }
 
+/// As [`Simd::sum`](crate::arch::Simd::sum). The lanes are written out, so that they stay in registers until the last elements, which
+/// are no whole block.
+#[inline(never)]
+pub(super) fn sum(row: &[f32]) -> f32 {
+    let (blocks, rest) = row.as_chunks::<LANES>();
+    let mut lanes = [0.0; LANES];
+    macro_rules! add {
+        ($block:ident: $($i:literal)+) => { $(lanes[$i] += $block[$i];)+ };
+        ($($low:literal + $high:literal),+) => { $(lanes[$low] += lanes[$high];)+ };
+    }
+    for block in blocks {
+        add!(block: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    }
+    // No lane is −0, so a lane without an element stays as it is.
+    let mut last = lanes;
+    for (lane, x) in last.iter_mut().zip(rest) {
+        *lane += x;
+    }
+    lanes = last;
+    add!(0 + 8, 1 + 9, 2 + 10, 3 + 11, 4 + 12, 5 + 13, 6 + 14, 7 + 15);
+    add!(0 + 4, 1 + 5, 2 + 6, 3 + 7);
+    add!(0 + 2, 1 + 3);
+    add!(0 + 1);
+    lanes[0]
+}
+
 /// Memory for sums.
 pub(super) type Memory = Sums;
 pub(super) const MEMORY: Memory = [[0.0; NR]; MR];

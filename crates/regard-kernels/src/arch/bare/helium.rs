@@ -457,7 +457,7 @@ impl Found {
 pub(super) fn sum(row: &[f32]) -> f32 {
     // SAFETY: these elements exist.
     let found = unsafe { sum_of(row.as_ptr(), row.len()) };
-    found.exact().unwrap_or_else(|| super::sum(row))
+    found.exact().unwrap_or_else(|| cortex_m::sum(row))
 }
 
 /// The sum of `len` elements: 16 lanes, folded as a tree.

@@ -238,10 +238,7 @@ impl Simd for Scalar {
             // Lanes 8 to 15 are 0.
             return ((a + e) + (c + g)) + ((b + f) + (d + h));
         }
-        #[cfg(helium)]
-        return helium::sum(row);
-        #[cfg(not(helium))]
-        sum(row)
+        core_loops::sum(row)
     }
 
     #[inline(always)]
@@ -260,34 +257,6 @@ impl Simd for Scalar {
     ) {
         gebp(&mut Gebp { a: &a, b: &b, out, col, add });
     }
-}
-
-/// As [`Simd::sum`](crate::arch::Simd::sum). The lanes are written out, so that they stay in registers.
-#[inline(never)]
-fn sum(row: &[f32]) -> f32 {
-    let (blocks, rest) = row.as_chunks::<LANES>();
-    let mut lanes = [0.0; LANES];
-    let plus = |mut lane: f32, x: f32| {
-        one_by_one(&mut lane);
-        lane + x
-    };
-    macro_rules! add {
-        ($block:ident: $($i:literal)+) => {
-            $(lanes[$i] = plus(lanes[$i], $block.get($i).copied().unwrap_or_default());)+
-        };
-        ($($low:literal + $high:literal),+) => { $(lanes[$low] = plus(lanes[$low], lanes[$high]);)+ };
-    }
-    for block in blocks {
-        add!(block: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
-    }
-    if !rest.is_empty() {
-        add!(rest: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-    }
-    add!(0 + 8, 1 + 9, 2 + 10, 3 + 11, 4 + 12, 5 + 13, 6 + 14, 7 + 15);
-    add!(0 + 4, 1 + 5, 2 + 6, 3 + 7);
-    add!(0 + 2, 1 + 3);
-    add!(0 + 1);
-    lanes[0]
 }
 
 /// Rows and columns of a tile: its sums, a row of B and an element of A take 29 of 32 registers.
