@@ -1,8 +1,7 @@
 //! Sums and products element by element: residual connections, biases, gates.
 
-use crate::arch::{Kernel, LANES, Simd, dispatch};
+use crate::arch::{Kernel, Lanes, Simd, Zip, dispatch};
 use crate::error::{Error, check_len};
-use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// x ← x + y, element by element: a residual connection.
@@ -72,9 +71,9 @@ impl Kernel for Combine<'_> {
         for i in 0..self.x.filled_rows() {
             let (x, y) = (self.x.row_mut(i), [self.y.row(i)]);
             if self.sum {
-                zip(simd, x, y, &Sum);
+                simd.zip(x, y, &Sum);
             } else {
-                zip(simd, x, y, &Multiply);
+                simd.zip(x, y, &Multiply);
             }
         }
     }
@@ -84,8 +83,8 @@ struct Sum;
 
 impl Zip<1> for Sum {
     #[inline(always)]
-    fn of<S: Simd>(&self, simd: S, x: S::V, [y]: [S::V; 1]) -> S::V {
-        simd.add(x, y)
+    fn of<L: Lanes>(&self, lanes: L, x: L::V, [y]: [L::V; 1]) -> L::V {
+        lanes.add(x, y)
     }
 }
 
@@ -93,45 +92,7 @@ struct Multiply;
 
 impl Zip<1> for Multiply {
     #[inline(always)]
-    fn of<S: Simd>(&self, simd: S, x: S::V, [y]: [S::V; 1]) -> S::V {
-        simd.mul(x, y)
+    fn of<L: Lanes>(&self, lanes: L, x: L::V, [y]: [L::V; 1]) -> L::V {
+        lanes.mul(x, y)
     }
-}
-
-/// A function of a number and of `N` others at the same place.
-pub(crate) trait Zip<const N: usize> {
-    fn of<S: Simd>(&self, simd: S, x: S::V, others: [S::V; N]) -> S::V;
-}
-
-/// x ← f(x, others) for all elements. The others are as long as x.
-#[inline(always)]
-pub(crate) fn zip<S: Simd, const N: usize>(
-    simd: S,
-    x: &mut [f32],
-    others: [&[f32]; N],
-    f: &impl Zip<N>,
-) {
-    let (blocks, rest) = x.as_chunks_mut::<LANES>();
-    let mut start = 0;
-    for block in blocks {
-        let mut lanes = [simd.splat(0.0); N];
-        for (lanes, other) in lanes.iter_mut().zip(others) {
-            *lanes = at(simd, other, start);
-        }
-        simd.store(f.of(simd, simd.load(block), lanes), block);
-        start += LANES;
-    }
-    if !rest.is_empty() {
-        let mut lanes = [simd.splat(0.0); N];
-        for (lanes, other) in lanes.iter_mut().zip(others) {
-            *lanes = simd.load_or(other.get(start..).promised(), 0.0);
-        }
-        simd.store_first(f.of(simd, simd.load_or(rest, 0.0), lanes), rest);
-    }
-}
-
-/// The 16 elements from `start` on, which exist.
-#[inline(always)]
-fn at<S: Simd>(simd: S, x: &[f32], start: usize) -> S::V {
-    simd.load(x.get(start..).and_then(|x| x.first_chunk()).promised_or(&[0.0; LANES]))
 }

@@ -1,8 +1,7 @@
 //! Normalization of rows: layer norm and RMS norm.
 
 use crate::MatMut;
-use crate::arch::{Kernel, LANES, Simd, dispatch, sqrt};
-use crate::elementwise::{Zip, zip};
+use crate::arch::{Kernel, LANES, Lanes, Simd, Zip, dispatch, sqrt};
 use crate::error::{Error, check_len};
 
 /// Layer normalization (Ba, Kiros and Hinton 2016) of each row of `x` \[n, d\], in place:
@@ -73,11 +72,11 @@ impl Kernel for Normalize<'_> {
                 let (rest, squares) = sums(simd, row, mean);
                 let rest = rest / count;
                 let factor = 1.0 / sqrt(squares / count - rest * rest + self.epsilon);
-                zip(simd, row, [self.gamma, beta], &Standard { mean, rest, factor });
+                simd.zip(row, [self.gamma, beta], &Standard { mean, rest, factor });
             } else {
                 let squares = sums(simd, row, 0.0).1;
                 let factor = 1.0 / sqrt(squares / count + self.epsilon);
-                zip(simd, row, [self.gamma], &Scaled(factor));
+                simd.zip(row, [self.gamma], &Scaled(factor));
             }
         }
     }
@@ -112,9 +111,9 @@ struct Standard {
 
 impl Zip<2> for Standard {
     #[inline(always)]
-    fn of<S: Simd>(&self, simd: S, x: S::V, [gamma, beta]: [S::V; 2]) -> S::V {
-        let distance = simd.sub(simd.sub(x, simd.splat(self.mean)), simd.splat(self.rest));
-        simd.mul_add(simd.mul(distance, simd.splat(self.factor)), gamma, beta)
+    fn of<L: Lanes>(&self, lanes: L, x: L::V, [gamma, beta]: [L::V; 2]) -> L::V {
+        let distance = lanes.sub(lanes.sub(x, lanes.splat(self.mean)), lanes.splat(self.rest));
+        lanes.mul_add(lanes.mul(distance, lanes.splat(self.factor)), gamma, beta)
     }
 }
 
@@ -123,7 +122,7 @@ struct Scaled(f32);
 
 impl Zip<1> for Scaled {
     #[inline(always)]
-    fn of<S: Simd>(&self, simd: S, x: S::V, [gamma]: [S::V; 1]) -> S::V {
-        simd.mul(simd.mul(x, simd.splat(self.0)), gamma)
+    fn of<L: Lanes>(&self, lanes: L, x: L::V, [gamma]: [L::V; 1]) -> L::V {
+        lanes.mul(lanes.mul(x, lanes.splat(self.0)), gamma)
     }
 }

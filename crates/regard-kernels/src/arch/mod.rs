@@ -48,7 +48,7 @@ pub(crate) use self::generic::tile::{
     Epilogue, MR, Panel, Panels, gebp, next_groups, panels_at_once,
 };
 pub use self::tier::Tier;
-pub(crate) use self::vector::{Lanes, Map, Shape, Simd, map_add, max_lanes, operations};
+pub(crate) use self::vector::{Lanes, Map, Shape, Simd, Zip, map_add, max_lanes, operations};
 pub use self::widen::f32_from_f16;
 
 /// The number of lanes of a block.

@@ -77,6 +77,24 @@ pub(crate) trait Map {
     }
 }
 
+/// A function of a number and of `N` others at the same place.
+pub(crate) trait Zip<const N: usize> {
+    fn of<L: Lanes>(&self, lanes: L, x: L::V, others: [L::V; N]) -> L::V;
+
+    /// x ← f(x, others) for all elements, on a tier that computes one element at a time. The others are as long as x.
+    #[cfg_attr(target_os = "none", inline(never))]
+    #[cfg_attr(
+        not(any(scalar, feature = "scalar", test)),
+        expect(dead_code, reason = "for cores without vectors")
+    )]
+    fn each<L: Lanes<V = f32>>(&self, lane: L, x: &mut [f32], others: [&[f32]; N]) {
+        for (i, x) in x.iter_mut().enumerate() {
+            one_by_one(x);
+            *x = self.of(lane, *x, others.map(|other| other.get(i).copied().promised()));
+        }
+    }
+}
+
 /// The sizes that a tier's registers give to the loops.
 pub(crate) struct Shape {
     /// MR, the most rows of A in a tile, and the number of panels of B in it (NR / 16): as many sums as the registers hold.
@@ -206,6 +224,29 @@ pub(crate) trait Simd: Lanes {
         }
         if !rest.is_empty() {
             self.store_first(f.of(self, self.load_or(rest, 0.0)), rest);
+        }
+    }
+
+    /// x ← f(x, others) for all elements. The others are as long as x.
+    #[inline(always)]
+    fn zip<const N: usize>(self, x: &mut [f32], others: [&[f32]; N], f: &impl Zip<N>) {
+        let (blocks, rest) = x.as_chunks_mut::<LANES>();
+        let mut start = 0;
+        for block in blocks {
+            let mut lanes = [self.splat(0.0); N];
+            for (lanes, other) in lanes.iter_mut().zip(others) {
+                let other = other.get(start..).and_then(|other| other.first_chunk());
+                *lanes = self.load(other.promised_or(&[0.0; LANES]));
+            }
+            self.store(f.of(self, self.load(block), lanes), block);
+            start += LANES;
+        }
+        if !rest.is_empty() {
+            let mut lanes = [self.splat(0.0); N];
+            for (lanes, other) in lanes.iter_mut().zip(others) {
+                *lanes = self.load_or(other.get(start..).promised(), 0.0);
+            }
+            self.store_first(f.of(self, self.load_or(rest, 0.0), lanes), rest);
         }
     }
 

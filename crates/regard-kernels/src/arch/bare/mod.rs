@@ -29,7 +29,7 @@ pub(crate) use self::helium::{all_finite, max_of, scale_plus_zero};
 
 use super::generic::tile::Panels;
 use super::widen::f32_from_f16;
-use super::{Kernel, LANES, Lanes, Map, Panel, Shape, Simd, one_by_one, operations};
+use super::{Kernel, LANES, Lanes, Map, Panel, Shape, Simd, Zip, one_by_one, operations};
 use crate::{Half, Mat, MatMut};
 
 /// A block of 16 lanes, one at a time.
@@ -244,6 +244,11 @@ impl Simd for Scalar {
     #[inline(always)]
     fn map(self, row: &mut [f32], f: &impl Map) {
         f.each(Lane, row);
+    }
+
+    #[inline(always)]
+    fn zip<const N: usize>(self, x: &mut [f32], others: [&[f32]; N], f: &impl Zip<N>) {
+        f.each(Lane, x, others);
     }
 
     #[inline(always)]
