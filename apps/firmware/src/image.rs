@@ -27,6 +27,23 @@ macro_rules! image {
     };
 }
 
+/// Defines an image that was built without a model: it says which one it needs.
+#[macro_export]
+macro_rules! image_without_model {
+    ($needed:literal) => {
+        $crate::image!(run);
+
+        fn run() -> i32 {
+            $crate::image::println!(concat!(
+                "set REGARD_EMBED to ",
+                $needed,
+                " that `regard embed` has written"
+            ));
+            1
+        }
+    };
+}
+
 /// The core's name in the board's file.
 pub const CORE: &str = env!("REGARD_CORE");
 

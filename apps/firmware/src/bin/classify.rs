@@ -56,14 +56,7 @@ mod image {
 
 #[cfg(all(not(samples), target_os = "none"))]
 mod image {
-    regard_firmware::image!(run);
-
-    fn run() -> i32 {
-        regard_firmware::image::println!(
-            "set REGARD_EMBED to the folder of `digits` that `regard embed` has written"
-        );
-        1
-    }
+    regard_firmware::image_without_model!("the folder of `digits`");
 }
 
 /// Prints the same lines on this machine.

@@ -56,14 +56,7 @@ mod image {
 
 #[cfg(all(not(embedded), target_os = "none"))]
 mod image {
-    regard_firmware::image!(run);
-
-    fn run() -> i32 {
-        regard_firmware::image::println!(
-            "set REGARD_EMBED to a folder that `regard embed` has written"
-        );
-        1
-    }
+    regard_firmware::image_without_model!("a folder");
 }
 
 /// Prints the same lines on this machine. With the argument `score`, each line of the input is a text as ids, and the only line

@@ -56,14 +56,7 @@ mod image {
 
 #[cfg(all(not(classifies), target_os = "none"))]
 mod image {
-    regard_firmware::image!(run);
-
-    fn run() -> i32 {
-        regard_firmware::image::println!(
-            "set REGARD_EMBED to the folder of an encoder that `regard embed` has written"
-        );
-        1
-    }
+    regard_firmware::image_without_model!("the folder of an encoder");
 }
 
 /// Prints the hash on this machine.
