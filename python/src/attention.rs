@@ -206,7 +206,7 @@ pub(crate) fn attention<'py>(
             mask = mask.allowed(MaskTensor::new(allowed, shape).map_err(refused)?);
         }
         Some(MaskArray::Bias(bias)) => {
-            let numbers = bias.as_slice().unwrap_or_default();
+            let numbers = bias.as_slice()?;
             mask = mask.bias(MaskTensor::new(numbers, bias.shape()).map_err(refused)?);
         }
         None => {}
@@ -359,7 +359,7 @@ impl<'py> MaskArray<'py> {
             let allowed = array.call_method1("__ne__", (0,))?.call_method1("view", ("uint8",))?;
             let bytes: PyReadonlyArrayDyn<'_, u8> =
                 allowed.call_method1("copy", ("C",))?.extract()?;
-            let allowed = bytes.as_slice().unwrap_or_default().iter().map(|b| *b != 0).collect();
+            let allowed = bytes.as_slice()?.iter().map(|b| *b != 0).collect();
             return Ok(Self::Allowed(allowed, array.shape().to_vec()));
         }
         if kind == b'f' || mask.is_bf16() || name == "bfloat16" {

@@ -79,7 +79,7 @@ pub(crate) fn of_heads(name: &str, value: &Bound<'_, PyAny>, heads: usize) -> Py
         Err(_) => {
             let array = Array::of(name, value).map_err(|_e| wrong())?;
             let numbers = array.to_f32()?;
-            numbers.as_slice().unwrap_or_default().iter().map(|x| f64::from(*x)).collect()
+            numbers.as_slice()?.iter().map(|x| f64::from(*x)).collect()
         }
     };
     if numbers.len() != heads {

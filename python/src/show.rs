@@ -1,6 +1,6 @@
 //! The page on which `regard.show` draws the heads of an attention.
 
-use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{PyReadonlyArray5, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use regard_figure::{HeadsPage, Label};
@@ -10,14 +10,14 @@ use regard_figure::{HeadsPage, Label};
 #[pyfunction]
 pub(crate) fn heads_page(
     py: Python<'_>,
-    values: PyReadonlyArrayDyn<'_, f32>,
+    values: PyReadonlyArray5<'_, f32>,
     title: String,
     layers: Vec<String>,
     tokens: Vec<[Vec<String>; 2]>,
 ) -> PyResult<String> {
     let wrong = |e: &dyn std::fmt::Display| PyValueError::new_err(e.to_string());
-    let heads = values.shape().get(2).copied().unwrap_or_default();
-    let values = values.as_slice().map_err(|e| wrong(&e))?.to_vec();
+    let (_, _, heads, _, _) = values.dims();
+    let values = values.as_slice()?.to_vec();
     let labels = |side: &Vec<String>| side.iter().map(|text| Label::plain(text)).collect();
     let tokens = tokens.iter().map(|sides| sides.each_ref().map(labels)).collect();
     let page = HeadsPage { title, layers, heads, tokens, values };

@@ -70,7 +70,9 @@ impl<'py> Array<'py> {
             let mut value = value.clone();
             // PyTorch's negative bit means that the numbers in memory have the other sign, which DLPack does not tell.
             let is_neg = value.call_method0(intern!(py, "is_neg"));
-            if is_neg.is_ok_and(|is_neg| is_neg.is_truthy().unwrap_or_default()) {
+            if let Ok(is_neg) = is_neg
+                && is_neg.is_truthy()?
+            {
                 value = value.call_method0(intern!(py, "resolve_neg"))?;
             }
             let dtype =
