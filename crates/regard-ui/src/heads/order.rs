@@ -117,7 +117,7 @@ fn lines(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState) {
     }
 }
 
-/// Why a measure is greyed.
+/// Tells why the number of a head is grey.
 const GREY: &str = "The number is grey because it says nothing sure of the head: it is a mean of fewer than three queries, or \
                     no larger than the share of even weights by two standard errors.";
 
