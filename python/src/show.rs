@@ -1,6 +1,6 @@
 //! The page on which `regard.show` draws the heads of an attention.
 
-use numpy::{PyReadonlyArray5, PyUntypedArrayMethods};
+use numpy::PyReadonlyArray5;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use regard_figure::{HeadsPage, Label};
@@ -16,7 +16,7 @@ pub(crate) fn heads_page(
     tokens: Vec<[Vec<String>; 2]>,
 ) -> PyResult<String> {
     let wrong = |e: &dyn std::fmt::Display| PyValueError::new_err(e.to_string());
-    let (_, _, heads, _, _) = values.dims();
+    let (_, _, heads, _, _) = values.as_array().dim();
     let values = values.as_slice()?.to_vec();
     let labels = |side: &Vec<String>| side.iter().map(|text| Label::plain(text)).collect();
     let tokens = tokens.iter().map(|sides| sides.each_ref().map(labels)).collect();
