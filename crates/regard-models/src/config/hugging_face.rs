@@ -416,9 +416,7 @@ impl<'a> Config<'a> {
             return Err(self.wrong("embedding_size is 0"));
         }
         description.embedding.features = Some(features).filter(|size| *size != description.width);
-        if let Head::Tokens { transform: Some((activation, _)), .. } = &mut description.head {
-            *activation = Activation::Gelu;
-        }
+        activate(&mut description.head, Activation::Gelu);
         Ok(description)
     }
 
@@ -426,9 +424,7 @@ impl<'a> Config<'a> {
         let mut description = self.electra()?;
         // Its layer of this name is there even if the sizes are equal.
         description.embedding.features = Some(self.size("embedding_size")?);
-        if let Head::Tokens { transform: Some((activation, _)), .. } = &mut description.head {
-            *activation = description.stack.block.activation;
-        }
+        activate(&mut description.head, description.stack.block.activation);
         let (inner, groups) = (self.size("inner_group_num")?, self.size("num_hidden_groups")?);
         self.only("inner_group_num", inner == 1)?;
         self.only("num_hidden_groups", (1..=description.stack.layers()).contains(&groups))?;
@@ -441,9 +437,7 @@ impl<'a> Config<'a> {
         if let Some(positions) = &mut description.embedding.positions {
             (positions.first, positions.pad) = (2, Some(1)); // no settings
         }
-        if let Head::Tokens { transform: Some((activation, _)), .. } = &mut description.head {
-            *activation = Activation::Gelu;
-        }
+        activate(&mut description.head, Activation::Gelu);
         let key = "relative_attention_num_buckets";
         let buckets = self.size(key)?;
         self.only(key, buckets == 32)?;
@@ -507,9 +501,7 @@ impl<'a> Config<'a> {
         if let Some(positions) = &mut description.embedding.positions {
             (positions.first, positions.pad) = (pad + 1, u32::try_from(pad).ok());
         }
-        if let Head::Tokens { transform: Some((activation, _)), .. } = &mut description.head {
-            *activation = Activation::Gelu;
-        }
+        activate(&mut description.head, Activation::Gelu);
         Ok(description)
     }
 
@@ -1052,6 +1044,13 @@ impl<'a> Config<'a> {
         description.decoder_start = start.into_iter().chain(forced).collect();
         description.encoder = Some(encoder);
         Ok(description)
+    }
+}
+
+/// Gives the layer before the head's table its activation, if the head has such a layer.
+fn activate(head: &mut Head, by: Activation) {
+    if let Head::Tokens { transform: Some((activation, _)), .. } = head {
+        *activation = by;
     }
 }
 

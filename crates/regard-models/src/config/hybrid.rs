@@ -59,10 +59,8 @@ fn attention_layers(config: &Value) -> Vec<u64> {
     let lists = ["layer_types", "layers_block_type", "block_types"];
     let kinds = lists.iter().find_map(|key| config[*key].as_array());
     if let Some(kinds) = kinds {
-        let is_attention = |kind: &Value| {
-            let kind = kind.as_str().unwrap_or_default();
-            kind.ends_with("attention") && kind != "linear_attention"
-        };
+        let is_attention = |kind: &str| kind.ends_with("attention") && kind != "linear_attention";
+        let is_attention = |kind: &Value| kind.as_str().is_some_and(is_attention);
         return (0..).zip(kinds).filter(|(_, kind)| is_attention(kind)).map(|(i, _)| i).collect();
     }
     if let Some(pattern) = config["hybrid_override_pattern"].as_str() {
