@@ -64,22 +64,33 @@ pub(crate) struct Factor {
 impl Factor {
     /// The factor of these operands, in `cols` columns. `inner` are the operands along the side that is summed over.
     fn new(all: &[&Operand], cols: usize, inner: &[&Operand], is_right: bool) -> Self {
-        let first = inner.first();
-        // "K[love, k0]"
-        let (symbol, _) = first.map_or(("", ""), |o| o.label.split_once('[').unwrap_or_default());
         let cells: Vec<_> = inner.iter().filter_map(|operand| operand.cell).collect();
-        let is_turned = is_right && matches!(&cells[..], [a, b, ..] if a.row == b.row);
-        let label = |operand: &&Operand| {
-            let inside = operand.label.split_once('[').map_or("", |(_, inside)| inside);
+        // The rows of a left factor, and the columns of a right one, are summed over. In a transposed one it is the other way round.
+        let is_turned = match &cells[..] {
+            [a, b, ..] if is_right => a.row == b.row,
+            [a, b, ..] => a.col == b.col,
+            _ => false,
+        };
+        // "K[love, k0]"
+        let parts = |operand: &&Operand| {
+            let (symbol, inside) = operand.label.split_once('[').unwrap_or_default();
             let (row, col) = inside.trim_end_matches(']').rsplit_once(", ").unwrap_or_default();
-            if is_right && !is_turned { row.to_owned() } else { col.to_owned() }
+            let along = if is_right == is_turned { col } else { row };
+            (symbol.to_owned(), along.to_owned())
+        };
+        let (mut symbols, labels): (Vec<_>, Vec<_>) = inner.iter().map(parts).unzip();
+        // A sum of several products has their factors side by side.
+        symbols.dedup();
+        let symbol = match &symbols[..] {
+            [symbol] => symbol.clone(),
+            several => format!("[{}]", several.join(" | ")),
         };
         Self {
-            symbol: if is_turned { format!("{symbol}^T") } else { symbol.to_owned() },
+            symbol: if is_turned { format!("{symbol}^T") } else { symbol },
             of: cells.first().map(|cell| cell.step),
             numbers: all.iter().map(|operand| operand.value).collect(),
             cols,
-            labels: inner.iter().map(label).collect(),
+            labels,
         }
     }
 
@@ -482,6 +493,23 @@ impl<'a> StagePlace<'a> {
 mod tests {
     use super::*;
     use regard_walkthrough::{Example, Inputs, Settings, Walkthrough};
+
+    #[test]
+    fn a_transposed_factor_says_so() {
+        let walk = Walkthrough::run(Example::Gradients, &Settings::default()).unwrap();
+        let factors = |quantity| {
+            let step = walk.step(quantity).unwrap();
+            let Some(Stage::Product([left, right])) = Stage::of(step) else {
+                unreachable!("{quantity:?} is a product")
+            };
+            assert_eq!(left.labels, right.labels, "{quantity:?}: both are summed over the same");
+            ([left.symbol, right.symbol], left.labels)
+        };
+        assert_eq!(factors(Quantity::DV), (["A^T", "dO"].map(str::to_owned), walk.tokens.clone()));
+        assert_eq!(factors(Quantity::DWQ), (["X^T", "dQ"].map(str::to_owned), walk.tokens.clone()));
+        let (symbols, _) = factors(Quantity::DX);
+        assert_eq!(symbols, ["[dQ | dK | dV]", "[W_Q | W_K | W_V]^T"]);
+    }
 
     /// The factors that are drawn are those of the numbers: their products add up to each cell. Each of k products and sums rounds
     /// once, by half an ULP of the sum of the sizes at most, and the weights of an output have up to 14 such roundings of their
