@@ -55,7 +55,7 @@ impl Options {
 }
 
 impl Walkthrough {
-    /// An exercise to solve before a step's numbers are shown. `None` if there is no such step.
+    /// An exercise to solve before a step's numbers are shown. `None` if there is no such step, or if its numbers are given.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -69,7 +69,7 @@ impl Walkthrough {
     pub fn exercise(&self, step: impl Into<StepKey>) -> Option<Exercise> {
         let step = self.step(step)?;
         let (rows, cols) = step.matrix.shape();
-        if rows == 0 || cols == 0 {
+        if rows == 0 || cols == 0 || step.formula.is_empty() {
             return None;
         }
         let exercise = match step.key.quantity {
@@ -80,7 +80,6 @@ impl Walkthrough {
             Quantity::Output | Quantity::CausalOutput => {
                 self.of_output(step).unwrap_or_else(|| of_cell(step))
             }
-            _ if step.formula.is_empty() => of_given(step),
             _ => of_cell(step),
         };
         Some(exercise)
@@ -190,24 +189,6 @@ fn of_masked(step: &Step) -> Exercise {
             step.matrix.cols()
         ),
         options: Options::Number(seen as f64),
-    }
-}
-
-fn of_given(step: &Step) -> Exercise {
-    let (rows, cols) = step.matrix.shape();
-    if step.rows == Rows::Other {
-        let question =
-            format!("A row of {rows} numbers is multiplied by this matrix. How many come out?");
-        return Exercise {
-            question,
-            solution: format!("{cols}: the matrix has {rows} rows and {cols} columns."),
-            options: Options::Number(cols as f64),
-        };
-    }
-    Exercise {
-        question: "How many numbers describe one token?".to_owned(),
-        solution: format!("{cols}: there are {rows} rows of {cols} numbers."),
-        options: Options::Number(cols as f64),
     }
 }
 

@@ -2,13 +2,15 @@
 //! step fills the window.
 
 use egui::{Button, Key, Modifiers, RichText, TextEdit, TextStyle, Ui, Vec2, vec2};
-use regard_walkthrough::{Options, StepKey, Walkthrough};
+use regard_walkthrough::{Options, Step, StepKey, Walkthrough};
 
 use super::steps::StepsPage;
 use super::{At, ReadingMode, State};
 use super::{formula, rows};
 use crate::{Command, style};
 
+/// The questions of a guided path.
+const QUESTIONS: usize = 5;
 /// The factor by which the text of a presentation is larger, in a window of the usual height.
 const PRESENTED: f32 = 1.6;
 /// The least window in which a presentation has text of that size.
@@ -44,6 +46,9 @@ pub(crate) fn show(
     if is_presented {
         style::enlarge(ui, enlarged(ui));
     }
+    if state.reading == ReadingMode::Guided && !asked(&rows, walkthrough).contains(&state.at) {
+        state.revealed = true;
+    }
     ui.horizontal_wrapped(|ui| {
         let place = format!("{} · step {} of {}", state.example().title(), state.at + 1, last + 1);
         ui.label(RichText::new(place).small().weak());
@@ -60,11 +65,22 @@ pub(crate) fn show(
     });
     ui.add_space(8.0);
     let first: StepKey = rows.get(state.at)?.first()?.key;
-    if state.reading == ReadingMode::Guided {
+    if state.reading == ReadingMode::Guided && asked(&rows, walkthrough).contains(&state.at) {
         exercise(ui, state, walkthrough, first);
         ui.add_space(8.0);
     }
     steps.single(ui, state, walkthrough, state.at)
+}
+
+/// The rows about which the guided path asks: computed ones, evenly spread from the first to the last. It shows the others.
+fn asked(rows: &[Vec<&Step>], walkthrough: &Walkthrough) -> Vec<usize> {
+    let has = |row: &usize| {
+        rows[*row].first().is_some_and(|step| walkthrough.exercise(step.key).is_some())
+    };
+    let all: Vec<usize> = (0..rows.len()).filter(has).collect();
+    let last = all.len().saturating_sub(1);
+    let count = QUESTIONS.min(all.len());
+    (0..count).map(|i| all[(i * last).div_ceil(QUESTIONS - 1).min(last)]).collect()
 }
 
 /// Shows the question of a step's exercise, and then the solution.

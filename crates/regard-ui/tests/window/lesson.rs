@@ -3,7 +3,7 @@
 use crate::walkthrough::{ReadingMode, State};
 use egui::Key;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_walkthrough::{Example, Quantity};
+use regard_walkthrough::{Example, Options, Quantity};
 
 use super::driver::{Window, choices, click, key, open_smooth, says, session, walkthrough};
 
@@ -19,14 +19,23 @@ fn state(window: &Window) -> &State {
 fn the_guided_path_asks_before_it_shows_the_numbers() {
     let mut window = open(Example::MathOfAttention);
     click(&mut window, "Guide me");
-    assert!(says(&window, "What do you expect?") && says(&window, "step 1 of 11"));
-    assert!(!says(&window, "Heatmap of "));
-    click(&mut window, "Show the numbers");
-    assert!(says(&window, "Heatmap of Tokens X") && says(&window, "8: there are 4 rows of 8"));
-    click(&mut window, "Next");
-    assert!(says(&window, "step 2 of 11") && !says(&window, "Heatmap of "));
+    assert!(says(&window, "Heatmap of Tokens X") && says(&window, "step 1 of 11"));
+    assert!(!says(&window, "What do you expect?"), "the tokens are given");
+    let mut asked = Vec::new();
+    for step in 1..=11 {
+        assert!(says(&window, &format!("step {step} of 11")));
+        if says(&window, "What do you expect?") {
+            asked.push(step);
+            click(&mut window, "Show the numbers");
+        }
+        if step < 11 {
+            click(&mut window, "Next");
+        }
+    }
+    // X and the three matrices are given. The others are Q, K, V, two kinds of scores, the weights and the output.
+    assert_eq!(asked, [5, 7, 8, 10, 11]);
     click(&mut window, "Back");
-    assert!(says(&window, "Heatmap of Tokens X"), "what was shown stays shown");
+    assert!(says(&window, "Heatmap of Attention weights A"), "what was shown stays shown");
     click(&mut window, "Step 10: Attention weights A");
     let walkthrough = walkthrough(&window);
     let exercise = walkthrough.exercise(Quantity::Weights).unwrap();
@@ -42,19 +51,23 @@ fn the_guided_path_asks_before_it_shows_the_numbers() {
 fn the_guided_path_takes_an_answer_and_says_whether_it_is_right() {
     let mut window = open(Example::MathOfAttention);
     click(&mut window, "Guide me");
-    assert!(!says(&window, "[4, 8]"), "the shape would tell the answer");
+    click(&mut window, "Step 5: Queries Q");
+    let exercise = walkthrough(&window).exercise(Quantity::Q).unwrap();
+    let Options::Number(right) = exercise.options else { unreachable!("a cell is a number") };
     let answer = |window: &mut Window, number: &str| {
         window.get_by_label("Your answer").set_text_value_accesskit(number);
         window.run_steps(3);
         click(window, "Check");
     };
-    answer(&mut window, "7");
-    assert!(says(&window, "“7” is not right.") && says(&window, "8: there are 4 rows of 8"));
+    answer(&mut window, "77");
+    assert!(says(&window, "“77” is not right.") && says(&window, &exercise.solution));
     assert!(says(&window, "[4, 8]"));
     click(&mut window, "Next");
     assert!(!says(&window, "is not right."), "the next question has its own answer");
-    answer(&mut window, "8");
-    assert!(says(&window, "“8” is right."));
+    click(&mut window, "Step 5: Queries Q");
+    let said = format!("{right:.4}");
+    answer(&mut window, &said);
+    assert!(says(&window, &format!("“{said}” is right.")));
     click(&mut window, "Step 10: Attention weights A");
     click(&mut window, "Answer t1");
     assert!(says(&window, "“t1” is not right.") && says(&window, "Heatmap of Attention weights A"));
@@ -66,7 +79,9 @@ fn the_guided_path_shows_the_factors_before_their_product() {
     let exercise = walkthrough(&window).exercise(Quantity::RawScores).unwrap();
     click(&mut window, "Guide me");
     while !says(&window, &exercise.question) {
-        click(&mut window, "Show the numbers");
+        if says(&window, "Show the numbers") {
+            click(&mut window, "Show the numbers");
+        }
         click(&mut window, "Next");
     }
     assert!(says(&window, "Heatmap of ") && !says(&window, &exercise.solution));
@@ -136,12 +151,18 @@ fn arrow_keys_move_and_escape_leaves() {
     let mut window = open(Example::ILoveRobotics);
     choices(&mut window).walkthrough.read(ReadingMode::Guided);
     window.run_steps(3);
+    // Until the first question, steps are given.
+    while !says(&window, "What do you expect?") {
+        key(&mut window, Key::ArrowRight);
+    }
+    let first = state(&window).at;
+    assert_eq!((first > 0, state(&window).revealed), (true, false));
     key(&mut window, Key::ArrowRight);
-    assert_eq!((state(&window).at, state(&window).revealed), (0, true));
+    assert_eq!((state(&window).at, state(&window).revealed), (first, true));
     key(&mut window, Key::Space);
-    assert_eq!((state(&window).at, state(&window).revealed), (1, false));
+    assert_eq!(state(&window).at, first + 1);
     key(&mut window, Key::ArrowLeft);
-    assert_eq!((state(&window).at, state(&window).revealed), (0, true));
+    assert_eq!((state(&window).at, state(&window).revealed), (first, true));
     key(&mut window, Key::Escape);
     assert_eq!(state(&window).reading, ReadingMode::Page);
 }
