@@ -35,6 +35,8 @@ fn tokens(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&TokenFile>) 
     inputs.keys = inputs.keys.map(|keys| keys.min(inputs.tokens));
     size(ui, "d", "Dimensions", &mut inputs.dim, 1..=most_dim.min(MOST_DIM));
     if is_random {
+        let text = "t0, t1, … are random vectors: they stand for no words.";
+        ui.label(RichText::new(text).small().weak());
         random(ui, inputs);
     }
     let mut command = None;

@@ -3,7 +3,7 @@
 use egui::accesskit::Role;
 use egui::{Color32, Rect, Sense, TextStyle, Ui, WidgetInfo, vec2};
 
-use super::{Next, Outcome, Predicts, Version};
+use super::{Next, Outcome, Predicts, Version, percent};
 use crate::explain::{explanation, heading};
 use crate::style;
 
@@ -33,6 +33,24 @@ impl Against {
     }
 }
 
+/// How sure the model is of a class, in one line.
+fn sure(list: &[Next]) -> Option<String> {
+    /// The least probability of a class of which the model is sure.
+    const SURE: f32 = 0.9;
+    let mut order: Vec<&Next> = list.iter().filter(|next| next.is_share).collect();
+    order.sort_by(|a, b| b.after.total_cmp(&a.after));
+    Some(match order[..] {
+        [first, ..] if first.after >= SURE => {
+            format!("{}, {} sure", first.token, percent(first.after))
+        }
+        [first, second, ..] => {
+            let [a, b] = [first, second].map(|next| percent(next.after));
+            format!("Not sure: {} {a}, {} {b}", first.token, second.token)
+        }
+        _ => return None,
+    })
+}
+
 /// Shows the list. Returns the place of the token that was clicked.
 pub(super) fn show(
     ui: &mut Ui,
@@ -57,6 +75,9 @@ pub(super) fn show(
         ui.weak(text);
         return None;
     }
+    if let Some(text) = sure(list).filter(|_| predicts == Predicts::Class) {
+        ui.label(text);
+    }
     let is_changed = outcome.next_changed().is_some();
     let has_second = outcome.next_second().is_some();
     let shows_second =
@@ -70,6 +91,7 @@ pub(super) fn show(
     if let Some(against) = against {
         columns(ui, against, list.iter().all(|next| next.is_share));
     }
+    let name = name_width(ui, list, against.is_some());
     let mut clicked = None;
     let mut order: Vec<usize> = (0..list.len()).collect();
     // All classes keep their places, so that no row moves while an image is drawn.
@@ -77,7 +99,7 @@ pub(super) fn show(
         order.sort_by_key(|i| list[*i].id);
     }
     for i in order {
-        if row(ui, &list[i], against, appends) {
+        if row(ui, &list[i], against, appends, name) {
             clicked = Some(i);
         }
     }
@@ -89,6 +111,19 @@ const NUMBER: f32 = 56.0;
 const TOKEN: f32 = 80.0;
 /// A narrower bar is not drawn.
 const NARROWEST_BAR: f32 = 16.0;
+
+/// The width of the tokens' names: that of the widest, if it leaves half of the rest of the row to the bars.
+fn name_width(ui: &Ui, list: &[Next], is_compared: bool) -> f32 {
+    let font = TextStyle::Body.resolve(ui.style());
+    let width = |next: &Next| {
+        let color = Color32::PLACEHOLDER;
+        ui.painter().layout_no_wrap(next.token.clone(), font.clone(), color).size().x
+    };
+    let widest = list.iter().map(width).fold(0.0, f32::max) + 10.0;
+    let room = ui.available_width();
+    let count = if is_compared { numbers(room) } else { 1 };
+    widest.clamp(TOKEN, (0.5 * (room - count as f32 * NUMBER)).max(TOKEN))
+}
 
 /// The number of columns that fit in a row with changes.
 fn numbers(width: f32) -> usize {
@@ -111,7 +146,7 @@ fn columns(ui: &mut Ui, against: Against, are_shares: bool) {
 }
 
 /// Shows a token. Returns whether it was clicked.
-fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool) -> bool {
+fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool, name: f32) -> bool {
     let line = ui.text_style_height(&TextStyle::Body) + 4.0;
     ui.spacing_mut().item_spacing.y = 3.0;
     let sense = if appends { Sense::click() } else { Sense::hover() };
@@ -138,7 +173,7 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool) -> boo
     let visuals = ui.visuals();
     let numbers = if against.is_some() { numbers(rect.width()) } else { 1 };
     let bars = Rect::from_min_max(
-        rect.left_top() + vec2(TOKEN, 0.0),
+        rect.left_top() + vec2(name, 0.0),
         rect.right_bottom() - vec2(numbers as f32 * NUMBER, 0.0),
     );
     let bar = |p: f32, height: f32| {
@@ -180,9 +215,31 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool) -> boo
     } else {
         text(ui, after, 0.0, visuals.text_color());
     }
-    let galley = style::truncated(ui, &next.token, font, TOKEN - 8.0, visuals.text_color());
+    let galley = style::truncated(ui, &next.token, font, name - 8.0, visuals.text_color());
     let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
     ui.painter().galley(at, galley, visuals.text_color());
     let what = if appends { ". Click to append it to the text." } else { "" };
     response.on_hover_text(format!("{words}{what}")).clicked()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_says_how_sure_the_model_is() {
+        let class = |token: &str, after| Next {
+            id: 0,
+            token: token.to_owned(),
+            before: after,
+            after,
+            second: None,
+            adds: None,
+            is_share: true,
+        };
+        let list = [class("7", 0.41), class("3", 0.48)];
+        assert_eq!(sure(&list).as_deref(), Some("Not sure: 3 48 %, 7 41 %"));
+        assert_eq!(sure(&[class("7", 0.97)]).as_deref(), Some("7, 97 % sure"));
+        assert_eq!(sure(&[]), None);
+    }
 }
