@@ -4,28 +4,16 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 #![expect(clippy::print_stdout, reason = "the tests say how close each core is")]
 
+mod cores;
 mod parts;
 
 use std::process::Command;
 use std::sync::LazyLock;
 
+use cores::CORES;
 use parts::{elf, flash};
 use regard_firmware::{MEMORY, Numbers, cases};
 use regard_kernels::Tier;
-
-/// The aliases in `.cargo/config.toml`, whether the core has fused multiply-add, and whether it runs code of its own. The M7
-/// and the M55 run the code of the M4F and of the M33.
-const CORES: [(&str, bool, bool); 9] = [
-    ("m0", false, true),
-    ("m4f", true, true),
-    ("m7", true, false),
-    ("m33", true, true),
-    ("m33-cpu", true, true),
-    ("m55", true, false),
-    ("m55-cpu", true, true),
-    ("rv32imac", false, true),
-    ("rv32imafc", true, true),
-];
 
 /// The largest distance allowed between cores that round differently, in units of the last place of a line's largest number.
 const ULPS: f32 = 16.0;
