@@ -311,20 +311,56 @@ impl Rotary {
         positions: Range<usize>,
         pairing: Pairing,
     ) -> Result<Self, Error> {
-        const TABLE: &str = "the rotary table";
         let RotaryFrequencies { reciprocals, amplitude } = frequencies;
-        let pairs = reciprocals.len();
+        let angle = |t: usize, pair: usize| t as f64 / reciprocals[pair];
+        Self::table(frequencies.features(), positions, (angle, *amplitude), pairing)
+    }
+
+    /// Any angles, such as those of patches by row and column: `angle` of a position and of a pair of the first `features` of
+    /// each head.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `features` is odd; [`Error::Memory`] if there is no memory for the table.
+    ///
+    /// ```
+    /// use regard::{Pairing, Rotary};
+    /// // The patches of a grid of two columns: the first pair turns by the row, the second one by the column.
+    /// let angle = |patch: usize, pair: usize| [patch / 2, patch % 2][pair] as f64;
+    /// let rotary = Rotary::of_angles(4, 0..4, angle, Pairing::Interleaved)?;
+    /// let mut q = [1.0, 0.0, 1.0, 0.0]; // the patch in row 1 and column 0
+    /// rotary.rotate(&mut q, [1, 1, 1, 4], 2)?;
+    /// assert_eq!(q, [1_f32.cos(), 1_f32.sin(), 1.0, 0.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn of_angles(
+        features: usize,
+        positions: Range<usize>,
+        angle: impl Fn(usize, usize) -> f64,
+        pairing: Pairing,
+    ) -> Result<Self, Error> {
+        let pairs = features / 2;
+        check_shape("rotary features", &[features], &[2 * pairs], "pairs of features")?;
+        Self::table(features, positions, (angle, 1.0), pairing)
+    }
+
+    fn table(
+        features: usize,
+        positions: Range<usize>,
+        (angle, amplitude): (impl Fn(usize, usize) -> f64, f64),
+        pairing: Pairing,
+    ) -> Result<Self, Error> {
+        const TABLE: &str = "the rotary table";
+        let pairs = features / 2;
         let mut cos = zeros(TABLE, &[positions.len(), pairs])?;
         let mut sin = zeros(TABLE, &[positions.len(), pairs])?;
         let rows = cos.chunks_mut(pairs.max(1)).zip(sin.chunks_mut(pairs.max(1)));
         for (t, (cos, sin)) in positions.clone().zip(rows) {
-            for ((cos, sin), reciprocal) in cos.iter_mut().zip(sin).zip(reciprocals) {
-                let angle = t as f64 / reciprocal;
+            for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
+                let angle = angle(t, pair);
                 *cos = (amplitude * angle.cos()) as f32;
                 *sin = (amplitude * angle.sin()) as f32;
             }
         }
-        let features = frequencies.features();
         let Range { start, end: positions } = positions;
         Ok(Self { cos: cos.into(), sin: sin.into(), start, positions, features, pairing })
     }
