@@ -1,4 +1,4 @@
-//! Prepares images for a model of images, as transformers' `ViTImageProcessor` does.
+//! Prepares images for a model of images, as transformers' `ViTImageProcessor`, `CLIPImageProcessor` and their like do.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use crate::{Checkpoint, Description, Error, Input};
 /// 65,535.
 const MOST: usize = 1 << 21;
 
-/// Turns an image into numbers. The image is resized, multiplied by a factor, and normalized by a mean and a deviation for each
-/// channel.
+/// Turns an image into numbers. The image is resized, cropped to its middle, multiplied by a factor, and normalized by a mean and
+/// a deviation for each channel.
 ///
 /// The settings are those of `processor_config.json` or `preprocessor_config.json`, with the defaults of transformers. Resizing has the bits of Pillow 11:
 /// a weighted sum along rows and then one along columns, each rounded to 8 bits. The filter is as wide as the pixels of the
@@ -29,8 +29,10 @@ const MOST: usize = 1 << 21;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ImageProcessor {
-    /// The height and width after resizing; `None` keeps the size of the image.
-    size: Option<[usize; 2]>,
+    /// The size after resizing; `None` keeps that of the image.
+    size: Option<Size>,
+    /// The height and the width of the middle that is kept, if the image is cropped.
+    crop: Option<[usize; 2]>,
     filter: Filter,
     /// Factor, mean and deviation of each channel.
     channels: Vec<[f32; 3]>,
@@ -38,6 +40,42 @@ pub struct ImageProcessor {
 
 /// The key of the settings in `processor_config.json`.
 const PREPARATION: [&str; 1] = ["image_processor"];
+
+/// A size after resizing.
+#[derive(Clone, Copy, Debug)]
+enum Size {
+    /// The height and the width.
+    Both([usize; 2]),
+    /// The shorter side. The other one keeps the proportions.
+    Shorter(usize),
+}
+
+fn side(value: &Value) -> Option<usize> {
+    let side = value.as_u64().and_then(|n| u16::try_from(n).ok());
+    side.map(usize::from).filter(|side| *side > 0)
+}
+
+/// The height and the width in a setting, `usual` without it.
+fn sides(setting: &Value, usual: Option<[usize; 2]>) -> Option<[usize; 2]> {
+    let named = |key: &str| setting.get(key).and_then(side);
+    match setting {
+        Value::Null => usual,
+        Value::Object(_) => named("height").zip(named("width")).map(Into::into),
+        number => side(number).map(|side| [side, side]),
+    }
+}
+
+/// Whether a single number is the size of the shorter side, in the settings of these processors.
+fn of_shorter(config: &Value) -> bool {
+    let kinds = ["image_processor_type", "feature_extractor_type"];
+    let kind = kinds.iter().find_map(|key| config[*key].as_str()).unwrap_or_default();
+    ["CLIP", "Bit"].iter().any(|start| kind.starts_with(start))
+}
+
+/// Whether the middle of an image is kept.
+fn crops(config: &Value) -> bool {
+    config["do_center_crop"].as_bool().unwrap_or_else(|| of_shorter(config))
+}
 
 /// The weights of neighbouring pixels, as Pillow numbers them.
 #[derive(Clone, Copy, Debug)]
@@ -62,19 +100,23 @@ impl ImageProcessor {
         let wrong =
             |key: &str| Error::file(&path, format!("{key} is {}, which is not known", config[key]));
         let flag = |key: &str| config[key].as_bool().unwrap_or(true);
-        let side =
-            |value: &Value| value.as_u64().and_then(|n| u16::try_from(n).ok()).map(usize::from);
-        let size = match &config["size"] {
-            Value::Null => Some([patches.height, patches.width]),
-            Value::Object(size) => {
-                let named = |key: &str| size.get(key).and_then(side);
-                named("height").zip(named("width")).map(Into::into)
-            }
-            number => side(number).map(|side| [side, side]),
+        let own = [patches.height, patches.width];
+        let crop = if crops(&config) {
+            Some(sides(&config["crop_size"], Some(own)).ok_or_else(|| wrong("crop_size"))?)
+        } else {
+            None
         };
-        let size = size
-            .filter(|[height, width]| *height > 0 && *width > 0)
-            .ok_or_else(|| wrong("size"))?;
+        let size = match (&config["size"], config["size"].get("shortest_edge")) {
+            (_, Some(edge)) if config["size"].as_object().is_some_and(|size| size.len() == 1) => {
+                side(edge).map(Size::Shorter)
+            }
+            (_, Some(_)) => None,
+            (number, None) if number.is_number() && of_shorter(&config) => {
+                side(number).map(Size::Shorter)
+            }
+            (size, None) => sides(size, Some(own)).map(Size::Both),
+        };
+        let size = size.ok_or_else(|| wrong("size"))?;
         let filter = match config["resample"].as_u64() {
             None | Some(2) => Filter::Bilinear,
             Some(0) => Filter::Nearest,
@@ -107,7 +149,14 @@ impl ImageProcessor {
             })
         };
         let channels = (0..patches.channels).map(channel).collect::<Result<_, Error>>()?;
-        Ok(Self { size: flag("do_resize").then_some(size), filter, channels })
+        Ok(Self { size: flag("do_resize").then_some(size), crop, filter, channels })
+    }
+
+    /// The height and the width of the images that the processor beside a model makes, if its settings tell.
+    pub(crate) fn size(checkpoint: &Checkpoint) -> Result<Option<[usize; 2]>, Error> {
+        let (_, config) = checkpoint.preparation(&PREPARATION)?;
+        let Some(config) = config else { return Ok(None) };
+        Ok(sides(&config[if crops(&config) { "crop_size" } else { "size" }], None))
     }
 
     /// The processor of a checkpoint's model, or `None` without its settings: nothing then tells how the samples of a
@@ -158,7 +207,14 @@ impl ImageProcessor {
                 )));
             }
         };
-        let [new_height, new_width] = self.size.unwrap_or([height, width]);
+        let [new_height, new_width] = match self.size {
+            None => [height, width],
+            Some(Size::Both(size)) => size,
+            Some(Size::Shorter(edge)) => {
+                let shorter = height.min(width);
+                [height, width].map(|side| edge.saturating_mul(side) / shorter)
+            }
+        };
         let most = MOST.max(height * width);
         if new_width.saturating_mul(height.max(new_height)) > most {
             return Err(Error::Range(format!(
@@ -173,6 +229,19 @@ impl ImageProcessor {
             let columns = transposed(&wide, [height, new_width]);
             let columns = self.filter.along_rows(&columns, [new_width, height], new_height);
             transposed(&columns, [new_width, new_height])
+        };
+        let resized = match self.crop {
+            Some([high, wide]) if high > new_height || wide > new_width => {
+                return Err(Error::Range(format!(
+                    "the middle {high} × {wide} of an image of {new_height} × {new_width} pixels is not in it"
+                )));
+            }
+            Some([high, wide]) => {
+                let (top, left) = ((new_height - high) / 2, (new_width - wide) / 2);
+                let row = |row: usize| &resized[(row * new_width + left) * 3..][..wide * 3];
+                (top..top + high).flat_map(row).copied().collect()
+            }
+            None => resized,
         };
         let channel = |(c, [factor, mean, deviation]): (usize, &[f32; 3])| {
             let (factor, mean, deviation) = (*factor, *mean, *deviation);

@@ -38,6 +38,31 @@ fn images_are_resized_as_pillow_resizes_them() {
     }
 }
 
+/// CLIP's and Bit's processors resize the shorter side and keep the middle, DeiT's keeps it too, and SigLIP's does not.
+#[test]
+fn processors_make_the_numbers_of_transformers() {
+    let cases: Vec<Value> =
+        serde_json::from_str(include_str!("../golden/processors.json")).unwrap();
+    assert_eq!(cases.len(), 5);
+    for case in cases {
+        let size = [0, 1].map(|i| case["before"][i].as_u64().unwrap() as usize);
+        let processor = processor(&case["settings"]).unwrap();
+        let input = processor.read(&image(size[0], size[1]), size).unwrap();
+        let expected: Vec<f64> = serde_json::from_value(case["pixels"].clone()).unwrap();
+        assert_eq!(input.pixels.len(), expected.len(), "{}", case["settings"]);
+        for (found, expected) in input.pixels.iter().zip(expected) {
+            // Numbers below 4 that are rounded four times, and written with seven digits.
+            assert!((f64::from(*found) - expected).abs() < 4e-6, "{}", case["settings"]);
+        }
+    }
+    let cropped = json!({"do_center_crop": true, "crop_size": 20, "size": {"shortest_edge": 12}});
+    let said = processor(&cropped).unwrap().read(&image(9, 31), [9, 31]).unwrap_err().to_string();
+    assert!(
+        said.contains("the middle 20 × 20 of an image of 12 × 41 pixels is not in it"),
+        "{said}"
+    );
+}
+
 /// The pixels that the filter "nearest" takes of a row, for many pairs of sizes.
 #[test]
 fn the_nearest_pixels_are_those_that_pillow_takes() {
@@ -98,7 +123,12 @@ fn numbers_are_rescaled_and_normalized_by_channel() {
 #[test]
 fn settings_and_images_that_make_no_sense_are_refused() {
     for (settings, part) in [
-        (json!({"size": {"shortest_edge": 12}}), "preprocessor_config.json: size is"),
+        (
+            json!({"size": {"shortest_edge": 12, "longest_edge": 14}}),
+            "preprocessor_config.json: size is",
+        ),
+        (json!({"size": {"shortest_edge": -1}}), "size is"),
+        (json!({"do_center_crop": true, "crop_size": {"height": 9}}), "crop_size is"),
         (json!({"size": 0}), "size is 0"),
         (json!({"resample": 9}), "resample is 9"),
         (json!({"image_mean": [1, 2]}), "image_mean is [1,2]"),
