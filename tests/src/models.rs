@@ -3,17 +3,23 @@
 use std::path::{Path, PathBuf};
 
 /// The folders, one for each family, two for t5, gpt_oss and falcon, and one with a text model in a model of images.
-pub const FAMILIES: [&str; 65] = [
+pub const FAMILIES: [&str; 73] = [
     "tiny-albert",
     "tiny-arcee",
     "tiny-bart",
     "tiny-bert",
     "tiny-bloom",
     "tiny-camembert",
+    "tiny-clip_text_model",
+    "tiny-clip_vision_model",
     "tiny-cohere",
     "tiny-cohere2",
     "tiny-deberta-v2",
     "tiny-deberta-v2-own",
+    "tiny-deit",
+    "tiny-dinov2",
+    "tiny-dinov2_with_registers",
+    "tiny-dinov3_vit",
     "tiny-distilbert",
     "tiny-electra",
     "tiny-eurobert",
@@ -61,6 +67,8 @@ pub const FAMILIES: [&str; 65] = [
     "tiny-qwen3",
     "tiny-qwen3_moe",
     "tiny-roberta",
+    "tiny-siglip_text_model",
+    "tiny-siglip_vision_model",
     "tiny-smollm3",
     "tiny-stablelm",
     "tiny-starcoder2",

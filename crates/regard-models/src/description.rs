@@ -1,4 +1,7 @@
-use regard::{Activation, Pairing, RotaryFrequencies, RotaryScaling};
+use core::f64::consts::TAU;
+use core::ops::Range;
+
+use regard::{Activation, Pairing, Rotary, RotaryFrequencies, RotaryScaling};
 use serde::{Deserialize, Serialize};
 
 use crate::{AttentionPlace, Input};
@@ -82,7 +85,12 @@ impl Description {
         matches!(self.head, Head::Classes { .. })
     }
 
-    /// The position of an input whose hidden state becomes the logits of [`Head::Classes`].
+    /// Whether the head reads the states of all positions, and not those of the last one alone.
+    pub(crate) fn reads_all(&self) -> bool {
+        matches!(self.head, Head::Classes { .. } | Head::Pooled { .. })
+    }
+
+    /// The position of an input whose hidden state becomes the logits of [`Head::Classes`] or the vector of [`Head::Pooled`].
     ///
     /// ```
     /// use regard_models::{Checkpoint, Description, Input};
@@ -92,13 +100,18 @@ impl Description {
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn class_position(&self, input: &Input) -> usize {
-        match self.head {
-            Head::Classes { position: ClassPosition::Last { pad }, .. } => {
-                let read = input.ids.iter().rposition(|id| Some(*id) != pad);
-                read.unwrap_or(0)
-            }
-            _ => 0,
-        }
+        let read = match self.head {
+            Head::Classes { position, .. } | Head::Pooled { position, .. } => match position {
+                ClassPosition::Last { pad } => input.ids.iter().rposition(|id| Some(*id) != pad),
+                ClassPosition::Token { id } => {
+                    let id = id.or_else(|| input.ids.iter().max().copied());
+                    input.ids.iter().position(|other| Some(*other) == id)
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        read.unwrap_or(0)
     }
 }
 
@@ -174,7 +187,7 @@ impl LearnedPositions {
     }
 }
 
-/// An image as patches, row by row, after a class token.
+/// An image as patches, row by row, after tokens of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Patches {
@@ -188,6 +201,37 @@ pub struct Patches {
     pub patch_height: usize,
     /// The width of a patch in pixels.
     pub patch_width: usize,
+    /// Whether a class token comes first. SigLIP has none.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub class: bool,
+    /// Whether a distillation token follows it (DeiT).
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub distilled: bool,
+    /// The registers after these: tokens that have no position (Darcet et al. 2024).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub registers: usize,
+    /// The rows and columns of the patches that the file's positions are for, and the parameter a of the cubic curve (Keys 1981)
+    /// that gives those of this grid (DINOv2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resized_from: Option<([usize; 2], Cubic)>,
+}
+
+/// The cubic curve between the positions of another grid of patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cubic {
+    /// a = −¾, through four neighbours.
+    Sharp,
+    /// a = −½, as wide as the larger distance of neighbours.
+    Smooth,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A log-mel spectrogram, which two convolutions over time read (Radford et al. 2022, Whisper).
@@ -558,6 +602,15 @@ pub enum Frequencies {
     },
     /// The file has a tensor with a divisor for each frequency (`rope_freqs.weight` of GGUF).
     Stored,
+    /// Patches turn by their place in the image, and the `before` tokens before them do not (DINOv3). The first half of the
+    /// pairs turns by the row and the second half by the column: pair i of m in such a half by 2π · c · θ^(−i/m), for a patch's
+    /// centre c between −1 and 1.
+    Grid {
+        /// The tokens before the patches.
+        before: usize,
+        /// The rows and the columns of patches.
+        grid: [usize; 2],
+    },
     /// Frequencies that are changed in the same way for all texts.
     #[serde(untagged)]
     Scaled(RotaryScaling),
@@ -592,6 +645,18 @@ pub enum Head {
         #[serde(default)]
         problem: Problem,
     },
+    /// A vector of the whole input, by which texts and images are compared (CLIP), or from which others compute on. The model has
+    /// no logits.
+    Pooled {
+        /// The position that is read.
+        position: ClassPosition,
+        /// A norm of it (CLIP's images).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        norm: Option<NormSettings>,
+        /// The activation after a linear layer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        activation: Option<Activation>,
+    },
     /// A head that is not computed, such as one that classifies each token. The model has no logits.
     Other {
         /// The name of transformers' class with this head.
@@ -622,6 +687,19 @@ pub enum ClassPosition {
     First,
     /// No single position: the mean of all hidden states is read (an option of ModernBERT).
     Mean,
+    /// The mean of the patches (CLIP, SigLIP).
+    Patches,
+    /// The class token, followed by the mean of the patches (DINOv2).
+    FirstAndPatches,
+    /// The class token, followed by the distillation token (DeiT). The logits are the mean of those of both.
+    FirstTwo,
+    /// A learned query attends to all positions with the heads of the layers, and a feed-forward layer follows (SigLIP's images).
+    Probe,
+    /// The first position of this token, or of the token with the largest id (CLIP's texts).
+    Token {
+        /// The token.
+        id: Option<u32>,
+    },
     /// The last position that is not padding, in a decoder.
     Last {
         /// The padding token, if the config has one. In a text of padding alone the first position is read.
@@ -644,6 +722,27 @@ impl RotarySettings {
         if self.interleaved { Pairing::Interleaved } else { Pairing::HalfSplit }
     }
 
+    /// The sines and cosines of these positions, the last of the text. `stored` are the divisors of [`Frequencies::Stored`].
+    pub(crate) fn between(
+        &self,
+        positions: Range<usize>,
+        stored: Option<&[f32]>,
+    ) -> Result<Rotary, regard::Error> {
+        let Frequencies::Grid { before, grid } = self.scaling else {
+            let frequencies = self.frequencies(positions.end, stored)?;
+            return Rotary::between(&frequencies, positions, self.pairing());
+        };
+        let half = self.features / 4;
+        let angle = |position: usize, pair: usize| {
+            let Some(patch) = position.checked_sub(before) else { return 0.0 };
+            let (axis, i) = (pair / half, pair % half);
+            let place = [patch / grid[1], patch % grid[1]][axis];
+            let centre = 2.0 * (place as f64 + 0.5) / grid[axis] as f64 - 1.0;
+            TAU * centre * self.base.powf(-(i as f64) / half as f64)
+        };
+        Rotary::of_angles(self.features, positions, angle, self.pairing())
+    }
+
     /// The frequency of each pair in a text of `tokens`. `stored` are the divisors of [`Frequencies::Stored`].
     pub(crate) fn frequencies(
         &self,
@@ -656,7 +755,9 @@ impl RotarySettings {
             RotaryFrequencies::custom(&divided)
         };
         match &self.scaling {
-            Frequencies::Plain => RotaryFrequencies::new(self.features, self.base),
+            Frequencies::Plain | Frequencies::Grid { .. } => {
+                RotaryFrequencies::new(self.features, self.base)
+            }
             Frequencies::Scaled(scaling) => {
                 RotaryFrequencies::scaled(self.features, self.base, *scaling)
             }
@@ -678,10 +779,56 @@ impl RotarySettings {
 }
 
 impl Patches {
-    /// The number of tokens: the class token and the patches.
+    /// Patches of these sizes after a class token: `[channels, height, width, patch height, patch width]`.
+    pub(crate) fn new([channels, height, width, patch_height, patch_width]: [usize; 5]) -> Self {
+        let (class, distilled, registers, resized_from) = (true, false, 0, None);
+        Self {
+            channels,
+            height,
+            width,
+            patch_height,
+            patch_width,
+            class,
+            distilled,
+            registers,
+            resized_from,
+        }
+    }
+
+    /// The number of tokens: those before the patches, and the patches.
     pub fn tokens(&self) -> usize {
         let [rows, columns] = self.grid();
-        1 + rows * columns
+        self.before() + rows * columns
+    }
+
+    /// The number of tokens before the patches.
+    pub fn before(&self) -> usize {
+        usize::from(self.class) + usize::from(self.distilled) + self.registers
+    }
+
+    /// The name of a token, such as `patch 0,1`.
+    pub fn name(&self, token: usize) -> String {
+        let [_, columns] = self.grid();
+        let special = [(self.class, "[CLS]"), (self.distilled, "[DIST]")];
+        let mut special = special.into_iter().filter(|(is_there, _)| *is_there);
+        match (special.nth(token), token.checked_sub(self.before())) {
+            (Some((_, name)), _) => name.to_owned(),
+            (None, None) => format!("register {}", self.registers + token - self.before()),
+            (None, Some(patch)) => format!("patch {},{}", patch / columns, patch % columns),
+        }
+    }
+
+    /// The names of all tokens.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let vit = Description::of(&Checkpoint::open(format!("{models}/tiny-vit"))?)?;
+    /// assert_eq!(vit.embedding.patches.unwrap().names()[..3], ["[CLS]", "patch 0,0", "patch 0,1"]);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn names(&self) -> Vec<String> {
+        (0..self.tokens()).map(|token| self.name(token)).collect()
     }
 
     /// The numbers of rows and of columns of patches.
@@ -691,7 +838,7 @@ impl Patches {
 
     /// The patches \[patches, channels · patch height · patch width\] of an image \[channels, height, width\].
     pub(crate) fn cut(&self, pixels: &[f32]) -> Vec<f32> {
-        let Self { channels, height, width, patch_height: high, patch_width: wide } = *self;
+        let Self { channels, height, width, patch_height: high, patch_width: wide, .. } = *self;
         let [rows, columns] = self.grid();
         let mut patches = Vec::with_capacity(pixels.len());
         for (top, left) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i * high, j * wide))) {

@@ -5,7 +5,9 @@
 //! its class (`config/defaults.py`) and its golden model. What no setting says is the row's function `also`.
 
 use crate::config::{Config, GgufConfig};
-use crate::{Activation, Description, Error, NormKind, Placement, QkNorm};
+use crate::{
+    Activation, ClassPosition, Cubic, Description, Error, NormKind, Patches, Placement, QkNorm,
+};
 
 /// A family.
 pub(crate) struct Family {
@@ -42,6 +44,8 @@ pub(crate) struct Family {
     pub(crate) experts: Experts,
     /// The layer before the head of a model that classifies texts or images, and the position that it reads.
     pub(crate) classes: Classes,
+    /// The position that a model without a head reads for a vector of the whole input.
+    pub(crate) pooled: Option<ClassPosition>,
     /// The flag with which a token sees those after it too.
     pub(crate) both_ways: Flag,
     /// Whether GGUF files have the soft caps of scores and logits.
@@ -154,6 +158,8 @@ pub(crate) enum Experts {
 pub(crate) enum Classes {
     /// From the first position, after a linear layer and this activation if there is one.
     First(Option<Activation>),
+    /// From these positions.
+    At(ClassPosition),
     /// From the last position that is no padding.
     Last,
     /// Of an encoder with a head of its own (ModernBERT).
@@ -206,6 +212,7 @@ const DECODER: Family = Family {
     windows: NO_WINDOWS,
     experts: Experts::None,
     classes: Classes::Last,
+    pooled: None,
     caps: false,
     both_ways: Flag::No,
     also: |_, _| Ok(()),
@@ -675,12 +682,69 @@ pub(crate) static FAMILIES: &[Family] = &[
         positions: Positions::Sines("max_position_embeddings"),
         ..BART
     },
+    VIT,
     Family {
-        name: "vit",
-        names: "vit",
-        describe: |config| config.vit(),
-        classes: Classes::First(None),
-        ..GPT
+        name: "deit",
+        names: "deit",
+        also: |_, description| {
+            description.embedding.patches =
+                description.embedding.patches.map(|patches| Patches { distilled: true, ..patches });
+            Ok(())
+        },
+        ..VIT
+    },
+    Family {
+        name: "dinov2",
+        also: |config, description| config.dinov2(Cubic::Sharp, description),
+        ..DINO
+    },
+    Family {
+        name: "dinov2_with_registers",
+        names: "dinov2_with_registers",
+        also: |config, description| config.dinov2(Cubic::Smooth, description),
+        ..DINO
+    },
+    Family {
+        name: "dinov3_vit",
+        names: "dinov3_vit",
+        sizes: SIZES,
+        biases: [Flag::Yes, Flag::Key("proj_bias"), Flag::Key("mlp_bias")],
+        positions: Positions::Own,
+        also: |config, description| config.dinov3(description),
+        ..DINO
+    },
+    Family {
+        name: "clip_vision_model",
+        names: "clip vision",
+        biases: [Flag::Yes; 3],
+        classes: Classes::At(ClassPosition::Patches),
+        also: |_, description| {
+            // The norm after the last layer is for the class token alone.
+            description.embedding.norm = description.stack.final_norm.take();
+            Ok(())
+        },
+        ..VIT
+    },
+    CLIP_TEXTS,
+    Family {
+        name: "siglip_vision_model",
+        names: "siglip vision",
+        biases: [Flag::Yes; 3],
+        classes: Classes::At(ClassPosition::Patches),
+        pooled: Some(ClassPosition::Probe),
+        also: |_, description| {
+            description.embedding.patches =
+                description.embedding.patches.map(|patches| Patches { class: false, ..patches });
+            Ok(())
+        },
+        ..VIT
+    },
+    Family {
+        name: "siglip_text_model",
+        names: "siglip text",
+        both_ways: Flag::Yes,
+        pooled: Some(ClassPosition::Last { pad: None }),
+        ..CLIP_TEXTS
     },
     Family { name: "whisper", names: "whisper", describe: |config| config.whisper(), ..GPT },
     Family {
@@ -704,6 +768,40 @@ pub(crate) static FAMILIES: &[Family] = &[
         ..DECODER
     },
 ];
+
+/// An encoder of images such as ViT.
+const VIT: Family = Family {
+    name: "vit",
+    names: "vit",
+    describe: |config| config.vit(),
+    biases: [Flag::Key("qkv_bias"), Flag::Yes, Flag::Yes],
+    positions: Positions::Learned("", 0),
+    classes: Classes::First(None),
+    pooled: Some(ClassPosition::First),
+    ..GPT
+};
+
+const DINO: Family = Family {
+    names: "dinov2",
+    sizes: ["hidden_size", "num_hidden_layers", "num_attention_heads", ""],
+    classes: Classes::At(ClassPosition::FirstAndPatches),
+    ..VIT
+};
+
+/// The texts of a model that compares them with images.
+const CLIP_TEXTS: Family = Family {
+    name: "clip_text_model",
+    names: "clip text",
+    positions: Positions::Learned("max_position_embeddings", 0),
+    classes: Classes::Other,
+    pooled: Some(ClassPosition::Token { id: None }),
+    also: |_, description| {
+        description.tied = false; // some files have the key, and no head
+        description.stack.hidden_after_norm = false;
+        Ok(())
+    },
+    ..GPT
+};
 
 const QWEN_WINDOWS: Windows = Windows {
     flag: Some("use_sliding_window"),

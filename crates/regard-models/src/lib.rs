@@ -39,9 +39,9 @@ pub use self::audio::{AudioProcessor, read_wav};
 pub use self::change::{Ablation, Change, HeadAddress, Which};
 pub use self::chat::{ChatTemplate, Message};
 pub use self::description::{
-    Biases, Block, ClampedGate, ClassPosition, Description, Disentangled, Embedding, Experts,
-    Frames, Frequencies, Head, LearnedPositions, NormKind, NormSettings, Patches, Placement,
-    Problem, QkNorm, QueryGrowth, RelativeBias, RotarySettings, Stack,
+    Biases, Block, ClampedGate, ClassPosition, Cubic, Description, Disentangled, Embedding,
+    Experts, Frames, Frequencies, Head, LearnedPositions, NormKind, NormSettings, Patches,
+    Placement, Problem, QkNorm, QueryGrowth, RelativeBias, RotarySettings, Stack,
 };
 pub use self::error::Error;
 pub use self::forward::{Input, Output, Trace, Values};

@@ -32,7 +32,7 @@ impl Description {
         };
         let outputs = match self.head {
             Head::Tokens { .. } => product(&[2, rows, self.vocabulary]),
-            Head::None | Head::Classes { .. } | Head::Other { .. } => 0,
+            Head::None | Head::Pooled { .. } | Head::Classes { .. } | Head::Other { .. } => 0,
         };
         let [first, second] = tokens;
         let stacks = match &self.encoder {

@@ -238,6 +238,20 @@ impl Model {
             )));
         }
         let rows = stream.data.len() / width;
+        if let (
+            Head::Classes {
+                position:
+                    ClassPosition::Patches | ClassPosition::FirstAndPatches | ClassPosition::FirstTwo,
+                ..
+            },
+            Some(patches),
+        ) = (&self.description.head, self.description.embedding.patches)
+            && rows != patches.tokens()
+        {
+            let what =
+                format!("the classes are read from {} positions, not {rows}", patches.tokens());
+            return Err(Error::Shape(what));
+        }
         // A model that classifies reads the last row, or the first one.
         let last = matches!(
             self.description.head,
@@ -477,7 +491,7 @@ impl<'m> Pass<'m> {
         }
         let mut runner = Runner::new(self.model, &keep, plans);
         runner.hooks = hooks;
-        runner.last_only = self.last_only && !self.model.description.classifies();
+        runner.last_only = self.last_only && !self.model.description.reads_all();
         if let Some(after) = self.after {
             if !once(&after.input).chain(&after.others).eq(inputs) {
                 return Err(Error::Shape("the unchanged run is one of another input".into()));

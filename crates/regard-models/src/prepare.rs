@@ -236,9 +236,7 @@ impl Preparer {
     fn names(&self, model: &Model, input: &Input) -> Vec<String> {
         let embedding = &model.description().embedding;
         if let Some(patches) = &embedding.patches {
-            let [rows, cols] = patches.grid();
-            let patches = (0..rows).flat_map(|i| (0..cols).map(move |j| format!("patch {i},{j}")));
-            return core::iter::once("[CLS]".to_owned()).chain(patches).collect();
+            return patches.names();
         }
         let Some(frames) = embedding.frames else { return model.names(&input.ids) };
         let name = |i: usize| match self.seconds() {

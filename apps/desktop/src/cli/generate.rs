@@ -168,7 +168,8 @@ mod tests {
     /// The pieces of a text are the whole text, of any tokenizer, and each token is decoded a few times.
     #[test]
     fn a_text_that_comes_in_pieces_is_decoded_in_linear_time() {
-        for name in FAMILIES.into_iter().filter(|name| *name != "tiny-vit") {
+        for name in FAMILIES.into_iter().filter(|name| golden(name).join("tokenizer.json").exists())
+        {
             let model = Model::open(golden(name)).unwrap();
             let (tokenizer, vocabulary) =
                 (model.tokenizer().unwrap(), model.description().vocabulary);

@@ -245,6 +245,7 @@ fn head(description: &Description) -> String {
         }
         Head::Tokens { .. } => "a logit for each token".to_owned(),
         Head::Classes { .. } => format!("classes{}", labels(&description.labels)),
+        Head::Pooled { .. } => "a vector of the whole input".to_owned(),
         _ => "none".to_owned(),
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use regard_models::{Place, Prepared, check_logits};
+use regard_models::{Head, Place, Prepared, check_logits};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -13,7 +13,7 @@ use super::{Format, parse_count};
 /// Predict the next token
 ///
 /// For a model that fills gaps (bert), predict the token at its mask, as in --text "The [MASK] sat."; for a model that
-/// classifies images or texts, the class.
+/// classifies images or texts, the class; for one that compares texts and images by vectors (CLIP), the vector.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: regard predict english --text \"When Mary and John went to the store, John gave a drink to\" --top 3"
@@ -41,7 +41,11 @@ struct Prediction {
     tokens: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     decoder_tokens: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     next: Vec<Next>,
+    /// The vector of the whole input, of a model that compares inputs by it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pooled: Vec<f32>,
     /// The predictions before the first layer and after each one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lens: Vec<Vec<Next>>,
@@ -60,11 +64,39 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let run = args.run.read()?;
     let lengths = run.reading.lengths();
     open::allow("the run takes", run.model.description().run_bytes(lengths, 1))?;
-    let (next, lens) = working("running the model", || next(args, &run)).bad_input()?;
+    let pools = matches!(run.model.description().head, Head::Pooled { .. });
+    let (mut next, mut lens, mut pooled) = Default::default();
+    if pools && !args.lens {
+        pooled = working("running the model", || vector(&run)).bad_input()?;
+    } else {
+        (next, lens) = working("running the model", || self::next(args, &run)).bad_input()?;
+    }
     let classifies = run.model.description().classifies();
     let Prepared { tokens, decoder_tokens, .. } = run.reading;
-    let prediction = Prediction { tokens, decoder_tokens, next, lens };
-    args.format.print(|| text(&prediction, classifies), &prediction)
+    let prediction = Prediction { tokens, decoder_tokens, next, pooled, lens };
+    let shown = || {
+        if pools { of_vector(&prediction.pooled, args.top) } else { text(&prediction, classifies) }
+    };
+    args.format.print(shown, &prediction)
+}
+
+/// The vector of the whole input.
+fn vector(run: &Run) -> Result<Vec<f32>> {
+    let trace = run.pass().run(&run.reading.input)?;
+    let vector = trace.pooled().context(NO_LOGITS)?;
+    check_logits(&vector.data).map_err(|e| explained(e, &run.checkpoint))?;
+    Ok(vector.data.clone())
+}
+
+/// The length of a vector, and its first numbers.
+fn of_vector(vector: &[f32], count: usize) -> String {
+    let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+    let shown: Vec<String> = vector.iter().take(count).map(|x| format!("{x:.4}")).collect();
+    let more = if count < vector.len() { " …" } else { "" };
+    let (count, shown) = (vector.len(), shown.join(" "));
+    format!(
+        "a vector of {count} numbers, of length {length:.4}, for the whole input\n{shown}{more}\n"
+    )
 }
 
 /// The prediction, and with --lens that of each residual stream.

@@ -249,6 +249,49 @@ fn predict_fills_a_mask_and_sorts_images() {
     let found = json(format!("predict {vit} --image {vit}/expected.safetensors"));
     assert_eq!(found["next"][0]["id"], largest(&tensors["logits"].data));
     assert_eq!(len(&found["next"]), 5);
+
+    for name in ["tiny-deit", "tiny-dinov2"] {
+        let (tensors, _) = expected(name);
+        let model = path(name);
+        let found = json(format!("predict {model} --image {model}/expected.safetensors"));
+        let best = largest(&tensors["logits"].data);
+        assert_eq!(found["next"][0]["id"], best, "{name}");
+        assert_eq!(found["next"][0]["token"], ["cat", "dog", "owl", "newt"][best], "{name}");
+    }
+}
+
+/// A model that compares texts with images predicts a vector of each.
+#[test]
+fn predict_shows_the_vector_of_a_text_or_an_image() {
+    let (tensors, notes) = expected("tiny-clip_text_model");
+    let text = format!("--text {}", quoted(notes["text"].as_str().unwrap()));
+    for (name, input) in [
+        ("tiny-clip_text_model", text),
+        ("tiny-clip_vision_model", "--image MODEL/expected.safetensors".to_owned()),
+        ("tiny-siglip_vision_model", "--image MODEL/expected.safetensors".to_owned()),
+        ("tiny-dinov3_vit", "--image MODEL/expected.safetensors".to_owned()),
+    ] {
+        let model = path(name);
+        let line = format!("predict {model} {}", input.replace("MODEL", &model));
+        let (own, _) = expected(name);
+        let vector: Vec<f64> =
+            serde_json::from_value(json(line.clone())["pooled"].clone()).unwrap();
+        let wanted = &own["pooler_output"].data;
+        assert_eq!(vector.len(), wanted.len(), "{name}");
+        for (x, y) in vector.iter().zip(wanted) {
+            assert!((x - y).abs() < 1e-4, "{name}: {x} is not {y}");
+        }
+        let said = printed(format!("{line} --top 2"));
+        assert!(
+            said.starts_with(&format!("a vector of {} numbers, of length", wanted.len())),
+            "{said}"
+        );
+        assert!(
+            printed(format!("model {model}")).contains("a vector of the whole input"),
+            "{name}"
+        );
+    }
+    assert_eq!(tensors["pooler_output"].shape, [6]);
 }
 
 /// PNG and JPEG files of the model's own size. Each pixel x from 0 to 255 is read as (x / 255 − mean) / deviation, where both

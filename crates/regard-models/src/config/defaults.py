@@ -56,6 +56,11 @@ KEYS |= dict.fromkeys(("xlm-roberta", "camembert", "electra", "albert", "mpnet",
     pooler_hidden_act""")
 KEYS["eurobert"] = DECODER
 KEYS |= dict.fromkeys(("bart", "mbart", "marian", "pegasus"), KEYS["whisper"] + " max_position_embeddings scale_embedding decoder_vocab_size")
+IMAGES = KEYS["vit"] + " pooler_act"
+KEYS |= {"vit": IMAGES, "deit": IMAGES, "clip_vision_model": IMAGES, "siglip_vision_model": IMAGES + " vision_use_head"}
+KEYS |= dict.fromkeys(("dinov2", "dinov2_with_registers"), IMAGES + " mlp_ratio use_swiglu_ffn num_register_tokens")
+KEYS["dinov3_vit"] = IMAGES + """ num_register_tokens rope_theta query_bias key_bias value_bias proj_bias mlp_bias use_gated_mlp"""
+KEYS |= dict.fromkeys(("clip_text_model", "siglip_text_model"), BERT)
 # Other names of keys that a class reads without listing them.
 NOMIC = {"n_embd": "hidden_size", "n_inner": "intermediate_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads",
     "n_positions": "max_position_embeddings", "layer_norm_epsilon": "layer_norm_eps"}

@@ -9,14 +9,15 @@ use super::{activation, default, hybrid, plain, unknown, windows};
 use crate::families::{Classes, Family, Flag, Positions, Rope, Skips, Slide};
 use crate::read::Beside;
 use crate::{
-    Activation, Biases, Checkpoint, ClassPosition, Description, Disentangled, Error, Frames,
-    Frequencies, Head, LearnedPositions, NormKind, NormSettings, Patches, Placement, Problem,
-    QueryGrowth, RelativeBias, RotarySettings, Stack,
+    Activation, Biases, Checkpoint, ClassPosition, Cubic, Description, Disentangled, Error, Frames,
+    Frequencies, Head, ImageProcessor, LearnedPositions, NormKind, NormSettings, Patches,
+    Placement, Problem, QueryGrowth, RelativeBias, RotarySettings, Stack,
 };
 
 /// The endings of the names of transformers' classes, and the kinds of their heads. A base model's name has none of these
 /// endings.
-const HEADS: [(&str, HeadKind); 14] = [
+const HEADS: [(&str, HeadKind); 15] = [
+    ("ForImageClassificationWithTeacher", HeadKind::Classes),
     ("ElectraForPreTraining", HeadKind::Other),
     ("ForCausalLM", HeadKind::Tokens),
     ("LMHeadModel", HeadKind::Tokens),
@@ -281,11 +282,11 @@ impl<'a> Config<'a> {
             Some(HeadKind::Tokens) => return Ok(()),
             Some(HeadKind::Classes) => self.classes(&description.head)?,
             Some(HeadKind::Other) => Head::Other { architecture: named.to_owned() },
-            None if images && self.has(&["classifier.weight"]) => {
+            None if images && self.has(&["classifier.weight", "cls_classifier.weight"]) => {
                 self.classes(&description.head)?
             }
             None if !images && found => return Ok(()),
-            None => Head::None,
+            None => self.pooled(description)?,
         };
         description.tied = false;
         if matches!(description.head, Head::Classes { .. }) {
@@ -294,6 +295,23 @@ impl<'a> Config<'a> {
             description.labels = labels.map(str::to_owned).collect();
         }
         Ok(())
+    }
+
+    /// The vector of a model without a head, if the family has one.
+    fn pooled(&self, description: &Description) -> Result<Head, Error> {
+        let Some(mut position) = self.row.pooled else { return Ok(Head::None) };
+        if let ClassPosition::Token { id } = &mut position {
+            // The number 2 stands in the first files, and means the token with the largest id.
+            *id = self.ends().first().copied().filter(|id| *id != 2);
+        }
+        if position == ClassPosition::Probe && !self.flag("vision_use_head")? {
+            return Ok(Head::None);
+        }
+        let bare = description.stack.final_norm.is_none();
+        let norm = bare.then(|| self.own_norm()).transpose()?;
+        let key = "pooler_act";
+        let activation = self.get(key).map(|_| self.activation(key)).transpose()?;
+        Ok(Head::Pooled { position, norm, activation })
     }
 
     /// The first of `architectures`, or nothing.
@@ -305,7 +323,12 @@ impl<'a> Config<'a> {
     fn classes(&self, tokens: &Head) -> Result<Head, Error> {
         let pad = || ids(self.get("pad_token_id")).first().copied();
         let problem = self.problem()?;
+        let at = |position| Head::Classes { pooler: None, norm: None, position, problem };
         Ok(match (self.row.classes, tokens) {
+            (Classes::First(_), _) if self.has(&["cls_classifier.weight"]) => {
+                at(ClassPosition::FirstTwo)
+            }
+            (Classes::At(position), _) => at(position),
             (Classes::First(pooler), _) => {
                 Head::Classes { pooler, norm: None, position: ClassPosition::First, problem }
             }
@@ -317,12 +340,7 @@ impl<'a> Config<'a> {
                 };
                 Head::Classes { pooler: Some(*pooler), norm: Some(*norm), position, problem }
             }
-            (Classes::Last | Classes::Pooled, _) => Head::Classes {
-                pooler: None,
-                norm: None,
-                position: ClassPosition::Last { pad: pad() },
-                problem,
-            },
+            (Classes::Last | Classes::Pooled, _) => at(ClassPosition::Last { pad: pad() }),
             (Classes::Other, _) => Head::Other { architecture: self.architecture().to_owned() },
         })
     }
@@ -363,7 +381,7 @@ impl<'a> Config<'a> {
     fn of_tokens(&self, keys: [&str; 4], norm: NormSettings) -> Result<Description, Error> {
         Ok(Description {
             vocabulary: self.size("vocab_size")?,
-            tied: self.flag("tie_word_embeddings")?,
+            tied: self.flag_or("tie_word_embeddings", false)?,
             head: Head::Tokens { transform: None, scale: 1.0, softcap: None },
             ..self.of_layers(keys, norm)?
         })
@@ -933,35 +951,26 @@ impl<'a> Config<'a> {
         Ok(description)
     }
 
+    /// A height and a width at a key.
+    fn pair(&self, key: &str) -> Result<[usize; 2], Error> {
+        match self.get(key).and_then(Value::as_array).map(Vec::as_slice) {
+            Some([height, width]) => {
+                let size =
+                    |x: &Value| x.as_u64().and_then(|x| u16::try_from(x).ok()).map(usize::from);
+                let both = size(height).zip(size(width)).map(Into::into);
+                both.ok_or_else(|| self.wrong(format!("{key} has no two sizes")))
+            }
+            _ => self.size(key).map(|x| [x, x]),
+        }
+    }
+
     pub(crate) fn vit(&self) -> Result<Description, Error> {
         let mut description = self.of_layers(self.row.sizes, self.own_norm()?)?;
-        let pair = |key: &str| -> Result<(usize, usize), Error> {
-            match self.get(key).and_then(Value::as_array).map(Vec::as_slice) {
-                Some([height, width]) => {
-                    let size =
-                        |x: &Value| x.as_u64().and_then(|x| u16::try_from(x).ok()).map(usize::from);
-                    size(height)
-                        .zip(size(width))
-                        .ok_or_else(|| self.wrong(format!("{key} has no two sizes")))
-                }
-                _ => self.size(key).map(|x| (x, x)),
-            }
-        };
-        let ((height, image_width), (high, wide)) = (pair("image_size")?, pair("patch_size")?);
-        if high == 0
-            || wide == 0
-            || !height.is_multiple_of(high)
-            || !image_width.is_multiple_of(wide)
-        {
-            let what = format!(
-                "images of {height} × {image_width} pixels are not made of patches of {high} × {wide}"
-            );
-            return Err(self.wrong(what));
+        let (size, patch) = (self.pair("image_size")?, self.pair("patch_size")?);
+        let patches = self.patches(size, patch)?;
+        if let Positions::Learned(..) = self.row.positions {
+            description.embedding.positions = Some(LearnedPositions::new(patches.tokens(), 0));
         }
-        let channels = self.size("num_channels")?;
-        let patches =
-            Patches { channels, height, width: image_width, patch_height: high, patch_width: wide };
-        description.embedding.positions = Some(LearnedPositions::new(patches.tokens(), 0));
         description.embedding.patches = Some(patches);
         description.stack.causal = false;
         description.stack.hidden_after_norm = false;
@@ -969,8 +978,88 @@ impl<'a> Config<'a> {
         block.head_size = self.optional("head_dim")?.unwrap_or(block.head_size);
         block.scale = (block.head_size as f32).sqrt().recip();
         block.activation = self.activation(self.row.activation)?;
-        block.biases.qkv = self.flag("qkv_bias")?;
+        let [qkv, out, hidden] = self.row.biases.map(|flag| self.told(flag));
+        block.biases = Biases { qkv: qkv?, out: out?, hidden: hidden? };
+        (self.row.also)(self, &mut description)?;
+        if let (Some(patches), Some(positions)) =
+            (description.embedding.patches, &mut description.embedding.positions)
+        {
+            positions.count = patches.tokens();
+        }
         Ok(description)
+    }
+
+    /// The patches of an image of this size.
+    fn patches(
+        &self,
+        [height, width]: [usize; 2],
+        [high, wide]: [usize; 2],
+    ) -> Result<Patches, Error> {
+        let whole = |side: usize, patch: usize| patch > 0 && side > 0 && side.is_multiple_of(patch);
+        if !whole(height, high) || !whole(width, wide) {
+            let what = format!(
+                "images of {height} × {width} pixels are not made of patches of {high} × {wide}"
+            );
+            return Err(self.wrong(what));
+        }
+        Ok(Patches::new([self.size("num_channels")?, height, width, high, wide]))
+    }
+
+    /// The processor may make images of another size than those of the training. The positions are then those of another grid.
+    pub(crate) fn dinov2(&self, cubic: Cubic, description: &mut Description) -> Result<(), Error> {
+        let ratio = self.number("mlp_ratio")?;
+        let hidden = ratio * description.width as f64;
+        if !(1.0..=4e9).contains(&hidden) {
+            return Err(self.wrong(format!("mlp_ratio is {ratio}, which is no ratio")));
+        }
+        let block = &mut description.stack.block;
+        block.hidden = hidden as usize;
+        if self.flag("use_swiglu_ffn")? {
+            block.hidden = ((hidden as usize) * 2 / 3).next_multiple_of(8);
+            (block.gated, block.activation) = (true, Activation::Silu);
+        }
+        let trained = description.embedding.patches.map(|patches| patches.grid());
+        self.made_by_processor(description)?;
+        if let (Some(patches), Some(grid)) = (&mut description.embedding.patches, trained) {
+            patches.registers = self.optional("num_register_tokens")?.unwrap_or(0);
+            let square = grid[0] == grid[1];
+            patches.resized_from = Some((grid, cubic)).filter(|_| patches.grid() != grid);
+            if patches.resized_from.is_some() && !square {
+                return Err(self.wrong("positions of patches that form no square are not resized"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the size of images to that which the processor beside the model makes.
+    fn made_by_processor(&self, description: &mut Description) -> Result<(), Error> {
+        let Some(patches) = description.embedding.patches else { return Ok(()) };
+        let size = ImageProcessor::size(self.checkpoint)?;
+        if let Some(size) = size {
+            let patch = [patches.patch_height, patches.patch_width];
+            description.embedding.patches = Some(self.patches(size, patch)?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn dinov3(&self, description: &mut Description) -> Result<(), Error> {
+        self.made_by_processor(description)?;
+        let biases = ["query_bias", "key_bias", "value_bias"].map(|key| self.flag(key));
+        let [query, key, value] = biases;
+        let block = &mut description.stack.block;
+        block.biases.qkv = query? || key? || value?;
+        block.gated = self.flag("use_gated_mlp")?;
+        let (features, base) = (block.head_size, self.number("rope_theta")?);
+        if !features.is_multiple_of(4) || features == 0 {
+            return Err(
+                self.wrong(format!("{features} features of a head have no two halves of pairs"))
+            );
+        }
+        let Some(patches) = &mut description.embedding.patches else { return Ok(()) };
+        patches.registers = self.optional("num_register_tokens")?.unwrap_or(0);
+        let scaling = Frequencies::Grid { before: patches.before(), grid: patches.grid() };
+        description.stack.turn_all(RotarySettings { features, base, scaling, interleaved: false });
+        Ok(())
     }
 
     /// The encoder of a model whose keys name both stacks, and the description of its decoder.

@@ -58,6 +58,7 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
         Frequencies::Dynamic { original, .. } | Frequencies::LongRope { original, .. } => {
             context > original
         }
+        Frequencies::Grid { .. } => true,
         _ => false,
     });
     let activation = !matches!(
@@ -69,6 +70,10 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
         (description.encoder.is_some() || stack.cross, "an encoder"),
         (!stack.causal && !reads_images, "attention to later tokens"),
         (reads_images && !of_class_token, "no classes of images"),
+        (
+            embedding.patches.is_some_and(|patches| !patches.class || patches.before() != 1),
+            "tokens beside the class token and the patches",
+        ),
         (!plain_head, "a head other than one product"),
         (embedding.types > 0 && !reads_images, "types of tokens"),
         (embedding.norm.is_some(), "a norm of the embeddings"),
@@ -88,7 +93,10 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
         (stack.rotary.iter().any(|rotary| rotary.interleaved), "pairs of neighbouring features"),
         (stack.windows.iter().any(narrow), "a window that is shorter than the context"),
         (stack.turns.iter().any(|turns| *turns != stack.turns[0]), "layers that turn differently"),
-        (by_length, "rotary frequencies that depend on the length of the text"),
+        (
+            by_length,
+            "rotary frequencies that depend on the length of the text or on rows and columns",
+        ),
     ];
     let family = &description.family;
     if let Some((_, part)) = parts.iter().find(|(has, _)| *has) {

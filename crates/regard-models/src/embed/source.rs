@@ -82,7 +82,7 @@ pub(super) fn input_of_tokens(embedding: &str, positions: &str, rotary: &str) ->
 
 /// The channels, height and width of an image, and the height and width of a patch.
 pub(super) fn sizes(patches: &Patches) -> ([usize; 3], [usize; 2]) {
-    let Patches { channels, height, width, patch_height, patch_width } = *patches;
+    let Patches { channels, height, width, patch_height, patch_width, .. } = *patches;
     ([channels, height, width], [patch_height, patch_width])
 }
 

@@ -128,6 +128,7 @@ impl Values {
 pub struct Trace {
     pub(crate) kept: BTreeMap<Place, Values>,
     pub(crate) logits: Option<Values>,
+    pub(crate) pooled: Option<Values>,
 }
 
 impl Trace {
@@ -161,6 +162,20 @@ impl Trace {
         self.logits.as_ref()
     }
 
+    /// The vector \[features\] of the whole input, of a model without logits that has one ([`Head::Pooled`](crate::Head::Pooled)).
+    ///
+    /// ```
+    /// use regard_models::{Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let clip = Model::open(format!("{models}/tiny-clip_text_model"))?;
+    /// let trace = clip.pass().run(&Input::tokens([7, 8, 9, 1]))?;
+    /// assert_eq!(trace.pooled().unwrap().shape, [6]);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn pooled(&self) -> Option<&Values> {
+        self.pooled.as_ref()
+    }
+
     /// The tensors that transformers returns with `output_attentions` and `output_hidden_states`, by name, if their places are
     /// kept: [`Description::outputs`] lists the names and shapes.
     pub fn as_transformers(&self, description: &Description) -> BTreeMap<String, Values> {
@@ -178,7 +193,9 @@ impl Trace {
         };
         let mut outputs: BTreeMap<_, _> =
             description.outputs().into_iter().filter_map(of_output).collect();
-        outputs.extend(self.logits.clone().map(|logits| ("logits".to_owned(), logits)));
+        let own = [("logits", &self.logits), ("pooler_output", &self.pooled)];
+        let own = own.into_iter().filter_map(|(name, own)| Some((name.to_owned(), own.clone()?)));
+        outputs.extend(own);
         outputs
     }
 }

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use regard::{Activation, KvCache, KvCacheShape, Linear, Norm, Rotary, Sequences};
+use regard::{
+    Activation, Attention, Heads, KvCache, KvCacheShape, Linear, Norm, Rotary, Sequences,
+};
 use regard_kernels::with_default_environment;
 
 use super::attention::{Inputs, Setting};
@@ -159,6 +161,7 @@ impl<'r> Runner<'r> {
         }
         let read: Vec<usize> =
             inputs.iter().map(|input| description.class_position(input)).collect();
+        self.trace.pooled = self.model.pooled(&out, &read)?;
         self.trace.logits = self.model.head(out, &read)?;
         Ok((self.trace, self.streams))
     }
@@ -359,10 +362,7 @@ impl<'r> Runner<'r> {
         let first = self.first;
         let positions = first..first + x.tokens;
         let divisors = self.model.weights().divisors.as_deref();
-        let angles = stack.rotary.iter().map(|rotary| {
-            let frequencies = rotary.frequencies(positions.end, divisors)?;
-            Rotary::between(&frequencies, positions.clone(), rotary.pairing())
-        });
+        let angles = stack.rotary.iter().map(|rotary| rotary.between(positions.clone(), divisors));
         let angles = angles.collect::<Result<Vec<_>, _>>()?;
         let bias = stack.bias(weights.relative.as_deref(), first, [x.tokens, positions.end]);
         let start = self.start(name, stack);
@@ -607,20 +607,12 @@ impl Model {
     /// The logits of the last hidden states. For a model that classifies, `read` has the position that is read in each run, or
     /// one position for all runs.
     pub(crate) fn head(&self, x: Rows, read: &[usize]) -> Result<Option<Values>, Error> {
-        let (width, weights) = (self.description().width, self.weights());
+        let weights = self.weights();
         let Some(head) = &weights.head else { return Ok(None) };
         match &self.description().head {
-            Head::None | Head::Other { .. } => Ok(None),
+            Head::None | Head::Pooled { .. } | Head::Other { .. } => Ok(None),
             Head::Classes { pooler, position, .. } => {
-                let runs = x.each().zip(read.iter().cycle());
-                let row =
-                    |(run, row): (&[f32], &usize)| run[row * width..(row + 1) * width].to_vec();
-                let mut states: Vec<f32> = match position {
-                    ClassPosition::Mean => {
-                        x.each().flat_map(|run| mean(run, width, 0, width)).collect()
-                    }
-                    _ => runs.flat_map(row).collect(),
-                };
+                let mut states = self.states(&x, *position, read)?;
                 if let (Some(activation), Some(linear)) = (pooler, &weights.pooler) {
                     states = product(linear, &states)?;
                     activation.apply(&mut states);
@@ -655,6 +647,74 @@ impl Model {
                 Ok(Some(by_run(runs, vec![tokens, self.description().vocabulary], logits)))
             }
         }
+    }
+}
+
+impl Model {
+    /// The vector of the whole input, if the model has one.
+    fn pooled(&self, x: &Rows, read: &[usize]) -> Result<Option<Values>, Error> {
+        let (weights, head) = (self.weights(), &self.description().head);
+        let Head::Pooled { position, activation, .. } = head else { return Ok(None) };
+        let mut states = self.states(x, *position, read)?;
+        if let Some(norm) = &weights.pooler_norm {
+            states = normed(norm, &states)?;
+        }
+        if let Some(linear) = &weights.pooler {
+            states = product(linear, &states)?;
+            if let Some(activation) = activation {
+                activation.apply(&mut states);
+            }
+        }
+        let features = states.len() / x.runs;
+        Ok(Some(by_run(x.runs, vec![features], states)))
+    }
+
+    /// What a head reads of each run: the state of the position in `read`, or one of several positions.
+    fn states(&self, x: &Rows, position: ClassPosition, read: &[usize]) -> Result<Vec<f32>, Error> {
+        let width = self.description().width;
+        let before = self.description().embedding.patches.map_or(0, |patches| patches.before());
+        let of_patches =
+            |run: &[f32]| mean(run.get(before * width..).unwrap_or_default(), width, 0, width);
+        let of_run = |(run, read): (&[f32], &usize)| {
+            Ok(match position {
+                ClassPosition::Mean => mean(run, width, 0, width),
+                ClassPosition::Patches => of_patches(run),
+                ClassPosition::FirstAndPatches => [run[..width].to_vec(), of_patches(run)].concat(),
+                ClassPosition::FirstTwo => run[..2 * width].to_vec(),
+                ClassPosition::Probe => return self.probed(run),
+                ClassPosition::First | ClassPosition::Token { .. } | ClassPosition::Last { .. } => {
+                    run[read * width..(read + 1) * width].to_vec()
+                }
+            })
+        };
+        let states: Result<Vec<Vec<f32>>, Error> =
+            x.each().zip(read.iter().cycle()).map(of_run).collect();
+        Ok(states?.concat())
+    }
+
+    /// What a learned query reads of the states \[tokens, width\].
+    fn probed(&self, x: &[f32]) -> Result<Vec<f32>, Error> {
+        let Some(probe) = &self.weights().probe else {
+            return Err(Error::Unsupported("the model has no query of the whole image".into()));
+        };
+        let block = &self.description().stack.block;
+        let (heads, width) = (block.heads, self.description().width);
+        let (keys, values) = (product(&probe.key, x)?, product(&probe.value, x)?);
+        let tokens = x.len() / width;
+        let split = |what, data, tokens| Heads::split(what, data, [1, tokens, width], heads);
+        let attention = Attention::new().scale(block.scale);
+        let read = attention.forward(
+            split("the query", &probe.query, 1)?,
+            split("the keys", &keys, tokens)?,
+            split("the values", &values, tokens)?,
+        )?;
+        let mut out = product(&probe.out, read.as_slice())?;
+        let FeedForward { up, down, .. } = &probe.feed_forward;
+        let mut features = product(up, &normed(&probe.norm, &out)?)?;
+        block.activation.apply(&mut features);
+        let added = product(down, &features)?;
+        out.iter_mut().zip(added).for_each(|(x, y)| *x += y);
+        Ok(out)
     }
 }
 

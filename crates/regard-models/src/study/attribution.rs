@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::weights::{AttentionWeights, Layer};
 use crate::{
-    AttentionPlace, EmbeddingPlace, Error, Head, Input, LayerPlace, Model, NormPlace, Pass, Place,
-    Placement, StackName, StreamPlace, Trace,
+    AttentionPlace, ClassPosition, EmbeddingPlace, Error, Head, Input, LayerPlace, Model,
+    NormPlace, Pass, Place, Placement, StackName, StreamPlace, Trace,
 };
 
 /// The terms that the parts of a model add to a logit, or to the difference of two.
@@ -190,7 +190,16 @@ impl Model {
         };
         let scale = match &description.head {
             Head::Tokens { transform: None, scale, .. } => f64::from(*scale),
-            Head::Classes { pooler: None, .. } => 1.0,
+            Head::Classes {
+                pooler: None,
+                position: ClassPosition::First | ClassPosition::Last { .. },
+                ..
+            } => 1.0,
+            Head::Classes { pooler: None, .. } => {
+                return refuse(
+                    "the logits are no sum of parts of one position: the model's head reads several",
+                );
+            }
             _ => {
                 return refuse(
                     "the logits are no sum of parts: the model's head has an activation",

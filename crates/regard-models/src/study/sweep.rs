@@ -113,7 +113,7 @@ impl Model {
             for plans in together.chunks(most) {
                 let mut runner = Runner::new(self, &keep, plans);
                 runner.from = Some(&unchanged.streams);
-                runner.last_only = which == Logits::Last && !self.description().classifies();
+                runner.last_only = which == Logits::Last && !self.description().reads_all();
                 let (trace, _) = runner.run(from_ref(input))?;
                 let missing = || Error::Unsupported("the model has no head, and no logits".into());
                 let logits = trace.logits.ok_or_else(missing)?;

@@ -30,6 +30,19 @@ impl Stored {
         Some(Self { weight: weight?, by_columns: self.by_columns, bias })
     }
 
+    /// The layer with each output times a factor, or `None` if memory has no room for it.
+    pub(super) fn times(&self, factors: &[f32]) -> Option<Self> {
+        let (mut weight, inputs) = (self.weight.to_f32(), self.weight.cols().max(1));
+        for (i, x) in weight.iter_mut().enumerate() {
+            let place = if self.by_columns { i % inputs } else { i / inputs };
+            *x *= factors.get(place)?;
+        }
+        let of_bias = |bias: &Vec<f32>| bias.iter().zip(factors).map(|(x, y)| x * y).collect();
+        let shape = self.weight.shape().to_vec();
+        let weight = Tensor::of_numbers(weight, shape);
+        Some(Self { weight, by_columns: self.by_columns, bias: self.bias.as_ref().map(of_bias) })
+    }
+
     pub(super) fn outputs(&self) -> usize {
         if self.by_columns { self.weight.cols() } else { self.weight.rows() }
     }

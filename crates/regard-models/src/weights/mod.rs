@@ -3,6 +3,7 @@
 mod experts;
 mod linear;
 mod names;
+mod patches;
 
 use core::iter::once;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +16,12 @@ pub(crate) use self::experts::{FeedForward, FeedForwards};
 use self::linear::Stored;
 pub(crate) use self::names::unknown;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
+pub(crate) use self::patches::Probe;
 use crate::forward::normed;
 use crate::read::{Beside, Settings};
 use crate::{
-    Block, Checkpoint, Description, Error, Format, Frames, Frequencies, Head, LearnedPositions,
-    NormKind, NormSettings, Placement, QkNorm, Stack, StackName, Tensor,
+    Block, Checkpoint, ClassPosition, Description, Error, Format, Frames, Frequencies, Head,
+    LearnedPositions, NormKind, NormSettings, Placement, QkNorm, Stack, StackName, Tensor,
 };
 
 #[derive(Debug)]
@@ -27,7 +29,7 @@ pub(crate) struct Weights {
     pub(crate) tokens: Tokens,
     /// \[positions, width\]
     pub(crate) positions: Option<Tensor>,
-    /// \[types, width\]; of a model of images, its class token \[1, width\].
+    /// \[types, width\]; of a model of images, the tokens before its patches.
     pub(crate) types: Option<Tensor>,
     pub(crate) embedding_norm: Option<Norm>,
     /// The positions and the norm of the encoder's tokens.
@@ -39,7 +41,9 @@ pub(crate) struct Weights {
     pub(crate) encoder: Option<StackWeights>,
     pub(crate) stack: StackWeights,
     pub(crate) transform: Option<(Linear, Norm)>,
-    /// The linear layer before the head of a model that classifies.
+    /// The query that reads a vector of a whole image.
+    pub(crate) probe: Option<Probe>,
+    /// The linear layer before the head of a model that classifies, or after which a vector of the whole input is read.
     pub(crate) pooler: Option<Linear>,
     pub(crate) pooler_norm: Option<Norm>,
     pub(crate) head: Option<Linear>,
@@ -250,9 +254,8 @@ impl Loader<'_> {
             let shape = [width, patches.channels, patches.patch_height, patches.patch_width];
             let weight = self.table(&name, &shape)?.reshaped(vec![width, patches.numbers()]);
             let bias = self.bias(&name, width)?;
-            let class = self.plain_table(&self.full(&names.types), &[1, 1, width])?;
-            let patches = self.layer(&name, Stored::new(weight, false, bias))?;
-            (Tokens::Patches(patches), Some(class))
+            let projection = self.layer(&name, Stored::new(weight, false, bias))?;
+            (Tokens::Patches(projection), self.before_patches(patches)?)
         } else {
             let types = match embedding.types {
                 0 => None,
@@ -263,9 +266,7 @@ impl Loader<'_> {
         let name = self.full(&names.positions);
         let positions = match (embedding.positions, embedding.patches) {
             (Some(positions), None) => Some(self.positions(&name, positions, features)?),
-            (Some(positions), Some(_)) => {
-                Some(self.plain_table(&name, &[1, positions.count, width])?)
-            }
+            (Some(_), Some(patches)) => Some(self.positions_of_patches(&patches)?),
             (None, _) => None,
         };
         let of_encoder = embedding.positions.filter(|_| !names.encoder_positions.is_empty());
@@ -299,13 +300,21 @@ impl Loader<'_> {
                 }
                 _ => None,
             },
+            probe: match self.description.head {
+                Head::Pooled { position: ClassPosition::Probe, .. } => Some(self.probe(stack)?),
+                _ => None,
+            },
             pooler: match self.description.head {
                 Head::Classes { pooler: Some(_), .. } => {
                     Some(self.linear(&names.classes.0, [width, width], true)?)
                 }
+                Head::Pooled { .. } => self.pooled()?,
                 _ => None,
             },
             pooler_norm: match self.description.head {
+                Head::Pooled { norm: Some(norm), .. } => {
+                    Some(self.norm(&self.full(&names.pooled_norm), norm, width)?)
+                }
                 Head::Classes { norm: Some(norm), .. } => {
                     Some(self.norm(&names.transform.1, norm, width)?)
                 }
@@ -318,6 +327,7 @@ impl Loader<'_> {
             types,
             unused: Vec::new(),
         };
+        self.note(&self.full(&names.mask), "");
         let used = self.used();
         let unused = self.checkpoint.names().filter(|name| !used.contains(*name));
         let unused = unused.filter(|name| !names::of_images(name));
@@ -412,7 +422,10 @@ impl Loader<'_> {
     fn head(&self, tokens: &Tokens) -> Result<Option<Linear>, Error> {
         let (names, vocabulary) = (&self.names, self.description.vocabulary);
         let (name, outputs, bias) = match &self.description.head {
-            Head::None | Head::Other { .. } => return Ok(None),
+            Head::None | Head::Pooled { .. } | Head::Other { .. } => return Ok(None),
+            Head::Classes { position: ClassPosition::FirstTwo, .. } => {
+                return self.two_classes().map(Some);
+            }
             Head::Tokens { .. } => {
                 let mut bias = None;
                 for name in &names.head_bias {
@@ -439,6 +452,7 @@ impl Loader<'_> {
             let width = self.description.width;
             let inputs = match self.description.head {
                 Head::Tokens { .. } => self.description.embedding.features.unwrap_or(width),
+                Head::Classes { position: ClassPosition::FirstAndPatches, .. } => 2 * width,
                 _ => width,
             };
             let weight = self.table(name, &[outputs, inputs])?;
@@ -533,9 +547,9 @@ impl Loader<'_> {
             } else {
                 None
             },
-            attention: self.attention(name, &names.attention, block, width)?,
+            attention: self.attention(name, (&names.attention, &names.scales[0]), block, width)?,
             cross: if stack.cross {
-                let attention = self.attention(name, &names.cross, block, width)?;
+                let attention = self.attention(name, (&names.cross, ""), block, width)?;
                 Some((norm(&names.cross_norm)?, attention))
             } else {
                 None
@@ -556,7 +570,8 @@ impl Loader<'_> {
     ) -> Result<FeedForward, Error> {
         let (width, hidden, bias) = (self.description.width, block.hidden, block.biases.hidden);
         let linear = |name: &str| self.linear(name, [hidden, width], bias);
-        let down = || self.linear(&name(&names.down), [width, hidden], bias);
+        let scales = &names.scales[1];
+        let down = || self.scaled((&name(&names.down), [width, hidden]), bias, (name, scales));
         if !block.gated {
             return Ok(FeedForward { gate: None, up: linear(&name(&names.up))?, down: down()? });
         }
@@ -577,7 +592,7 @@ impl Loader<'_> {
     fn attention(
         &self,
         name: &impl Fn(&str) -> String,
-        names: &AttentionNames,
+        (names, scales): (&AttentionNames, &str),
         block: &Block,
         width: usize,
     ) -> Result<AttentionWeights, Error> {
@@ -650,7 +665,11 @@ impl Loader<'_> {
             q,
             k,
             v,
-            out: self.linear(&name(&names.out), [width, q_rows], block.biases.out)?,
+            out: self.scaled(
+                (&name(&names.out), [width, q_rows]),
+                block.biases.out,
+                (name, scales),
+            )?,
             sinks: if block.sinks {
                 let name = name(&names.sinks);
                 Some(self.tensor(&name, self.kind(&name), &[block.heads])?.to_f32())
@@ -664,6 +683,24 @@ impl Loader<'_> {
     /// A linear layer with these numbers of outputs and inputs, and with the bias if the file has one.
     fn linear(&self, name: &str, shape: [usize; 2], bias: bool) -> Result<Linear, Error> {
         self.layer(name, self.matrix(name, shape, bias)?)
+    }
+
+    /// A linear layer whose outputs are multiplied by factors, if the family has any.
+    fn scaled(
+        &self,
+        (own, shape): (&str, [usize; 2]),
+        bias: bool,
+        (name, scales): (&impl Fn(&str) -> String, &str),
+    ) -> Result<Linear, Error> {
+        let stored = self.matrix(own, shape, bias)?;
+        if scales.is_empty() {
+            return self.layer(own, stored);
+        }
+        let factors = self.plain_table(&name(scales), &shape[..1])?.to_f32();
+        if self.checks {
+            return self.layer(own, stored);
+        }
+        self.layer(own, self.memory(own, stored.times(&factors))?)
     }
 
     /// The weight and bias of such a layer, as the file has them.

@@ -64,6 +64,11 @@ pub(super) struct Names {
     pub(super) positions: String,
     pub(super) types: String,
     pub(super) embedding_norm: String,
+    /// The tokens before the patches of an image, after the class token: the distillation token and the registers.
+    pub(super) distillation: String,
+    pub(super) registers: String,
+    /// The token in the place of hidden patches, which training alone reads.
+    pub(super) mask: String,
     /// The positions of the encoder's tokens and the norm after them, if they are not those of the decoder's.
     pub(super) encoder_positions: String,
     pub(super) encoder_embedding_norm: String,
@@ -89,6 +94,14 @@ pub(super) struct Names {
     pub(super) classes: (String, String),
     /// Whether that head has a bias.
     pub(super) classes_bias: bool,
+    /// The heads of the class token and of the distillation token.
+    pub(super) two_classes: [String; 2],
+    /// The linear layer and the norm of a vector of the whole input.
+    pub(super) pooled: String,
+    pub(super) pooled_norm: String,
+    /// The learned query of the attention to all patches; the weight and the bias of its queries, keys and values; its output;
+    /// the norm and both layers after it.
+    pub(super) probe: [String; 7],
     /// Other names of the tokens' matrix. A file may have them in addition to it or instead of it.
     pub(super) copies: Vec<String>,
     /// The order of the rows in files, if it is not that of [`super::AttentionWeights`].
@@ -113,6 +126,8 @@ pub(super) struct LayerNames {
     /// The rows of the gate, followed by those of `up`.
     pub(super) gate_up: String,
     pub(super) down: String,
+    /// The factors of the features of both sublayers' outputs.
+    pub(super) scales: [String; 2],
     pub(super) experts: ExpertNames,
     pub(super) relative: String,
 }

@@ -43,7 +43,7 @@ fn check(what: &str, tokenizer: &Tokenizer, expected: &Value) -> usize {
 #[test]
 fn tokenizer_json_gives_the_tokens_of_transformers() {
     let mut cases = 0;
-    for name in FAMILIES.iter().filter(|name| **name != "tiny-vit") {
+    for name in FAMILIES.iter().filter(|name| golden(name).join("tokenizer.json").exists()) {
         let expected = json(golden(name).join("expected.json"));
         cases += check(name, open(name).tokenizer().unwrap(), &expected);
     }

@@ -205,11 +205,6 @@ fn known(model: &Model) -> Vec<String> {
     words.into_iter().step_by(stride).take(WORDS).collect()
 }
 
-/// The rows and columns of an image's patches.
-pub fn grid(description: &Description) -> [usize; 2] {
-    description.embedding.patches.map_or([0, 0], |patches| patches.grid())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@ mod state;
 mod weighted;
 
 pub use self::drawing::{Drawing, blank, size_for};
-pub use self::input::{Pixels, grid as patches};
+pub use self::input::Pixels;
 pub use self::next::{Next, Predicts, percent};
 pub use self::open::{Loaded, digits, not_opened, short};
 pub use self::reads::Reads;

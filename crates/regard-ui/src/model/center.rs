@@ -24,7 +24,7 @@ use crate::explain::{explain, explanation};
 use crate::heads::{AttentionSource, Contents, Shown, Surveyed, bar};
 use crate::heatmap::widest;
 use crate::{Command, file_name, message, style};
-use regard_session::model::{blank, patches as grid, size_for};
+use regard_session::model::{blank, size_for};
 
 /// The attention of a model with an encoder and a decoder.
 const KINDS: [Choice<Which>; 3] = [
@@ -254,8 +254,8 @@ impl ModelRoom {
     ) -> bool {
         let outcome = self.outcome().filter(|outcome| outcome.reads() == Reads::Image);
         let picture = outcome.and_then(|outcome| outcome.picture(state.version).cloned());
-        let (Some(picture), Some(opened)) = (picture, self.models.opened()) else { return false };
-        let patches = PictureParts::Patches(grid(&opened.description));
+        let patches = self.patches_of_images();
+        let (Some(picture), Some(patches)) = (picture, patches) else { return false };
         let room = ui.available_size();
         let is_narrow = room.x < BESIDE_EACH_OTHER;
         let image = if is_narrow {
@@ -326,8 +326,7 @@ impl ModelRoom {
         let outcome = || self.outcome().filter(|outcome| outcome.reads() == Reads::Image);
         let picture = |version| outcome()?.picture(version).cloned();
         let pictures = pictures.map(|version| picture(version).filter(|_| !shows_grid));
-        let patches = self.models.opened();
-        let patches = patches.map(|opened| PictureParts::Patches(grid(&opened.description)));
+        let patches = self.patches_of_images();
         let is_low = ui.available_height() < BOTH;
         // The name and the choice of [CLS] stand above.
         let height = ui.available_height();
@@ -388,6 +387,11 @@ impl ModelRoom {
     }
 
     /// Shows all heads of a pane.
+    /// The parts of the images that the opened model reads.
+    fn patches_of_images(&self) -> Option<PictureParts<'static>> {
+        self.models.opened()?.description.embedding.patches.map(PictureParts::Patches)
+    }
+
     fn grid(
         &mut self,
         ui: &mut Ui,

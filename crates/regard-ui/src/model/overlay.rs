@@ -8,7 +8,7 @@ use egui::{
     Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
-use regard_models::Which;
+use regard_models::{Patches, Which};
 
 use regard_session::model::Pixels;
 
@@ -25,8 +25,8 @@ const OPACITY: [f32; 2] = [0.08, 0.78];
 /// The parts of a picture that are tokens of the model.
 #[derive(Clone, Copy)]
 pub(super) enum PictureParts<'a> {
-    /// Rows and columns of patches. The class token comes before them.
-    Patches([usize; 2]),
+    /// Patches, and the tokens before them.
+    Patches(Patches),
     /// Positions of a recording, with the labels of the queries and of the positions.
     Times(&'a [Vec<String>; 2], Which),
 }
@@ -48,9 +48,10 @@ impl Overlay {
         room: Vec2,
     ) {
         let ([rows, cols], first, queries) = match parts {
-            PictureParts::Patches([rows, cols]) => ([rows, cols], 1, 1 + rows * cols),
+            PictureParts::Patches(patches) => (patches.grid(), patches.before(), patches.tokens()),
             PictureParts::Times([queries, times], _) => ([1, times.len()], 0, queries.len()),
         };
+        let is_image = matches!(parts, PictureParts::Patches(_));
         // The parts are also the queries.
         let is_self = !matches!(parts, PictureParts::Times(_, Which::Cross));
         let fits = |numbers: &[f32]| numbers.len() == queries * (first + rows * cols);
@@ -74,40 +75,48 @@ impl Overlay {
                 let labels = if side == Side::Queries { queries } else { times };
                 labels.get(token).cloned().unwrap_or_default()
             }
-            PictureParts::Patches(_) => match token.checked_sub(1) {
-                None => "[CLS]".to_owned(),
-                Some(patch) => format!("patch {},{}", patch / cols.max(1), patch % cols.max(1)),
-            },
+            PictureParts::Patches(patches) => patches.name(token),
         };
         let of_query = name(Side::Queries, query);
         let weight = |key: usize| matrix?.number(query, key).filter(|w| w.is_finite());
         let is_narrow = room.x < NARROW && !large.of.is_empty();
         if !is_narrow {
-            let (what, text) = if first == 1 {
+            let (what, text) = if is_image {
                 ("image", explanation!("Weights over an image"))
             } else {
                 ("spectrogram", explanation!("Weights over a spectrogram"))
             };
             title(ui, &format!("Weights of {of_query} over the {what}"), text);
         }
-        let of_class = |ui: &mut Ui| {
-            let button = ui.selectable_label(query == 0, "[CLS]");
-            if button.on_hover_text("Show what the class token attends to.").clicked() {
-                state.isolated = Some((Side::Queries, 0));
-            }
-            if let Some(weight) = weight(0).filter(|_| !is_narrow) {
-                let itself = if query == 0 { " itself" } else { "" };
-                let text = format!("weight on [CLS]{itself}: {}", numbers::fixed(weight, 2));
-                ui.label(RichText::new(text).small().weak());
+        // The tokens before the patches.
+        let of_others = |ui: &mut Ui| {
+            for token in 0..first {
+                let own = name(Side::Queries, token);
+                let says = match own.as_str() {
+                    "[CLS]" => "Show what the class token attends to.".to_owned(),
+                    "[DIST]" => "Show what the distillation token attends to.".to_owned(),
+                    _ => {
+                        format!("Show what {own} attends to, a token without a place in the image.")
+                    }
+                };
+                let button = ui.selectable_label(query == token, &own);
+                if button.on_hover_text(says).clicked() {
+                    state.isolated = Some((Side::Queries, token));
+                }
+                if let Some(weight) = weight(token).filter(|_| !is_narrow) {
+                    let itself = if query == token { " itself" } else { "" };
+                    let text = format!("weight on {own}{itself}: {}", numbers::fixed(weight, 2));
+                    ui.label(RichText::new(text).small().weak());
+                }
             }
         };
-        if first == 1 {
-            ui.horizontal(of_class);
+        if is_image && first > 0 {
+            ui.horizontal_wrapped(of_others);
         }
 
         let size = vec2(picture.size[1] as f32, picture.size[0] as f32);
         // Time and frequency have no common scale.
-        let size = if first == 1 { size * (room.x / size.x).min(room.y / size.y) } else { room };
+        let size = if is_image { size * (room.x / size.x).min(room.y / size.y) } else { room };
         let (whole, _) = ui.allocate_exact_size(size.floor(), Sense::hover());
         let texture = self.texture(ui, picture);
         let corners = Rect::from_min_max(Pos2::ZERO, pos2(1.0, 1.0));
