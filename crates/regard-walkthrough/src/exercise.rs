@@ -1,7 +1,7 @@
 //! Exercises to solve before a step's numbers are shown. The solutions follow from the numbers.
 
 use crate::number::number;
-use crate::{Kind, Matrix, Quantity, Rows, Step, StepKey, Walkthrough};
+use crate::{Kind, Matrix, Quantity, Step, StepKey, Walkthrough};
 
 /// An exercise about a step, with its solution.
 #[derive(Clone, Debug, PartialEq)]
