@@ -132,7 +132,7 @@ fn multiply<S: Simd, B: Source>(
                         let (size, groups) = next_groups::<S>(a.rows() - row);
                         let a = a.rows_from(row, size * groups);
                         let out = &mut out.rows_from(start + row);
-                        gebp(simd, a, b, out, col, size, panels, epilogue);
+                        gebp(simd, a, b.followed(row == 0), out, col, size, panels, epilogue);
                         row += size * groups;
                     }
                 }

@@ -81,6 +81,8 @@ pub(crate) struct Panels<'a> {
     )]
     pub(in crate::arch) col_stride: usize,
     panel_stride: usize,
+    /// Whether the tiles ask for the panels that follow. See [`followed`](Self::followed).
+    followed: bool,
 }
 
 impl<'a> Panels<'a> {
@@ -94,6 +96,7 @@ impl<'a> Panels<'a> {
             row_stride: LANES,
             col_stride: 1,
             panel_stride: depth * LANES,
+            followed: false,
         }
     }
 
@@ -107,6 +110,7 @@ impl<'a> Panels<'a> {
             row_stride: b.stride(),
             col_stride: 1,
             panel_stride: LANES,
+            followed: false,
         }
     }
 
@@ -115,7 +119,15 @@ impl<'a> Panels<'a> {
         let (cols, depth) = b.shape();
         // The product wraps only if there is a single row, and then there is no second panel.
         let panel_stride = b.stride().wrapping_mul(LANES);
-        Self { data: b.data(), depth, cols, row_stride: 1, col_stride: b.stride(), panel_stride }
+        Self {
+            data: b.data(),
+            depth,
+            cols,
+            row_stride: 1,
+            col_stride: b.stride(),
+            panel_stride,
+            followed: false,
+        }
     }
 
     /// The panels from number `first` on.
@@ -133,6 +145,12 @@ impl<'a> Panels<'a> {
     pub(crate) fn rows(self, start: usize, len: usize) -> Self {
         let data = self.data.get(start * self.row_stride..).promised_unless(self.depth == 0);
         Self { data, depth: len.min(self.depth.saturating_sub(start)), ..self }
+    }
+
+    /// These panels, and whether the same rows of A meet the panels behind them next. If so, the tiles share the work to ask for
+    /// those, so that they are in a cache by then. Few rows of A would otherwise wait for a large B, which comes from memory.
+    pub(crate) fn followed(self, followed: bool) -> Self {
+        Self { followed, ..self }
     }
 
     /// Whether all rows of the first `count` panels lie within the data.
@@ -259,7 +277,8 @@ impl<const R: usize, const P: usize> Kernel for Tiles<'_, '_, R, P> {
         let Self { a, b, out, col, epilogue } = self;
         let whole = col + P * LANES <= out.cols();
         let (a_stride, b_stride) = (a.stride(), b.row_stride);
-        for row in (0..a.rows()).step_by(R) {
+        let tiles = a.rows() / R;
+        for (tile, row) in (0..a.rows()).step_by(R).enumerate() {
             let mut sums = if epilogue == Epilogue::Continue {
                 load::<S, R, P>(simd, out, row, col, whole)
             } else {
@@ -274,7 +293,18 @@ impl<const R: usize, const P: usize> Kernel for Tiles<'_, '_, R, P> {
             }
             let a_start = a.data().as_ptr().wrapping_add(row * a_stride);
             let next = a_start.wrapping_add(R * a_stride);
+            let following = b.data.as_ptr().wrapping_add(P * b.panel_stride);
+            // Tile i of n asks for rows i, i + n, i + 2n … of the panels that follow.
+            let mut asked = if b.followed { tile } else { usize::MAX };
             for t in 0..b.depth {
+                if t == asked {
+                    for p in 0..P {
+                        simd.prefetch_later(
+                            following.wrapping_add(p * b.panel_stride + t * b_stride),
+                        );
+                    }
+                    asked += tiles;
+                }
                 if t % LANES < R {
                     // Every 16 steps read a new cache line of each row. The rows ask for theirs one after another, because few
                     // lines can be on their way at a time.
