@@ -154,7 +154,7 @@ impl Threads {
     }
 
     /// The most rows of a block in a product. With so many rows, weights are read from memory only a few times.
-    pub(crate) const ROWS: usize = 96;
+    pub(crate) const ROWS: usize = 128;
 
     /// Calls `each` for blocks of at most `most` rows of `out`, which has `cols` columns, with the number of the block's first
     /// row. The blocks run in parallel, as in [`for_each`](Self::for_each). `scratch` gives the scratch memory for a number of
@@ -168,8 +168,8 @@ impl Threads {
         scratch: impl Fn(usize) -> usize,
         each: impl Fn(&mut [f32], usize, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        /// The rows of a tile of the matrix product.
-        const GROUP: usize = 6;
+        /// A multiple of the rows of a tile of the matrix product, which has 6 or 12.
+        const GROUP: usize = 12;
         if out.is_empty() {
             return Ok(());
         }
