@@ -8,6 +8,7 @@ use regard_kernels::{Mask as HeadMask, Mat, Position, Window};
 
 use crate::attention::bits;
 use crate::error::{Error, check_shape};
+use crate::rule::{Place, Rule};
 use crate::view::{check_elements, len_of};
 
 /// Which keys each query may see: a value, composed from parts. A key is seen if every part allows it.
@@ -32,6 +33,7 @@ pub struct Mask<'a> {
     window: Option<(Position, Window)>,
     key_lengths: Option<&'a [usize]>,
     alibi: Option<(Position, &'a [f32])>,
+    rule: Option<&'a Rule>,
     allowed: Option<MaskTensor<'a, bool>>,
     bias: Option<MaskTensor<'a>>,
 }
@@ -39,8 +41,8 @@ pub struct Mask<'a> {
 /// As [`Attention`](crate::Attention)'s.
 impl Hash for Mask<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { causal, window, key_lengths, alibi, allowed, bias } = self;
-        (causal, window, key_lengths, allowed.is_some(), bias.is_some()).hash(state);
+        let Self { causal, window, key_lengths, alibi, rule, allowed, bias } = self;
+        (causal, window, key_lengths, rule, allowed.is_some(), bias.is_some()).hash(state);
         alibi.map(|(position, slopes)| (position, bits(slopes))).hash(state);
     }
 }
@@ -52,6 +54,7 @@ impl<'a> Mask<'a> {
         window: None,
         key_lengths: None,
         alibi: None,
+        rule: None,
         allowed: None,
         bias: None,
     };
@@ -133,6 +136,12 @@ impl<'a> Mask<'a> {
         self
     }
 
+    /// A key may be seen where the rule allows it: alternatives, documents and prefixes, without a matrix. See [`Rule`].
+    pub const fn rule(mut self, rule: &'a Rule) -> Self {
+        self.rule = Some(rule);
+        self
+    }
+
     /// A key may be seen where the tensor is `true`. It is broadcast to \[batch, heads, queries, keys\].
     ///
     /// ```
@@ -181,6 +190,9 @@ impl<'a> Mask<'a> {
                 return Err(Error::KeyLength { tensor, entry, found, keys: n_k });
             }
         }
+        if let Some(rule) = self.rule {
+            rule.check(batch, n_k)?;
+        }
         let longest_of = |lengths: &[usize]| lengths.iter().copied().max().unwrap_or(0);
         let longest = self.key_lengths.map_or(n_k, longest_of);
         Ok(ResolvedMask {
@@ -190,9 +202,9 @@ impl<'a> Mask<'a> {
         })
     }
 
-    /// Whether the mask has a tensor.
+    /// Whether the mask has a tensor, or writes the rows of one.
     pub(crate) fn has_tensor(&self) -> bool {
-        self.allowed.is_some() || self.bias.is_some()
+        self.rule.is_some() || self.allowed.is_some() || self.bias.is_some()
     }
 
     /// `Ok` if every part that refers to positions places the first new token after the `cached` ones.
@@ -258,16 +270,33 @@ impl ResolvedMask<'_> {
         memory: &'m mut ShortRows,
     ) -> Result<HeadMask<'m>, Error> {
         let mut mask = self.of_places(entry, head);
+        let ShortRows { allowed, bias, rule } = memory;
+        if let Some(given) = self.mask.rule {
+            let key_len = self.mask.key_lengths.and_then(|lengths| lengths.get(entry));
+            let place = Place { entry, query: place, n_q, key_len: *key_len.unwrap_or(&n_k) };
+            let seen = rows_of(given, place, queries.len(), &keys, rule)?;
+            mask = mask.keys(seen.start, seen.end);
+        }
         if (place, queries.len()) != (0, n_q) {
             mask = mask.rows(place, queries.len(), n_q, n_k);
         }
         if keys != (0..n_k) {
             mask = mask.columns(keys.start, keys.len(), queries.len(), n_k);
         }
-        let ShortRows { allowed, bias } = memory;
-        if let Some(tensor) = &self.allowed {
-            let matrix = tensor.matrix((entry, head), queries.clone(), keys.clone(), allowed)?;
-            mask = mask.allowed(matrix);
+        let mut rows = match &self.allowed {
+            None => None,
+            Some(of) => Some(of.matrix((entry, head), queries.clone(), keys.clone(), allowed)?),
+        };
+        if self.mask.rule.is_some() {
+            if let Some(rows) = rows {
+                for (i, row) in rule.chunks_exact_mut(keys.len().max(1)).enumerate() {
+                    row.iter_mut().zip(rows.row(i)).for_each(|(row, x)| *row &= x);
+                }
+            }
+            rows = Some(Mat::new(rule, queries.len(), keys.len())?);
+        }
+        if let Some(rows) = rows {
+            mask = mask.allowed(rows);
         }
         if let Some(tensor) = &self.bias {
             mask = mask.bias(tensor.matrix((entry, head), queries, keys, bias)?);
@@ -275,18 +304,50 @@ impl ResolvedMask<'_> {
         Ok(mask)
     }
 
-    /// Whether a mask tensor has rows that must be extended to all keys, for each block of queries.
+    /// Whether rows are written for each block of queries: those of a rule, or of a tensor that must be extended to all keys.
     pub(crate) fn has_short_rows(&self) -> bool {
-        self.allowed.as_ref().is_some_and(Broadcast::is_short)
+        self.mask.rule.is_some()
+            || self.allowed.as_ref().is_some_and(Broadcast::is_short)
             || self.bias.as_ref().is_some_and(Broadcast::is_short)
     }
 }
 
-/// The extended rows of a block of queries, for mask tensors whose rows are shorter than the keys.
+/// Writes the rows of a rule for consecutive queries from `place` on. Returns the range of the keys that some of them see.
+fn rows_of(
+    rule: &Rule,
+    place: Place,
+    queries: usize,
+    keys: &Range<usize>,
+    memory: &mut Vec<bool>,
+) -> Result<Range<usize>, Error> {
+    const ROWS: &str = "the rows of the mask's rule";
+    let shape = [queries, keys.len()];
+    let len = len_of(ROWS, &shape)?;
+    memory.clear();
+    memory
+        .try_reserve_exact(len)
+        .map_err(|_e| Error::Memory { tensor: ROWS, shape: shape.to_vec() })?;
+    memory.resize(len, true);
+    let (mut first, mut end) = (keys.end, keys.start);
+    for (i, row) in memory.chunks_exact_mut(keys.len().max(1)).enumerate() {
+        rule.write(Place { query: place.query + i, ..place }, keys, row);
+        if let Some(at) = row.iter().position(|x| *x) {
+            first = first.min(keys.start + at);
+        }
+        if let Some(at) = row.iter().rposition(|x| *x) {
+            end = end.max(keys.start + at + 1);
+        }
+    }
+    Ok(first.min(end)..end)
+}
+
+/// The rows of a block of queries that are written for it: those of mask tensors whose rows are shorter than the keys, and of a
+/// rule.
 #[derive(Default)]
 pub(crate) struct ShortRows {
     allowed: Vec<bool>,
     bias: Vec<f32>,
+    rule: Vec<bool>,
 }
 
 /// The elements of a [`MaskTensor`]: `bool` for [`Mask::allowed`], `f32` for [`Mask::bias`].

@@ -14,6 +14,7 @@ mod multi_head;
 mod ndarray;
 mod partial;
 mod rotary;
+mod rules;
 mod slopes;
 mod storage;
 mod weights;
