@@ -162,8 +162,9 @@ impl Attention<'_> {
                     let (q, token) = (q.head(entry, head)?, (entry * heads + head) * n_q);
                     for first in (0..n_q).step_by(BLOCK) {
                         let rows = BLOCK.min(n_q - first);
+                        let span = plan.mask.span(entry, first, rows, [n_q, n_k]);
                         let (mut short, of_mask) =
-                            (ShortRows::default(), [first..first + rows, 0..n_k]);
+                            (ShortRows::default(), [first..first + rows, span.clone()]);
                         let mask = plan.mask.of_block(
                             (entry, head),
                             first,
@@ -171,11 +172,14 @@ impl Attention<'_> {
                             [n_q, n_k],
                             &mut short,
                         )?;
-                        let seen = mask.seen(rows, n_k);
+                        let within = mask.seen(rows, span.len());
+                        let seen = span.start + within.start..span.start + within.end;
                         let of_block = (token + first) * d_v..(token + first + rows) * d_v;
                         let block = Block {
-                            kernel: self
-                                .describe(mask.columns(seen.start, seen.len(), rows, n_k), head),
+                            kernel: self.describe(
+                                mask.columns(within.start, within.len(), rows, span.len()),
+                                head,
+                            ),
                             attention: self,
                             inverse_temperature,
                             sink: self.sink(head),

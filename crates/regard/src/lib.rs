@@ -54,7 +54,7 @@ pub use self::norm::Norm;
 pub use self::partial::Partial;
 pub use self::position::PositionTable;
 pub use self::rotary::{Rotary, RotaryFrequencies, RotaryScaling};
-pub use self::rule::Rule;
+pub use self::rule::{Documents, Rule};
 pub use self::softmax_gradient::{softmax_backward, softmax_jacobian};
 pub use self::tensor::Tensor;
 pub use self::threads::Threads;

@@ -8,7 +8,7 @@ use regard_kernels::{Mask as HeadMask, Mat, Position, Window};
 
 use crate::attention::bits;
 use crate::error::{Error, check_shape};
-use crate::rule::{Place, Rule};
+use crate::rule::{Place, Rule, hull};
 use crate::view::{check_elements, len_of};
 
 /// Which keys each query may see: a value, composed from parts. A key is seen if every part allows it.
@@ -259,6 +259,27 @@ impl ResolvedMask<'_> {
         mask
     }
 
+    fn place(&self, entry: usize, query: usize, [n_q, n_k]: [usize; 2]) -> Place {
+        let key_len = self.mask.key_lengths.and_then(|lengths| lengths.get(entry));
+        Place { entry, query, n_q, key_len: *key_len.unwrap_or(&n_k) }
+    }
+
+    /// A range of the keys outside of which the rule shows none to so many queries from `query` on.
+    pub(crate) fn span(
+        &self,
+        entry: usize,
+        query: usize,
+        rows: usize,
+        [n_q, n_k]: [usize; 2],
+    ) -> Range<usize> {
+        let Some(rule) = self.mask.rule else { return 0..n_k };
+        let of_row = |query| {
+            let Range { start, end } = rule.span(self.place(entry, query, [n_q, n_k]));
+            start.min(n_k)..end.min(n_k)
+        };
+        (query..query + rows).map(of_row).fold(0..0, hull)
+    }
+
     /// The mask of a block of queries and keys of one head of a batch entry, out of `n_q` queries and `n_k` keys. `place` is
     /// the index of the block's first query among all, and `queries` are the block's rows in the mask tensors.
     pub(crate) fn of_block<'m>(
@@ -272,9 +293,9 @@ impl ResolvedMask<'_> {
         let mut mask = self.of_places(entry, head);
         let ShortRows { allowed, bias, rule } = memory;
         if let Some(given) = self.mask.rule {
-            let key_len = self.mask.key_lengths.and_then(|lengths| lengths.get(entry));
-            let place = Place { entry, query: place, n_q, key_len: *key_len.unwrap_or(&n_k) };
-            let seen = rows_of(given, place, queries.len(), &keys, rule)?;
+            let place = self.place(entry, place, [n_q, n_k]);
+            rows_of(given, place, queries.len(), &keys, rule)?;
+            let seen = self.span(entry, place.query, queries.len(), [n_q, n_k]);
             mask = mask.keys(seen.start, seen.end);
         }
         if (place, queries.len()) != (0, n_q) {
@@ -312,14 +333,14 @@ impl ResolvedMask<'_> {
     }
 }
 
-/// Writes the rows of a rule for consecutive queries from `place` on. Returns the range of the keys that some of them see.
+/// Writes the rows of a rule for consecutive queries from `place` on.
 fn rows_of(
     rule: &Rule,
     place: Place,
     queries: usize,
     keys: &Range<usize>,
     memory: &mut Vec<bool>,
-) -> Result<Range<usize>, Error> {
+) -> Result<(), Error> {
     const ROWS: &str = "the rows of the mask's rule";
     let shape = [queries, keys.len()];
     let len = len_of(ROWS, &shape)?;
@@ -328,17 +349,10 @@ fn rows_of(
         .try_reserve_exact(len)
         .map_err(|_e| Error::Memory { tensor: ROWS, shape: shape.to_vec() })?;
     memory.resize(len, true);
-    let (mut first, mut end) = (keys.end, keys.start);
     for (i, row) in memory.chunks_exact_mut(keys.len().max(1)).enumerate() {
         rule.write(Place { query: place.query + i, ..place }, keys, row);
-        if let Some(at) = row.iter().position(|x| *x) {
-            first = first.min(keys.start + at);
-        }
-        if let Some(at) = row.iter().rposition(|x| *x) {
-            end = end.max(keys.start + at + 1);
-        }
     }
-    Ok(first.min(end)..end)
+    Ok(())
 }
 
 /// The rows of a block of queries that are written for it: those of mask tensors whose rows are shorter than the keys, and of a

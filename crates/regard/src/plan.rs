@@ -33,7 +33,9 @@ use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::vec;
 
-use regard_kernels::{Attention as Kernel, Mat, MatMut, TILE_KEYS, attention_scratch_len};
+use regard_kernels::{
+    Attention as Kernel, CHUNK_KEYS, Mat, MatMut, TILE_KEYS, attention_scratch_len,
+};
 
 use crate::error::{Error, check_shape};
 use crate::mask::{ResolvedMask, ShortRows};
@@ -192,6 +194,14 @@ impl<'a> Plan<'a> {
             self.part.map_or((0, [n_q, n_k]), |part| (part.first_key, part.all));
         let jobs = Jobs { blocks: blocks.into_iter(), out, cols, of_rows, width };
         threads.for_each(jobs, multiply_adds, scratch, |scratch, (block, out, of_rows)| {
+            let mut block = block;
+            // Keys that a rule hides from the whole block. The kernel's chunks must begin at the same keys.
+            if self.part.is_none() && d_v != 0 {
+                let span = self.mask.span(block.entry, block.place, block.rows, [n_q, n_k]);
+                let start = (span.start / CHUNK_KEYS * CHUNK_KEYS).max(block.keys.start);
+                block.keys = start.min(block.keys.end)..block.keys.end;
+                block.keys.end = block.keys.end.min(span.end).max(block.keys.start);
+            }
             let Block { entry, head, first, place, rows, keys } = block.clone();
             let of_mask = [first..first + rows, first_key + keys.start..first_key + keys.end];
             let mut short = ShortRows::default();

@@ -1,6 +1,7 @@
 //! Rules of who sees whom, which are joined by "and" and "or". Their rows are written when a block of queries needs them.
 
 use core::ops::Range;
+use std::collections::HashMap;
 
 use regard_kernels::{Position, Window};
 
@@ -13,12 +14,12 @@ use crate::error::{Error, check_shape};
 /// them sees are not computed.
 ///
 /// ```
-/// use regard::{Attention, Heads, Mask, Position, Rule};
+/// use regard::{Attention, Documents, Heads, Mask, Position, Rule};
 /// let x = Heads::new("x", &[1.0, 3.0, 8.0, 9.0], [1, 1, 4, 1])?;
 /// let out = |rule: &Rule| Attention::new().scale(0.0).mask(Mask::NONE.rule(rule)).forward(x, x, x);
 /// // Two texts in one row: a token sees those of its own text, up to itself.
 /// let causal = || Rule::Causal(Position::TopLeft);
-/// let texts = Rule::Documents(Position::TopLeft, vec![vec![7, 7, 7, 2]]);
+/// let texts = Rule::Documents(Position::TopLeft, vec![Documents::new(vec![7, 7, 7, 2])]);
 /// assert_eq!(out(&Rule::All(vec![texts, causal()]))?, [1.0, 2.0, 4.0, 9.0]);
 /// // The first two tokens are a prefix, which every token sees.
 /// assert_eq!(out(&Rule::Any(vec![Rule::Prefix(vec![2]), causal()]))?, [2.0, 2.0, 4.0, 5.25]);
@@ -33,13 +34,35 @@ pub enum Rule {
     Window(Position, Window),
     /// The first keys: their number, for all batch entries or \[batch\].
     Prefix(Vec<usize>),
-    /// Keys of the same document as the key at the query's position: the documents' ids \[n_k\], for all batch entries or
+    /// Keys of the same document as the key at the query's position: the documents of the keys, for all batch entries or
     /// \[batch\]. A query that stands at no key sees none.
-    Documents(Position, Vec<Vec<i64>>),
+    Documents(Position, Vec<Documents>),
     /// Keys that all rules allow.
     All(Vec<Self>),
     /// Keys that some rule allows.
     Any(Vec<Self>),
+}
+
+/// The documents to which the keys of a batch entry belong: for [`Rule::Documents`], which has an example.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Documents {
+    /// \[n_k\].
+    ids: Vec<i64>,
+    /// \[n_k\]: from the first key of a key's document to its last one.
+    spans: Vec<(usize, usize)>,
+}
+
+impl Documents {
+    /// The documents of keys, by the number of each key's document \[n_k\]. The keys of a document need not lie side by side.
+    #[must_use]
+    pub fn new(ids: Vec<i64>) -> Self {
+        let mut of = HashMap::new();
+        for (key, id) in ids.iter().enumerate() {
+            of.entry(*id).or_insert((key, key)).1 = key;
+        }
+        let spans = ids.iter().map(|id| of[id]).collect();
+        Self { ids, spans }
+    }
 }
 
 /// A query, and the keys of its batch entry.
@@ -78,12 +101,37 @@ impl Rule {
             Self::Documents(_, ids) => {
                 entries("the documents", ids.len())?;
                 ids.iter().try_for_each(|ids| {
-                    check_shape("the documents", &[ids.len()], &[n_k], "one a key")
+                    check_shape("the documents", &[ids.ids.len()], &[n_k], "one a key")
                 })
             }
             Self::All(rules) | Self::Any(rules) => {
                 rules.iter().try_for_each(|rule| rule.check(batch, n_k))
             }
+        }
+    }
+
+    /// A range of keys outside of which the query sees none.
+    pub(crate) fn span(&self, place: Place) -> Range<usize> {
+        let at = |key: isize| key.max(0).cast_unsigned();
+        match self {
+            Self::Causal(position) => 0..at(place.key(*position).saturating_add(1)),
+            Self::Window(position, Window { left, right }) => {
+                let key = place.key(*position);
+                let start = left.map_or(0, |left| at(key.saturating_sub_unsigned(left)));
+                let end = |right| at(key.saturating_add_unsigned(right).saturating_add(1));
+                start..right.map_or(usize::MAX, end)
+            }
+            Self::Prefix(lengths) => 0..of_entry(lengths, place.entry).copied().unwrap_or_default(),
+            Self::Documents(position, of) => {
+                let spans = of_entry(of, place.entry).map_or(&[][..], |of| &of.spans);
+                let own = usize::try_from(place.key(*position)).ok().and_then(|at| spans.get(at));
+                own.map_or(0..0, |(first, last)| *first..last + 1)
+            }
+            Self::All(rules) => rules.iter().fold(0..usize::MAX, |all, rule| {
+                let Range { start, end } = rule.span(place);
+                all.start.max(start)..all.end.min(end)
+            }),
+            Self::Any(rules) => rules.iter().fold(0..0, |any, rule| hull(any, rule.span(place))),
         }
     }
 
@@ -122,7 +170,7 @@ impl Rule {
                 range(None, Some(0_isize.saturating_add_unsigned(len)), row);
             }
             Self::Documents(position, ids) => {
-                let ids = of_entry(ids, place.entry).map_or(&[][..], Vec::as_slice);
+                let ids = of_entry(ids, place.entry).map_or(&[][..], |of| &of.ids);
                 let own = usize::try_from(place.key(*position)).ok().and_then(|at| ids.get(at));
                 let Some(own) = own else {
                     return range(Some(0), Some(0), row);
@@ -157,6 +205,15 @@ impl Rule {
                 row.iter_mut().zip(any).for_each(|(row, x)| *row &= x);
             }
         }
+    }
+}
+
+/// The smallest range that has both.
+pub(crate) fn hull(a: Range<usize>, b: Range<usize>) -> Range<usize> {
+    match (a.is_empty(), b.is_empty()) {
+        (true, _) => b,
+        (_, true) => a,
+        _ => a.start.min(b.start)..a.end.max(b.end),
     }
 }
 
