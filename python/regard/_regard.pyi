@@ -5,7 +5,9 @@ from typing import Any, Literal, Protocol, TypeAlias, final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Attended", "Opened", "Prepared", "Unchanged", "__version__", "alibi_slopes", "attention", "forget_threads", "heads_page", "set_num_threads"]
+from .mask import Mask
+
+__all__ = ["Attended", "Gradients", "Opened", "Prepared", "Unchanged", "__version__", "alibi_slopes", "attention", "attention_backward", "forget_threads", "heads_page", "rotate", "set_num_threads"]
 
 __version__: str
 
@@ -31,6 +33,21 @@ class Attended:
     def present_key(self) -> Any: ...
     @property
     def present_value(self) -> Any: ...
+
+@final
+class Gradients:
+    @property
+    def q(self) -> NDArray[np.float32]: ...
+    @property
+    def k(self) -> NDArray[np.float32]: ...
+    @property
+    def v(self) -> NDArray[np.float32]: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def attn_mask(self) -> NDArray[np.float32] | None: ...
+    @property
+    def sinks(self) -> NDArray[np.float32] | None: ...
 
 @final
 class Prepared:
@@ -108,6 +125,7 @@ def attention(
     window: tuple[int | None, int | None] | None = None,
     position: _Position | None = None,
     attn_mask: _Array | None = None,
+    mask: Mask | None = None,
     past_key: None = None,
     past_value: None = None,
     kv_lengths: _Lengths | None = None,
@@ -130,6 +148,7 @@ def attention(
     window: tuple[int | None, int | None] | None = None,
     position: _Position | None = None,
     attn_mask: _Array | None = None,
+    mask: Mask | None = None,
     past_key: _Array | None = None,
     past_value: _Array | None = None,
     kv_lengths: _Lengths | None = None,
@@ -139,7 +158,28 @@ def attention(
     lse: bool = False,
     threads: int | None = None,
 ) -> NDArray[np.float32] | Attended: ...
+def attention_backward(
+    q: _Array,
+    k: _Array,
+    v: _Array,
+    out: _Array,
+    d_out: _Array,
+    *,
+    causal: _Position | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    temperature: float = 1.0,
+    window: tuple[int | None, int | None] | None = None,
+    position: _Position | None = None,
+    attn_mask: _Array | None = None,
+    mask: Mask | None = None,
+    kv_lengths: _Lengths | None = None,
+    sinks: _Numbers | None = None,
+    alibi_slopes: _Numbers | None = None,
+    threads: int | None = None,
+) -> Gradients: ...
 def alibi_slopes(heads: int) -> NDArray[np.float32]: ...
 def forget_threads() -> None: ...
 def heads_page(values: NDArray[np.float32], title: str, layers: list[str], tokens: Sequence[Sequence[list[str]]]) -> str: ...
+def rotate(x: _Array, positions: NDArray[np.uint64], frequencies: NDArray[np.float64], amplitude: float, interleaved: bool) -> NDArray[np.float32]: ...
 def set_num_threads(threads: int) -> None: ...

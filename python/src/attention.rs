@@ -6,7 +6,7 @@ use numpy::{
 };
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use regard::{Attention, Element, Error, Heads, Mask, MaskTensor, Position, Stage, Threads};
+use regard::{Attention, Element, Error, Heads, Mask, MaskTensor, Position, Rule, Stage, Threads};
 
 use crate::options;
 use crate::tensor::{Array, Slice, Tensor};
@@ -70,6 +70,9 @@ pub(crate) struct Attended {
 /// attn_mask : array, optional
 ///     Broadcast from the right to [batch, heads, n_q, n_k]. Booleans or whole numbers: nonzero may be seen. Numbers with a fraction
 ///     are added to the scores, in float32. Axes that repeat (`expand`, `broadcast_to`) are not written out.
+/// mask : regard.mask.Mask, optional
+///     Which keys a query may see as a value: documents, prefixes and alternatives, without a matrix. It counts beside `causal`,
+///     `window` and `attn_mask`: a key is seen if all allow it.
 /// past_key, past_value : array, optional
 ///     Earlier keys and values, which precede `k` and `v` along the tokens.
 /// kv_lengths : sequence of int [batch], optional
@@ -110,7 +113,7 @@ pub(crate) struct Attended {
 ///        [4.]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (q, k, v, *, causal=None, scale=None, softcap=None, temperature=1.0, window=None, position=None,
-    attn_mask=None, past_key=None, past_value=None, kv_lengths=None, sinks=None, alibi_slopes=None, scores=None, lse=false,
+    attn_mask=None, mask=None, past_key=None, past_value=None, kv_lengths=None, sinks=None, alibi_slopes=None, scores=None, lse=false,
     threads=None))]
 pub(crate) fn attention<'py>(
     py: Python<'py>,
@@ -124,6 +127,7 @@ pub(crate) fn attention<'py>(
     window: Option<&Bound<'py, PyAny>>,
     position: Option<&Bound<'py, PyAny>>,
     attn_mask: Option<&Bound<'py, PyAny>>,
+    mask: Option<&Bound<'py, PyAny>>,
     past_key: Option<&Bound<'py, PyAny>>,
     past_value: Option<&Bound<'py, PyAny>>,
     kv_lengths: Option<&Bound<'py, PyAny>>,
@@ -151,68 +155,22 @@ pub(crate) fn attention<'py>(
     };
     let rank = q.shape().len();
     let tensors = [q.tensor("q")?, k.tensor("k")?, v.tensor("v")?];
-    let [[_, heads, n_q, _], [_, _, n_k, _], _] =
-        [tensors[0].shape, tensors[1].shape, tensors[2].shape];
-
-    let mut attention = Attention::new().temperature(options::temperature(temperature)?);
-    if let Some(scale) = scale {
-        attention = attention.scale(options::single("scale", scale)?);
-    }
-    if let Some(cap) = softcap.filter(|cap| *cap != 0.0) {
-        attention = attention.softcap(options::single("softcap", cap)?);
-    }
-    let sinks = sinks.map(|sinks| options::of_heads("sinks", sinks, heads)).transpose()?;
-    if let Some(sinks) = &sinks {
-        attention = attention.sinks(sinks);
-    }
-    let causal = causal.map(|at| options::position("causal", at)).transpose()?;
-    let position = position.map(|at| options::position("position", at)).transpose()?;
-    let lengths = kv_lengths.map(options::lengths).transpose()?;
-    let slopes =
-        alibi_slopes.map(|slopes| options::of_heads("alibi_slopes", slopes, heads)).transpose()?;
-    if position.is_some() && window.is_none() && slopes.is_none() {
-        return Err(PyValueError::new_err(
-            "position is for window and `alibi_slopes`, and there is neither",
-        ));
-    }
-    // The positions are clear without an argument only if there are as many queries as keys, and no key lengths.
-    let position = |what: &str| match position.or(causal) {
-        Some(position) => Ok(position),
-        None if n_q == n_k && lengths.is_none() => Ok(Position::TopLeft),
-        None => Err(PyValueError::new_err(format!(
-            "{what} over {n_q} queries and {n_k} keys needs position: \"top-left\", \"bottom-right\" or an offset"
-        ))),
+    let given = Given {
+        causal,
+        scale,
+        softcap,
+        temperature,
+        window,
+        position,
+        attn_mask,
+        mask,
+        kv_lengths,
+        sinks,
+        alibi_slopes,
     };
-    let mut mask = Mask::NONE;
-    if let Some(causal) = causal {
-        mask = mask.causal(causal);
-    }
-    if let Some(window) = window {
-        mask = mask.window(position("window")?, options::window(window)?);
-    }
-    if let Some(slopes) = &slopes {
-        mask = mask.alibi(position("`alibi_slopes`")?, slopes);
-    }
-    if let Some(lengths) = &lengths {
-        mask = mask.key_lengths(lengths);
-    }
-    let of_pairs = attn_mask
-        .map(|mask| {
-            MaskArray::of(mask, tensors.each_ref().map(|tensor| tensor.shape), lengths.is_some())
-        })
-        .transpose()?;
-    match &of_pairs {
-        Some(MaskArray::Allowed(allowed, shape)) => {
-            mask = mask.allowed(MaskTensor::new(allowed, shape).map_err(refused)?);
-        }
-        Some(MaskArray::Bias(bias)) => {
-            let numbers = bias.as_slice()?;
-            mask = mask.bias(MaskTensor::new(numbers, bias.shape()).map_err(refused)?);
-        }
-        None => {}
-    }
+    let options = given.read(tensors.each_ref().map(|tensor| tensor.shape), true)?;
     let call = Call {
-        attention: attention.mask(mask),
+        attention: options.attention()?,
         stage: scores.map(|stage| options::word("scores", stage)).transpose()?,
         lse,
         threads: threads::pool(threads)?,
@@ -233,6 +191,112 @@ pub(crate) fn attention<'py>(
         present_value: present(&v)?,
     };
     Ok(Bound::new(py, attended)?.into_any())
+}
+
+/// The options of an attention, as they are given.
+pub(crate) struct Given<'a, 'py> {
+    pub(crate) causal: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) scale: Option<f64>,
+    pub(crate) softcap: Option<f64>,
+    pub(crate) temperature: f64,
+    pub(crate) window: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) position: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) attn_mask: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) mask: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) kv_lengths: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) sinks: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) alibi_slopes: Option<&'a Bound<'py, PyAny>>,
+}
+
+/// The options, and the numbers to which an attention refers.
+pub(crate) struct Options<'py> {
+    plain: Attention<'static>,
+    places: Mask<'static>,
+    lengths: Option<Vec<usize>>,
+    sinks: Option<Vec<f32>>,
+    slopes: Option<(Position, Vec<f32>)>,
+    rule: Option<Rule>,
+    of_pairs: Option<MaskArray<'py>>,
+}
+
+impl<'py> Given<'_, 'py> {
+    /// The options for queries, keys and values of these shapes. `collapses` says whether axes of a mask that repeat become one index.
+    pub(crate) fn read(&self, shapes: [[usize; 4]; 3], collapses: bool) -> PyResult<Options<'py>> {
+        let [[_, heads, n_q, _], [_, _, n_k, _], _] = shapes;
+        let mut plain = Attention::new().temperature(options::temperature(self.temperature)?);
+        if let Some(scale) = self.scale {
+            plain = plain.scale(options::single("scale", scale)?);
+        }
+        if let Some(cap) = self.softcap.filter(|cap| *cap != 0.0) {
+            plain = plain.softcap(options::single("softcap", cap)?);
+        }
+        let of_heads = |name, x: Option<&Bound<'py, PyAny>>| {
+            x.map(|x| options::of_heads(name, x, heads)).transpose()
+        };
+        let (sinks, slopes) =
+            (of_heads("sinks", self.sinks)?, of_heads("alibi_slopes", self.alibi_slopes)?);
+        let causal = self.causal.map(|at| options::position("causal", at)).transpose()?;
+        let position = self.position.map(|at| options::position("position", at)).transpose()?;
+        let lengths = self.kv_lengths.map(options::lengths).transpose()?;
+        if position.is_some() && self.window.is_none() && slopes.is_none() && self.mask.is_none() {
+            return Err(PyValueError::new_err(
+                "position is for window, `mask` and `alibi_slopes`, and there is none of them",
+            ));
+        }
+        // The positions are clear without an argument only if there are as many queries as keys, and no key lengths.
+        let position = |what: &str| match position.or(causal) {
+            Some(position) => Ok(position),
+            None if n_q == n_k && lengths.is_none() => Ok(Position::TopLeft),
+            None => Err(PyValueError::new_err(format!(
+                "{what} over {n_q} queries and {n_k} keys needs position: \"top-left\", \"bottom-right\" or an offset"
+            ))),
+        };
+        let mut places = Mask::NONE;
+        if let Some(causal) = causal {
+            places = places.causal(causal);
+        }
+        if let Some(window) = self.window {
+            places = places.window(position("window")?, options::window(window)?);
+        }
+        let rule = self.mask.map(|mask| options::rule(mask, &position)).transpose()?;
+        let slopes =
+            slopes.map(|x| Ok::<_, PyErr>((position("`alibi_slopes`")?, x))).transpose()?;
+        let of_pairs = self.attn_mask;
+        let of_pairs = of_pairs
+            .map(|mask| MaskArray::of(mask, shapes, lengths.is_some(), collapses))
+            .transpose()?;
+        Ok(Options { plain, places, lengths, sinks, slopes, rule, of_pairs })
+    }
+}
+
+impl Options<'_> {
+    pub(crate) fn attention(&self) -> PyResult<Attention<'_>> {
+        let mut mask: Mask<'_> = self.places;
+        if let Some((position, slopes)) = &self.slopes {
+            mask = mask.alibi(*position, slopes);
+        }
+        if let Some(lengths) = &self.lengths {
+            mask = mask.key_lengths(lengths);
+        }
+        if let Some(rule) = &self.rule {
+            mask = mask.rule(rule);
+        }
+        match &self.of_pairs {
+            Some(MaskArray::Allowed(allowed, shape)) => {
+                mask = mask.allowed(MaskTensor::new(allowed, shape).map_err(refused)?);
+            }
+            Some(MaskArray::Bias(bias)) => {
+                let numbers = bias.as_slice()?;
+                mask = mask.bias(MaskTensor::new(numbers, bias.shape()).map_err(refused)?);
+            }
+            None => {}
+        }
+        let mut attention: Attention<'_> = self.plain.clone();
+        if let Some(sinks) = &self.sinks {
+            attention = attention.sinks(sinks);
+        }
+        Ok(attention.mask(mask))
+    }
 }
 
 struct Call<'a> {
@@ -336,8 +400,14 @@ enum MaskArray<'py> {
 }
 
 impl<'py> MaskArray<'py> {
-    /// The mask of queries and keys of these shapes. `is_cut` says whether it may lack the keys behind all lengths.
-    fn of(value: &Bound<'py, PyAny>, shapes: [[usize; 4]; 3], is_cut: bool) -> PyResult<Self> {
+    /// The mask of queries and keys of these shapes. `is_cut` says whether it may lack the keys behind all lengths, `collapses`
+    /// whether axes that repeat become one index.
+    fn of(
+        value: &Bound<'py, PyAny>,
+        shapes: [[usize; 4]; 3],
+        is_cut: bool,
+        collapses: bool,
+    ) -> PyResult<Self> {
         let mut mask = Array::of("attn_mask", value)?;
         let [[batch, heads, queries, _], [_, _, keys, _], _] = shapes;
         let (full, given) = ([batch, heads, queries, keys], mask.shape().to_vec());
@@ -352,7 +422,9 @@ impl<'py> MaskArray<'py> {
                 [batch, 1, queries, keys]
             )));
         }
-        mask.collapse()?;
+        if collapses {
+            mask.collapse()?;
+        }
         let (array, name) = (&mask.array, mask.type_name());
         let kind = array.dtype().kind();
         if matches!(kind, b'b' | b'u' | b'i') && !mask.is_bf16() {
@@ -372,7 +444,7 @@ impl<'py> MaskArray<'py> {
 }
 
 /// `Ok` if each array has 2, 3 or 4 dimensions, and all have the same number.
-fn check_dimensions([(first, q), others @ ..]: [(&str, &Array<'_>); 3]) -> PyResult<()> {
+pub(crate) fn check_dimensions([(first, q), others @ ..]: [(&str, &Array<'_>); 3]) -> PyResult<()> {
     let shape = q.shape();
     if !(2..=4).contains(&shape.len()) {
         return Err(PyValueError::new_err(format!(
@@ -391,7 +463,7 @@ fn check_dimensions([(first, q), others @ ..]: [(&str, &Array<'_>); 3]) -> PyRes
 }
 
 /// An error of `regard` as an exception.
-fn refused(error: Error) -> PyErr {
+pub(crate) fn refused(error: Error) -> PyErr {
     let message = error.to_string();
     match error {
         Error::Memory { .. } => PyMemoryError::new_err(message),

@@ -5,8 +5,10 @@
 #![forbid(unsafe_code)]
 
 mod attention;
+mod gradient;
 mod model;
 mod options;
+mod rotary;
 mod show;
 mod tensor;
 mod threads;
@@ -20,7 +22,11 @@ mod _regard {
     #[pymodule_export]
     use super::attention::{Attended, alibi_slopes, attention};
     #[pymodule_export]
+    use super::gradient::{Gradients, attention_backward};
+    #[pymodule_export]
     use super::model::{Opened, Prepared, Unchanged};
+    #[pymodule_export]
+    use super::rotary::rotate;
     #[pymodule_export]
     use super::show::heads_page;
     #[pymodule_export]

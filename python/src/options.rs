@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyString};
-use regard::{Position, Temperature, UnknownWord, Window};
+use pyo3::types::{PyBool, PyInt, PyString, PyTuple};
+use regard::{Documents, Position, Rule, Temperature, UnknownWord, Window};
 
 use crate::tensor::Array;
 
@@ -39,6 +39,46 @@ pub(crate) fn window(value: &Bound<'_, PyAny>) -> PyResult<Window> {
         ))
     })?;
     Ok(Window { left, right })
+}
+
+/// The rule of a `regard.mask.Mask`. `default` is the position where a part names none.
+pub(crate) fn rule(
+    mask: &Bound<'_, PyAny>,
+    default: &dyn Fn(&str) -> PyResult<Position>,
+) -> PyResult<Rule> {
+    let parts = mask.getattr("parts").and_then(|parts| Ok(parts.cast_into::<PyTuple>()?));
+    let Ok(parts) = parts else {
+        let found = mask.get_type();
+        return Err(PyTypeError::new_err(format!(
+            "`mask` is {found}, but a value of regard.mask is needed; an array is for `attn_mask`"
+        )));
+    };
+    let word: String = parts.get_item(0)?.extract()?;
+    let at = |index: usize| match parts.get_item(index)? {
+        none if none.is_none() => default(&format!("`mask` ({word})")),
+        given => position("position", &given),
+    };
+    let rules = || -> PyResult<Vec<Rule>> {
+        (1..parts.len()).map(|i| rule(&parts.get_item(i)?, default)).collect()
+    };
+    Ok(match word.as_str() {
+        "causal" => Rule::Causal(at(1)?),
+        "window" => Rule::Window(at(2)?, window(&parts.get_item(1)?)?),
+        "prefix" => Rule::Prefix(prefix(&parts.get_item(1)?)?),
+        "document" => {
+            let ids: Vec<Vec<i64>> = parts.get_item(1)?.extract()?;
+            Rule::Documents(at(2)?, ids.into_iter().map(Documents::new).collect())
+        }
+        "all" => Rule::All(rules()?),
+        "any" => Rule::Any(rules()?),
+        _ => return Err(PyValueError::new_err(format!("`mask` has an unknown part {word}"))),
+    })
+}
+
+fn prefix(lengths: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    lengths.extract().map_err(|_e| {
+        PyValueError::new_err(format!("prefix is {lengths}, but no length is negative"))
+    })
 }
 
 /// A temperature from 0 to ∞.

@@ -308,8 +308,8 @@ def test_tensors_of_pytorch_share_their_memory():
     np.testing.assert_array_equal(torch.from_dlpack(found).numpy(), found)
     b = [x.bfloat16() for x in (q, k, v)]
     np.testing.assert_array_equal(regard.attention(*b), regard.attention(*(x.float() for x in b)))
-    with pytest.raises(TypeError, match="`attn_mask` is bfloat16, but bool"):
-        regard.attention(*b, attn_mask=torch.zeros(128).bfloat16())
+    added = torch.linspace(-1, 1, 128).bfloat16()
+    np.testing.assert_array_equal(regard.attention(*b, attn_mask=added), regard.attention(*b, attn_mask=added.float()))
     with pytest.raises(ValueError, match="`q` cannot be shared: .*detach"):
         regard.attention(q.clone().requires_grad_(), k, v)
 
@@ -349,7 +349,7 @@ ERRORS = {
     "causal=True": (TypeError, (X, X, X), {"causal": True}, "causal is True, but"),
     "window": (TypeError, (X, X, X), {"window": 3}, "window is 3, but"),
     "window's place": (ValueError, (X[:, 1:], X, X), {"window": (1, 1)}, "window over 2 queries and 3 keys needs position"),
-    "position": (ValueError, (X, X, X), {"position": 1}, "position is for window and `alibi_slopes`"),
+    "position": (ValueError, (X, X, X), {"position": 1}, "position is for window, `mask` and `alibi_slopes`"),
     "temperature": (ValueError, (X, X, X), {"temperature": -1.0}, "temperature is -1, but a number from 0"),
     "large": (ValueError, (X, X, X), {"temperature": 1e50}, "temperature is 1e50, but the largest float32 is"),
     "softcap": (ValueError, (X, X, X), {"softcap": -1.0}, "cap"),
