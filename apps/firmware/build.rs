@@ -12,9 +12,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     writeln!(cargo, "cargo::rerun-if-changed=boards")?;
     // The bytes of flash and of RAM of a smaller part, such as `65536 16384`.
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_MEMORY")?;
-    // Whether the images of models have a model, and whether it reads tokens, windows of numbers or also images of samples.
+    // Whether the images of models have a model, and whether it reads tokens one by one, texts, windows of numbers or also images of
+    // samples.
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_EMBED")?;
-    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, classifies, samples)")?;
+    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, texts, classifies, samples)")?;
     if let Some(folder) = env::var_os("REGARD_EMBED") {
         let source = PathBuf::from(folder).join("src");
         // An absent file would count as changed, and every model has this file.
@@ -22,6 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let model = fs::read_to_string(source.join("model.rs"))?;
         for (function, kind) in [
             ("pub fn next(", "embedded"),
+            ("pub fn classify_tokens<", "texts"),
             ("pub fn classify<", "classifies"),
             ("pub fn classify_samples<", "samples"),
         ] {

@@ -32,8 +32,13 @@ fn embed(model: &Model, stored: Stored) -> String {
 
 fn written(model: &Model, stored: Stored) -> (Embedded, String) {
     let reads_images = model.description().embedding.patches.is_some();
-    let name = if reads_images { "digits" } else { "story" };
-    let mut options = Options::new(name, CONTEXT);
+    let name = match () {
+        () if reads_images => "digits",
+        () if model.description().stack.causal => "story",
+        () => "commands",
+    };
+    let context = if name == "commands" { 24 } else { CONTEXT };
+    let mut options = Options::new(name, context);
     options.stored = Some(stored);
     options.samples = reads_images.then(|| processor(model));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{stored:?}"));
@@ -158,14 +163,15 @@ fn boards_tell_the_story_of_the_desktop() {
 fn the_promised_memory_is_enough_on_each_core() {
     for (alias, ..) in CORES.into_iter().filter(|(_, _, own)| *own) {
         for stored in [Stored::F32, Stored::Int8] {
-            check_memory(alias, "classify", &digits(), stored);
+            println!("{}", memory(alias, "classify", &digits(), stored));
         }
     }
     // The words of a decoder are in flash too.
-    check_memory("m4f", "story", &story(), Stored::Int8);
+    println!("{}", memory("m4f", "story", &story(), Stored::Int8));
 }
 
-fn check_memory(alias: &str, bin: &str, model: &Model, stored: Stored) {
+/// Links the image of a model with what it takes and with less, and tells what it takes.
+fn memory(alias: &str, bin: &str, model: &Model, stored: Stored) -> String {
     /// What `regard embed` leaves for code.
     const CODE: usize = 40 << 10;
     /// What it leaves for the stack.
@@ -188,8 +194,7 @@ fn check_memory(alias: &str, bin: &str, model: &Model, stored: Stored) {
     // The stack begins at a multiple of 8, and on RISC-V of 16.
     let (fits, said, errors) = run(CODE + weights, (ram + STACK).next_multiple_of(16));
     assert!(fits, "{case}: {said}{errors}");
-    let cost = said.lines().last().unwrap_or("linked");
-    println!("{case}: {weights} + {CODE} of flash, {ram} + {STACK} of RAM: {cost}");
+    let cost = said.lines().last().unwrap_or("linked").to_owned();
     // Cores without the DSP extension need less scratch memory for integers.
     let exact = stored == Stored::F32 || alias == "m4f";
     if exact && alias != "m0" {
@@ -198,12 +203,13 @@ fn check_memory(alias: &str, bin: &str, model: &Model, stored: Stored) {
     let (fits, said, errors) = run(weights, if exact { ram - 4 } else { ram / 2 });
     let overflows = ["'FLASH'", "'RAM'"].iter().all(|region| errors.contains(region));
     assert!(!fits && overflows, "{case}: {said}{errors}");
+    format!("{case}: {weights} + {CODE} of flash, {ram} + {STACK} of RAM: {cost}")
 }
 
 #[test]
 #[ignore = "needs qemu-system-arm and the bare-metal targets"]
 fn no_panic_can_be_reached_from_a_model() {
-    for model in [story(), digits()] {
+    for model in [story(), digits(), commands().0] {
         for stored in [Stored::F32, Stored::Bf16, Stored::Int8] {
             output(&mut cargo(&["m4f", "--bin", "no_panic"], &embed(&model, stored)), "");
             println!("m4f, {}, {stored}: the image links and runs", model.description().family);
@@ -282,5 +288,61 @@ fn boards_read_digits_as_the_desktop_does() {
             instructions.unwrap().parse::<usize>().unwrap() <= most,
             "{alias}, {stored}: {cost}"
         );
+    }
+}
+
+/// A BERT that classifies commands, and the commands that training held back.
+fn commands() -> (Model, Vec<Input>) {
+    const FOLDER: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/regard-models/tests/data/commands");
+    let model = Model::open(FOLDER).unwrap();
+    let texts = fs::read_to_string(format!("{FOLDER}/texts.txt")).unwrap();
+    let encode = |text| model.tokenizer().unwrap().encode(text, None).unwrap();
+    let inputs = texts.lines().map(encode).collect();
+    (model, inputs)
+}
+
+/// A program that classifies these texts.
+fn reading<'c>(program: &'c mut Command, texts: &[Input]) -> &'c mut Command {
+    let ids = |text: &Input| text.ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    program.env("REGARD_TEXTS", texts.iter().map(ids).collect::<Vec<_>>().join(","))
+}
+
+/// The class of each text and a hash of its logits, computed on the desktop.
+fn classified(model: &Model, texts: &[Input]) -> Vec<String> {
+    let line = |text: &Input| {
+        let trace = model.pass().run(text).unwrap();
+        let logits = &trace.logits().unwrap().data;
+        format!("{} {:016x}", model.description().labels[largest(logits)], hash(logits))
+    };
+    texts.iter().map(line).collect()
+}
+
+#[test]
+#[ignore = "needs qemu-system-arm, qemu-system-riscv32 and the bare-metal targets"]
+fn boards_classify_texts_as_the_desktop_does() {
+    let (model, texts) = commands();
+    // Texts of several lengths.
+    let texts = &texts[..40];
+    let floats = classified(&model, texts);
+    let folder = embed(&model, Stored::Int8);
+    let here = ["run", "-p", "regard-firmware", "--bin", "text"];
+    let (integers, _) = told(reading(&mut cargo(&here, &folder), texts));
+    let same = floats.iter().zip(&integers).filter(|(a, b)| a[..a.len() - 17] == b[..b.len() - 17]);
+    assert!(same.count() >= 39, "{floats:?} {integers:?}");
+    for (alias, stored) in [
+        ("m4f", Stored::F32),
+        ("m55-cpu", Stored::F32),
+        ("rv32imafc", Stored::F32),
+        ("m4f", Stored::Int8),
+        ("m33", Stored::Int8),
+        ("m55-cpu", Stored::Int8),
+        ("rv32imac", Stored::Int8),
+    ] {
+        let image = &mut cargo(&[alias, "--bin", "text"], &embed(&model, stored));
+        let (lines, cost) = told(reading(image, texts));
+        let expected = if stored == Stored::Int8 { &integers } else { &floats };
+        assert_eq!(&lines, expected, "{alias}, {stored}");
+        println!("{alias}, {stored}: {cost}");
     }
 }

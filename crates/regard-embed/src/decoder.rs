@@ -4,7 +4,7 @@ use crate::Error;
 use crate::numbers::Numbers;
 use crate::state::{Memory, Model, Shape, State, Weights, Wide, array};
 
-/// The input of a decoder: turns tokens into the residual stream.
+/// The input of a decoder, and a part of that of an encoder: turns tokens into the residual stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<'w, N: Numbers> {
     /// The vectors of the tokens.
@@ -67,22 +67,37 @@ impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
         token: usize,
         position: usize,
     ) -> Result<&'s [N::Wide], Error> {
-        let Tokens { embedding, positions, rotary } = &weights.input;
-        let (vocabulary, context) = (N::vocabulary(embedding), (self.shape)().context);
-        if token >= vocabulary {
-            return Err(Error::Token { token, vocabulary });
-        }
+        let context = (self.shape)().context;
+        weights.input.check(token)?;
         if position >= context {
             return Err(Error::Context { context });
         }
-        let mut step = self.step(position);
-        N::embed(embedding, token, step.x)?;
-        if !positions.is_empty() {
-            let start = position * step.x.len();
-            let vector = positions.get(start..start + step.x.len()).unwrap_or_default();
-            N::add(step.x, vector)?;
-        }
-        step.run(weights, rotary.as_ref())?;
+        let mut step = self.step(position, 1);
+        weights.input.embed(token, position, step.x)?;
+        step.run(weights, weights.input.rotary.as_ref())?;
         Ok(self.logits())
+    }
+}
+
+impl<N: Numbers> Tokens<'_, N> {
+    /// `Ok` for a token of the vocabulary.
+    pub(crate) fn check(&self, token: usize) -> Result<(), Error> {
+        let vocabulary = N::vocabulary(&self.embedding);
+        if token < vocabulary { Ok(()) } else { Err(Error::Token { token, vocabulary }) }
+    }
+
+    /// x ← the vector of a token (+ that of its position).
+    pub(crate) fn embed(
+        &self,
+        token: usize,
+        position: usize,
+        x: &mut [N::Wide],
+    ) -> Result<(), Error> {
+        N::embed(&self.embedding, token, x)?;
+        if !self.positions.is_empty() {
+            let start = position * x.len();
+            N::add(x, self.positions.get(start..start + x.len()).unwrap_or_default())?;
+        }
+        Ok(())
     }
 }

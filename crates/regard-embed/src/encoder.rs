@@ -1,14 +1,14 @@
-//! An encoder, which reads all patches of an image at once. A window of samples is an image of one row.
+//! An encoder, which reads all patches of an image or all tokens of a text at once. A window of samples is an image of one row.
 
 use core::fmt::Debug;
 
 use regard_kernels::Error as KernelError;
 
-use crate::Error;
 use crate::numbers::Numbers;
 use crate::state::{Memory, Model, Shape, State, Weights, Wide, array, first};
+use crate::{Error, Tokens};
 
-/// The input of an encoder: turns an image into the residual stream. The stream has a class token, and then the patches row by
+/// The input of an encoder of images: turns an image into the residual stream. The stream has a class token, and then the patches row by
 /// row.
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'w, N: Numbers> {
@@ -66,7 +66,70 @@ impl<
     }
 }
 
+/// The input of an encoder of texts, as BERT is: turns tokens into the residual stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'w, N: Numbers> {
+    /// The vectors of the tokens and of the positions.
+    pub tokens: Tokens<'w, N>,
+    /// \[width\]: a vector that is added to each token, that of the first type of tokens. Empty if there is none.
+    pub kind: &'w [N::Wide],
+    /// The norm of these sums.
+    pub norm: N::Norm,
+}
+
+impl<
+    N: Numbers + 'static,
+    M: Model<Numbers = N, Input = Text<'static, N>>,
+    const NARROW: usize,
+    const WIDE: usize,
+> State<M, NARROW, WIDE>
+{
+    /// Reads a text, with the tokens that begin and end it. Returns the logits of the classes.
+    ///
+    /// # Errors
+    /// [`Error::Token`] if a token is not in the vocabulary, [`Error::Context`] if there are more tokens than the state has room for.
+    /// [`Error::Shape`] if there is none, or if the shapes of the weights or of the state's memory are not those of the model.
+    pub fn classify_tokens<const OUTPUTS: usize>(
+        &mut self,
+        tokens: &[usize],
+    ) -> Result<&[Wide<M>; OUTPUTS], Error> {
+        let memory = Memory::new(|| M::SHAPE, &mut self.wide, &mut self.narrow);
+        array::<M, OUTPUTS>(memory.classify_tokens(M::weights(), tokens)?)
+    }
+}
+
 impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
+    /// Reads a text. Returns the logits of the classes.
+    ///
+    /// # Errors
+    /// Those of [`State::classify_tokens`].
+    pub fn classify_tokens(
+        mut self,
+        weights: &Weights<'_, N, Text<'_, N>>,
+        tokens: &[usize],
+    ) -> Result<&'s [N::Wide], Error> {
+        let (Shape { context, width, .. }, input) = ((self.shape)(), &weights.input);
+        if tokens.is_empty() {
+            let tensor = "the text";
+            return Err(Error::Shape(KernelError::Length { tensor, found: 0, expected: 1 }));
+        }
+        if tokens.len() > context {
+            return Err(Error::Context { context });
+        }
+        let mut step = self.step(0, tokens.len());
+        for (position, (x, token)) in step.x.chunks_exact_mut(width.max(1)).zip(tokens).enumerate()
+        {
+            input.tokens.check(*token)?;
+            input.tokens.embed(*token, position, x)?;
+            if !input.kind.is_empty() {
+                N::add(x, input.kind)?;
+            }
+            N::settle(&input.norm, x)?;
+        }
+        step.run(weights, input.tokens.rotary.as_ref())?;
+        Ok(self.logits())
+    }
+
     /// Reads an image \[channels, height, width\]. Returns the logits of the classes.
     ///
     /// # Errors
@@ -93,7 +156,7 @@ impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
             let (tensor, expected) = ("the image", channels * height * width);
             return Err(Error::Shape(KernelError::Length { tensor, found: len, expected }));
         }
-        let mut step = self.step(0);
+        let mut step = self.step(0, shape.context);
         for (x, position) in step.x.iter_mut().zip(image.positions) {
             *x = *position;
         }

@@ -6,7 +6,7 @@ use regard_kernels::{
     Attention, Error, Mat, MatMut, Pairing, add, layer_norm, multiply, rms_norm, rotate,
 };
 
-use crate::numbers::{Layer, Numbers, Turn};
+use crate::numbers::{Hidden, Numbers, Turn};
 use crate::state::first;
 use crate::{Linear, Matrix};
 
@@ -77,8 +77,8 @@ impl<W: Matrix> Numbers for Floats<W> {
     type Linear = Linear<W>;
     /// The factor for the dot products of queries and keys.
     type Attention = f32;
-    /// A function in place: [`silu`](crate::silu), [`gelu`](crate::gelu), [`gelu_tanh`](crate::gelu_tanh) or
-    /// [`relu`](crate::relu).
+    /// A function in place: [`silu`](crate::silu), [`gelu`](crate::gelu), [`gelu_tanh`](crate::gelu_tanh),
+    /// [`relu`](crate::relu) or [`tanh`](crate::tanh).
     type Activation = fn(&mut [f32]);
     type Rotary = Rotary<'static>;
     const NARROW: f32 = 0.0;
@@ -101,9 +101,13 @@ impl<W: Matrix> Numbers for Floats<W> {
         for (out, x) in out.iter_mut().zip(x) {
             *out = *x;
         }
+        Self::settle(norm, out)
+    }
+
+    fn settle(norm: &Norm, x: &mut [f32]) -> Result<(), Error> {
         let (Norm::Rms { gamma, .. } | Norm::Layer { gamma, .. }) = *norm else { return Ok(()) };
-        let (len, width) = (out.len(), gamma.len());
-        let out = MatMut::new(out, len.checked_div(width).unwrap_or(0), width)?;
+        let (len, width) = (x.len(), gamma.len());
+        let out = MatMut::new(x, len.checked_div(width).unwrap_or(0), width)?;
         match *norm {
             Norm::Rms { gamma, epsilon } => rms_norm(out, gamma, epsilon),
             Norm::Layer { gamma, beta, epsilon } => layer_norm(out, gamma, beta, epsilon),
@@ -147,7 +151,7 @@ impl<W: Matrix> Numbers for Floats<W> {
     }
 
     fn hide(
-        layer: &Layer<Self>,
+        layer: &Hidden<Self>,
         x: &[f32],
         wide: &mut [f32],
         out: &mut [f32],

@@ -52,6 +52,9 @@ pub trait Numbers: Copy + Debug {
         out: &mut [Self::Narrow],
     ) -> Result<(), KernelError>;
 
+    /// x ← norm(x), for the residual stream of a model whose norms stand after its sublayers.
+    fn settle(norm: &Self::Norm, x: &mut [Self::Wide]) -> Result<(), KernelError>;
+
     /// `out` ← xW + b.
     fn multiply(
         linear: &Self::Linear,
@@ -82,7 +85,7 @@ pub trait Numbers: Copy + Debug {
 
     /// `out` ← f(gate(x)) · up(x), or f(up(x)) without a gate. `wide` is memory for the sums.
     fn hide(
-        layer: &Layer<Self>,
+        layer: &Hidden<Self>,
         x: &[Self::Narrow],
         wide: &mut [Self::Wide],
         out: &mut [Self::Narrow],
@@ -105,7 +108,7 @@ pub enum Turn<'a, N: Numbers> {
     },
 }
 
-/// A layer: an attention and a feed-forward layer. Each has a norm before it, and each is added to the residual stream.
+/// A layer: an attention and a feed-forward layer. Each has a norm before or after it, and each is added to the residual stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Layer<N: Numbers> {
     /// The norm before the attention.
@@ -122,12 +125,22 @@ pub struct Layer<N: Numbers> {
     pub output: N::Linear,
     /// The norm before the feed-forward layer.
     pub feed_forward_norm: N::Norm,
-    /// \[width, hidden\]: the input of the activation function, if the layer has a gate.
-    pub gate: Option<N::Linear>,
-    /// \[width, hidden\]: the factor of the gate, or without a gate the input of the activation function.
-    pub up: N::Linear,
-    /// The activation function of hidden features.
-    pub activation: N::Activation,
+    /// \[width, hidden\].
+    pub hidden: Hidden<N>,
     /// \[hidden, width\].
     pub down: N::Linear,
+    /// The norms of the residual stream after the attention and after the feed-forward layer, as in BERT. The norms before these
+    /// then leave the stream as it is.
+    pub after: Option<[N::Norm; 2]>,
+}
+
+/// The features before a product: those of a feed-forward layer, or those that a head of classes reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Hidden<N: Numbers> {
+    /// The input of the activation function, if there is a gate.
+    pub gate: Option<N::Linear>,
+    /// The factor of the gate, or without a gate the input of the activation function.
+    pub up: N::Linear,
+    /// The activation function.
+    pub activation: N::Activation,
 }

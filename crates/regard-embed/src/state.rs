@@ -1,17 +1,17 @@
 //! The layers of a decoder and of an encoder, over any [`Numbers`].
 //!
 //! ```text
-//! x ← the token's embedding (+ its position's), or all patches of an image
+//! x ← the token's embedding (+ its position's), all tokens of a text, or all patches of an image
 //! for each layer
 //!     for each block of tokens
 //!         q, k, v ← norm(x) W_q, W_k, W_v;  rotate q and k by the position
 //!     for each block of tokens
 //!         x ← x + [attention of each head on all keys so far] W_o
 //!         x ← x + feed-forward(norm(x))
-//! logits ← norm(x) W_head
+//! logits ← norm(x) W_head, perhaps with hidden features between
 //! ```
 //!
-//! A decoder reads one token at a time, and keeps the keys and values of all layers. An encoder reads all tokens at once, and
+//! Norms stand before the sublayers, as here, or after each sum. A decoder reads one token at a time, and keeps the keys and values of all layers. An encoder reads all tokens at once, and
 //! keeps the keys and values of one layer. The kernels are those that `regard` calls on the desktop, and each sum is added in
 //! the same order.
 
@@ -21,7 +21,7 @@ use core::ops::Range;
 use regard_kernels::{Error as KernelError, Mat, MatMut};
 
 use crate::Error;
-use crate::numbers::{Layer, Numbers, Turn};
+use crate::numbers::{Hidden, Layer, Numbers, Turn};
 
 /// The most tokens of an encoder that one product takes. It is a multiple of the rows of a tile on a microcontroller, which are
 /// 6 in floating point and 4 in integers.
@@ -32,7 +32,7 @@ const BLOCK: usize = 12;
 /// ```
 /// use regard_embed::{Shape, attention_scratch_len};
 /// const SHAPE: Shape = Shape {
-///     layers: 2, context: 32, patch: 0, width: 32, heads: 4, kv_heads: 2, head_size: 8, hidden: 64, outputs: 8,
+///     layers: 2, context: 32, encoder: false, patch: 0, width: 32, heads: 4, kv_heads: 2, head_size: 8, hidden: 64, outputs: 8,
 /// };
 /// const SCRATCH: usize = attention_scratch_len(SHAPE.block(), SHAPE.context, SHAPE.head_size, SHAPE.head_size);
 /// // In floating point, each number takes four bytes.
@@ -43,9 +43,11 @@ const BLOCK: usize = 12;
 pub struct Shape {
     /// The number of layers.
     pub layers: usize,
-    /// The most tokens of a text; for an encoder, the number of patches of an image plus one for the class token.
+    /// The most tokens of a text; for a model of images, the number of patches of an image plus one for the class token.
     pub context: usize,
-    /// The numbers of a patch of an encoder's image; 0 for a decoder.
+    /// Whether all tokens are read at once.
+    pub encoder: bool,
+    /// The numbers of a patch of an image; 0 for texts.
     pub patch: usize,
     /// The features of the residual stream.
     pub width: usize,
@@ -62,9 +64,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The number of tokens that are read at once.
+    /// The most tokens that are read at once.
     pub(crate) const fn tokens(&self) -> usize {
-        if self.patch == 0 { 1 } else { self.context }
+        if self.encoder { self.context } else { 1 }
     }
 
     /// The most tokens that one product takes.
@@ -85,7 +87,7 @@ impl Shape {
 
     /// The keys of all tokens in the layers that are kept.
     const fn kept(&self) -> usize {
-        let layers = if self.patch == 0 { self.layers } else { 1 };
+        let layers = if self.encoder { 1 } else { self.layers };
         layers * self.context * self.of_keys()
     }
 
@@ -121,7 +123,7 @@ const fn largest_of([a, b, c, d]: [usize; 4]) -> usize {
 pub trait Model: Copy + Debug + 'static {
     /// The numbers that the model computes with.
     type Numbers: Numbers + 'static;
-    /// The model's input: [`Tokens`](crate::Tokens) or [`Image`](crate::Image).
+    /// The model's input: [`Tokens`](crate::Tokens), [`Text`](crate::Text) or [`Image`](crate::Image).
     type Input: Debug + 'static;
     /// The model's sizes. The compiler knows them wherever the model runs.
     const SHAPE: Shape;
@@ -139,6 +141,8 @@ pub struct Weights<'w, N: Numbers, I> {
     pub layers: &'w [Layer<N>],
     /// The norm after the last layer.
     pub norm: N::Norm,
+    /// The features between the norm and the head, if the head has some (BERT's pooler): \[width, width\].
+    pub pooler: Option<Hidden<N>>,
     /// \[width, outputs\].
     pub head: N::Linear,
 }
@@ -201,8 +205,8 @@ impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
         Self { shape, wide, narrow }
     }
 
-    /// The memory, divided for the layers, from the token at a position on.
-    pub(crate) fn step(&mut self, position: usize) -> Step<'_, N, &S> {
+    /// The memory, divided for the layers, for so many tokens from the one at a position on.
+    pub(crate) fn step(&mut self, position: usize, tokens: usize) -> Step<'_, N, &S> {
         let shape = (self.shape)();
         let (keys, narrow) = split(self.narrow, shape.kept());
         let (values, narrow) = split(narrow, shape.kept());
@@ -211,7 +215,7 @@ impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
         let (x, wide) = split(self.wide, shape.tokens() * shape.width);
         let (added, wide) = split(wide, shape.block() * shape.width);
         let shape = &self.shape;
-        Step { shape, position, keys, values, queries, normed, narrow, x, added, wide }
+        Step { shape, position, tokens, keys, values, queries, normed, narrow, x, added, wide }
     }
 
     /// The logits of the last token, or of the classes.
@@ -227,6 +231,8 @@ pub(crate) struct Step<'s, N: Numbers, S> {
     shape: S,
     /// The position of the first token that is read in this step.
     position: usize,
+    /// The number of tokens that are read in this step.
+    tokens: usize,
     /// \[layers whose keys are kept, context, key/value heads, head size\].
     keys: &'s mut [N::Narrow],
     values: &'s mut [N::Narrow],
@@ -249,10 +255,10 @@ impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
         rotary: Option<&N::Rotary>,
     ) -> Result<(), KernelError> {
         let shape = (self.shape)();
-        let Shape { layers, context, patch, width, outputs, .. } = shape;
-        let (tokens, block) = (shape.tokens(), shape.block());
+        let Shape { layers, context, encoder, width, outputs, .. } = shape;
+        let (tokens, block) = (self.tokens, shape.block());
         for (index, layer) in weights.layers.iter().enumerate() {
-            let first_key = if patch == 0 { index * context } else { 0 };
+            let first_key = if encoder { 0 } else { index * context };
             // The head needs one token of the last layer.
             let wanted = if index + 1 == layers { 1 } else { tokens };
             for first in (0..tokens).step_by(block) {
@@ -267,7 +273,12 @@ impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
         }
         let normed = first(self.normed, width);
         N::norm(&weights.norm, first(self.x, width), normed)?;
-        N::multiply(&weights.head, normed, first(self.wide, outputs))
+        let Some(pooler) = &weights.pooler else {
+            return N::multiply(&weights.head, normed, first(self.wide, outputs));
+        };
+        let pooled = first(self.narrow, width);
+        N::hide(pooler, normed, self.wide, pooled)?;
+        N::multiply(&weights.head, pooled, first(self.wide, outputs))
     }
 
     /// normed ← norm(x), for these tokens.
@@ -279,11 +290,13 @@ impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
         Ok(normed)
     }
 
-    /// x ← x + added, for these tokens.
-    fn add(&mut self, rows: Range<usize>) -> Result<(), KernelError> {
+    /// x ← x + added, for these tokens, or the norm of the sum.
+    fn add(&mut self, rows: Range<usize>, after: Option<&N::Norm>) -> Result<(), KernelError> {
         let width = (self.shape)().width;
         let added = first(self.added, rows.len() * width);
-        N::add(self.x.get_mut(rows.start * width..rows.end * width).unwrap_or_default(), added)
+        let x = self.x.get_mut(rows.start * width..rows.end * width).unwrap_or_default();
+        N::add(x, added)?;
+        after.map_or(Ok(()), |norm| N::settle(norm, x))
     }
 
     /// Computes the keys and values of these tokens, and the queries of the first `wanted` of them.
@@ -315,7 +328,7 @@ impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
         N::project(&layer.query, turn, normed, wide, query)
     }
 
-    /// x ← x + the attention of norm(x), for these tokens on all keys so far.
+    /// x ← x + the attention of norm(x), or norm(x + the attention of x), for these tokens on all keys so far.
     fn attend(
         &mut self,
         layer: &Layer<N>,
@@ -331,7 +344,7 @@ impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
         let attended = first(narrow, count * of_queries);
 
         // The compiler knows the most keys, and leaves out the code for longer texts.
-        let n = (self.position + shape.tokens()).min(context);
+        let n = (self.position + self.tokens).min(context);
         for head in 0..heads {
             let start = first_key * of_keys + head * kv_heads / heads.max(1) * head_size;
             let of_head = |all| -> Result<Mat<'_, N::Narrow>, KernelError> {
@@ -345,18 +358,18 @@ impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
             N::attend(&layer.attention, [queries, of_head(keys)?, of_head(values)?], out, wide)?;
         }
         N::multiply(&layer.output, attended, first(added, count * width))?;
-        self.add(rows)
+        self.add(rows, layer.after.as_ref().map(|[first, _]| first))
     }
 
-    /// x ← x + the feed-forward layer of norm(x), for these tokens.
+    /// x ← x + the feed-forward layer of norm(x), or norm(x + that of x), for these tokens.
     fn feed_forward(&mut self, layer: &Layer<N>, rows: Range<usize>) -> Result<(), KernelError> {
         let Shape { width, hidden, .. } = (self.shape)();
         self.norm(&layer.feed_forward_norm, &rows)?;
         let Self { normed, narrow, added, wide, .. } = self;
         let hidden = first(narrow, rows.len() * hidden);
-        N::hide(layer, first(normed, rows.len() * width), wide, hidden)?;
+        N::hide(&layer.hidden, first(normed, rows.len() * width), wide, hidden)?;
         N::multiply(&layer.down, hidden, first(added, rows.len() * width))?;
-        self.add(rows)
+        self.add(rows, layer.after.as_ref().map(|[_, second]| second))
     }
 }
 

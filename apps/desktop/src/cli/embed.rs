@@ -21,7 +21,8 @@ use crate::whole_file::Staged;
 /// The crate is `no_std` and needs no allocator: the weights are constants in flash, and `next(&mut State, token)` returns the
 /// logits of the next token. The logits have the bits of the desktop, unless weights are rounded. It runs decoders whose norms
 /// precede their sublayers, such as GPT-2, Llama and Qwen 2. The crate of a model that classifies images, such as vit, has
-/// `classify(&mut State, image)`, and `classify_samples` for samples of 8 bits.
+/// `classify(&mut State, image)`, and `classify_samples` for samples of 8 bits; that of an encoder that classifies texts, such as bert,
+/// has `classify_tokens(&mut State, tokens)`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: regard embed story --to story --flash 1M --ram 256K --context 96")]
 pub(crate) struct Args {

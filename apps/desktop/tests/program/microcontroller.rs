@@ -36,12 +36,14 @@ fn run(command: &mut Command) {
 fn the_commands_of_the_page_run_and_its_code_compiles() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    symlink(format!("{ROOT}/models"), path("models")).unwrap();
+    for folder in ["models", "crates"] {
+        symlink(format!("{ROOT}/{folder}"), path(folder)).unwrap();
+    }
     let programs = Path::new(env!("CARGO_BIN_EXE_regard")).parent().unwrap();
     let programs = format!("{}:{}", programs.display(), env::var("PATH").unwrap());
     let commands = code("sh");
     let commands: Vec<&str> = commands.lines().filter(|line| line.starts_with("regard ")).collect();
-    assert_eq!(commands.len(), 4, "{commands:?}");
+    assert_eq!(commands.len(), 5, "{commands:?}");
     for command in commands {
         let mut shell = Command::new("sh");
         run(shell.args(["-c", command]).current_dir(folder.path()).env("PATH", &programs));

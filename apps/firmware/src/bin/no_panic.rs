@@ -47,6 +47,8 @@ mod image {
             parts,
             #[cfg(embedded)]
             embedded,
+            #[cfg(texts)]
+            texts,
             #[cfg(classifies)]
             classifies,
         ])
@@ -54,10 +56,19 @@ mod image {
         exit(i32::from(!done.iter().all(|done| *done)))
     }
 
-    #[cfg(any(embedded, classifies))]
+    #[cfg(any(embedded, texts, classifies))]
     #[expect(dead_code, reason = "not all of the crate is asked for")]
     mod model {
         include!(concat!(env!("REGARD_EMBED"), "/src/model.rs"));
+    }
+
+    /// Classifies a text, whose length the compiler does not know, by the model that `REGARD_EMBED` names.
+    #[cfg(texts)]
+    fn texts() -> Result<(), Error> {
+        let mut state = black_box(model::State::new());
+        let tokens = black_box([1; model::CONTEXT + 1]);
+        let _ = black_box(model::classify_tokens(&mut state, some(&tokens)));
+        Ok(())
     }
 
     /// Classifies an image, whose length the compiler does not know, by the model that `REGARD_EMBED` names.

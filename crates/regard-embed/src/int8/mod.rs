@@ -16,8 +16,8 @@
 mod activation;
 mod numbers;
 
-pub use self::activation::{gelu, relu, silu};
-pub use self::numbers::{Activation, Integers, Rotary};
+pub use self::activation::{gelu, relu, silu, tanh};
+pub use self::numbers::{Activation, Integers, Read, Rotary};
 pub use regard_kernels::int8::{
     Attention, Embedding, Linear, Norm, Scales, attention_scratch_len, divide_by_power, narrow,
     quantize, requantize,

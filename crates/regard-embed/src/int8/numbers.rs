@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use regard_kernels::{Error, Mat, MatMut};
 
 use super::{Attention, Embedding, Linear, Norm, divide_by_power, narrow, quantize, requantize};
-use crate::numbers::{Layer, Numbers, Turn};
+use crate::numbers::{Hidden, Numbers, Turn};
 use crate::state::{first, split};
 
 /// The number of additional bits that queries and keys have before they are rotated.
@@ -24,10 +24,19 @@ pub struct Integers<'w>(PhantomData<&'w ()>);
 /// The activation function of hidden features.
 #[derive(Clone, Copy, Debug)]
 pub struct Activation {
-    /// [`silu`](super::silu), [`gelu`](super::gelu) or [`relu`](super::relu) for numbers with 12 bits after the point.
+    /// [`silu`](super::silu), [`gelu`](super::gelu), [`relu`](super::relu) or [`tanh`](super::tanh) for numbers with 12 bits after the point.
     pub function: fn(i32) -> i32,
     /// The factor from hidden features with 12 bits after the point to 8-bit ones: mantissa and exponent.
     pub hidden: (i32, i32),
+}
+
+/// How the residual stream becomes the 8-bit input of a product.
+#[derive(Clone, Copy, Debug)]
+pub enum Read<'w> {
+    /// By a norm.
+    Norm(Norm<'w>),
+    /// By a factor, mantissa and exponent, where the stream is what a norm gave.
+    Scale(i32, i32),
 }
 
 /// Cosines and sines with 14 bits after the point.
@@ -66,7 +75,7 @@ impl<'w> Numbers for Integers<'w> {
     type Wide = i32;
     type Narrow = i8;
     type Embedding = Embedding<'w>;
-    type Norm = Norm<'w>;
+    type Norm = Read<'w>;
     type Linear = Linear<'w>;
     type Attention = Attention<'w>;
     type Activation = Activation;
@@ -89,8 +98,23 @@ impl<'w> Numbers for Integers<'w> {
         out[0]
     }
 
-    fn norm(norm: &Norm<'_>, x: &[i32], out: &mut [i8]) -> Result<(), Error> {
-        norm.apply(x, out)
+    fn norm(norm: &Read<'_>, x: &[i32], out: &mut [i8]) -> Result<(), Error> {
+        match *norm {
+            Read::Norm(norm) => norm.apply(x, out),
+            Read::Scale(mantissa, exponent) => {
+                for (x, out) in x.iter().zip(out) {
+                    *out = narrow(requantize(*x, mantissa, exponent));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn settle(norm: &Read<'_>, x: &mut [i32]) -> Result<(), Error> {
+        match norm {
+            Read::Norm(norm) => norm.apply_in_place(x),
+            Read::Scale(..) => Ok(()),
+        }
     }
 
     fn multiply(linear: &Linear<'_>, x: &[i8], out: &mut [i32]) -> Result<(), Error> {
@@ -139,7 +163,7 @@ impl<'w> Numbers for Integers<'w> {
         attention.forward(q, k, v, out, scratch)
     }
 
-    fn hide(layer: &Layer<Self>, x: &[i8], wide: &mut [i32], out: &mut [i8]) -> Result<(), Error> {
+    fn hide(layer: &Hidden<Self>, x: &[i8], wide: &mut [i32], out: &mut [i8]) -> Result<(), Error> {
         let Activation { function, hidden: (mantissa, exponent) } = layer.activation;
         let (up, wide) = split(wide, out.len());
         layer.up.forward(x, up)?;

@@ -1,4 +1,4 @@
-//! RMS norm and layer norm of 32-bit integers, into 8 bits.
+//! RMS norm and layer norm of 32-bit integers, into 8 bits or in place.
 
 use super::{divide_by_power, narrow, requantize};
 use crate::error::{Error, check_len, check_most};
@@ -58,18 +58,55 @@ impl Norm<'_> {
         let rows = x.len().checked_div(width).unwrap_or(0);
         check_len("the norm's input", x.len(), rows.saturating_mul(width))?;
         check_len("the norm", out.len(), x.len())?;
-        check_most("the number of features", width, MOST_FEATURES, "at most 2048")?;
-        if !self.beta.is_empty() {
-            check_len("β", self.beta.len(), width)?;
-        }
+        self.check()?;
         for (x, out) in x.chunks_exact(width.max(1)).zip(out.chunks_exact_mut(width.max(1))) {
             self.row(x, out);
         }
         Ok(())
     }
 
-    fn row(&self, x: &[i32], out: &mut [i8]) {
-        let clamped = |x: &i32| (*x).clamp(-MOST, MOST - 1);
+    /// Replaces each row of x \[rows, width\] by its norm with 32 bits, for a model that adds to what a norm gives. Outputs of a
+    /// layer norm are in the unit of β, those of an RMS norm in the unit of [`apply`](Self::apply).
+    ///
+    /// ```
+    /// use regard_kernels::int8::Norm;
+    /// // γ = 1 and a unit of 1/4096: 4096 / 65536 = 2³⁰ · 2^(−3 − 31).
+    /// let norm = Norm { mantissas: &[1 << 30; 2], exponent: -3, epsilon: 0, beta: &[4096, 0] };
+    /// let mut x = [3000, -4000]; // the mean is −500, and the deviation 3500
+    /// norm.apply_in_place(&mut x)?;
+    /// assert_eq!(x, [8192, -4096]);
+    /// # Ok::<(), regard_kernels::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`apply`](Self::apply). x is then unchanged.
+    pub fn apply_in_place(&self, x: &mut [i32]) -> Result<(), Error> {
+        let width = self.mantissas.len();
+        let rows = x.len().checked_div(width).unwrap_or(0);
+        check_len("the norm's input", x.len(), rows.saturating_mul(width))?;
+        self.check()?;
+        for row in x.chunks_exact_mut(width.max(1)) {
+            let centre = self.centre(row);
+            for (x, mantissa) in row.iter_mut().zip(self.mantissas) {
+                *x = requantize(centre.quotient(*x), *mantissa, self.exponent);
+            }
+            for (x, beta) in row.iter_mut().zip(self.beta) {
+                *x = x.saturating_add(*beta);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let width = self.mantissas.len();
+        check_most("the number of features", width, MOST_FEATURES, "at most 2048")?;
+        if self.beta.is_empty() { Ok(()) } else { check_len("β", self.beta.len(), width) }
+    }
+
+    /// The mean of a row and the reciprocal of its deviation.
+    #[inline]
+    fn centre(&self, x: &[i32]) -> Centre {
+        let clamped = |x: &i32| clamped(*x);
         let mean = if self.beta.is_empty() {
             0
         } else {
@@ -84,10 +121,12 @@ impl Norm<'_> {
         let squares = x.iter().map(centered).fold(0_i64, |sum, x| sum.wrapping_add(x * x));
         let mean_square = (squares as u64).checked_div(x.len() as u64).unwrap_or(0);
         let root = mean_square.saturating_add(self.epsilon).isqrt();
-        let reciprocal = ((1_u64 << 46) / root.max(1)) as i64;
-        // |x| is at most √width times the root, so that the quotient has 22 bits for a width of 2¹¹.
-        let quotient = |x: &i32| ((centered(x) * reciprocal + (1 << 29)) >> 30) as i32;
-        let outputs = x.iter().map(quotient).zip(self.mantissas);
+        Centre { mean, reciprocal: ((1_u64 << 46) / root.max(1)) as i64 }
+    }
+
+    fn row(&self, x: &[i32], out: &mut [i8]) {
+        let centre = self.centre(x);
+        let outputs = x.iter().map(|x| centre.quotient(*x)).zip(self.mantissas);
         let outputs = outputs.map(|(x, mantissa)| requantize(x, *mantissa, self.exponent));
         if self.beta.is_empty() {
             for (out, output) in out.iter_mut().zip(outputs) {
@@ -99,4 +138,26 @@ impl Norm<'_> {
             }
         }
     }
+}
+
+/// What a norm measures of a row.
+struct Centre {
+    mean: i32,
+    /// 2⁴⁶ divided by the deviation.
+    reciprocal: i64,
+}
+
+impl Centre {
+    /// (x − mean) / deviation, in units of 2⁻¹⁶. |x − mean| is at most √width times the deviation, so that the quotient has 22 bits for
+    /// a width of 2¹¹.
+    #[inline]
+    fn quotient(&self, x: i32) -> i32 {
+        let centered = i64::from(clamped(x).wrapping_sub(self.mean));
+        ((centered * self.reciprocal + (1 << 29)) >> 30) as i32
+    }
+}
+
+#[inline]
+fn clamped(x: i32) -> i32 {
+    x.clamp(-MOST, MOST - 1)
 }

@@ -47,13 +47,16 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
     let (embedding, stack) = (&description.embedding, &description.stack);
     let reads_images = embedding.patches.is_some();
     let block = &stack.block;
+    let pooler = match description.head {
+        Head::Classes { pooler, .. } => pooler,
+        _ => None,
+    };
     let plain_head = matches!(
         description.head,
         Head::Tokens { transform: None, scale: 1.0, softcap: None }
-            | Head::Classes { pooler: None, .. }
+            | Head::Classes { norm: None, .. }
     );
-    let of_class_token =
-        matches!(description.head, Head::Classes { position: ClassPosition::First, .. });
+    let of_first = matches!(description.head, Head::Classes { position: ClassPosition::First, .. });
     let by_length = stack.rotary.iter().any(|rotary| match rotary.scaling {
         Frequencies::Dynamic { original, .. } | Frequencies::LongRope { original, .. } => {
             context > original
@@ -61,29 +64,34 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
         Frequencies::Grid { .. } => true,
         _ => false,
     });
-    let activation = !matches!(
-        block.activation,
-        Activation::Relu | Activation::Gelu | Activation::GeluTanh | Activation::Silu
-    );
+    let activation = [Some(block.activation), pooler].into_iter().flatten();
+    let activation = { activation }.any(|activation| function(activation).is_none());
+    let after = block.placement == Placement::After;
     let narrow = |window: &Option<usize>| window.is_some_and(|window| window < context);
     let parts = [
         (description.encoder.is_some() || stack.cross, "an encoder"),
-        (!stack.causal && !reads_images, "attention to later tokens"),
-        (reads_images && !of_class_token, "no classes of images"),
         (
             embedding.patches.is_some_and(|patches| !patches.class || patches.before() != 1),
             "tokens beside the class token and the patches",
         ),
+        (
+            !stack.causal && !of_first,
+            "attention to later tokens, and no classes that its first token tells",
+        ),
         (!plain_head, "a head other than one product"),
-        (embedding.types > 0 && !reads_images, "types of tokens"),
-        (embedding.norm.is_some(), "a norm of the embeddings"),
+        (embedding.types > 0 && stack.causal, "types of tokens"),
+        (embedding.norm.is_some() && (stack.causal || reads_images), "a norm of the embeddings"),
+        (embedding.features.is_some(), "embeddings of another width"),
+        (block.disentangled.is_some(), "scores of distances"),
         (stack.begins_bare, "a first layer without a norm"),
         (embedding.scale != 1.0, "scaled embeddings"),
-        (block.placement != Placement::Before, "norms after its sublayers"),
+        (after && (stack.causal || reads_images), "norms after its sublayers"),
+        (!after && block.placement != Placement::Before, "norms of its sublayers' outputs"),
+        (after && stack.final_norm.is_some(), "a norm after the last one"),
         (block.output_scale != 1.0, "scaled outputs of its sublayers"),
         (block.parallel, "parallel sublayers"),
         (block.qk_norm.is_some(), "norms of queries and keys"),
-        (activation, "an activation other than ReLU, GELU and SiLU"),
+        (activation, "an activation other than ReLU, GELU, SiLU and tanh"),
         (stack.experts.is_some(), "experts"),
         (block.sinks, "sinks of its attention"),
         (block.softcap.is_some(), "a soft cap of its scores"),
@@ -111,5 +119,17 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
             "a context of {context} tokens is too long: the model has positions for {most}"
         ))),
         _ => Ok(()),
+    }
+}
+
+/// The name of an activation function in `regard_embed`, if the runtime computes it.
+pub(super) fn function(activation: Activation) -> Option<&'static str> {
+    match activation {
+        Activation::Relu => Some("relu"),
+        Activation::Gelu => Some("gelu"),
+        Activation::GeluTanh => Some("gelu_tanh"),
+        Activation::Silu => Some("silu"),
+        Activation::Tanh => Some("tanh"),
+        _ => None,
     }
 }

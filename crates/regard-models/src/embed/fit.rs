@@ -29,6 +29,7 @@ pub(super) fn shape(model: &Model, context: usize) -> Shape {
     Shape {
         layers: stack.layers(),
         context,
+        encoder: !stack.causal,
         patch: description.embedding.patches.map_or(0, |patches| patches.numbers()),
         width: description.width,
         heads: block.heads,

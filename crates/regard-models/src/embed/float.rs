@@ -4,10 +4,10 @@ use half::bf16;
 use regard::{Embedding, Linear, Pairing, Rotary};
 use regard_kernels::{PANEL_COLUMNS, pack_panel, packed_len};
 
-use super::Stored;
 use super::source::{self, Content, Parts, Table};
+use super::{Stored, check};
 use crate::weights::{Layer, Tokens};
-use crate::{Activation, Error, ImageProcessor, Model, Tensor};
+use crate::{Activation, Error, Head, ImageProcessor, Model, Placement, Tensor};
 
 /// All tensors, one after another, and the place of each.
 #[derive(Debug, Default)]
@@ -44,18 +44,31 @@ impl Tensors {
         let positions = if positions.is_empty() { "&[]".into() } else { all.vector(&positions) };
         let mut layers = String::new();
         for (index, layer) in weights.stack.layers.iter().enumerate() {
-            layers += &all.layer(layer, block.scale_in(index), block.activation)?;
+            layers +=
+                &all.layer(layer, block.scale_in(index), block.activation, block.placement)?;
         }
         let norm = weights.stack.norm.as_ref();
         let norm = all.norm(norm);
         let rotary = rotary(model, context)?.map(|(features, angles)| {
             source::rotary("regard_embed::Rotary", features, angles.map(|half| all.vector(&half)))
         });
-        let input = match &description.embedding.patches {
-            Some(patches) => source::input_of_image(patches, &[], &tokens, &positions, samples),
-            None => source::input_of_tokens(&tokens, &positions, &source::option(rotary)),
+        let input = if let Some(patches) = &description.embedding.patches {
+            source::input_of_image(patches, &[], &tokens, &positions, samples)
+        } else {
+            let tokens = source::input_of_tokens(&tokens, &positions, &source::option(rotary));
+            if description.stack.causal {
+                tokens
+            } else {
+                let kind = kind(model);
+                let kind = if kind.is_empty() { "&[]".into() } else { all.vector(&kind) };
+                source::input_of_text(&tokens, &kind, &all.norm(weights.embedding_norm.as_ref()))
+            }
         };
-        all.parts = Parts { input, layers, norm, head };
+        let pooler = pooler(model).map(|(linear, activation)| {
+            Ok::<_, Error>(source::hidden(None, &all.linear(linear)?, &function(activation)))
+        });
+        let pooler = source::option(pooler.transpose()?);
+        all.parts = Parts { input, layers, norm, pooler, head };
         Ok(all)
     }
 
@@ -64,29 +77,29 @@ impl Tensors {
         layer: &Layer,
         scale: f32,
         activation: Activation,
+        placement: Placement,
     ) -> Result<String, Error> {
-        let activation = match activation {
-            Activation::Relu => "relu",
-            Activation::Gelu => "gelu",
-            Activation::GeluTanh => "gelu_tanh",
-            Activation::Silu => "silu",
-            // embed::check refuses these.
-            _ => "",
-        };
         let (attention, feed_forward) = (&layer.attention, layer.feed_forward.one()?);
         let gate = feed_forward.gate.as_ref().map(|gate| self.linear(gate)).transpose()?;
+        let norms = [&layer.norm_1, &layer.norm_2].map(|norm| self.norm(norm.as_ref()));
+        let none = || ["Norm::Identity"; 2].map(str::to_owned);
+        let (before, after) = match placement {
+            Placement::After => (none(), Some(norms)),
+            _ => (norms, None),
+        };
+        let [attention_norm, feed_forward_norm] = before;
+        let up = self.linear(&feed_forward.up)?;
         Ok(source::layer([
-            ("attention_norm", self.norm(layer.norm_1.as_ref())),
+            ("attention_norm", attention_norm),
             ("query", self.linear(&attention.q)?),
             ("key", self.linear(&attention.k)?),
             ("value", self.linear(&attention.v)?),
             ("attention", format!("{scale:?}")),
             ("output", self.linear(&attention.out)?),
-            ("feed_forward_norm", self.norm(layer.norm_2.as_ref())),
-            ("gate", source::option(gate)),
-            ("up", self.linear(&feed_forward.up)?),
-            ("activation", format!("regard_embed::{activation}")),
+            ("feed_forward_norm", feed_forward_norm),
+            ("hidden", source::hidden(gate, &up, &function(activation))),
             ("down", self.linear(&feed_forward.down)?),
+            ("after", source::option(after.map(|norms| format!("[{}]", norms.join(", "))))),
         ]))
     }
 
@@ -138,14 +151,14 @@ impl Tensors {
         let weights = self.matrices.iter();
         let (imports, numbers, matrix, number, bytes): (_, _, _, _, Vec<u8>) = match stored {
             Stored::Bf16 => (
-                "Aligned, Bf16, Error, Floats, Layer, Linear, Model, Norm, Shape, Weights, part",
+                "Aligned, Bf16, Error, Floats, Hidden, Layer, Linear, Model, Norm, Shape, Weights, part",
                 "Floats<Bf16>",
                 "Bf16",
                 "u16",
                 weights.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
             ),
             Stored::F32 | Stored::Int8 => (
-                "Aligned, Error, F32, Floats, Layer, Linear, Model, Norm, Shape, Weights, part",
+                "Aligned, Error, F32, Floats, Hidden, Layer, Linear, Model, Norm, Shape, Weights, part",
                 "Floats<F32>",
                 "F32",
                 "f32",
@@ -173,6 +186,30 @@ const fn vector(start: usize, len: usize) -> &'static [f32] {{
         let (numbers, logit) = ((numbers, "regard_embed"), ("f32", "1.0".to_owned()));
         Content { imports, numbers, logit, tables, functions, parts: self.parts }
     }
+}
+
+/// The floating-point runtime's activation function.
+fn function(activation: Activation) -> String {
+    // embed::check refuses the others.
+    format!("regard_embed::{}", check::function(activation).unwrap_or_default())
+}
+
+/// The layer and the activation before the head of classes, if there are any.
+pub(super) fn pooler(model: &Model) -> Option<(&Linear, Activation)> {
+    match model.description().head {
+        Head::Classes { pooler, .. } => model.weights().pooler.as_ref().zip(pooler),
+        _ => None,
+    }
+}
+
+/// The vector that is added to each token of a text: that of the first type of tokens. Empty if there is none.
+pub(super) fn kind(model: &Model) -> Vec<f32> {
+    let (width, types) = (model.description().width, model.description().embedding.types);
+    let mut row = vec![0.0; if types > 0 { width } else { 0 }];
+    if let (Some(table), false) = (&model.weights().types, row.is_empty()) {
+        table.widen(0, &mut row);
+    }
+    row
 }
 
 /// The weight of a layer as PyTorch has it, \[outputs, inputs\].

@@ -13,13 +13,16 @@
 use core::cell::OnceCell;
 
 use regard::Linear;
-use regard_embed::{Image, Memory, Shape, Temperature, Tokens as TokensOf, Weights, int8};
+use regard_embed::{
+    Hidden, Image, Memory, Shape, Temperature, Text, Tokens as TokensOf, Weights, int8,
+};
 
-use super::float::{positions, rotary, rows};
-use super::ranges::Ranges;
+use super::check::function;
+use super::float::{self, positions, rotary, rows};
+use super::ranges::{POOLED, Ranges};
 use super::source::{self, Content, Parts, Table};
 use crate::weights::{Layer, Tokens};
-use crate::{Activation, Error, ImageProcessor, Input, Model, Patches};
+use crate::{Activation, Error, ImageProcessor, Input, Model, Patches, Placement};
 
 /// The bits after the point of gates and of their factors.
 const HIDDEN_BITS: i32 = 12;
@@ -41,7 +44,11 @@ const MOST_SCALES: f64 = 65_536.0;
 pub(super) fn check(model: &Model) -> Result<(), Error> {
     let description = model.description();
     let parts = [
-        (description.stack.final_norm.is_none(), "no norm before its head"),
+        (
+            description.stack.final_norm.is_none()
+                && description.stack.block.placement != Placement::After,
+            "no norm before its head",
+        ),
         (description.width > 2048, "more than 2048 features"),
     ];
     match parts.iter().find(|(has, _)| *has) {
@@ -71,8 +78,12 @@ pub(super) fn bytes(model: &Model, context: usize) -> usize {
     let rows = if description.tied { 0 } else { description.vocabulary * width };
     let head = linear(width, model.outputs());
     let image = description.embedding.patches.map_or(0, |patches| linear(patches.numbers(), width));
+    let pooler = model.weights().pooler.as_ref().map_or(0, |_| linear(width, width));
+    // The vector of the type of tokens, and the norm of the embeddings.
+    let text = if stack.causal { 0 } else { 12 * width };
     let positions = if description.embedding.positions.is_some() { 4 * context * width } else { 0 };
-    let table = positions + rows + image + head + 4 * description.vocabulary + 8 * width;
+    let table =
+        positions + rows + image + text + pooler + head + 4 * description.vocabulary + 8 * width;
     let angles = stack.rotary_of(0).map_or(0, |r| 2 * context * r.features);
     stack.layers() * layer + table + angles
 }
@@ -109,6 +120,7 @@ impl<T> Shelf<T> {
 #[derive(Debug)]
 enum InputOf<'a> {
     Tokens(TokensOf<'a, int8::Integers<'a>>),
+    Text(Text<'a, int8::Integers<'a>>),
     Image { projection: int8::Linear<'a>, positions: &'a [i32], patches: Patches },
 }
 
@@ -122,7 +134,8 @@ pub(super) struct Quantized<'a> {
     /// The arguments of each layer's attention: the scales of queries, keys, values and outputs, and the factor of the scores.
     attentions: Vec<([f32; 4], f32)>,
     activation: Activation,
-    norm: int8::Norm<'a>,
+    norm: int8::Read<'a>,
+    pooler: Option<(Hidden<int8::Integers<'a>>, Activation)>,
     head: int8::Linear<'a>,
     /// The bits after the point of logits.
     logit_bits: i32,
@@ -138,15 +151,25 @@ impl<'a> Quantized<'a> {
     ) -> Result<Self, Error> {
         let (description, weights) = (model.description(), model.weights());
         let (block, width) = (&description.stack.block, description.width);
-        let unit = ranges.unit(ROOM / MOST);
+        let after = block.placement == Placement::After;
+        let unit = ranges.unit(ROOM / MOST, if after { sums(model, context) } else { 0.0 });
         let Shelves { bytes, words, angles } = shelves;
         let round = Rounding { bytes, words, unit };
         let none = || Error::Unsupported("the model has no head".into());
         let head_layer = weights.head.as_ref().ok_or_else(none)?;
-        let last = ranges.scale("ln_final.hook_out");
+        let last = ranges.scale(&ranges.last);
+        let pooled = ranges.scale(POOLED);
         let logit_bits =
             LOGIT_BITS.min(30 - (ROOM * ranges.most("logits")).max(1.0).log2().ceil() as i32);
-        let head = round.linear(head_layer, &[last], 2_f64.powi(-logit_bits))?;
+        let pooler = float::pooler(model);
+        let read = if pooler.is_some() { pooled } else { last };
+        let head = round.linear(head_layer, &[read], 2_f64.powi(-logit_bits))?;
+        let pooler = pooler.map(|(linear, activation)| {
+            let up = round.linear(linear, &[last], 2_f64.powi(-HIDDEN_BITS))?;
+            let activation_of = activation_of(activation, pooled);
+            Ok::<_, Error>((Hidden { gate: None, up, activation: activation_of }, activation))
+        });
+        let pooler = pooler.transpose()?;
         let channels = ranges.of_channels();
         let rotary = rotary(model, context)?.map(|(features, halves)| {
             let fixed = |x: f32| (x * 16384.0).round() as i16; // |x| ≤ 1
@@ -156,7 +179,20 @@ impl<'a> Quantized<'a> {
         let positions = positions(model, context).into_iter();
         let positions = positions.map(|x| integer(f64::from(x) / unit, "positions"));
         let positions = words.put(positions.collect::<Result<_, _>>()?);
-        let tokens = |embedding| InputOf::Tokens(TokensOf { embedding, positions, rotary });
+        let embedding_norm = weights.embedding_norm.as_ref();
+        let embedding_norm = embedding_norm.map(|norm| round.settling(norm)).transpose()?;
+        let kind = float::kind(model).into_iter();
+        let kind = kind.map(|x| integer(f64::from(x) / unit, "the type of tokens"));
+        let kind = words.put(kind.collect::<Result<_, _>>()?);
+        let tokens = |embedding| {
+            let tokens = TokensOf { embedding, positions, rotary };
+            if description.stack.causal {
+                return InputOf::Tokens(tokens);
+            }
+            // A stream that no norm has made is read as it is.
+            let norm = embedding_norm.unwrap_or(int8::Read::Scale(0, 0));
+            InputOf::Text(Text { tokens, kind, norm })
+        };
         let input = match &weights.tokens {
             Tokens::Rows(table) => tokens(round.table(&table.to_f32(), width, None)),
             // The head has the same rows.
@@ -172,18 +208,19 @@ impl<'a> Quantized<'a> {
             }
         };
         let layers = weights.stack.layers.iter().enumerate();
-        let layers = layers.map(|(index, layer)| {
-            round.layer(layer, ranges, index, block.scale_in(index), block.activation)
-        });
+        let layers = layers.map(|(index, layer)| round.layer(model, layer, ranges, index));
         let layers = layers.collect::<Result<Vec<_>, Error>>()?;
         let attentions = (0..layers.len()).map(|index| {
             (scales_of_attention(ranges, index).map(|x| x as f32), block.scale_in(index))
         });
         let attentions = attentions.collect();
-        let norm = round.norm(weights.stack.norm.as_ref().ok_or_else(none)?, last)?;
+        let norm = match &weights.stack.norm {
+            Some(norm) => int8::Read::Norm(round.norm(norm, last)?),
+            None => round.scale(last),
+        };
         let channels = channels.iter().map(|x| *x as f32).collect();
         let activation = block.activation;
-        Ok(Self { input, channels, layers, attentions, activation, norm, head, logit_bits })
+        Ok(Self { input, channels, layers, attentions, activation, norm, pooler, head, logit_bits })
     }
 
     /// One unit of a logit.
@@ -202,6 +239,7 @@ impl<'a> Quantized<'a> {
         let mut wide = vec![0; shape.wide(scratch)];
         let mut narrow = vec![0; shape.narrow()];
         let (layers, norm, head) = (&self.layers[..], self.norm, self.head);
+        let pooler = self.pooler.map(|(hidden, _)| hidden);
         let failed = |e: regard_embed::Error| Error::Unsupported(e.to_string());
         match self.input {
             InputOf::Image { projection, positions, patches } => {
@@ -209,13 +247,19 @@ impl<'a> Quantized<'a> {
                 let scales = &self.channels;
                 let input_layer =
                     Image { size, patch, scales, projection, positions, samples: &[] };
-                let weights = Weights { input: input_layer, layers, norm, head };
+                let weights = Weights { input: input_layer, layers, norm, pooler, head };
                 let memory = Memory::new(|| shape, &mut wide, &mut narrow);
                 let logits = memory.classify(&weights, &input.pixels).map_err(failed)?;
                 Ok(vec![logits.to_vec()])
             }
+            InputOf::Text(text) => {
+                let weights = Weights { input: text, layers, norm, pooler, head };
+                let memory = Memory::new(|| shape, &mut wide, &mut narrow);
+                let ids: Vec<usize> = input.ids.iter().map(|id| *id as usize).collect();
+                Ok(vec![memory.classify_tokens(&weights, &ids).map_err(failed)?.to_vec()])
+            }
             InputOf::Tokens(tokens) => {
-                let weights = Weights { input: tokens, layers, norm, head };
+                let weights = Weights { input: tokens, layers, norm, pooler, head };
                 let ids = input.ids.iter().enumerate();
                 let rows = ids.map(|(position, id)| {
                     let memory = Memory::new(|| shape, &mut wide, &mut narrow);
@@ -232,35 +276,24 @@ impl<'a> Quantized<'a> {
         let mut all = Constants::default();
         let head = all.linear(&self.head);
         let input = match &self.input {
-            InputOf::Tokens(TokensOf { embedding, positions, rotary }) => {
-                // The rows of a tied head are the first that are written.
-                let tied = core::ptr::eq(embedding.rows, self.head.weight);
-                let rows = if tied {
-                    format!("bytes(0, {})", embedding.rows.len())
-                } else {
-                    all.bytes(embedding.rows)
-                };
-                let (mantissas, exponent) = (all.words(embedding.mantissas), embedding.exponent);
-                let embedding = format!(
-                    "regard_embed::int8::Embedding {{ rows: {rows}, mantissas: {mantissas}, exponent: {exponent} }}"
-                );
-                let rotary = rotary.map(|int8::Rotary { features, cos, sin }| {
-                    let halves = [cos, sin]
-                        .map(|half| source::place("part(&ANGLES, ", &mut all.angles, half));
-                    source::rotary("regard_embed::int8::Rotary", features, halves)
-                });
-                source::input_of_tokens(&embedding, &all.words(positions), &source::option(rotary))
+            InputOf::Tokens(tokens) => all.tokens(tokens, self.head.weight),
+            InputOf::Text(Text { tokens, kind, norm }) => {
+                let tokens = all.tokens(tokens, self.head.weight);
+                source::input_of_text(&tokens, &all.words(kind), &all.read(norm))
             }
             InputOf::Image { projection, positions, patches } => {
                 let (projection, positions) = (all.linear(projection), all.words(positions));
                 source::input_of_image(patches, &self.channels, &projection, &positions, samples)
             }
         };
-        let (function, _) = function(self.activation);
+        let function = name_of(self.activation);
         let layers = self.layers.iter().zip(&self.attentions);
         let layers = layers.map(|(layer, attention)| all.layer(layer, *attention, function));
         let layers = layers.collect();
-        let parts = Parts { input, layers, norm: all.norm(&self.norm), head };
+        let pooler =
+            self.pooler.map(|(hidden, activation)| all.hidden(&hidden, name_of(activation)));
+        let (norm, pooler) = (all.read(&self.norm), source::option(pooler));
+        let parts = Parts { input, layers, norm, pooler, head };
         let bytes = all.bytes.iter().flat_map(|x| x.to_le_bytes()).collect();
         let words = all.words.iter().flat_map(|x| x.to_le_bytes()).collect();
         let angles = all.angles.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -282,7 +315,7 @@ const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) ->
 }
 ";
         Content {
-            imports: "Aligned, Error, Layer, Model, Shape, Temperature, Weights, int8::{Attention, Integers, Linear, Norm, Scales}, part",
+            imports: "Aligned, Error, Hidden, Layer, Model, Shape, Temperature, Weights, int8::{Attention, Integers, Linear, Norm, Read, Scales}, part",
             numbers: ("Integers<'static>", "regard_embed::int8"),
             logit: ("i32", format!("{:?}", self.unit() as f32)),
             tables: vec![
@@ -321,12 +354,46 @@ impl Constants {
         )
     }
 
-    fn norm(&mut self, norm: &int8::Norm<'_>) -> String {
-        let int8::Norm { exponent, epsilon, .. } = norm;
-        let [mantissas, beta] = [norm.mantissas, norm.beta].map(|part| self.words(part));
-        format!(
-            "Norm {{ mantissas: {mantissas}, exponent: {exponent}, epsilon: {epsilon}, beta: {beta} }}"
-        )
+    /// The vectors of tokens and positions. The rows of a tied head, `head`, are the first that are written.
+    fn tokens(&mut self, tokens: &TokensOf<'_, int8::Integers<'_>>, head: &[i8]) -> String {
+        let TokensOf { embedding, positions, rotary } = tokens;
+        let rows = if core::ptr::eq(embedding.rows, head) {
+            format!("bytes(0, {})", embedding.rows.len())
+        } else {
+            self.bytes(embedding.rows)
+        };
+        let (mantissas, exponent) = (self.words(embedding.mantissas), embedding.exponent);
+        let embedding = format!(
+            "regard_embed::int8::Embedding {{ rows: {rows}, mantissas: {mantissas}, exponent: {exponent} }}"
+        );
+        let rotary = rotary.map(|int8::Rotary { features, cos, sin }| {
+            let halves =
+                [cos, sin].map(|half| source::place("part(&ANGLES, ", &mut self.angles, half));
+            source::rotary("regard_embed::int8::Rotary", features, halves)
+        });
+        source::input_of_tokens(&embedding, &self.words(positions), &source::option(rotary))
+    }
+
+    fn read(&mut self, read: &int8::Read<'_>) -> String {
+        match read {
+            int8::Read::Scale(mantissa, exponent) => format!("Read::Scale({mantissa}, {exponent})"),
+            int8::Read::Norm(norm) => {
+                let int8::Norm { exponent, epsilon, .. } = norm;
+                let [mantissas, beta] = [norm.mantissas, norm.beta].map(|part| self.words(part));
+                format!(
+                    "Read::Norm(Norm {{ mantissas: {mantissas}, exponent: {exponent}, epsilon: {epsilon}, beta: {beta} }})"
+                )
+            }
+        }
+    }
+
+    fn hidden(&mut self, layer: &Hidden<int8::Integers<'_>>, function: &str) -> String {
+        let hidden = layer.activation.hidden;
+        let gate = layer.gate.map(|gate| self.linear(&gate));
+        let activation = format!(
+            "regard_embed::int8::Activation {{ function: regard_embed::int8::{function}, hidden: {hidden:?} }}"
+        );
+        source::hidden(gate, &self.linear(&layer.up), &activation)
     }
 
     fn layer(
@@ -336,35 +403,52 @@ impl Constants {
         function: &str,
     ) -> String {
         let scales = scales.map(|x| format!("{x:?}")).join(", ");
-        let hidden = layer.activation.hidden;
+        let after = layer.after.map(|norms| norms.map(|norm| self.read(&norm)).join(", "));
         source::layer([
-            ("attention_norm", self.norm(&layer.attention_norm)),
+            ("attention_norm", self.read(&layer.attention_norm)),
             ("query", self.linear(&layer.query)),
             ("key", self.linear(&layer.key)),
             ("value", self.linear(&layer.value)),
             ("attention", format!("attention({scales}, {scale:?})")),
             ("output", self.linear(&layer.output)),
-            ("feed_forward_norm", self.norm(&layer.feed_forward_norm)),
-            ("gate", source::option(layer.gate.map(|gate| self.linear(&gate)))),
-            ("up", self.linear(&layer.up)),
-            (
-                "activation",
-                format!(
-                    "regard_embed::int8::Activation {{ function: regard_embed::int8::{function}, hidden: {hidden:?} }}"
-                ),
-            ),
+            ("feed_forward_norm", self.read(&layer.feed_forward_norm)),
+            ("hidden", self.hidden(&layer.hidden, function)),
             ("down", self.linear(&layer.down)),
+            ("after", source::option(after.map(|norms| format!("[{norms}]")))),
         ])
     }
 }
 
-/// The integer runtime's activation function, with its name in `regard_embed::int8`.
-fn function(activation: Activation) -> (&'static str, fn(i32) -> i32) {
+/// The name of an activation function in `regard_embed::int8`, which has one GELU.
+fn name_of(activation: Activation) -> &'static str {
     match activation {
-        Activation::Silu => ("silu", int8::silu),
-        Activation::Gelu | Activation::GeluTanh => ("gelu", int8::gelu),
-        _ => ("relu", int8::relu),
+        Activation::GeluTanh => "gelu",
+        // embed::check refuses the others.
+        _ => function(activation).unwrap_or("relu"),
     }
+}
+
+/// The integer runtime's activation function, whose results have this scale.
+fn activation_of(activation: Activation, scale: f64) -> int8::Activation {
+    let function = match activation {
+        Activation::Silu => int8::silu,
+        Activation::Gelu | Activation::GeluTanh => int8::gelu,
+        Activation::Tanh => int8::tanh,
+        _ => int8::relu,
+    };
+    let (mantissas, exponent) = fixed(&[2_f64.powi(-HIDDEN_BITS) / scale]);
+    int8::Activation { function, hidden: (mantissas[0], exponent) }
+}
+
+/// A bound of the sums of the vectors of tokens, positions and types, which a norm reads.
+fn sums(model: &Model, context: usize) -> f64 {
+    let most = |numbers: &[f32]| numbers.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+    let tokens = match &model.weights().tokens {
+        Tokens::Rows(table) => most(&table.to_f32()),
+        // A model of images, and a decoder's tied table, have no norm of these sums.
+        Tokens::Tied(_) | Tokens::Patches(_) => 0.0,
+    };
+    f64::from(tokens + most(&positions(model, context)) + most(&float::kind(model)))
 }
 
 /// The scales of a layer's queries, keys, values and outputs of its heads.
@@ -390,12 +474,14 @@ type Shared<'a, 'b> = (&'a [i8], &'b dyn Fn(usize) -> f64);
 impl<'a> Rounding<'a> {
     fn layer(
         &self,
+        model: &Model,
         layer: &Layer,
         ranges: &Ranges,
         index: usize,
-        scale: f32,
-        activation: Activation,
     ) -> Result<regard_embed::Layer<int8::Integers<'a>>, Error> {
+        let block = &model.description().stack.block;
+        let (scale, activation) = (block.scale_in(index), block.activation);
+        let after = block.placement == Placement::After;
         let at = |place: &str| ranges.scale(&format!("blocks.{index}.{place}"));
         let hidden_unit = 2_f64.powi(-HIDDEN_BITS);
         let of_attention = scales_of_attention(ranges, index);
@@ -404,7 +490,13 @@ impl<'a> Rounding<'a> {
             let [query, key, value, output] = of_attention.map(|x| x as f32);
             int8::Scales { query, key, value, output }
         };
-        let [normed, normed_2] = ["ln1.hook_out", "ln2.hook_out"].map(at);
+        // Norms that stand after the sublayers leave the stream that the next one reads.
+        let read = if after {
+            ["hook_resid_pre", "ln1.hook_out"]
+        } else {
+            ["ln1.hook_out", "ln2.hook_out"]
+        };
+        let [normed, normed_2] = read.map(at);
         let hidden = at("mlp.hook_post");
         let (attention, feed_forward) = (&layer.attention, layer.feed_forward.one()?);
         for place in ["mlp.hook_pre", "mlp.hook_pre_linear", "mlp.hook_post"] {
@@ -416,29 +508,35 @@ impl<'a> Rounding<'a> {
                 )));
             }
         }
-        let (mantissas, exponent) = fixed(&[hidden_unit / hidden]);
-        let norm = |norm: &Option<regard::Norm>, scale| {
-            // embed::check refuses a layer without it.
-            let none = || Error::Unsupported("a layer has no norm".into());
-            self.norm(norm.as_ref().ok_or_else(none)?, scale)
+        // embed::check refuses a layer without norms.
+        let none = || Error::Unsupported("a layer has no norm".into());
+        let first = layer.norm_1.as_ref().ok_or_else(none)?;
+        let second = layer.norm_2.as_ref().ok_or_else(none)?;
+        let (before, after) = if after {
+            let after = [self.settling(first)?, self.settling(second)?];
+            ([self.scale(normed), self.scale(normed_2)], Some(after))
+        } else {
+            let before = [self.norm(first, normed)?, self.norm(second, normed_2)?];
+            (before.map(int8::Read::Norm), None)
         };
+        let [attention_norm, feed_forward_norm] = before;
         let gate = feed_forward.gate.as_ref();
         Ok(regard_embed::Layer {
-            attention_norm: norm(&layer.norm_1, normed)?,
+            attention_norm,
             query: self.linear(&attention.q, &[normed], query / FINER)?,
             key: self.linear(&attention.k, &[normed], key / FINER)?,
             value: self.linear(&attention.v, &[normed], value)?,
             attention: int8::Attention::new(scales, scale, Temperature::ONE)
                 .map_err(|e| Error::Unsupported(e.to_string()))?,
             output: self.linear(&attention.out, &[output], self.unit)?,
-            feed_forward_norm: norm(&layer.norm_2, normed_2)?,
-            gate: gate.map(|gate| self.linear(gate, &[normed_2], hidden_unit)).transpose()?,
-            up: self.linear(&feed_forward.up, &[normed_2], hidden_unit)?,
-            activation: int8::Activation {
-                function: function(activation).1,
-                hidden: (mantissas[0], exponent),
+            feed_forward_norm,
+            hidden: Hidden {
+                gate: gate.map(|gate| self.linear(gate, &[normed_2], hidden_unit)).transpose()?,
+                up: self.linear(&feed_forward.up, &[normed_2], hidden_unit)?,
+                activation: activation_of(activation, hidden),
             },
             down: self.linear(&feed_forward.down, &[hidden], self.unit)?,
+            after,
         })
     }
 
@@ -476,6 +574,18 @@ impl<'a> Rounding<'a> {
         let scales: Vec<f64> = scales.iter().map(|scale| scale / self.unit).collect();
         let (mantissas, exponent) = fixed(&scales);
         int8::Embedding { rows, mantissas: self.words.put(mantissas), exponent }
+    }
+
+    /// The factor from the residual stream to 8-bit integers of a scale.
+    fn scale(&self, scale: f64) -> int8::Read<'a> {
+        let (mantissas, exponent) = fixed(&[self.unit / scale]);
+        int8::Read::Scale(mantissas[0], exponent)
+    }
+
+    /// A norm that leaves the residual stream in its unit, which is that of β.
+    fn settling(&self, norm: &regard::Norm) -> Result<int8::Read<'a>, Error> {
+        let finer = if norm.beta().is_some() { FINER } else { 1.0 };
+        Ok(int8::Read::Norm(self.norm(norm, self.unit * finer)?))
     }
 
     fn norm(&self, norm: &regard::Norm, scale: f64) -> Result<int8::Norm<'a>, Error> {

@@ -103,7 +103,8 @@ pub struct Embedded {
 
 impl Model {
     /// The files of a `no_std` crate that runs the model without an allocator. A decoder reads one token at a time by
-    /// `next(&mut State, token)`, and a model of images classifies an image by `classify(&mut State, image)`.
+    /// `next(&mut State, token)`, a model of images classifies an image by `classify(&mut State, image)`, and an encoder of texts a text
+    /// by `classify_tokens(&mut State, tokens)`.
     ///
     /// The crate's logits have the bits of [`Model::pass`] on machines with fused multiply-add, unless weights are rounded. In
     /// integers, they have the same bits on every machine.

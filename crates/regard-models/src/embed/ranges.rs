@@ -16,8 +16,9 @@ use std::collections::BTreeMap;
 
 use rand_mt::Mt;
 
-use super::Options;
-use crate::{Error, Input, Model, Patches, Sampler};
+use super::{Options, float};
+use crate::forward::product;
+use crate::{Error, Input, Model, Patches, Placement, Sampler};
 
 /// The bits of a magnitude below those that name its bin: the exponent and 6 bits of the fraction.
 const SHIFT: u32 = 17;
@@ -27,6 +28,9 @@ const BINS: usize = 1 << (31 - SHIFT);
 const CHOICES: usize = 4 << 6;
 /// The inputs that are made if none are given.
 const MADE: u32 = 48;
+
+/// The features between the last norm and the head of classes.
+pub(super) const POOLED: &str = "pooler";
 
 /// The range of the 8-bit integers at a place.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,6 +139,8 @@ pub(super) struct Ranges {
     given: bool,
     /// The places of queries and keys in a block, as the attention reads them.
     queries_and_keys: [&'static str; 2],
+    /// The place of what the head reads.
+    pub(super) last: String,
     /// The channels of an image.
     channels: usize,
     magnitudes: BTreeMap<String, Magnitudes>,
@@ -160,6 +166,13 @@ impl Ranges {
             labels: options.labels.clone(),
             given,
             queries_and_keys,
+            last: match description.stack.block.placement {
+                Placement::After => {
+                    let layers = description.stack.layers();
+                    format!("blocks.{}.ln2.hook_out", layers.saturating_sub(1))
+                }
+                _ => "ln_final.hook_out".to_owned(),
+            },
             channels: patches.map_or(0, |patches| patches.channels),
             magnitudes: BTreeMap::new(),
             logits: Vec::new(),
@@ -180,6 +193,15 @@ impl Ranges {
             }
             for (name, place) in &kept {
                 all.add(name, trace.at(*place).map_or(&[], |values| &values.data))?;
+            }
+            let last = kept.iter().find(|(name, _)| *name == all.last);
+            if let (Some((linear, activation)), Some((_, place))) = (float::pooler(model), last) {
+                let position = description.class_position(&all.inputs[index]) * description.width;
+                let states = trace.at(*place).map_or(&[][..], |values| &values.data);
+                let state = states.get(position..position + description.width).unwrap_or_default();
+                let mut features = product(linear, state)?;
+                activation.apply(&mut features);
+                all.add(POOLED, &features)?;
             }
             let logits = trace.logits().map(|values| values.data.clone()).unwrap_or_default();
             all.add("logits", &logits)?;
@@ -235,10 +257,11 @@ impl Ranges {
         (0..self.channels).map(|channel| self.scale(&channel_of(channel))).collect()
     }
 
-    /// The unit of the residual stream: a power of two of which `1 / largest` are the largest magnitude.
-    pub(super) fn unit(&self, largest: f64) -> f64 {
+    /// The unit of the residual stream: a power of two of which `1 / largest` are the largest magnitude, or `least` if that is larger.
+    pub(super) fn unit(&self, largest: f64, least: f64) -> f64 {
         let streams = self.magnitudes.iter().filter(|(place, _)| place.contains("hook_resid"));
-        let most = streams.fold(1e-3, |most: f64, (_, found)| most.max(f64::from(found.most)));
+        let most =
+            streams.fold(least.max(1e-3), |most: f64, (_, found)| most.max(f64::from(found.most)));
         2_f64.powf((largest * most).log2().ceil())
     }
 
@@ -254,7 +277,11 @@ impl Ranges {
         let places = places.filter(|place| {
             self.reads(place) && !place.contains("resid") && !place.contains("hook_pre")
         });
-        let ranges = channels.chain(places).filter_map(|place| {
+        // Layers whose norms stand after their sums read the stream.
+        let after = model.description().stack.block.placement == Placement::After;
+        let stream = after.then(|| "blocks.0.hook_resid_pre".to_owned());
+        let places = channels.chain(stream).chain(places).chain([POOLED.to_owned()]);
+        let ranges = places.filter_map(|place| {
             let found = self.magnitudes.get(&place)?;
             let kept = found.kept();
             Some(Range { most: found.most, kept, clipped: found.above(kept), place })

@@ -70,14 +70,21 @@ pub(super) struct Parts {
     pub(super) input: String,
     pub(super) layers: String,
     pub(super) norm: String,
+    /// `None`, or the features before the head.
+    pub(super) pooler: String,
     pub(super) head: String,
 }
 
-/// The input of a decoder.
+/// The input of a decoder, and a part of that of an encoder of texts.
 pub(super) fn input_of_tokens(embedding: &str, positions: &str, rotary: &str) -> String {
     format!(
         "regard_embed::Tokens {{ embedding: {embedding}, positions: {positions}, rotary: {rotary} }}"
     )
+}
+
+/// The input of an encoder of texts, which adds the vector `kind` to each token.
+pub(super) fn input_of_text(tokens: &str, kind: &str, norm: &str) -> String {
+    format!("regard_embed::Text {{ tokens: {tokens}, kind: {kind}, norm: {norm} }}")
 }
 
 /// The channels, height and width of an image, and the height and width of a patch.
@@ -108,7 +115,12 @@ pub(super) fn input_of_image(
     )
 }
 
-pub(super) fn layer(fields: [(&str, String); 11]) -> String {
+/// The features before a product.
+pub(super) fn hidden(gate: Option<String>, up: &str, activation: &str) -> String {
+    format!("Hidden {{ gate: {}, up: {up}, activation: {activation} }}", option(gate))
+}
+
+pub(super) fn layer(fields: [(&str, String); 10]) -> String {
     let fields = fields.map(|(name, value)| format!("            {name}: {value},\n"));
     format!("        Layer {{\n{}        }},\n", fields.concat())
 }
@@ -224,6 +236,25 @@ pub const INPUTS: usize = {inputs};
     )
 }
 
+/// The function that classifies a text.
+fn classify_tokens(vocabulary: usize, logit: &str) -> String {
+    format!(
+        "\
+/// The number of tokens.
+pub const VOCABULARY: usize = {vocabulary};
+
+/// Reads a text, with the tokens that begin and end it, and gives the logits of the classes that [`LABELS`] names.
+///
+/// # Errors
+/// [`Error::Token`] if a token is not in the vocabulary, [`Error::Context`] if there are more than [`CONTEXT`] of them,
+/// [`Error::Shape`] if there is none.
+pub fn classify_tokens<'s>(state: &'s mut State, tokens: &[usize]) -> Result<&'s [{logit}; CLASSES], Error> {{
+    state.classify_tokens(tokens)
+}}
+"
+    )
+}
+
 /// The function that reads a token of a decoder.
 fn next(vocabulary: usize, logit: &str, outputs: &str, of: &str) -> String {
     format!(
@@ -279,11 +310,12 @@ fn source(
         logit: (logit, unit),
         tables,
         functions,
-        parts: Parts { input, layers, norm, head },
+        parts: Parts { input, layers, norm, pooler, head },
     } = content;
     let patches = description.embedding.patches;
     let input_type = match patches {
         Some(_) => format!("regard_embed::Image<'static, {numbers}>"),
+        None if shape.encoder => format!("regard_embed::Text<'static, {numbers}>"),
         None => format!("regard_embed::Tokens<'static, {numbers}>"),
     };
     let sizes = tables.iter().map(Table::size).collect::<Vec<_>>().join(" + ");
@@ -291,6 +323,7 @@ fn source(
     let (classes, outputs, of) = outputs(model);
     let functions_of_state = match patches {
         Some(patches) => classify(&patches, logit, options.samples.is_some()),
+        None if shape.encoder => classify_tokens(description.vocabulary, logit),
         None => next(description.vocabulary, logit, outputs, of),
     };
     format!(
@@ -340,6 +373,7 @@ static MODEL: Weights<'static, {numbers}, {input_type}> = Weights {{
     layers: &[
 {layers}    ],
     norm: {norm},
+    pooler: {pooler},
     head: {head},
 }};
 "

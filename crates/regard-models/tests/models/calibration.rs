@@ -188,3 +188,24 @@ fn learned_positions_of_tokens_are_added_in_integers() {
     println!("{loss:?}");
     assert!(loss.error < 0.1 * loss.deviation, "{loss:?}");
 }
+
+/// BERT: norms after the sums, embeddings with a norm and types, and a pooler.
+#[test]
+fn a_text_is_classified_as_well_in_integers() {
+    let folder = data("commands");
+    let model = Model::open(&folder).unwrap();
+    let lines = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let encode = |text| model.tokenizer().unwrap().encode(text, None).unwrap();
+    let mut options = Options::new("m", 24);
+    options.stored = Some(Stored::Int8);
+    options.inputs = lines("texts.txt").lines().map(encode).collect();
+    options.labels = lines("labels.txt").lines().map(|label| label.parse().unwrap()).collect();
+    let calibration = model.embed(&options).unwrap().calibration.unwrap();
+    let [float, integer] = points(&calibration.loss);
+    println!("{float:.2} and {integer:.2} % right; {:?}", calibration.loss);
+    assert!(float > 99.0 && integer >= float - POINTS, "{float}, {integer}");
+    assert!(calibration.loss.error < 0.05 * calibration.loss.deviation);
+    let places = ["blocks.0.hook_resid_pre", "blocks.1.ln2.hook_out", "pooler"];
+    let has = |place: &&str| calibration.ranges.iter().any(|range| range.place == *place);
+    assert!(places.iter().all(has), "{:?}", calibration.ranges);
+}

@@ -52,10 +52,11 @@ fn a_model_that_does_not_fit_is_refused_with_what_would() {
 fn a_model_that_the_runtime_does_not_compute_is_refused_by_its_part() {
     for (name, part) in [
         ("tiny-bert", "attention to later tokens"),
+        ("tiny-modernbert", "attention to later tokens"),
         ("tiny-t5", "an encoder"),
         ("tiny-gemma2", "which the embedded runtime does not compute"),
         ("tiny-granite", "a head other than one product"),
-        ("tiny-olmo2", "norms after its sublayers"),
+        ("tiny-olmo2", "norms of its sublayers' outputs"),
         ("tiny-smollm3", "layers that turn differently"),
         ("tiny-qwen3", "norms of queries and keys"),
         ("tiny-gpt_oss", "experts"),
