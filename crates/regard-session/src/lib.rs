@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use regard_walkthrough::Example;
 
-/// The example that follows the real head of the first start. Its tokens are words, and its numbers are whole, to compute by hand.
+/// The example that follows the stage of the first start. Its tokens are words, and its numbers are whole, to compute by hand.
 pub const GREETING: Example = Example::ILoveRobotics;
 
 /// The initial contents of the window, on top of the last session or of [`greeting`].
@@ -56,9 +56,9 @@ pub fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The session of the first start: a head of a trained model.
+/// The session of the first start: a trained model reads a sentence.
 pub fn greeting() -> Session {
-    Session { walkthrough: walkthrough::State::greeting(GREETING), ..Session::default() }
+    Session { room: Room::Stage, ..example(GREETING) }
 }
 
 /// A new session with an example.
@@ -71,7 +71,7 @@ pub fn example(example: Example) -> Session {
 /// A new session with a file of attention.
 pub fn attention(path: &Path) -> Session {
     let model = model::State::of_file(heads::AttentionSource::File(path.to_owned()));
-    Session { room: Room::Model, model, ..Session::default() }
+    Session { room: Room::Stage, model, ..Session::default() }
 }
 
 /// Locks a value, also after a panic of the thread that had it.

@@ -18,39 +18,40 @@ use crate::{Host, laboratory, model, walkthrough};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Room {
+    /// A model that reads a sentence and that can be changed, or the attention of one.
+    #[serde(alias = "model")]
+    Stage,
     /// The worked examples.
     #[default]
     Walkthrough,
     /// Attention of any size, for experiments.
     Laboratory,
-    /// A model that reads a text and that can be changed, or the attention of one.
-    Model,
 }
 
 impl Room {
     /// All rooms, in the order of their tabs.
-    pub const ALL: [Self; 3] = [Self::Walkthrough, Self::Laboratory, Self::Model];
+    pub const ALL: [Self; 3] = [Self::Stage, Self::Walkthrough, Self::Laboratory];
 
     /// The name on the tab.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Stage => "Stage",
             Self::Walkthrough => "Walkthrough",
             Self::Laboratory => "Laboratory",
-            Self::Model => "Model",
         }
     }
 
     /// The purpose, in one sentence.
     pub fn summary(self) -> &'static str {
         match self {
+            Self::Stage => {
+                "Type a sentence, see what each head looks at and what the model expects, change it, and see what follows."
+            }
             Self::Walkthrough => {
                 "See attention computed step by step, with every number explained."
             }
             Self::Laboratory => {
                 "Change the inputs and masks of attention over up to 4096 tokens, and see the effect."
-            }
-            Self::Model => {
-                "Type a text, see a model attend to it, change its heads, and see what follows. Or open a file of attention."
             }
         }
     }
@@ -99,11 +100,11 @@ pub struct Session {
     pub appearance: Appearance,
     /// The colours of weights.
     pub look: Look,
-    /// The choices in the first room.
+    /// The choices in the walkthrough.
     pub walkthrough: walkthrough::State,
-    /// The choices in the second.
+    /// The choices in the laboratory.
     pub laboratory: laboratory::State,
-    /// The choices in the third.
+    /// The choices on the stage.
     pub model: model::State,
 }
 
@@ -208,6 +209,10 @@ impl Session {
         );
         let mut session: Self =
             serde_json::from_slice(text).context("it is not a session file of this version")?;
+        // A page of the walkthrough was the stage.
+        if text.windows(9).any(|part| part == b"real-head") && session.room == Room::Walkthrough {
+            session.room = Room::Stage;
+        }
         session.laboratory.limit();
         let zoom = session.appearance.zoom;
         session.appearance.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };

@@ -154,7 +154,7 @@ fn model(c: &mut Criterion) {
 
 /// Measures the room with a model: a key, a key in a changed run, and a change of the first layer.
 fn follow(c: &mut Criterion, model: &str, name: &str, text: &str) {
-    let mut session = Session { room: Room::Model, ..Session::default() };
+    let mut session = Session { room: Room::Stage, ..Session::default() };
     session.model = State::of(model);
     text.clone_into(&mut session.model.text);
     let ctx = Context::default();

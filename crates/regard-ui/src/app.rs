@@ -17,7 +17,7 @@ use super::history::History;
 use super::host::BOOK;
 use super::kept::Kept;
 use super::setting::SETTINGS;
-use super::walkthrough::{Page, ReadingMode};
+use super::walkthrough::ReadingMode;
 use super::{
     Command, Host, Session, Start, appearance, command, command_palette, kept, laboratory, model,
     picture, side, style, walkthrough,
@@ -57,11 +57,7 @@ impl App {
         appearance::apply(session.appearance, ctx);
         Self {
             history: History::new(&session),
-            walkthrough: walkthrough::WalkthroughRoom::new(
-                &session.walkthrough,
-                session.look,
-                Arc::clone(&host),
-            ),
+            walkthrough: walkthrough::WalkthroughRoom::new(&session.walkthrough, session.look),
             laboratory: laboratory::LaboratoryRoom::new(Arc::clone(&host)),
             model: model::ModelRoom::new(Arc::clone(&host)),
             palette: None,
@@ -141,18 +137,14 @@ impl App {
         self.kept.take().map_or(Ok(()), |mut kept| kept.write(&self.session))
     }
 
-    /// The third room.
+    /// The stage.
     pub fn model(&self) -> &model::ModelRoom {
         &self.model
     }
 
     /// Whether a thread works for a room or on a file.
     pub fn is_busy(&self) -> bool {
-        // A hidden page does not take the results of its threads.
-        self.shows_real_head() && self.walkthrough.is_busy()
-            || self.laboratory.is_computing()
-            || self.model.is_busy()
-            || self.pictures.is_busy()
+        self.laboratory.is_computing() || self.model.is_busy() || self.pictures.is_busy()
     }
 
     /// Draws the window and handles the user's input.
@@ -163,9 +155,8 @@ impl App {
             chosen = chosen.or_else(|| command::pressed(ui.ctx()));
         }
         let first = &self.session.walkthrough;
-        let is_presented = self.session.room == Room::Walkthrough
-            && first.page == Page::Example
-            && first.reading == ReadingMode::Presented;
+        let is_presented =
+            self.session.room == Room::Walkthrough && first.reading == ReadingMode::Presented;
         // A presented step fills the window.
         if !is_presented && !self.alone {
             let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
@@ -182,7 +173,7 @@ impl App {
                 chosen = self.walkthrough.ui(ui, walkthrough, drawn, side).or(chosen);
             }
             Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, drawn, side).or(chosen),
-            Room::Model => chosen = self.model.ui(ui, model, drawn, side).or(chosen),
+            Room::Stage => chosen = self.model.ui(ui, model, drawn).or(chosen),
         }
         *look = Look { ground: look.ground, ..look::remembered(ui.ctx()) };
         if side::was_closed(ui.ctx()) {
@@ -203,11 +194,6 @@ impl App {
         }
     }
 
-    /// Whether the first page is shown. It has no side panel.
-    pub(super) fn shows_real_head(&self) -> bool {
-        self.session.room == Room::Walkthrough && self.session.walkthrough.page == Page::RealHead
-    }
-
     /// Whether a command has an effect now.
     fn is_possible(&self, command: Command) -> bool {
         match command {
@@ -219,7 +205,7 @@ impl App {
             Command::CopyMatrix => self.has_matrix(),
             Command::ExportSweep => self.sweep().is_some(),
             Command::ExportPlot(plot) => self.plot(plot).is_some(),
-            Command::SidePanel => !self.shows_real_head(),
+            Command::SidePanel => self.session.room != Room::Stage,
             _ => true,
         }
     }
@@ -269,21 +255,18 @@ impl App {
             Command::NextExample => self.go_to_example(|state| state.go_by(1)),
             Command::PreviousExample => self.go_to_example(|state| state.go_by(-1)),
             Command::Example(example) => self.go_to_example(|state| state.open(example)),
-            Command::Guide => self.go_to_example(|state| state.read_example(ReadingMode::Guided)),
+            Command::Guide => self.go_to_example(|state| state.read(ReadingMode::Guided)),
             Command::Present => {
-                self.go_to_example(|state| state.read_example(ReadingMode::Presented));
+                self.go_to_example(|state| state.read(ReadingMode::Presented));
             }
-            Command::RealHead => self.go_to_example(|state| state.page = Page::RealHead),
             Command::Undo => self.history.undo(session),
             Command::Redo => self.history.redo(session),
             Command::Reset => match session.room {
                 Room::Walkthrough => {
-                    let (page, example) = (session.walkthrough.page, session.walkthrough.example());
-                    session.walkthrough =
-                        walkthrough::State { page, ..walkthrough::State::new(example) };
+                    session.walkthrough = walkthrough::State::new(session.walkthrough.example());
                 }
                 Room::Laboratory => session.laboratory = laboratory::State::default(),
-                Room::Model => {
+                Room::Stage => {
                     let file = session.model.file.take();
                     session.model =
                         model::State { file, ..model::State::of(session.model.model.clone()) };

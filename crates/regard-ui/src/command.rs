@@ -11,7 +11,6 @@ use super::Room;
 use super::colors::Map;
 use super::plots::PlotName;
 use super::setting::SETTINGS;
-use super::walkthrough::real_head;
 
 /// An action that needs no pointer. `commands.md` has the effect of each.
 #[expect(missing_docs, reason = "the table has the effect of each")]
@@ -26,7 +25,6 @@ pub enum Command {
     Example(Example),
     Guide,
     Present,
-    RealHead,
     Undo,
     Redo,
     Reset,
@@ -67,7 +65,7 @@ impl Command {
         vec![
             vec![Self::Palette, Self::Keys, Self::Book],
             Room::ALL.map(Self::Room).to_vec(),
-            [Self::NextExample, Self::PreviousExample, Self::Guide, Self::Present, Self::RealHead]
+            [Self::NextExample, Self::PreviousExample, Self::Guide, Self::Present]
                 .into_iter()
                 .chain(Example::ALL.iter().copied().map(Self::Example))
                 .collect(),
@@ -147,7 +145,6 @@ impl Command {
         match self {
             Self::Room(room) => (room.name(), room.summary()),
             Self::Example(example) => (example.title(), example.summary()),
-            Self::RealHead => (real_head::TITLE, real_head::SUMMARY),
             Self::ExportPlot(plot) => (plot.name(), ""),
             Self::Theme(Light) => ("light", "Use dark text on a light ground."),
             Self::Theme(Dark) => ("dark", "Use light text on a dark ground."),

@@ -190,7 +190,7 @@ mod tests {
             ("value norm", "Value-weighted"),
             ("knock out overlay", "Overlay the ablation effect"),
         ] {
-            assert_eq!(found(typed, Room::Model)[0].name(), name, "{typed}");
+            assert_eq!(found(typed, Room::Stage)[0].name(), name, "{typed}");
         }
         let first = |room| found("causal", room)[0].room();
         assert_eq!(first(Room::Laboratory), Some(Room::Laboratory));

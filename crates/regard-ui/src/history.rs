@@ -107,7 +107,7 @@ mod tests {
         assert!(!history.can_undo());
         session.laboratory.inputs.seed += 1;
         history.note(&session);
-        session.room = Room::Model;
+        session.room = Room::Stage;
         history.note(&session);
         history.undo(&mut session);
         assert_eq!(session.room, Room::Laboratory);

@@ -46,7 +46,7 @@ pub use self::work::{Advance, Background, Begun, Tell};
 pub use regard_session::message::Message;
 pub use regard_session::{Host, Room, Session, Start, attention, example, greeting, host};
 
-use regard_session::{GREETING, counted, file_name};
+use regard_session::{counted, file_name};
 
 // The modules refer to it as `crate::numbers`.
 use regard_figure::numbers;

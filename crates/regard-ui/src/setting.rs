@@ -20,7 +20,7 @@ pub(crate) struct Setting {
 }
 
 const fn model(name: &'static str, words: &'static str, choose: fn(&mut Session)) -> Setting {
-    Setting { room: Room::Model, name, words, choose }
+    Setting { room: Room::Stage, name, words, choose }
 }
 
 const fn laboratory(name: &'static str, words: &'static str, choose: fn(&mut Session)) -> Setting {
@@ -75,8 +75,6 @@ pub(crate) const SETTINGS: &[Setting] = &[
         heads(s, Shown::Head);
     }),
     model("Show the mean of a layer", "average heads", |s| heads(s, Shown::MeanOfLayer)),
-    model("Show the mean of a head over layers", "average", |s| heads(s, Shown::MeanOfHead)),
-    model("Show the mean of all heads", "average", |s| heads(s, Shown::MeanOfAll)),
     model("Show rollout", "attention flow abnar", |s| {
         heads(s, Shown::Rollout);
         s.model.heads.layer = usize::MAX; // the last one
@@ -117,12 +115,6 @@ pub(crate) const SETTINGS: &[Setting] = &[
     model("No overlay", "tint frame", |s| tint(s, None)),
     model("Without the first token", "hide sink bos cls", |s| {
         s.model.heads.hide_first = !s.model.heads.hide_first;
-    }),
-    model("Larger pictures of heads", "density grid size fit all", |s| {
-        s.model.heads.scrolls = !s.model.heads.scrolls;
-    }),
-    model("Own colour scale for each head", "color range", |s| {
-        s.model.heads.own_scale = !s.model.heads.own_scale;
     }),
     laboratory("Show weights", "softmax matrix", |s| {
         s.laboratory.shown = laboratory::Shown::Weights;

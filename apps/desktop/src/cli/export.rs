@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
 use regard_heads::{AttentionMaps, ColorScale, Over, Part, Progress, Survey, unattended};
 use regard_session::laboratory::{self, Engine};
-use regard_session::walkthrough::{self, Page, State, of_step, of_walkthrough};
+use regard_session::walkthrough::{self, State, of_step, of_walkthrough};
 use regard_session::{PlotName, Room, Session};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
@@ -164,7 +164,7 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
     if Session::is_named(&args.source) {
         let session = Session::read(&Native, &args.source)?;
         return match session.room {
-            Room::Model => regard_session::model::grid(&Native, &session.model, look),
+            Room::Stage => regard_session::model::grid(&Native, &session.model, look),
             room => bail!(
                 "--view grid shows the heads of a model, and the {} has no model",
                 in_words(room)
@@ -182,7 +182,7 @@ fn in_words(room: Room) -> &'static str {
     match room {
         Room::Walkthrough => "walkthrough of this session",
         Room::Laboratory => "laboratory of this session",
-        Room::Model => "model room of this session",
+        Room::Stage => "stage of this session",
     }
 }
 
@@ -200,10 +200,11 @@ fn curves(args: &Args, plot: PlotName) -> Result<Plot> {
             let session = Session::read(&Native, &args.source)?;
             match session.room {
                 Room::Laboratory => return of_laboratory(&session, plot),
-                Room::Walkthrough if session.walkthrough.page == Page::Example => {}
-                room => {
-                    bail!("the {} shows no curves; examples and the laboratory do", in_words(room))
-                }
+                Room::Walkthrough => {}
+                Room::Stage => bail!(
+                    "the {} shows no curves; examples and the laboratory do",
+                    in_words(Room::Stage)
+                ),
             }
             session.walkthrough
         }
@@ -266,9 +267,6 @@ fn of_session(args: &Args) -> Result<Matrix> {
     let logarithmic = args.log.then_some(true).or(session.look.logarithmic);
     let look = Look { logarithmic, ..session.look };
     match session.room {
-        Room::Walkthrough if session.walkthrough.page == Page::RealHead => {
-            walkthrough::real_head(&Native, &session.walkthrough.real, look)
-        }
         Room::Walkthrough => {
             let state = &session.walkthrough;
             let walkthrough = Walkthrough::compute(&state.inputs, &state.settings)?;
@@ -278,7 +276,7 @@ fn of_session(args: &Args) -> Result<Matrix> {
         Room::Laboratory => Ok(Engine::new(Arc::new(Native))
             .run(session.laboratory.request(), &|_| ())?
             .matrix(look)),
-        Room::Model => regard_session::model::matrix(&Native, &session.model, look),
+        Room::Stage => regard_session::model::matrix(&Native, &session.model, look),
     }
 }
 

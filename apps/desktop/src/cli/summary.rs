@@ -98,7 +98,7 @@ fn of_session(session: &Session) -> String {
         ),
         inputs.temperature.get()
     );
-    let (model, name) = (&session.model, name(Room::Model));
+    let (model, name) = (&session.model, name(Room::Stage));
     let changes = counted(model.changes.len(), "change", "changes");
     let _ = match &model.file {
         Some(file) => writeln!(out, "{name:<20} the attention of {file}"),

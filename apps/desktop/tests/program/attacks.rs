@@ -231,10 +231,10 @@ mod outputs {
         let both = tensors(&[("q", &[2, 4][..]), ("k", &[2, 4])]);
         let both = folder.file("both.safetensors", both);
         let (mut attention, mut laboratory) = (Session::default(), Session::default());
-        (attention.room, laboratory.room) = (Room::Model, Room::Laboratory);
+        (attention.room, laboratory.room) = (Room::Stage, Room::Laboratory);
         attention.model.file = Some(AttentionSource::File(heads.clone()));
         laboratory.laboratory.inputs.source = TokenSource::File { path: both.clone(), head: 0 };
-        let mut of_model = Session { room: Room::Model, ..Session::default() };
+        let mut of_model = Session { room: Room::Stage, ..Session::default() };
         of_model.model.model = folder.path("").display().to_string();
         of_model.model.text = "t1 t2".to_owned();
         let saved = folder.path("session.regard.json");

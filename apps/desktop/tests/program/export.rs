@@ -308,9 +308,9 @@ fn a_session_exports_the_curves_and_the_grid_of_its_room() {
     let error = refused(&laboratory, "grid");
     assert!(error.contains("the laboratory of this session has no model"), "{error}");
 
-    let mut of_file = in_room(Room::Model);
+    let mut of_file = in_room(Room::Stage);
     of_file.model.file = Some(AttentionSource::Sample);
-    for session in [of_file, in_room(Room::Model)] {
+    for session in [of_file, in_room(Room::Stage)] {
         let grid = text(&session, "grid", "grid.svg");
         assert!(grid.contains(">0.x</text>") && grid.contains(">x.3</text>"));
         let error = refused(&session, "curves");

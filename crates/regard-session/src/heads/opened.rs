@@ -105,9 +105,8 @@ impl Deref for OpenedHeads {
 
 impl Surveyed {
     /// A picture of all heads.
-    pub fn figure(&self, look: Look, own_scale: bool) -> Figure {
-        let scale = if own_scale { ColorScale::Own } else { ColorScale::Shared };
-        self.survey.figure(&self.maps, look, scale)
+    pub fn figure(&self, look: Look) -> Figure {
+        self.survey.figure(&self.maps, look, ColorScale::Shared)
     }
 
     /// Surveys every number of an attention, or of the differences of two.

@@ -53,11 +53,8 @@ pub enum Shown {
     /// One head.
     Head,
     /// The mean of a layer's heads.
+    #[serde(alias = "mean-of-head", alias = "mean-of-all")]
     MeanOfLayer,
-    /// The mean over all layers of the heads with one number.
-    MeanOfHead,
-    /// The mean of all heads.
-    MeanOfAll,
     /// Attention rollout up to a layer.
     Rollout,
 }
@@ -85,10 +82,6 @@ pub struct HeadsState {
     pub smallest_first: bool,
     /// The effect that lies over the small pictures.
     pub tint: Option<Effect>,
-    /// Whether the small pictures are larger and scroll. Otherwise all of them are visible at once.
-    pub scrolls: bool,
-    /// Whether the colours of each small picture are scaled to its own largest weight, not to that of all heads.
-    pub own_scale: bool,
     /// The matrix that is shown.
     pub shown: Shown,
     /// The layer, by its place in the file.
@@ -187,8 +180,6 @@ impl HeadsState {
             Shown::Grid => None,
             Shown::Head => Some(Part::Head(self.id())),
             Shown::MeanOfLayer => Some(Part::Mean(Over::HeadsOf(self.layer))),
-            Shown::MeanOfHead => Some(Part::Mean(Over::LayersOf(self.head))),
-            Shown::MeanOfAll => Some(Part::Mean(Over::All)),
             Shown::Rollout => Some(Part::Rollout(self.layer)),
         }
     }

@@ -1,8 +1,9 @@
 //! The request of a run.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use regard_models::Change;
+use regard_models::{Change, Description, Which};
 use serde::{Deserialize, Serialize};
 
 use super::open::short;
@@ -15,7 +16,11 @@ pub struct Request {
     pub text: String,
     /// Its tokens, if they are not those that the tokenizer makes of it.
     pub ids: Option<Vec<u32>>,
-    /// The changes.
+    /// The positions of the words that no other word sees, in any head.
+    pub hidden: BTreeSet<usize>,
+    /// The temperature of all heads that have none of their own.
+    pub sharpness: f32,
+    /// The other changes.
     pub changes: Vec<Change>,
     /// The second text, if there is one. Run B reads it without changes.
     pub second: Option<String>,
@@ -37,6 +42,8 @@ impl Request {
         Self {
             text: state.text.clone(),
             ids: state.ids().map(<[u32]>::to_vec),
+            hidden: state.hidden.clone(),
+            sharpness: state.sharpness,
             changes: state.active(),
             second: state.second.clone(),
             second_model: model_b.map(str::to_owned),
@@ -45,6 +52,29 @@ impl Request {
             image: state.image.clone(),
             drawings: [&state.drawing, &state.second_drawing].map(Option::clone),
         }
+    }
+
+    /// All changes of a run over this many tokens, head by head: the sharpness, the hidden words, then the listed ones. Words are
+    /// hidden in the attention of the tokens to each other, and the decoder of a model with an encoder still sees them.
+    pub fn all_changes(&self, model: &Description, tokens: usize) -> Vec<Change> {
+        let heads = model.heads();
+        let is_own = |head| {
+            let of = |c: &Change| matches!(c, Change::Temperature { head: of, .. } if *of == head);
+            self.changes.iter().any(of)
+        };
+        let temperature = self.sharpness;
+        let softened = heads.iter().filter(|head| temperature != 1.0 && !is_own(**head));
+        let softened = softened.map(|head| Change::Temperature { head: *head, temperature });
+        let reads = heads.iter().filter(|h| matches!(h.attention, Which::Only | Which::Encoder));
+        let cuts = reads.flat_map(|head| {
+            let keys = self.hidden.iter().copied();
+            let edges = keys.flat_map(move |key| (0..tokens).map(move |query| (query, key)));
+            let sees = |(query, key): &(usize, usize)| {
+                *key < tokens && query != key && model.hides(head, *query, *key).is_none()
+            };
+            edges.filter(sees).map(|(query, key)| Change::Cut { head: *head, query, key })
+        });
+        softened.chain(cuts).chain(self.changes.iter().cloned()).collect()
     }
 
     /// Whether run B reads something else than run A.

@@ -129,6 +129,8 @@ pub struct Pair<'a> {
 pub struct Outcome {
     /// The request.
     pub request: Request,
+    /// All changes, head by head.
+    pub changes: Vec<Change>,
     /// The run without changes.
     pub unchanged: Shared<Unchanged>,
     /// The run with the changes, or the reason why they cannot be made. `None` without changes.
@@ -165,8 +167,8 @@ impl Outcome {
         let model = &opened.model;
         let ids = request.ids.as_deref();
         let unchanged = Unchanged::of(host, opened, 0, &request, (&request.text, ids), first)?;
-        let changed = (!request.changes.is_empty())
-            .then(|| Changed::new(opened, &unchanged, &request.changes));
+        let changes = request.all_changes(model.description(), unchanged.tokens.len());
+        let changed = (!changes.is_empty()).then(|| Changed::new(opened, &unchanged, &changes));
         let second = (request.has_second() || model_b.is_some()).then(|| {
             if let Some(model_b) = model_b {
                 opened.fits(model_b)?;
@@ -196,6 +198,7 @@ impl Outcome {
         let hash = hash_of(all.into_iter());
         let mut outcome = Self {
             request,
+            changes,
             unchanged,
             changed,
             second,
@@ -373,7 +376,7 @@ pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matr
 /// # Errors
 /// Those of [`matrix`].
 pub fn grid(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Figure> {
-    heads_of(host, state, |heads| heads.figure(look, state.heads.own_scale))
+    heads_of(host, state, |heads| heads.figure(look))
 }
 
 /// Runs the model of a session, or reads its file. Returns the result of `ask` for the heads that the session shows.
@@ -401,7 +404,7 @@ fn heads_of<T>(
     }
     let heads = outcome.version(state.version, state.attention);
     if state.version == Version::ValueWeighted {
-        let changes = outcome.request.changes.clone();
+        let changes = outcome.changes.clone();
         let heads = weighted(&opened, &outcome.unchanged, heads, changes, state.attention);
         return Ok(ask(&heads.map_err(said)?));
     }

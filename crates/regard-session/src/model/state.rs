@@ -1,5 +1,6 @@
 //! The choices of the user in this room.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use regard_bundled::{DIGITS, ENGLISH};
@@ -14,6 +15,17 @@ use crate::heads::{self, AttentionSource, Shown};
 
 /// The number of the image that `digits` begins with, a 3.
 const FIRST: usize = 9;
+
+/// The head of `english` that carries most of the indirect object, which is also an induction head: see its card.
+const HEAD: HeadId = HeadId { layer: 5, head: 3 };
+
+/// The sentences to begin with. In each, that head looks from the last word back at the one that comes next.
+const SENTENCES: [&str; 4] = [
+    "When Mary and John went to the store, John gave a drink to",
+    "Tom put the key in the box and the coin in the bag. Later Anna found the coin in the",
+    "Mia saw the yellow bag. Mia found the yellow",
+    "Attention is all you",
+];
 
 /// The run whose weights are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,6 +146,12 @@ pub struct State {
     pub file: Option<AttentionSource>,
     /// The text that the model reads.
     pub text: String,
+    /// The positions of the words that no other word sees, in any head.
+    pub hidden: BTreeSet<usize>,
+    /// The temperature of all heads that have none of their own.
+    pub sharpness: f32,
+    /// Whether the temperature was dragged, a word hidden, and a sentence typed. Undo leaves this alone.
+    pub tried: [bool; 3],
     /// The changes, in the order in which they were made.
     pub changes: Vec<Listed>,
     /// The run whose weights are shown.
@@ -187,6 +205,8 @@ impl State {
         if model == DIGITS {
             // The room begins with the weights of one head over the image.
             heads.shown = Shown::Head;
+        } else if model == ENGLISH {
+            heads.show(HEAD);
         }
         Self {
             text: regard_bundled::text(&model).to_owned(),
@@ -194,6 +214,9 @@ impl State {
             drawing,
             second_drawing: None,
             file: None,
+            hidden: BTreeSet::new(),
+            sharpness: 1.0,
+            tried: [false; 3],
             changes: Vec::new(),
             version: Version::default(),
             written: None,
@@ -222,24 +245,32 @@ impl State {
 
     /// Shows a file of attention. The choices about the drawing of heads stay.
     pub fn show_file(&mut self, source: AttentionSource) {
-        let heads::HeadsState { order, own_scale, hide_first, scrolls, .. } = self.heads;
-        self.heads = heads::HeadsState {
-            order,
-            scrolls,
-            own_scale,
-            hide_first,
-            ..heads::HeadsState::default()
-        };
+        let heads::HeadsState { order, hide_first, .. } = self.heads;
+        self.heads = heads::HeadsState { order, hide_first, ..heads::HeadsState::default() };
         (self.file, self.view, self.brush) = (Some(source), View::Attention, None);
         (self.attention, self.version) = (Which::Only, Version::Changed);
+    }
+
+    /// Takes a text that was typed. Words stay hidden while it only grows or shrinks at its end.
+    pub fn read(&mut self, text: String) {
+        if !text.starts_with(&self.text) && !self.text.starts_with(&text) {
+            self.hidden.clear();
+        }
+        self.text = text;
+    }
+
+    /// The sentence of the list that follows the text, or the first.
+    pub fn following(&self) -> &'static str {
+        let place = SENTENCES.iter().position(|sentence| *sentence == self.text);
+        SENTENCES[place.map_or(0, |place| (place + 1) % SENTENCES.len())]
     }
 
     /// Takes the choices of another state. Zoom, pins, the cursor and the brush stay.
     pub fn take(&mut self, choices: &Self) {
         let mut heads = core::mem::take(&mut self.heads);
         heads.take(&choices.heads);
-        let (record, brush) = (self.record.take(), self.brush);
-        *self = Self { heads, record, brush, ..choices.clone() };
+        let (record, brush, tried) = (self.record.take(), self.brush, self.tried);
+        *self = Self { heads, record, brush, tried, ..choices.clone() };
     }
 
     /// Compares with another model.

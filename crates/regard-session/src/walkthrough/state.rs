@@ -5,19 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regard_walkthrough::{Example, Inputs, Selection, Settings, StepKey, Walkthrough};
 use serde::{Deserialize, Serialize};
 
-use super::RealHead;
 use crate::{Cell, Viewport};
-
-/// The page that the room shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Page {
-    /// A head of a trained model.
-    RealHead,
-    /// The worked example.
-    #[default]
-    Example,
-}
 
 /// The way in which an example is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,12 +24,6 @@ pub enum ReadingMode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// The page that the room shows.
-    pub page: Page,
-    /// The changes of the real head.
-    pub real: RealHead,
-    /// Whether the temperature was dragged, a word hidden, and a sentence typed or opened. Undo leaves this alone.
-    pub tried: [bool; 3],
     /// The worked example, and the numbers that were typed over.
     pub inputs: Inputs,
     /// The temperature, the mask, and the step that is left out.
@@ -100,16 +82,8 @@ impl State {
         Self::of(Inputs::new(example), Settings::default())
     }
 
-    /// The page of the first start, with an example after it.
-    pub fn greeting(example: Example) -> Self {
-        Self { page: Page::RealHead, ..Self::new(example) }
-    }
-
     fn of(inputs: Inputs, settings: Settings) -> Self {
         Self {
-            page: Page::Example,
-            real: RealHead::default(),
-            tried: [false; 3],
             inputs,
             settings,
             hovered: None,
@@ -136,12 +110,6 @@ impl State {
         (self.said, self.entered) = ((String::new(), None), false);
     }
 
-    /// Goes to the example, and reads it in another way.
-    pub fn read_example(&mut self, reading: ReadingMode) {
-        self.page = Page::Example;
-        self.read(reading);
-    }
-
     /// Whether the numbers of the row at [`at`](Self::at) are shown.
     pub fn is_revealed(&self) -> bool {
         self.revealed || self.reading != ReadingMode::Guided
@@ -159,19 +127,14 @@ impl State {
 
     /// Goes to other inputs.
     pub fn begin_with(&mut self, inputs: Inputs) {
-        let (real, tried, reading) = (self.real.clone(), self.tried, self.reading);
-        *self = Self { real, tried, reading, ..Self::of(inputs, self.settings) };
+        *self = Self { reading: self.reading, ..Self::of(inputs, self.settings) };
     }
 
-    /// Goes `by` pages forward in the list, which wraps around: the real head, then the examples.
+    /// Goes `by` examples forward in the list, which wraps around.
     pub fn go_by(&mut self, by: isize) {
         let all = Example::ALL;
-        let place = all.iter().position(|example| *example == self.example()).unwrap_or(0) + 1;
-        let here = if self.page == Page::RealHead { 0 } else { place };
-        match (here as isize + by).rem_euclid(all.len() as isize + 1) as usize {
-            0 => self.page = Page::RealHead,
-            place => self.open(all[place - 1]),
-        }
+        let here = all.iter().position(|example| *example == self.example()).unwrap_or(0);
+        self.open(all[(here as isize + by).rem_euclid(all.len() as isize) as usize]);
     }
 
     /// Shows the matrix of a step again. The same step of all heads is folded together.
@@ -216,6 +179,5 @@ impl State {
         }
         self.inputs = choices.inputs.clone();
         self.settings = choices.settings;
-        (self.page, self.real) = (choices.page, choices.real.clone());
     }
 }

@@ -46,7 +46,7 @@ impl Notice {
 }
 
 impl App {
-    pub(super) fn bar(&self, ui: &mut Ui) -> Option<Command> {
+    pub(super) fn bar(&mut self, ui: &mut Ui) -> Option<Command> {
         let mut chosen = None;
         let width = ui.available_width();
         ui.horizontal(|ui| {
@@ -54,9 +54,11 @@ impl App {
                 ui.spacing_mut().item_spacing.x = 2.0;
                 ui.spacing_mut().button_padding.x = 5.0;
             }
-            let panel = Button::new(RichText::new("◧").monospace());
-            let name = Command::SidePanel.name();
-            chosen = self.offer(ui, Command::SidePanel, name, panel);
+            if self.session.room != Room::Stage {
+                let panel = Button::new(RichText::new("◧").monospace());
+                let name = Command::SidePanel.name();
+                chosen = self.offer(ui, Command::SidePanel, name, panel);
+            }
             if width >= 760.0 {
                 ui.label(RichText::new("Regard").text_style(style::subheading()).strong());
                 ui.add_space(8.0);
@@ -86,6 +88,9 @@ impl App {
                 for command in commands.iter().copied() {
                     let name = command.name();
                     chosen = self.offer(ui, command, &*name, Button::new(&name)).or(chosen);
+                }
+                if self.session.room == Room::Stage {
+                    chosen = self.model.menu(ui, &mut self.session.model).or(chosen);
                 }
             });
         });

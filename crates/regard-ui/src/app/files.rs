@@ -19,15 +19,12 @@ impl App {
     pub(crate) fn matrix(&self) -> Option<Matrix> {
         let look = self.session.look;
         match self.session.room {
-            Room::Walkthrough if self.shows_real_head() => {
-                self.walkthrough.real_head().matrix(look)
-            }
             Room::Walkthrough => {
                 let walkthrough = self.walkthrough.walkthrough().ok()?;
                 of_walkthrough(walkthrough, self.session.walkthrough.picked_step(), look)
             }
             Room::Laboratory => self.laboratory.outcome().map(|outcome| outcome.matrix(look)),
-            Room::Model => self.model.shown(&self.session.model, look),
+            Room::Stage => self.model.shown(&self.session.model, look),
         }
     }
 
@@ -42,7 +39,7 @@ impl App {
     /// The effect of each head of the model, if the model room shows it.
     pub(super) fn sweep(&self) -> Option<Matrix> {
         let Session { room, look, .. } = &self.session;
-        self.model.swept(*look).filter(|_| *room == Room::Model)
+        self.model.swept(*look).filter(|_| *room == Room::Stage)
     }
 
     /// The curves of a plot, if its room shows it.
@@ -77,13 +74,13 @@ impl App {
 
     /// Opens a model in its room: `story`, a folder, a GGUF file, or a name in the local Hugging Face cache.
     pub fn open_model(&mut self, ctx: &Context, name: String) {
-        self.session.room = Room::Model;
+        self.session.room = Room::Stage;
         self.model.open(ctx, &mut self.session.model, name);
     }
 
     /// Opens model B, to compare it with the model that is open.
     pub fn compare_with(&mut self, name: String) {
-        self.session.room = Room::Model;
+        self.session.room = Room::Stage;
         self.model.compare_with(&mut self.session.model, name);
     }
 
@@ -108,7 +105,7 @@ impl App {
             }
             Command::SaveImage => self.pictures.ask(ctx, path),
             Command::OpenAttention => {
-                self.session.room = Room::Model;
+                self.session.room = Room::Stage;
                 self.model.open_file(ctx, heads::AttentionSource::File(from_anywhere(path)));
             }
             Command::OpenModel => {
@@ -116,7 +113,7 @@ impl App {
                 self.open_model(ctx, name);
             }
             Command::OpenImage | Command::OpenRecording => {
-                self.session.room = Room::Model;
+                self.session.room = Room::Stage;
                 if self.model.takes(&self.session.model, command) {
                     self.session.model.image = Some(from_anywhere(path));
                 } else {
@@ -167,21 +164,20 @@ impl App {
         from_anywhere(folder.unwrap_or(path).to_owned()).display().to_string()
     }
 
-    /// The heads that are shown together instead of a matrix, and whether each has its own scale.
-    pub(super) fn grid(&self) -> Option<(Arc<heads::Surveyed>, bool)> {
+    /// The heads that are shown together instead of a matrix.
+    pub(super) fn grid(&self) -> Option<Arc<heads::Surveyed>> {
         let Session { room, model, .. } = &self.session;
-        let is_shown = *room == Room::Model && model.heads.shown == heads::Shown::Grid;
-        let heads = self.model.shown_heads(model).filter(|_| is_shown)?;
-        Some((heads, model.heads.own_scale))
+        let is_shown = *room == Room::Stage && model.heads.shown == heads::Shown::Grid;
+        self.model.shown_heads(model).filter(|_| is_shown)
     }
 
     /// The picture of this room, if it is not that of its matrix: lines, or all heads.
     fn figure(&self) -> Option<Result<Figure, regard_figure::Error>> {
         let Session { room, model, look, .. } = &self.session;
-        if let Some((heads, own_scale)) = self.grid() {
-            return Some(Ok(heads.figure(*look, own_scale)));
+        if let Some(heads) = self.grid() {
+            return Some(Ok(heads.figure(*look)));
         }
-        let draws = *room == Room::Model && model.view == model::View::Attention;
+        let draws = *room == Room::Stage && model.view == model::View::Attention;
         let lines = || self.model.large().lines(&model.heads, *look);
         (draws && model.heads.lines).then(lines).flatten()
     }

@@ -13,14 +13,8 @@ const BESIDE: f32 = 350.0;
 /// In a narrower row, the layer and the head are numbers alone.
 const NARROW: f32 = 440.0;
 
-/// Shows the row. `axis` says which side of the grid is the layers.
-pub(crate) fn show(
-    ui: &mut Ui,
-    heads: &Surveyed,
-    state: &mut HeadsState,
-    effects: &Effects,
-    axis: &str,
-) {
+/// Shows the row.
+pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
     let rollout = if heads.maps.is_self_attention() {
         Ok("Estimate how much of each token reaches each position through the layers.")
     } else {
@@ -30,8 +24,6 @@ pub(crate) fn show(
         (Shown::Grid, "All heads", Ok("Show every head as a small picture.")),
         (Shown::Head, "Head", Ok("Show one head.")),
         (Shown::MeanOfLayer, "Layer mean", Ok("Average the heads of a layer.")),
-        (Shown::MeanOfHead, "Head mean", Ok("Average the heads of one number over all layers.")),
-        (Shown::MeanOfAll, "Mean of all", Ok("Average all heads of all layers.")),
         (Shown::Rollout, "Rollout", rollout),
     ];
     ui.horizontal(|ui| {
@@ -51,7 +43,7 @@ pub(crate) fn show(
             explain(ui, "Means and rollout", explanation!("Means and rollout"));
         }
         if state.shown == Shown::Grid {
-            let text = note(heads, state, effects, if is_narrow { "" } else { axis });
+            let text = note(heads, state, effects);
             ui.add(Label::new(RichText::new(text).small().weak()).truncate());
         } else {
             which(ui, heads, state, effects, is_narrow);
@@ -60,14 +52,14 @@ pub(crate) fn show(
 }
 
 /// The progress of the sweep, or the meaning of a head's name.
-fn note(heads: &Surveyed, state: &HeadsState, effects: &Effects, axis: &str) -> String {
+fn note(heads: &Surveyed, state: &HeadsState, effects: &Effects) -> String {
     let shape = heads.maps.shape();
     if state.needs(Effect::Ablation) && effects.is_ablating {
         return format!("Ablating heads: {} of {}", effects.ablation.len(), shape.ids().len());
     }
     let id = HeadId { layer: shape.layers - 1, head: 0 };
     let (name, layer) = (heads.maps.name_of(id), heads.maps.layer_number(id.layer));
-    format!("{axis}{name} is head 0 of layer {layer}.")
+    format!("{name} is head 0 of layer {layer}.")
 }
 
 /// The controls for the layer and the head, and for heatmap or lines.
@@ -92,7 +84,7 @@ fn which(
         });
         ui.add(layer).accessible_name("Which layer");
     }
-    if matches!(state.shown, Shown::Head | Shown::MeanOfHead) {
+    if state.shown == Shown::Head {
         let head = DragValue::new(&mut state.head).range(0..=shape.heads - 1).speed(0.1);
         ui.add(head.prefix(prefix("head "))).accessible_name("Which head");
     }

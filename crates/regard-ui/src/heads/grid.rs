@@ -1,7 +1,7 @@
 //! The grid of all heads as small pictures.
 //!
-//! All pictures are visible at once, as large as the room allows ([`GridPlaces`]). If the user prefers larger ones, the grid
-//! scrolls. A head's [effect](Effect) can lie around its picture as a coloured frame.
+//! A row is a layer. All pictures are visible at once, as large as the room allows ([`GridPlaces`]), unless they would be too
+//! small: then the grid scrolls. A head's [effect](Effect) can lie around its picture as a coloured frame.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::{numbers, style};
 use regard_figure::{Extent, extents};
 use regard_heads::{HeadId, Measure, Measures, Shape};
 
-/// The widest picture of a grid that scrolls, and the narrowest.
-const WIDEST: f32 = 176.0;
-const NARROWEST: f32 = 56.0;
+/// Smaller pictures scroll, as large as the width allows, up to the second size.
+const SMALLEST: f32 = 22.0;
+const WIDEST: f32 = 56.0;
 /// The side of the picture beside the pointer.
 const ENLARGED: f32 = 288.0;
 /// A grid of this width has captions of the usual size. On a wider one, they grow with the width, up to a limit.
@@ -42,12 +42,12 @@ const SCROLL_BAR: f32 = 14.0;
 #[derive(Default)]
 pub(crate) struct Thumbnails {
     heads: Option<Arc<Surveyed>>,
-    drawn_for: Option<(Look, bool, bool)>,
+    drawn_for: Option<(Look, bool)>,
     textures: HashMap<HeadId, TextureHandle>,
     /// The largest weight of all heads, without the first token if that is hidden.
     largest: f32,
-    /// The side of the grid that is the layers, in words: "Columns are layers; ".
-    pub(crate) axis: &'static str,
+    /// The head under the pointer.
+    pub(crate) pointed: Option<HeadId>,
     /// The name of the run, if several stand side by side.
     pub(crate) of: String,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Contents<'a> {
 impl Thumbnails {
     /// Shows all heads. A click on one enlarges it.
     pub(crate) fn show(&mut self, ui: &mut Ui, of: Contents<'_>, state: &mut HeadsState) {
-        let drawn_for = Some((of.look, state.own_scale, state.hide_first));
+        let drawn_for = Some((of.look, state.hide_first));
         let is_same = self.heads.as_ref().is_some_and(|heads| Arc::ptr_eq(heads, of.heads));
         if !is_same || self.drawn_for != drawn_for {
             self.textures.clear();
@@ -84,22 +84,28 @@ impl Thumbnails {
             let line = ui.text_style_height(&TextStyle::Small) + 2.0;
             let shape = of.heads.maps.shape();
             let by_layer = state.order.is_none().then_some(shape);
+            // The masked triangle of a causal head has room for its name.
+            let line = if of.heads.is_causal { 0.0 } else { line };
             let mut places = GridPlaces::fitting(room, [line, scale * GAP], ids.len(), by_layer);
-            if state.scrolls && places.side < WIDEST {
-                let room = room - vec2(SCROLL_BAR, 0.0);
-                places = GridPlaces::scrolling(room, [line, scale * GAP], ids.len(), by_layer);
-            }
-            let axis = places.axis(by_layer);
-            if self.axis != axis {
-                self.axis = axis;
-                ui.ctx().request_repaint();
+            if places.side < SMALLEST {
+                let room = vec2(room.x - SCROLL_BAR, f32::INFINITY);
+                places = GridPlaces::fitting(room, [line, scale * GAP], ids.len(), by_layer);
+                places.side = places.side.min(WIDEST);
             }
             let (whole, _) = ui.allocate_exact_size(places.size(), Sense::hover());
+            let before = self.pointed.take();
             for (i, id) in ids.iter().enumerate() {
                 let rect = places.rect(i).translate(whole.min.to_vec2());
-                if self.head(ui, rect, of, *id, state).clicked() {
+                let response = self.head(ui, rect, of, *id, state);
+                if response.clicked() {
                     state.show(*id);
                 }
+                if response.hovered() || response.has_focus() {
+                    self.pointed = Some(*id);
+                }
+            }
+            if self.pointed != before {
+                ui.ctx().request_repaint();
             }
         });
     }
@@ -160,7 +166,9 @@ impl Thumbnails {
             visuals.widgets.noninteractive.bg_stroke
         };
         ui.painter().rect_stroke(cells, 0, stroke, StrokeKind::Outside);
-        if rect.height() > rect.width() {
+        if of.heads.is_causal && rect.width() >= CAPTIONED {
+            caption(ui, of, id, state, is_marked, cells.shrink(2.0));
+        } else if rect.height() > rect.width() {
             let at = cells.with_max_y(cells.bottom() + rect.height() - rect.width());
             let at = at.with_min_y(cells.bottom()).with_max_x(rect.right());
             caption(ui, of, id, state, is_marked, at);
@@ -191,8 +199,7 @@ impl Thumbnails {
         let most = self.largest;
         let texture = self.textures.entry(id).or_insert_with(|| {
             let numbers = of.heads.thumbnail(id, state.hide_first);
-            let limit = if state.own_scale { largest(&numbers) } else { most };
-            let limit = Extent { largest: limit, end: limit, is_faint: false };
+            let limit = Extent { largest: most, end: most, is_faint: false };
             let (_, cols) = of.heads.survey.thumbnail_shape();
             let image = of.heads.palette(&numbers, limit, of.look).image(&numbers, cols);
             let options =
@@ -208,8 +215,6 @@ impl Thumbnails {
 struct GridPlaces {
     columns: usize,
     rows: usize,
-    /// Whether the next square is below, not at the right.
-    down: bool,
     side: f32,
     line: f32,
     gap: f32,
@@ -217,7 +222,7 @@ struct GridPlaces {
 
 impl GridPlaces {
     /// A grid of this many columns and rows, as large as the room allows.
-    fn new(room: Vec2, [line, gap]: [f32; 2], [columns, rows]: [usize; 2], down: bool) -> Self {
+    fn new(room: Vec2, [line, gap]: [f32; 2], [columns, rows]: [usize; 2]) -> Self {
         let side = |line: f32, gap: f32| {
             let (width, height) =
                 (room.x / columns as f32 - gap, room.y / rows as f32 - line - gap);
@@ -227,52 +232,21 @@ impl GridPlaces {
         let is_captioned = captioned >= CAPTIONED;
         let (line, gap) = if is_captioned { (line, gap) } else { (0.0, SMALL_GAP) };
         let side = if is_captioned { captioned } else { side(line, gap).max(8.0) };
-        Self { columns, rows, down, side, line, gap }
+        Self { columns, rows, side, line, gap }
     }
 
-    /// The grid in which `count` squares are all visible and as large as possible. If they stand by layer, each layer is a column,
-    /// or a row if the squares are larger then.
+    /// The grid in which `count` squares are as large as possible. If they stand by layer, each layer is a row.
     fn fitting(room: Vec2, around: [f32; 2], count: usize, by_layer: Option<Shape>) -> Self {
-        let places = |size, down| Self::new(room, around, size, down);
+        let places = |columns: usize| Self::new(room, around, [columns, count.div_ceil(columns)]);
         let larger = |a: Self, b: Self| if b.side > a.side { b } else { a };
         match by_layer {
-            Some(Shape { layers, heads, .. }) if layers > 1 && heads > 1 => {
-                larger(places([layers, heads], true), places([heads, layers], false))
-            }
-            _ => {
-                let grids = (1..=count.max(1))
-                    .map(|columns| places([columns, count.div_ceil(columns)], false));
-                grids.reduce(larger).unwrap_or_else(|| places([1, 1], false))
-            }
-        }
-    }
-
-    /// A grid that is as wide as the room. A layer is a row if it fits.
-    fn scrolling(room: Vec2, around: [f32; 2], count: usize, by_layer: Option<Shape>) -> Self {
-        let most = |side: f32| ((room.x / (side + around[1])) as usize).max(1);
-        let heads = by_layer.map(|shape| shape.heads);
-        let columns = heads.filter(|heads| *heads > 1 && *heads <= most(NARROWEST));
-        let columns = columns.unwrap_or_else(|| most(WIDEST).min(count.max(1)));
-        let rows = count.div_ceil(columns);
-        let endless = vec2(room.x, f32::INFINITY);
-        let places = Self::new(endless, around, [columns, rows], false);
-        Self { side: places.side.min(WIDEST), ..places }
-    }
-
-    fn axis(&self, by_layer: Option<Shape>) -> &'static str {
-        match by_layer {
-            Some(shape) if self.down && self.rows == shape.heads => "Columns are layers; ",
-            Some(shape) if self.columns == shape.heads && shape.heads > 1 => "Rows are layers; ",
-            _ => "",
+            Some(shape) if shape.layers > 1 && shape.heads > 1 => places(shape.heads),
+            _ => (1..=count).map(places).reduce(larger).unwrap_or_else(|| places(1)),
         }
     }
 
     fn rect(&self, i: usize) -> Rect {
-        let (column, row) = if self.down {
-            (i / self.rows, i % self.rows)
-        } else {
-            (i % self.columns, i / self.columns)
-        };
+        let (column, row) = (i % self.columns, i / self.columns);
         let step = vec2(self.side + self.gap, self.side + self.line + self.gap);
         let min = pos2(2.0, 2.0) + step * vec2(column as f32, row as f32);
         Rect::from_min_size(min, vec2(self.side, self.side + self.line))
@@ -368,26 +342,36 @@ fn value(
     }
 }
 
-/// The head's name at the left, and its number at the right if there is room.
+/// The head's name, and its number beside it if there is room, or below it in the masked triangle.
 fn caption(ui: &Ui, of: Contents<'_>, id: HeadId, state: &HeadsState, is_marked: bool, at: Rect) {
     let (font, visuals) = (TextStyle::Small.resolve(ui.style()), ui.visuals());
     let painter = ui.painter().with_clip_rect(at.intersect(ui.clip_rect()));
-    let color = if is_marked { visuals.warn_fg_color } else { visuals.text_color() };
-    let left = at.left_top() + vec2(0.0, 1.0);
+    let inside = of.heads.is_causal;
+    let [ink, weak] = if inside {
+        // The masked cells are dark in both themes.
+        [Color32::from_gray(210), Color32::from_gray(170)]
+    } else {
+        [visuals.text_color(), visuals.weak_text_color()]
+    };
+    let color = if is_marked { visuals.warn_fg_color } else { ink };
     let number = of.heads.maps.name_of(id);
-    let used = painter.text(left, Align2::LEFT_TOP, number, font.clone(), color);
+    let left = at.left_top() + vec2(0.0, 1.0);
+    let corner =
+        if inside { (at.right_top(), Align2::RIGHT_TOP) } else { (left, Align2::LEFT_TOP) };
+    let used = painter.text(corner.0, corner.1, number, font.clone(), color);
     let Some(value) = value(of, id, state) else { return };
-    let room = at.right() - used.right() - 6.0;
+    let room = if inside { 0.62 * at.width() } else { at.right() - used.right() - 6.0 };
     // A narrow picture leaves out the share.
     let pattern = value.split_once(' ').map_or("", |(pattern, _)| pattern);
     let pattern = pattern.trim_matches(|c: char| !c.is_alphabetic());
-    let weak = visuals.weak_text_color();
     let fitting = [&value, pattern].into_iter().find_map(|text| {
         let galley = painter.layout_no_wrap(text.to_owned(), font.clone(), weak);
         (galley.size().x > 0.0 && galley.size().x <= room).then_some(galley)
     });
-    if let Some(galley) = fitting {
-        painter.galley(at.right_top() + vec2(-galley.size().x, 1.0), galley, weak);
+    let Some(galley) = fitting else { return };
+    let down = if inside { used.height() } else { 1.0 };
+    if !inside || at.height() >= 3.6 * font.size {
+        painter.galley(at.right_top() + vec2(-galley.size().x, down), galley, weak);
     }
 }
 
@@ -398,41 +382,26 @@ mod tests {
     const AROUND: [f32; 2] = [16.0, 8.0];
 
     #[test]
-    fn all_heads_fit() {
+    fn rows_are_layers_and_all_heads_fit() {
         let shape = |layers, heads| Some(Shape { layers, heads, queries: 9, keys: 9 });
-        // 30 layers of 9 heads stand in columns, and 4 layers of 3 heads in rows.
-        for (width, height, layers, heads, down) in [
-            (1300.0, 800.0, 30, 9, true),
-            (900.0, 600.0, 3, 4, false),
-            (300.0, 500.0, 30, 9, false),
-        ] {
+        for (width, height, layers, heads) in
+            [(1300.0, 800.0, 30, 9), (900.0, 600.0, 3, 4), (300.0, 500.0, 30, 9)]
+        {
             let room = vec2(width, height);
             let count = layers * heads;
             let places = GridPlaces::fitting(room, AROUND, count, shape(layers, heads));
-            assert_eq!(places.down, down, "{layers} × {heads}");
+            assert_eq!(places.columns, heads, "{layers} × {heads}");
             let sorted = GridPlaces::fitting(room, AROUND, count, None);
             for places in [places, sorted] {
                 let whole = Rect::from_min_size(pos2(0.0, 0.0), room + vec2(2.0, 2.0));
                 assert!((0..count).all(|i| whole.contains_rect(places.rect(i))), "{places:?}");
             }
         }
-        let wide = GridPlaces::fitting(vec2(1300.0, 800.0), AROUND, 270, shape(30, 9));
-        assert!(wide.side >= CAPTIONED && wide.line > 0.0, "{wide:?}");
+        // Where they would be too small, they are as wide as the room, and the grid scrolls.
+        let endless = GridPlaces::fitting(vec2(300.0, f32::INFINITY), AROUND, 270, shape(30, 9));
+        assert!(endless.side >= SMALLEST - 2.0 && endless.size().y > 900.0, "{endless:?}");
         // One head fills the room, and two heads stand side by side.
         assert_eq!(GridPlaces::fitting(vec2(3000.0, 1800.0), AROUND, 1, shape(1, 1)).side, 1776.0);
         assert_eq!(GridPlaces::fitting(vec2(3000.0, 1800.0), AROUND, 2, shape(1, 2)).columns, 2);
-    }
-
-    #[test]
-    fn larger_pictures_scroll_and_a_layer_is_a_row_where_it_fits() {
-        let columns = |width, heads, by_layer: bool| {
-            let shape = Shape { layers: 12, heads, queries: 9, keys: 9 };
-            let by_layer = by_layer.then_some(shape);
-            GridPlaces::scrolling(vec2(width, 700.0), AROUND, 12 * heads, by_layer).columns
-        };
-        assert_eq!(columns(1000.0, 12, true), 12);
-        assert_eq!(columns(300.0, 12, true), 1);
-        assert_eq!(columns(1000.0, 12, false), 5);
-        assert_eq!(columns(10.0, 64, false), 1);
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use egui::{Context, ScrollArea, Ui};
+use egui::{Context, Label, RichText, ScrollArea, Ui};
 use regard_figure::{Figure, Matrix, overlaid};
 use regard_heads::{HeadId, Part};
 
 use super::lines::LineSet;
-use super::{HeadsState, Shown, Side, bar, lines};
+use super::{HeadsState, Side, bar, lines};
 use super::{Select, Selected, Surveyed};
 use crate::colors::Look;
 use crate::heatmap::{Cell, Heatmap, Pointing};
@@ -149,15 +149,23 @@ impl Large {
         state: &mut HeadsState,
         look: Look,
     ) -> Option<Pointing> {
-        let (of, selected) = self.shown.as_mut()?;
-        let heads = &of.heads;
+        let (_, selected) = self.shown.as_mut()?;
         selected.set_look(look);
         let is_one = self.of.is_empty();
         // In a low page, the height is better used for cells: the bar above also names the head.
         let is_low = ui.available_height() < LOW;
         if !self.is_named && (!is_one || !is_low || state.lines) {
-            bar::title(ui, if is_one { &selected.title } else { &self.of });
+            let words = self.spoken(state);
+            let (_, selected) = self.shown.as_ref()?;
+            ui.horizontal(|ui| {
+                bar::title(ui, if is_one { &selected.title } else { &self.of });
+                if let Some(words) = words {
+                    ui.add(Label::new(RichText::new(words).small().weak()).truncate());
+                }
+            });
         }
+        let (of, selected) = self.shown.as_mut()?;
+        let heads = &of.heads;
         let name = if is_one {
             selected.title.clone()
         } else {
@@ -229,15 +237,9 @@ impl Large {
         Some(pointing)
     }
 
-    /// Shows a cell in words: the one under the pointer, or the chosen one.
-    pub(crate) fn readout(&self, ui: &mut Ui, state: &HeadsState) {
-        let hint = match state.shown {
-            Shown::Grid => "Click a head to enlarge it.",
-            _ if state.lines => "Point at a token for its lines; click to keep them.",
-            _ => "Point at a cell to read its weight.",
-        };
-        let words = self.hovered.or(state.chosen).and_then(|cell| self.words(cell));
-        style::describe(ui, words.as_deref(), hint);
+    /// A cell in words: the one under the pointer, or the chosen one.
+    pub(crate) fn spoken(&self, state: &HeadsState) -> Option<String> {
+        self.hovered.or(state.chosen).and_then(|cell| self.words(cell))
     }
 
     fn words(&self, (row, col): Cell) -> Option<String> {

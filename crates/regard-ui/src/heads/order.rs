@@ -67,11 +67,6 @@ pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effect
         "Leave the first token out of the small pictures and of the lines. Many heads give most of their weight to it where they find \
          nothing else.",
     );
-    ui.checkbox(&mut state.scrolls, "Larger pictures")
-        .on_hover_text("Let the grid scroll, instead of showing all heads at once.");
-    ui.checkbox(&mut state.own_scale, "Own colour scale for each head").on_hover_text(
-        "Scale the colours of each small picture to its own largest weight, not to the largest of all heads.",
-    );
     if state.lines && state.shown != Shown::Grid {
         lines(ui, heads, state);
     }

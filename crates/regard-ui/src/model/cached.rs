@@ -34,19 +34,6 @@ impl CachedModels {
         }
     }
 
-    /// Shows a button that opens the list. Returns the name of the model that was chosen.
-    pub(crate) fn show(&mut self, ui: &mut Ui, host: &Arc<dyn Host>) -> Option<String> {
-        let mut chosen = None;
-        let menu = ui.menu_button("Cached models", |ui| {
-            ui.set_min_width(300.0);
-            chosen = self.rows(ui);
-        });
-        if menu.response.on_hover_text("Models in the local Hugging Face cache.").clicked() {
-            self.read(ui.ctx(), host);
-        }
-        chosen
-    }
-
     /// Reads the cache again.
     pub(crate) fn read(&mut self, ctx: &Context, host: &Arc<dyn Host>) {
         let files = Arc::clone(host);

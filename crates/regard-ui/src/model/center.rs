@@ -1,12 +1,16 @@
 //! The middle of the room: the text, the runs, and the open view of them.
 
+use core::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use egui::accesskit::Role;
 use egui::{
-    Align, CentralPanel, Frame, Label, Layout, Margin, Panel, Rect, RichText, ScrollArea, TextEdit,
-    TextStyle, Ui, UiBuilder, vec2,
+    Align, CentralPanel, FontId, Frame, Label, Layout, Margin, Panel, Rect, RichText, ScrollArea,
+    TextEdit, TextStyle, Ui, UiBuilder, WidgetInfo, vec2,
 };
-use regard_models::Which;
+use regard_bundled::ENGLISH;
+use regard_models::{Change, Which};
 
 use super::Outcome;
 use super::Reads;
@@ -14,6 +18,7 @@ use super::View;
 use super::compare::OpenChoice;
 use super::overlay::PictureParts;
 use super::room::{Pane, outcome};
+use super::sentence::{Done, Words, lone};
 use super::{
     ModelRoom, State, Version, attribution, changes, compare, experts, lens, note, pad, patch,
     patches, strip,
@@ -21,7 +26,7 @@ use super::{
 use crate::choice::{self, Choice};
 use crate::colors::Look;
 use crate::explain::{explain, explanation};
-use crate::heads::{AttentionSource, Contents, Shown, Surveyed, bar};
+use crate::heads::{AttentionSource, Contents, MapKind, Shown, Side, Surveyed, bar};
 use crate::heatmap::widest;
 use crate::{Command, file_name, message, style};
 use regard_session::model::{blank, size_for};
@@ -58,8 +63,14 @@ const BOTH: f32 = 320.0;
 const ABOVE: f32 = 240.0;
 /// From this width on, three panes fit beside each other.
 const BESIDE_EACH_OTHER: f32 = 480.0;
-/// From this width on, a sentence in large letters fits in a line.
+/// From this width on, the headline fits in a line.
 const WIDE: f32 = 620.0;
+/// The sizes of its letters: the largest with which it fits.
+const SIZES: [f32; 6] = [19.0, 17.0, 15.0, 13.5, 12.0, 11.0];
+/// The height of the sentence with its ribbons: the least, its share of the page, and the most.
+const SENTENCE: [f32; 3] = [92.0, 0.27, 300.0];
+/// More words have no ribbons.
+const MOST_WORDS: usize = 1024;
 
 impl ModelRoom {
     /// Shows the text, and the chosen view of its run.
@@ -80,7 +91,7 @@ impl ModelRoom {
         let mut asked = None;
         match reads {
             Reads::Image => draw(ui, state, size_for(description)),
-            Reads::Text => text(ui, &mut state.text, "Type a text for the model to read.", "Text"),
+            Reads::Text => {}
             Reads::TextAndDecoder => {
                 text(ui, &mut state.text, "Type a text for the encoder to read.", "Text");
             }
@@ -107,14 +118,27 @@ impl ModelRoom {
                 if is_empty { ui.visuals().weak_text_color() } else { ui.visuals().error_fg_color };
             ui.colored_label(color, message);
         }
-        let Some(outcome) = outcome(&self.latest) else {
+        if self.outcome().is_none() {
             if reads == Reads::Image {
                 asked = ui.horizontal_wrapped(|ui| file(ui, state, reads)).inner;
             }
+            if reads == Reads::Text {
+                let mut typed = state.text.clone();
+                text(ui, &mut typed, "Type a text for the model to read.", "Text");
+                state.read(typed);
+            }
             return asked;
-        };
+        }
+        if reads == Reads::Text {
+            self.stage(ui, state);
+        } else {
+            let looks = String::new();
+            let title = self.outcome().map(|o| note::headline(o, &o.list, &looks));
+            headline(ui, &title.unwrap_or_default(), self.latest.is_late());
+        }
+        let Some(outcome) = outcome(&self.latest) else { return asked };
         let large = Some(&self.panes[0].large).filter(|_| state.version != Version::Second);
-        if reads != Reads::Image {
+        if reads.decodes() {
             let which = state.attention;
             let labels = outcome.labels(which);
             // The spectrogram shows the positions of a recording.
@@ -134,14 +158,17 @@ impl ModelRoom {
             let opens = (reads == Reads::Image).then(|| file(ui, state, reads)).flatten();
             if reads != Reads::Image {
                 self.writer.show(ui, state, outcome, description);
-                ui.separator();
+            }
+            if state.model == ENGLISH && ui.button("Another sentence").clicked() {
+                state.read(state.following().to_owned());
+                state.heads.isolated = None;
+                state.tried[2] = true;
             }
             let draws = size_for(description).is_some();
             let (cached, host) = (&mut self.cached, &self.background.host);
             let asked = compare::menu(ui, state, reads, draws, cached, host);
-            if self.latest.is_late() {
-                // At the end of a row, it moves nothing.
-                ui.spinner().on_hover_text("The model is reading.");
+            if reads == Reads::Text {
+                steps(ui, state.tried);
             }
             opens.or(asked)
         });
@@ -153,13 +180,6 @@ impl ModelRoom {
         }
         let context = description.context.filter(|_| reads != Reads::Recording);
         told(ui, outcome, context, self.dropped.as_deref());
-        let sentence = note::sentence(outcome, &outcome.list);
-        // The line exists before a change is made, so that nothing moves under the pointer.
-        let style = if ui.available_width() < WIDE { TextStyle::Body } else { style::subheading() };
-        let text = sentence.as_deref().unwrap_or("No change is made yet.");
-        let text = RichText::new(text).text_style(style);
-        let text = if sentence.is_some() { text } else { text.weak() };
-        ui.add(Label::new(text).truncate());
         ui.horizontal(|ui| {
             ui.set_min_height(ui.spacing().interact_size.y);
             let has_experts = description.stack.experts.is_some() || state.view == View::Experts;
@@ -182,6 +202,9 @@ impl ModelRoom {
                 }
                 compare::versions(ui, state, outcome);
             }
+            if let Some(spoken) = self.spoken(state) {
+                ui.add(Label::new(RichText::new(spoken).monospace()).truncate());
+            }
         });
         // The streams are those of the stack that the head reads: of a decoder, if there is one.
         let tokens = &outcome.labels(Which::Decoder)[0];
@@ -200,17 +223,109 @@ impl ModelRoom {
     fn of_file(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let Some(heads) = self.heads(state) else { return };
         let is_self = heads.maps.is_self_attention();
-        let which = if is_self { Which::Only } else { Which::Cross };
-        let large = Some(&self.panes[0].large);
-        strip::show(ui, heads.labels(), which, large, &mut state.heads, look);
+        if is_self && heads.kind == MapKind::Weights && heads.labels()[0].len() <= MOST_WORDS {
+            self.stage(ui, state);
+        } else {
+            let which = if is_self { Which::Only } else { Which::Cross };
+            let large = Some(&self.panes[0].large);
+            strip::show(ui, heads.labels(), which, large, &mut state.heads, look);
+        }
+        for warning in heads.survey.warnings() {
+            let text = RichText::new(format!("Note: {warning}.")).small();
+            ui.colored_label(ui.visuals().warn_fg_color, text);
+        }
         self.attention(ui, state, look);
+    }
+
+    /// Shows the sentence with the ribbons of a head, below the headline.
+    fn stage(&mut self, ui: &mut Ui, state: &mut State) {
+        let heads = match outcome(&self.latest) {
+            Some(outcome) if state.file.is_none() => {
+                Some(Arc::clone(outcome.version(Version::Changed, state.attention)))
+            }
+            _ => self.heads(state),
+        };
+        let Some(heads) = heads else { return };
+        let words = &heads.labels()[0];
+        let count = words.len();
+        let Pane { grid, large, .. } = &self.panes[0];
+        let id = grid.pointed.filter(|id| heads.maps.shape().index(*id).is_some());
+        let id = id.unwrap_or_else(|| state.heads.id());
+        let kept = match state.heads.isolated {
+            Some((Side::Queries, i)) => Some(i),
+            _ => None,
+        };
+        let of_map = state.heads.chosen.map(|(row, _)| row);
+        let query = large.hovered().map(|(row, _)| row).or(kept).or(of_map);
+        let query = query.filter(|i| *i < count).unwrap_or(count.saturating_sub(1));
+        let numbers = self.sentence.numbers(&heads, id, query);
+        let head = heads.maps.name_of(id);
+        let is_typed = state.file.is_none();
+        let is_stale = is_typed && self.latest.is_late();
+        let looks = looks(&head, words, query, &numbers);
+        let title = match outcome(&self.latest) {
+            Some(outcome) if is_typed => note::headline(outcome, &outcome.list, &looks),
+            _ => looks,
+        };
+        headline(ui, &title, is_stale);
+        let height = (SENTENCE[1] * ui.available_height()).clamp(SENTENCE[0], SENTENCE[2]);
+        let mut typed = state.text.clone();
+        let none = BTreeSet::new();
+        let hidden = state.hidden.clone();
+        let shown = Words {
+            words,
+            query,
+            weights: &numbers,
+            hidden: if is_typed { &hidden } else { &none },
+            hides: is_typed,
+            head: &head,
+            is_stale,
+        };
+        let done = self.sentence.show(ui, height, is_typed.then_some(&mut typed), &shown);
+        if typed != state.text && is_typed {
+            state.read(typed);
+            (state.heads.isolated, state.heads.chosen) = (None, None);
+            state.tried[2] = true;
+            return;
+        }
+        let outcome = outcome(&self.latest).filter(|_| is_typed);
+        match done {
+            Some(Done::Look(i)) => {
+                let key = state.heads.chosen.map_or(0, |(_, key)| key);
+                (state.heads.isolated, state.heads.around) = (Some((Side::Queries, i)), i);
+                state.heads.chosen = state.heads.chosen.map(|_| (i, key));
+            }
+            Some(Done::Open(key)) => {
+                state.heads.show(id);
+                state.view = View::Attention;
+                state.heads.chosen = Some((query, key));
+            }
+            // The words are those of the sentence before, until the model has read the new one.
+            _ if outcome.is_none_or(|outcome| outcome.request.text != state.text) => {}
+            Some(Done::Hide(i)) => {
+                if !state.hidden.remove(&i) {
+                    state.hidden.insert(i);
+                }
+                state.tried[1] = true;
+            }
+            Some(Done::Cut(key)) => {
+                state.toggle(&Change::Cut { head: state.address(id), query, key });
+            }
+            Some(Done::Drop(from, to)) => {
+                if let Some((opened, outcome)) = self.here(state).zip(outcome) {
+                    let description = &opened.description;
+                    self.dropped = patch::drop_at(state, outcome, description, from, to).err();
+                }
+            }
+            None => {}
+        }
     }
 
     /// Shows the attention of one run or file, or of two runs side by side.
     fn attention(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let Some(heads) = self.heads(state) else { return };
         let effects = self.effects_of(state);
-        bar::show(ui, &heads, &mut state.heads, &effects, self.panes[0].grid.axis);
+        bar::show(ui, &heads, &mut state.heads, &effects);
         if let Some(outcome) = outcome(&self.latest) {
             compare::no_difference(ui, state, outcome);
             if state.version == Version::SideBySide && outcome.pair(state.attention).is_some() {
@@ -455,6 +570,54 @@ impl ModelRoom {
                 ui.label("The model is reading.");
             });
         }
+    }
+}
+
+/// Where a head looks from a word: "Head 5.3 looks from “to” back at “Mary”."
+fn looks(head: &str, words: &[String], query: usize, weights: &[f32]) -> String {
+    let target = (0..weights.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
+    let word = |i: usize| words.get(i).map_or_else(String::new, |word| lone(word));
+    let Some(target) = target.filter(|target| weights[*target] > 0.0) else { return String::new() };
+    let (from, to) = (word(query), word(target));
+    match target.cmp(&query) {
+        Ordering::Less => format!("Head {head} looks from “{from}” back at “{to}”."),
+        Ordering::Equal => format!("Head {head} looks from “{from}” at itself."),
+        Ordering::Greater => format!("Head {head} looks from “{from}” at “{to}”."),
+    }
+}
+
+/// Shows the headline in the same height always, so that a change moves nothing: a long one has smaller letters.
+fn headline(ui: &mut Ui, text: &str, is_late: bool) {
+    let width = ui.available_width();
+    let height = if width < WIDE { 44.0 } else { 26.0 };
+    let (_, area) = ui.allocate_space(vec2(width, height));
+    let text = if is_late { format!("Computing… {text}") } else { text.to_owned() };
+    let visuals = ui.visuals();
+    let color = if is_late { visuals.weak_text_color() } else { visuals.strong_text_color() };
+    let high = |size: &f32| {
+        let font = FontId::proportional(*size);
+        ui.painter().layout(text.clone(), font, color, width).size().y
+    };
+    let size = SIZES.into_iter().find(|size| high(size) <= height).unwrap_or(SIZES[5]);
+    let text = RichText::new(text).size(size).strong().color(color);
+    ui.new_child(UiBuilder::new().max_rect(area)).add(Label::new(text).wrap());
+}
+
+/// Shows what there is to try, each with a mark once it has been done.
+fn steps(ui: &mut Ui, tried: [bool; 3]) {
+    let names = ["How sharply the heads look", "Click a word to hide it", "Type your own sentence"];
+    let texts = [
+        explanation!("How sharply the heads look"),
+        explanation!("Click a word to hide it"),
+        explanation!("Type your own sentence"),
+    ];
+    for ((name, text), done) in names.into_iter().zip(texts).zip(tried).rev() {
+        let color = if done { style::QUERY } else { ui.visuals().weak_text_color() };
+        let words = if done { format!("{name}: done") } else { format!("{name}: not done yet") };
+        let mark = if done { "✓" } else { "○" };
+        let label = ui.label(RichText::new(format!("{mark} {name}")).small().color(color));
+        label.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
+        label.on_hover_text(text);
     }
 }
 

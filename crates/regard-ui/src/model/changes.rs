@@ -7,7 +7,7 @@ use regard_models::{Ablation, Change, Description};
 use super::State;
 use crate::choice;
 use crate::explain::{explanation, heading};
-use crate::heads::{Shown, Surveyed};
+use crate::heads::Surveyed;
 use crate::heatmap::Pointing;
 use crate::temperature;
 
@@ -17,13 +17,6 @@ pub(super) fn of_head(
     heads: &Surveyed,
     description: Option<&Description>,
 ) {
-    if state.heads.shown != Shown::Head {
-        heading(ui, "Change a head", explanation!("Change a head"));
-        ui.weak(
-            "A head decides what each token looks at. Click one to see it large and to change it.",
-        );
-        return;
-    }
     let head = state.address(state.heads.id());
     heading(ui, &format!("Change head {head}"), explanation!("Change a head"));
     ui.horizontal_wrapped(|ui| {
@@ -46,7 +39,7 @@ pub(super) fn of_head(
     });
     let before = state.temperature(head);
     if let Ok(mut temperature) = Temperature::new(before) {
-        temperature::show(ui, &mut temperature);
+        temperature::own(ui, &mut temperature);
         if temperature.get() != before {
             state.set_temperature(head, temperature.get());
         }

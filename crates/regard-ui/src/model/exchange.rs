@@ -195,7 +195,7 @@ impl ModelRoom {
         let attention = state.attention;
         let heads = self.background.id(outcome.version(Version::Changed, attention));
         let run = self.background.id(&outcome.unchanged);
-        let changes = outcome.changed().map(|_| outcome.request.changes.clone());
+        let changes = outcome.changed().map(|_| outcome.changes.clone());
         let changes = changes.unwrap_or_default();
         Some(Weigh { model: opened.place(), run, heads, changes, attention })
     }
@@ -203,21 +203,21 @@ impl ModelRoom {
     fn lens_of(&self, state: &State) -> Option<Predict> {
         let (opened, outcome) = self.in_view(state, View::Lens)?;
         let run = self.background.id(&outcome.unchanged);
-        Some(Predict { model: opened.place(), run, changes: outcome.request.changes.clone() })
+        Some(Predict { model: opened.place(), run, changes: outcome.changes.clone() })
     }
 
     fn experts_of(&self, state: &State) -> Option<Route> {
         let (opened, outcome) = self.in_view(state, View::Experts)?;
         opened.description.stack.experts.as_ref()?;
         let run = self.background.id(&outcome.unchanged);
-        Some(Route { model: opened.place(), run, changes: outcome.request.changes.clone() })
+        Some(Route { model: opened.place(), run, changes: outcome.changes.clone() })
     }
 
     fn attribution_of(&self, state: &State) -> Option<Attribute> {
         let is_needed = state.view == View::Attribution || state.heads.needs(Effect::Attribution);
         let (opened, outcome) = self.run_of(state).filter(|_| is_needed)?;
         let run = self.background.id(&outcome.unchanged);
-        let changes = outcome.request.changes.clone();
+        let changes = outcome.changes.clone();
         Some(Attribute { model: opened.place(), run, changes, tokens: state.attributed })
     }
 
@@ -239,7 +239,7 @@ impl ModelRoom {
         let second = outcome.second().filter(|_| is_of_b);
         let run = second.map_or(&outcome.unchanged, |second| &second.run);
         let is_changed = !matches!(state.version, Version::Unchanged | Version::Second);
-        let changes = if is_changed { outcome.request.changes.clone() } else { Vec::new() };
+        let changes = if is_changed { outcome.changes.clone() } else { Vec::new() };
         let head = state.address(state.heads.id());
         Some(Unfold { model: model.place(), run: self.background.id(run), changes, head, cell })
     }

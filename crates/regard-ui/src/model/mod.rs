@@ -25,6 +25,7 @@ mod patch;
 mod patches;
 mod room;
 mod run;
+mod sentence;
 mod strip;
 mod sweep;
 mod unfold;

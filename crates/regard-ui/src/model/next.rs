@@ -1,8 +1,9 @@
 //! The tokens that the model expects next, with and without the changes.
 
 use egui::accesskit::Role;
-use egui::{Color32, Rect, Sense, TextStyle, Ui, WidgetInfo, vec2};
+use egui::{Color32, Rect, Sense, Stroke, TextStyle, Ui, WidgetInfo, vec2};
 
+use super::sentence::lone;
 use super::{Next, Outcome, Predicts, Version, percent};
 use crate::explain::{explanation, heading};
 use crate::style;
@@ -97,6 +98,8 @@ pub(super) fn show(
     // All classes keep their places, so that no row moves while an image is drawn.
     if predicts == Predicts::Class && list.len() == outcome.next().len() {
         order.sort_by_key(|i| list[*i].id);
+    } else {
+        order.sort_by(|i, j| list[*j].after.total_cmp(&list[*i].after));
     }
     for i in order {
         if row(ui, &list[i], against, appends, name) {
@@ -184,10 +187,15 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool, name: 
     if next.is_share && bars.width() >= NARROWEST_BAR {
         let empty = visuals.widgets.noninteractive.bg_stroke.color.gamma_multiply(0.5);
         ui.painter().rect_filled(bar(1.0, line - 8.0), 2, empty);
-        ui.painter().rect_filled(bar(next.after, line - 8.0), 2, color);
+        // What it was before is a shadow, with a mark at its end.
         if let Some(reference) = reference {
-            ui.painter().rect_filled(bar(reference, 3.0), 1, visuals.warn_fg_color);
+            let shadow = bar(reference, line - 8.0);
+            ui.painter().rect_filled(shadow, 2, color.gamma_multiply(0.35));
+            let end = shadow.right().max(bars.left() + 1.0);
+            let stroke = Stroke::new(2.0, visuals.weak_text_color());
+            ui.painter().vline(end, shadow.y_range().expand(2.0), stroke);
         }
+        ui.painter().rect_filled(bar(next.after, line - 8.0), 2, color);
     }
     let font = TextStyle::Body.resolve(ui.style());
     let text = |ui: &Ui, text: String, right: f32, color: Color32| {
@@ -215,7 +223,8 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool, name: 
     } else {
         text(ui, after, 0.0, visuals.text_color());
     }
-    let galley = style::truncated(ui, &next.token, font, name - 8.0, visuals.text_color());
+    let token = lone(&next.token);
+    let galley = style::truncated(ui, &token, font, name - 8.0, visuals.text_color());
     let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
     ui.painter().galley(at, galley, visuals.text_color());
     let what = if appends { ". Click to append it to the text." } else { "" };

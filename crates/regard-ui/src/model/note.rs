@@ -7,6 +7,8 @@ use regard_models::{Ablation, Change, Input, LayerPlace, Place, StreamPlace};
 use super::Listed;
 use super::Next;
 use super::Outcome;
+use super::Request;
+use super::sentence::lone;
 use crate::temperature;
 
 /// A change in a few words: "Head 1.2 gives zeros". `tokens` are those of the first text, and `words` those of patches, by their
@@ -122,7 +124,7 @@ pub(super) fn sentence(outcome: &Outcome, list: &[Next]) -> Option<String> {
     let top = list.first()?;
     let (before, after) = (top.text(top.before), top.text(top.after));
     let tokens: Vec<String> = outcome.tokens().iter().map(|token| token.text.clone()).collect();
-    let start = with(&outcome.request.changes, &tokens);
+    let start = causes(&outcome.request, &tokens);
     let token = &top.token;
     let what = match top.after - top.before {
         _ if before == after => format!("stays at {after}"),
@@ -130,12 +132,46 @@ pub(super) fn sentence(outcome: &Outcome, list: &[Next]) -> Option<String> {
         _ => format!("rises from {before} to {after}"),
     };
     let first = list.iter().max_by(|a, b| a.after.total_cmp(&b.after))?;
-    let other = if first.id == top.id || !top.is_share {
-        String::new()
+    let (token, other) = (lone(token), lone(&first.token));
+    Some(if first.id == top.id || !top.is_share {
+        format!("{start}, “{token}” {what}.")
     } else {
-        format!("; “{}” is now the likeliest ({})", first.token, first.text(first.after))
-    };
-    Some(format!("{start}, “{token}” {what}{other}."))
+        let now = first.text(first.after);
+        format!("{start}, the model expects “{other}”: {now}. “{token}” {what}.")
+    })
+}
+
+/// The headline: what the model expects, with what has changed it, and where a head looks.
+pub(super) fn headline(outcome: &Outcome, list: &[Next], looks: &str) -> String {
+    let winner = list.first().filter(|next| next.is_share);
+    let expects = winner.map(|next| {
+        format!("The model expects “{}”: {}.", lone(&next.token), next.text(next.after))
+    });
+    let expects = sentence(outcome, list).or(expects).unwrap_or_default();
+    format!("{expects} {looks}").trim().to_owned()
+}
+
+/// All changes as the beginning of a sentence: "Without “Mary”, and with all heads at T = 3".
+fn causes(request: &Request, tokens: &[String]) -> String {
+    let mut causes = Vec::new();
+    let hidden = request.hidden.iter().filter_map(|i| tokens.get(*i));
+    let hidden: Vec<String> = hidden.map(|token| format!("“{}”", lone(token))).collect();
+    if !hidden.is_empty() {
+        causes.push(format!("Without {}", hidden.join(", ")));
+    }
+    if request.sharpness != 1.0 {
+        let t = temperature::text(f64::from(request.sharpness));
+        causes.push(format!("With all heads at T = {t}"));
+    }
+    if !request.changes.is_empty() {
+        causes.push(with(&request.changes, tokens));
+    }
+    let mut causes = causes.into_iter();
+    let first = causes.next().unwrap_or_default();
+    causes.fold(first, |all, cause| {
+        let (letter, rest) = cause.split_at(1);
+        format!("{all}, and {}{rest}", letter.to_lowercase())
+    })
 }
 
 #[cfg(test)]

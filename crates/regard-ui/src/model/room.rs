@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
+use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Slider, Ui};
 use regard_figure::Matrix;
-use regard_models::{Change, Score, Which};
+use regard_models::{Score, Which};
 
 use super::Predicts;
 use super::Reads;
@@ -18,6 +18,7 @@ use super::open::{self, OpenedModel};
 use super::opener::Opener;
 use super::overlay::Overlay;
 use super::patches::PatchEffects;
+use super::sentence::Sentence;
 use super::sweep::SweepEffects;
 use super::write::Writer;
 use super::{
@@ -25,17 +26,26 @@ use super::{
     Weigh, changes, compare, list, next, patch, sweep, unfold, write,
 };
 use crate::colors::Look;
-use crate::explain::{explanation, heading};
+use crate::explain::{explanation, heading, label};
 use crate::heads::{self, AttentionSource, Effects, Large, Surveyed, Thumbnails, order};
-use crate::style::{self, panel};
+use crate::style::panel;
 use crate::work::{Background, Held, Latest, Shared};
-use crate::{Command, Host, counted, side};
+use crate::{Command, Host, counted};
 use regard_session::model::short;
 
-/// From this width on, the next tokens have a panel of their own at the right.
-const WIDE: f32 = 1080.0;
-/// The width of that panel: the least, the share of a wide window, and the most.
-const NEXT: [f32; 3] = [320.0, 0.17, 600.0];
+/// From this width on, what comes next stands at the right, and else at the bottom.
+const WIDE: f32 = 800.0;
+/// The width of that panel: the least, the share of a wide window, and the most. At the bottom, its share of the height, and the
+/// least height that it leaves to the sentence.
+const NEXT: [f32; 3] = [272.0, 0.23, 600.0];
+const LOW: f32 = 0.36;
+const LEAST: f32 = 200.0;
+/// The width of the menu of models, and the most letters of a name in the title bar.
+const MENU: f32 = 320.0;
+/// The most height of the names in it.
+const NAMES: f32 = 160.0;
+const MOST_LETTERS: usize = 22;
+const SHARPNESS: &str = "How sharply the heads look";
 /// A hint for each bundled model.
 const HINTS: [&str; 3] = [
     "A model that reads any English.",
@@ -59,17 +69,6 @@ impl Pane {
     }
 }
 
-/// What to do in a view.
-fn hint(view: View) -> &'static str {
-    match view {
-        View::Attention => "Click a head to enlarge it.",
-        View::Lens => "Point at a cell to read its token and its probability.",
-        View::Attribution => "Point at a cell to read it; click a head to see it.",
-        View::Patches => "Click a cell to make its patch, or to take it back.",
-        View::Experts => "Point at a cell to read the weight of its expert.",
-    }
-}
-
 /// The view of a [`State`].
 pub struct ModelRoom {
     pub(super) background: Arc<Background>,
@@ -79,6 +78,7 @@ pub struct ModelRoom {
     /// The runs on the screen: one, or A, B and their difference.
     pub(super) panes: [Pane; 3],
     pub(super) model_b: ModelB,
+    pub(super) sentence: Sentence,
     pub(super) writer: Writer,
     /// The reason why a dropped token makes no patch.
     pub(super) dropped: Option<String>,
@@ -103,6 +103,7 @@ impl ModelRoom {
             latest: LatestRun::default(),
             panes: Default::default(),
             model_b: ModelB::default(),
+            sentence: Sentence::default(),
             writer: Writer::default(),
             dropped: None,
             differs: None,
@@ -197,12 +198,6 @@ impl ModelRoom {
         }
     }
 
-    /// Shows how far the model has been opened, for a page without the rest of the room.
-    pub(crate) fn opening(&mut self, ui: &mut Ui) {
-        // Without a model there is nothing else to show, so opening it is not cancelled.
-        let _cancels = self.models.messages(ui, false, String::clone);
-    }
-
     /// The heads whose attention is shown.
     pub(crate) fn shown_heads(&self, state: &State) -> Option<Arc<Surveyed>> {
         self.heads(state).filter(|_| state.view == View::Attention)
@@ -229,84 +224,72 @@ impl ModelRoom {
     }
 
     /// Draws the room and handles the user's input. Returns the command whose button was pressed.
-    pub(crate) fn ui(
-        &mut self,
-        ui: &mut Ui,
-        state: &mut State,
-        look: Look,
-        side: bool,
-    ) -> Option<Command> {
+    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Command> {
         self.exchange(ui.ctx(), state);
-        let runs = state.file.is_none();
-        style::readout(ui).show(ui, |ui| match state.view {
-            View::Attention => self.panes[0].large.readout(ui, &state.heads),
-            view => style::describe(ui, self.spoken(state), hint(view)),
-        });
-        let is_wide = ui.available_width() >= WIDE;
-        let asked = if side {
-            side::show(ui, "model", |ui| {
-                // The classes stay in view while an image is drawn.
-                let classes_first = runs && !is_wide && self.predicts() == Predicts::Class;
-                if classes_first {
-                    self.next_tokens(ui, state);
-                    ui.separator();
-                }
-                let asked = self.opened(ui, state);
-                if runs && !is_wide && !classes_first {
-                    ui.separator();
-                    self.next_tokens(ui, state);
-                }
-                if runs {
-                    self.changes(ui, state);
-                }
-                if !(runs && is_wide) {
-                    self.heads_panel(ui, state);
-                    self.show_arithmetic(ui);
-                }
-                asked
-            })
-        } else {
-            None
-        };
-        if runs && is_wide {
+        let room = ui.available_size();
+        let beside = if room.x >= WIDE {
             let [least, share, most] = NEXT;
-            let width = (share * ui.available_width()).clamp(least, most);
-            let right = Panel::right("next").resizable(false).exact_size(width);
-            right.frame(panel(ui, 16, 12)).show(ui, |ui| {
-                ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-                    self.next_tokens(ui, state);
-                    self.heads_panel(ui, state);
-                    self.show_arithmetic(ui);
-                });
-            });
-        }
+            let width = (share * room.x).clamp(least, most);
+            Panel::right("next").resizable(false).exact_size(width)
+        } else {
+            let height = (LOW * room.y).min(room.y - LEAST).max(0.0);
+            Panel::bottom("next").resizable(false).exact_size(height)
+        };
+        beside.frame(panel(ui, 16, 12)).show(ui, |ui| {
+            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| self.beside(ui, state));
+        });
         let central = CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
             let frame = Frame::new().inner_margin(Margin::same(12));
             frame.show(ui, |ui| self.central(ui, state, look)).inner
         });
-        match (asked, central.inner) {
-            (Some(OpenChoice::Model(name)), _) => self.open(ui.ctx(), state, name),
-            (Some(OpenChoice::Attention(source)), _) => self.open_file(ui.ctx(), source),
-            (_, Some(OpenChoice::Model(name))) => self.compare_with(state, name),
-            (Some(OpenChoice::Dialog(command)), _) | (_, Some(OpenChoice::Dialog(command))) => {
-                return Some(command);
-            }
-            (None, _) => {}
+        match central.inner? {
+            OpenChoice::Model(name) => self.compare_with(state, name),
+            OpenChoice::Attention(source) => self.open_file(ui.ctx(), source),
+            OpenChoice::Dialog(command) => return Some(command),
         }
         None
     }
 
-    /// The attention of the run, and its changes.
-    pub(crate) fn changed(&self) -> Option<(&Arc<Surveyed>, &[Change])> {
-        let outcome = self.outcome()?;
-        Some((outcome.version(Version::Changed, Which::Only), &outcome.request.changes))
+    /// What stands beside the sentence and its heads: what comes next, and the changes.
+    fn beside(&mut self, ui: &mut Ui, state: &mut State) {
+        if state.file.is_none() {
+            self.next_tokens(ui, state);
+            if self.outcome().is_some() {
+                sharpness(ui, state);
+            }
+            self.show_arithmetic(ui);
+            self.changes(ui, state);
+        }
+        self.heads_panel(ui, state);
     }
 
-    /// Shows the weights of the chosen head, for a page without the rest of the room.
-    pub(crate) fn show_weights(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        let large = &mut self.panes[0].large;
-        large.progress(ui);
-        large.show(ui, &mut state.heads, look);
+    /// The menu of the title bar: what is open, and what opens others.
+    pub(crate) fn menu(&mut self, ui: &mut Ui, state: &mut State) -> Option<Command> {
+        let mut asked = None;
+        let name = match (&state.file, self.file_here(state)) {
+            (Some(source), None) => source.to_string(),
+            (_, Some(file)) => file.name(),
+            (None, None) => short(&state.model),
+        };
+        let menu = ui.menu_button(shortened(&name), |ui| {
+            ui.set_min_width(MENU);
+            ui.set_max_width(MENU);
+            asked = self.opened(ui, state);
+            if asked.is_some() {
+                ui.close();
+            }
+        });
+        let words =
+            self.words(state).map_or_else(|| name.clone(), |words| format!("{name}, {words}"));
+        if menu.response.accessible_name(format!("Model: {words}")).clicked() {
+            self.cached.read(ui.ctx(), &self.background.host);
+        }
+        match asked? {
+            OpenChoice::Model(name) => self.open(ui.ctx(), state, name),
+            OpenChoice::Attention(source) => self.open_file(ui.ctx(), source),
+            OpenChoice::Dialog(command) => return Some(command),
+        }
+        None
     }
 
     /// The attention that is shown: that of the file, or of the run.
@@ -323,7 +306,7 @@ impl ModelRoom {
     }
 
     /// The cell of the view under the pointer, in words.
-    fn spoken(&self, state: &State) -> Option<&str> {
+    pub(super) fn spoken(&self, state: &State) -> Option<&str> {
         let chart = match state.view {
             View::Attention | View::Lens => None,
             View::Attribution => self.attributed.value().map(|parts| &parts.map),
@@ -369,43 +352,24 @@ impl ModelRoom {
         let (Some(of), Some(score)) = (self.unfolded.key(), self.unfolded.value()) else { return };
         let runs = self.outcome().map(Outcome::runs).unwrap_or_default();
         if let Some(run) = runs.iter().flatten().find(|run| self.background.id(run) == of.run) {
-            unfold::show(ui, of, score, run);
+            let selected = self.panes[0].large.selected().map(|selected| &selected.numbers[..]);
+            let keys = run.heads.of(of.head.attention).labels()[1].len();
+            let row = of.cell.0 * keys..(of.cell.0 + 1) * keys;
+            let weights = selected.and_then(|numbers| numbers.get(row)).unwrap_or_default();
+            unfold::show(ui, of, score, run, weights);
         }
     }
 
     /// Shows the open model or file, and the buttons that open others.
-    fn opened(&mut self, ui: &mut Ui, state: &State) -> Option<OpenChoice> {
+    fn opened(&self, ui: &mut Ui, state: &State) -> Option<OpenChoice> {
         let mut asked = None;
         heading(ui, "Model", explanation!("Model"));
         if let Some(file) = self.file_here(state) {
             asked = of_file(ui, &file).map(OpenChoice::Attention);
         } else if let Some(opened) = self.here(state) {
-            let description = &opened.description;
             ui.add(Label::new(RichText::new(short(&opened.name)).strong()).truncate())
                 .on_hover_text(&opened.name);
-            let (family, stack) = (&description.family, &description.stack);
-            let bytes = opened.bytes as f64;
-            let size = if bytes < 1e6 {
-                format!("{:.0} KB", bytes / 1e3)
-            } else {
-                format!("{:.1} MB", bytes / 1e6)
-            };
-            let layers = match &description.encoder {
-                Some(encoder) => format!("{} + {} layers", encoder.layers(), stack.layers()),
-                None => counted(stack.layers(), "layer"),
-            };
-            let context = description.context.map(|most| format!(", reads up to {most}"));
-            let reads = description.embedding.patches.map_or_else(
-                || format!("{} tokens{}", description.vocabulary, context.unwrap_or_default()),
-                |patches| format!("images of {} × {}", patches.height, patches.width),
-            );
-            let heads = match (&description.encoder, stack.block.heads) {
-                (Some(encoder), heads) if encoder.block.heads != heads => {
-                    format!("{} and {heads} heads", encoder.block.heads)
-                }
-                (_, heads) => counted(heads, "head"),
-            };
-            ui.weak(format!("{family}, {layers} of {heads}, {reads}, {size}"));
+            ui.weak(self.words(state).unwrap_or_default());
         }
         ui.horizontal_wrapped(|ui| {
             if let Some(open) = Command::OpenModel.button(ui) {
@@ -425,11 +389,41 @@ impl ModelRoom {
             if !is_sample && ui.button("Open the sample").on_hover_text(hint).clicked() {
                 asked = Some(OpenChoice::Attention(AttentionSource::Sample));
             }
-            if let Some(name) = self.cached.show(ui, &self.background.host) {
-                asked = Some(OpenChoice::Model(name));
-            }
         });
+        ui.label("Cached models");
+        if let Some(name) = self.cached.rows(ui) {
+            asked = Some(OpenChoice::Model(name));
+        }
         asked
+    }
+
+    /// The model that is open in a few words.
+    fn words(&self, state: &State) -> Option<String> {
+        let opened = self.here(state)?;
+        let description = &opened.description;
+        let (family, stack) = (&description.family, &description.stack);
+        let bytes = opened.bytes as f64;
+        let size = if bytes < 1e6 {
+            format!("{:.0} KB", bytes / 1e3)
+        } else {
+            format!("{:.1} MB", bytes / 1e6)
+        };
+        let layers = match &description.encoder {
+            Some(encoder) => format!("{} + {} layers", encoder.layers(), stack.layers()),
+            None => counted(stack.layers(), "layer"),
+        };
+        let context = description.context.map(|most| format!(", reads up to {most}"));
+        let reads = description.embedding.patches.map_or_else(
+            || format!("{} tokens{}", description.vocabulary, context.unwrap_or_default()),
+            |patches| format!("images of {} × {}", patches.height, patches.width),
+        );
+        let heads = match (&description.encoder, stack.block.heads) {
+            (Some(encoder), heads) if encoder.block.heads != heads => {
+                format!("{} and {heads} heads", encoder.block.heads)
+            }
+            (_, heads) => counted(heads, "head"),
+        };
+        Some(format!("{family}, {layers} of {heads}, {reads}, {size}"))
     }
 
     fn predicts(&self) -> Predicts {
@@ -471,16 +465,16 @@ impl ModelRoom {
 /// Returns another attention of the file, if it is chosen.
 fn of_file(ui: &mut Ui, file: &heads::OpenedHeads) -> Option<AttentionSource> {
     ui.strong(file.name());
-    let mut chosen = file.maps.name().to_owned();
-    let (names, before) = (file.maps.names(), chosen.clone());
+    let (names, before) = (file.maps.names(), file.maps.name());
+    let mut chosen = before.to_owned();
     if names.len() > 1 {
-        let list = egui::ComboBox::from_id_salt("attention of the file").selected_text(&chosen);
-        let list = list.width(ui.available_width()).truncate().show_ui(ui, |ui| {
+        ui.label("Attention of the file");
+        let area = ScrollArea::vertical().max_height(NAMES).min_scrolled_height(NAMES);
+        area.id_salt("attention of the file").show(ui, |ui| {
             for name in names {
                 ui.selectable_value(&mut chosen, name.clone(), name);
             }
         });
-        list.response.accessible_name("Attention of the file");
     }
     let shape = file.maps.shape();
     let (layers, heads) = (counted(shape.layers, "layer"), counted(shape.heads, "head"));
@@ -490,12 +484,29 @@ fn of_file(ui: &mut Ui, file: &heads::OpenedHeads) -> Option<AttentionSource> {
         let text = "Twelve heads made by hand. Each has a pattern that occurs in real models.";
         ui.label(RichText::new(text).small().weak());
     }
-    for warning in file.survey.warnings() {
-        let text = RichText::new(format!("Note: {warning}.")).small();
-        ui.colored_label(ui.visuals().warn_fg_color, text);
-    }
     let path = file.source.file().filter(|_| chosen != before)?;
     Some(AttentionSource::Tensor(path.to_owned(), chosen))
+}
+
+/// The beginning of a long name.
+fn shortened(name: &str) -> String {
+    let cut: String = name.chars().take(MOST_LETTERS).collect();
+    if cut.len() < name.len() { format!("{cut}…") } else { cut }
+}
+
+/// Shows the temperature of all heads that have none of their own.
+fn sharpness(ui: &mut Ui, state: &mut State) {
+    ui.separator();
+    label(ui, SHARPNESS, explanation!("How sharply the heads look"));
+    ui.horizontal(|ui| {
+        ui.spacing_mut().slider_width = (ui.available_width() - 72.0).max(60.0);
+        let slider = Slider::new(&mut state.sharpness, 0.1..=10.0).logarithmic(true);
+        let slider = slider.max_decimals(2).prefix("T = ");
+        if ui.add(slider).accessible_name(SHARPNESS).changed() {
+            state.tried[0] = true;
+        }
+    });
+    ui.label(RichText::new("sharp → even").small().weak());
 }
 
 pub(super) fn outcome(latest: &LatestRun) -> Option<&Outcome> {

@@ -8,10 +8,10 @@ use egui::{
 use regard_models::Which;
 
 use super::patch::Dragged;
+use super::sentence::arrow;
 use crate::colors::{Colors as _, Look, ink_on};
 use crate::explain::SINK;
 use crate::heads::{HeadsState, Large, Selected, Side};
-use crate::widgets::arrow;
 use crate::{numbers, style};
 
 /// The space around the text of a token, and between two tokens.

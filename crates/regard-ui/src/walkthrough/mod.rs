@@ -12,7 +12,6 @@ mod formula;
 mod lesson;
 mod outline;
 mod own_tokens;
-pub(crate) mod real_head;
 mod room;
 mod rows;
 mod sidebar;
@@ -23,4 +22,4 @@ mod why_scale;
 
 use self::cache::Cache;
 pub(crate) use self::room::WalkthroughRoom;
-pub use regard_session::walkthrough::{At, Page, Picked, ReadingMode, State};
+pub use regard_session::walkthrough::{At, Picked, ReadingMode, State};

@@ -1,27 +1,28 @@
 //! The room: its panels and their contents.
 
-use std::sync::Arc;
-
 use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
 use regard_figure::Plot;
 use regard_walkthrough::{Error, StepKey, Walkthrough};
 
+use super::ReadingMode;
 use super::edit::Edit;
 use super::outline::Outline;
 use super::own_tokens::OwnTokens;
-use super::real_head::{MOST_ENLARGED, RealHeadPage, USUAL};
 use super::steps::StepsPage;
 use super::{
     At, Cache, Picked, State, checks, explanation, lesson, rows, sidebar, steps, top, why_scale,
 };
-use super::{Page, ReadingMode};
 use crate::colors::Look;
 use crate::plots::PlotName;
 use crate::style::{self, panel};
-use crate::{Command, Host, side};
+use crate::{Command, side};
 
 /// From this width on, the outline stands beside the page. In a narrower page it is a strip above it.
 const BESIDE: f32 = 760.0;
+
+/// A page of this width has text of the usual size. On a wider one, the text grows with the width, up to a limit.
+const USUAL: f32 = 960.0;
+const MOST_ENLARGED: f32 = 2.0;
 
 /// A lower page has no strip.
 const TALL: f32 = 320.0;
@@ -31,7 +32,6 @@ const LEAST: f32 = 104.0;
 
 /// The view of a [`State`].
 pub(crate) struct WalkthroughRoom {
-    real: RealHeadPage,
     cache: Cache,
     edit: Edit,
     own_tokens: OwnTokens,
@@ -55,10 +55,9 @@ pub(crate) struct WalkthroughRoom {
 
 impl WalkthroughRoom {
     /// Computes the walkthrough.
-    pub(crate) fn new(state: &State, look: Look, host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(state: &State, look: Look) -> Self {
         let cache = Cache::new(state, look);
         Self {
-            real: RealHeadPage::new(host),
             cache,
             edit: Edit::default(),
             own_tokens: OwnTokens::default(),
@@ -78,15 +77,6 @@ impl WalkthroughRoom {
         self.cache.walkthrough()
     }
 
-    pub(crate) fn real_head(&self) -> &RealHeadPage {
-        &self.real
-    }
-
-    /// Whether a thread is at work.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.real.is_busy()
-    }
-
     /// Draws the room and handles the user's input. Returns the command that was chosen.
     pub(crate) fn ui(
         &mut self,
@@ -95,10 +85,6 @@ impl WalkthroughRoom {
         look: Look,
         side: bool,
     ) -> Option<Command> {
-        if state.page == Page::RealHead {
-            self.real.ui(ui, state, look);
-            return None;
-        }
         let command = if side && state.reading != ReadingMode::Presented {
             let Self { cache, own_tokens, .. } = self;
             side::show(ui, "example", |ui| sidebar::show(ui, state, own_tokens, cache))
@@ -175,9 +161,6 @@ impl WalkthroughRoom {
 
     /// The curves of one of this room's plots, if it is shown.
     pub(crate) fn plot(&self, state: &State, name: PlotName) -> Option<Plot> {
-        if state.page != Page::Example {
-            return None;
-        }
         match name {
             PlotName::Weights => {
                 regard_session::walkthrough::curves(state, self.cache.walkthrough().ok()?)

@@ -4,7 +4,7 @@ use egui::{Button, ComboBox, RichText, Ui, vec2};
 use regard_walkthrough::{Effective, Example, Group, Inputs, Without};
 
 use super::own_tokens::OwnTokens;
-use super::{Cache, Page, State, curve, real_head};
+use super::{Cache, State, curve};
 use crate::explain::{explanation, label};
 use crate::{Command, counted, temperature};
 
@@ -34,8 +34,8 @@ pub(crate) fn show(
     curve::show(ui, state, cache.walkthrough().ok()?)
 }
 
-/// The list of pages, with arrows to the previous and the next.
-pub(crate) fn choose(ui: &mut Ui, state: &mut State) {
+/// The list of examples, with arrows to the previous and the next.
+fn choose(ui: &mut Ui, state: &mut State) {
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         let arrow = |ui: &mut Ui, sign: &str, name: &str| {
@@ -48,23 +48,15 @@ pub(crate) fn choose(ui: &mut Ui, state: &mut State) {
             state.go_by(-1);
         }
         let mut opened = None;
-        let is_example = state.page == Page::Example;
-        let (title, summary) = if is_example {
-            (state.example().title(), state.example().summary())
-        } else {
-            (real_head::TITLE, real_head::SUMMARY)
-        };
+        let (title, summary) = (state.example().title(), state.example().summary());
         let list = ComboBox::from_id_salt("example")
             .selected_text(title)
             .width(ui.available_width() - 30.0)
             .height(520.0)
-            .show_ui(ui, |ui| opened = list(ui, is_example.then(|| state.example())));
+            .show_ui(ui, |ui| opened = list(ui, state.example()));
         list.response.on_hover_text(summary).accessible_name("Example");
-        match opened {
-            Some(Entry::RealHead) => state.page = Page::RealHead,
-            Some(Entry::Example(example)) if is_example && example == state.example() => {}
-            Some(Entry::Example(example)) => state.open(example),
-            None => {}
+        if let Some(example) = opened.filter(|example| *example != state.example()) {
+            state.open(example);
         }
         if arrow(ui, "›", "Next example") {
             state.go_by(1);
@@ -72,28 +64,18 @@ pub(crate) fn choose(ui: &mut Ui, state: &mut State) {
     });
 }
 
-enum Entry {
-    RealHead,
-    Example(Example),
-}
-
-/// The real head and all examples. Returns the one that was clicked. `open` is the example that is shown, if one is.
-fn list(ui: &mut Ui, open: Option<Example>) -> Option<Entry> {
+/// All examples. Returns the one that was clicked.
+fn list(ui: &mut Ui, open: Example) -> Option<Example> {
     ui.spacing_mut().item_spacing.y = 2.0;
     let mut clicked = None;
-    let button = Button::selectable(open.is_none(), real_head::TITLE);
-    let button = button.min_size(vec2(ui.available_width(), 0.0));
-    if ui.add(button).on_hover_text(real_head::SUMMARY).clicked() {
-        clicked = Some(Entry::RealHead);
-    }
     for &group in Group::ALL {
         ui.add_space(4.0);
         ui.label(RichText::new(group.title()).small().weak());
         for example in group.examples() {
-            let button = Button::selectable(open == Some(example), example.title())
+            let button = Button::selectable(open == example, example.title())
                 .min_size(vec2(ui.available_width(), 0.0));
             if ui.add(button).on_hover_text(example.summary()).clicked() {
-                clicked = Some(Entry::Example(example));
+                clicked = Some(example);
             }
         }
     }

@@ -84,7 +84,7 @@ fn the_palette_grows_back() {
     let mut window = walkthrough([1280.0, 800.0]);
     press(&mut window, Command::Palette);
     let seen = |window: &Window| {
-        let names = [Command::Undo, Command::Redo, Command::Reset, Command::Room(Room::Model)];
+        let names = [Command::Undo, Command::Redo, Command::Reset, Command::Room(Room::Stage)];
         let visible = |command: &Command| {
             let rect = rect(window, &command.name());
             rect.top() > 0.0 && rect.bottom() < 800.0
@@ -109,6 +109,7 @@ fn the_palette_grows_back() {
 fn a_picture_has_the_view_of_the_room() {
     let folder = Folder::new();
     let mut window = open(crate::attention("sample".as_ref()), [1280.0, 800.0]);
+    super::driver::open_menu(&mut window);
     click(&mut window, "Open the sample");
     let svg = |window: &mut Window, name: &str| {
         let path = folder.path(name);

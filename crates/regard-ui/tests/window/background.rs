@@ -16,7 +16,7 @@ use regard_bundled::STORY;
 use regard_models::{Change, Which};
 
 use super::TestHost;
-use super::driver::{Window, app, click, click_on, open_with, outcome, says, session_of};
+use super::driver::{Window, app, click_on, open_with, outcome, says, session_of};
 use super::model::{numbers, open_head, type_text};
 
 /// A host whose worker is a thread with a background of its own.
@@ -113,7 +113,7 @@ fn a_model_runs_in_a_worker_as_it_does_in_threads() {
     for view in [View::Attention, View::Lens, View::Attribution, View::Patches] {
         let (changes, second, text) = (changes.clone(), second.clone(), text.clone());
         let model = State { text, changes, second, view, ..State::of(STORY) };
-        let session = Session { room: Room::Model, model, ..Session::default() };
+        let session = Session { room: Room::Stage, model, ..Session::default() };
         let [worker, threads] = both(&session);
         assert_eq!(computed(&worker), computed(&threads), "{view:?}");
         assert_eq!(app(&worker).session.model.record, app(&threads).session.model.record);
@@ -122,7 +122,7 @@ fn a_model_runs_in_a_worker_as_it_does_in_threads() {
 
 #[test]
 fn heads_and_texts_come_from_the_worker() {
-    let session = session_of(Room::Model);
+    let session = session_of(Room::Stage);
     let found = both(&session).map(|mut window| {
         open_head(&mut window, 1, 2);
         let before = numbers(&window);
@@ -138,7 +138,7 @@ fn heads_and_texts_come_from_the_worker() {
 #[test]
 fn files_and_the_laboratory_come_from_the_worker() {
     let [worker, threads] = both(&Session {
-        room: Room::Model,
+        room: Room::Stage,
         model: State::of_file(AttentionSource::Sample),
         ..Session::default()
     });
@@ -157,7 +157,7 @@ fn files_and_the_laboratory_come_from_the_worker() {
 #[test]
 fn a_model_that_cannot_be_opened_is_told() {
     let model = State::of("no/such/model");
-    let [worker, threads] = both(&Session { room: Room::Model, model, ..Session::default() });
+    let [worker, threads] = both(&Session { room: Room::Stage, model, ..Session::default() });
     let [worker, threads] = [&worker, &threads].map(|window| app(window).model().error());
     assert!(worker.is_some_and(|message| message.contains("no/such/model was not opened")));
     assert_eq!(worker, threads);
@@ -166,8 +166,8 @@ fn a_model_that_cannot_be_opened_is_told() {
 #[test]
 fn without_a_model_in_the_cache_the_room_says_which_one_to_fetch() {
     let host = Arc::new(WorkerHost::new());
-    let mut window = open_with(host, session_of(Room::Model), [1280.0, 800.0]);
-    click(&mut window, "Cached models");
+    let mut window = open_with(host, session_of(Room::Stage), [1280.0, 800.0]);
+    super::driver::open_menu(&mut window);
     assert!(says(&window, "The local Hugging Face cache has no model."));
     assert!(says(&window, "regard model HuggingFaceTB/SmolLM2-135M --download"));
     assert!(says(&window, "Copy the command"));

@@ -62,7 +62,7 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     (inputs.window, inputs.keys, inputs.alibi, inputs.softcap) =
         (Some([8, 8]), Some(50), Some(0.1), Some(2.0));
 
-    let mut grid = session_of(Room::Model);
+    let mut grid = session_of(Room::Stage);
     grid.model = State::of_file(AttentionSource::Sample);
     grid.model.heads.order = Some(Order::Measure(Measure::Entropy));
     let mut head = grid.clone();
@@ -70,7 +70,7 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     (head.model.heads.layer, head.model.heads.head) = (1, 1);
     let mut lines = head.clone();
     lines.model.heads.lines = true;
-    let model = session_of(Room::Model);
+    let model = session_of(Room::Stage);
     let mut changed = model.clone();
     let state = &mut changed.model;
     let zero = Change::Ablate { head: "0.1".parse().unwrap(), to: Ablation::Zero };

@@ -59,7 +59,7 @@ fn every_plot_is_exported_from_the_palette_where_it_is_shown() {
         let file = export(&mut window, &path);
         assert!(file.lines().count() > 4 && file.contains(','), "{plot:?}: {file}");
         // In other rooms, a message says where the plot is.
-        alter(&mut window, |s| s.room = Room::Model);
+        alter(&mut window, |s| s.room = Room::Stage);
         choose(&mut window, command);
         let room = plot.room().name().to_lowercase();
         let message = format!("are not shown; go to the {room} to see them first");
@@ -114,7 +114,7 @@ fn keys_of_equal_scores_share_a_curve_and_an_entry_of_the_legend() {
 #[test]
 fn the_maps_of_a_model_are_exported() {
     let folder = tempfile::tempdir().unwrap();
-    let mut start = session_of(Room::Model);
+    let mut start = session_of(Room::Stage);
     start.model.heads.tint = Some(Effect::Ablation);
     let mut window = open(start, [1400.0, 1000.0]);
     choose(&mut window, Command::ExportSweep);
@@ -142,5 +142,5 @@ fn the_maps_of_a_model_are_exported() {
     alter(&mut window, |s| s.model.heads.tint = None);
     choose(&mut window, Command::ExportSweep);
     assert!(says(&window, "the effects are not known"));
-    assert_eq!(session(&window).room, Room::Model);
+    assert_eq!(session(&window).room, Room::Stage);
 }

@@ -17,7 +17,7 @@ use safetensors::Dtype;
 
 use super::TestHost;
 use super::driver::{
-    Window, app, assert_named, cells, choices, click, click_on, open, places, press, says, session,
+    Window, app, assert_named, cells, choices, click, open, places, press, says, session,
     session_of, set_value, settle, start, type_path, with_file,
 };
 use super::model::{numbers, open_head};
@@ -31,13 +31,13 @@ fn a_file_of_another_kind_is_refused_where_the_user_is() {
     let window = start(Harness::builder().with_size([1280.0, 800.0]), move |ctx| {
         App::start(ctx, Arc::new(TestHost::DEFAULT), Start::File(path.clone()))
     });
-    assert_eq!(session(&window).room, Room::Walkthrough);
+    assert_eq!(session(&window).room, Room::Stage);
     assert!(says(&window, "notes.txt is not opened: Regard opens models"));
 }
 
 fn sample() -> Session {
     Session {
-        room: Room::Model,
+        room: Room::Stage,
         model: State::of_file(AttentionSource::Sample),
         ..Session::default()
     }
@@ -131,8 +131,6 @@ fn heads_are_sorted_by_each_measure() {
     }
     click(&mut window, "Layer and head");
     assert!(cells(&window)[0].starts_with("head 0.0"));
-    click(&mut window, "Own colour scale for each head");
-    assert!(session(&window).model.heads.own_scale);
 }
 
 #[test]
@@ -180,14 +178,8 @@ fn means_and_rollout_are_those_of_plain_loops() {
     };
     let cell = cells(&window)[4].clone();
     click(&mut window, &cell);
-    for (button, heads) in [
-        ("Layer mean", &[3, 4, 5][..]),
-        ("Head mean", &[1, 4]),
-        ("Mean of all", &[0, 1, 2, 3, 4, 5]),
-    ] {
-        click(&mut window, button);
-        near(&window, &mean(heads));
-    }
+    click(&mut window, "Layer mean");
+    near(&window, &mean(&[3, 4, 5]));
     click(&mut window, "Rollout");
     let residual = |a: Vec<f64>| -> Vec<f64> {
         let mixed: Vec<f64> =
@@ -238,7 +230,7 @@ fn another_attention_of_a_file_is_chosen_from_its_list() {
     let mut window = window();
     open_file(&mut window, &path);
     assert_eq!(opened(&window).maps.name(), "attentions[0]");
-    click_on(&mut window, Role::ComboBox, "Attention of the file");
+    super::driver::open_menu(&mut window);
     for name in ["attentions[1]", "cross_attentions"] {
         assert!(window.query_all_by_label(name).next().is_some(), "{name} is in the list");
     }
@@ -299,9 +291,10 @@ fn a_file_is_opened_by_dropping_it() {
     let mut window = open(Session::default(), [1280.0, 800.0]);
     window.input_mut().dropped_files.push(Arc::new(Dropped(path.clone())));
     settle(&mut window);
-    assert_eq!(session(&window).room, Room::Model);
+    assert_eq!(session(&window).room, Room::Stage);
     assert_eq!(opened(&window).source, AttentionSource::File(path));
     assert_eq!(cells(&window).len(), 2);
+    super::driver::open_menu(&mut window);
     click(&mut window, "Open the sample");
     assert_eq!(opened(&window).source, AttentionSource::Sample);
 }
@@ -335,6 +328,7 @@ fn a_session_with_a_file_is_continued() {
     // The user may also open something else.
     std::fs::remove_file(&path).unwrap();
     let mut fourth = open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
+    super::driver::open_menu(&mut fourth);
     click(&mut fourth, "Open the sample");
     assert_eq!(opened(&fourth).source, AttentionSource::Sample);
 }
@@ -422,7 +416,7 @@ mod bad_files {
             let window = start(Harness::builder().with_size([1280.0, 1000.0]), move |ctx| {
                 App::start(ctx, Arc::new(TestHost::DEFAULT), Start::File(path.clone()))
             });
-            assert_eq!(session(&window).room, Room::Model);
+            assert_eq!(session(&window).room, Room::Stage);
             let error = app(&window).model().error().unwrap_or_default();
             assert!(error.contains(name) && error.contains(word), "{name}: {error:?}");
             assert!(says(&window, "was not opened"), "{name}");
@@ -463,7 +457,7 @@ mod bad_files {
             &folder.file("one.safetensors", attention(&[2, 2, 1, 1], &[1.0; 4])),
         );
         assert!(says(&window, "only one key"));
-        for way in ["Head", "Lines", "Rollout", "Heatmap", "Mean of all"] {
+        for way in ["Head", "Lines", "Rollout", "Heatmap", "Layer mean"] {
             click(&mut window, way);
         }
         assert_eq!(numbers(&window), [1.0]);
@@ -535,16 +529,7 @@ fn everything_has_a_name_and_fits_in_every_view() {
     assert_eq!(opened(&window).source, AttentionSource::File(path));
     for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
         window.set_size(size.into());
-        for view in [
-            "All heads",
-            "Head",
-            "Lines",
-            "Layer mean",
-            "Head mean",
-            "Mean of all",
-            "Rollout",
-            "Heatmap",
-        ] {
+        for view in ["All heads", "Head", "Lines", "Layer mean", "Rollout", "Heatmap"] {
             click(&mut window, view);
             assert_named(&window);
         }
@@ -552,7 +537,7 @@ fn everything_has_a_name_and_fits_in_every_view() {
     }
 }
 
-/// At 1920 × 1080 and at 4K, the pictures of the heads fill two fifths of the window, and all of them are visible. Lines
+/// At 1920 × 1080 and at 4K, the pictures of the heads fill a fifth of the window, and all of them are visible. Lines
 /// between tokens fill the height.
 #[test]
 fn heads_grow_with_the_window() {
@@ -562,12 +547,12 @@ fn heads_grow_with_the_window() {
         assert_eq!(heads.len(), 12);
         assert!(heads.iter().all(|rect| rect.bottom() <= height && rect.right() <= width));
         let area: f32 = heads.iter().map(egui::Rect::area).sum();
-        assert!(area > 0.4 * width * height, "{width}: {}", area / (width * height));
+        assert!(area > 0.2 * width * height, "{width}: {}", area / (width * height));
         let state = &mut choices(&mut window).model.heads;
         (state.shown, state.lines) = (Shown::Head, true);
         settle(&mut window);
         let queries = places(&window, "query ");
         let [top, bottom] = [queries.first().unwrap().top(), queries.last().unwrap().bottom()];
-        assert!(bottom <= height && bottom - top > 0.6 * height, "{top} {bottom}");
+        assert!(bottom <= height && bottom - top > 0.4 * height, "{top} {bottom}");
     }
 }

@@ -21,10 +21,10 @@ mod model_kinds;
 mod model_pairs;
 mod model_room;
 mod outline;
-mod real_head;
 mod rooms;
 mod sessions;
 mod spoken;
+mod stage;
 mod steps;
 mod walkthrough;
 

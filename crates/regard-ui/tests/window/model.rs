@@ -14,7 +14,7 @@ pub(super) const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../test
 
 /// The model room with story.
 pub(super) fn window() -> Window {
-    open(session_of(Room::Model), [1400.0, 1000.0])
+    open(session_of(Room::Stage), [1400.0, 1000.0])
 }
 
 pub(super) fn state(window: &Window) -> &State {

@@ -96,14 +96,14 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
 
     // Dragging has the same effect.
     let start = place(&window, &format!("patch token {position} "));
-    let end = place(&window, &format!("token {position} "));
+    let end = place(&window, &format!("Hide Tom at {position},"));
     drag(&mut window, &[start, start.lerp(end, 0.5), end]);
     assert_eq!(state(&window).active(), [change]);
     press(&mut window, Command::Undo);
     assert!(state(&window).changes.is_empty());
 
     // Dropping it at another position has no meaning.
-    let other = place(&window, &format!("token {} ", position + 1));
+    let other = place(&window, &format!("Hide went at {},", position + 1));
     drag(&mut window, &[start, start.lerp(other, 0.5), other]);
     assert!(state(&window).changes.is_empty());
     assert!(says(&window, "A patch keeps its position: "));

@@ -15,7 +15,7 @@ const TEXT: &str = "the quick brown fox";
 
 /// A session with model A, model B and a text.
 fn session(a: &str, b: &str, text: &str) -> Session {
-    let mut session = session_of(Room::Model);
+    let mut session = session_of(Room::Stage);
     let model = |name: &str| {
         if name.starts_with('/') { name.to_owned() } else { format!("{MODELS}/{name}") }
     };

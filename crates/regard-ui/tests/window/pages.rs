@@ -18,7 +18,7 @@ const EIGHT: usize = 8;
 /// The model room with story.
 fn page(change: impl FnOnce(&mut State)) -> Session {
     let model = State::of(STORY);
-    let mut session = Session { room: Room::Model, model, ..Session::default() };
+    let mut session = Session { room: Room::Stage, model, ..Session::default() };
     change(&mut session.model);
     session
 }

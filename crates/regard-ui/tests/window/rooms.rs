@@ -4,7 +4,7 @@ use crate::colors::{Look, Map};
 use crate::model::{Listed, Version};
 use crate::plots::PlotName;
 use crate::setting::SETTINGS;
-use crate::walkthrough::{Page, ReadingMode};
+use crate::walkthrough::ReadingMode;
 use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui::{Key, Pos2, Theme, ThemePreference, ViewportCommand, vec2};
@@ -23,7 +23,7 @@ use super::pages;
 #[test]
 fn rooms_have_tabs() {
     let mut window = room(Room::Walkthrough);
-    for room in [Room::Model, Room::Laboratory, Room::Walkthrough] {
+    for room in [Room::Stage, Room::Laboratory, Room::Walkthrough] {
         click(&mut window, room.name());
         assert_eq!(session(&window).room, room);
     }
@@ -82,8 +82,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         Command::Book => says(window, crate::host::BOOK),
         Command::Room(room) => now.room == room,
         Command::NextExample => now.walkthrough.example() == all[1],
-        // The real head stands before the first example.
-        Command::PreviousExample | Command::RealHead => now.walkthrough.page == Page::RealHead,
+        Command::PreviousExample => now.walkthrough.example() == all[all.len() - 1],
         Command::Example(example) => now.walkthrough.example() == example,
         Command::Undo | Command::Reset => !now.walkthrough.settings.causal,
         Command::Redo => now.walkthrough.settings.causal,
@@ -226,9 +225,9 @@ fn every_panel_explains_itself() {
         ("Benchmark", "floating-point operations"),
     ];
     let of_model = [
-        ("Model", "which come with the program"),
+        ("How sharply the heads look", "temperature"),
         ("Next token", "softmax over a score"),
-        ("Change a head", "Change one head"),
+        ("Change head 0.0", "Change one head"),
         ("Changes", "Each can be switched off and on"),
         ("Heads", "Each small picture is a head"),
         ("Means and rollout", "Abnar"),
@@ -236,7 +235,7 @@ fn every_panel_explains_itself() {
     let rooms: [(Room, &[(&str, &str)]); 3] = [
         (Room::Walkthrough, &of_walkthrough),
         (Room::Laboratory, &of_laboratory),
-        (Room::Model, &of_model),
+        (Room::Stage, &of_model),
     ];
     for (room, panels) in rooms {
         let mut session = session_of(room);
@@ -292,7 +291,7 @@ fn the_colour_bar_is_the_control_of_the_colours() {
 #[test]
 fn the_bar_fits_its_contents() {
     let names =
-        ["Side panel", "Walkthrough", "Laboratory", "Model", "Undo", "Redo", "Commands", "Menu"];
+        ["Side panel", "Stage", "Walkthrough", "Laboratory", "Undo", "Redo", "Commands", "Menu"];
     let mut window = open(Session::default(), [450.0, 400.0]);
     for width in [450.0, 490.0, 570.0, 650.0, 900.0, 3840.0] {
         window.key_press(Key::Escape);
@@ -348,8 +347,15 @@ fn at_most_three_rows_of_controls_stand_above_a_picture() {
             all.iter().filter(|(name, _)| starts(name, &pictures)).map(|(_, rect)| rect.top());
         let picture = tops.fold(f32::INFINITY, f32::min);
         assert!(picture < 844.0, "{what}: {all:?}");
-        let others =
-            ["Explain: ", "token ", "patch token ", "Drawing pad", "Second drawing pad", "[CLS]"];
+        let others = [
+            "Explain: ",
+            "Hide ",
+            "token ",
+            "patch token ",
+            "Drawing pad",
+            "Second drawing pad",
+            "[CLS]",
+        ];
         let texts = named(Role::MultilineTextInput);
         let of_text = |y: f32| texts.iter().any(|(_, text)| text.y_range().contains(y));
         let is_control = |(name, rect): &&(String, egui::Rect)| {
@@ -368,7 +374,7 @@ fn at_most_three_rows_of_controls_stand_above_a_picture() {
 
 /// Sessions with a head as a heatmap and as lines, of a run, of a changed run and of two texts, and with two states of the laboratory.
 fn heads_and_texts() -> Vec<(&'static str, Session)> {
-    let mut head = session_of(Room::Model);
+    let mut head = session_of(Room::Stage);
     let change = Change::Ablate { head: "0.1".parse().unwrap(), to: Ablation::Zero };
     let grid = head.clone();
     head.model.heads.show(HeadId { layer: 1, head: 2 });

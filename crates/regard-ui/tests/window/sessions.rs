@@ -101,11 +101,7 @@ fn the_next_start_continues_the_last_session() {
     let end = |mut window: Window| window.state_mut().as_mut().unwrap().end().unwrap();
 
     let mut window = resume(&path);
-    assert_eq!(session(&window).room, Room::Walkthrough);
-    assert!(
-        shows(&window, "How sharply the heads look"),
-        "the first start greets with a real head"
-    );
+    assert_eq!(session(&window).room, Room::Stage, "the first start greets with a model");
     assert!(!shows(&window, "Dismiss"));
     press(&mut window, Command::Room(Room::Laboratory));
     click(&mut window, "Window");
@@ -122,7 +118,7 @@ fn the_next_start_continues_the_last_session() {
 
     std::fs::write(&path, "{ half of a").unwrap();
     let mut window = resume(&path);
-    assert_eq!(session(&window).room, Room::Walkthrough);
+    assert_eq!(session(&window).room, Room::Stage);
     assert!(says(&window, "cannot be read"));
     click(&mut window, "Dismiss");
     let aside = path.with_extension("unreadable-1.json");
@@ -186,7 +182,7 @@ fn opening_attention_leaves_the_other_rooms_as_they_are() {
     press(&mut window, Command::PinA);
     let before = session(&window).laboratory.clone();
     drop_file(&mut window, Path::new("no-such-file.safetensors"));
-    assert_eq!((session(&window).room, &session(&window).laboratory), (Room::Model, &before));
+    assert_eq!((session(&window).room, &session(&window).laboratory), (Room::Stage, &before));
 }
 
 /// Reading a FIFO would wait for a writer that never comes.

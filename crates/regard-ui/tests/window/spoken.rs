@@ -18,7 +18,7 @@ use super::driver::{
 const SIZE: [f32; 2] = [1400.0, 1000.0];
 
 fn story() -> Window {
-    open(session_of(Room::Model), SIZE)
+    open(session_of(Room::Stage), SIZE)
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn a_weight_is_told_with_its_query_and_its_key() {
     let window = open(start, [1280.0, 12000.0]);
     let heatmap = window.get_by_label("Heatmap of Attention weights A").accesskit_node();
     assert_eq!(heatmap.value().unwrap(), "query I, key love, weight 0.168");
-    // In a sentence of the model room, each token has its weight.
+    // In the sentence of the stage, each token has its weight.
     let mut window = story();
-    let first = |name: &String| name.starts_with("token 0 [STORY], weight ");
+    let first = |name: &String| name.starts_with("Hide [STORY] at 0, weight ");
     alter(&mut window, |s| s.model.heads.shown = crate::heads::Shown::Head);
     assert!(buttons(&window).iter().any(first), "{:?}", buttons(&window));
 }
@@ -142,7 +142,7 @@ fn entropy_is_in_nats_in_every_room() {
     }
 
     let model = State::of_file(AttentionSource::Sample);
-    let of_sample = Session { room: Room::Model, model, ..Session::default() };
+    let of_sample = Session { room: Room::Stage, model, ..Session::default() };
     let window = open(of_sample, SIZE);
     let heads = app(&window).model().file().unwrap();
     let id = HeadId { layer: 0, head: 3 };
