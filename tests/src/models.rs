@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The folders, one for each family, two for t5, gpt_oss and falcon, and one with a text model in a model of images.
-pub const FAMILIES: [&str; 73] = [
+pub const FAMILIES: [&str; 74] = [
     "tiny-albert",
     "tiny-arcee",
     "tiny-bart",
@@ -51,6 +51,7 @@ pub const FAMILIES: [&str; 73] = [
     "tiny-modernbert",
     "tiny-mpnet",
     "tiny-mpt",
+    "tiny-mt5",
     "tiny-nemotron",
     "tiny-nomic_bert",
     "tiny-olmo",

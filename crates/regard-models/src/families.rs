@@ -4,9 +4,10 @@
 //! [`Config::decoder`] reads them all. A family costs its row, the names of its tensors (`weights/names.json`), the defaults of
 //! its class (`config/defaults.py`) and its golden model. What no setting says is the row's function `also`.
 
-use crate::config::{Config, GgufConfig};
+use crate::config::{Config, GgufConfig, towers};
 use crate::{
-    Activation, ClassPosition, Cubic, Description, Error, NormKind, Patches, Placement, QkNorm,
+    Activation, ClassPosition, Cubic, Description, Error, Head, NormKind, Patches, Placement,
+    QkNorm,
 };
 
 /// A family.
@@ -667,6 +668,19 @@ pub(crate) static FAMILIES: &[Family] = &[
         classes: Classes::Other,
         ..DECODER
     },
+    Family {
+        name: "mt5",
+        names: "t5",
+        describe: |config| {
+            let mut description = config.t5()?;
+            if let Head::Tokens { scale, .. } = &mut description.head {
+                *scale = 1.0; // it has the embeddings of its head, as T5 1.0, and no factor, as T5 1.1
+            }
+            Ok(description)
+        },
+        classes: Classes::Other,
+        ..DECODER
+    },
     Family { name: "bart", ..BART },
     Family { name: "mbart", placement: Placement::Before, ..BART },
     Family {
@@ -866,7 +880,7 @@ impl Family {
 
     /// The names of the families that files in a folder have, in words.
     pub(crate) fn known() -> String {
-        in_words(FAMILIES.iter().map(|family| family.name))
+        in_words(FAMILIES.iter().map(|family| family.name).chain(towers::FAMILIES))
     }
 
     /// The names of the architectures that GGUF files have, in words.

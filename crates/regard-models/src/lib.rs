@@ -56,7 +56,7 @@ pub use self::place::{
 };
 pub use self::prepare::{Decoded, Given, Prepared, Preparer, ReadAs};
 pub use self::probability::check_logits;
-pub use self::read::Checkpoint;
+pub use self::read::{Checkpoint, split_part};
 pub use self::reading::{ChangedReading, Reading};
 pub use self::study::{
     Attribution, Cell, Each, Hidden, LayerAttribution, Logits, Measure, Rounded, Score, Side,

@@ -3,7 +3,8 @@
     pip install torch transformers
     python more.py [NAME ...]
 
-A folder has what those of make.py have, without changed runs and the lens: logits, attentions, hidden states and greedy tokens.
+A folder has what those of make.py have, without the lens: logits, attentions, hidden states, greedy tokens, and the logits of runs in which
+the output of a head is zero, or a position of the stream is that of another text.
 """
 
 import json
@@ -15,6 +16,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoTokenizer
+from transformers.pytorch_utils import Conv1D
 
 from make import InF64
 
@@ -116,6 +118,9 @@ MODELS |= {
     "tiny-bart": ("BartForConditionalGeneration", TRANSLATOR | dict(model_type="bart", activation_function="gelu")),
     "tiny-mbart": ("MBartForConditionalGeneration", TRANSLATOR | dict(
         model_type="mbart", scale_embedding=True, activation_function="relu"), torch.bfloat16),
+    "tiny-mt5": ("MT5ForConditionalGeneration", IDS | dict(
+        model_type="mt5", vocab_size=99, d_model=24, d_kv=5, d_ff=28, num_layers=2, num_decoder_layers=3, num_heads=4,
+        relative_attention_num_buckets=8, relative_attention_max_distance=10, decoder_start_token_id=3)),
     "tiny-marian": ("MarianMTModel", TRANSLATOR | dict(
         model_type="marian", scale_embedding=True, activation_function="swish", decoder_vocab_size=99, share_encoder_decoder_embeddings=True)),
     "tiny-pegasus": ("PegasusForConditionalGeneration", TRANSLATOR | dict(
@@ -131,7 +136,9 @@ def randomized(model, seed):
         drawn = torch.randn_like(parameter)
         if parameter.dim() > 1:
             embedding = "embed" in name or "wte" in name or "wpe" in name
-            parameter.data = drawn * (0.3 if embedding else 1.6 * parameter.shape[-1] ** -0.5)
+            # mT5's scores are not scaled: large ones would lose digits in float32.
+            size = 0.8 if "MT5" in type(model).__name__ else 1.6
+            parameter.data = drawn * (0.3 if embedding else size * parameter.shape[-1] ** -0.5)
         else:
             parameter.data = 0.3 * drawn + (0.0 if plus_one or name.endswith("bias") else 1.0)
     if hasattr(model, "final_logits_bias"):
@@ -139,16 +146,92 @@ def randomized(model, seed):
     return model
 
 
+class Changes:
+    """The attentions and the layers of any model, found by what it computes: the last linear layer of an attention is that of its output."""
+
+    def __init__(self, model, run):
+        names, called, hooks = {module: name for name, module in model.named_modules()}, [], []
+        linear = [module for module in names if isinstance(module, (torch.nn.Linear, Conv1D))]
+        for module in linear:
+            hooks.append(module.register_forward_hook(lambda module, *_: called.append(names[module])))
+        run()
+        for hook in hooks:
+            hook.remove()
+        # A layer's own list, and the parts of it that attend.
+        attends = lambda name: any(part in name.lower() for part in ("attn", "attention", ".attn.", "selfattention", "encdecattention"))
+        self.attentions = {}
+        for name in called:
+            parts = name.split(".")
+            index = next((i for i, part in enumerate(parts) if part.isdigit()), None)
+            if index is None or not attends(".".join(parts[index:])):
+                continue
+            cross = any(part in name for part in ("encoder_attn", "EncDecAttention", "crossattention"))
+            stack = "encoder" if "encoder." in name and "decoder." not in name else "decoder"
+            key = (stack, int(parts[index]), "cross" if cross else "own")
+            self.attentions[key] = model.get_submodule(name)
+        self.layers = {}
+        for (stack, layer, _), module in self.attentions.items():
+            parts = names[module].split(".")
+            index = next(i for i, part in enumerate(parts) if part.isdigit())
+            self.layers[stack, layer] = model.get_submodule(".".join(parts[: index + 1]))
+
+    def ablated(self, key, head, heads):
+        def hook(_, args):
+            z = args[0].clone()
+            size = z.shape[-1] // heads
+            z[..., head * size : (head + 1) * size] = 0
+            return (z, *args[1:])
+
+        return self.attentions[key].register_forward_pre_hook(hook)
+
+    def patched(self, key, position, states):
+        def hook(_, args, kwargs):
+            x = (args[0] if args else kwargs["hidden_states"]).clone()
+            x[:, position] = states[:, position]
+            return ((x, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": x})
+
+        return self.layers[key].register_forward_pre_hook(hook, with_kwargs=True)
+
+
+def changed(model, run, states, translates):
+    """The logits of the changed runs, by the name of the change."""
+    changes, found = Changes(model, run), {}
+    alone = next(iter(changes.attentions))[0]
+    places = {"": (alone, "own"), "encoder.": ("encoder", "own"), "decoder.": ("decoder", "own"), "cross.": ("decoder", "cross")}
+    config = model.config
+    for start in ["encoder.", "decoder.", "cross."] if translates else [""]:
+        stack, kind = places[start]
+        own = f"{stack}_attention_heads" if translates else "num_attention_heads"
+        heads = next(getattr(config, key) for key in (own, "num_attention_heads", "num_heads", "n_heads", "n_head") if getattr(config, key, None))
+        layer, head = 1, heads - 1
+        hook = changes.ablated((stack, layer, kind), head, heads)
+        found[f"ablated/{start}{layer}.{head}/logits"] = run().logits[0]
+        hook.remove()
+        if kind == "own":
+            place = f"{start}{layer}.3"
+            hook = changes.patched((stack, layer), 3, states(stack)[layer])
+            found[f"patched/{place}/logits"] = run().logits[0]
+            hook.remove()
+    return found
+
+
+# Families whose layers share weights, so that a hook changes several of them.
+SHARED = ["tiny-albert"]
+# Folders whose weights lie in several files, as those of large models do.
+SHARDS = ["tiny-bart", "tiny-bloom", "tiny-deberta-v2-own", "tiny-mixtral", "tiny-gpt_bigcode", "tiny-mt5"]
+
+
 def tried(name, seed):
     """Writes the folder, unless greedy tokens hang on a rounding or are all alike."""
     architecture, config, *kind = MODELS[name]
-    causal, translates = architecture.endswith(("CausalLM", "LMHeadModel")), "encoder_layers" in config
+    causal, translates = architecture.endswith(("CausalLM", "LMHeadModel")), "decoder_start_token_id" in config
     other_tokenizer = "tiny-llama" if causal else "tiny-t5" if translates else "tiny-roberta" if config["pad_token_id"] == 1 else "tiny-bert"
     folder, config = FOLDER / name, {"architectures": [architecture]} | config
     shutil.rmtree(folder, ignore_errors=True)
     made = AutoConfig.for_model(**json.loads(json.dumps(config)))
     model = randomized(getattr(transformers, architecture)(made), seed)
-    model.to(kind[0] if kind else torch.float32).save_pretrained(folder)
+    size = dict(max_shard_size="40KB") if name in SHARDS else {}
+    model.to(kind[0] if kind else torch.float32).save_pretrained(folder, **size)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     (folder / "generation_config.json").unlink(missing_ok=True)
     shutil.copy(FOLDER / other_tokenizer / "tokenizer.json", folder)
@@ -180,9 +263,13 @@ def tried(name, seed):
                 least = min(least, float(best.values[0] - best.values[1]))
                 written.append(int(best.indices[0]))
             out = run(ids, written if translates else ())
+            # The decoder of the other run reads what this one has written.
+            others = run(other, written if translates else ())
+            of_stack = lambda stack: getattr(others, f"{stack}_hidden_states", None) or others.hidden_states
+            more = {} if name in SHARED else changed(model, lambda: run(ids, written if translates else ()), of_stack, translates)
     if written and (least < 2e-3 or len(set(written)) < (1 if translates else 3) or config["eos_token_id"] in written):
         return None
-    tensors = dict(logits=out.logits[0])
+    tensors = dict(logits=out.logits[0]) | more
     for part in ("", "encoder_", "decoder_"):
         for name_of in (part + "attentions", part + "hidden_states"):
             if getattr(out, name_of, None) is not None:

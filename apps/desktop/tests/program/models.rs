@@ -292,6 +292,7 @@ fn predict_shows_the_vector_of_a_text_or_an_image() {
         );
     }
     assert_eq!(tensors["pooler_output"].shape, [6]);
+    assert_refused(format!("model {}#text", path("tiny-vit")), &["has no part \"text\""]);
 }
 
 /// PNG and JPEG files of the model's own size. Each pixel x from 0 to 255 is read as (x / 255 − mean) / deviation, where both

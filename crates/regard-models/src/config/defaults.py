@@ -56,6 +56,7 @@ KEYS |= dict.fromkeys(("xlm-roberta", "camembert", "electra", "albert", "mpnet",
     pooler_hidden_act""")
 KEYS["eurobert"] = DECODER
 KEYS |= dict.fromkeys(("bart", "mbart", "marian", "pegasus"), KEYS["whisper"] + " max_position_embeddings scale_embedding decoder_vocab_size")
+KEYS["mt5"] = KEYS["t5"]
 IMAGES = KEYS["vit"] + " pooler_act"
 KEYS |= {"vit": IMAGES, "deit": IMAGES, "clip_vision_model": IMAGES, "siglip_vision_model": IMAGES + " vision_use_head"}
 KEYS |= dict.fromkeys(("dinov2", "dinov2_with_registers"), IMAGES + " mlp_ratio use_swiglu_ffn num_register_tokens")

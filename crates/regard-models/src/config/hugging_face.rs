@@ -934,7 +934,10 @@ impl<'a> Config<'a> {
         block.relative = Some(RelativeBias { buckets, max_distance });
         block.biases = Biases { qkv: false, out: false, hidden: false };
         // These models have no decoder.
-        if matches!(self.architecture(), "T5EncoderModel" | "T5ForTokenClassification") {
+        if matches!(
+            self.architecture(),
+            "T5EncoderModel" | "MT5EncoderModel" | "T5ForTokenClassification"
+        ) {
             description.stack.causal = false;
             description.decoder_start.clear();
             description.head = Head::None;

@@ -16,6 +16,7 @@ pub(crate) use self::beside::Beside;
 use self::files::Files;
 pub(crate) use self::files::room;
 pub(crate) use self::gguf::Metadata;
+use crate::config::towers;
 use crate::{Error, Format, Tensor};
 
 /// A file of at most so many bytes is hashed whole, and of another one so many bytes of each tensor.
@@ -63,6 +64,19 @@ pub(crate) enum Settings {
     Gguf(Metadata),
 }
 
+/// A name, and the part of a model that it names after a `#`.
+///
+/// ```
+/// use std::path::Path;
+/// use regard_models::split_part;
+/// assert_eq!(split_part(Path::new("openai/clip#text")), (Path::new("openai/clip"), Some("text")));
+/// assert_eq!(split_part(Path::new("gpt2")), (Path::new("gpt2"), None));
+/// ```
+pub fn split_part(path: &Path) -> (&Path, Option<&str>) {
+    let parts = path.to_str().and_then(|path| path.rsplit_once('#'));
+    parts.map_or((path, None), |(whole, part)| (Path::new(whole), Some(part)))
+}
+
 /// A tensor in a file.
 #[derive(Clone, Debug)]
 struct Stored {
@@ -96,7 +110,27 @@ impl Checkpoint {
     /// An error names the file: if it is missing, ends too early, or is not of the kind that its name says.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        Self::new(path, Files::on_disk(path)?)
+        match split_part(path) {
+            (whole, Some(part)) if !path.exists() => Self::open_part(whole, Some(part)),
+            _ => Self::open_part(path, None),
+        }
+    }
+
+    /// Opens the part of a model that compares images with texts (CLIP, SigLIP): `vision`, which opens unless a part is named, or
+    /// `text`. [`open`](Self::open) takes it after a `#`.
+    ///
+    /// # Errors
+    /// The same as those of [`open`](Self::open), and [`Error::File`] if the model has no such part.
+    ///
+    /// ```
+    /// use regard_models::Checkpoint;
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let said = Checkpoint::open(format!("{models}/tiny-gpt2#text")).unwrap_err().to_string();
+    /// assert!(said.contains("the family \"gpt2\" has no part \"text\""));
+    /// ```
+    pub fn open_part(path: impl AsRef<Path>, part: Option<&str>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        Self::new(path, Files::on_disk(path)?, part)
     }
 
     /// Reads the headers of files that are in memory: those of a Hugging Face folder by their names, or one GGUF file.
@@ -121,12 +155,15 @@ impl Checkpoint {
         files: impl IntoIterator<Item = (N, B)>,
     ) -> Result<Self, Error> {
         let path = Path::new(name);
-        Self::new(path, Files::in_memory(path, files))
+        Self::new(path, Files::in_memory(path, files), None)
     }
 
-    fn new(path: &Path, files: Files) -> Result<Self, Error> {
+    fn new(path: &Path, files: Files, part: Option<&str>) -> Result<Self, Error> {
         let (path, settings, tensors) = if let Some(path) = files.gguf(path) {
             let (metadata, tensors) = gguf::open(&files, &path)?;
+            if let Some(part) = part {
+                return Err(Error::file(&path, format!("a GGUF file has no part {part:?}")));
+            }
             let first = files::parts(&path).into_iter().next();
             (first.unwrap_or(path), Settings::Gguf(metadata), tensors)
         } else {
@@ -135,7 +172,9 @@ impl Checkpoint {
                 let what = format!("the folder is an adapter{}", safetensors::merge(path));
                 return Err(Error::file(path, what));
             }
-            let config = Settings::Config(files.json(&config)?);
+            let config = files.json(&config)?;
+            let tower = towers::of(&config, part).map_err(|what| Error::file(path, what))?;
+            let config = Settings::Config(tower.unwrap_or(config));
             let mut tensors = safetensors::open(&files, path)?;
             blocks::join(&mut tensors)?;
             (path.to_owned(), config, tensors)

@@ -17,6 +17,7 @@ use self::linear::Stored;
 pub(crate) use self::names::unknown;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
 pub(crate) use self::patches::Probe;
+use crate::config::towers;
 use crate::forward::normed;
 use crate::read::{Beside, Settings};
 use crate::{
@@ -331,6 +332,8 @@ impl Loader<'_> {
         let used = self.used();
         let unused = self.checkpoint.names().filter(|name| !used.contains(*name));
         let unused = unused.filter(|name| !names::of_images(name));
+        let family = &self.description.family;
+        let unused = unused.filter(|name| !towers::is_of_another(name, family));
         Ok(Weights { unused: unused.map(str::to_owned).collect(), ..weights })
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use regard_models::{Checkpoint, Description, Error, Head, Input, Model, Values};
 use regard_tests::attention_files::{bytes, safetensors};
-use regard_tests::models::FAMILIES;
+use regard_tests::models::{FAMILIES, golden};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ fn what_is_written_past_the_original_length_is_as_in_one_run() {
 /// The table of defaults has every key that it is asked for: a file with nothing but its family is refused for its tensors alone.
 #[test]
 fn a_family_has_a_default_for_every_setting() {
-    let families = "bert roberta distilbert gpt2 gpt_neox llama mistral qwen2 qwen3 qwen3_moe gpt_oss gemma2 phi3 t5 vit whisper modernbert gpt_neo gptj gpt_bigcode opt bloom falcon mpt phi stablelm starcoder2 mixtral olmo olmoe gemma qwen2_moe phimoe ministral ministral3 arcee nemotron helium exaone4 glm glm4 cohere cohere2 xlm-roberta camembert electra albert mpnet nomic_bert eurobert deberta-v2 bart mbart marian pegasus deit dinov2 dinov2_with_registers dinov3_vit clip_vision_model clip_text_model siglip_vision_model siglip_text_model";
+    let families = "bert roberta distilbert gpt2 gpt_neox llama mistral qwen2 qwen3 qwen3_moe gpt_oss gemma2 phi3 t5 vit whisper modernbert gpt_neo gptj gpt_bigcode opt bloom falcon mpt phi stablelm starcoder2 mixtral olmo olmoe gemma qwen2_moe phimoe ministral ministral3 arcee nemotron helium exaone4 glm glm4 cohere cohere2 xlm-roberta camembert electra albert mpnet nomic_bert eurobert deberta-v2 bart mbart marian pegasus mt5 deit dinov2 dinov2_with_registers dinov3_vit clip_vision_model clip_text_model siglip_vision_model siglip_text_model";
     for family in families.split(' ') {
         let shapes: serde_json::Map<String, Value> =
             (0..50).map(|i| (format!("{i}"), json!([1]))).collect();
@@ -232,4 +232,48 @@ fn hybrids_are_refused_with_their_attention_layers() {
         "the file does not say which of its layers are attention",
     );
     refused(json!({"model_type": "gemma3n"}), "four streams");
+}
+
+/// The files of a model with both towers open each of them, with the same numbers as its own files.
+#[test]
+fn each_tower_of_a_model_with_both_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let towers = ["vision", "text"].map(|part| {
+        let checkpoint = Checkpoint::open(golden(&format!("tiny-clip_{part}_model"))).unwrap();
+        let config = common::json(golden(&format!("tiny-clip_{part}_model")).join("config.json"));
+        (part, checkpoint, config)
+    });
+    let mut tensors = vec![("logit_scale", Dtype::F32, vec![], bytes(&[2.5]))];
+    let mut config = json!({"model_type": "clip", "architectures": ["CLIPModel"]});
+    for (part, checkpoint, own) in &towers {
+        for name in checkpoint.names() {
+            let tensor = checkpoint.read(name).unwrap();
+            tensors.push((name, Dtype::F32, tensor.shape().to_vec(), bytes(&tensor.to_f32())));
+        }
+        config[format!("{part}_config")] = own.clone();
+    }
+    // As the first files are written: what differs from the class's defaults stands a second time.
+    config["text_config"]["num_attention_heads"] = json!(3);
+    config["text_config_dict"] = json!({"num_attention_heads": 4});
+    let write = |file: &str, content: Vec<u8>| fs::write(folder.path().join(file), content);
+    write("config.json", config.to_string().into_bytes()).unwrap();
+    write("model.safetensors", safetensors(&tensors, &[])).unwrap();
+    for (part, checkpoint, _) in &towers {
+        let own = Model::load(checkpoint).unwrap();
+        let path = format!("{}#{part}", folder.path().display());
+        let model = Model::open(&path).unwrap();
+        assert_eq!(model.unused(), [""; 0], "{part}");
+        assert_eq!(model.description(), own.description(), "{part}");
+        let input = common::input(&model);
+        let run = |model: &Model| model.pass().run(&input).unwrap().pooled().unwrap().clone();
+        // The files of one have the same numbers in 16 bits.
+        assert_near(&run(&model), &run(&own), part);
+    }
+    let usual = Model::open(folder.path()).unwrap();
+    assert_eq!(usual.description().family, "clip_vision_model");
+    let said = |part: &str| {
+        let path = format!("{}#{part}", folder.path().display());
+        Model::open(path).unwrap_err().to_string()
+    };
+    assert!(said("sound").contains("has no part \"sound\"; it has vision, text"));
 }

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use indicatif::DecimalBytes;
-use regard_models::{Checkpoint, Model, available_memory};
+use regard_models::{Checkpoint, Model, available_memory, split_part};
 
 use super::super::failure::{BadInput as _, Failure};
 use super::working_on;
@@ -67,6 +67,10 @@ fn find(path: &Path, download: bool) -> Result<Checkpoint, Failure> {
     if path.exists() {
         return Checkpoint::open(path).bad_input();
     }
+    let (path, part) = split_part(path);
+    if path.exists() {
+        return Checkpoint::open_part(path, part).bad_input();
+    }
     let name = path.display();
     let Some(repository) = repository(path) else {
         return Err(anyhow!("{name}: there is no such file or folder")).bad_input();
@@ -84,7 +88,7 @@ fn find(path: &Path, download: bool) -> Result<Checkpoint, Failure> {
                 .bad_input();
         }
     };
-    Checkpoint::open(hub::model_in(&folder)).bad_input()
+    Checkpoint::open_part(hub::model_in(&folder), part).bad_input()
 }
 
 /// The repository for a name on the command line, if it is a name in UTF-8.
