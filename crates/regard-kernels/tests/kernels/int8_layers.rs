@@ -93,7 +93,10 @@ proptest! {
         let exponent = if centers { -3 } else { -11 };
         let norm = Norm { mantissas: &mantissas, exponent, epsilon: 9, beta: &beta };
         norm.apply(&x, &mut out).unwrap();
-        for (x, out) in x.chunks(width).zip(out.chunks(width)) {
+        let mut in_place = x.clone();
+        norm.apply_in_place(&mut in_place).unwrap();
+        let rows = x.chunks(width).zip(out.chunks(width)).zip(in_place.chunks(width));
+        for ((x, out), in_place) in rows {
             let center = if centers { x.iter().map(|x| f64::from(*x)).sum::<f64>() / width as f64 } else { 0.0 };
             let mean = x.iter().map(|x| (f64::from(*x) - center).powi(2)).sum::<f64>() / width as f64;
             let root = (mean + 9.0).sqrt();
@@ -101,7 +104,8 @@ proptest! {
                 let factor = f64::from(mantissas[i]) * 2_f64.powi(-31 - 11 + 16);
                 let normed = (f64::from(*x) - center) / root;
                 let beta = beta.get(i).map_or(0.0, |beta| f64::from(*beta) / 256.0);
-                let exact = (normed * factor + beta).clamp(-128.0, 127.0);
+                let unclipped = normed * factor + beta;
+                let exact = unclipped.clamp(-128.0, 127.0);
                 // The mean of x is rounded by less than 1; the mean of squares is rounded down by less than 1, and so is the
                 // root. The error of the reciprocal is a unit of 2⁻⁴⁶, that of the quotient half a unit of 2⁻¹⁶, and that of
                 // the result twice ½.
@@ -111,6 +115,11 @@ proptest! {
                 let bound =
                     (normed * factor).abs() * relative + factor.abs() * (center + 2_f64.powi(-17)) + 1.0;
                 prop_assert!((f64::from(*out) - exact).abs() <= bound, "{} instead of {}", out, exact);
+                // In place, the outputs of a layer norm have the unit of β, and only the results of `requantize` are rounded.
+                let unit = if centers { 256.0 } else { 1.0 };
+                let (exact, bound) = (unclipped * unit, (bound - 1.0) * unit + 1.0);
+                let found = f64::from(in_place[i]);
+                prop_assert!((found - exact).abs() <= bound, "{} instead of {}", found, exact);
             }
         }
     }
