@@ -265,6 +265,28 @@ impl State {
         SENTENCES[place.map_or(0, |place| (place + 1) % SENTENCES.len())]
     }
 
+    /// The text with one of its names in place of another, to patch between the two: the last name of the text becomes another of
+    /// its names. `None`: it has no two names.
+    pub fn swapped(&self) -> Option<String> {
+        let mut names: Vec<(usize, &str)> = Vec::new();
+        let (mut at, mut begins) = (0, true);
+        for word in self.text.split_inclusive(char::is_whitespace) {
+            let name = word.trim_matches(|c: char| !c.is_alphanumeric());
+            let is_name = name.len() > 1 && name.starts_with(char::is_uppercase);
+            // The first word of a sentence is a name if it is one elsewhere.
+            if is_name && (!begins || self.text.matches(name).count() > 1) {
+                names.push((at + word.find(name)?, name));
+            }
+            begins = word.trim_end().ends_with(['.', '!', '?']);
+            at += word.len();
+        }
+        let (at, last) = *names.last()?;
+        let (_, other) = names.iter().find(|(_, name)| *name != last)?;
+        let mut text = self.text.clone();
+        text.replace_range(at..at + last.len(), other);
+        Some(text)
+    }
+
     /// Takes the choices of another state. Zoom, pins, the cursor and the brush stay.
     pub fn take(&mut self, choices: &Self) {
         let mut heads = core::mem::take(&mut self.heads);
@@ -401,6 +423,19 @@ fn head_of(change: &Change) -> Option<HeadAddress> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_name_of_the_text_is_swapped() {
+        let swapped = |text: &str| {
+            let state = State { text: text.to_owned(), ..State::default() };
+            state.swapped()
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let two = some("When Mary and John went to the store, Mary gave a drink to");
+        assert_eq!(swapped(SENTENCES[0]), two);
+        assert_eq!(swapped("Tom met Mia. Tom said"), some("Tom met Mia. Mia said"));
+        assert_eq!((swapped("Attention is all you"), swapped("")), (None, None));
+    }
 
     #[test]
     fn a_head_has_one_output_and_one_temperature() {

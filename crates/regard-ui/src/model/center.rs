@@ -186,7 +186,12 @@ impl ModelRoom {
             let views: Vec<Choice<View>> =
                 VIEWS.into_iter().filter(|(view, ..)| reads.has(*view, has_experts)).collect();
             if views.len() > 1 {
+                let before = state.view;
                 choice::show(ui, "View", &mut state.view, &views, VERSIONS);
+                // Two equal texts would have nothing to patch.
+                if state.view == View::Patches && before != state.view && state.second.is_none() {
+                    state.second = state.swapped();
+                }
             }
             if state.view == View::Attention {
                 if reads.decodes() {
