@@ -347,8 +347,8 @@ fn caption(ui: &Ui, of: Contents<'_>, id: HeadId, state: &HeadsState, is_marked:
     let (font, visuals) = (TextStyle::Small.resolve(ui.style()), ui.visuals());
     let painter = ui.painter().with_clip_rect(at.intersect(ui.clip_rect()));
     let inside = of.heads.is_causal;
-    let [ink, weak] = if inside {
-        // The masked cells are dark in both themes.
+    let [ink, weak] = if inside && visuals.dark_mode {
+        // The masked cells are darker than the page.
         [Color32::from_gray(210), Color32::from_gray(170)]
     } else {
         [visuals.text_color(), visuals.weak_text_color()]
