@@ -260,7 +260,7 @@ fn a_run_has_the_same_bits_in_another_floating_point_environment() {
         let input = expected.input();
         let logits = || -> Vec<u32> {
             let trace = model.pass().run(&input).unwrap();
-            let output = trace.logits().or(trace.pooled()).unwrap();
+            let output = trace.logits().or_else(|| trace.pooled()).unwrap();
             output.data.iter().map(|x| x.to_bits()).collect()
         };
         assert!(with_other_environment(logits) == logits(), "{family}");
