@@ -127,7 +127,8 @@ impl Magnitudes {
     fn above(&self, kept: f32) -> f64 {
         let all: f64 = self.counts().map(|(_, count)| count).sum();
         let above = self.counts().filter(|(x, _)| *x > f64::from(kept));
-        above.map(|(_, count)| count).sum::<f64>() / all.max(1.0)
+        // The sum of no numbers would be −0.
+        above.fold(0.0, |sum, (_, count)| sum + count) / all.max(1.0)
     }
 }
 

@@ -205,6 +205,7 @@ fn a_text_is_classified_as_well_in_integers() {
     println!("{float:.2} and {integer:.2} % right; {:?}", calibration.loss);
     assert!(float > 99.0 && integer >= float - POINTS, "{float}, {integer}");
     assert!(calibration.loss.error < 0.05 * calibration.loss.deviation);
+    assert!(calibration.ranges.iter().all(|range| range.clipped.is_sign_positive()));
     let places = ["blocks.0.hook_resid_pre", "blocks.1.ln2.hook_out", "pooler"];
     let has = |place: &&str| calibration.ranges.iter().any(|range| range.place == *place);
     assert!(places.iter().all(has), "{:?}", calibration.ranges);
