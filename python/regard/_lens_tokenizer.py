@@ -52,12 +52,4 @@ class Tokenizer:
 
     def decode(self, ids: Any) -> str:
         """The text of ids, with that of special tokens."""
-        ids = [int(i) for i in np.ravel(taken(ids))]
-        parts, run = [], []
-        for i in [*ids, None]:
-            if i is not None and i not in self.special:
-                run.append(i)
-                continue
-            parts += [self._plain.to_string(run)] * bool(run) + ([] if i is None else self._plain._opened.names([i]))
-            run = []
-        return "".join(parts)
+        return self._plain.to_string(taken(ids))
