@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 
 from ._lens_cache import taken
 from ._model import Model, _find
@@ -35,7 +34,6 @@ class Tokenizer:
         self.bos_token_id = begins[0] if begins else self.bos_token_id
         self.eos_token_id = self.bos_token_id if self.eos_token_id is None else self.eos_token_id
         self.pad_token_id = next((i for i in (self.pad_token_id, self.eos_token_id, 0) if i is not None))
-        self.special = {i for i in (self.bos_token_id, self.eos_token_id, self.pad_token_id) if i is not None}
         self.bos_token, self.eos_token, self.pad_token = (None if i is None else plain._opened.names([i])[0] for i in (self.bos_token_id, self.eos_token_id, self.pad_token_id))
 
     def ids(self, text: str, prepend_bos: bool) -> list[int]:
