@@ -205,7 +205,7 @@ impl Model {
         let mut runner = Runner::new(self, &keep, &plans);
         runner.from = from;
         runner.streams = from.is_none().then(Streams::default);
-        runner.last_only = self.description().stack.causal;
+        runner.last_only = self.description().stack.causal && !self.description().reads_all();
         runner.caches = caches.as_mut();
         let (mut trace, streams) = if known == 0 {
             runner.run(from_ref(input))?
@@ -260,7 +260,8 @@ impl Model {
             matches!(rotary.scaling, Frequencies::Dynamic { .. } | Frequencies::LongRope { .. })
         });
         let counted = description.embedding.counts_tokens();
-        stack.causal && description.encoder.is_none() && !by_length && !counted
+        let plain = stack.causal && description.encoder.is_none() && !description.reads_all();
+        plain && !by_length && !counted
     }
 }
 

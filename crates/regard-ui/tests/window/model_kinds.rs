@@ -399,6 +399,41 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     }
 }
 
+/// Tokens before the patches have buttons, and a model without logits is shown with its attention.
+#[test]
+fn tokens_before_the_patches_stand_beside_the_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = picture(folder.path());
+    for (name, before, count) in
+        [("tiny-deit", &["[CLS]", "[DIST]"][..], 9), ("tiny-siglip_vision_model", &[], 9)]
+    {
+        let mut window = opened(name, |_| ());
+        with_file(&mut window, Command::OpenImage, &path, "Open");
+        assert_eq!(app(&window).model().error(), None, "{name}");
+        assert_eq!((patches(&window).len(), cells(&window).len()), (count, 6), "{name}");
+        open_head(&mut window, 1, 2);
+        for (token, own) in before.iter().enumerate() {
+            click(&mut window, own);
+            assert_eq!(state(&window).heads.isolated, Some((Side::Queries, token)), "{name}");
+            assert!(says(&window, &format!("Weights of {own} over the image")), "{name}");
+        }
+    }
+}
+
+#[test]
+fn one_of_each_kind_of_text_model_opens() {
+    for (name, heads) in [
+        ("tiny-deberta-v2", 8),
+        ("tiny-bart", 8), // of the encoder, which is shown first
+        ("tiny-bloom", 12),
+        ("tiny-mixtral", 12),
+    ] {
+        let window = opened(name, |_| ());
+        assert_eq!(app(&window).model().error(), None, "{name}");
+        assert_eq!(cells(&window).len(), heads, "{name}");
+    }
+}
+
 #[test]
 fn an_image_is_dropped_and_a_wrong_one_is_named() {
     let folder = tempfile::tempdir().unwrap();
