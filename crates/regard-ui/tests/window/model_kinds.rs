@@ -427,6 +427,7 @@ fn one_of_each_kind_of_text_model_opens() {
         ("tiny-bart", 8), // of the encoder, which is shown first
         ("tiny-bloom", 12),
         ("tiny-mixtral", 12),
+        ("tiny-clip_text_model", 8),
     ] {
         let window = opened(name, |_| ());
         assert_eq!(app(&window).model().error(), None, "{name}");
