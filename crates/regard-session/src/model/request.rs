@@ -16,7 +16,8 @@ pub struct Request {
     pub text: String,
     /// Its tokens, if they are not those that the tokenizer makes of it.
     pub ids: Option<Vec<u32>>,
-    /// The positions of the words that no other word sees, in any head.
+    /// The positions of the hidden words. No head sees them from the last word, which says what comes next, or, in a model that reads
+    /// in both directions, from any other word.
     pub hidden: BTreeSet<usize>,
     /// The temperature of all heads that have none of their own.
     pub sharpness: f32,
@@ -66,9 +67,11 @@ impl Request {
         let softened = heads.iter().filter(|head| temperature != 1.0 && !is_own(**head));
         let softened = softened.map(|head| Change::Temperature { head: *head, temperature });
         let reads = heads.iter().filter(|h| matches!(h.attention, Which::Only | Which::Encoder));
+        let is_causal = model.encoder.is_none() && model.stack.causal;
+        let first = if is_causal { tokens.saturating_sub(1) } else { 0 };
         let cuts = reads.flat_map(|head| {
             let keys = self.hidden.iter().copied();
-            let edges = keys.flat_map(move |key| (0..tokens).map(move |query| (query, key)));
+            let edges = keys.flat_map(move |key| (first..tokens).map(move |query| (query, key)));
             let sees = |(query, key): &(usize, usize)| {
                 *key < tokens && query != key && model.hides(head, *query, *key).is_none()
             };

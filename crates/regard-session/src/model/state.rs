@@ -292,7 +292,7 @@ impl State {
         let mut heads = core::mem::take(&mut self.heads);
         heads.take(&choices.heads);
         let (record, brush, tried) = (self.record.take(), self.brush, self.tried);
-        *self = Self { heads, record, brush, tried, ..choices.clone() };
+        *self = Self { tried, heads, record, brush, ..choices.clone() };
     }
 
     /// Compares with another model.

@@ -239,7 +239,7 @@ impl Large {
 
     /// A cell in words: the one under the pointer, or the chosen one.
     pub(crate) fn spoken(&self, state: &HeadsState) -> Option<String> {
-        self.hovered.or(state.chosen).and_then(|cell| self.words(cell))
+        self.words(self.hovered.or(state.chosen)?)
     }
 
     fn words(&self, (row, col): Cell) -> Option<String> {

@@ -91,11 +91,10 @@ impl ModelRoom {
         let mut asked = None;
         match reads {
             Reads::Image => draw(ui, state, size_for(description)),
-            Reads::Text => {}
             Reads::TextAndDecoder => {
                 text(ui, &mut state.text, "Type a text for the encoder to read.", "Text");
             }
-            Reads::Recording => {}
+            Reads::Text | Reads::Recording => {}
         }
         if reads.decodes() {
             let row = ui.horizontal_top(|ui| {
@@ -262,7 +261,7 @@ impl ModelRoom {
         };
         let of_map = state.heads.chosen.map(|(row, _)| row);
         let query = large.hovered().map(|(row, _)| row).or(kept).or(of_map);
-        let query = query.filter(|i| *i < count).unwrap_or(count.saturating_sub(1));
+        let query = query.filter(|i| *i < count).unwrap_or_else(|| count.saturating_sub(1));
         let numbers = self.sentence.numbers(&heads, id, query);
         let head = heads.maps.name_of(id);
         let is_typed = state.file.is_none();

@@ -251,7 +251,7 @@ impl ModelRoom {
     }
 
     /// What stands beside the sentence and its heads: what comes next, and the changes.
-    fn beside(&mut self, ui: &mut Ui, state: &mut State) {
+    fn beside(&self, ui: &mut Ui, state: &mut State) {
         if state.file.is_none() {
             self.next_tokens(ui, state);
             if self.outcome().is_some() {

@@ -80,10 +80,10 @@ pub(super) struct Sentence {
 impl Sentence {
     /// The weights of a word in a head.
     pub(super) fn numbers(&mut self, heads: &Arc<Surveyed>, id: HeadId, query: usize) -> Vec<f32> {
-        let is_same = |(of, head, _): &&(Arc<Surveyed>, HeadId, Vec<f32>)| {
+        let is_same = |(of, head, _): &(Arc<Surveyed>, HeadId, Vec<f32>)| {
             Arc::ptr_eq(of, heads) && *head == id
         };
-        if self.read.as_ref().filter(is_same).is_none() {
+        if !self.read.as_ref().is_some_and(is_same) {
             self.read = Some((Arc::clone(heads), id, heads.maps.head(id).into_owned()));
         }
         let keys = heads.labels()[1].len();
@@ -193,13 +193,12 @@ impl Sentence {
         } else {
             ui.painter().galley(start, galley, ui.visuals().text_color());
         }
-        done = self.words(ui, &places, &font, &layout, of).or(done);
+        done = Self::words(ui, &places, &font, &layout, of).or(done);
         shares(ui, area, &places, &small, of.weights);
         done
     }
 
     fn words(
-        &self,
         ui: &Ui,
         places: &[Rect],
         font: &FontId,
