@@ -137,7 +137,7 @@ mod walk {
             ("one.safetensors", ["1 layer × 1 head", "1 query × 1 key", "no tokens"]),
             (
                 "mine.regard.json",
-                ["64 tokens × 64 dimensions", "Model (open): ", "the attention of the sample"],
+                ["64 tokens × 64 dimensions", "Stage (open): ", "the attention of the sample"],
             ),
         ] {
             let text = summary(name);
