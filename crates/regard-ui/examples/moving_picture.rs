@@ -63,7 +63,7 @@ impl Film {
     }
 
     fn place(&self, name: &str) -> Rect {
-        self.window.get_by_label(name).rect()
+        self.window.query_all_by_label_contains(name).next().unwrap().rect()
     }
 
     fn click(&mut self, name: &str) {
@@ -80,19 +80,19 @@ impl Film {
 const ROOMS: [(&str, &str, ThemePreference); 4] = [
     (
         "model",
-        r#"{"room": "model", "model": {"model": "story", "text": "Mary and John went to the store. John had a cold drink. John gave the drink to",
+        r#"{"room": "stage", "model": {"model": "story", "text": "Mary and John went to the store. John had a cold drink. John gave the drink to",
             "changes": [{"change": {"ablate": {"head": "0.2", "to": "zero"}}, "on": true}],
             "heads": {"shown": "head", "layer": 3, "head": 3, "chosen": [19, 14]}}}"#,
         ThemePreference::Dark,
     ),
     (
         "heads",
-        r#"{"room": "model", "model": {"file": "sample", "heads": {"order": "induction"}}}"#,
+        r#"{"room": "stage", "model": {"file": "sample", "heads": {"order": "induction"}}}"#,
         ThemePreference::Light,
     ),
     (
         "lines",
-        r#"{"room": "model", "model": {"file": "sample",
+        r#"{"room": "stage", "model": {"file": "sample",
             "heads": {"shown": "head", "layer": 1, "head": 1, "lines": true, "isolated": ["queries", 17]}}}"#,
         ThemePreference::Light,
     ),
@@ -193,12 +193,9 @@ fn main() {
     film.window.drop_at(film.pointer);
     film.window.hover_at(film.pointer);
     film.steps(15);
-    film.click("Hide Mary at 2");
-    film.click("Hide Mary at 2");
-    // The last of the sentences is followed by the first.
-    for _ in 0..4 {
-        film.click("Another sentence");
-    }
+    film.click("Mary at 2,");
+    film.click("Mary at 2,");
+    film.click("Another sentence");
 
     write(&folder.join("landing.png"), &film.frames);
 }
