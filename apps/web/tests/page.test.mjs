@@ -96,9 +96,9 @@ test("the page loads without a complaint, and shows a heatmap", async (t) => {
 });
 
 for (const [room, controls] of [
-    ["Walkthrough", [["combobox", "Example"], ["slider", "How sharply the heads look"], ["img", "Heatmap of Head 5.3"]]],
+    ["Walkthrough", [["combobox", "Example"], ["slider", "Temperature as a power of ten"], ["img", /^Heatmap of/]]],
     ["Laboratory", [["slider", "Tokens"], ["slider", "Dimensions"], ["checkbox", "Causal"], ["img", "Heatmap of Weights"]]],
-    ["Model", [["textbox", "Text"], ["button", "Open model"], ["button", "Compare"], ["button", /Mary: 99/], ["combobox", "Sort heads by"], ["button", /^head 1\.2, entropy/]]],
+    ["Stage", [["textbox", "Text"], ["button", /^Model: english, /], ["slider", "How sharply the heads look"], ["img", "Heatmap of Head 5.3"], ["button", "Compare"], ["button", /Mary: 99/], ["combobox", "Sort heads by"], ["button", /^head 1\.2, entropy/]]],
 ]) {
     test(`${room}: every control has its role and its name`, async (t) => {
         const page = await open(t);
@@ -204,8 +204,8 @@ async function drop(page, name, bytes) {
 test("files that are dropped open, and a broken one gives its message", async (t) => {
     const page = await open(t);
     await drop(page, "sample.safetensors", readFileSync(join(root, "crates/regard-session/assets/sample.safetensors")));
-    await page.getByText("sample.safetensors").first().waitFor({ state: "attached" });
-    await page.getByText("attention of 3 layers of 4 heads, 22 × 22").first().waitFor({ state: "attached" });
+    await page.getByRole("button", { name: "Model: sample.safetensors" }).waitFor({ state: "attached" });
+    await page.getByRole("button", { name: /^head 2\.3, / }).waitFor({ state: "attached" });
     await drop(page, "broken.safetensors", Buffer.from("no tensors"));
     await page.getByText(/broken\.safetensors.*header/s).first().waitFor({ state: "attached" });
     await drop(page, "broken.gguf", Buffer.from("no model"));
@@ -223,7 +223,7 @@ test("files that are dropped open, and a broken one gives its message", async (t
 test("files that are chosen together open as a model", async (t) => {
     const page = await open(t, "#room=model");
     await page.getByRole("button", { name: /: (< )?[\d.]+ %$/ }).first().waitFor({ state: "attached" }); // the model has run
-    await press(page.getByRole("button", { name: "Open model", exact: true }));
+    await page.keyboard.press("Control+Shift+M");
     const browse = page.getByRole("button", { name: "Browse…", exact: true });
     await browse.waitFor({ state: "attached" });
     const { x, y, width, height } = await settled(browse);
@@ -236,7 +236,7 @@ test("files that are chosen together open as a model", async (t) => {
     await chooser.setFiles(["config.json", "model.safetensors", "tokenizer.json"].map((name) => join(folder, name)));
     await page.waitForFunction(() => document.querySelector('[aria-label="Path of the file"]').value === "files");
     await press(page.getByRole("button", { name: "Open", exact: true }));
-    await page.getByText(/^gpt2, 2 layers of 4 heads/).first().waitFor({ state: "attached" });
+    await page.getByRole("button", { name: /^Model: .*gpt2, 2 layers of 4 heads/ }).waitFor({ state: "attached" });
     await predicts(page, folder, "one two three");
     assert.deepEqual(own(page.complaints), []);
 });
@@ -251,7 +251,7 @@ async function dropPaths(page, ...files) {
 test("a folder that is dropped opens as a model", async (t) => {
     const page = await open(t);
     await dropPaths(page, join(models, "tiny-llama"));
-    await page.getByText(/^llama, \d layers of \d heads/).first().waitFor({ state: "attached" });
+    await page.getByRole("button", { name: /^Model: .*llama, \d layers of \d heads/ }).waitFor({ state: "attached" });
     await predicts(page, join(models, "tiny-llama"), "the cat sat on");
     assert.deepEqual(own(page.complaints), []);
 });
@@ -260,7 +260,7 @@ test("files that are dropped together open as a model", async (t) => {
     const page = await open(t);
     const folder = join(models, "tiny-gpt2");
     await dropPaths(page, ...["config.json", "model.safetensors", "tokenizer.json"].map((name) => join(folder, name)));
-    await page.getByText(/^gpt2, 2 layers of 4 heads/).first().waitFor({ state: "attached" });
+    await page.getByRole("button", { name: /^Model: .*gpt2, 2 layers of 4 heads/ }).waitFor({ state: "attached" });
     await predicts(page, folder, "one two three");
     assert.deepEqual(own(page.complaints), []);
 });
@@ -307,7 +307,7 @@ test("an answer that is copied in several turns arrives whole, from a file that 
     const numbers = writeTensors(file, { attentions: [2, 4, n, n] }, (i) => (2 * (((i * 7 + Math.floor(i / n)) % n) + 1)) / (n * (n + 1)));
     const page = await open(t);
     await dropPaths(page, file);
-    await page.getByText(`attention of 2 layers of 4 heads, ${n} × ${n}`).first().waitFor({ state: "attached" });
+    await page.getByRole("button", { name: "Model: wide.safetensors" }).waitFor({ state: "attached" });
     assert.ok((await exported(page)).equals(Buffer.from(numbers.buffer, 4 * 6 * n * n, 4 * n * n)), "head 1.2 is that of the file");
     assert.deepEqual(own(page.complaints), []);
 });
@@ -343,8 +343,8 @@ test("the page goes on while the worker is at work", async (t) => {
     await page.getByRole("img", { name: /^Heatmap of/ }).first().waitFor({ state: "attached" });
     await room("Laboratory");
     await page.getByRole("slider", { name: "Tokens", exact: true }).waitFor({ state: "attached" });
-    await room("Model");
-    await page.getByRole("button", { name: "Open model" }).waitFor({ state: "attached" });
+    await room("Stage");
+    await page.getByRole("button", { name: /^Model: / }).waitFor({ state: "attached" });
     await page.waitForFunction(() => window.held > 0);
     await picture(page, "waiting");
     assert.equal(await page.getByRole("button", { name: /Mary: 99/ }).count(), 0);
@@ -358,11 +358,11 @@ test("the page goes on while the worker is at work", async (t) => {
     });
     await page.waitForFunction((before) => String([...document.querySelectorAll("#mirror [data-role=text]")].map((text) => text.textContent)) !== before, before);
     await page.evaluate(() => window.arrived());
-    await room("Model");
+    await room("Stage");
     await page.getByRole("button", { name: /Mary: 99/ }).waitFor({ state: "attached" });
 
     await dropPaths(page, join(folder, "wide"));
-    await page.getByText(/^gpt2, 6 layers of 4 heads/).first().waitFor({ state: "attached" });
+    await page.getByRole("button", { name: /^Model: .*gpt2, 6 layers of 4 heads/ }).waitFor({ state: "attached" });
     await page.getByRole("textbox", { name: "Text", exact: true }).fill("the cat sat on the mat and the dog lay on the rug ".repeat(3).trim());
     await press(page.getByRole("combobox", { name: "Overlay of the heads" }));
     await press(page.getByRole("button", { name: "Ablation effect" }));
@@ -436,7 +436,7 @@ test("a phone's narrow screen shows the rooms, and fingers reach what a pointer 
     await page.waitForFunction(() => JSON.parse(localStorage.getItem("last.regard.json")).laboratory.view.zoom > 1.5);
 
     const menu = await page.getByRole("button", { name: "Menu", exact: true }).boundingBox();
-    for (const room of ["Laboratory", "Model", "Walkthrough"]) {
+    for (const room of ["Laboratory", "Walkthrough", "Stage"]) {
         const tab = await page.getByRole("button", { name: room, exact: true }).first().boundingBox();
         assert.ok(tab.x >= 0 && tab.x + tab.width <= menu.x, room);
         await page.touchscreen.tap(tab.x + tab.width / 2, tab.y + tab.height / 2);
@@ -548,10 +548,9 @@ async function color(page, x, y) {
 
 test("a screen with more pixels shows the same, and motion can be switched off", async (t) => {
     const cells = async (page) => {
-        const map = page.getByRole("img", { name: "Heatmap of Head 5.3" });
+        const map = page.getByRole("img", { name: "Heatmap of Weights" });
         await map.waitFor({ state: "attached" });
-        await page.waitForTimeout(300);
-        const { x, y, width, height } = await map.boundingBox();
+        const { x, y, width, height } = await settled(map);
         const colors = [];
         for (const part of [0.02, 0.08, 0.22, 0.68, 0.98]) colors.push(await color(page, Math.round(x + part * width), Math.round(y + part * height)));
         assert.deepEqual(own(page.complaints), []);
@@ -560,12 +559,12 @@ test("a screen with more pixels shows the same, and motion can be switched off",
     // Playwright's own emulation of such a screen tells the page of fewer pixels than there are.
     const dense = await launch("--force-device-scale-factor=2", "--window-size=1280,900");
     t.after(() => dense.close());
-    const page = await open(t, "", { from: dense, viewport: null, reducedMotion: "reduce" });
+    const page = await open(t, "#room=laboratory", { from: dense, viewport: null, reducedMotion: "reduce" });
     const [ratio, width, height] = await page.evaluate(() => [devicePixelRatio, innerWidth, innerHeight]);
     assert.equal(ratio, 2);
     const two = await cells(page);
     assert.ok(new Set(two.colors.map(String)).size > 2, String(two.colors));
-    const one = await cells(await open(t, "", { viewport: { width, height } }));
+    const one = await cells(await open(t, "#room=laboratory", { viewport: { width, height } }));
     assert.deepEqual(one.size, two.size);
     // The middle of a pixel lies elsewhere in its cell: the last digit of a colour may round to its neighbour.
     const differences = one.colors.flat().map((channel, i) => Math.abs(channel - two.colors.flat()[i]));
@@ -590,7 +589,7 @@ test("the page works without a network after the first load", async (t) => {
     await page.context().setOffline(true);
     await page.reload();
     await page.getByRole("img", { name: "Heatmap of Head 5.3" }).waitFor({ state: "attached" });
-    await press(page.getByRole("button", { name: "Model", exact: true }));
+    await press(page.getByRole("button", { name: "Stage", exact: true }));
     await page.getByRole("button", { name: /Mary: 99/ }).waitFor({ state: "attached" });
     assert.deepEqual(own(page.complaints), []);
 });
