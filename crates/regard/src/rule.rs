@@ -121,9 +121,9 @@ impl Rule {
                 let end = |right| at(key.saturating_add_unsigned(right).saturating_add(1));
                 start..right.map_or(usize::MAX, end)
             }
-            Self::Prefix(lengths) => 0..of_entry(lengths, place.entry).copied().unwrap_or_default(),
+            Self::Prefix(lengths) => 0..*of_entry(lengths, place.entry),
             Self::Documents(position, of) => {
-                let spans = of_entry(of, place.entry).map_or(&[][..], |of| &of.spans);
+                let spans = &of_entry(of, place.entry).spans;
                 let own = usize::try_from(place.key(*position)).ok().and_then(|at| spans.get(at));
                 own.map_or(0..0, |(first, last)| *first..last + 1)
             }
@@ -143,11 +143,9 @@ impl Rule {
 
     /// Joins the row with those that the rule allows: by "or", else by "and".
     fn join<const OR: bool>(&self, place: Place, keys: &Range<usize>, row: &mut [bool]) {
-        // A range of keys from `start` on, `end` not counted.
-        let range = |start: Option<isize>, end: Option<isize>, row: &mut [bool]| {
-            let at = |key: isize| key.saturating_sub_unsigned(keys.start).max(0).cast_unsigned();
-            let start = start.map_or(0, at).min(row.len());
-            let end = end.map_or(row.len(), at).clamp(start, row.len());
+        let range = |allowed: Range<usize>, row: &mut [bool]| {
+            let start = allowed.start.saturating_sub(keys.start).min(row.len());
+            let end = allowed.end.saturating_sub(keys.start).clamp(start, row.len());
             if OR {
                 row[start..end].fill(true);
             } else {
@@ -156,24 +154,12 @@ impl Rule {
             }
         };
         match self {
-            Self::Causal(position) => {
-                range(None, Some(place.key(*position).saturating_add(1)), row);
-            }
-            Self::Window(position, Window { left, right }) => {
-                let at = place.key(*position);
-                let start = left.map(|left| at.saturating_sub_unsigned(left));
-                let end = right.map(|right| at.saturating_add_unsigned(right).saturating_add(1));
-                range(start, end, row);
-            }
-            Self::Prefix(lengths) => {
-                let len = of_entry(lengths, place.entry).copied().unwrap_or_default();
-                range(None, Some(0_isize.saturating_add_unsigned(len)), row);
-            }
+            Self::Causal(_) | Self::Window(..) | Self::Prefix(_) => range(self.span(place), row),
             Self::Documents(position, ids) => {
-                let ids = of_entry(ids, place.entry).map_or(&[][..], |of| &of.ids);
+                let ids = &of_entry(ids, place.entry).ids;
                 let own = usize::try_from(place.key(*position)).ok().and_then(|at| ids.get(at));
                 let Some(own) = own else {
-                    return range(Some(0), Some(0), row);
+                    return range(0..0, row);
                 };
                 for (allowed, id) in row.iter_mut().zip(&ids[keys.clone()]) {
                     let same = id == own;
@@ -217,7 +203,7 @@ pub(crate) fn hull(a: Range<usize>, b: Range<usize>) -> Range<usize> {
     }
 }
 
-/// The item of a batch entry, or the only one.
-fn of_entry<T>(items: &[T], entry: usize) -> Option<&T> {
-    if let [only] = items { Some(only) } else { items.get(entry) }
+/// The item of a batch entry, or the only one. [`Rule::check`] ensures that there is one.
+fn of_entry<T>(items: &[T], entry: usize) -> &T {
+    if let [only] = items { only } else { &items[entry] }
 }
