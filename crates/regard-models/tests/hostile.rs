@@ -440,7 +440,7 @@ fn with_tokenizer(json: Vec<u8>) -> Vec<(&'static str, Vec<u8>)> {
     vec![file("config.json"), file("model.safetensors"), ("tokenizer.json", json)]
 }
 
-/// tiny-bert with another part of its tokenizer.json.
+/// tiny-bert with another part of its tokenizer.json, whose class takes that file as it is.
 fn changed(pointer: &str, value: Value) -> Result<Option<Tokenizer>, Error> {
     let json = fs::read(golden("tiny-bert/tokenizer.json")).unwrap();
     let mut json: Value = serde_json::from_slice(&json).unwrap();
@@ -450,7 +450,10 @@ fn changed(pointer: &str, value: Value) -> Result<Option<Tokenizer>, Error> {
         Some(items) => items[key.parse::<usize>().unwrap()] = value,
         None => parent[key] = value,
     }
-    read(with_tokenizer(serde_json::to_vec(&json).unwrap()), 1 << 30)
+    let mut files = with_tokenizer(serde_json::to_vec(&json).unwrap());
+    let class = json!({"tokenizer_class": "PreTrainedTokenizerFast"});
+    files.push(("tokenizer_config.json", class.to_string().into_bytes()));
+    read(files, 1 << 30)
 }
 
 /// The crate `tokenizers` panics on each of these.

@@ -285,7 +285,8 @@ def tried(name, seed):
     notes = {
         "text": (text := tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)),
         "tokens": tokenizer.convert_ids_to_tokens(tokenizer(text).input_ids),
-        "generated_text": tokenizer.decode(written, clean_up_tokenization_spaces=False),
+        # Cohere's class adds tokens of its own.
+        "generated_text": (AutoTokenizer.from_pretrained(folder) if name == "tiny-cohere" else tokenizer).decode(written, clean_up_tokenization_spaces=False),
         "made_with": f"more.py, transformers {transformers.__version__}, float64 throughout, rounded to float32",
         "seed": seed,
     }

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from transformers import SuppressTokensAtBeginLogitsProcessor, SuppressTokensLogitsProcessor
-from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+from transformers import AutoTokenizer, WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
 
 FOLDER = Path(__file__).parent / "tiny-whisper"
 SPECIAL = ["<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>"]
@@ -75,6 +75,7 @@ def main():
         file.writeframes(sounds[0].tobytes())
     features = [extractor(x.astype(np.float32) / 32_768, sampling_rate=16_000, return_tensors="pt").input_features for x in sounds]
     words = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+    whole = AutoTokenizer.from_pretrained(FOLDER)  # with the class's tokens around a text
     begin = [start, start + 1, start + 2]  # those of generation_config.json
     ids = torch.tensor([[*begin, *words.encode(TEXT, add_special_tokens=False).ids]])
 
@@ -174,7 +175,7 @@ def main():
         "decoder_text": TEXT,
         "decoder_tokens": [words.id_to_token(i) for i in ids[0].tolist()],
         "generated_text": words.decode(generated, skip_special_tokens=False),
-        "tokenizer_cases": [{"text": text, "ids": words.encode(text).ids} for text in CASES],
+        "tokenizer_cases": [{"text": text, "ids": whole(text).input_ids} for text in CASES],
     }
     (FOLDER / "expected.json").write_text(json.dumps(notes, ensure_ascii=False) + "\n")
     for path in FOLDER.iterdir():

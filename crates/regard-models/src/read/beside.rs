@@ -13,18 +13,24 @@ impl Beside {
     pub(crate) const GENERATION_CONFIG: Self = Self("generation_config.json");
     pub(crate) const TOKENIZER: Self = Self("tokenizer.json");
     pub(crate) const TOKENIZER_CONFIG: Self = Self("tokenizer_config.json");
+    pub(crate) const VOCAB_TXT: Self = Self("vocab.txt");
+    pub(crate) const VOCAB_JSON: Self = Self("vocab.json");
+    pub(crate) const MERGES: Self = Self("merges.txt");
     pub(crate) const CHAT_TEMPLATE: Self = Self("chat_template.jinja");
     pub(crate) const ADDED_TOKENS: Self = Self("added_tokens.json");
     pub(crate) const SPECIAL_TOKENS_MAP: Self = Self("special_tokens_map.json");
     pub(crate) const PREPROCESSOR_CONFIG: Self = Self("preprocessor_config.json");
     /// The settings of images, sound and texts in one file, which transformers 5 writes.
     pub(crate) const PROCESSOR_CONFIG: Self = Self("processor_config.json");
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::CONFIG,
         Self::INDEX,
         Self::GENERATION_CONFIG,
         Self::TOKENIZER,
         Self::TOKENIZER_CONFIG,
+        Self::VOCAB_TXT,
+        Self::VOCAB_JSON,
+        Self::MERGES,
         Self::CHAT_TEMPLATE,
         Self::ADDED_TOKENS,
         Self::SPECIAL_TOKENS_MAP,

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokenizers::AddedToken;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 
+use super::class::{Piece, template};
 use crate::Error;
 use crate::read::Metadata;
 
@@ -26,7 +27,7 @@ const LONGEST: usize = 512;
 ///
 /// They are those of llama.cpp (`llama-vocab.cpp`), which are those of the models' own tokenizers.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+pub(super) const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -117,7 +118,7 @@ pub(super) fn tokenizer(
     let mut json = parts.json;
     json["version"] = json!("1.0");
     json["model"] = json!({"type": "BPE", "vocab": {}, "merges": []});
-    json["post_processor"] = template(first, last);
+    json["post_processor"] = around(first, last);
     let mut tokenizer: tokenizers::Tokenizer =
         serde_json::from_value(json).map_err(|e| not_understood(&e))?;
     tokenizer.with_model(model.build().map_err(|e| not_understood(&e))?);
@@ -147,29 +148,16 @@ fn strips(metadata: &Metadata) -> bool {
 }
 
 /// Special tokens around each text.
-fn template(first: Option<(usize, &String)>, last: Option<(usize, &String)>) -> Value {
+fn around(first: Option<(usize, &String)>, last: Option<(usize, &String)>) -> Value {
     if first.is_none() && last.is_none() {
         return Value::Null;
     }
-    let token = |(_, token): (usize, &String), text: usize| json!({"SpecialToken": {"id": token, "type_id": text}});
-    let around = |name: &str, text: usize| {
-        let sequence = json!({"Sequence": {"id": name, "type_id": text}});
-        let first = first.map(|first| token(first, text));
-        let last = last.map(|last| token(last, text));
-        first.into_iter().chain([sequence]).chain(last).collect::<Vec<_>>()
+    let of = |text, kind| {
+        let token = |(id, token): (usize, &String)| Piece::Token(id as u32, token.clone(), kind);
+        let pieces = [first.map(token), Some(Piece::Text(text, kind)), last.map(token)];
+        pieces.into_iter().flatten().collect::<Vec<_>>()
     };
-    let tokens: serde_json::Map<String, Value> = [first, last]
-        .into_iter()
-        .flatten()
-        .map(|(id, token)| (token.clone(), json!({"id": token, "ids": [id], "tokens": [token]})))
-        .collect();
-    let pair = [around("A", 0), around("B", 1)].concat();
-    json!({
-        "type": "TemplateProcessing",
-        "single": around("A", 0),
-        "pair": pair,
-        "special_tokens": tokens,
-    })
+    template(&of("A", 0), &[of("A", 0), of("B", 1)].concat())
 }
 
 /// Byte-level BPE.

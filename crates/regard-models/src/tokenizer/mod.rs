@@ -1,6 +1,7 @@
-//! The conversion of text to tokens and back, by a folder's tokenizer.json or a GGUF file's metadata.
+//! The conversion of text to tokens and back, by a folder's tokenizer.json, by its vocabulary, or by a GGUF file's metadata.
 
 mod bounds;
+mod class;
 mod gguf;
 mod settings;
 
@@ -11,8 +12,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokenizers::models::ModelWrapper;
+use tokenizers::processors::PostProcessorWrapper;
 use tokenizers::{EncodeInput, Encoding, InputSequence, NormalizedString, Normalizer as _};
 
+use self::class::Class;
 #[doc(hidden)]
 pub use self::gguf::pre_tokenizer;
 pub(crate) use self::settings::config;
@@ -61,27 +64,42 @@ impl Tokenizer {
     pub fn of(checkpoint: &Checkpoint, vocabulary: usize) -> Result<Option<Self>, Error> {
         let (path, growth, mut tokenizer) = match checkpoint.settings() {
             Settings::Config(config) => {
-                let Some(json) = checkpoint.file(Beside::TOKENIZER, LARGEST)? else {
-                    return Ok(None);
+                let mut settings = settings::all(checkpoint)?;
+                let json = checkpoint.file(Beside::TOKENIZER, LARGEST)?;
+                let has_file = json.is_some();
+                let most =
+                    (16 << 20) + EXPANSION * json.as_ref().map_or(0, |json| json.len() as u64);
+                let mut path = checkpoint.path().join(Beside::TOKENIZER.name());
+                let (class, mut json) = if let Some(json) = json {
+                    let json = parsed(&json, most).map_err(|e| not_read(&path, &e))?;
+                    (Class::of(&settings, config, &json), json)
+                } else {
+                    let class = Class::named(&settings, config);
+                    let made = class::vocabulary(checkpoint, class, &settings)?;
+                    let Some((file, class, json)) = made else { return Ok(None) };
+                    path = file;
+                    (Some(class), json)
                 };
-                let path = checkpoint.path().join(Beside::TOKENIZER.name());
-                let not_read = |e: &dyn core::fmt::Display| {
-                    Error::file(&path, format!("is no tokenizer that can be read: {e}"))
-                };
-                let most = (16 << 20) + EXPANSION * json.len() as u64;
-                bounds::check_values(&json, most).map_err(|e| not_read(&e))?;
-                let mut json: Value = serde_json::from_slice(&json).map_err(|e| not_read(&e))?;
-                if let Some(parts) = json.as_object_mut() {
-                    // The model itself limits the length of a text.
-                    parts.retain(|name, _| name != "truncation" && name != "padding");
+                if let Some(class) = class {
+                    class.complete(&mut settings);
+                    class.apply(&mut json, &settings);
                 }
-                let settings = settings::config(checkpoint)?;
-                settings::apply(&mut json, &settings, config);
-                let growth = bounds::check(&json, most).map_err(|e| not_read(&e))?;
+                let not_read = |e: String| not_read(&path, &e);
+                let growth = bounds::check(&json, most).map_err(not_read)?;
                 let added = settings::added(checkpoint, &settings, &json)?;
-                let made = guarded(|| Ok(serde_json::from_value::<tokenizers::Tokenizer>(json)?));
-                let mut made = made.map_err(|e| not_read(&e))?;
-                guarded(|| Ok(made.add_tokens(&added))).map_err(|e| not_read(&e))?;
+                let made = guarded(|| {
+                    let mut made: tokenizers::Tokenizer = serde_json::from_value(json)?;
+                    made.add_tokens(&added);
+                    if let Some(around) =
+                        class.and_then(|class| class.around(&settings, has_file, &made))
+                    {
+                        made.with_post_processor(Some(serde_json::from_value::<
+                            PostProcessorWrapper,
+                        >(around)?));
+                    }
+                    Ok(made)
+                });
+                let made = made.map_err(not_read)?;
                 (path, growth, made)
             }
             Settings::Gguf(metadata) => {
@@ -255,6 +273,20 @@ impl Tokenizer {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// The content of a tokenizer.json without truncation and padding, because the model itself limits the length of a text.
+fn parsed(json: &[u8], most: u64) -> Result<Value, String> {
+    bounds::check_values(json, most)?;
+    let mut json: Value = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+    if let Some(parts) = json.as_object_mut() {
+        parts.retain(|name, _| name != "truncation" && name != "padding");
+    }
+    Ok(json)
+}
+
+fn not_read(path: &Path, what: &str) -> Error {
+    Error::file(path, format!("is no tokenizer that can be read: {what}"))
 }
 
 std::thread_local! {

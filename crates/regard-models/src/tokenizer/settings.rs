@@ -1,9 +1,8 @@
 //! The settings beside a tokenizer.json that change it, as transformers 5 reads them.
 //!
 //! `tokenizer_config.json` names tokens that tokenizer.json may lack (`added_tokens_decoder`, `pad_token`,
-//! `extra_special_tokens` …). A folder of older versions has them in `added_tokens.json` and `special_tokens_map.json`. The class
-//! of the tokenizer decides which other settings count: those of BERT set the normalizer, those of byte-level BPE put a space
-//! first, and Llama's make the word boundaries. Other classes take tokenizer.json as it is.
+//! `extra_special_tokens` …). A folder of older versions has them in `added_tokens.json` and `special_tokens_map.json`. The
+//! [class](super::class) of the tokenizer decides which other settings count.
 
 use std::collections::HashSet;
 
@@ -29,98 +28,40 @@ const NAMED: [&str; 7] =
 /// # Errors
 /// An error names the file: if it is no JSON, or too large.
 pub(crate) fn config(checkpoint: &Checkpoint) -> Result<Value, Error> {
-    Ok(file(checkpoint, Beside::TOKENIZER_CONFIG)?.unwrap_or_default())
+    Ok(file(checkpoint, Beside::TOKENIZER_CONFIG, LARGEST)?.unwrap_or_default())
+}
+
+/// The settings of a tokenizer: those of tokenizer_config.json, and those of special_tokens_map.json, which an older version wrote.
+///
+/// # Errors
+/// An error names the file: if it is no JSON, or too large.
+pub(super) fn all(checkpoint: &Checkpoint) -> Result<Value, Error> {
+    let mut settings = config(checkpoint)?;
+    if settings["added_tokens_decoder"].is_null()
+        && let Some(Value::Object(map)) = file(checkpoint, Beside::SPECIAL_TOKENS_MAP, LARGEST)?
+    {
+        if settings.is_null() {
+            settings = json!({});
+        }
+        for (key, value) in map {
+            settings[key] = value;
+        }
+    }
+    Ok(settings)
 }
 
 /// The content of a JSON file of the folder, which may be larger than other settings.
-fn file(checkpoint: &Checkpoint, name: Beside) -> Result<Option<Value>, Error> {
-    let Some(json) = checkpoint.file(name, LARGEST)? else { return Ok(None) };
+pub(super) fn file(
+    checkpoint: &Checkpoint,
+    name: Beside,
+    largest: u64,
+) -> Result<Option<Value>, Error> {
+    let Some(json) = checkpoint.file(name, largest)? else { return Ok(None) };
     let path = checkpoint.path().join(name.name());
     let not_read = |e: &dyn core::fmt::Display| Error::file(&path, format!("is no JSON: {e}"));
     bounds::check_values(&json, room(json.len() as u64) / 2).map_err(|e| not_read(&e))?;
     let json: Value = serde_json::from_slice(&json).map_err(|e| not_read(&e))?;
     if json.is_object() { Ok(Some(json)) } else { Err(not_read(&"it holds no object")) }
-}
-
-/// The name of transformers' class for the tokenizer, without "Fast"; empty for a class that takes tokenizer.json as it is.
-fn class<'a>(settings: &'a Value, config: &'a Value) -> &'a str {
-    let named = |of: &'a Value| of["tokenizer_class"].as_str();
-    let named = named(settings).or_else(|| named(config));
-    let named = named.map(|name| name.strip_suffix("Fast").unwrap_or(name));
-    match config["model_type"].as_str().unwrap_or_default() {
-        // Whatever the files name, transformers takes these.
-        "granite" | "olmo2" | "modernbert" | "mistral" | "phi3" => "",
-        "qwen2" => "Qwen2Tokenizer",
-        family => named.unwrap_or(match family {
-            "bert" | "distilbert" => "BertTokenizer",
-            "gpt2" => "GPT2Tokenizer",
-            "gpt_neox" => "GPTNeoXTokenizer",
-            "qwen3" | "qwen3_moe" => "Qwen2Tokenizer",
-            "roberta" => "RobertaTokenizer",
-            "whisper" => "WhisperTokenizer",
-            _ => "",
-        }),
-    }
-}
-
-/// The steps of this type in a part of a tokenizer.json: the part itself, or those of a sequence.
-fn steps<'a>(part: &'a mut Value, kind: &'a str) -> impl Iterator<Item = &'a mut Value> {
-    let key = ["normalizers", "pretokenizers", "decoders"]
-        .into_iter()
-        .find(|key| part.get(key).is_some_and(Value::is_array));
-    let steps = match key {
-        Some(key) => part[key].as_array_mut().map_or(&mut [][..], Vec::as_mut_slice),
-        None => core::slice::from_mut(part),
-    };
-    steps.iter_mut().filter(move |step| step["type"] == kind)
-}
-
-/// Applies the settings to the parts of a tokenizer.json.
-pub(super) fn apply(tokenizer: &mut Value, settings: &Value, config: &Value) {
-    if !tokenizer.is_object() {
-        return; // it is refused later
-    }
-    let flag = |key: &str| settings[key].as_bool();
-    match class(settings, config) {
-        "BertTokenizer" | "DistilBertTokenizer" => {
-            for normalizer in steps(&mut tokenizer["normalizer"], "BertNormalizer") {
-                normalizer["lowercase"] = flag("do_lower_case").unwrap_or(true).into();
-                normalizer["strip_accents"] = flag("strip_accents").into();
-                normalizer["handle_chinese_chars"] =
-                    flag("tokenize_chinese_chars").unwrap_or(true).into();
-            }
-        }
-        "GPT2Tokenizer" | "GPTNeoXTokenizer" | "Qwen2Tokenizer" | "RobertaTokenizer"
-        | "WhisperTokenizer" => {
-            for level in steps(&mut tokenizer["pre_tokenizer"], "ByteLevel") {
-                level["add_prefix_space"] = flag("add_prefix_space").unwrap_or(false).into();
-            }
-        }
-        "LlamaTokenizer"
-            if tokenizer["model"]["byte_fallback"] == true
-                && steps(&mut tokenizer["pre_tokenizer"], "ByteLevel").next().is_none() =>
-        {
-            let space = flag("add_prefix_space").unwrap_or(true);
-            let is_legacy = settings["legacy"].as_bool().unwrap_or(false);
-            let scheme = match (space, is_legacy) {
-                (true, true) => "always",
-                (true, false) => "first",
-                (false, _) => "never",
-            };
-            tokenizer["normalizer"] = Value::Null;
-            tokenizer["pre_tokenizer"] = json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": false});
-            let mut decoders = vec![
-                json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "}),
-                json!({"type": "ByteFallback"}),
-                json!({"type": "Fuse"}),
-            ];
-            if space {
-                decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
-            }
-            tokenizer["decoder"] = json!({"type": "Sequence", "decoders": decoders});
-        }
-        _ => {}
-    }
 }
 
 /// The tokens that the files beside tokenizer.json name and it does not add itself, in the order in which they get ids.
@@ -132,7 +73,6 @@ pub(super) fn added(
     settings: &Value,
     tokenizer: &Value,
 ) -> Result<Vec<AddedToken>, Error> {
-    let mut settings = settings.clone();
     let mut found: Vec<AddedToken> = Vec::new();
     if let Some(tokens) = settings["added_tokens_decoder"].as_object() {
         let mut tokens: Vec<(u32, AddedToken)> = tokens
@@ -141,28 +81,18 @@ pub(super) fn added(
             .collect();
         tokens.sort_by_key(|(id, _)| *id);
         found.extend(tokens.into_iter().map(|(_, token)| token));
-    } else {
-        if let Some(Value::Object(map)) = file(checkpoint, Beside::SPECIAL_TOKENS_MAP)? {
-            if settings.is_null() {
-                settings = json!({});
-            }
-            for (key, value) in map {
-                settings[key] = value;
-            }
-        }
-        if let Some(Value::Object(map)) = file(checkpoint, Beside::ADDED_TOKENS)? {
-            let special: HashSet<String> =
-                named(&settings).into_iter().map(|token| token.content).collect();
-            let mut tokens: Vec<(u64, String)> =
-                map.into_iter().filter_map(|(token, id)| Some((id.as_u64()?, token))).collect();
-            tokens.sort_unstable();
-            found.extend(tokens.into_iter().map(|(_, token)| {
-                let is_special = special.contains(&token);
-                AddedToken::from(token, is_special)
-            }));
-        }
+    } else if let Some(Value::Object(map)) = file(checkpoint, Beside::ADDED_TOKENS, LARGEST)? {
+        let special: HashSet<String> =
+            named(settings).into_iter().map(|token| token.content).collect();
+        let mut tokens: Vec<(u64, String)> =
+            map.into_iter().filter_map(|(token, id)| Some((id.as_u64()?, token))).collect();
+        tokens.sort_unstable();
+        found.extend(tokens.into_iter().map(|(_, token)| {
+            let is_special = special.contains(&token);
+            AddedToken::from(token, is_special)
+        }));
     }
-    found.extend(named(&settings));
+    found.extend(named(settings));
     let own = tokenizer["added_tokens"].as_array().map_or(&[][..], Vec::as_slice);
     let mut known: HashSet<String> =
         own.iter().filter_map(|token| Some(token["content"].as_str()?.to_owned())).collect();

@@ -1,11 +1,10 @@
 """Writes auto_tokenizer.json: the ids that transformers' AutoTokenizer gives for the tokenizers of golden models with other settings
-beside their tokenizer.json.
+beside their tokenizer.json, with another post-processor in it, or with vocab.txt, or vocab.json and merges.txt, in its place.
 
     python auto_tokenizer.py
 """
 
 import json
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -45,24 +44,42 @@ BERT = [
 LLAMA = [config(tokenizer_class="LlamaTokenizer", **more) for more in ({}, {"legacy": True}, {"legacy": False}, {"add_prefix_space": False})]
 OTHERS = [config(tokenizer_class=name, add_prefix_space=True) for name in ("PreTrainedTokenizerFast", "GPT2Tokenizer")]
 QWEN = [config(tokenizer_class=name, add_prefix_space=True) for name in ("PreTrainedTokenizerFast", "Qwen2TokenizerFast")]
+# What counts in a tokenizer.json, and what the class makes anew.
+BARE = {"tokenizer.json": {"post_processor": None}}
+BEGINS = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]}
+BEGINS |= {"pair": [*BEGINS["single"], {"Sequence": {"id": "B", "type_id": 1}}]}
+BEGINS |= {"special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [0], "tokens": ["<|endoftext|>"]}}}
+BEGINS = {"tokenizer.json": {"post_processor": BEGINS}}
+FLAGS = [config(add_bos_token=True), config(add_bos_token=True, add_eos_token=True), config(add_bos_token=False)]
+PARTS = {"tokenizer.json": {"normalizer": {"type": "Lowercase"}}}
+WHISPER = [config(task="transcribe"), config(predict_timestamps=True)]
+# A folder without tokenizer.json, as that of OPT is.
+VOCABULARY = {"tokenizer.json": None}
+OPT = {"config.json": {"model_type": "opt"}}
+PLAIN = {"config.json": {"model_type": "llama"}}
 CASES = {
-    "tiny-bert": BERT,
-    "tiny-distilbert": [*BERT, config(tokenizer_class="DistilBertTokenizer", do_lower_case=False)],
-    "tiny-modernbert": BERT,
-    "tiny-gpt2": [*SPACES, *OTHERS, config(tokenizer_class="GPT2TokenizerFast", add_prefix_space=True)],
-    "tiny-gpt_neox": SPACES,
-    "tiny-roberta": [*SPACES, config(tokenizer_class="RobertaTokenizerFast", add_prefix_space=True)],
-    "tiny-qwen2": [*SPACES, *QWEN],
-    "tiny-qwen3": [*SPACES, *QWEN],
+    "tiny-bert": [*BERT, BARE, PARTS, VOCABULARY, *[VOCABULARY | case for case in BERT], VOCABULARY | PLAIN],
+    "tiny-distilbert": [*BERT, config(tokenizer_class="DistilBertTokenizer", do_lower_case=False), VOCABULARY],
+    "tiny-electra": [BARE, VOCABULARY, VOCABULARY | config(tokenizer_class="ElectraTokenizer", do_lower_case=False)],
+    "tiny-modernbert": [*BERT, BARE],
+    "tiny-gpt2": [
+        *SPACES, *OTHERS, config(tokenizer_class="GPT2TokenizerFast", add_prefix_space=True), PARTS,
+        *[more | case for more in (BEGINS, VOCABULARY, VOCABULARY | OPT) for case in ({}, *FLAGS)],
+        VOCABULARY | OPT | config(tokenizer_class="GPT2Tokenizer", bos_token={"__type": "AddedToken"} | added("</s>", normalized=True), add_bos_token=True),
+    ],
+    "tiny-gpt_neox": [*SPACES, BARE, *[BEGINS | case for case in ({}, *FLAGS)], VOCABULARY, *[VOCABULARY | case for case in FLAGS]],
+    "tiny-roberta": [*SPACES, config(tokenizer_class="RobertaTokenizerFast", add_prefix_space=True), BARE, BARE | SPACES[0], VOCABULARY, VOCABULARY | SPACES[0]],
+    "tiny-qwen2": [*SPACES, *QWEN, *[BEGINS | case for case in FLAGS], VOCABULARY, VOCABULARY | FLAGS[0] | PARTS],
+    "tiny-qwen3": [*SPACES, *QWEN, VOCABULARY],
     "tiny-granite": OTHERS,
     "tiny-olmo2": OTHERS,
     "tiny-smollm3": OTHERS,
-    "tiny-whisper": [config(tokenizer_class="WhisperTokenizer", add_prefix_space=True)],
+    "tiny-whisper": [config(tokenizer_class="WhisperTokenizer", add_prefix_space=True), BARE, *[BARE | case for case in WHISPER], VOCABULARY],
     "tiny-llama": [*LLAMA, *OTHERS],
     "tiny-mistral": LLAMA,
     "tiny-phi3": LLAMA,
     "tiny-gemma2": SPACES,
-    "tiny-t5": SPACES,
+    "tiny-t5": [*SPACES, BARE, PARTS],
 }
 
 
@@ -78,24 +95,45 @@ def completed(files, own):
     return files
 
 
+def write(folder, model, files):
+    """The folder of a case."""
+    files = {name: json.loads((GOLDEN / model / name).read_text()) for name in ("config.json", "tokenizer.json")} | files | {
+        "tokenizer.json": own(model, files)
+    }
+    for name, content in files.items():
+        if content is not None:
+            (folder / name).write_text(json.dumps(content))
+    if files["tokenizer.json"] is None:
+        of = json.loads((GOLDEN / model / "tokenizer.json").read_text())["model"]
+        if of["type"] == "WordPiece":
+            (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in sorted(of["vocab"], key=of["vocab"].get)))
+        else:
+            (folder / "vocab.json").write_text(json.dumps(of["vocab"]))
+            pairs = [pair if isinstance(pair, str) else " ".join(pair) for pair in of["merges"]]
+            (folder / "merges.txt").write_text("".join(f"{pair}\n" for pair in ["#version: 0.2", *pairs]))
+
+
+def own(model, files):
+    """The tokenizer.json of a case, if it has one."""
+    changed = files.get("tokenizer.json", {})
+    return None if changed is None else json.loads((GOLDEN / model / "tokenizer.json").read_text()) | changed
+
+
 def main():
     cases = []
-    for model, own in CASES.items():
-        for files in OF_ALL + own:
+    for model, more in CASES.items():
+        for files in OF_ALL + more:
             files = completed(files, json.loads((GOLDEN / model / "tokenizer.json").read_text()))
             with tempfile.TemporaryDirectory() as folder:
-                folder = Path(folder)
-                for name in ("config.json", "tokenizer.json"):
-                    shutil.copy(GOLDEN / model / name, folder)
-                for name, content in files.items():
-                    (folder / name).write_text(json.dumps(content))
+                write(Path(folder), model, files)
                 try:
                     tokenizer = AutoTokenizer.from_pretrained(folder)
                     ids = [tokenizer(text, add_special_tokens=False).input_ids for text in TEXTS]
+                    around = [tokenizer(TEXTS[0]).input_ids, tokenizer(*TEXTS[:2]).input_ids]
                 except Exception as error:
                     print(f"{model} {files}: {type(error).__name__}: {error}")
                     continue
-                cases.append({"model": model, "files": files, "ids": ids})
+                cases.append({"model": model, "files": files, "ids": ids, "around": around})
     text = json.dumps({"texts": TEXTS, "cases": cases}, ensure_ascii=False)
     (HERE / "auto_tokenizer.json").write_text(text.replace('{"model"', '\n{"model"') + "\n")
 

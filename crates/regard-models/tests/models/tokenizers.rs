@@ -71,26 +71,67 @@ fn two_texts_have_types() {
     assert!(model.pass().run(&input).is_ok());
 }
 
+/// The files of a case of `auto_tokenizer.json`: a golden model's, and those of the case in place of them or beside them. Keys in
+/// its tokenizer.json are others; without it, the vocabulary is in the files that transformers wrote before.
+fn files(case: &Value) -> Vec<(String, Vec<u8>)> {
+    let own = |file: &str| json(golden(case["model"].as_str().unwrap()).join(file));
+    let (mut files, mut tokenizer) = (case["files"].clone(), own("tokenizer.json"));
+    let files = files.as_object_mut().unwrap();
+    files.entry("config.json").or_insert_with(|| own("config.json"));
+    let mut texts = Vec::new();
+    match files.remove("tokenizer.json") {
+        Some(Value::Null) => {
+            let ids = tokenizer["model"]["vocab"].as_object().unwrap();
+            let mut words: Vec<&String> = ids.keys().collect();
+            words.sort_by_key(|word| ids[*word].as_u64());
+            if tokenizer["model"]["type"] == "WordPiece" {
+                let lines: Vec<String> = words.iter().map(|word| format!("{word}\n")).collect();
+                texts.push(("vocab.txt".to_owned(), lines.concat()));
+            } else {
+                let pairs = tokenizer["model"]["merges"].as_array().unwrap().iter();
+                let lines = pairs.map(|pair| match pair.as_array() {
+                    Some(pair) => {
+                        format!("{} {}\n", pair[0].as_str().unwrap(), pair[1].as_str().unwrap())
+                    }
+                    None => format!("{}\n", pair.as_str().unwrap()),
+                });
+                let lines: String =
+                    core::iter::once("#version: 0.2\n".to_owned()).chain(lines).collect();
+                texts.push(("merges.txt".to_owned(), lines));
+                texts.push(("vocab.json".to_owned(), tokenizer["model"]["vocab"].to_string()));
+            }
+        }
+        changed => {
+            for (key, value) in changed.as_ref().and_then(Value::as_object).into_iter().flatten() {
+                tokenizer[key] = value.clone();
+            }
+            texts.push(("tokenizer.json".to_owned(), tokenizer.to_string()));
+        }
+    }
+    texts.extend(files.iter().map(|(name, content)| (name.clone(), content.to_string())));
+    texts.into_iter().map(|(name, text)| (name, text.into_bytes())).collect()
+}
+
 /// The ids of `AutoTokenizer` for tokenizers with other settings beside them (`auto_tokenizer.py`).
 #[test]
 fn settings_beside_a_tokenizer_json_give_the_ids_of_transformers() {
     let expected = json(data("auto_tokenizer.json"));
-    let texts = expected["texts"].as_array().unwrap();
+    let texts: Vec<&str> =
+        expected["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
     let (mut cases, mut wrong) = (0, Vec::new());
     for case in expected["cases"].as_array().unwrap() {
-        let folder = golden(case["model"].as_str().unwrap());
-        let own = ["config.json", "tokenizer.json"];
-        let own = own.map(|file| (file.to_owned(), fs::read(folder.join(file)).unwrap()));
-        let others = case["files"].as_object().unwrap().iter();
-        let others = others.map(|(name, content)| (name.clone(), content.to_string().into_bytes()));
         let weights = safetensors(&[("x", Dtype::F32, [1], vec![0; 4])], &[]);
-        let files =
-            own.into_iter().chain(others).chain([("model.safetensors".to_owned(), weights)]);
+        let files = files(case).into_iter().chain([("model.safetensors".to_owned(), weights)]);
         let checkpoint = Checkpoint::from_files("model", files).unwrap();
         let tokenizer = Tokenizer::of(&checkpoint, usize::MAX).unwrap().unwrap();
-        for (text, expected) in texts.iter().zip(case["ids"].as_array().unwrap()) {
-            let (text, expected) = (text.as_str().unwrap(), ids(expected));
-            let found = tokenizer.encode_as_is(text).unwrap();
+        let alone = texts.iter().zip(case["ids"].as_array().unwrap());
+        let alone = alone
+            .map(|(text, expected)| (*text, tokenizer.encode_as_is(text).unwrap(), ids(expected)));
+        let around = [None, Some(texts[1])].into_iter().zip(case["around"].as_array().unwrap());
+        let around = around.map(|(pair, expected)| {
+            (texts[0], tokenizer.encode(texts[0], pair).unwrap().ids, ids(expected))
+        });
+        for (text, found, expected) in alone.chain(around) {
             cases += 1;
             if found != expected {
                 wrong.push(format!(
@@ -100,7 +141,7 @@ fn settings_beside_a_tokenizer_json_give_the_ids_of_transformers() {
             }
         }
     }
-    assert!(cases >= 700, "{cases}");
+    assert!(cases >= 1300, "{cases}");
     assert!(wrong.is_empty(), "{} of {cases}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
