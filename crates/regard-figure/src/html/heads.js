@@ -20,7 +20,8 @@ for (const figure of document.querySelectorAll(".regard-heads:not([data-on])")) 
   };
   const scale = Math.max(1, devicePixelRatio || 1);
   const surface = (parent, width, height) => {
-    const canvas = make("canvas", parent);
+    const view = make("div", parent), canvas = make("canvas", view);
+    view.className = "view";
     const size = (width, height) => {
       [canvas.width, canvas.height] = [width * scale, height * scale];
       [canvas.style.width, canvas.style.height] = [width + "px", height + "px"];
@@ -46,7 +47,13 @@ for (const figure of document.querySelectorAll(".regard-heads:not([data-on])")) 
   let values, text = 0, layer = 0, head = 0, near = null;
   const start = (l, h) => (((text * layers + l) * heads) + h) * queries * keys;
   const at = (q, k) => values[start(layer, head) + q * keys + k];
-  const named = (side, i) => `${i} ${tokens[text][side][i]}`;
+  const word = (side, i) => tokens[text][side][i] || String(i);
+  const named = (side, i) => `${i} ${tokens[text][side][i]}`.trim();
+  const group = parent => {
+    const element = make("div", parent);
+    element.className = "views";
+    return element;
+  };
 
   if (texts > 1) {
     const label = make("label", figure, "text "), select = make("select", label);
@@ -54,9 +61,9 @@ for (const figure of document.querySelectorAll(".regard-heads:not([data-on])")) 
     select.addEventListener("change", () => { text = +select.value; strip(); large(); });
   }
   // The strip
-  const thumb = Math.max(10, Math.min(44, Math.floor(660 / heads))), gap = 2, step = thumb + gap;
+  const thumb = Math.max(10, Math.min(44, Math.floor(660 / heads), Math.floor(300 / layers))), gap = 2, step = thumb + gap;
   const left = 14 + Math.max(...names.map(name => name.length)) * 7, top = 18;
-  const all = surface(make("div", make("div", figure)), left + heads * step, top + layers * step);
+  const whole = group(figure), all = surface(whole, left + heads * step, top + layers * step);
   all.canvas.setAttribute("role", "img");
   all.canvas.setAttribute("aria-label", `${layers} layers of ${heads} heads`);
   // A head as a picture. A pixel shows the largest of `factor` × `factor` numbers.
@@ -105,18 +112,16 @@ for (const figure of document.querySelectorAll(".regard-heads:not([data-on])")) 
     if (found) { [layer, head] = found; near = null; strip(); large(); }
   });
   // The chosen head
-  const title = make("h4", figure), views = make("div", figure);
-  views.className = "views";
-  const lines = surface(make("div", views), 10, 10), matrix = surface(make("div", views), 10, 10);
+  const chosen = make("div", whole), title = make("h4", chosen), views = group(chosen), lines = surface(views, 10, 10), matrix = surface(views, 10, 10);
   const row = Math.max(13, Math.min(20, Math.floor(640 / Math.max(queries, keys))));
   const cell = Math.max(4, Math.min(26, Math.floor(640 / Math.max(queries, keys))));
-  const measure = list => Math.min(180, 8 + Math.max(...list.map(token => lines.context.measureText(token).width)));
+  const measure = side => Math.min(180, 8 + Math.max(32, ...tokens[text][side].map((_, i) => lines.context.measureText(word(side, i)).width)));
   let sides = [60, 60];
   const between = 170, reads = cell >= 8;
   const width = () => sides[0] + between + sides[1];
   const large = () => {
     title.textContent = `${names[layer]}, head ${head}`;
-    sides = [measure(tokens[text][0]), measure(tokens[text][1])];
+    sides = [measure(0), measure(1)];
     drawLines();
     drawMatrix();
   };
@@ -142,10 +147,9 @@ for (const figure of document.querySelectorAll(".regard-heads:not([data-on])")) 
       }
     const column = (side, x, align) => {
       context.textAlign = align;
-      tokens[text][side].forEach((token, i) => {
-        const chosen = near && near[side] === i;
-        context.fillStyle = near && near[side] !== null && !chosen ? quiet : ink;
-        context.fillText(token, x, y(i), 172);
+      tokens[text][side].forEach((_, i) => {
+        context.fillStyle = near && near[side] !== null && near[side] !== i ? quiet : ink;
+        context.fillText(word(side, i), x, y(i), 172);
       });
     };
     column(0, sides[0] - 4, "right");
@@ -163,13 +167,13 @@ for (const figure of document.querySelectorAll(".regard-heads:not([data-on])")) 
     context.fillStyle = ink;
     context.font = context.font.replace("12px", `${Math.min(12, cell + 1)}px`);
     context.textAlign = "right";
-    tokens[text][0].forEach((token, i) => context.fillText(token, x0 - 4, y0 + i * cell + cell / 2, sides[0] - 6));
+    tokens[text][0].forEach((_, i) => context.fillText(word(0, i), x0 - 4, y0 + i * cell + cell / 2, sides[0] - 6));
     context.textAlign = "left";
-    tokens[text][1].forEach((token, i) => {
+    tokens[text][1].forEach((_, i) => {
       context.save();
       context.translate(x0 + i * cell + cell / 2, y0 - 4);
       context.rotate(-Math.PI / 2);
-      context.fillText(token, 0, 0, sides[1] - 6);
+      context.fillText(word(1, i), 0, 0, sides[1] - 6);
       context.restore();
     });
   };
