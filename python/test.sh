@@ -1,37 +1,29 @@
 #!/usr/bin/env bash
-# Builds the wheel with the program in it by pip, as a user does, installs it into a clean virtual environment, and runs the tests
-# there. The wheel stays in target/python/wheels.
+# Builds the wheels of the module and of the program by pip, as a user does, installs both into a clean virtual environment, and runs
+# the tests there. The wheels stay in target/python/wheels.
 #
-# test.sh [PROGRAM]: the program `regard` to put into the wheel. Without it, the debug build of the workspace is used, and built
-# if it does not exist. The wheel gets the page for notebooks from the workspace's target folder or from $PAGE, if there is one:
-# apps/web/test.sh or `npm run build` makes it. PROFILE=release builds the module as it is released. With TORCH=1 the tests also
-# compare with PyTorch and TransformerLens (300 MB).
+# The program is the debug build of the workspace. The module's wheel gets the page for notebooks from the workspace's target folder or
+# from $PAGE, if there is one: apps/web/test.sh or `npm run build` makes it. PROFILE=release builds the module as it is released. With
+# TORCH=1 the tests also compare with PyTorch and TransformerLens (300 MB), and train `english` for some steps.
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$(cd .. && pwd)
-program=${1:-$root/target/debug/regard}
 work=$(mktemp -d)
-data=$PWD/regard._regard.data
-page=${PAGE:-${CARGO_TARGET_DIR:-$root/target}/page}
-trap 'rm -rf "$work" "$data" regard/_page' EXIT
-# The build folder is beside the workspace's own target folder, whose builds are not touched.
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/python
-wheels=$CARGO_TARGET_DIR/wheels
-
-if [ ! -x "$program" ]; then
-    (cd "$root" && env -u CARGO_TARGET_DIR cargo build --quiet -p regard-desktop --target-dir "$root/target")
-fi
-
-python3 -m venv "$work/clean"
-mkdir -p "$data/scripts"
-install -m 755 "$program" "$data/scripts/regard"
-strip "$data/scripts/regard" 2>/dev/null || true
-if [ -f "$page/index.html" ]; then python3 page.py "$page"; fi
+target=${CARGO_TARGET_DIR:-$root/target}
+page=${PAGE:-$target/page}
+trap 'rm -rf "$work" regard/_page' EXIT
+wheels=$target/python/wheels
 rm -rf "$wheels"
-MATURIN_PEP517_ARGS="--locked --profile ${PROFILE:-dev}" \
-    "$work/clean/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$wheels" .
+python3 -m venv "$work/clean"
+pip=("$work/clean/bin/python" -m pip --quiet --disable-pip-version-check)
+"${pip[@]}" install --upgrade pip # one that knows groups of dependencies
 
-"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$wheels"/*.whl anywidget distributed ml_dtypes mypy pandas pytest nbclient nbconvert nbformat ipykernel tqdm ${TORCH:+torch transformer-lens --extra-index-url https://download.pytorch.org/whl/cpu}
+if [ -f "$page/index.html" ]; then python3 page.py "$page"; fi
+# The build folder is beside the workspace's own target folder, whose builds are not touched.
+CARGO_TARGET_DIR=$target/python MATURIN_PEP517_ARGS="--locked --profile ${PROFILE:-dev}" "${pip[@]}" wheel --no-deps --wheel-dir "$wheels" .
+CARGO_TARGET_DIR=$target MATURIN_PEP517_ARGS="--locked --profile dev" "${pip[@]}" wheel --no-deps --wheel-dir "$wheels" ../apps/desktop
+
+"${pip[@]}" install "$wheels"/*.whl --group pyproject.toml:test ${TORCH:+torch transformer-lens --extra-index-url https://download.pytorch.org/whl/cpu}
 # Tests in another folder than this one import the installed package.
 cp -r README.md examples tests "$work"
 cd "$work"

@@ -1,4 +1,4 @@
-"""The program `regard`, which is among the scripts of a wheel."""
+"""The program `regard`, which is a package of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NAMES = ("regard", "regard.exe")
 
 
 def program() -> Path:
-    """The path of the program `regard`: that of this package, or else the one that the shell would find.
+    """The path of the program `regard`: that of the package `regard-program`, or else the one that the shell would find.
 
     Raises
     ------
@@ -21,7 +21,7 @@ def program() -> Path:
     from importlib import metadata
 
     try:
-        files = metadata.files("regard") or []
+        files = metadata.files("regard-program") or []
     except metadata.PackageNotFoundError:
         files = []
     for file in files:
@@ -30,8 +30,8 @@ def program() -> Path:
     found = shutil.which("regard")
     if found is None:
         raise FileNotFoundError(
-            "the program `regard` is not there: this package was built without it, and PATH does not have it; "
-            "`cargo install --path apps/desktop` in the repository puts it on PATH"
+            "the program `regard` is not there: neither is the package regard-program installed, nor does PATH have it; "
+            "`pip install ./apps/desktop` or `cargo install --path apps/desktop` in the repository installs it"
         )
     return Path(found)
 

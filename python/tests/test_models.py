@@ -1,4 +1,4 @@
-"""`regard.trace`, and `regard.show` with the program in the wheel."""
+"""`regard.trace`, `regard.show`, and the package of the program."""
 
 import base64
 import doctest
@@ -19,11 +19,39 @@ HERE = Path(__file__).parent
 GOLDEN = Path(os.environ.get("GOLDEN", HERE.parents[1] / "tests" / "golden" / "models"))
 
 
-def test_the_program_is_the_one_of_the_package():
+@pytest.fixture
+def program():
+    """The package of the program, which is a wheel of its own."""
     from importlib import metadata
 
-    scripts = [Path(f.locate()).resolve() for f in metadata.files("regard") if f.name in ("regard", "regard.exe")]
+    try:
+        return metadata.files("regard-program")
+    except metadata.PackageNotFoundError:
+        pytest.skip("NOT CHECKED: the package regard-program is not installed")
+
+
+def test_the_program_is_the_one_of_its_package(program):
+    scripts = [Path(f.locate()).resolve() for f in program if f.name in ("regard", "regard.exe")]
     assert [regard.program()] == scripts
+
+
+def test_the_module_is_alone_in_its_wheel():
+    """It needs nothing of the system but the C library, so that its wheel fits old systems."""
+    from importlib import metadata
+
+    assert {f.parts[0] for f in metadata.files("regard")} <= {"regard", f"regard-{regard.__version__}.dist-info"}
+
+
+def test_without_the_program_the_window_says_how_to_install_it(monkeypatch):
+    from importlib import metadata
+
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "files", missing)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FileNotFoundError, match="regard-program.*pip install ./apps/desktop"):
+        regard.show(np.full((1, 2, 3, 3), 1 / 3, np.float32), window=True)
 
 
 def test_a_trace_has_the_arrays_of_transformers():
@@ -74,7 +102,7 @@ def no_display(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_without_a_display_the_window_prints_a_summary(no_display, capsys):
+def test_without_a_display_the_window_prints_a_summary(program, no_display, capsys):
     regard.show(attentions(), ["a", "b", "c", "d"], window=True)
     assert "3 layers" in capsys.readouterr().out
 
