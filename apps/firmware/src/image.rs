@@ -1,5 +1,7 @@
 //! The parts of an image besides its computation: the entry point, printing, and a counter of instructions or cycles.
 
+use core::fmt;
+
 #[cfg(target_arch = "arm")]
 use cortex_m as _; // brings the critical section
 #[cfg(target_arch = "arm")]
@@ -9,6 +11,8 @@ use riscv as _; // brings the critical section
 #[cfg(target_arch = "riscv32")]
 pub use riscv_rt::entry;
 pub use semihosting::{print, println, process::exit};
+
+use crate::stack;
 
 /// Defines an image: its entry point calls a function that returns the exit code, and its panic handler prints the panic.
 #[macro_export]
@@ -108,6 +112,35 @@ impl Counter {
             }
             rounds = 100;
         }
+    }
+}
+
+/// The instructions and the stack of a function: the most that any of its calls took.
+pub struct Costs {
+    counter: Counter,
+    instructions: u64,
+    stack: usize,
+}
+
+impl Costs {
+    /// Of no call yet; a program has one.
+    #[must_use]
+    pub fn take() -> Option<Self> {
+        Some(Self { counter: Counter::take()?, instructions: 0, stack: 0 })
+    }
+
+    /// Calls `f` once, or as often as the [counter](Counter::count) needs.
+    pub fn of(&mut self, mut f: impl FnMut()) {
+        let stack = stack::peak(|| {
+            self.instructions = self.instructions.max(self.counter.count(&mut f));
+        });
+        self.stack = self.stack.max(stack);
+    }
+}
+
+impl fmt::Display for Costs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} instructions; {} bytes of stack", self.instructions, self.stack)
     }
 }
 

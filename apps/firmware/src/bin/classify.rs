@@ -16,8 +16,8 @@ mod model {
 mod image {
     use regard_digits::held_back;
     use regard_embed::largest;
-    use regard_firmware::image::{Counter, println};
-    use regard_firmware::{hash, stack};
+    use regard_firmware::hash;
+    use regard_firmware::image::{Costs, println};
     use static_cell::ConstStaticCell;
 
     use crate::model::{FLASH, LABELS, RAM, State, classify_samples};
@@ -27,29 +27,21 @@ mod image {
     static STATE: ConstStaticCell<State> = ConstStaticCell::new(State::new());
 
     fn run() -> i32 {
-        let Some(mut counter) = Counter::take() else { return 1 };
+        let Some(mut costs) = Costs::take() else { return 1 };
         let Some(state) = STATE.try_take() else { return 1 };
-        let (mut stack, mut right, mut instructions) = (0, 0, 0);
+        let mut right = 0;
         for digit in held_back() {
             let mut found = None;
-            let mut read = || {
+            costs.of(|| {
                 let logits = classify_samples(state, digit.pixels).ok();
                 found = logits.map(|x| (largest(x), hash(x)));
-            };
-            // Every image uses the same stack as the first, and takes nearly the same number of instructions.
-            if stack == 0 {
-                stack = stack::peak(&mut read);
-            } else {
-                instructions = counter.count(&mut read).max(instructions);
-            }
+            });
             let Some((class, hash)) = found else { return 1 };
             right += usize::from(class == usize::from(digit.label));
             println!("{} {hash:016x}", LABELS.get(class).copied().unwrap_or_default());
         }
         let all = held_back().len();
-        println!(
-            "{right} right of {all}; {instructions} instructions; {stack} bytes of stack; {RAM} of RAM; {FLASH} of flash"
-        );
+        println!("{right} right of {all}; {costs}; {RAM} of RAM; {FLASH} of flash");
         0
     }
 }

@@ -16,8 +16,8 @@ mod model {
 #[cfg(all(embedded, target_os = "none"))]
 mod image {
     use regard_embed::largest;
-    use regard_firmware::image::{Counter, println};
-    use regard_firmware::{FIRST_TOKEN, hash, stack};
+    use regard_firmware::image::{Costs, println};
+    use regard_firmware::{FIRST_TOKEN, hash};
     use static_cell::ConstStaticCell;
 
     use crate::model::{CONTEXT, FLASH, RAM, State, TOKENS, next};
@@ -27,18 +27,12 @@ mod image {
     static STATE: ConstStaticCell<State> = ConstStaticCell::new(State::new());
 
     fn run() -> i32 {
-        let Some(mut counter) = Counter::take() else { return 1 };
+        let Some(mut costs) = Costs::take() else { return 1 };
         let Some(state) = STATE.try_take() else { return 1 };
-        let (mut token, mut instructions, mut stack) = (FIRST_TOKEN, 0, 0);
+        let mut token = FIRST_TOKEN;
         for _ in 0..CONTEXT {
             let mut found = None;
-            let mut step = || found = next(state, token).ok().map(|x| (largest(x), hash(x)));
-            // Every token uses the stack of the first.
-            if stack == 0 {
-                stack = stack::peak(&mut step);
-            } else {
-                instructions = counter.count(&mut step);
-            }
+            costs.of(|| found = next(state, token).ok().map(|x| (largest(x), hash(x))));
             let Some((chosen, hash)) = found else { return 1 };
             println!("{token} {hash:016x} {}", TOKENS.get(chosen).copied().unwrap_or_default());
             if chosen == FIRST_TOKEN {
@@ -46,10 +40,8 @@ mod image {
             }
             token = chosen;
         }
-        // The costs are those of the last token, which sees the most keys.
-        println!(
-            "{instructions} instructions; {stack} bytes of stack; {RAM} of RAM; {FLASH} of flash"
-        );
+        // The last token sees the most keys.
+        println!("{costs}; {RAM} of RAM; {FLASH} of flash");
         0
     }
 }

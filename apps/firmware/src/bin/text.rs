@@ -28,8 +28,8 @@ fn tokens() -> impl Iterator<Item = ([usize; model::CONTEXT], usize)> {
 #[cfg(all(texts, target_os = "none"))]
 mod image {
     use regard_embed::largest;
-    use regard_firmware::image::{Counter, println};
-    use regard_firmware::{hash, stack};
+    use regard_firmware::hash;
+    use regard_firmware::image::{Costs, println};
     use static_cell::ConstStaticCell;
 
     use crate::model::{FLASH, LABELS, RAM, State, classify_tokens};
@@ -39,25 +39,16 @@ mod image {
     static STATE: ConstStaticCell<State> = ConstStaticCell::new(State::new());
 
     fn run() -> i32 {
-        let Some(mut counter) = Counter::take() else { return 1 };
+        let Some(mut costs) = Costs::take() else { return 1 };
         let Some(state) = STATE.try_take() else { return 1 };
-        let (mut stack, mut instructions) = (0, 0);
         for (tokens, len) in crate::tokens() {
             let text = tokens.get(..len).unwrap_or_default();
             let mut found = None;
-            let mut read =
-                || found = classify_tokens(state, text).ok().map(|x| (largest(x), hash(x)));
-            // Every text uses the stack of the first.
-            if stack == 0 {
-                stack = stack::peak(&mut read);
-            }
-            instructions = counter.count(&mut read).max(instructions);
+            costs.of(|| found = classify_tokens(state, text).ok().map(|x| (largest(x), hash(x))));
             let Some((class, hash)) = found else { return 1 };
             println!("{} {hash:016x}", LABELS.get(class).copied().unwrap_or_default());
         }
-        println!(
-            "{instructions} instructions; {stack} bytes of stack; {RAM} of RAM; {FLASH} of flash"
-        );
+        println!("{costs}; {RAM} of RAM; {FLASH} of flash");
         0
     }
 }

@@ -27,8 +27,8 @@ fn fill(window: &mut [f32; INPUTS]) {
 
 #[cfg(all(classifies, target_os = "none"))]
 mod image {
-    use regard_firmware::image::{Counter, println};
-    use regard_firmware::{hash, stack};
+    use regard_firmware::hash;
+    use regard_firmware::image::{Costs, println};
     use static_cell::ConstStaticCell;
 
     use crate::model::{FLASH, INPUTS, RAM, State, classify};
@@ -39,17 +39,13 @@ mod image {
     static WINDOW: ConstStaticCell<[f32; INPUTS]> = ConstStaticCell::new([0.0; INPUTS]);
 
     fn run() -> i32 {
-        let Some(mut counter) = Counter::take() else { return 1 };
+        let Some(mut costs) = Costs::take() else { return 1 };
         let (Some(state), Some(window)) = (STATE.try_take(), WINDOW.try_take()) else { return 1 };
         crate::fill(window);
         let mut found = None;
-        let mut read = || found = classify(state, window).ok().map(|x| hash(x));
-        let stack = stack::peak(&mut read);
-        let instructions = counter.count(&mut read);
+        costs.of(|| found = classify(state, window).ok().map(|x| hash(x)));
         let Some(hash) = found else { return 1 };
-        println!(
-            "{hash:016x}; {instructions} instructions; {stack} bytes of stack; {RAM} of RAM; {FLASH} of flash"
-        );
+        println!("{hash:016x}; {costs}; {RAM} of RAM; {FLASH} of flash");
         0
     }
 }
