@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes COSTS.md, the kernels' costs on each emulated core. With `--check` it fails if the file would change.
 
-It needs QEMU and the targets, as .ci/run does. The column CMSIS-DSP also needs arm-none-eabi-gcc with newlib, and the variable
-CMSIS_DSP with the directory of CMSIS-DSP's sources, which `pip download --no-deps --no-binary cmsisdsp cmsisdsp` fetches.
+It needs QEMU and the targets, as .ci/run does, and transformers, which writes a keyword spotter with random weights. The columns
+CMSIS-DSP and CMSIS-NN also need arm-none-eabi-gcc with newlib, and directories of sources in the variables CMSIS_DSP (`pip download
+--no-deps --no-binary cmsisdsp cmsisdsp` fetches them) and CMSIS_NN (github.com/ARM-software/CMSIS-NN).
 """
 
 import os
@@ -43,8 +44,8 @@ def facts(board):
     return {key.strip(): value.strip() for key, value in (line.split("=", 1) for line in lines)}
 
 
-def output(command, **kwargs):
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE, **kwargs).stdout
+def output(command, cwd=HERE, **kwargs):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=cwd, **kwargs).stdout
 
 
 def measured(text):
@@ -58,13 +59,23 @@ def measured(text):
     return costs
 
 
+# The functions of CMSIS-NN, on cores without Helium.
+CMSIS_NN = [
+    "FullyConnectedFunctions/arm_fully_connected_s8", "NNSupportFunctions/arm_nn_vec_mat_mult_t_s8",
+    "ConvolutionFunctions/arm_convolve_1x1_s8_fast", "NNSupportFunctions/arm_nn_mat_mult_nt_t_s8",
+    "SoftmaxFunctions/arm_softmax_s8", "SoftmaxFunctions/arm_nn_softmax_common_s8",
+]
+
+
 def cmsis(board, flags, sources, directory):
-    """The lines of the composition of CMSIS-DSP, as `measured` gives them."""
+    """The lines of the composition of CMSIS-DSP and CMSIS-NN, as `measured` gives them."""
     board, image = facts(board), directory / "composition.elf"
     region = lambda name: "ORIGIN = {}, LENGTH = {}".format(*board[name].split())
     memory = f"MEMORY {{ FLASH : {region('flash')} RAM : {region('ram')} }}\nINCLUDE {HERE}/cmsis/link.x\n"
     (directory / "memory.x").write_text(memory)
     functions = ["MatrixFunctions/arm_mat_mult_f32", "MatrixFunctions/arm_mat_trans_f32", "BasicMathFunctions/arm_dot_prod_f32"]
+    networks = os.environ.get("CMSIS_NN")
+    networks = Path(networks).resolve() if networks and "cortex-m55" not in flags else None
     output([
         "arm-none-eabi-gcc", "-O3", "-mthumb", "-mfloat-abi=hard", *flags.split(), "-ffunction-sections",
         # The first definition leaves out the headers of a vendor's device, and the second one chooses the library's unrolled
@@ -72,6 +83,8 @@ def cmsis(board, flags, sources, directory):
         "-D__GNUC_PYTHON__", "-DARM_MATH_LOOPUNROLL", f"-DCLOCK={board['clock']}",
         f"-I{sources}/Include", f"-I{sources}/PrivateInclude", "cmsis/composition.c",
         *(f"{sources}/Source/{f}.c" for f in functions),
+        *(["-DCMSIS_NN", f"-I{networks}/Include"] if networks else []),
+        *(f"{networks}/Source/{f}.c" for f in CMSIS_NN if networks),
         "-nostartfiles", "-Wl,--gc-sections", f"-T{directory}/memory.x", "-lm", "-o", str(image),
     ])
     return measured(output([
@@ -108,9 +121,9 @@ def sizes(target, board):
 def tables(costs):
     """Two tables with a row for each operation: the instructions, with ratios to the kernels', and the kernels' memory."""
     by_way = list(dict.fromkeys(by for ways in costs.values() for by in ways))
-    titles = {"kernel": "kernels", "int8": "int8", "naive": "naive loops", "cmsis": "CMSIS-DSP"}
+    titles = {"kernel": "kernels", "int8": "int8", "naive": "naive loops", "cmsis": "CMSIS-DSP", "cmsis-nn": "CMSIS-NN"}
     by_way = [by for by in titles if by in by_way] + [by for by in by_way if by not in titles]
-    own = [by for by in by_way if by not in ("naive", "cmsis")]
+    own = [by for by in by_way if by not in ("naive", "cmsis", "cmsis-nn")]
     instructions, memory = [], []
     for (name, shape), found in costs.items():
         (reference, *_) = found.get("kernel", (None,))
@@ -118,7 +131,8 @@ def tables(costs):
         row = []
         for by in by_way:
             n = found[by][0] if by in found else None
-            factor = f" ({n / reference:.2f} ×)" if n and reference and by != "kernel" else ""
+            (of, *_) = found.get("int8", (None,)) if by == "cmsis-nn" else (reference,)
+            factor = f" ({n / of:.2f} ×)" if n and of and by != "kernel" else ""
             row.append(f"{n:,}{factor}" if n else "")
         instructions.append(case + row)
         row = []
@@ -138,30 +152,71 @@ def markdown(head, rows, left):
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-# Cores and types of weights with which `story` runs. With `f32` it does not fit the M55's flash.
-MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55-cpu", "bf16"), ("m4f", "int8"), ("m55-cpu", "int8"), ("rv32imac", "int8")]
+COMMANDS = "crates/regard-models/tests/data/commands"
+# "now do not switch on the fan in the kitchen but switch off the heater"
+COMMAND = "2 14 24 23 18 19 21 5 22 21 7 32 18 20 21 6 3"
+
+# What is read, the arguments of `regard embed`, the image, and the cores with their types of weights.
+MODELS = [
+    ("""\
+A token of `story` (4 layers of width 64, 207,552 weights, 96 tokens of context): the last token of the text, which sees the most
+keys. With `f32` it does not fit the M55's flash.
+""", ["story", "--context", "96"], "story",
+     [("m4f", "f32"), ("m4f", "bf16"), ("m55-cpu", "bf16"), ("m4f", "int8"), ("m55-cpu", "int8"), ("rv32imac", "int8")]),
+    ("""\
+A token of `english`, the bundled model that reads any English (3.4 million weights, 64 tokens of context): the last token.
+""", ["english", "--context", "64"], "story", [("m7", "int8")]),
+    ("""\
+An image of `digits` (2 layers of width 32, 18,218 weights, 17 tokens), from its samples to the logits of the classes.
+""", ["digits"], "classify", [("m4f", "f32"), ("m4f", "int8"), ("m55-cpu", "f32"), ("rv32imac", "int8"), ("m0", "int8")]),
+    ("""\
+A command of 17 tokens, read by a BERT (2 layers of width 32), to the logits of the classes.
+""", [COMMANDS, "--context", "17", "--calibrate", f"{COMMANDS}/texts.txt"], "text",
+     [("m4f", "f32"), ("m4f", "int8"), ("m55-cpu", "f32"), ("rv32imac", "int8"), ("m0", "int8")]),
+    ("""\
+A window of 98 frames of 40 coefficients, read by KWT-1 (12 layers of width 64, 607 thousand weights, here random).
+""", ["{folder}/kwt", "--calibrate", "{folder}/kwt/windows.safetensors"], "window", [("m4f", "f32"), ("m4f", "int8")]),
+]
 
 
-# The same for `digits`.
-CLASSIFIERS = [("m4f", "f32"), ("m4f", "int8")]
+def models():
+    """The tables of all models: a row for each core and type of weights, from the last line of the image that runs the model."""
+    text = ""
+    with tempfile.TemporaryDirectory() as folder:
+        keyword_spotter(f"{folder}/kwt")
+        for title, arguments, image, runs in MODELS:
+            model, *arguments = (argument.format(folder=folder) for argument in arguments)
+            rows = []
+            for alias, stored in runs:
+                to = f"{folder}/{Path(model).name}-{stored}"
+                if stored != "int8" and "--calibrate" in arguments:
+                    arguments = arguments[:arguments.index("--calibrate")]
+                program = ["cargo", "run", "--quiet", "-p", "regard-desktop", "--bin", "regard", "--"]
+                output([*program, "embed", model, "--to", to, "--weights", stored, *arguments], cwd=HERE.parent.parent)
+                run = ["cargo", alias, "--quiet", "--bin", image]
+                *_, cost = output(run, env={**os.environ, "REGARD_EMBED": to, "REGARD_TEXTS": COMMAND}).splitlines()
+                instructions, stack, ram, flash = (
+                    int(re.search(rf"(\d+) {unit}", cost)[1]) for unit in ("instr", "bytes of stack", "of RAM", "of flash")
+                )
+                core = NAMES.get(alias) or facts(CORES[alias.removesuffix("-cpu")][0])["core"]
+                rows.append([core, stored, *(f"{n:,}" for n in (instructions, stack, ram, flash))])
+                print(image, *rows[-1], file=sys.stderr)
+            text += f"\n{title}\n" + markdown(["core", "weights", "instructions", "stack", "RAM", "flash"], rows, 2)
+    return text
 
 
-def models(model, name, image, context, runs):
-    """A row for each core and type of weights, from the last line of the image that runs the model."""
-    rows = []
-    with tempfile.TemporaryDirectory() as directory:
-        for alias, stored in runs:
-            folder = f"{directory}/{name}-{stored}"
-            program = ["cargo", "run", "--quiet", "-p", "regard-desktop", "--bin", "regard", "--"]
-            output([*program, "embed", model, "--to", folder, "--weights", stored, "--context", str(context)])
-            run = ["cargo", alias, "--quiet", "--bin", image]
-            *_, cost = output(run, env={**os.environ, "REGARD_EMBED": folder}).splitlines()
-            *_, instructions, stack, ram, flash = (int(n) for n in re.findall(r"\d+", cost))
-            # The painted memory ends here.
-            stack = "≥ 2,560" if stack == 2560 else f"{stack:,}"
-            core = NAMES.get(alias) or facts(CORES[alias.removesuffix("-cpu")][0])["core"]
-            rows.append([core, stored, f"{instructions:,}", stack, f"{ram:,}", f"{flash:,}"])
-    return markdown(["core", "weights", "instructions", "stack", "RAM", "flash"], rows, 2)
+def keyword_spotter(folder):
+    """Writes a model of KWT-1's shape with random weights, and windows for its calibration."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import ViTConfig, ViTForImageClassification
+
+    torch.manual_seed(1)
+    ViTForImageClassification(ViTConfig(
+        image_size=(98, 40), patch_size=(1, 40), num_channels=1, hidden_size=64, intermediate_size=256, num_hidden_layers=12,
+        num_attention_heads=1, num_labels=12,
+    )).save_pretrained(folder)
+    save_file({"pixel_values": torch.rand(8, 1, 98, 40) * 2 - 1}, f"{folder}/windows.safetensors")
 
 
 INTRODUCTION = """\
@@ -172,33 +227,28 @@ Written by [costs.py](costs.py): each image measures itself under QEMU. Instruct
 
 ## A model
 
-A token of `story` (4 layers of width 64, 207,552 weights, 96 tokens of context) from flash, by the crate that `regard embed` writes:
-the last token of the text, which sees the most keys. The memory is in bytes: *RAM* is the state, *flash* the weights.
-
-"""
-
-CLASSIFIER = """
-An image of `digits` (2 layers of width 32, 18,218 weights, 17 tokens) by the same, from its samples to the logits of the classes.
-
+From flash, by the crate that `regard embed` writes. *Stack*, *RAM* (the state) and *flash* (the weights) are in bytes.
 """
 
 CALLS = """
 ## An operation
 
 [Flash](#flash) has the code's size. For each core, the first table counts the instructions of a call; those of *int8*, the naive
-loops and CMSIS-DSP are followed by their ratio to the kernels'. The second table is in bytes: *scratch* is the scratch memory that
+loops and CMSIS-DSP are followed by their ratio to the kernels', those of CMSIS-NN by their ratio to *int8*. The second table is in bytes: *scratch* is the scratch memory that
 the caller provides, *stack* the peak of the stack, and *memory* all memory that the caller provides (inputs, output and scratch).
 Operations that do not fit in a board's memory are left out.
 
 - *attention* n × d: n queries, n keys, n values of d columns each. *causal*: query i sees keys 0 to i.
 - *matmul* n × d: the product of an n × n and an n × d matrix. *softmax*, *exp*: a row of n numbers. *decode step* n × d: one query
-  and n keys.
+  and n keys. *linear to* m, n × d: n rows of d inputs to m outputs of 8 bits.
 - *int8*: the operation on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs).
 - Images for Cortex-M33 and M55 are compiled with `-C target-cpu`: then *int8* takes SMLAD, and the kernels take Helium on the M55.
 - *naive loops*: [`regard_kernels::naive`](../../crates/regard-kernels/src/naive.rs), built for speed (`opt-level = 3`), as
   CMSIS-DSP is. The kernels are built for size (`opt-level = "s"`).
 - *CMSIS-DSP*: [composition.c](cmsis/composition.c), `arm-none-eabi-gcc -O3`. Scores are computed by `arm_dot_prod_f32` or by
   `arm_mat_mult_f32`, whichever is faster, the softmax with newlib's `expf`, the output by `arm_mat_mult_f32`.
+- *CMSIS-NN*: likewise, on 8-bit integers: products by `arm_fully_connected_s8` or by `arm_convolve_1x1_s8_fast`, whichever is faster,
+  and `arm_softmax_s8`. These are the sources of 2022 to 2024 on GitHub. Its loops for Helium are not measured.
 """
 
 
@@ -236,10 +286,7 @@ def main():
         columns.setdefault(tables(found[target][0][alias]), []).append(NAMES.get(alias, facts(board)["core"]))
 
     print("models", file=sys.stderr)
-    text = INTRODUCTION + models("story", "story", "story", 96, MODELS)
-    text += CLASSIFIER + models("digits", "digits", "classify", 96, CLASSIFIERS)
-
-    text += CALLS
+    text = INTRODUCTION + models() + CALLS
     for body, names in columns.items():
         text += f"\n## {', '.join(names)}\n\n{body}"
 

@@ -8,12 +8,20 @@ use regard_kernels::{
 };
 
 use crate::memory::split;
-use crate::numbers::{NUMBERS, SCALES, integers, numbers};
+use crate::numbers::{INTEGERS, NUMBERS, SCALES, integers, numbers};
 
 /// (queries and keys, columns).
 pub const SHAPES: [(usize, usize); 5] = [(8, 8), (16, 16), (32, 32), (64, 32), (64, 64)];
 /// The numbers of keys of a decode step. A key has [`DECODE_COLUMNS`] columns.
 pub const DECODE: [usize; 3] = [64, 256, 1024];
+/// The linear layers in integers: a name, rows, inputs and outputs. `digits` has width 32, `story` and KWT-1 have 64.
+pub const LINEAR: [(&str, usize, usize, usize); 5] = [
+    ("linear to 32", 16, 32, 32),
+    ("linear to 64", 16, 64, 64),
+    ("linear to 256", 16, 64, 256),
+    ("linear to 64", 16, 256, 64),
+    ("linear to 256", 1, 64, 256),
+];
 /// Columns of a key and of a value in a decode step.
 pub const DECODE_COLUMNS: usize = 32;
 
@@ -88,6 +96,22 @@ pub fn run(
     for n in DECODE {
         let shape = (n, DECODE_COLUMNS);
         attention("decode step", shape, (1, n, DECODE_COLUMNS), Mask::NONE, memory, &mut measure)?;
+    }
+    for (name, rows, inputs, outputs) in LINEAR {
+        let out: &mut [i32] = bytemuck::cast_slice_mut(memory);
+        let Some(out) = out.get_mut(..rows * outputs) else { continue };
+        let (x, weight) = (&INTEGERS[..rows * inputs], &INTEGERS[4..][..outputs * inputs]);
+        let (bias, mantissas) = (&[0; 256][..outputs], &[1 << 30; 256][..outputs]);
+        let layer = int8::Linear { weight, bias, mantissas, exponent: -8 };
+        let tensors = rows * inputs + size_of::<i32>() * rows * outputs;
+        let cost = Cost { name, shape: (rows, inputs), by: "int8", scratch: 0, tensors };
+        measure(cost, &mut || {
+            let _ = black_box(black_box(&layer).forward(black_box(x), out));
+            // The next layer takes 8 bits.
+            for x in &mut *out {
+                *x = int8::narrow(*x).into();
+            }
+        });
     }
     Ok(())
 }

@@ -32,8 +32,8 @@ pub(crate) static HALVES: Halves = {
 };
 
 /// As many 8-bit integers as the largest shapes need, from −128 to 127.
-pub(crate) static INTEGERS: [i8; 64 * 64 + 16] = {
-    let mut integers = [0; 64 * 64 + 16];
+pub(crate) static INTEGERS: [i8; 256 * 64 + 16] = {
+    let mut integers = [0; 256 * 64 + 16];
     let mut state = 1;
     let mut i = 0;
     while i < integers.len() {
