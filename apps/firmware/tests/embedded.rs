@@ -37,20 +37,32 @@ fn written(model: &Model, stored: Stored) -> (Embedded, String) {
         () if model.description().stack.causal => "story",
         () => "commands",
     };
-    let context = if name == "commands" { 24 } else { CONTEXT };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{stored:?}"));
+    let embedded = write_crate(model, name, stored, &folder);
+    (embedded, folder.to_str().unwrap().to_owned())
+}
+
+/// Writes the crate `name` to a folder.
+fn write_crate(model: &Model, name: &str, stored: Stored, folder: &Path) -> Embedded {
+    // The longest command has 17 tokens.
+    let context = if name.starts_with("commands") { 17 } else { CONTEXT };
     let mut options = Options::new(name, context);
     options.stored = Some(stored);
+    let reads_images = model.description().embedding.patches.is_some();
     options.samples = reads_images.then(|| processor(model));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{stored:?}"));
     let embedded = model.embed(&options).unwrap();
     for (path, bytes) in &embedded.files {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        if fs::read(&path).ok().as_ref() != Some(bytes) {
-            fs::write(&path, bytes).unwrap();
-        }
+        write(&folder.join(path), bytes);
     }
-    (embedded, folder.to_str().unwrap().to_owned())
+    embedded
+}
+
+/// Writes a file that has other contents.
+fn write(path: &Path, bytes: &[u8]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    if fs::read(path).ok().as_deref() != Some(bytes) {
+        fs::write(path, bytes).unwrap();
+    }
 }
 
 /// Cargo with these arguments, which builds images with the model in `folder`.
@@ -217,6 +229,53 @@ fn no_panic_can_be_reached_from_a_model() {
     }
 }
 
+/// Steps 7 and 8 of docs/microcontroller.md, and what the page says of decoders and texts: all its code is one firmware.
+#[test]
+#[ignore = "needs the bare-metal targets"]
+fn the_firmware_of_the_page_links() {
+    const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let page = fs::read_to_string(format!("{ROOT}/docs/microcontroller.md")).unwrap();
+    let blocks = |language: &str| -> String {
+        let of_language = page.split("```").skip(1).step_by(2).filter_map(|block| {
+            let (first, code) = block.split_once('\n')?;
+            (first == language).then_some(code)
+        });
+        of_language.collect()
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    for (model, name) in [
+        (digits(), "digits-embedded"),
+        (story(), "story-embedded"),
+        (commands().0, "commands-embedded"),
+    ] {
+        write_crate(&model, name, Stored::Int8, &folder.join(name));
+    }
+    let patches = ["embed", "kernels"].map(|name| {
+        format!("[patch.crates-io.regard-{name}]\npath = \"{ROOT}/crates/regard-{name}\"\n")
+    });
+    let package = "[workspace]\n[package]\nname = \"firmware\"\nedition = \"2024\"\n";
+    let firmware = folder.join("firmware");
+    for (path, text) in [
+        ("Cargo.toml", [package, &blocks("toml"), &patches.concat()].concat()),
+        (".cargo/config.toml", blocks("toml,config")),
+        ("memory.x", page[page.find("MEMORY").unwrap()..].split("```").next().unwrap().to_owned()),
+        ("src/lib.rs", blocks("rust,ignore")),
+        ("src/main.rs", blocks("rust,main")),
+        // The versions of dependencies that are downloaded already.
+        ("Cargo.lock", fs::read_to_string(format!("{ROOT}/Cargo.lock")).unwrap()),
+    ] {
+        write(&firmware.join(path), text.as_bytes());
+    }
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--release", "--quiet", "--offline"]).current_dir(&firmware);
+    let built = cargo.env("CARGO_TARGET_DIR", folder.join("target")).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    // The vector table begins at the start of flash, and the stack at the end of RAM.
+    let image = fs::read(folder.join("target/thumbv7em-none-eabihf/release/firmware")).unwrap();
+    let stack = (0x2000_0000_u32 + (256 << 10)).to_le_bytes();
+    assert!(image.windows(4).any(|word| word == stack));
+}
+
 fn files() -> Checkpoint {
     Checkpoint::from_files("digits", FILES).unwrap()
 }
@@ -277,6 +336,7 @@ fn boards_read_digits_as_the_desktop_does() {
         ("m55", Stored::F32, usize::MAX),
         ("m4f", Stored::Int8, 820_000),
         ("rv32imac", Stored::Int8, usize::MAX),
+        ("m0", Stored::Int8, usize::MAX),
     ] {
         let image = &mut cargo(&[alias, "--bin", "classify"], &embed(&model, stored));
         let (lines, cost) = told(image);
@@ -338,6 +398,7 @@ fn boards_classify_texts_as_the_desktop_does() {
         ("m33", Stored::Int8),
         ("m55-cpu", Stored::Int8),
         ("rv32imac", Stored::Int8),
+        ("m0", Stored::Int8),
     ] {
         let image = &mut cargo(&[alias, "--bin", "text"], &embed(&model, stored));
         let (lines, cost) = told(reading(image, texts));
