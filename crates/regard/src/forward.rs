@@ -5,6 +5,7 @@ use regard_kernels::Stage;
 
 use crate::error::Error;
 use crate::plan::{Block, Output, Plan};
+use crate::view::check_elements;
 use crate::{Attention, Element, Heads, Tensor};
 
 impl Attention<'_> {
@@ -31,6 +32,29 @@ impl Attention<'_> {
         let mut out = Tensor::zeros(OUTPUT, output_shape(q.shape(), v.shape()))?;
         self.attend((q, k, v), out.as_mut_slice(), &mut [])?;
         Ok(out)
+    }
+
+    /// [`forward`](Self::forward) into `out` \[batch · heads · n_q · d_v\], whatever it holds.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads};
+    /// let (x, mut out) = (Heads::new("x", &[3.0], [1, 1, 1, 1])?, [0.0]);
+    /// Attention::new().forward_into(x, x, x, &mut out)?;
+    /// assert_eq!(out, [3.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn forward_into<Q: Element, T: Element>(
+        &self,
+        q: Heads<'_, Q>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        check_elements(OUTPUT, out.len(), &output_shape(q.shape(), v.shape()))?;
+        self.attend((q, k, v), out, &mut [])
     }
 
     /// As [`forward`](Self::forward), and also returns the log-sum-exp \[batch, heads, n_q\] of each row's scores, which are

@@ -153,8 +153,27 @@ impl Linear {
         Ok(out)
     }
 
-    /// [`forward`](Self::forward) into `out`. When a block of rows is done, it calls `then` with the number of the block's
-    /// first row and the block.
+    /// [`forward`](Self::forward) into `out` \[batch · tokens · outputs\], whatever it holds.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
+    ///
+    /// ```
+    /// use regard::{Linear, Sequences};
+    /// let double = Linear::from_pytorch([2.0], [1, 1])?;
+    /// let mut y = [0.0; 2];
+    /// double.forward_into(Sequences::new("x", &[3.0, 4.0], [1, 2, 1])?, &mut y)?;
+    /// assert_eq!(y, [6.0, 8.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
+        let shape = self.check("the input", x)?;
+        check_elements("the output of the linear layer", out.len(), &shape)?;
+        self.forward_then(x, out, |_, _| Ok(()))
+    }
+
+    /// [`forward_into`](Self::forward_into) for shapes that fit. When a block of rows is done, it calls `then` with the number
+    /// of the block's first row and the block.
     pub(crate) fn forward_then(
         &self,
         x: Sequences<'_>,

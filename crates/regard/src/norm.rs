@@ -1,7 +1,10 @@
 use regard_kernels::{Error as KernelError, MatMut, layer_norm, rms_norm};
 
 use crate::error::{Error, check_shape};
+use crate::view::check_elements;
 use crate::{Sequences, Tensor, Threads};
+
+const OUTPUT: &str = "the output of the norm";
 
 /// Normalization of each token's features: layer norm or RMS norm.
 ///
@@ -82,22 +85,41 @@ impl Norm {
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>) -> Result<Tensor<3>, Error> {
+        let mut out = Tensor::zeros(OUTPUT, x.shape())?;
+        self.forward_into(x, out.as_mut_slice())?;
+        Ok(out)
+    }
+
+    /// [`forward`](Self::forward) into `out`, which has as many elements as x, whatever they are.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
+    ///
+    /// ```
+    /// use regard::{Norm, Sequences};
+    /// let (norm, mut y) = (Norm::rms(vec![1.0, 1.0], 0.0)?, [0.0; 2]);
+    /// norm.forward_into(Sequences::new("x", &[7.0, -1.0], [1, 1, 2])?, &mut y)?;
+    /// assert_eq!(y, [1.4, -0.2]); // divided by the root of the mean square, 5
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
         let [batch, n, features] = x.shape();
         let expected = [batch, n, self.features()];
         check_shape("the input", &[batch, n, features], &expected, "the norm's features")?;
-        let mut out = Tensor::zeros("the output of the norm", x.shape())?;
-        out.as_mut_slice().copy_from_slice(x.data());
+        check_elements(OUTPUT, out.len(), &expected)?;
         // Three passes over numbers in a cache take as long as about ten multiply-adds for each number.
         let work = x.data().len().saturating_mul(10);
         Threads::current().for_each_rows(
-            out.as_mut_slice(),
+            out,
             self.features(),
             Threads::ROWS,
             work,
             |_| 0,
-            |_, _, out| self.rows(out),
-        )?;
-        Ok(out)
+            |_, first, out| {
+                out.copy_from_slice(&x.data()[first * features..][..out.len()]);
+                self.rows(out)
+            },
+        )
     }
 
     /// Normalizes whole rows in place.

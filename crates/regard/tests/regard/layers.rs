@@ -52,7 +52,11 @@ proptest! {
     fn linear_layers_are_their_formula((n, inputs, outputs) in (0_usize..30, 0_usize..60, 1_usize..40)) {
         let (x, (weight, bias)) = (numbers(n * inputs, 1), weights(inputs, outputs, 2));
         let layer = linear(inputs, outputs, 2);
-        let found = layer.forward(Sequences::new("x", &x, [1, n, inputs]).unwrap()).unwrap();
+        let rows = Sequences::new("x", &x, [1, n, inputs]).unwrap();
+        let found = layer.forward(rows).unwrap();
+        let mut old = vec![f32::NAN; n * outputs];
+        layer.forward_into(rows, &mut old).unwrap();
+        prop_assert_eq!(bits(&old), bits(&found));
         let element = |i: usize| {
             let (row, c) = (i / outputs, i % outputs);
             let term = |t: usize| (x[row * inputs + t], weight[t * outputs + c]);
@@ -110,7 +114,8 @@ proptest! {
         } else {
             Norm::layer(gamma.clone(), beta.clone(), EPSILON)
         };
-        let found = norm.unwrap().forward(Sequences::new("x", &x, [1, n, d]).unwrap()).unwrap();
+        let mut found = vec![f32::NAN; n * d];
+        norm.unwrap().forward_into(Sequences::new("x", &x, [1, n, d]).unwrap(), &mut found).unwrap();
         let rows = MatMut::new(&mut x, n, d).unwrap();
         if rms {
             rms_norm(rows, &gamma, EPSILON).unwrap();
