@@ -11,7 +11,7 @@ use std::thread;
 use regard::Linear;
 
 use crate::change::Plan;
-use crate::forward::{Hook, Rows, Runner, Streams, normed, product};
+use crate::forward::{Hook, Memory, Rows, Runner, Streams, normed, product};
 use crate::place::{Keep, named};
 use crate::weights::{Part, Tokens, Weights};
 use crate::{
@@ -39,6 +39,7 @@ pub struct Model {
     weights: Weights,
     /// The tokenizer, if the files have one, or the reason why it cannot be read.
     tokenizer: Result<Option<Tokenizer>, String>,
+    memory: Memory,
 }
 
 impl Model {
@@ -70,7 +71,8 @@ impl Model {
         });
         let (weights, tokenizer) = (weights?, tokenizer.map_err(|e| e.to_string()));
         description.tied &= matches!(weights.tokens, Tokens::Tied(_));
-        Ok(Self { tokenizer, weights, places: description.named_places(), description })
+        let (places, memory) = (description.named_places(), Memory::default());
+        Ok(Self { tokenizer, weights, places, memory, description })
     }
 
     /// Checks that the weights of a checkpoint make the model of this description: that all of them are there, in a known type
@@ -104,6 +106,10 @@ impl Model {
 
     pub(crate) fn weights(&self) -> &Weights {
         &self.weights
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The tokenizer, if the files have one that can be read.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use regard::{
     Attention, Heads, KvCache, Linear, Mask, MaskTensor, Norm, Position, Rotary, Stage,
-    Temperature, Tensor, Window,
+    Temperature, Window,
 };
 use regard_kernels::{Mat, MatMut, matmul, softmax_rows};
 
+use super::memory::{leave, numbers};
 use super::run::{Runner, normed, product};
 use super::{Rows, sum};
 use crate::change::AttentionChanges;
@@ -192,15 +193,14 @@ impl Runner<'_> {
                 changes.temperatures.iter().map(move |(head, t)| (run * heads + head, *t))
             })
             .collect();
-        let tempered = |compute: &dyn Fn(&Attention<'_>) -> Result<Tensor<4>, regard::Error>| {
+        let tempered = |compute: &dyn Fn(&Attention<'_>) -> Result<Vec<f32>, Error>| {
             let mut all = compute(&attention)?;
-            let len = all.as_slice().len() / (runs * heads);
+            let len = all.len() / (runs * heads);
             for (head, temperature) in &temperatures {
                 let sinks = sinks.map(|sinks| sinks_at(sinks, *temperature));
                 let one = compute(&at_temperature(&attention, *temperature, sinks.as_deref()))?;
                 let numbers = head * len..(head + 1) * len;
-                let (from, to) = (one.as_slice(), all.as_mut_slice());
-                to[numbers.clone()].copy_from_slice(&from[numbers]);
+                all[numbers.clone()].copy_from_slice(&one[numbers]);
             }
             Ok::<_, Error>(all)
         };
@@ -209,7 +209,7 @@ impl Runner<'_> {
         let changed_scores = if self.wants(scores) {
             let mut values = of_heads(attention.scores(Stage::Masked, q, k)?.into_vec());
             self.place(scores, &[tokens, keys], &mut values)?;
-            self.changes(scores).then_some(values.data)
+            self.changes(scores).then(|| values.into_vec())
         } else {
             None
         };
@@ -229,11 +229,13 @@ impl Runner<'_> {
                     }
                     scores
                 }
-                None => tempered(&|attention| attention.scores(Stage::Weights, q, k))?.into_vec(),
+                None => {
+                    tempered(&|attention| Ok(attention.scores(Stage::Weights, q, k)?.into_vec()))?
+                }
             };
             let mut values = of_heads(data);
             self.place(pattern, &[tokens, keys], &mut values)?;
-            by_hand.then_some(values.data)
+            by_hand.then(|| values.into_vec())
         } else {
             None
         };
@@ -241,11 +243,21 @@ impl Runner<'_> {
             Some(weights) => {
                 weighted(&weights, of_values, [runs, heads, kv_heads], [tokens, keys, head_size])?
             }
-            None => tempered(&|attention| attention.forward(q, k, v))?.into_vec(),
+            None => tempered(&|attention| {
+                let fresh = || Ok(attention.forward(q, k, v)?.into_vec());
+                let len = runs * heads * tokens * head_size;
+                numbers(len, fresh, |z| Ok(attention.forward_into(q, k, v, z)?))
+            })?,
         };
-        let mut data = vec![0.0; z.len()];
-        let z = Heads::new("the outputs of the heads", &z, [runs, heads, tokens, head_size])?;
-        z.join_into(&mut data)?;
+        let of_heads =
+            Heads::new("the outputs of the heads", &z, [runs, heads, tokens, head_size])?;
+        let join = |out: &mut [f32]| of_heads.join_into(out);
+        let fresh = || {
+            let mut data = vec![0.0; z.len()];
+            join(&mut data).map(|()| data)
+        };
+        let data = numbers(z.len(), fresh, join)?;
+        leave(z);
         let mut z = Rows { runs, tokens, data };
         self.place(place(Output), &of_queries, &mut z)?;
         self.output(place(AttentionPlace::Result), &weights.out, setting.block, &z)

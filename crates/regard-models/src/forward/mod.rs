@@ -5,12 +5,14 @@ mod attention;
 mod convolution;
 mod disentangled;
 mod experts;
+mod memory;
 mod relative;
 mod rows;
 mod run;
 
 pub(crate) use self::attention::{at_temperature, sinks_at};
 pub(crate) use self::disentangled::{PositionScores, sum};
+pub(crate) use self::memory::Memory;
 pub(crate) use self::rows::Rows;
 pub(crate) use self::run::{Caches, Runner, Streams, normed, product};
 

@@ -1,11 +1,15 @@
 //! The numbers of runs that go through the layers together.
 
+use core::convert::Infallible;
+use core::mem::{replace, take};
+
+use super::memory::{leave, numbers};
 use crate::Error;
 
 /// A row of numbers for each token of each run, one run after another.
 ///
 /// Runs that have not differed yet share their rows, and count as one run here.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Rows {
     pub(super) runs: usize,
     /// The tokens of each run.
@@ -13,10 +17,29 @@ pub(crate) struct Rows {
     pub(super) data: Vec<f32>,
 }
 
+impl Clone for Rows {
+    fn clone(&self) -> Self {
+        let copy = |out: &mut [f32]| Ok(out.copy_from_slice(&self.data));
+        let Ok(data) = numbers::<Infallible>(self.data.len(), || Ok(self.data.clone()), copy);
+        Self { data, ..*self }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        leave(take(&mut self.data));
+    }
+}
+
 impl Rows {
     /// The rows of one run.
     pub(crate) fn new(tokens: usize, data: Vec<f32>) -> Self {
         Self { runs: 1, tokens, data }
+    }
+
+    /// The numbers of all runs.
+    pub(super) fn into_vec(mut self) -> Vec<f32> {
+        take(&mut self.data)
     }
 
     /// The numbers of each run.
@@ -35,7 +58,8 @@ impl Rows {
     /// Gives each of `runs` runs rows of its own, if they share their rows.
     pub(super) fn part(&mut self, runs: usize) {
         if self.runs < runs {
-            self.data = self.data.repeat(runs / self.runs);
+            let data = self.data.repeat(runs / self.runs);
+            leave(replace(&mut self.data, data));
             self.runs = runs;
         }
     }

@@ -13,6 +13,7 @@ use regard_kernels::with_default_environment;
 
 use super::attention::{Inputs, Setting};
 use super::experts::of_all_tokens;
+use super::memory::numbers;
 use super::{Hook, Input, Rows, Trace, Values};
 use crate::change::{Plan, mean};
 use crate::place::Keep;
@@ -137,7 +138,8 @@ impl<'r> Runner<'r> {
     ///
     /// The loops between the kernels compute in the default floating-point environment, as the kernels do.
     pub(crate) fn run(self, inputs: &[Input]) -> Result<(Trace, Option<Streams>), Error> {
-        with_default_environment(|| self.run_all(inputs))
+        let memory = self.model.memory();
+        memory.during(|| with_default_environment(|| self.run_all(inputs)))
     }
 
     fn run_all(mut self, inputs: &[Input]) -> Result<(Trace, Option<Streams>), Error> {
@@ -623,18 +625,16 @@ impl Model {
                 Ok(Some(by_run(x.runs, vec![head.outputs()], product(head, &states)?)))
             }
             Head::Tokens { transform, scale, softcap } => {
-                let Rows { runs, tokens, data: mut states } = x;
+                let mut x = x;
                 if let (Some((activation, _)), Some((linear, norm))) =
                     (transform, &weights.transform)
                 {
-                    states = product(linear, &states)?;
-                    activation.apply(&mut states);
-                    states = normed(norm, &states)?;
+                    x = x.map(|x| product(linear, x))?;
+                    activation.apply(&mut x.data);
+                    x = x.map(|x| normed(norm, x))?;
                 }
-                for x in &mut states {
-                    *x *= scale;
-                }
-                let mut logits = product(head, &states)?;
+                x.scale(*scale);
+                let mut logits = product(head, &x.data)?;
                 if let Some(cap) = softcap {
                     for x in &mut logits {
                         *x /= cap;
@@ -644,7 +644,7 @@ impl Model {
                         *x *= cap;
                     }
                 }
-                Ok(Some(by_run(runs, vec![tokens, self.description().vocabulary], logits)))
+                Ok(Some(by_run(x.runs, vec![x.tokens, self.description().vocabulary], logits)))
             }
         }
     }
@@ -760,15 +760,15 @@ fn rows(table: &Tensor, numbers: impl ExactSizeIterator<Item = usize>, width: us
 /// The layer's output for each row of x.
 pub(crate) fn product(layer: &Linear, x: &[f32]) -> Result<Vec<f32>, Error> {
     let rows = x.len() / layer.inputs().max(1);
-    let out = layer.forward(Sequences::new("the stream", x, [1, rows, layer.inputs()])?)?;
-    Ok(out.into_vec())
+    let x = Sequences::new("the stream", x, [1, rows, layer.inputs()])?;
+    let fresh = || Ok(layer.forward(x)?.into_vec());
+    numbers(rows * layer.outputs(), fresh, |out| Ok(layer.forward_into(x, out)?))
 }
 
 pub(crate) fn normed(norm: &Norm, x: &[f32]) -> Result<Vec<f32>, Error> {
-    let features = norm.features();
-    Ok(norm
-        .forward(Sequences::new("the stream", x, [1, x.len() / features, features])?)?
-        .into_vec())
+    let (len, features) = (x.len(), norm.features());
+    let x = Sequences::new("the stream", x, [1, len / features, features])?;
+    numbers(len, || Ok(norm.forward(x)?.into_vec()), |out| Ok(norm.forward_into(x, out)?))
 }
 
 /// The lengths that inputs must have in common if they run together.
