@@ -43,11 +43,12 @@ def test_transformers_reads_texts_of_story_as_regard_does(options, monkeypatch, 
     transformers = pytest.importorskip("transformers", reason="NOT CHECKED: transformers is not installed")
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path))
     theirs = transformers.AutoTokenizer.from_pretrained(MODELS / "story", **options)
-    ours = regard.Model("story")
+    ours, of_folder = regard.Model("story"), regard.Model(MODELS / "story")
     for text in ("Mia gave Tom the ball.", "Mary and John went to the store. John gave the drink to", "tom gave mia a kite, and", "Mia  saw 3 zebras: why?", ""):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of words that it does not know
             ids = ours.to_tokens(text).tolist()
+            assert of_folder.to_tokens(text).tolist() == ids
         assert theirs(text)["input_ids"] == ids, text
         assert theirs.decode(ids) == ours.to_string(ids)
     assert (theirs.bos_token_id, theirs.eos_token_id, theirs.unk_token_id, len(theirs)) == (1, 1, 0, 278)
