@@ -56,10 +56,18 @@ pub(crate) struct Array<'py> {
 impl<'py> Array<'py> {
     /// The array of an argument, whose memory is shared. `name` is the argument's name in errors.
     pub(crate) fn of(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let py = value.py();
         if let Ok(array) = value.cast::<PyUntypedArray>() {
+            // A subclass of NumPy's, which has a mask.
+            if !value.is_exact_instance_of::<PyUntypedArray>()
+                && value.hasattr(intern!(py, "mask"))?
+            {
+                return Err(PyTypeError::new_err(format!(
+                    "`{name}` is a masked array, whose mask would not count: give its numbers, and what may be seen as attn_mask"
+                )));
+            }
             return Ok(Self { array: array.clone(), is_bf16: false });
         }
-        let py = value.py();
         if !value.hasattr(intern!(py, "__dlpack__"))? {
             let found = value.get_type().name()?;
             return Err(PyTypeError::new_err(format!(

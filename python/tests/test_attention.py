@@ -363,6 +363,7 @@ ERRORS = {
     "sinks": (ValueError, (X, X, X), {"sinks": [1.0]}, r"`sinks` has the shape \[1\], but \[2\] is needed"),
     "half a past": (ValueError, (X, X, X), {"past_key": X}, "`past_key` comes without `past_value`"),
     "past": (ValueError, (X, X, X), {"past_key": X[:1], "past_value": X}, r"`past_key` has the shape \[1, 3, 4\], which does not"),
+    "masked array": (TypeError, (np.ma.masked_greater(X, 0.5), X, X), {}, "`q` is a masked array, whose mask would not count"),
     "threads": (ValueError, (X, X, X), {"threads": 0}, "threads is 0, but 1 or more are needed"),
     "memory": (MemoryError, (np.zeros((2**48, 0), np.float32), X[0, :, :0], X[0]), {}, "does not fit in memory"),
 }  # fmt: skip
