@@ -75,7 +75,13 @@ class _Layers(Sequence[np.ndarray]):
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self._count, *self[0].shape)
+
     def __getitem__(self, layer: Any) -> Any:
+        if isinstance(layer, tuple):
+            return np.asarray(self)[layer] if not isinstance(layer[0], (int, np.integer)) else self[layer[0]][layer[1:]]
         if isinstance(layer, slice):
             return [self[i] for i in range(*layer.indices(self._count))]
         if not -self._count <= layer < self._count:

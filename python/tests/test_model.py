@@ -74,7 +74,10 @@ def test_a_layer_follows_from_the_weights(model):
     near(cache["mlp_out", 1], cache["post", 1] @ model.W_out[1])
     last = model.run_with_cache(TEXT, "ln_final.hook_out")[1]["ln_final.hook_out"]
     near(model(TEXT), last @ model.W_U)
-    assert np.stack(model.W_Q).shape == (4, 4, 64, cfg.d_head) and model.W_E.shape == (cfg.d_vocab, 64)
+    assert model.W_Q.shape == np.stack(model.W_Q).shape == (4, 4, 64, cfg.d_head)
+    np.testing.assert_array_equal(model.W_Q[1, 2], model.W_Q[1][2])
+    np.testing.assert_array_equal(model.W_Q[1:, -1], np.stack(model.W_Q)[1:, -1])
+    assert model.W_E.shape == (cfg.d_vocab, 64)
 
 
 def test_a_cache(model, tmp_path):
