@@ -65,7 +65,8 @@ class Prepared:
     def lengths(self) -> tuple[int, int]: ...
 
 @final
-class Unchanged: ...
+class Unchanged:
+    def logits(self) -> NDArray[np.float32] | None: ...
 
 @final
 class Opened:

@@ -54,7 +54,7 @@ class _Part:
 
 
 class _Stop(Exception):
-    """Ends a run before a layer."""
+    """Ends a run before a layer, or after functions that have changed nothing."""
 
 
 class HookedTransformer(Processed):
@@ -222,7 +222,9 @@ class HookedTransformer(Processed):
         ids = ids.reshape(-1, ids.shape[-1])
         kept: dict[str, np.ndarray] = {}
         with self.hooks(fwd_hooks):
-            called = [(name, self._caller(point, len(ids) > 1)) for name, point in self.hook_dict.items() if point.fwd_hooks]
+            hooked = [point for point in self.hook_dict.values() if point.fwd_hooks]
+            changes = SimpleNamespace(left=len(hooked), any=False, ends=False)
+            called = [(point.name, self._caller(point, len(ids) > 1, changes)) for point in hooked]
         places, stop = list(keep), None
         if stop_at_layer is not None:
             at = range(self.cfg.n_layers)[stop_at_layer] if stop_at_layer < 0 else stop_at_layer
@@ -233,19 +235,20 @@ class HookedTransformer(Processed):
             called = [one for one in called if order.index(one[0]) <= ended] + [(name, self._keeper(kept, stop)) for name in kept_before]
         inputs = [self.plain._prepared([int(i) for i in row]) for row in self._checked(ids)]
         layered = all(name.startswith("blocks.") for name in (*places, *(name for name, _ in called)))
-        after = self._unchanged(inputs, ids) if called and layered else None
+        after: Any = self._unchanged(inputs, ids) if called and layered else None
+        changes.ends = after is not None and not keep and stop is None
         try:
             logits, arrays = self.plain._opened.run(inputs, places, "[]", called, return_type is None or stop is not None, *(() if after is None else (after,)))
             kept = {name: array if len(ids) > 1 else array[None] for name, array in arrays.items()}
         except _Stop:
-            logits, kept = None, {name: array if len(ids) > 1 else array[None] for name, array in kept.items()}
+            logits, kept = after.logits() if stop is None else None, {name: array if len(ids) > 1 else array[None] for name, array in kept.items()}
         kept = {name: self._seen(name, array) for name, array in kept.items()}
         if stop is not None:
             out = kept[stop]
             return given(out), {name: array for name, array in kept.items() if name in keep and name != stop}
         logits = None if logits is None else logits if len(ids) > 1 else logits[None]
         if self._centres_logits and logits is not None and return_type is not None:
-            logits = logits - logits.mean(-1, keepdims=True)
+            logits -= logits.mean(-1, keepdims=True)
         return self._answer(logits, ids, return_type, loss_per_token), kept
 
     def _checked(self, ids: np.ndarray) -> np.ndarray:
@@ -260,17 +263,22 @@ class HookedTransformer(Processed):
         self._known = key, unchanged
         return unchanged
 
-    def _caller(self, point: HookPoint, is_batch: bool) -> Any:
-        """The functions of a place, for the compiled part."""
+    def _caller(self, point: HookPoint, is_batch: bool, changes: SimpleNamespace) -> Any:
+        """The functions of a place, for the compiled part. If those of all places have changed nothing, the run ends: its logits are known."""
         hooks = [hook for hook, _ in point.fwd_hooks]
 
         def call(array: np.ndarray, name: str) -> Any:
             array = array if is_batch else array[None]
             now = self._seen(name, array)
+            before = now.copy()
             for hook in hooks:
                 result = hook(given(now), hook=point)
                 now = now if result is None else np.broadcast_to(taken(result), array.shape)
-            if now is array:
+            is_same = np.array_equal(now, before)
+            changes.any, changes.left = changes.any or not is_same, changes.left - 1
+            if changes.ends and not changes.any and not changes.left:
+                raise _Stop
+            if now is array or is_same:
                 return None
             now = self._seen(name, now, -1)
             return now if is_batch else now[0]
@@ -354,7 +362,7 @@ class HookedTransformer(Processed):
         """Whether a cache has `hook_q_input`, `hook_k_input` and `hook_v_input`."""
         self._flag("split_qkv_input", on)
 
-    def set_use_hook_mlptaken(self, on: bool) -> None:
+    def set_use_hook_mlp_in(self, on: bool) -> None:
         """Whether a cache has `hook_mlp_in`."""
         self._flag("hook_mlp_in", on)
 

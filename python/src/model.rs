@@ -134,6 +134,14 @@ impl Prepared {
 #[pyclass(frozen, module = "regard._regard", name = "Unchanged")]
 pub(crate) struct Unchanged(Baseline);
 
+#[pymethods]
+impl Unchanged {
+    /// The logits of the unchanged run.
+    fn logits<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArrayDyn<f32>>>> {
+        self.0.logits().map(|logits| array(py, logits.clone())).transpose()
+    }
+}
+
 /// A value, from JSON.
 struct Json<T>(T);
 

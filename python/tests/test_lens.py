@@ -160,6 +160,44 @@ def test_many_runs_of_the_same_tokens_have_the_bits_of_one(model):
     np.testing.assert_array_equal(results[0], results[2])
 
 
+def test_a_run_in_which_functions_change_nothing_is_the_unchanged_one(model):
+    """From the second hooked run on, it ends where nothing can change any more. The result is the user's own."""
+    ids = model.to_tokens([TEXT, TEXT.replace("Mary", "Lucy")])
+    plain = array(model(ids))
+    seen = []
+
+    def look(x, hook):
+        seen.append(hook.name)
+        return x * 1
+
+    def write(x, hook):
+        x[:, 0] = x[:, 0]
+
+    hooks = [(get_act_name("pattern", 0), look), (get_act_name("resid_mid", 1), look), (get_act_name("mlp_out", 4), write)]
+    for turn in range(4):
+        found = array(model.run_with_hooks(ids, fwd_hooks=hooks))
+        np.testing.assert_array_equal(found, plain)
+        found[:] = 0
+        assert seen == ["blocks.0.attn.hook_pattern", "blocks.1.hook_resid_mid"] * (turn + 1)
+    # One place that changes is enough, before others that do not, or after them.
+    for changed in ("blocks.0.attn.hook_z", "blocks.5.hook_mlp_out"):
+        halved = array(model.run_with_hooks(ids, fwd_hooks=[*hooks, (changed, lambda x, hook: x * 0.5)]))
+        assert np.abs(halved - plain).max() > 0.1
+        model._known = (None, None)  # a run that computes everything
+        np.testing.assert_array_equal(halved, array(model.run_with_hooks(ids, fwd_hooks=[*hooks, (changed, lambda x, hook: x * 0.5)])))
+        model.run_with_hooks(ids, fwd_hooks=hooks)
+    _, cache = model.run_with_cache(ids, fwd_hooks=hooks)
+    assert len(cache) > 100 and model.run_with_hooks(ids, fwd_hooks=hooks, return_type=None) is None
+
+
+def test_flags_keep_places_that_a_model_has_on_request(model):
+    for flag, places in (("attn_result", ("result",)), ("split_qkv_input", ("q_input", "k_input", "v_input")), ("hook_mlp_in", ("mlp_in",))):
+        for on in (True, False):
+            getattr(model, f"set_use_{flag}")(on)
+            _, cache = model.run_with_cache("Mary and")
+            assert all((get_act_name(place, 2) in cache) == on for place in places)
+
+
 def test_tokens_and_runs(model):
     ids = array(model.to_tokens([TEXT, "Mary and"]))
     assert ids.shape == (2, 15) and (ids[1, 4:] == model.tokenizer.pad_token_id).all()
