@@ -33,6 +33,7 @@ clean/bin/regard --version
 printf '[mypy]\n' >mypy.ini
 printf '[mypy-%s.*]\nignore_missing_imports = True\n' PIL dask distributed pandas torch tqdm transformers >>mypy.ini
 clean/bin/python -m mypy --config-file mypy.ini -p regard
+clean/bin/python -m mypy --config-file mypy.ini --warn-unused-ignores tests/typed.py
 # The stubs list the contents of the module. The widgets' base class has none, and PyTorch may be missing.
 clean/bin/python -m mypy.stubtest regard --mypy-config-file mypy.ini --allowlist <(printf '%s\n' regard._widget.Heads 'regard.torch.*') --ignore-unused-allowlist
 GOLDEN=$root/tests/golden/models clean/bin/python -m pytest -q -rs tests

@@ -22,6 +22,8 @@ from ._sweep import Sweep
 
 #: A text, its ids [n], or several of either; for a model of images, an image; for a model of sound, a recording.
 Input = Union[str, Sequence[Any], np.ndarray, "os.PathLike[str]"]
+#: What has one array: one of these, or a batch of ids [batch, n].
+One = Union[str, np.ndarray, "os.PathLike[str]"]
 Filter = Union[str, Iterable[str], Callable[[str], bool], None]
 Hook = tuple[Union[str, Callable[[str], bool]], Callable[[np.ndarray, "HookPoint"], Any]]
 
@@ -232,10 +234,18 @@ class Model:
 
     # Runs
 
+    @overload
+    def __call__(self, given: One, **options: Any) -> np.ndarray: ...
+    @overload
+    def __call__(self, given: Input, **options: Any) -> Any: ...
     def __call__(self, given: Input, **options: Any) -> Any:
         """The logits of a text: float32 [n, vocabulary], or [classes]. The options are those of `run`."""
         return self.run(given, **options)
 
+    @overload
+    def run(self, given: One, *, changes: Iterable[Change] = (), **reading: Any) -> np.ndarray: ...
+    @overload
+    def run(self, given: Input, *, changes: Iterable[Change] = (), **reading: Any) -> Any: ...
     def run(self, given: Input, *, changes: Iterable[Change] = (), **reading: Any) -> Any:
         """The logits of a text, with changes.
 
@@ -266,15 +276,17 @@ class Model:
         """
         return self._run(given, (), changes, (), reading)[0]
 
+    @overload
     def run_with_cache(
-        self,
-        given: Input,
-        names_filter: Filter = None,
-        *,
-        changes: Iterable[Change] = (),
-        fwd_hooks: Iterable[Hook] = (),
-        **reading: Any,
-    ) -> tuple[Any, Cache]:
+        self, given: One, names_filter: Filter = None, *, changes: Iterable[Change] = (), fwd_hooks: Iterable[Hook] = (), **reading: Any
+    ) -> tuple[np.ndarray, Cache]: ...
+    @overload
+    def run_with_cache(
+        self, given: Input, names_filter: Filter = None, *, changes: Iterable[Change] = (), fwd_hooks: Iterable[Hook] = (), **reading: Any
+    ) -> tuple[Any, Any]: ...
+    def run_with_cache(
+        self, given: Input, names_filter: Filter = None, *, changes: Iterable[Change] = (), fwd_hooks: Iterable[Hook] = (), **reading: Any
+    ) -> tuple[Any, Any]:
         """The logits, and a `Cache` of the places of the run.
 
         Parameters
@@ -291,9 +303,11 @@ class Model:
         """
         return self._run(given, self._filtered(names_filter), changes, fwd_hooks, reading)
 
-    def run_with_hooks(
-        self, given: Input, fwd_hooks: Iterable[Hook] = (), *, changes: Iterable[Change] = (), **reading: Any
-    ) -> Any:
+    @overload
+    def run_with_hooks(self, given: One, fwd_hooks: Iterable[Hook] = (), *, changes: Iterable[Change] = (), **reading: Any) -> np.ndarray: ...
+    @overload
+    def run_with_hooks(self, given: Input, fwd_hooks: Iterable[Hook] = (), *, changes: Iterable[Change] = (), **reading: Any) -> Any: ...
+    def run_with_hooks(self, given: Input, fwd_hooks: Iterable[Hook] = (), *, changes: Iterable[Change] = (), **reading: Any) -> Any:
         """The logits of a run in which functions read and change places.
 
         Parameters

@@ -53,6 +53,7 @@ class Sweep:
         The names of layers, and of heads or positions.
     """
 
+    effect: np.ndarray
     #: What each part adds to the logit, of an attribution.
     parts: dict[str, Any] | None = None
 
