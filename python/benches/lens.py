@@ -1,4 +1,5 @@
-"""`regard.Model` beside TransformerLens, in turns within one process: a random model of GPT-2 small's shape, 32 tokens.
+"""`regard.Model` beside TransformerLens, in turns within one process: a random model of GPT-2 small's shape, 32 tokens; and
+`regard.lens` in the study of python/tests/exploratory_analysis.py, which both run on `english`.
 
     pip install transformer-lens ./python
     python python/benches/lens.py [--turns 9] [--threads 2]
@@ -104,6 +105,21 @@ def cases(ours, lens, ids, other):
     ]
 
 
+def study(path, threads):
+    """The study on `english` in float32, by both."""
+    import torch
+
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests/golden/lens"))
+    import record
+    from regard.lens import HookedTransformer
+
+    record.english(path)
+    torch.set_grad_enabled(False)
+    ours, lens = HookedTransformer.from_pretrained(path, threads=threads), record.their_model(path)
+    their_text = record.STUDY.replace(record.OURS, record.THEIRS)
+    return ("the study of indirect objects", 5, lambda: record.run(record.STUDY, ours), lambda: record.run(their_text, lens))
+
+
 def timed(call):
     start = time.perf_counter()
     call()
@@ -137,7 +153,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as path:
+    with tempfile.TemporaryDirectory() as path, tempfile.TemporaryDirectory() as english:
         folder(path)
         alone = fresh("import time, numpy; start = time.process_time(); import regard; print(time.process_time() - start)")
         print(f"import regard, NumPy apart: {alone[0] * 1e3:.0f} ms of a core")
@@ -172,7 +188,7 @@ print(peak() - before)
         with torch.no_grad():
             np.testing.assert_allclose(ours(ids), lens(torch.tensor([ids]))[0].numpy(), atol=1e-3)
             print(f"{'':36} {'regard':>9} {'TL':>9} {'ratio':>7} {'goal':>5}")
-            for name, goal, mine, their in cases(ours, lens, ids, other):
+            for name, goal, mine, their in (*cases(ours, lens, ids, other), study(english, args.threads)):
                 if args.only not in name:
                     continue
                 mine(), their()
