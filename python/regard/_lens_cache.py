@@ -62,6 +62,11 @@ def get_act_name(name: str, layer: Any = None, layer_type: str | None = None) ->
     return (f"blocks.{layer}." if layer is not None else "") + (f"{layer_type}." if layer_type else "") + f"hook_{name}"
 
 
+def place_of(*key: Any) -> str:
+    """The name of a place in the run. TransformerLens has two names of what each head reads."""
+    return re.sub(r"^(blocks\.\d+)\.(hook_[qkv]_input)$", r"\1.attn.\2", get_act_name(*key))
+
+
 def _test_prompt(prompt: str, answer: str, model: HookedTransformer, prepend_space_to_answer: bool = True, prepend_bos: Any = None, top_k: int = 10) -> None:
     """Prints how likely a model finds an answer of one token, and what it finds likelier."""
     answer = f" {answer}" if prepend_space_to_answer and not answer.startswith(" ") else answer
@@ -206,7 +211,7 @@ class ActivationCache(Mapping[Any, Any]):
     def _at(self, *key: Any) -> np.ndarray:
         if len(key) > 1 and key[1] is not None and int(key[1]) < 0:
             key = (key[0], self.model.cfg.n_layers + int(key[1]), *key[2:])
-        name = key[0] if key[0] in self.cache_dict else get_act_name(*key)
+        name = key[0] if key[0] in self.cache_dict else place_of(*key)
         if name.endswith("attn.hook_result") and name not in self.cache_dict:
             self.compute_head_results()
         if name not in self.cache_dict:

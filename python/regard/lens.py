@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ._cache import nearest
-from ._lens_cache import NO_GRADIENTS, ActivationCache, FactoredMatrix, HookPoint, get_act_name, given, taken, utils
+from ._lens_cache import NO_GRADIENTS, ActivationCache, FactoredMatrix, HookPoint, get_act_name, given, place_of, taken, utils
 from ._lens_tokenizer import Tokenizer
 from ._lens_weights import Processed
 from ._model import _WEIGHTS, Model
@@ -179,7 +179,7 @@ class HookedTransformer(Processed):
 
     def _point(self, name: str) -> HookPoint:
         try:
-            return self.hook_dict[get_act_name(name)]
+            return self.hook_dict[place_of(name)]
         except KeyError:
             raise nearest(name, self.hook_dict, "the model has no place") from None
 

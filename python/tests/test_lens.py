@@ -195,7 +195,11 @@ def test_flags_keep_places_that_a_model_has_on_request(model):
         for on in (True, False):
             getattr(model, f"set_use_{flag}")(on)
             _, cache = model.run_with_cache("Mary and")
-            assert all((get_act_name(place, 2) in cache) == on for place in places)
+            assert all((f"blocks.2{'' if place == 'mlp_in' else '.attn'}.hook_{place}" in list(cache)) == on for place in places)
+            assert not on or all(array(cache[place, 2]).shape[:2] == (1, 4) for place in places)
+        called = []
+        model.run_with_hooks("Mary and", fwd_hooks=[(get_act_name(place, 2), lambda x, hook: called.append(hook.name)) for place in places])
+        assert len(called) == len(places)
 
 
 def test_tokens_and_runs(model):
