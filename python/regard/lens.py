@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,7 +79,7 @@ class HookedTransformer(Processed):
                                    default_prepend_bos=plain.cfg.original_architecture not in _WITHOUT_BOS,
                                    use_attn_result=False, use_split_qkv_input=False, use_hook_mlp_in=False)
         self.blocks = [_Part(self, f"blocks.{at}") for at in range(self.cfg.n_layers)]
-        self._known: Any = (None, None)
+        self._known = SimpleNamespace(key=None)
         self.enable_compatibility_mode(**processing)
 
     @classmethod
@@ -221,7 +221,7 @@ class HookedTransformer(Processed):
         ids = taken(self.to_tokens(input, prepend_bos) if is_text else input)
         ids = ids.reshape(-1, ids.shape[-1])
         kept: dict[str, np.ndarray] = {}
-        with self.hooks(fwd_hooks):
+        with self.hooks(fwd_hooks) if fwd_hooks else nullcontext():
             hooked = [point for point in self.hook_dict.values() if point.fwd_hooks]
             changes = SimpleNamespace(left=len(hooked), any=False, ends=False)
             called = [(point.name, self._caller(point, len(ids) > 1, changes)) for point in hooked]
@@ -233,35 +233,52 @@ class HookedTransformer(Processed):
             ended = order.index(stop)
             places, kept_before = [], [name for name in keep if order.index(name) < ended] + [stop]
             called = [one for one in called if order.index(one[0]) <= ended] + [(name, self._keeper(kept, stop)) for name in kept_before]
-        inputs = [self.plain._prepared([int(i) for i in row]) for row in self._checked(ids)]
+        known = self._of_tokens(ids)
         layered = all(name.startswith("blocks.") for name in (*places, *(name for name, _ in called)))
-        after: Any = self._unchanged(inputs, ids) if called and layered else None
+        if called and layered:
+            # From the second hooked run of these tokens on, layers before the first hook are not computed again.
+            if known is self._known and known.unchanged is None:
+                known.unchanged = self.plain._opened.unchanged(known.inputs)
+            self._known = known
+        after: Any = known.unchanged if called and layered else None
         changes.ends = after is not None and not keep and stop is None
+        logits: Any = None
         try:
-            logits, arrays = self.plain._opened.run(inputs, places, "[]", called, return_type is None or stop is not None, *(() if after is None else (after,)))
+            logits, arrays = self.plain._opened.run(known.inputs, places, "[]", called, return_type is None or stop is not None, *(() if after is None else (after,)))
             kept = {name: array if len(ids) > 1 else array[None] for name, array in arrays.items()}
+            logits = self._centred(logits, len(ids))
         except _Stop:
-            logits, kept = after.logits() if stop is None else None, {name: array if len(ids) > 1 else array[None] for name, array in kept.items()}
+            kept = {name: array if len(ids) > 1 else array[None] for name, array in kept.items()}
+            if stop is None:
+                known.logits = self._centred(after.logits(), len(ids)) if known.logits is None else known.logits
+                logits = known.logits.copy()
         kept = {name: self._seen(name, array) for name, array in kept.items()}
         if stop is not None:
             out = kept[stop]
             return given(out), {name: array for name, array in kept.items() if name in keep and name != stop}
-        logits = None if logits is None else logits if len(ids) > 1 else logits[None]
-        if self._centres_logits and logits is not None and return_type is not None:
-            logits -= logits.mean(-1, keepdims=True)
         return self._answer(logits, ids, return_type, loss_per_token), kept
+
+    def _of_tokens(self, ids: np.ndarray) -> Any:
+        """What is known of these tokens: their inputs, and from the second hooked run of them on, the unchanged run and its logits."""
+        key = ids.shape, ids.tobytes(), self._centres_logits
+        if self._known.key == key:
+            return self._known
+        inputs = [self.plain._prepared([int(i) for i in row]) for row in self._checked(ids)]
+        return SimpleNamespace(key=key, inputs=inputs, unchanged=None, logits=None)
+
+    def _centred(self, logits: Any, batch: int) -> Any:
+        """Logits with a batch axis, as the processed unembedding gives them. They are changed in place."""
+        if logits is None:
+            return None
+        logits = logits if batch > 1 else logits[None]
+        if self._centres_logits:
+            logits -= logits.mean(-1, keepdims=True)
+        return logits
 
     def _checked(self, ids: np.ndarray) -> np.ndarray:
         if ids.dtype.kind not in "iu" or not ids.size or ids.min() < 0 or ids.max() >= self.cfg.d_vocab:
             raise ValueError(f"tokens are whole numbers from 0 to {self.cfg.d_vocab - 1}, [batch, n], not {ids.dtype} of the shape {ids.shape}")
         return ids
-
-    def _unchanged(self, inputs: Any, ids: np.ndarray) -> Any:
-        """The unchanged run of these tokens, from the second hooked run of them on: layers before the first hook are not computed again."""
-        key, (known, unchanged) = (ids.shape, ids.tobytes()), self._known
-        unchanged = None if known != key else unchanged or self.plain._opened.unchanged(inputs)
-        self._known = key, unchanged
-        return unchanged
 
     def _caller(self, point: HookPoint, is_batch: bool, changes: SimpleNamespace) -> Any:
         """The functions of a place, for the compiled part. If those of all places have changed nothing, the run ends: its logits are known."""
