@@ -9,9 +9,8 @@ use wide::f32x8;
 #[non_exhaustive]
 pub enum Measure {
     /// −Σ w ln w, in nats.
+    #[serde(alias = "relative-entropy")]
     Entropy,
-    /// The entropy divided by the largest possible entropy.
-    RelativeEntropy,
     /// Σ w·|query − key|.
     Distance,
     /// The weight on the first key.
@@ -30,7 +29,6 @@ impl Measure {
     /// All measures.
     pub const ALL: &'static [Self] = &[
         Self::Entropy,
-        Self::RelativeEntropy,
         Self::Distance,
         Self::FirstToken,
         Self::PreviousToken,
@@ -52,7 +50,6 @@ impl Measure {
     pub fn name(self) -> &'static str {
         match self {
             Self::Entropy => "Entropy (nats)",
-            Self::RelativeEntropy => "Relative entropy",
             Self::Distance => "Distance (tokens)",
             Self::FirstToken => "First token (sink)",
             Self::PreviousToken => "Previous token",
@@ -87,11 +84,6 @@ impl Measure {
             Self::Entropy => {
                 "How spread out the weights are: −Σ w·ln w of a query's row, averaged over the queries. 0 nats means that all \
                  weight is on one key. ln 8 = 2.1 nats is the entropy of 8 equal weights."
-            }
-            Self::RelativeEntropy => {
-                "The entropy as a share of the largest possible entropy: 0 means that all weight is on one key, 1 that all \
-                 visible keys have equal weights. If no query of the file attends to later keys, the visible keys are those \
-                 up to the query's own position."
             }
             Self::Distance => {
                 "How far away a query attends, in tokens: Σ w·|position of the query − position of the key|, averaged over \
@@ -255,8 +247,6 @@ const TOLERANCE: f64 = 0.01;
 pub(super) struct Sums {
     rows: f64,
     entropy: f64,
-    /// The logarithm of the number of keys, and of the number of keys up to the query's own position.
-    largest_entropy: [f64; 2],
     distance: f64,
     first: Share,
     previous: Share,
@@ -291,9 +281,6 @@ impl Sums {
         // With w = x / sum: −Σ w ln w = ln sum − Σ x ln x / sum.
         self.entropy += (sum.ln() - (back.x_ln_x + later.x_ln_x) / sum).max(0.0);
         let visible = [row.len(), row.len().min(own + 1)].map(|keys| keys as f64);
-        for (largest, visible) in self.largest_entropy.iter_mut().zip(visible) {
-            *largest += visible.ln();
-        }
         let weight = |key: usize| row.get(key).map_or(0.0, |w| f64::from(*w) / sum);
         self.first.add(weight(0), 1, visible);
         if let Some(query) = query {
@@ -315,9 +302,7 @@ impl Sums {
     /// The measures. `causal`: no query of the file attends to later keys.
     pub(super) fn finish(&self, causal: bool) -> Measures {
         let mut measures = Measures::default();
-        let (rows, largest) = (self.rows, self.largest_entropy[usize::from(causal)]);
-        measures.set(Measure::Entropy, self.entropy, rows, rows);
-        measures.set(Measure::RelativeEntropy, self.entropy, largest, rows);
+        measures.set(Measure::Entropy, self.entropy, self.rows, self.rows);
         measures.set(Measure::Distance, self.distance, self.same.queries, self.same.queries);
         for (measure, share) in [
             (Measure::FirstToken, &self.first),

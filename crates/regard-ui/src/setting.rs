@@ -89,8 +89,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         s.model.version = Version::ValueWeighted;
     }),
     model("Sort heads by layer and head", "order", |s| sort(s, None)),
-    model("Sort heads by entropy", "order spread nats", |s| by(s, Measure::Entropy)),
-    model("Sort heads by relative entropy", "order", |s| by(s, Measure::RelativeEntropy)),
+    model("Sort heads by entropy", "order spread nats relative", |s| by(s, Measure::Entropy)),
     model("Sort heads by distance", "order far tokens", |s| by(s, Measure::Distance)),
     model("Sort heads by first token", "order sink bos cls", |s| by(s, Measure::FirstToken)),
     model("Sort heads by previous token", "order", |s| by(s, Measure::PreviousToken)),
