@@ -217,7 +217,7 @@ fn centred(x: f64, error: f64, mean_error: f64) -> f64 {
     moved + 2.0 * U * (x.abs() + moved)
 }
 
-/// The errors of the layer norm of one row: (x − mean)/√(variance + ε)·γ + β.
+/// The errors of the layer norm of one row: γ·(x − mean)/√(variance + ε) + β.
 pub(crate) fn layer_norm(
     x: [&[f64]; 2],
     gamma_row: [&[f64]; 2],

@@ -80,7 +80,7 @@ pub(crate) fn push_norm(
         symbol: &format!("N{subscript}"),
         name: &format!("Layer norm{name}"),
         formula: &format!(
-            "N{subscript} = (x − mean) / √(variance + ε)·γ{subscript} + β{subscript},  x a row of {}",
+            "N{subscript} = γ{subscript}·(x − mean) / √(variance + ε) + β{subscript},  x a row of {}",
             x.name.symbol
         ),
         ..Text::named("layer norm", norm_key)

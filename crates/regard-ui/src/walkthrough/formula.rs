@@ -65,7 +65,9 @@ fn letters(text: &str) -> (Vec<Letter>, Vec<Range<usize>>) {
         if letter.0 == '√' {
             let (under, after) = radicand(rest);
             roots.push(letters.len()..letters.len() + under.len());
-            letters.extend_from_slice(under);
+            // The bar lies over one line.
+            let whole = |(c, script): &Letter| (if *c == ' ' { '\u{a0}' } else { *c }, *script);
+            letters.extend(under.iter().map(whole));
             rest = after;
         }
     }
@@ -146,13 +148,13 @@ mod tests {
         for (text, drawn, under) in [
             ("S / √d_k = S / √64", "S / √dk = S / √64", vec!["dk", "64"]),
             ("‖x‖ = √(x·x)", "‖x‖ = √x·x", vec!["x·x"]),
-            ("(x − m) / √(f(v) + ε)·γ_1", "(x − m) / √f(v) + ε·γ1", vec!["f(v) + ε"]),
+            ("γ_1·(x − m) / √(f(v) + ε)", "γ1·(x − m) / √f(v) + ε", vec!["f(v) + ε"]),
             ("softmax(S / √d_k)·V", "softmax(S / √dk)·V", vec!["dk"]),
             ("a root: √", "a root: √", vec![""]),
         ] {
             let (letters, roots) = letters(text);
             let read = |range: Range<usize>| -> String {
-                letters[range].iter().map(|(c, _)| *c).collect()
+                letters[range].iter().map(|(c, _)| *c).collect::<String>().replace('\u{a0}', " ")
             };
             assert_eq!(read(0..letters.len()), drawn);
             assert_eq!(roots.into_iter().map(read).collect::<Vec<_>>(), under, "{text}");
