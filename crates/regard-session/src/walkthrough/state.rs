@@ -35,6 +35,8 @@ pub struct State {
     pub picked: Option<Picked>,
     /// The zoom and pins of each step, by its key.
     pub views: BTreeMap<StepKey, Viewport>,
+    /// Whether each step says how exact it is, and which call computes it.
+    pub details: bool,
     /// The steps whose matrix is hidden.
     pub folded: BTreeSet<StepKey>,
     /// The way in which the example is read.
@@ -89,6 +91,7 @@ impl State {
             hovered: None,
             picked: None,
             views: BTreeMap::new(),
+            details: false,
             folded: BTreeSet::new(),
             reading: ReadingMode::Page,
             at: 0,
@@ -127,7 +130,8 @@ impl State {
 
     /// Goes to other inputs.
     pub fn begin_with(&mut self, inputs: Inputs) {
-        *self = Self { reading: self.reading, ..Self::of(inputs, self.settings) };
+        let (reading, details) = (self.reading, self.details);
+        *self = Self { reading, details, ..Self::of(inputs, self.settings) };
     }
 
     /// Goes `by` examples forward in the list, which wraps around.

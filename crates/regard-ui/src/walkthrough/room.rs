@@ -253,7 +253,7 @@ impl WalkthroughRoom {
             ui.heading(state.example().title());
             lesson::begin(ui, state);
             if let Ok(walkthrough) = self.cache.walkthrough() {
-                steps::fold_all(ui, state, walkthrough);
+                steps::switches(ui, state, walkthrough);
             }
         });
         ui.label(state.example().summary());

@@ -3,8 +3,8 @@
 use egui::accesskit::Role;
 use egui::style::ScrollAnimation;
 use egui::{
-    Align, Align2, CollapsingHeader, InputState, Key, Layout, Modifiers, RichText, Sense,
-    TextStyle, Ui, UiBuilder, WidgetInfo, vec2,
+    Align, Align2, InputState, Key, Layout, Modifiers, RichText, Sense, TextStyle, Ui, UiBuilder,
+    WidgetInfo, vec2,
 };
 use regard_walkthrough::{Exercise, Kind, Rows, Selection, Step, StepKey, Walkthrough};
 
@@ -154,6 +154,7 @@ impl StepsPage<'_> {
             && !self.needs_room(ui, row, beside, room);
         let bottom = ui.clip_rect().bottom() - 16.0;
         let is_revealed = state.is_revealed();
+        let details = is_revealed.then_some(state.details);
         let mut show = |ui: &mut Ui, width: f32| {
             ui.set_width(width);
             if !is_revealed {
@@ -172,7 +173,7 @@ impl StepsPage<'_> {
             self.matrices(ui, width, row, state, &selection)
         };
         if !is_wide {
-            text(ui, row, is_revealed);
+            text(ui, row, details);
             return show(ui, room);
         }
         let width = text_width(ui);
@@ -180,7 +181,7 @@ impl StepsPage<'_> {
             ui.spacing_mut().item_spacing.x = BETWEEN;
             ui.vertical(|ui| {
                 ui.set_width(width);
-                text(ui, row, is_revealed);
+                text(ui, row, details);
             });
             let width = ui.available_width();
             ui.vertical(|ui| show(ui, width)).inner
@@ -299,7 +300,7 @@ impl StepsPage<'_> {
                 column(ui, width, &mut |ui| heading(ui, row));
             } else if is_wide {
                 let width = text_width(ui);
-                column(ui, width, &mut |ui| text(ui, row, true));
+                column(ui, width, &mut |ui| text(ui, row, Some(state.details)));
                 ui.add_space(BETWEEN);
                 let width = ui.available_width();
                 column(ui, width, &mut |ui| {
@@ -308,7 +309,7 @@ impl StepsPage<'_> {
             } else {
                 let width = ui.available_width();
                 column(ui, width, &mut |ui| {
-                    text(ui, row, true);
+                    text(ui, row, Some(state.details));
                     ui.add_space(4.0);
                     hovered = self.matrices(ui, width, row, state, selection);
                 });
@@ -511,8 +512,8 @@ fn fold(ui: &mut Ui, row: &[&Step], state: &mut State) {
     }
 }
 
-/// A button that folds all steps, or unfolds them.
-pub(crate) fn fold_all(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
+/// A button that folds all steps or unfolds them, and the switch for their details.
+pub(crate) fn switches(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
     let is_folded = !state.folded.is_empty();
     let name = if is_folded { "Unfold all" } else { "Fold all" };
     let hint = "Show only the names and formulas of the steps, or their matrices too.";
@@ -522,6 +523,8 @@ pub(crate) fn fold_all(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough
             state.folded.extend(walkthrough.steps.iter().map(|step| step.key));
         }
     }
+    let hint = "Show below each step how exact it is, and the Rust call that computes it.";
+    ui.toggle_value(&mut state.details, "Precision, code").on_hover_text(hint);
 }
 
 /// The name of a row: that of its step, without the number of the head if there are several.
@@ -543,12 +546,12 @@ fn heading(ui: &mut Ui, row: &[&Step]) {
     }
 }
 
-/// The name, the formula and the meaning. The shape and the code are left out until they are revealed, because they may solve the
-/// exercise.
-fn text(ui: &mut Ui, row: &[&Step], is_revealed: bool) {
+/// The name, the formula and the meaning. The shape and the details are left out until they are revealed, because they may solve
+/// the exercise; the page has a switch for the details.
+fn text(ui: &mut Ui, row: &[&Step], revealed: Option<bool>) {
     heading(ui, row);
     let Some(step) = row.first() else { return };
-    if is_revealed {
+    if revealed.is_some() {
         let shapes = RichText::new(step.shapes()).small().weak();
         ui.label(shapes).on_hover_text(
             "The shape: [rows, columns]. For a product, the shapes of its factors come first.",
@@ -556,38 +559,31 @@ fn text(ui: &mut Ui, row: &[&Step], is_revealed: bool) {
     }
     let size = TextStyle::Body.resolve(ui.style()).size;
     formula::show(ui, &step.meaning, size, ui.visuals().text_color());
-    if is_revealed {
+    if revealed == Some(true) {
         details(ui, row, step);
     }
 }
 
-/// A line that opens the precision, the call and a note.
+/// The precision, the call and a note.
 fn details(ui: &mut Ui, row: &[&Step], step: &Step) {
-    let small = |text: &str| RichText::new(text).small().weak();
-    let line =
-        if step.correction.is_some() { "Precision, code, a note" } else { "Precision, code" };
-    let details = CollapsingHeader::new(small(line)).id_salt(("details", step.key));
-    let shown = details.show(ui, |ui| {
-        let worse =
-            |a: &'_ &Step, b: &'_ &Step| a.relative_error().total_cmp(&b.relative_error());
-        let worst = row.iter().copied().max_by(|a, b| worse(a, b)).unwrap_or(step);
-        let error = match worst.relative_error() {
-            0.0 => "exact".to_owned(),
-            error => format!("error {}", numbers::error(error)),
-        };
-        let (absolute, ulp) = (numbers::error(worst.max_error), numbers::ulp(worst.max_ulp));
-        ui.label(error).on_hover_text(format!(
-            "The largest distance from the same step in double precision, relative to the largest number of the matrix. In absolute terms, it is {absolute}, or {ulp} ULP. {}",
-            numbers::ULP
-        ));
-        if !step.code.is_empty() {
-            ui.monospace(step.code).on_hover_text("The Rust call that computes it.");
-        }
-        if let Some(correction) = &step.correction {
-            ui.label(correction);
-        }
-    });
-    shown.header_response.accessible_name(format!("Details of {}", name(row)));
+    let small = |text: &str| RichText::new(text).small();
+    let worse = |a: &'_ &Step, b: &'_ &Step| a.relative_error().total_cmp(&b.relative_error());
+    let worst = row.iter().copied().max_by(|a, b| worse(a, b)).unwrap_or(step);
+    let error = match worst.relative_error() {
+        0.0 => "exact".to_owned(),
+        error => format!("error {}", numbers::error(error)),
+    };
+    let (absolute, ulp) = (numbers::error(worst.max_error), numbers::ulp(worst.max_ulp));
+    ui.label(small(&error)).on_hover_text(format!(
+        "The largest distance from the same step in double precision, relative to the largest number of the matrix. In absolute terms, it is {absolute}, or {ulp} ULP. {}",
+        numbers::ULP
+    ));
+    if !step.code.is_empty() {
+        ui.label(small(step.code).monospace()).on_hover_text("The Rust call that computes it.");
+    }
+    if let Some(correction) = &step.correction {
+        ui.label(small(correction));
+    }
 }
 
 /// The words of a screen reader for a row, a column and a number.
