@@ -6,4 +6,4 @@ mod state;
 
 pub use self::opened::{MapKind, OpenedHeads, Surveyed};
 pub use self::order::{Effect, Effects, Order};
-pub use self::state::{AttentionSource, HeadsState, MOST_OVERLAID, Shown, Side};
+pub use self::state::{AttentionSource, HeadsState, Shown, Side};

@@ -69,9 +69,6 @@ pub enum Side {
     Keys,
 }
 
-/// The maximum number of heads whose lines are drawn over those of the matrix: the number of colours.
-pub const MOST_OVERLAID: usize = 6;
-
 /// The choices of the user about heads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -94,8 +91,6 @@ pub struct HeadsState {
     pub hide_first: bool,
     /// The number of lines of a query: those of its largest weights. 0: all of them.
     pub most_lines: usize,
-    /// The heads whose lines are drawn over those of the matrix, each in its own colour.
-    pub overlaid: Vec<HeadId>,
     /// The cell that was clicked.
     pub chosen: Option<Cell>,
     /// The visible part of the matrix.
@@ -141,11 +136,15 @@ impl HeadsState {
             }
         });
         self.around = self.around.min(shape.queries.max(shape.keys) - 1);
-        self.overlaid.retain(|id| shape.index(*id).is_some());
-        self.overlaid.truncate(MOST_OVERLAID);
         if self.shown == Shown::Rollout && !is_self_attention {
             self.shown = Shown::Grid;
         }
+    }
+
+    /// The heads whose lines are drawn together, each in its own colour: those of the layer whose mean is chosen.
+    pub fn together(&self, shape: Shape) -> Vec<HeadId> {
+        let count = if self.shown == Shown::MeanOfLayer { shape.heads } else { 0 };
+        (0..count).map(|head| HeadId { layer: self.layer, head }).collect()
     }
 
     /// Whether the weights of a query have lines, key by key.

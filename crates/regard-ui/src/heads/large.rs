@@ -16,8 +16,6 @@ use crate::{numbers, style};
 
 /// A lower page has neither a title nor captions.
 const LOW: f32 = 280.0;
-/// The colour of the lines of the matrix in a file. In the window, it is that of links.
-const SHOWN: [u8; 3] = [0x2f, 0x6f, 0xb7];
 /// The least height of the cells.
 const LEAST: f32 = 120.0;
 
@@ -27,8 +25,8 @@ pub(crate) struct Large {
     computing: Option<(Of, Once<Selected>)>,
     shown: Option<(Of, Selected)>,
     hovered: Option<Cell>,
-    /// The numbers of the heads whose lines lie over those of the matrix.
-    overlaid: Overlaid,
+    /// The numbers of the heads whose lines are drawn together.
+    together: Together,
     /// Whether dragging over the heatmap paints, which the caller handles.
     pub(crate) paints: bool,
     /// The name of the run, if several stand side by side.
@@ -41,13 +39,13 @@ pub(crate) struct Large {
 
 /// The numbers of some heads of an attention.
 #[derive(Default)]
-struct Overlaid {
+struct Together {
     of: Option<Arc<Surveyed>>,
     ids: Vec<HeadId>,
     numbers: Vec<Vec<f32>>,
 }
 
-impl Overlaid {
+impl Together {
     /// Reads the numbers of these heads, unless they are here.
     fn take(&mut self, heads: &Arc<Surveyed>, ids: &[HeadId]) {
         if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, heads)) || self.ids != ids {
@@ -106,7 +104,7 @@ impl Large {
         self.shown.as_ref().map(|(of, selected)| selected.matrix(&of.heads, look))
     }
 
-    /// The lines that are shown, to export them: those of the matrix, and of the heads that lie over it.
+    /// The lines that are shown, to export them: those of the matrix, or of all heads of the layer.
     pub(crate) fn lines(
         &self,
         state: &HeadsState,
@@ -120,12 +118,10 @@ impl Large {
             let [r, g, b, _] = lines::color(place).to_array();
             (state.with_lines(of_head), [r, g, b])
         };
-        let mut layers: Vec<_> = state.overlaid.iter().enumerate().map(head).collect();
+        let together = state.together(of.heads.maps.shape());
+        let layers: Vec<_> = together.iter().enumerate().map(head).collect();
         if layers.is_empty() {
             return Some(state.with_lines(matrix).lines());
-        }
-        if !matches!(of.part, Part::Head(id) if state.overlaid.contains(&id)) {
-            layers.insert(0, (state.with_lines(matrix), SHOWN));
         }
         Some(overlaid(&layers))
     }
@@ -173,27 +169,25 @@ impl Large {
         };
         if state.lines {
             self.hovered = None;
-            self.overlaid.take(heads, &state.overlaid);
-            let ids = state.overlaid.iter().enumerate();
-            let overlaid = ids.zip(&self.overlaid.numbers).map(|((place, id), numbers)| LineSet {
+            let together = state.together(heads.maps.shape());
+            self.together.take(heads, &together);
+            let each = together.iter().enumerate().zip(&self.together.numbers);
+            let each = each.map(|((place, id), numbers)| LineSet {
                 name: heads.maps.title(Part::Head(*id)),
                 numbers,
                 colors: [lines::color(place); 2],
-                id: Some(*id),
             });
-            let shown = LineSet {
-                name: selected.title.clone(),
-                numbers: &selected.numbers,
-                colors: match selected.picture.palette().of_signs() {
-                    Some(signs) => signs.map(|[r, g, b]| egui::Color32::from_rgb(r, g, b)),
-                    None => [ui.visuals().hyperlink_color; 2],
-                },
-                id: None,
-            };
-            // An overlaid head is drawn once, in its own colour.
-            let is_overlaid = matches!(of.part, Part::Head(id) if state.overlaid.contains(&id));
-            let layers: Vec<LineSet<'_>> =
-                Some(shown).filter(|_| !is_overlaid).into_iter().chain(overlaid).collect();
+            let mut layers: Vec<LineSet<'_>> = each.collect();
+            if layers.is_empty() {
+                layers.push(LineSet {
+                    name: selected.title.clone(),
+                    numbers: &selected.numbers,
+                    colors: match selected.picture.palette().of_signs() {
+                        Some(signs) => signs.map(|[r, g, b]| egui::Color32::from_rgb(r, g, b)),
+                        None => [ui.visuals().hyperlink_color; 2],
+                    },
+                });
+            }
             lines::show(ui, heads, selected, &layers, state);
             return None;
         }

@@ -8,9 +8,6 @@ use egui::{
     pos2, vec2,
 };
 
-use regard_heads::HeadId;
-
-use super::MOST_OVERLAID;
 use super::{HeadsState, Side};
 use super::{Selected, Surveyed};
 use crate::heatmap::widest;
@@ -33,8 +30,8 @@ const MOST_OF_NUMBER: f32 = 0.15;
 const SHARE: f32 = 0.28;
 /// The space around the text of a token.
 const AROUND_TOKEN: f32 = 8.0;
-/// The colours of overlaid heads, which people with any colour vision can tell apart (Okabe and Ito 2008).
-const COLORS: [Color32; MOST_OVERLAID] = [
+/// The colours of heads together, which people with any colour vision can tell apart (Okabe and Ito 2008).
+const COLORS: [Color32; 6] = [
     Color32::from_rgb(230, 159, 0),
     Color32::from_rgb(0, 158, 115),
     Color32::from_rgb(204, 121, 167),
@@ -49,8 +46,6 @@ pub(super) struct LineSet<'a> {
     pub(crate) numbers: &'a [f32],
     /// The colours of weights above and below 0.
     pub(crate) colors: [Color32; 2],
-    /// The overlaid head, which can be removed.
-    pub(crate) id: Option<HeadId>,
 }
 
 impl LineSet<'_> {
@@ -59,7 +54,7 @@ impl LineSet<'_> {
     }
 }
 
-/// The colour of the overlaid head at this place of the list.
+/// The colour of the head at this place of the layer.
 pub(super) fn color(place: usize) -> Color32 {
     COLORS[place % COLORS.len()]
 }
@@ -101,7 +96,7 @@ pub(super) fn show(
     layers: &[LineSet<'_>],
     state: &mut HeadsState,
 ) {
-    legend(ui, layers, state);
+    legend(ui, layers);
     ui.scope(|ui| {
         let tokens = opened.labels.iter().map(Vec::len).max().unwrap_or(1);
         let high = ui.available_height() / ((tokens + 1) as f32 * line_of(ui));
@@ -249,28 +244,18 @@ fn token_buttons(
 }
 
 /// Shows the name and the colour of each head, if there are several.
-fn legend(ui: &mut Ui, layers: &[LineSet<'_>], state: &mut HeadsState) {
+fn legend(ui: &mut Ui, layers: &[LineSet<'_>]) {
     if layers.len() < 2 {
         return;
     }
-    let mut removed = None;
     ui.horizontal_wrapped(|ui| {
         for layer in layers {
             let (dot, _) = ui.allocate_exact_size(vec2(18.0, 12.0), Sense::hover());
             let line = Rect::from_center_size(dot.center(), vec2(18.0, 4.0));
             ui.painter().rect_filled(line, 2, layer.colors[0]);
             ui.add(Label::new(&layer.name).extend());
-            if let Some(id) = layer.id {
-                let button = ui.small_button("×").on_hover_text("Remove these lines.");
-                if button.accessible_name(format!("Remove the lines of {}", layer.name)).clicked() {
-                    removed = Some(id);
-                }
-            }
         }
     });
-    if let Some(removed) = removed {
-        state.overlaid.retain(|id| *id != removed);
-    }
 }
 
 fn captions(ui: &Ui, places: &LinePlaces) {

@@ -16,4 +16,4 @@ pub(crate) use self::opened::{OpenAttention, Select, Selected};
 pub use regard_session::heads::{
     AttentionSource, Effect, HeadsState, OpenedHeads, Order, Shown, Surveyed,
 };
-pub(crate) use regard_session::heads::{Effects, MOST_OVERLAID, MapKind, Side};
+pub(crate) use regard_session::heads::{Effects, MapKind, Side};

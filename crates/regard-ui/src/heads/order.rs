@@ -4,7 +4,7 @@ use egui::{Align, Button, ComboBox, DragValue, Layout, RichText, Ui};
 use regard_heads::Measure;
 
 use super::grid::standing;
-use super::{Effect, Effects, HeadsState, MOST_OVERLAID, Order, Shown, Surveyed};
+use super::{Effect, Effects, HeadsState, Order, Shown, Surveyed};
 use crate::explain::{explanation, found, heading};
 
 /// A definition of an effect, for readers who meet the number for the first time.
@@ -98,18 +98,6 @@ fn lines(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState) {
             .on_hover_text("Draw only the lines of each query's largest weights.")
             .accessible_name("Lines of each query");
     });
-    let id = state.id();
-    let is_new = state.shown == Shown::Head && !state.overlaid.contains(&id);
-    let can = is_new && state.overlaid.len() < MOST_OVERLAID;
-    let button = ui.add_enabled(can, Button::new("Keep these lines"));
-    let hint =
-        "Keep the lines of this head in a colour of their own, under those of the next head.";
-    let button = button.on_hover_text(hint).on_disabled_hover_text(
-        "The lines of this matrix are there already, or those of six heads are kept, or it is not a head.",
-    );
-    if button.clicked() {
-        state.overlaid.push(id);
-    }
 }
 
 /// Tells why the number of a head is grey.

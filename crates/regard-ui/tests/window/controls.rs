@@ -10,7 +10,7 @@ use crate::walkthrough::{At, Picked, ReadingMode};
 use crate::{Room, Session};
 use egui::accesskit::{Role, Toggled};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_heads::{HeadId, Measure};
+use regard_heads::Measure;
 use regard_models::{Ablation, Change};
 use regard_walkthrough::{Example, Quantity};
 
@@ -79,8 +79,7 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     state.heads.shown = Shown::Head;
     state.heads.chosen = Some((5, 2));
     let mut chosen = changed.clone();
-    (chosen.model.heads.lines, chosen.model.heads.overlaid) =
-        (true, vec![HeadId { layer: 1, head: 2 }]);
+    (chosen.model.heads.lines, chosen.model.heads.shown) = (true, Shown::MeanOfLayer);
     let mut sessions = vec![
         ("a model", model),
         ("lines of a model", chosen),

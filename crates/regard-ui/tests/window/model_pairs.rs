@@ -3,11 +3,12 @@
 use crate::model::{State, Version};
 use crate::{Command, Room, Session};
 use egui::accesskit::Role;
-use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use egui_kittest::kittest::Queryable as _;
 use regard_models::{AttentionPlace, Model, Which};
 
 use super::driver::{
-    self, Window, app, button, cells, click, open, saved, says, session_of, set_value, with_file,
+    self, Window, app, button, cells, click, open, saved, says, session_of, set_value, shows,
+    with_file,
 };
 use super::model::{MODELS, numbers, open_head, run, side_by_side, state, type_text, window};
 
@@ -166,7 +167,7 @@ fn model_b_is_opened_by_the_menu_and_removed() {
 }
 
 #[test]
-fn lines_are_chosen_and_overlaid() {
+fn lines_are_chosen_and_those_of_a_layer_drawn_together() {
     let mut window = window();
     open_head(&mut window, 1, 2);
     click(&mut window, "Lines");
@@ -174,17 +175,6 @@ fn lines_are_chosen_and_overlaid() {
     assert!(state(&window).heads.hide_first);
     set_value(&mut window, Role::SpinButton, "Lines of each query", 2.0);
     assert_eq!(state(&window).heads.most_lines, 2);
-
-    click(&mut window, "Keep these lines");
-    let ids: Vec<_> = state(&window).heads.overlaid.iter().map(ToString::to_string).collect();
-    assert_eq!(ids.len(), 1);
-    assert!(!says(&window, "Remove the lines of"), "one head needs no legend");
-    click(&mut window, "Next head");
-    assert!(says(&window, "Head 1.2") && says(&window, "Head 1.3"));
-    let overlay = window.get_by_role_and_label(Role::Button, "Keep these lines");
-    assert!(!overlay.accesskit_node().is_disabled());
-    click(&mut window, "Remove the lines of Head 1.2");
-    assert!(state(&window).heads.overlaid.is_empty());
 
     // An exported picture has the visible lines.
     let folder = tempfile::tempdir().unwrap();
@@ -202,18 +192,17 @@ fn lines_are_chosen_and_overlaid() {
     let of_one = lines("with.svg");
     assert!(without < of_one);
 
-    // Overlaid heads are in the picture with their names.
-    click(&mut window, "Keep these lines");
-    click(&mut window, "Next head");
-    let of_two = export(&mut window, "overlaid.svg");
-    assert!(of_two.matches("<polyline").count() > 2 + of_one.min(without));
+    // The heads of a layer are one picture, each in its own colour and with its name.
+    assert!(!shows(&window, "Head 1.3"), "one head needs no legend");
+    click(&mut window, "Layer mean");
+    assert!(shows(&window, "Head 1.2") && shows(&window, "Head 1.3"));
+    let of_layer = export(&mut window, "layer.svg");
+    assert!(of_layer.matches("<polyline").count() > 2 + of_one.min(without));
     let colors: std::collections::BTreeSet<&str> =
-        of_two.split("stroke=\"#").skip(1).map(|rest| &rest[..6]).collect();
+        of_layer.split("stroke=\"#").skip(1).map(|rest| &rest[..6]).collect();
     assert!(colors.len() >= 2, "{colors:?}");
-    let ids = state(&window).heads.overlaid.clone();
-    assert_eq!(ids.len(), 1);
-    for head in [ids[0], state(&window).heads.id()] {
-        let name = format!("Head {head}");
-        assert!(of_two.contains(&name), "{name}");
+    for head in 0..state(&window).heads.head {
+        let name = format!("Head 1.{head}");
+        assert!(of_layer.contains(&name), "{name}");
     }
 }
