@@ -154,20 +154,21 @@ impl Session {
     /// The largest session file, in bytes. A list of empty texts takes 16 times its bytes while it grows: 64 MiB.
     pub const LARGEST: u64 = 4 << 20;
 
-    /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
-    pub fn choices(&self) -> Self {
+    /// The choices of a room, which undo and redo change. Zoom, pins and the cursor are not included.
+    pub fn choices(&self, room: Room) -> Self {
         let mut choices = Self::default();
-        choices.take(self);
+        choices.take(room, self);
         choices
     }
 
-    /// Takes the choices of another session. Zoom, pins and the cursor stay.
-    pub fn take(&mut self, choices: &Self) {
-        self.room = choices.room;
+    /// Takes the choices of another session in a room. Zoom, pins and the cursor stay, and so do the other rooms.
+    pub fn take(&mut self, room: Room, choices: &Self) {
         self.look = choices.look;
-        self.walkthrough.take(&choices.walkthrough);
-        self.laboratory.take(&choices.laboratory);
-        self.model.take(&choices.model);
+        match room {
+            Room::Stage => self.model.take(&choices.model),
+            Room::Walkthrough => self.walkthrough.take(&choices.walkthrough),
+            Room::Laboratory => self.laboratory.take(&choices.laboratory),
+        }
     }
 
     /// Whether a path is a link to a session, or has the name of a session file. Other files hold attention.

@@ -185,7 +185,7 @@ impl App {
         self.notice(ui);
         // All positions of a slider during one drag are one change.
         if !ui.input(|input| input.pointer.any_down()) {
-            self.history.note(&self.session);
+            self.history.note(&self.session, || self.model.tokens());
         }
         appearance::follow(&mut self.session.appearance, ui.ctx());
         let kept = self.kept.as_mut().map(|kept| kept.note(ui.ctx(), &self.session));
@@ -194,11 +194,23 @@ impl App {
         }
     }
 
+    /// The name of the change that undo takes back, or that redo makes again.
+    fn step(&self, command: Command) -> Option<&str> {
+        let [undone, redone] = self.history.names(self.session.room);
+        if command == Command::Redo { redone } else { undone }
+    }
+
+    /// The name of a command, with the change that undo and redo are about.
+    fn name(&self, command: Command) -> String {
+        let step = matches!(command, Command::Undo | Command::Redo).then(|| self.step(command));
+        let name = command.name();
+        step.flatten().map_or_else(|| name.clone(), |step| format!("{name}: {step}"))
+    }
+
     /// Whether a command has an effect now.
     fn is_possible(&self, command: Command) -> bool {
         match command {
-            Command::Undo => self.history.can_undo(),
-            Command::Redo => self.history.can_redo(),
+            Command::Undo | Command::Redo => self.step(command).is_some(),
             Command::ResetNumbers => self.session.walkthrough.inputs.is_changed(),
             Command::ForgetA => self.session.laboratory.pinned.is_some(),
             Command::ExportMatrix => self.has_matrix() || self.grid().is_some(),
@@ -259,8 +271,10 @@ impl App {
             Command::Present => {
                 self.go_to_example(|state| state.read(ReadingMode::Presented));
             }
-            Command::Undo => self.history.undo(session),
-            Command::Redo => self.history.redo(session),
+            Command::Undo | Command::Redo => {
+                self.history.note(session, || self.model.tokens());
+                self.history.go(session, command == Command::Undo);
+            }
             Command::Reset => match session.room {
                 Room::Walkthrough => {
                     session.walkthrough = walkthrough::State::new(session.walkthrough.example());

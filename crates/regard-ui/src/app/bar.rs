@@ -86,8 +86,8 @@ impl App {
                     _ => &[],
                 };
                 for command in commands.iter().copied() {
-                    let name = command.name();
-                    chosen = self.offer(ui, command, &*name, Button::new(&name)).or(chosen);
+                    let button = Button::new(command.name());
+                    chosen = self.offer(ui, command, self.name(command), button).or(chosen);
                 }
                 if self.session.room == Room::Stage {
                     chosen = self.model.menu(ui, &mut self.session.model).or(chosen);
@@ -105,10 +105,13 @@ impl App {
         name: impl Into<String>,
         button: Button<'_>,
     ) -> Option<Command> {
-        let button = ui.add_enabled(self.is_possible(command), button).accessible_name(name);
-        let keys = command.shortcut().map(|keys| ui.ctx().format_shortcut(&keys));
+        let name: String = name.into();
+        let button = ui.add_enabled(self.is_possible(command), button).accessible_name(&*name);
+        let keys = command.keys(ui.ctx());
         let keys = keys.map_or_else(String::new, |keys| format!(" ({keys})"));
-        let hint = format!("{}{keys}", command.tooltip());
+        let names_step = matches!(command, Command::Undo | Command::Redo);
+        let what = if names_step { name } else { command.tooltip() };
+        let hint = format!("{what}{keys}");
         button.on_hover_text(hint).clicked().then_some(command)
     }
 
@@ -143,15 +146,14 @@ impl App {
                 // An invisible tick aligns the names.
                 let tick =
                     if is_active == Some(true) { tick } else { tick.color(Color32::TRANSPARENT) };
-                let mut button = Button::new((tick, command.name()));
-                if let Some(keys) = command.shortcut() {
-                    button = button.shortcut_text(ui.ctx().format_shortcut(&keys));
+                let name = self.name(command);
+                let mut button = Button::new((tick, &*name));
+                if let Some(keys) = command.keys(ui.ctx()) {
+                    button = button.shortcut_text(keys);
                 }
-                let button = ui
-                    .add_enabled(self.is_possible(command), button)
-                    .accessible_name(command.name());
+                let button =
+                    ui.add_enabled(self.is_possible(command), button).accessible_name(&*name);
                 if let Some(is_active) = is_active {
-                    let name = command.name();
                     button.widget_info(|| {
                         WidgetInfo::selected(Role::MenuItemCheckBox, true, is_active, &name)
                     });

@@ -186,6 +186,12 @@ impl ModelRoom {
     pub(crate) fn large(&self) -> &Large {
         &self.panes[0].large
     }
+    /// The tokens of the latest run.
+    pub(crate) fn tokens(&self) -> Vec<String> {
+        let tokens = self.outcome().map_or(&[][..], |outcome| outcome.tokens());
+        tokens.iter().map(|token| token.text.clone()).collect()
+    }
+
 
     /// The matrix that the middle of the room shows, to export it. The logit lens shows words, not a matrix.
     pub(crate) fn shown(&self, state: &State, look: Look) -> Option<Matrix> {
@@ -455,8 +461,7 @@ impl ModelRoom {
         let description = opened.as_ref().map(|opened| &opened.description);
         changes::of_head(ui, state, outcome.heads(state.attention), description);
         ui.separator();
-        let tokens: Vec<String> = outcome.tokens().iter().map(|token| token.text.clone()).collect();
-        list::show(ui, state, &tokens, &outcome.words);
+        list::show(ui, state, &self.tokens(), &words);
     }
 }
 

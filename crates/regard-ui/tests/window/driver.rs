@@ -132,11 +132,14 @@ pub(super) fn open_menu(window: &mut Window) {
     click(window, &menu);
 }
 
-/// The visible and audible contents, without the time that a computation took.
+/// The visible and audible contents, without the time that a computation took and the steps that can be undone.
 pub(super) fn contents(window: &Window) -> Vec<String> {
     let all = window.query_all_by(|node| {
         let is_time = node.value().is_some_and(|text| text.starts_with("Weights in "));
-        (node.label().is_some() || node.value().is_some()) && !is_time
+        let names = ["Undo", "Redo"];
+        let is_step =
+            node.label().is_some_and(|label| names.iter().any(|name| label.starts_with(name)));
+        (node.label().is_some() || node.value().is_some()) && !is_time && !is_step
     });
     let text = |node: egui_kittest::Node<'_>| {
         let node = node.accesskit_node();

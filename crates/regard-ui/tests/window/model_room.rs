@@ -183,7 +183,7 @@ fn changes_are_switched_removed_and_undone() {
     assert!(state(&window).changes.is_empty());
     press(&mut window, Command::Undo);
     press(&mut window, Command::Reset);
-    assert_eq!(session(&window).choices().model, State::of("story"));
+    assert_eq!(session(&window).choices(Room::Stage).model, State::of("story"));
 }
 
 #[test]

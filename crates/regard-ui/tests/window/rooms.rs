@@ -43,7 +43,7 @@ fn every_command_has_its_effect() {
                 click(&mut window, "Causal mask");
             }
             if command == Command::Redo {
-                click(&mut window, "Undo");
+                click(&mut window, "Undo: causal mask");
             }
             if command == Command::ResetNumbers {
                 choices(&mut window).walkthrough.inputs.set(Quantity::X, 0, 0, 5.0).unwrap();
