@@ -134,6 +134,18 @@ impl Command {
         self.about().keys
     }
 
+    /// The keys as people say them: "Ctrl \\", "?".
+    pub(crate) fn keys(self, ctx: &egui::Context) -> Option<String> {
+        let names = ctx.format_shortcut(&self.shortcut()?).replace('+', " ");
+        let signs = [Key::Questionmark, Key::Backslash, Key::Plus, Key::Minus];
+        Some(
+            signs
+                .into_iter()
+                .zip(["?", "\\", "+", "−"])
+                .fold(names, |names, (key, sign)| names.replace(key.name(), sign)),
+        )
+    }
+
     /// Shows the button of the command. Returns the command if it was pressed.
     pub(crate) fn button(self, ui: &mut Ui) -> Option<Self> {
         ui.button(self.name()).on_hover_text(self.tooltip()).clicked().then_some(self)

@@ -19,7 +19,7 @@ const SPACING: [f32; 2] = [24.0, 4.0];
 const GESTURES: [(&str, &str); 10] = [
     ("Arrows", "move the cursor of a matrix; in a text of tokens, to the next token"),
     ("P, Shift + click", "pin a cell"),
-    ("+, −, Ctrl + wheel", "zoom a matrix"),
+    ("+, −, Ctrl wheel", "zoom a matrix"),
     ("Drag, double click", "move a zoomed matrix; show all of it"),
     ("Click on the colour bar", "choose the map, the scale and the end of the colours"),
     ("Double click, Enter", "type over a number of the walkthrough"),
@@ -96,7 +96,7 @@ impl Palette {
 fn row(ui: &mut Ui, command: Command, marked: bool, here: Room) -> egui::Response {
     let mut button =
         Button::selectable(marked, command.name()).min_size(vec2(ui.available_width(), 0.0));
-    let keys = keys_of(ui, command);
+    let keys = command.keys(ui.ctx());
     let elsewhere = command.room().filter(|room| *room != here).map(|room| room.name().to_owned());
     if let Some(aside) = keys.or(elsewhere) {
         button = button.shortcut_text(RichText::new(aside).small());
@@ -127,12 +127,6 @@ fn found(typed: &str, room: Room) -> Vec<Command> {
     found.into_iter().map(|(_, command)| command).collect()
 }
 
-/// The keys of a command, by the signs on them.
-fn keys_of(ui: &Ui, command: Command) -> Option<String> {
-    let keys = ui.ctx().format_shortcut(&command.shortcut()?);
-    Some(keys.replace(Key::Questionmark.name(), "?"))
-}
-
 /// Shows the sheet of keys. Returns whether it stays.
 pub(crate) fn keys(ui: &Ui) -> bool {
     let modal = Modal::new(Id::unique("keys")).show(ui.ctx(), |ui| {
@@ -146,7 +140,7 @@ pub(crate) fn keys(ui: &Ui) -> bool {
             let grid = Grid::new("keys").num_columns(2).spacing(SPACING).max_col_width(column);
             grid.show(ui, |ui| {
                 let commands = Command::all().into_iter();
-                let commands = commands.filter_map(|c| Some((keys_of(ui, c)?, c.name())));
+                let commands = commands.filter_map(|c| Some((c.keys(ui.ctx())?, c.name())));
                 let commands: Vec<(String, String)> = commands.collect();
                 let gestures = GESTURES.map(|(keys, what)| (keys.to_owned(), what.to_owned()));
                 for (keys, what) in commands.into_iter().chain(gestures) {
