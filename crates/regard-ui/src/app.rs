@@ -313,9 +313,9 @@ impl App {
             Command::SidePanel => {
                 session.appearance.side = side::toggled(width(ctx), session.appearance.side);
             }
-            Command::ZoomIn => egui::gui_zoom::zoom_in(ctx),
-            Command::ZoomOut => egui::gui_zoom::zoom_out(ctx),
-            Command::ZoomReset => ctx.set_zoom_factor(1.0),
+            Command::ZoomIn => appearance::zoom(&mut session.appearance, 0.1),
+            Command::ZoomOut => appearance::zoom(&mut session.appearance, -0.1),
+            Command::ZoomReset => session.appearance.zoom = 1.0,
             Command::Theme(theme) => ctx.set_theme(theme),
             Command::Map(map) => session.look.map = map,
             Command::Linear | Command::Logarithmic => {
