@@ -4,24 +4,22 @@ use core::time::Duration;
 
 use web_time::Instant;
 
-use egui::accesskit::{Live, Role};
+use egui::accesskit::Role;
 use egui::style::ScrollStyle;
 use egui::{
-    Align, Align2, Area, Button, Color32, Context, Frame, Id, Label, Layout, Margin, Order,
-    RichText, ScrollArea, Ui, WidgetInfo, vec2,
+    Align, Align2, Area, Button, Color32, Context, Id, Layout, Order, RichText, ScrollArea, Ui,
+    WidgetInfo, vec2,
 };
 
 use super::App;
 use crate::Room;
-use crate::{Command, Session, side, style};
+use crate::{Command, Session, message, side, style};
 
 /// A message of success stays for the first time, plus the second time for each of its characters.
 const AT_LEAST: Duration = Duration::from_secs(4);
 const A_CHARACTER: Duration = Duration::from_millis(60);
 /// The maximum width of a message, and its distance from the lower edge of the window.
 const WIDEST: f32 = 560.0;
-/// The width of the button, and of the gap before it.
-const BUTTON: f32 = 96.0;
 const ABOVE_EDGE: f32 = 44.0;
 
 /// The least width of the menu: it fits the longest command with its tick and its keys.
@@ -167,7 +165,7 @@ impl App {
         chosen
     }
 
-    /// Shows the message over the page, if there is one. A screen reader reads it aloud.
+    /// Shows the message over the page, if there is one.
     pub(super) fn notice(&mut self, ui: &Ui) {
         self.notice.take_if(|notice| notice.rest().is_some_and(|rest| rest.is_zero()));
         let room = self.session.room;
@@ -177,33 +175,12 @@ impl App {
         let ctx = ui.ctx();
         let visuals = ui.visuals();
         let color = if notice.is_error { visuals.error_fg_color } else { visuals.text_color() };
-        let fill = style::tinted(visuals, color);
         let width = WIDEST.min(ctx.content_rect().width() - 48.0);
         let area = Area::new(Id::unique("notice")).order(Order::Foreground);
         let area = area.anchor(Align2::CENTER_BOTTOM, vec2(0.0, -ABOVE_EDGE));
         let shown = area.show(ctx, |ui| {
-            let frame = Frame::popup(ui.style()).fill(fill).inner_margin(Margin::symmetric(12, 8));
-            frame
-                .show(ui, |ui| {
-                    ui.set_max_width(width);
-                    ui.horizontal_top(|ui| {
-                        let text = RichText::new(&notice.text).color(color);
-                        let label = ui.scope(|ui| {
-                            ui.set_max_width(width - BUTTON);
-                            ui.add(Label::new(text).wrap())
-                        });
-                        ctx.accesskit_node_builder(label.inner.id, |node| {
-                            node.set_live(if notice.is_error {
-                                Live::Assertive
-                            } else {
-                                Live::Polite
-                            });
-                        });
-                        ui.button("Dismiss").clicked()
-                    })
-                    .inner
-                })
-                .inner
+            ui.set_max_width(width);
+            message::show(ui, &notice.text, color, "Dismiss")
         });
         // A message stays while it is read.
         if shown.response.contains_pointer() {

@@ -53,6 +53,7 @@ impl App {
 
     /// Opens a session (.json, or a link), a model (a folder or .gguf), an image (.png, .jpg), a recording (.wav), or attention.
     pub fn open_file(&mut self, ctx: &Context, path: &Path) {
+        self.forget_messages();
         let command = if Session::is_named(path) {
             Command::OpenSession
         } else if self.is_model(path) {
@@ -84,7 +85,14 @@ impl App {
         self.model.compare_with(&mut self.session.model, name);
     }
 
+    /// A message about one file does not stay over the next, nor in a picture of the window.
+    fn forget_messages(&mut self) {
+        self.notice = None;
+        self.model.forget_errors();
+    }
+
     pub(super) fn use_file(&mut self, ctx: &Context, command: Command, path: PathBuf) {
+        self.forget_messages();
         match command {
             Command::OpenSession => match Session::read(&*self.host, &path) {
                 Ok(session) => {

@@ -87,6 +87,11 @@ impl<K: Clone + PartialEq, T> Opener<K, T> {
         self.opening = None;
     }
 
+    /// Forgets the error. The item that the session names is then opened again.
+    pub(crate) fn forget_error(&mut self) {
+        self.failed = None;
+    }
+
     /// Shows the error and the progress. `is_here` is whether the room shows an item meanwhile. Returns whether the user cancels.
     pub(crate) fn messages(
         &mut self,

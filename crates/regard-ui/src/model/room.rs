@@ -143,6 +143,12 @@ impl ModelRoom {
     }
 
     /// Whether the model that is open reads the file that a command opens: an image, or a recording.
+    /// Forgets the errors about models and files.
+    pub(crate) fn forget_errors(&mut self) {
+        self.models.forget_error();
+        self.files.forget_error();
+    }
+
     pub(crate) fn takes(&self, state: &State, command: Command) -> bool {
         let reads = if command == Command::OpenRecording { Reads::Recording } else { Reads::Image };
         self.here(state).is_some_and(|opened| Reads::of(&opened.description) == reads)
