@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use egui::style::ScrollStyle;
-use egui::text::{LayoutJob, TextFormat, TextWrapping};
+use egui::text::{LayoutJob, TextWrapping};
 use egui::{
     Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Galley,
     Label, Margin, Panel, RichText, Stroke, TextStyle, Theme, Visuals, vec2,
@@ -32,19 +32,18 @@ pub(crate) const PIN: Color32 = Color32::from_rgb(86, 180, 233);
 /// The colour that marks a cell that was typed over.
 pub(crate) const EDITED: Color32 = Color32::from_rgb(240, 228, 66);
 
-/// A token in one line. The sign for a blank before a word, or for a line break, is light.
-pub(crate) fn token(text: &str, font: &FontId, color: Color32) -> LayoutJob {
-    let word = text.trim_start_matches(['␣', '⏎', '⇥']);
-    let blank = &text[..text.len() - word.len()];
-    let mut job = LayoutJob { break_on_newline: false, ..LayoutJob::default() };
-    let mut append =
-        |text: &str, color| job.append(text, 0.0, TextFormat::simple(font.clone(), color));
-    append(blank, color.gamma_multiply(0.45));
-    append(word, color);
-    job
+/// A token as a word of a sentence: without the mark of the space before it, or of the word that it goes on with.
+pub(crate) fn lone(token: &str) -> String {
+    if token == "<|endoftext|>" { "⟨start⟩".to_owned() } else { plain(token).to_owned() }
 }
 
-/// One line of text, truncated to a width.
+/// A token without those marks.
+pub(crate) fn plain(token: &str) -> &str {
+    let word = token.strip_prefix('␣').or_else(|| token.strip_prefix("##"));
+    word.filter(|word| !word.is_empty()).unwrap_or(token)
+}
+
+/// One line of text, or a token as a word, truncated to a width.
 pub(crate) fn truncated(
     ui: &egui::Ui,
     text: &str,
@@ -52,7 +51,7 @@ pub(crate) fn truncated(
     width: f32,
     color: Color32,
 ) -> Arc<Galley> {
-    let mut job = LayoutJob::simple_singleline(text.to_owned(), font, color);
+    let mut job = LayoutJob::simple_singleline(lone(text), font, color);
     job.wrap = TextWrapping::truncate_at_width(width);
     ui.painter().layout_job(job)
 }
@@ -165,7 +164,7 @@ fn text_styles() -> BTreeMap<TextStyle, FontId> {
         (TextStyle::Monospace, FontId::new(13.0, Monospace)),
         (digits(), FontId::new(DIGITS, Monospace)),
         (subheading(), FontId::new(17.0, Proportional)),
-        (TextStyle::Heading, FontId::new(24.0, Proportional)),
+        (TextStyle::Heading, FontId::new(20.0, Proportional)),
     ]
     .into()
 }

@@ -3,7 +3,6 @@
 use egui::accesskit::Role;
 use egui::{Color32, Rect, Sense, Stroke, TextStyle, Ui, WidgetInfo, vec2};
 
-use super::sentence::lone;
 use super::{Next, Outcome, Predicts, Version, percent};
 use crate::explain::{explanation, heading};
 use crate::style;
@@ -110,7 +109,7 @@ pub(super) fn show(
 }
 
 /// The widths of a number and of a token.
-const NUMBER: f32 = 56.0;
+const NUMBER: f32 = 64.0;
 const TOKEN: f32 = 80.0;
 /// A narrower bar is not drawn.
 const NARROWEST_BAR: f32 = 16.0;
@@ -223,8 +222,7 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool, name: 
     } else {
         text(ui, after, 0.0, visuals.text_color());
     }
-    let token = lone(&next.token);
-    let galley = style::truncated(ui, &token, font, name - 8.0, visuals.text_color());
+    let galley = style::truncated(ui, &next.token, font, name - 8.0, visuals.text_color());
     let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
     ui.painter().galley(at, galley, visuals.text_color());
     let what = if appends { ". Click to append it to the text." } else { "" };

@@ -8,12 +8,12 @@ use super::Listed;
 use super::Next;
 use super::Outcome;
 use super::Request;
-use super::sentence::lone;
+use crate::style::lone;
 use crate::temperature;
 
 /// A change in a few words: "Head 1.2 gives zeros". `tokens` are those of the first text, and `words` those of patches, by their
 /// ids.
-pub(super) fn change(change: &Change, tokens: &[String], words: &BTreeMap<u32, String>) -> String {
+pub(crate) fn change(change: &Change, tokens: &[String], words: &BTreeMap<u32, String>) -> String {
     let token =
         |i: usize| tokens.get(i).map_or_else(|| i.to_string(), |token| format!("{i} {token}"));
     match change {
@@ -33,6 +33,7 @@ pub(super) fn change(change: &Change, tokens: &[String], words: &BTreeMap<u32, S
             let from = name(words, from, *position);
             format!("Head {head} at {}: from {from}", token(*position))
         }
+        Change::PatchHead { head, from, .. } => format!("Head {head}: from {}", other(from)),
         Change::Add { place, .. } => format!("A vector is added to {place}"),
         _ => "Another change".to_owned(),
     }
@@ -108,6 +109,7 @@ fn with(changes: &[Change], tokens: &[String]) -> String {
         [Change::PatchHead { head, position: Some(position), from }] => {
             format!("With head {head} at {} from {}", token(*position), other(from))
         }
+        [Change::PatchHead { head, from, .. }] => format!("With head {head} from {}", other(from)),
         changes if all_cuts(changes) => format!("Without {} edges", changes.len()),
         changes => format!("With {} changes", changes.len()),
     }

@@ -13,6 +13,7 @@ use super::chart::Chart;
 use super::{Outcome, Unchanged};
 use crate::colors::Look;
 use crate::explain::{explanation, title};
+use crate::style::lone;
 use crate::work::{Advance, Background, Latest, Question, Steps};
 
 #[derive(Serialize, Deserialize)]
@@ -40,6 +41,10 @@ pub(super) fn show(
         ui.weak(text);
         return;
     };
+    if second.run.input.ids == outcome.unchanged.input.ids {
+        ui.weak("Both sentences are the same: change a word of the second one, above.");
+        return;
+    }
     if let Some(effects) = effects.value_mut() {
         let clicked = effects.map.fill(ui, look, "the effect of each patch", TERMS, 80.0);
         if let Some((layer, position)) = clicked {
@@ -122,7 +127,7 @@ impl Question for PatchEach {
                 if first.raw == second.raw {
                     first.text.clone()
                 } else {
-                    format!("{} ← {}", first.text, second.text)
+                    format!("{} ← {}", lone(&first.text), lone(&second.text))
                 }
             });
             let labels =

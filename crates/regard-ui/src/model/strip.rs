@@ -32,7 +32,7 @@ impl Chip<'_> {
     pub(crate) fn show(&self, ui: &mut Ui, sense: Sense) -> Response {
         let font = TextStyle::Body.resolve(ui.style());
         let ink = self.fill.map_or_else(|| ui.visuals().text_color(), ink_on);
-        let galley = ui.painter().layout_job(style::token(self.text, &font, ink));
+        let galley = ui.painter().layout_no_wrap(style::lone(self.text), font, ink);
         let (rect, response) = ui.allocate_exact_size(galley.size() + 2.0 * PADDING, sense);
         if !ui.is_rect_visible(rect) {
             return response;

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::Loaded;
 use super::Unchanged;
 use super::percent;
-use super::sentence::lone;
 use crate::colors::{Colors as _, Look, Palette, ink_on, largest};
 use crate::explain::{explanation, label};
 use crate::heatmap::{Cell, look};
+use crate::style::lone;
 use crate::work::{Background, Question, Steps, at_once};
 use crate::{numbers, temperature};
 
@@ -48,7 +48,6 @@ pub(super) fn show(ui: &mut Ui, of: &Unfold, score: &Score, run: &Unchanged, wei
     let token = |all: &[String], i: usize| all.get(i).cloned().unwrap_or_default();
     let (query, key) = (token(queries, score.query), token(keys, score.key));
     let name = format!("Weight of {} → {}", lone(&query), lone(&key));
-    ui.separator();
     label(ui, &name, explanation!("A weight step by step"));
     ui.spacing_mut().item_spacing.y = 2.0;
     let look = look::remembered(ui.ctx());

@@ -5,7 +5,6 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use egui::epaint::TextShape;
-use egui::text::TextWrapping;
 use egui::{
     Align2, Color32, CursorIcon, Galley, Rect, Role, Sense, StrokeKind, Ui, WidgetInfo, pos2, vec2,
 };
@@ -152,9 +151,7 @@ fn back(ui: &Ui, label: Rect, backed: bool) {
 
 /// One line of text, which ends in "…" if it does not fit.
 fn elided(ui: &Ui, text: &str, max_width: f32, color: Color32) -> Arc<Galley> {
-    let mut job = style::token(text, &label_font(ui), color);
-    job.wrap = TextWrapping::truncate_at_width(max_width.ceil() + 0.5);
-    ui.painter().layout_job(job)
+    style::truncated(ui, text, label_font(ui), max_width.ceil() + 0.5, color)
 }
 
 pub(crate) fn captions(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen) {
