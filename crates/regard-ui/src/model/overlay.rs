@@ -103,11 +103,17 @@ impl Overlay {
                 if button.on_hover_text(says).clicked() {
                     state.isolated = Some((Side::Queries, token));
                 }
-                if let Some(weight) = weight(token).filter(|_| !is_narrow) {
-                    let itself = if query == token { " itself" } else { "" };
-                    let text = format!("weight on {own}{itself}: {}", numbers::fixed(weight, 2));
-                    ui.label(RichText::new(text).small().weak());
+                if is_narrow {
+                    continue;
                 }
+                // As wide for each query, so that a click moves neither a token nor the image below.
+                let itself = if query == token { " itself" } else { "" };
+                let number =
+                    weight(token).map_or_else(|| "    ".to_owned(), |w| numbers::fixed(w, 2));
+                let words = format!("weight on {own}{itself}: {number}");
+                let label = ui.label(RichText::new(number).monospace().weak());
+                label.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
+                label.on_hover_text(words);
             }
         };
         if is_image && first > 0 {
