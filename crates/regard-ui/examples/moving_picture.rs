@@ -8,6 +8,7 @@
 mod host;
 
 use core::time::Duration;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -26,6 +27,8 @@ use regard_walkthrough::{Example, Quantity};
 const SIZE: [f32; 2] = [900.0, 600.0];
 /// The margin that the harness leaves around the window.
 const MARGIN: u32 = 8;
+/// The squared distance of two colours that look alike.
+const NEAR: u32 = 40;
 /// The time from one frame to the next, in milliseconds.
 const STEP: u16 = 50;
 
@@ -200,11 +203,36 @@ fn main() {
     write(&folder.join("landing.png"), &film.frames);
 }
 
-/// Writes the frames. Each after the first holds only the rectangle that differs from the one before.
+/// The colours of the picture, and the place of each colour of the frames among them: the nearest of the 256 most frequent ones.
+fn palette(frames: &[(RgbImage, u16)]) -> (Vec<[u8; 3]>, HashMap<[u8; 3], u8>) {
+    let mut counts: HashMap<[u8; 3], u64> = HashMap::new();
+    for pixel in frames.iter().flat_map(|(frame, _)| frame.pixels()) {
+        *counts.entry(pixel.0).or_default() += 1;
+    }
+    let mut colors: Vec<[u8; 3]> = counts.keys().copied().collect();
+    colors.sort_by_key(|color| (core::cmp::Reverse(counts[color]), *color));
+    let apart = |a: &[u8; 3], b: &[u8; 3]| -> u32 {
+        a.iter().zip(b).map(|(a, b)| u32::from(a.abs_diff(*b)).pow(2)).sum()
+    };
+    let mut kept: Vec<[u8; 3]> = Vec::new();
+    for color in &colors {
+        if kept.len() < 256 && kept.iter().all(|other| apart(color, other) > NEAR) {
+            kept.push(*color);
+        }
+    }
+    let nearest =
+        |color: &[u8; 3]| (0..kept.len()).min_by_key(|i| apart(color, &kept[*i])).unwrap();
+    let places = colors.iter().map(|color| (*color, nearest(color) as u8)).collect();
+    (kept, places)
+}
+
+/// Writes the frames in 256 colours. Each after the first holds only the rectangle that differs from the one before.
 fn write(path: &Path, frames: &[(RgbImage, u16)]) {
     let (width, height) = frames[0].0.dimensions();
     let mut encoder = Encoder::new(BufWriter::new(File::create(path).unwrap()), width, height);
-    encoder.set_color(ColorType::Rgb);
+    let (colors, places) = palette(frames);
+    encoder.set_color(ColorType::Indexed);
+    encoder.set_palette(colors.concat());
     encoder.set_depth(BitDepth::Eight);
     encoder.set_compression(Compression::High);
     encoder.set_filter(png::Filter::NoFilter); // flat colours are smaller so
@@ -219,7 +247,8 @@ fn write(path: &Path, frames: &[(RgbImage, u16)]) {
         writer.set_frame_position(left, top).unwrap();
         writer.set_frame_delay(steps * STEP, 1000).unwrap();
         let part = imageops::crop_imm(frame, left, top, width, height).to_image();
-        writer.write_image_data(part.as_raw()).unwrap();
+        let part: Vec<u8> = part.pixels().map(|pixel| places[&pixel.0]).collect();
+        writer.write_image_data(&part).unwrap();
     }
     writer.finish().unwrap();
 }

@@ -34,10 +34,14 @@ pub(crate) fn show<T: Copy + PartialEq>(
 /// Shows the values side by side.
 pub(crate) fn all<T: Copy + PartialEq>(ui: &mut Ui, value: &mut T, choices: &[Choice<T>]) {
     for (choice, text, hint) in choices {
+        // A screen reader says why it cannot be chosen.
         let button = ui.add_enabled(hint.is_ok(), Button::selectable(*value == *choice, *text));
         let button = match hint {
             Ok(hint) => button.on_hover_text(*hint),
-            Err(reason) => button.on_disabled_hover_text(*reason),
+            Err(reason) => {
+                ui.ctx().accesskit_node_builder(button.id, |node| node.set_description(*reason));
+                button.on_disabled_hover_text(*reason)
+            }
         };
         if button.clicked() {
             *value = *choice;

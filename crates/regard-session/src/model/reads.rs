@@ -1,8 +1,36 @@
 //! The kind of input that a model reads.
 
-use regard_models::Description;
+use regard_models::{Description, Head};
 
 use super::View;
+
+impl View {
+    /// The reason why a model has no such view, if it has none.
+    pub fn lacks(self, description: &Description) -> Option<&'static str> {
+        let reads = Reads::of(description);
+        let is_text = matches!(reads, Reads::Text | Reads::TextAndDecoder);
+        let has_logits = matches!(description.head, Head::Tokens { .. } | Head::Classes { .. });
+        let (lacks, reason) = match self {
+            Self::Attention => return None,
+            Self::Lens | Self::Attribution if !is_text => {
+                (true, "It needs a model that reads a text.")
+            }
+            Self::Lens | Self::Attribution => (
+                !has_logits,
+                "It needs a model that predicts: this one ends with its hidden states.",
+            ),
+            Self::Patches => (
+                reads != Reads::Text || !description.stack.causal || !has_logits,
+                "It needs a model that reads a text and predicts the next token.",
+            ),
+            Self::Experts => (
+                description.stack.experts.is_none(),
+                "It needs a mixture of experts, such as qwen3_moe or gpt_oss: this model has none.",
+            ),
+        };
+        lacks.then_some(reason)
+    }
+}
 
 /// The kind of input that a model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,17 +62,6 @@ impl Reads {
     /// Whether the model has a decoder, which writes a text of its own.
     pub fn decodes(self) -> bool {
         matches!(self, Self::TextAndDecoder | Self::Recording)
-    }
-
-    /// Whether the room has this view of such a model. A model that reads an image has no logits of tokens, and a second text or
-    /// experts belong to models that read one text.
-    pub fn has(self, view: View, has_experts: bool) -> bool {
-        match view {
-            View::Attention => true,
-            View::Lens | View::Attribution => matches!(self, Self::Text | Self::TextAndDecoder),
-            View::Patches => self == Self::Text,
-            View::Experts => self == Self::Text && has_experts,
-        }
     }
 
     /// Whether it is read from a file.

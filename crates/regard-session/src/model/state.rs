@@ -350,14 +350,6 @@ impl State {
         self.changes.iter().filter(|c| c.on).map(|c| c.change.clone()).collect()
     }
 
-    /// The value to which a head's output is set, if it is.
-    pub fn ablation(&self, head: HeadAddress) -> Option<&Ablation> {
-        self.changes.iter().filter(|c| c.on).find_map(|c| match &c.change {
-            Change::Ablate { head: of, to } if *of == head => Some(to),
-            _ => None,
-        })
-    }
-
     /// The temperature of a head: 1 unless a change gives it another.
     pub fn temperature(&self, head: HeadAddress) -> f32 {
         let own = |c: &Listed| match c.change {
@@ -369,9 +361,18 @@ impl State {
 
     /// Sets a head's output, or leaves it as the model computes it.
     pub fn ablate(&mut self, head: HeadAddress, to: Option<Ablation>) {
-        let is_it =
-            |change: &Change| matches!(change, Change::Ablate { head: of, .. } if *of == head);
-        self.replace(is_it, to.map(|to| Change::Ablate { head, to }));
+        self.set_output(head, to.map(|to| Change::Ablate { head, to }));
+    }
+
+    /// Changes a head's output at all positions, or leaves it as the model computes it.
+    pub fn set_output(&mut self, head: HeadAddress, change: Option<Change>) {
+        self.replace(|change| is_output(change, head), change);
+    }
+
+    /// The change of a head's output at all positions, if there is one.
+    pub fn output(&self, head: HeadAddress) -> Option<&Change> {
+        let mut changes = self.changes.iter().filter(|c| c.on).map(|c| &c.change);
+        changes.find(|change| is_output(change, head))
     }
 
     /// Gives a head its own temperature. 1 removes it.
@@ -406,6 +407,16 @@ impl State {
             (None, Some(change)) => self.changes.push(Listed { change, on: true }),
             (None, None) => {}
         }
+    }
+}
+
+/// Whether a change sets a head's output at all positions.
+fn is_output(change: &Change, head: HeadAddress) -> bool {
+    match change {
+        Change::Ablate { head: of, .. } | Change::PatchHead { head: of, position: None, .. } => {
+            *of == head
+        }
+        _ => false,
     }
 }
 
@@ -446,9 +457,10 @@ mod tests {
         state.ablate(head, Some(Ablation::Mean));
         state.set_temperature(head, 2.0);
         assert_eq!(state.changes.len(), 2);
-        assert_eq!((state.ablation(head), state.temperature(head)), (Some(&Ablation::Mean), 2.0));
+        let mean = Change::Ablate { head, to: Ablation::Mean };
+        assert_eq!((state.output(head), state.temperature(head)), (Some(&mean), 2.0));
         state.changes[0].on = false;
-        assert_eq!((state.ablation(head), state.active().len()), (None, 1));
+        assert_eq!((state.output(head), state.active().len()), (None, 1));
         state.set_temperature(head, 1.0);
         state.ablate(head, None);
         assert!(state.changes.is_empty());

@@ -17,8 +17,8 @@ use super::Reads;
 use super::View;
 use super::compare::OpenChoice;
 use super::overlay::PictureParts;
-use super::room::{Pane, outcome};
-use super::sentence::{Done, Words, lone};
+use super::room::{Pane, SHARPNESS, outcome};
+use super::sentence::{Done, Words};
 use super::{
     ModelRoom, State, Version, attribution, changes, compare, experts, lens, note, pad, patch,
     patches, strip,
@@ -28,6 +28,7 @@ use crate::colors::Look;
 use crate::explain::{explain, explanation};
 use crate::heads::{AttentionSource, Contents, MapKind, Shown, Side, Surveyed, bar};
 use crate::heatmap::widest;
+use crate::style::lone;
 use crate::{Command, file_name, message, style};
 use regard_session::model::{blank, size_for};
 
@@ -42,14 +43,20 @@ const KINDS: [Choice<Which>; 3] = [
     (Which::Cross, "Cross", Ok("Tokens of the decoder attend to the text or the recording.")),
 ];
 
-/// The views of a run. Only models with experts have the last one.
+/// The views in the drawer beside the heads.
 const VIEWS: [Choice<View>; 5] = [
-    (View::Attention, "Attention", Ok("Show what each head attends to.")),
-    (View::Lens, "Logit lens", Ok("Show what the model would predict after each layer.")),
+    (
+        View::Attention,
+        "Arithmetic",
+        Ok("Show what a head attends to, and how a weight is computed."),
+    ),
+    (View::Lens, "Lens", Ok("Show what the model would predict after each layer.")),
     (View::Attribution, "Attribution", Ok("Show what each part of the model adds to a logit.")),
-    (View::Patches, "Patches", Ok("Show what each place of the second text does in the first.")),
+    (View::Patches, "Patch", Ok("Show what each place of another sentence does in this one.")),
     (View::Experts, "Experts", Ok("Show which experts each token takes.")),
 ];
+/// Why a file has no view but the first.
+const OF_FILE: &str = "It needs a model that runs: this is a file of attention.";
 
 /// The width of the choice of the run, as a menu.
 const VERSIONS: f32 = 240.0;
@@ -57,6 +64,9 @@ const VERSIONS: f32 = 240.0;
 const ROWS: f32 = 3.0;
 /// From this width on, all heads are shown beside the chosen one.
 const BESIDE: f32 = 560.0;
+/// From this width on, the arithmetic of a weight stands beside its head: its share of the width, and the least and the most.
+const UNFOLDED: f32 = 520.0;
+const ARITHMETIC: [f32; 3] = [0.42, 232.0, 420.0];
 /// From this height on, an image and a head, or all heads and one of them, fit below each other.
 const BOTH: f32 = 320.0;
 /// From this height on, the spectrogram of a recording fits above its heads.
@@ -69,6 +79,8 @@ const WIDE: f32 = 620.0;
 const SIZES: [f32; 6] = [19.0, 17.0, 15.0, 13.5, 12.0, 11.0];
 /// The height of the sentence with its ribbons: the least, its share of the page, and the most.
 const SENTENCE: [f32; 3] = [92.0, 0.27, 300.0];
+/// The width of the steps to try, in small letters.
+const STEPS: f32 = 480.0;
 /// More words have no ribbons.
 const MOST_WORDS: usize = 1024;
 
@@ -173,25 +185,11 @@ impl ModelRoom {
         });
         asked = asked.or(switched.inner);
         self.model_b.messages(ui, state, Some(outcome));
-        compare::field(ui, state, outcome);
-        if !reads.decodes() {
-            patch::show(ui, state, outcome, description);
-        }
         let context = description.context.filter(|_| reads != Reads::Recording);
         told(ui, outcome, context, self.dropped.as_deref());
         ui.horizontal(|ui| {
             ui.set_min_height(ui.spacing().interact_size.y);
-            let has_experts = description.stack.experts.is_some() || state.view == View::Experts;
-            let views: Vec<Choice<View>> =
-                VIEWS.into_iter().filter(|(view, ..)| reads.has(*view, has_experts)).collect();
-            if views.len() > 1 {
-                let before = state.view;
-                choice::show(ui, "View", &mut state.view, &views, VERSIONS);
-                // Two equal texts would have nothing to patch.
-                if state.view == View::Patches && before != state.view && state.second.is_none() {
-                    state.second = state.swapped();
-                }
-            }
+            drawer(ui, state, |view| view.lacks(description));
             if state.view == View::Attention {
                 if reads.decodes() {
                     choice::show(ui, "Attention of", &mut state.attention, &KINDS, VERSIONS);
@@ -201,26 +199,39 @@ impl ModelRoom {
                         explanation!("Encoder, decoder and cross-attention"),
                     );
                 }
-                if reads != Reads::Image {
-                    ui.separator();
-                }
+                ui.separator();
                 compare::versions(ui, state, outcome);
             }
             if let Some(spoken) = self.spoken(state) {
                 ui.add(Label::new(RichText::new(spoken).monospace()).truncate());
             }
         });
+        compare::field(ui, state, outcome);
+        if !reads.decodes() {
+            patch::show(ui, state, outcome, description);
+        }
         // The streams are those of the stack that the head reads: of a decoder, if there is one.
+        if state.view == View::Attention {
+            self.attention(ui, state, look);
+            return asked;
+        }
+        if let Some(heads) = self.heads(state) {
+            self.strip(ui, &heads, state, look);
+        }
+        let Some(outcome) = self::outcome(&self.latest) else { return asked };
         let tokens = &outcome.labels(Which::Decoder)[0];
-        match state.view {
-            View::Attention => self.attention(ui, state, look),
+        let margin = Margin { left: 8, ..Margin::ZERO };
+        CentralPanel::default().frame(Frame::new().inner_margin(margin)).show(ui, |ui| match state
+            .view
+        {
+            View::Attention => {}
             View::Lens => lens::show(ui, &self.lens, tokens, look),
             View::Attribution => {
                 attribution::show(ui, &mut self.attributed, state, &outcome.list, look);
             }
             View::Patches => patches::show(ui, &mut self.patches, state, outcome, look),
             View::Experts => experts::show(ui, &mut self.experts, state, description, look),
-        }
+        });
         asked
     }
 
@@ -234,6 +245,9 @@ impl ModelRoom {
             let large = Some(&self.panes[0].large);
             strip::show(ui, heads.labels(), which, large, &mut state.heads, look);
         }
+        ui.horizontal(|ui| {
+            drawer(ui, state, |view| (view != View::Attention).then_some(OF_FILE));
+        });
         for warning in heads.survey.warnings() {
             let text = RichText::new(format!("Note: {warning}.")).small();
             ui.colored_label(ui.visuals().warn_fg_color, text);
@@ -260,9 +274,13 @@ impl ModelRoom {
             _ => None,
         };
         let of_map = state.heads.chosen.map(|(row, _)| row);
-        let query = large.hovered().map(|(row, _)| row).or(kept).or(of_map);
+        let hovered = large.hovered().map(|(row, _)| row);
+        let query = hovered.or(kept).or(of_map);
         let query = query.filter(|i| *i < count).unwrap_or_else(|| count.saturating_sub(1));
         let numbers = self.sentence.numbers(&heads, id, query);
+        if hovered.is_none() && id == state.heads.id() {
+            self.looked = target(&numbers).map(|key| (query, key));
+        }
         let head = heads.maps.name_of(id);
         let is_typed = state.file.is_none();
         let is_stale = is_typed && self.latest.is_late();
@@ -347,19 +365,38 @@ impl ModelRoom {
             self.grid(ui, 0, &heads, state, look);
             return;
         }
+        self.strip(ui, &heads, state, look);
+        let width = ui.available_width();
+        let is_one = state.heads.shown == Shown::Head && state.file.is_none();
+        self.unfolds = is_one && width >= UNFOLDED;
+        if self.unfolds {
+            let [share, least, most] = ARITHMETIC;
+            let wanted = (share * width).clamp(least, most);
+            let beside = Panel::right("arithmetic").resizable(false).exact_size(wanted);
+            beside.frame(Frame::new().inner_margin(Margin { left: 8, ..Margin::ZERO })).show(
+                ui,
+                |ui| {
+                    ScrollArea::vertical()
+                        .auto_shrink(false)
+                        .show(ui, |ui| self.show_arithmetic(ui));
+                },
+            );
+        }
+        CentralPanel::default()
+            .frame(Frame::new().inner_margin(Margin { left: 8, ..Margin::ZERO }))
+            .show(ui, |ui| self.head(ui, 0, state, look));
+    }
+
+    /// Shows all heads at the left, if the page is wide enough. A click on one chooses it.
+    fn strip(&mut self, ui: &mut Ui, heads: &Arc<Surveyed>, state: &mut State, look: Look) {
         let width = ui.available_width();
         if width >= BESIDE {
             let count = heads.maps.shape().heads as f32;
-            let wanted = (0.38 * width).clamp(180.0, (72.0 * count).clamp(180.0, 480.0));
+            let wanted = (0.36 * width).clamp(180.0, (72.0 * count).clamp(180.0, 480.0));
             let beside = Panel::left("all heads").resizable(false).exact_size(wanted);
             beside
                 .frame(Frame::new().inner_margin(Margin { right: 8, ..Margin::ZERO }))
-                .show(ui, |ui| self.grid(ui, 0, &heads, state, look));
-            CentralPanel::default()
-                .frame(Frame::new().inner_margin(Margin { left: 8, ..Margin::ZERO }))
-                .show(ui, |ui| self.head(ui, 0, state, look));
-        } else {
-            self.head(ui, 0, state, look);
+                .show(ui, |ui| self.grid(ui, 0, heads, state, look));
         }
     }
 
@@ -548,7 +585,8 @@ impl ModelRoom {
         pointing.response.context_menu(|ui| {
             if let Some(outcome) = outcome {
                 let heads = outcome.heads(state.attention);
-                changes::edge(ui, state, heads, Some(&opened.description));
+                let cell = state.heads.chosen;
+                changes::edge(ui, state, heads, Some(&opened.description), cell);
             }
         });
     }
@@ -577,16 +615,32 @@ impl ModelRoom {
     }
 }
 
+/// The word with the largest of some weights.
+fn target(weights: &[f32]) -> Option<usize> {
+    let target = (0..weights.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
+    target.filter(|target| weights[*target] > 0.0)
+}
+
 /// Where a head looks from a word: "Head 5.3 looks from “to” back at “Mary”."
 fn looks(head: &str, words: &[String], query: usize, weights: &[f32]) -> String {
-    let target = (0..weights.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
     let word = |i: usize| words.get(i).map_or_else(String::new, |word| lone(word));
-    let Some(target) = target.filter(|target| weights[*target] > 0.0) else { return String::new() };
+    let Some(target) = target(weights) else { return String::new() };
     let (from, to) = (word(query), word(target));
     match target.cmp(&query) {
         Ordering::Less => format!("Head {head} looks from “{from}” back at “{to}”."),
         Ordering::Equal => format!("Head {head} looks from “{from}” at itself."),
         Ordering::Greater => format!("Head {head} looks from “{from}” at “{to}”."),
+    }
+}
+
+/// Shows the tabs of the drawer. A view that is not there says why.
+fn drawer(ui: &mut Ui, state: &mut State, lacks: impl Fn(View) -> Option<&'static str>) {
+    let views = VIEWS.map(|(view, name, hint)| (view, name, lacks(view).map_or(hint, Err)));
+    let before = state.view;
+    choice::show(ui, "View", &mut state.view, &views, VERSIONS);
+    // Two equal texts would have nothing to patch.
+    if state.view == View::Patches && before != state.view && state.second.is_none() {
+        state.second = Some(state.swapped().unwrap_or_else(|| state.text.clone()));
     }
 }
 
@@ -607,19 +661,22 @@ fn headline(ui: &mut Ui, text: &str, is_late: bool) {
     ui.new_child(UiBuilder::new().max_rect(area)).add(Label::new(text).wrap());
 }
 
-/// Shows what there is to try, each with a mark once it has been done.
+/// Shows what there is to try, each with a mark once it has been done. In a narrow row, it is the first that is left.
 fn steps(ui: &mut Ui, tried: [bool; 3]) {
-    let names = ["How sharply the heads look", "Click a word to hide it", "Type your own sentence"];
-    let texts = [
-        explanation!("How sharply the heads look"),
-        explanation!("Click a word to hide it"),
-        explanation!("Type your own sentence"),
+    let all = [
+        (2, "Type your own sentence", explanation!("Type your own sentence")),
+        (1, "Click a word to hide it", explanation!("Click a word to hide it")),
+        (0, SHARPNESS, explanation!("How sharply the heads look")),
     ];
-    for ((name, text), done) in names.into_iter().zip(texts).zip(tried).rev() {
+    let is_narrow = ui.available_size_before_wrap().x < STEPS;
+    let shown = all.into_iter().filter(|(step, ..)| !is_narrow || !tried[*step]);
+    for (step, name, text) in shown.take(if is_narrow { 1 } else { 3 }) {
+        let done = tried[step];
         let color = if done { style::QUERY } else { ui.visuals().weak_text_color() };
         let words = if done { format!("{name}: done") } else { format!("{name}: not done yet") };
         let mark = if done { "✓" } else { "○" };
-        let label = ui.label(RichText::new(format!("{mark} {name}")).small().color(color));
+        let label = RichText::new(format!("{mark} {name}")).small().color(color);
+        let label = ui.add(Label::new(label).extend());
         label.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
         label.on_hover_text(text);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::Context;
 use regard_bundled::DIGITS;
-use regard_models::Which;
+use regard_models::{Change, Which};
 use sha2::{Digest as _, Sha256};
 
 use super::Reads;
@@ -16,6 +16,9 @@ use super::{
 };
 use crate::heads::{self, AttentionSource, Effect, OpenAttention, Shown, Surveyed};
 use crate::work::{Background, Held, Latest, Once, PATIENCE, Shared};
+
+/// The most bytes of a model that computes a weight anew during typing.
+const PROMPT: u64 = 64 << 20;
 
 /// The run of the latest request, and the one that is being made.
 pub(super) type LatestRun = Latest<Request, Held<Shared<Outcome>>>;
@@ -46,6 +49,7 @@ impl ModelRoom {
             if outcome.is_some() {
                 limit(state, &opened);
             }
+            self.take(state);
         } else if !self.files.is_busy() {
             // A file that the user has asked for takes the place of the session's model, which is then not opened at all.
             self.latest = LatestRun::default();
@@ -66,6 +70,18 @@ impl ModelRoom {
         self.unfolded.ask(&self.background, ctx, self.weight_of(state));
         if self.is_busy() {
             ctx.request_repaint_after(PATIENCE / 2);
+        }
+    }
+
+    /// Gives a head the output that it has in the second text, once that is read and differs from the first.
+    fn take(&mut self, state: &mut State) {
+        let Some(outcome) = outcome(&self.latest) else { return };
+        let Some((head, second)) = self.taken.zip(outcome.second_text()) else { return };
+        let is_even = second.run.tokens.len() == outcome.tokens().len();
+        if is_even && outcome.request.text == state.text && second.run.input.ids != outcome.ids() {
+            let from = second.run.input.clone();
+            state.set_output(head, Some(Change::PatchHead { head, position: None, from }));
+            self.taken = None;
         }
     }
 
@@ -230,7 +246,9 @@ impl ModelRoom {
 
     fn weight_of(&self, state: &State) -> Option<Unfold> {
         let (opened, outcome) = self.in_view(state, View::Attention)?;
-        let cell = state.heads.chosen?;
+        // A large model unfolds a weight that is clicked, and a small one always the largest of a word.
+        let looked = self.looked.filter(|_| opened.bytes <= PROMPT);
+        let cell = state.heads.chosen.or(looked)?;
         if state.heads.shown != Shown::Head || outcome.refusal().is_some() {
             return None;
         }
@@ -257,7 +275,7 @@ fn limit(state: &mut State, opened: &OpenedModel) {
     if opened.description.stack.experts_of(state.mixture).is_none() {
         state.mixture = experts::layers(&opened.description).next().unwrap_or_default();
     }
-    if !Reads::of(&opened.description).has(state.view, true) {
+    if state.view.lacks(&opened.description).is_some() {
         state.view = View::Attention;
     }
 }

@@ -42,6 +42,7 @@ pub(crate) use regard_session::model::{Next, Predicts, percent};
 pub(crate) use self::attribution::Attribute;
 pub(crate) use self::experts::Route;
 pub(crate) use self::lens::Predict;
+pub(crate) use self::note::change;
 pub(crate) use self::open::Open;
 pub(crate) use self::patches::PatchEach;
 pub(crate) use self::run::Run;

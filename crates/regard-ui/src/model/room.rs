@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Slider, Ui};
 use regard_figure::Matrix;
-use regard_models::{Score, Which};
+use regard_models::{HeadAddress, Score, Which};
 
 use super::Predicts;
 use super::Reads;
@@ -28,6 +28,7 @@ use super::{
 use crate::colors::Look;
 use crate::explain::{explanation, heading, label};
 use crate::heads::{self, AttentionSource, Effects, Large, Surveyed, Thumbnails, order};
+use crate::heatmap::Cell;
 use crate::style::panel;
 use crate::work::{Background, Held, Latest, Shared};
 use crate::{Command, Host, counted};
@@ -38,14 +39,14 @@ const WIDE: f32 = 800.0;
 /// The width of that panel: the least, the share of a wide window, and the most. At the bottom, its share of the height, and the
 /// least height that it leaves to the sentence.
 const NEXT: [f32; 3] = [272.0, 0.23, 600.0];
-const LOW: f32 = 0.36;
+const LOW: f32 = 0.3;
 const LEAST: f32 = 200.0;
 /// The width of the menu of models, and the most letters of a name in the title bar.
 const MENU: f32 = 320.0;
 /// The most height of the names in it.
 const NAMES: f32 = 160.0;
 const MOST_LETTERS: usize = 22;
-const SHARPNESS: &str = "How sharply the heads look";
+pub(super) const SHARPNESS: &str = "How sharply the heads look";
 /// A hint for each bundled model.
 const HINTS: [&str; 3] = [
     "A model that reads any English.",
@@ -82,6 +83,12 @@ pub struct ModelRoom {
     pub(super) writer: Writer,
     /// The reason why a dropped token makes no patch.
     pub(super) dropped: Option<String>,
+    /// Whether the arithmetic of a weight stands in the drawer.
+    pub(super) unfolds: bool,
+    /// The largest weight of the word whose ribbons are shown.
+    pub(super) looked: Option<Cell>,
+    /// The head whose output is to come from the second text, once that is read.
+    pub(super) taken: Option<HeadAddress>,
     /// The difference of the run from the record of the session.
     pub(super) differs: Option<&'static str>,
     pub(super) cached: CachedModels,
@@ -106,6 +113,9 @@ impl ModelRoom {
             sentence: Sentence::default(),
             writer: Writer::default(),
             dropped: None,
+            unfolds: false,
+            looked: None,
+            taken: None,
             differs: None,
             cached: CachedModels::default(),
             sweep: Latest::default(),
@@ -133,6 +143,12 @@ impl ModelRoom {
         self.files.open(source, once);
     }
 
+    /// Forgets the errors about models and files.
+    pub(crate) fn forget_errors(&mut self) {
+        self.models.forget_error();
+        self.files.forget_error();
+    }
+
     /// Begins to open model B.
     pub(crate) fn compare_with(&mut self, state: &mut State, name: String) {
         // A model that failed may be there now.
@@ -143,12 +159,6 @@ impl ModelRoom {
     }
 
     /// Whether the model that is open reads the file that a command opens: an image, or a recording.
-    /// Forgets the errors about models and files.
-    pub(crate) fn forget_errors(&mut self) {
-        self.models.forget_error();
-        self.files.forget_error();
-    }
-
     pub(crate) fn takes(&self, state: &State, command: Command) -> bool {
         let reads = if command == Command::OpenRecording { Reads::Recording } else { Reads::Image };
         self.here(state).is_some_and(|opened| Reads::of(&opened.description) == reads)
@@ -176,6 +186,12 @@ impl ModelRoom {
         outcome(&self.latest)
     }
 
+    /// The tokens of the latest run.
+    pub(crate) fn tokens(&self) -> Vec<String> {
+        let tokens = self.outcome().map_or(&[][..], |outcome| outcome.tokens());
+        tokens.iter().map(|token| token.text.clone()).collect()
+    }
+
     /// The likeliest next tokens of the latest run.
     pub(crate) fn next(&self) -> &[Next] {
         self.outcome().map_or(&[], |outcome| &outcome.list)
@@ -192,12 +208,6 @@ impl ModelRoom {
     pub(crate) fn large(&self) -> &Large {
         &self.panes[0].large
     }
-    /// The tokens of the latest run.
-    pub(crate) fn tokens(&self) -> Vec<String> {
-        let tokens = self.outcome().map_or(&[][..], |outcome| outcome.tokens());
-        tokens.iter().map(|token| token.text.clone()).collect()
-    }
-
 
     /// The matrix that the middle of the room shows, to export it. The logit lens shows words, not a matrix.
     pub(crate) fn shown(&self, state: &State, look: Look) -> Option<Matrix> {
@@ -263,13 +273,16 @@ impl ModelRoom {
     }
 
     /// What stands beside the sentence and its heads: what comes next, and the changes.
-    fn beside(&self, ui: &mut Ui, state: &mut State) {
+    fn beside(&mut self, ui: &mut Ui, state: &mut State) {
         if state.file.is_none() {
             self.next_tokens(ui, state);
             if self.outcome().is_some() {
                 sharpness(ui, state);
             }
-            self.show_arithmetic(ui);
+            if !self.unfolds {
+                ui.separator();
+                self.show_arithmetic(ui);
+            }
             self.changes(ui, state);
         }
         self.heads_panel(ui, state);
@@ -361,7 +374,12 @@ impl ModelRoom {
 
     /// Shows the arithmetic of the chosen weight.
     pub(crate) fn show_arithmetic(&self, ui: &mut Ui) {
-        let (Some(of), Some(score)) = (self.unfolded.key(), self.unfolded.value()) else { return };
+        let (Some(of), Some(score)) = (self.unfolded.key(), self.unfolded.value()) else {
+            if self.unfolds {
+                ui.weak("Click a ribbon or a cell: its weight is computed here step by step.");
+            }
+            return;
+        };
         let runs = self.outcome().map(Outcome::runs).unwrap_or_default();
         if let Some(run) = runs.iter().flatten().find(|run| self.background.id(run) == of.run) {
             let selected = self.panes[0].large.selected().map(|selected| &selected.numbers[..]);
@@ -409,8 +427,11 @@ impl ModelRoom {
         asked
     }
 
-    /// The model that is open in a few words.
+    /// The model or the file that is open in a few words.
     fn words(&self, state: &State) -> Option<String> {
+        if state.file.is_some() {
+            return self.file_here(state).map(|file| words_of(&file));
+        }
         let opened = self.here(state)?;
         let description = &opened.description;
         let (family, stack) = (&description.family, &description.stack);
@@ -457,7 +478,7 @@ impl ModelRoom {
     }
 
     /// Shows the controls that change the model.
-    fn changes(&self, ui: &mut Ui, state: &mut State) {
+    fn changes(&mut self, ui: &mut Ui, state: &mut State) {
         let Some(outcome) = self.outcome() else { return };
         if let Some(opened) = self.here(state).filter(|_| !outcome.reads().decodes()) {
             patch::part(ui, state, outcome, &opened.description);
@@ -465,7 +486,16 @@ impl ModelRoom {
         ui.separator();
         let opened = self.here(state);
         let description = opened.as_ref().map(|opened| &opened.description);
-        changes::of_head(ui, state, outcome.heads(state.attention), description);
+        let edge = state.heads.chosen.or(self.looked);
+        let (heads, words) = (outcome.heads(state.attention), outcome.words.clone());
+        let takes = changes::of_head(ui, state, heads, description, edge);
+        if takes {
+            let head = state.address(state.heads.id());
+            self.taken = Some(head);
+            if state.second.is_none() {
+                state.second = Some(state.swapped().unwrap_or_else(|| state.text.clone()));
+            }
+        }
         ui.separator();
         list::show(ui, state, &self.tokens(), &words);
     }
@@ -487,16 +517,20 @@ fn of_file(ui: &mut Ui, file: &heads::OpenedHeads) -> Option<AttentionSource> {
             }
         });
     }
-    let shape = file.maps.shape();
-    let (layers, heads) = (counted(shape.layers, "layer"), counted(shape.heads, "head"));
-    let size = format!("attention of {layers} of {heads}, {} × {}", shape.queries, shape.keys);
-    ui.weak(size);
+    ui.weak(words_of(file));
     if file.source == AttentionSource::Sample {
         let text = "Twelve heads made by hand. Each has a pattern that occurs in real models.";
         ui.label(RichText::new(text).small().weak());
     }
     let path = file.source.file().filter(|_| chosen != before)?;
     Some(AttentionSource::Tensor(path.to_owned(), chosen))
+}
+
+/// A file of attention in a few words.
+fn words_of(file: &heads::OpenedHeads) -> String {
+    let shape = file.maps.shape();
+    let (layers, heads) = (counted(shape.layers, "layer"), counted(shape.heads, "head"));
+    format!("attention of {layers} of {heads}, {} × {}", shape.queries, shape.keys)
 }
 
 /// The beginning of a long name.

@@ -22,6 +22,7 @@ use super::patch::Dragged;
 use super::percent;
 use crate::explain::SINK;
 use crate::heads::Surveyed;
+use crate::style::{lone, plain};
 use crate::widgets::Motion;
 use crate::{numbers, style};
 
@@ -32,10 +33,9 @@ const LEAST_WRITTEN: f32 = 0.03;
 /// The height of the highest ribbon as a share of its half width.
 const ROUND: f32 = 0.75;
 /// The sizes of the words: as large as the width allows, between these.
-const SIZES: [f32; 2] = [15.0, 23.0];
-/// On a narrower page, the words may be as small as this.
-const NARROW: f32 = 500.0;
-const SMALLEST: f32 = 9.5;
+const SIZES: [f32; 2] = [18.0, 23.0];
+/// On a page narrower than the first, the words may be as small as the second.
+const NARROW: [[f32; 2]; 2] = [[500.0, 14.0], [720.0, 15.5]];
 /// The space before a word, and before a part of a word, as shares of the size of the font.
 const GAPS: [f32; 2] = [0.34, 0.12];
 
@@ -128,7 +128,8 @@ impl Sentence {
         font.size = SIZES[1];
         let wide = ui.painter().layout_job(layout.job(ui, text, &font)).size().x;
         let scale = room.x / (wide + outside(font.size));
-        let least = if room.x < NARROW { SMALLEST } else { SIZES[0] };
+        let narrow = NARROW.into_iter().find(|[width, _]| room.x < *width);
+        let least = narrow.map_or(SIZES[0], |[_, least]| least);
         font.size = (font.size * scale).clamp(least, SIZES[1]);
         let galley = ui.painter().layout_job(layout.job(ui, text, &font));
         let needed = galley.size().x + outside(font.size);
@@ -416,17 +417,6 @@ fn spans(text: &str, words: &[String]) -> Vec<Option<Range<usize>>> {
         Some(from..at)
     };
     words.iter().map(&mut span).collect()
-}
-
-/// A token without the mark of the space before it, or of the word that it goes on with.
-fn plain(token: &str) -> &str {
-    let word = token.strip_prefix('␣').or_else(|| token.strip_prefix("##"));
-    word.filter(|word| !word.is_empty()).unwrap_or(token)
-}
-
-/// A token as a word of a sentence.
-pub(super) fn lone(token: &str) -> String {
-    if token == "<|endoftext|>" { "⟨start⟩".to_owned() } else { plain(token).to_owned() }
 }
 
 fn lone_and_gap(token: &str) -> String {

@@ -543,6 +543,7 @@ fn everything_has_a_name_and_fits_in_every_view() {
 fn heads_grow_with_the_window() {
     for [width, height] in [[1920.0, 1080.0], [3840.0, 2160.0]] {
         let mut window = open(sample(), [width, height]);
+        let [width, height]: [f32; 2] = window.ctx.content_rect().size().into();
         let heads = places(&window, "head ");
         assert_eq!(heads.len(), 12);
         assert!(heads.iter().all(|rect| rect.bottom() <= height && rect.right() <= width));

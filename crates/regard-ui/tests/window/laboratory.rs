@@ -373,7 +373,8 @@ fn a_matrix_of_few_tokens_is_as_large_as_one_of_many() {
             start.laboratory.inputs.tokens = tokens;
             let window = open(start, size);
             let cells = window.get_by_label("Heatmap of Weights").rect();
-            assert!(cells.height() > 0.6 * size[1], "{tokens} tokens: {cells:?}");
+            let height = window.ctx.content_rect().height();
+            assert!(cells.height() > 0.6 * height, "{tokens} tokens: {cells:?}");
             assert!(cells.width() <= 1.2 * cells.height(), "{tokens} tokens: {cells:?}");
         }
     }

@@ -138,7 +138,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
 #[test]
 fn each_place_is_patched_in_turn_and_a_click_makes_the_patch() {
     let mut window = two_texts();
-    click(&mut window, "Patches");
+    click_on(&mut window, Role::Button, "Patch");
     let (model, input) = reference(FIRST);
     let (_, other) = reference(SECOND);
     let top = |logits: &[f32]| (0..logits.len()).max_by(|i, j| logits[*i].total_cmp(&logits[*j]));
@@ -192,7 +192,7 @@ fn the_parts_of_a_logit_add_up() {
     assert_eq!(attribution(&window), both.unwrap());
 
     // The part of a head whose output is zero is 0.
-    click(&mut window, "Attention");
+    click(&mut window, "Arithmetic");
     open_head(&mut window, 1, 1);
     click(&mut window, "Zero");
     click(&mut window, "Attribution");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::heads::Side;
+use crate::heads::{AttentionSource, Side};
 use crate::model::{State, View};
 use crate::{Command, Room, Session};
 use egui::accesskit::Role;
@@ -14,8 +14,8 @@ use regard_models::{
 use safetensors::{Dtype, SafeTensors};
 
 use super::driver::{
-    Window, alter, app, button, buttons, cells, click, click_on, drag, drop_file, open, press,
-    saved, says, session_of, settle, with_file,
+    Window, alter, app, button, buttons, cells, click, click_on, drag, drop_file, open, places,
+    press, saved, says, session_of, settle, with_file,
 };
 use super::model::{self, MODELS, numbers, open_head, run, state, type_into, type_text};
 
@@ -239,13 +239,64 @@ fn the_experts_of_each_token_are_shown() {
         let trace = model.pass().change(change).keep([place.clone()]).run(&input).unwrap();
         assert_eq!(experts(&window, last), trace.get(&place).unwrap().data);
     }
-    // A layer without experts gives way to the first one that has them, and a model without experts says so.
+    // A layer without experts gives way to the first one that has them.
     let window = opened("tiny-qwen3_moe", |state| (state.view, state.mixture) = (View::Experts, 1));
     assert_eq!(state(&window).mixture, 0);
-    let window = opened("tiny-llama", |state| state.view = View::Experts);
-    assert!(says(&window, "This model has no experts"));
-    let window = opened("tiny-llama", |_| ());
-    assert!(says(&window, "Patches") && !says(&window, "Experts"), "no view of experts is offered");
+}
+
+#[test]
+fn a_view_that_a_model_lacks_is_disabled_and_says_why() {
+    let of_file = "this is a file of attention";
+    for (name, lacks) in [
+        ("tiny-llama", &[("Experts", "It needs a mixture of experts")][..]),
+        ("tiny-bert", &[("Patch", "predicts the next token")]),
+        ("digits", &[("Lens", "reads a text"), ("Attribution", "reads a text")]),
+        ("", &[("Lens", of_file), ("Attribution", of_file), ("Patch", of_file)]),
+    ] {
+        let model = match name {
+            "" => State::of_file(AttentionSource::Sample),
+            DIGITS => State { view: View::Experts, ..State::of(DIGITS) },
+            name => State {
+                view: View::Experts,
+                text: TEXT.to_owned(),
+                ..State::of(format!("{MODELS}/{name}"))
+            },
+        };
+        let session = Session { room: Room::Stage, model, ..Session::default() };
+        let window = open(session, [1280.0, 800.0]);
+        assert_eq!(
+            state(&window).view,
+            View::Attention,
+            "{name}: the session asks for what is not there"
+        );
+        for (view, reason) in lacks {
+            let tab = window.get_by_role_and_label(Role::Button, view);
+            let tab = tab.accesskit_node();
+            let said = tab.data().description().unwrap_or_default().to_owned();
+            assert!(tab.is_disabled() && said.contains(reason), "{name}, {view}: {said:?}");
+        }
+        let tab = window.get_by_role_and_label(Role::Button, "Arithmetic");
+        assert!(!tab.accesskit_node().is_disabled());
+    }
+}
+
+#[test]
+fn a_click_on_a_register_moves_no_patch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = picture(folder.path());
+    let mut window = opened("tiny-dinov3_vit", |_| ());
+    with_file(&mut window, Command::OpenImage, &path, "Open");
+    open_head(&mut window, 1, 1);
+    let patches = |window: &Window| places(window, "patch ");
+    let before = patches(&window);
+    assert!(!before.is_empty());
+    let registers: Vec<String> =
+        buttons(&window).into_iter().filter(|name| name.starts_with("register ")).collect();
+    assert!(!registers.is_empty(), "{:?}", buttons(&window));
+    for register in registers {
+        click(&mut window, &register);
+        assert_eq!(patches(&window), before, "{register}");
+    }
 }
 
 #[test]

@@ -385,7 +385,7 @@ fn the_logit_lens_ends_with_the_prediction_of_the_model() {
     let mut window = window();
     open_head(&mut window, 1, 1);
     click(&mut window, "Zero");
-    click(&mut window, "Logit lens");
+    click(&mut window, "Lens");
     let (model, input) = reference(regard_story::TEXT);
     let rows = &app(&window).model().lens.value().unwrap().rows;
     assert_eq!(rows.len(), 1 + model.description().stack.layers());
@@ -398,7 +398,7 @@ fn the_logit_lens_ends_with_the_prediction_of_the_model() {
     assert!((p.unwrap() - top.after).abs() <= f32::EPSILON);
     let last = model.description().stack.layers() - 1;
     assert!(says(&window, &format!("layer {last}, after ")), "each cell has words");
-    click(&mut window, "Attention");
+    click(&mut window, "Arithmetic");
     assert!(state(&window).view == View::Attention && cells(&window).len() > 1);
 }
 

@@ -10,7 +10,8 @@ use super::driver::{
     Window, app, button, click, click_on, key, open_smooth, places, press, says, session,
     set_value, settle,
 };
-use crate::Command;
+use crate::{Command, Room};
+use regard_models::Change;
 
 fn open(size: [f32; 2]) -> Window {
     open_smooth(crate::greeting(), size)
@@ -185,4 +186,57 @@ fn ribbons_move_for_a_moment_and_then_nothing_is_drawn() {
     window.ctx.all_styles_mut(|style| style.animation_time = 0.0);
     settle(&mut window);
     assert!(rests(&mut window), "nothing moves where the system asks for less motion");
+}
+
+#[test]
+fn a_head_takes_its_output_from_another_sentence() {
+    let mut window = open([1280.0, 1600.0]);
+    click(&mut window, "From another sentence");
+    let second = "When Mary and John went to the store, Mary gave a drink to";
+    assert_eq!(session(&window).model.second.as_deref(), Some(second));
+    let [change] = &session(&window).model.active()[..] else { panic!() };
+    assert!(
+        matches!(change, Change::PatchHead { position: None, from, .. } if from.ids.len() == 15)
+    );
+    let mary = app(&window).model().next()[0].clone();
+    assert!(mary.after < mary.before, "{mary:?}");
+    assert!(says(&window, "With head 5.3 from the other text, “Mary” falls from "));
+    assert_eq!(button(&window, "Undo"), "Undo: Head 5.3: from the other text");
+    press(&mut window, Command::Undo);
+    assert!(session(&window).model.changes.is_empty());
+}
+
+#[test]
+fn undo_names_its_step_and_never_changes_the_room() {
+    let mut window = open([1280.0, 800.0]);
+    hide(&mut window, "Mary at 2");
+    assert_eq!(button(&window, "Undo"), "Undo: hide “Mary”");
+    press(&mut window, Command::Room(Room::Laboratory));
+    assert_eq!(button(&window, "Undo"), "Undo");
+    press(&mut window, Command::Undo);
+    assert_eq!((session(&window).room, session(&window).model.hidden.len()), (Room::Laboratory, 1));
+    press(&mut window, Command::Room(Room::Stage));
+    click(&mut window, "Undo: hide “Mary”");
+    assert!(session(&window).model.hidden.is_empty());
+    assert_eq!(button(&window, "Redo"), "Redo: hide “Mary”");
+}
+
+#[test]
+fn the_drawer_opens_beside_the_heads_and_its_tabs_stay() {
+    let mut window = open([1280.0, 800.0]);
+    assert!(says(&window, "Weight of to → Mary") && says(&window, "q·k = "));
+    let tab = |window: &Window| window.get_by_role_and_label(Role::Button, "Arithmetic").rect();
+    let before = tab(&window);
+    for (name, shown) in [
+        ("Lens", "layer 5, after "),
+        ("Attribution", "All parts add up"),
+        ("Patch", "each place patched"),
+    ] {
+        window.query_all_by_label(name).next().unwrap().click();
+        settle(&mut window);
+        assert!(says(&window, shown), "{name}");
+        assert_eq!(tab(&window), before, "{name} moves no tab");
+        assert_eq!(places(&window, "head 5.3,").len(), 1, "{name}: all heads stay");
+    }
+    assert!(session(&window).model.second.is_some(), "a name of the sentence is swapped");
 }
