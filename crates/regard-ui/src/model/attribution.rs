@@ -15,6 +15,7 @@ use super::{Next, State, View as Shows};
 use crate::colors::Look;
 use crate::explain::{explanation, title};
 use crate::numbers;
+use crate::style::lone;
 use crate::work::{Background, Latest, Question, Steps, at_once};
 
 const TITLE: &str = "Direct logit attribution: what each part adds to a logit";
@@ -71,7 +72,7 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
     let Some(top) = next.first() else { return };
     let name = |id: u32| {
         let known = next.iter().find(|next| next.id == id);
-        known.map_or_else(|| format!("token {id}"), |next| next.token.clone())
+        known.map_or_else(|| format!("token {id}"), |next| lone(&next.token))
     };
     ui.horizontal_wrapped(|ui| {
         ui.label("Logit of");
@@ -80,7 +81,7 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
         let menu = menu.selected_text(name(plus.unwrap_or(top.id)));
         let menu = menu.show_ui(ui, |ui| {
             for next in next {
-                ui.selectable_value(plus, Some(next.id), &next.token);
+                ui.selectable_value(plus, Some(next.id), lone(&next.token));
             }
         });
         menu.response.accessible_name("Token whose logit is attributed");
@@ -90,7 +91,7 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
         let menu = menu.show_ui(ui, |ui| {
             ui.selectable_value(minus, None, "none");
             for next in next {
-                ui.selectable_value(minus, Some(next.id), &next.token);
+                ui.selectable_value(minus, Some(next.id), lone(&next.token));
             }
         });
         menu.response.accessible_name("Token whose logit is subtracted");
