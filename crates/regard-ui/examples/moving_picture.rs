@@ -96,7 +96,7 @@ const ROOMS: [(&str, &str, ThemePreference); 4] = [
     (
         "lines",
         r#"{"room": "stage", "model": {"file": "sample",
-            "heads": {"shown": "head", "layer": 1, "head": 1, "lines": true, "isolated": ["queries", 17]}}}"#,
+            "heads": {"shown": "head", "layer": 1, "head": 1, "lines": true, "isolated": ["queries", 17], "around": 17}}}"#,
         ThemePreference::Light,
     ),
     (
