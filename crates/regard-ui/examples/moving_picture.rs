@@ -28,7 +28,9 @@ const SIZE: [f32; 2] = [900.0, 600.0];
 /// The margin that the harness leaves around the window.
 const MARGIN: u32 = 8;
 /// The squared distance of two colours that look alike.
-const NEAR: u32 = 40;
+const NEAR: u32 = 300;
+/// The most colours of the moving picture.
+const COLORS: usize = 48;
 /// The time from one frame to the next, in milliseconds.
 const STEP: u16 = 50;
 
@@ -203,7 +205,7 @@ fn main() {
     write(&folder.join("landing.png"), &film.frames);
 }
 
-/// The colours of the picture, and the place of each colour of the frames among them: the nearest of the 256 most frequent ones.
+/// The colours of the picture, and the place of each colour of the frames among them: the nearest of the most frequent ones.
 fn palette(frames: &[(RgbImage, u16)]) -> (Vec<[u8; 3]>, HashMap<[u8; 3], u8>) {
     let mut counts: HashMap<[u8; 3], u64> = HashMap::new();
     for pixel in frames.iter().flat_map(|(frame, _)| frame.pixels()) {
@@ -216,7 +218,7 @@ fn palette(frames: &[(RgbImage, u16)]) -> (Vec<[u8; 3]>, HashMap<[u8; 3], u8>) {
     };
     let mut kept: Vec<[u8; 3]> = Vec::new();
     for color in &colors {
-        if kept.len() < 256 && kept.iter().all(|other| apart(color, other) > NEAR) {
+        if kept.len() < COLORS && kept.iter().all(|other| apart(color, other) > NEAR) {
             kept.push(*color);
         }
     }
@@ -226,7 +228,7 @@ fn palette(frames: &[(RgbImage, u16)]) -> (Vec<[u8; 3]>, HashMap<[u8; 3], u8>) {
     (kept, places)
 }
 
-/// Writes the frames in 256 colours. Each after the first holds only the rectangle that differs from the one before.
+/// Writes the frames in few colours. Each after the first holds only the rectangle that differs from the one before.
 fn write(path: &Path, frames: &[(RgbImage, u16)]) {
     let (width, height) = frames[0].0.dimensions();
     let mut encoder = Encoder::new(BufWriter::new(File::create(path).unwrap()), width, height);
