@@ -40,6 +40,24 @@ const DEEPSEEK_V3: [&str; 3] = [
     r"[一-龥぀-ゟ゠-ヿ]+",
     r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
 ];
+/// Letters that have a case, as of an older Unicode.
+const DEEPSEEK_LLM: [&str; 5] = [
+    r"[\r\n]",
+    r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-\x{1F7D}ᾀ-ᾴᾶ-ᾼ\x{1FBE}ῂ-ῄῆ-ῌῐ-\x{1FD3}ῖ-\x{1FDB}ῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ\x{2126}ℨ\x{212A}-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+",
+    r"\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+",
+    r"\s+$",
+    r"[一-龥ࠀ-一가-퟿]+",
+];
+const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const BAILING: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
+const BLOOM: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
+/// What llama.cpp takes for files that name none, or one that it does not know.
+const DEFAULT: [&str; 4] = [
+    r"[\p{P}\$\+<=>\^~\|]+",
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)",
+    r"\p{N}+",
+    r"[0-9][0-9][0-9]",
+];
 
 /// The parts that split and join texts.
 struct Parts {
@@ -195,13 +213,30 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
             (Value::Null, by(&[GPT4O]), false, false)
         }
         "tekken" => (Value::Null, by(&[TEKKEN]), true, true),
+        "qwen35" => (json!({"type": "NFC"}), by(&[QWEN35]), false, false),
+        "bailingmoe" | "bailingmoe2" | "llada-moe" => (Value::Null, by(&[BAILING]), false, false),
+        "bloom" | "poro-chat" | "gpt3-finnish" => (Value::Null, by(&[BLOOM]), false, false),
+        "viking" => (Value::Null, by(&[BLOOM, r"\p{N}"]), false, false),
+        "default" => (Value::Null, by(&DEFAULT), false, false),
+        "deepseek-llm" => {
+            let digits = json!({"type": "Digits", "individual_digits": true});
+            let splits = DEEPSEEK_LLM.map(split).into_iter().chain([digits]);
+            (Value::Null, after(splits.collect(), false), false, false)
+        }
+        "falcon" => {
+            // The digits are those of the bytes' letters.
+            let punctuation = json!({"type": "Punctuation", "behavior": "Contiguous"});
+            let digits = json!({"type": "Digits", "individual_digits": false});
+            let steps = [punctuation, level(true), digits, split("[0-9][0-9][0-9]")];
+            (Value::Null, json!({"type": "Sequence", "pretokenizers": steps}), false, false)
+        }
         "seed-coder" => (Value::Null, by(&[SEED_CODER]), false, false),
         "deepseek-coder" => (Value::Null, by(&DEEPSEEK_CODER), false, false),
         "deepseek-v3" | "hunyuan-dense" | "joyai-llm" => {
             (Value::Null, by(&DEEPSEEK_V3), false, false)
         }
         _ => {
-            let known = "gpt-2, mpt, olmo, jais, phi-2, smollm, refact, starcoder, command-r, exaone, qwen2, deepseek-r1-qwen, stablelm2, llama-bpe, falcon3, pixtral, dbrx, smaug-bpe, gpt-4o, llama4, tekken, seed-coder, deepseek-coder and deepseek-v3";
+            let known = "gpt-2, mpt, olmo, jais, phi-2, smollm, refact, starcoder, command-r, exaone, qwen2, deepseek-r1-qwen, stablelm2, llama-bpe, falcon3, pixtral, dbrx, smaug-bpe, gpt-4o, llama4, tekken, seed-coder, falcon, bloom, viking, bailingmoe, qwen35, deepseek-llm, deepseek-coder, deepseek-v3 and default";
             let what =
                 format!("tokenizer.ggml.pre is {pre:?}, which is not known; known are {known}");
             return Err(Error::file(path, what));

@@ -262,6 +262,30 @@ fn each_pre_tokenizer_splits_as_the_models_own() {
             "deepseek-v3",
             "Hello| WORLDs|,| it|'s| McDonald|'S| |123|45| naïve|/x|\n\n| | a|+=|2|;|你好|DON|'T|\tx|_y|!!| 한글| ..|ok| ",
         ),
+        (
+            "falcon",
+            "Hello| WORLDs|,| it|'|s| McDonald|'|S| |123|45| naïve|/|x|\n\n | a|+=|2|;|你|你|你好|好|DON|'|T|\t|x|_|y|!!| 한글| |..|ok| ",
+        ),
+        (
+            "deepseek-llm",
+            "Hello| WORLDs|,| it|'|s| McDonald|'|S| |1|2|3|4|5| na|ï|ve|/|x|\n|\n| | a|+=|2|;|你好|DON|'|T|\tx|_|y|!!| |한글| ..|ok| ",
+        ),
+        (
+            "bloom",
+            "Hello| WORLDs|,| it's| McDonald'S| 12345| naïve/x|\n\n | a+=2;你好DON'T|\t|x_y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "default",
+            "Hello| WORLDs|,| it|'|s| McDonald|'|S| |123|45| naïve|/|x|\n\n | a|+=|2|;|你好DON|'|T|\t|x|_|y|!!| 한글| |..|ok| ",
+        ),
+        (
+            "bailingmoe",
+            "Hello| WORLDs|,| it|'s| McDonald|'S| |1|2|3|4|5| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "qwen35",
+            "Hello| WORLDs|,| it|'s| McDonald|'S| |1|2|3|4|5| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
     ] {
         let pre_tokenizer: PreTokenizerWrapper =
             serde_json::from_value(pre_tokenizer(pre).unwrap()).unwrap();
