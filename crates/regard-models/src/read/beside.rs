@@ -38,6 +38,10 @@ impl Beside {
         Self::PROCESSOR_CONFIG,
     ];
 
+    /// The files without which the tensors have no meaning.
+    pub(crate) const DESCRIBE: [Self; 5] =
+        [Self::CONFIG, Self::TOKENIZER, Self::VOCAB_TXT, Self::VOCAB_JSON, Self::MERGES];
+
     /// The name of the file in the folder.
     pub(crate) const fn name(self) -> &'static str {
         self.0

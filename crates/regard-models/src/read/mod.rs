@@ -200,8 +200,8 @@ impl Checkpoint {
         files.into_iter().collect()
     }
 
-    /// Reads the files of the model in parts, in the order of their names: the tensors', `config.json` and `tokenizer.json`. Of a
-    /// file of more than 64 MiB, these are its length, its header and the first 4096 bytes of each tensor: reading all of a
+    /// Reads the files of the model in parts, in the order of their names: the tensors', `config.json` and those of the tokenizer's
+    /// vocabulary. Of a file of more than 64 MiB, these are its length, its header and the first 4096 bytes of each tensor: reading all of a
     /// large model takes as long as opening it. A hash of the parts tells whether two models have the same files, unless they
     /// differ in single numbers.
     ///
@@ -220,7 +220,7 @@ impl Checkpoint {
     pub fn for_each_part(&self, part: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
         let mut files: BTreeSet<_> =
             self.tensors.values().flat_map(Stored::files).cloned().collect();
-        let beside = [Beside::CONFIG, Beside::TOKENIZER].map(|file| self.path.join(file.name()));
+        let beside = Beside::DESCRIBE.map(|file| self.path.join(file.name()));
         files.extend(beside.into_iter().filter(|path| self.files.has(path)));
         let mut buffer = vec![0; 1 << 20];
         for path in files {

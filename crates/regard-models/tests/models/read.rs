@@ -1,6 +1,7 @@
 //! Tensors as the files store them, and what is said of files that are wrong.
 
 use std::fs;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use anamnesis::{AnamnesisError, F32Out, GgufType, dequantize_gguf_blocks};
@@ -10,6 +11,7 @@ use regard_kernels::{MatMut, Quantized};
 use regard_models::{Activation, Checkpoint, Error, Format, Head, Input, Model};
 use regard_tests::models::golden;
 use safetensors::{SafeTensors, tensor::TensorView};
+use serde_json::json;
 
 use crate::common::{as_transformers, assert_says, copy, json, tensor};
 
@@ -305,4 +307,43 @@ fn read_or_refuse(path: &Path) {
     if let Err(e) = read {
         assert_says(&e.to_string(), &[]);
     }
+}
+
+/// Of a file of more than 64 MiB, its length, its header and the first 4096 bytes of each tensor are read.
+#[test]
+fn the_parts_of_a_large_file_tell_files_apart() {
+    let sizes = [20_usize << 20, 4096]; // numbers of the tensors
+    let end = 4 * sizes[0];
+    let parts = |name: &str, [a, b]: [usize; 2], changed: &[usize]| {
+        let ends = [4 * a, 4 * (a + b)];
+        let header = json!({
+            name: {"dtype": "F32", "shape": [a], "data_offsets": [0, ends[0]]},
+            "b": {"dtype": "F32", "shape": [b], "data_offsets": [ends[0], ends[1]]},
+        });
+        let header = format!("{header:<256}");
+        let folder = copy("tiny-gpt2");
+        let mut file = fs::File::create(folder.path().join("model.safetensors")).unwrap();
+        file.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
+        file.write_all(header.as_bytes()).unwrap();
+        let start = 8 + header.len() as u64;
+        file.set_len(start + ends[1] as u64).unwrap(); // without memory for the zeros
+        for at in changed {
+            file.seek(SeekFrom::Start(start + *at as u64)).unwrap();
+            file.write_all(&[1]).unwrap();
+        }
+        let mut parts = Vec::new();
+        let checkpoint = Checkpoint::open(folder.path());
+        checkpoint.unwrap().for_each_part(&mut |part| parts.extend_from_slice(part)).unwrap();
+        parts
+    };
+    let first = parts("a", sizes, &[]);
+    assert!(first.len() < 1 << 20, "{}", first.len());
+    assert_eq!(first, parts("a", sizes, &[]));
+    // A number within a tensor, after its first bytes, is not read.
+    assert_eq!(first, parts("a", sizes, &[4096, end - 1, end + 4096]));
+    for changed in [0, 4095, end, end + 4095] {
+        assert_ne!(first, parts("a", sizes, &[changed]), "{changed}");
+    }
+    assert_ne!(first, parts("c", sizes, &[]));
+    assert_ne!(first, parts("a", [sizes[0], 4095], &[]));
 }
