@@ -4,7 +4,7 @@
 use std::io::{Cursor, Write as _};
 use std::path::PathBuf;
 
-use safetensors::Dtype;
+pub use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize};
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;

@@ -36,6 +36,7 @@ pub use self::queries_and_keys::QueriesAndKeys;
 pub use self::source::{Opener, Stream, from_disk};
 pub use self::survey::Survey;
 pub use self::token::readable;
+pub use self::values::masked_scores;
 
 /// A function that any thread calls with the share of the work that is done, from 0 to 1. If it returns `Break`, the
 /// work ends with [`Error::Cancelled`].

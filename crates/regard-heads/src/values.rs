@@ -188,6 +188,23 @@ impl Batch {
     }
 }
 
+/// The scores with −∞ in the place of a large negative number that masks some of them, and that number (−∞ where masked scores
+/// differ, because a score was added to the mask); `None` if no finite number masks.
+///
+/// ```
+/// let (scores, by) = regard_heads::masked_scores(&[2.5, -1e9, -3.0]).unwrap();
+/// assert_eq!((&*scores, by), (&[2.5, f32::NEG_INFINITY, -3.0][..], -1e9));
+/// assert!(regard_heads::masked_scores(&[2.5, -9.0, f32::NEG_INFINITY]).is_none());
+/// ```
+pub fn masked_scores(scores: &[f32]) -> Option<(Vec<f32>, f32)> {
+    let mut found = Masked::default();
+    scores.iter().for_each(|x| found.add(*x));
+    found.limit().filter(|limit| limit.is_finite())?;
+    let mut scores = scores.to_vec();
+    let by = mask(&mut scores, |x| x, f32::NEG_INFINITY)?;
+    Some((scores, by))
+}
+
 /// See [`Values::mask`].
 fn mask<T: Copy>(numbers: &mut [T], wide: impl Fn(T) -> f32, masked: T) -> Option<f32> {
     let mut found = Masked::default();

@@ -16,6 +16,7 @@ use crate::Host;
 use crate::memo::Memo;
 use crate::message::{Shared, SharedNumbers};
 use regard_figure::{Extent, Look, Matrix, Palette, Signs};
+use regard_heads::masked_scores;
 
 /// The result of a request.
 #[derive(Serialize, Deserialize)]
@@ -40,6 +41,9 @@ pub struct Outcome {
     pub names: Shared<Names>,
     /// Whether the numbers may be negative.
     pub signs: Signs,
+    /// The number that −∞ stands for in the shown matrix. A masked score is −∞, or the large negative number of a file's keys; a
+    /// masked weight is 0.
+    pub masked: f32,
 
     /// The reason, if another matrix than the requested one is shown.
     pub note: Option<String>,
@@ -63,11 +67,6 @@ impl Outcome {
         Palette::of(Extent::of(&self.numbers), self.signs, look)
     }
 
-    /// The number that −∞ stands for in the shown matrix. A masked score is −∞; a masked weight is 0.
-    pub fn masked(&self) -> f32 {
-        if self.request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 }
-    }
-
     /// The shown matrix, to export it.
     pub fn matrix(&self, look: Look) -> Matrix {
         self.with_palette(self.palette(look))
@@ -81,7 +80,7 @@ impl Outcome {
             title: title.to_owned(),
             name: title.to_lowercase().replace(' ', "_").replace('−', "minus"),
             values: Arc::clone(&self.numbers),
-            masked: self.masked(),
+            masked: self.masked,
             rows,
             cols,
             axes: ["query", "key"],
@@ -144,8 +143,15 @@ impl Engine {
         let same_size = request.pinned.as_ref().is_none_or(|a| a.tokens == request.inputs.tokens);
         let mut named = (&request.inputs, &file);
         let mut note = None;
+        let mut masked = if request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 };
         let numbers = match (request.shown, &pinned, &request.pinned) {
-            (Shown::Scores, _, _) => Arc::clone(&scores),
+            (Shown::Scores, _, _) => match masked_scores(&scores) {
+                Some((scores, by)) => {
+                    masked = by;
+                    Arc::new(scores)
+                }
+                None => Arc::clone(&scores),
+            },
             (Shown::Pinned, Some(a), Some(inputs)) => {
                 named = (inputs, &pinned_file);
                 Arc::clone(a)
@@ -173,6 +179,7 @@ impl Engine {
             side,
             names: Shared(names),
             signs,
+            masked,
             note,
             took,
         })

@@ -328,14 +328,18 @@ impl LaboratoryRoom {
     fn words(&self, (row, col): Cell) -> Option<String> {
         let outcome = self.outcome.as_ref().filter(|outcome| outcome.side > row.max(col))?;
         let n = outcome.request.inputs.tokens;
+        let (scores, mask) = match outcome.request.shown {
+            Shown::Scores => (&outcome.numbers, outcome.masked),
+            _ => (&outcome.scores, f32::NEG_INFINITY),
+        };
         let number = |name: &str, matrix: &[f32], n: usize| {
             let x = (row < n && col < n).then(|| matrix.get(row * n + col)).flatten()?;
-            let masked = if name == "score" { f32::NEG_INFINITY } else { 0.0 };
+            let masked = if name == "score" { mask } else { 0.0 };
             Some(format!("{name} {}", numbers::spoken_masked(*x, masked)))
         };
         let pinned = outcome.pinned.as_ref().zip(outcome.request.pinned.as_ref());
         let parts = [
-            number("score", &outcome.scores, n),
+            number("score", scores, n),
             number("weight", &outcome.weights, n),
             pinned.and_then(|(matrix, inputs)| number("weight in A", matrix, inputs.tokens)),
             (outcome.request.shown == Shown::Difference)
@@ -360,7 +364,7 @@ fn matrix(
 ) -> Pointing {
     let name = outcome.title();
     let map = Heatmap {
-        masked: outcome.masked(),
+        masked: outcome.masked,
         captions: Some(["attending from", "attending to"]),
         terms: ["query", "key", if name == "Scores" { "score" } else { "weight" }],
         pointed: state.chosen,

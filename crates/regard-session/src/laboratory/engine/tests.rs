@@ -1,4 +1,5 @@
 use regard::Temperature;
+use regard_tests::attention_files::{Dtype, Folder, bytes, safetensors};
 
 use super::*;
 use crate::host::Disk;
@@ -181,5 +182,33 @@ fn the_others_sum_to_1_when_the_first_token_is_hidden() {
             assert_eq!(row[0], MASKED);
             assert!((row[1..].iter().sum::<f32>() - 1.0).abs() < 1e-6, "T = {t}: {row:?}");
         }
+    }
+}
+
+/// Keys that a program masked by a large negative number are masked in the picture too, as those of a file of scores are.
+#[test]
+fn a_large_negative_score_far_from_the_others_is_a_mask() {
+    for (mask, found) in [(f32::MIN, f32::MIN), (-1e9, -1e9), (-1e4, -1e4), (-5e3, MASKED)] {
+        let tensors = [("q", [1_f32, 1.0]), ("k", [mask, 2.0])];
+        let tensors = tensors.map(|(name, x)| (name, Dtype::F32, [2, 1], bytes(&x)));
+        let folder = Folder::new();
+        let path = folder.file("masked.safetensors", safetensors(&tensors, &[]));
+        let source = TokenSource::File { path, head: 0 };
+        let inputs = LaboratoryInputs {
+            source,
+            tokens: 2,
+            dim: 1,
+            causal: false,
+            scaled: false,
+            ..LaboratoryInputs::default()
+        };
+        let request = Request { inputs, pinned: None, shown: Shown::Scores };
+        let outcome = engine().run(request, &|_| ()).unwrap();
+        let hidden = if found == MASKED { mask } else { MASKED };
+        assert_eq!(
+            (outcome.masked, &outcome.numbers[..]),
+            (found, &[hidden, 2.0, hidden, 2.0][..])
+        );
+        assert_eq!(**outcome.scores, [mask, 2.0, mask, 2.0]);
     }
 }
