@@ -156,26 +156,27 @@ COMMANDS = "crates/regard-models/tests/data/commands"
 # "now do not switch on the fan in the kitchen but switch off the heater"
 COMMAND = "2 14 24 23 18 19 21 5 22 21 7 32 18 20 21 6 3"
 
-# What is read, the arguments of `regard embed`, the image, and the cores with their types of weights.
+# What is read, the arguments of `regard embed`, the inputs that int8 is calibrated on, the image, and the cores with their types of
+# weights.
 MODELS = [
     ("""\
 A token of `story` (4 layers of width 64, 207,552 weights, 96 tokens of context): the last token of the text, which sees the most
 keys. With `f32` it does not fit the M55's flash.
-""", ["story", "--context", "96"], "story",
+""", ["story", "--context", "96"], None, "story",
      [("m4f", "f32"), ("m4f", "bf16"), ("m55-cpu", "bf16"), ("m4f", "int8"), ("m55-cpu", "int8"), ("rv32imac", "int8")]),
     ("""\
 A token of `english`, the bundled model that reads any English (3.4 million weights, 64 tokens of context): the last token.
-""", ["english", "--context", "64"], "story", [("m7", "int8")]),
+""", ["english", "--context", "64"], None, "story", [("m7", "int8")]),
     ("""\
 An image of `digits` (2 layers of width 32, 18,218 weights, 17 tokens), from its samples to the logits of the classes.
-""", ["digits"], "classify", [("m4f", "f32"), ("m4f", "int8"), ("m55-cpu", "f32"), ("rv32imac", "int8"), ("m0", "int8")]),
+""", ["digits"], None, "classify", [("m4f", "f32"), ("m4f", "int8"), ("m55-cpu", "f32"), ("rv32imac", "int8"), ("m0", "int8")]),
     ("""\
 A command of 17 tokens, read by a BERT (2 layers of width 32), to the logits of the classes.
-""", [COMMANDS, "--context", "17", "--calibrate", f"{COMMANDS}/texts.txt"], "text",
-     [("m4f", "f32"), ("m4f", "int8"), ("m55-cpu", "f32"), ("rv32imac", "int8"), ("m0", "int8")]),
+""", [COMMANDS, "--context", "17"], f"{COMMANDS}/texts.txt", "text",
+     [("m4f", "f32"), ("m4f", "int8"), ("m55-cpu", "f32"), ("m0", "int8")]),
     ("""\
 A window of 98 frames of 40 coefficients, read by KWT-1 (12 layers of width 64, 607 thousand weights, here random).
-""", ["{folder}/kwt", "--calibrate", "{folder}/kwt/windows.safetensors"], "window", [("m4f", "f32"), ("m4f", "int8")]),
+""", ["{folder}/kwt"], "{folder}/kwt/windows.safetensors", "window", [("m4f", "f32"), ("m4f", "int8")]),
 ]
 
 
@@ -184,15 +185,15 @@ def models():
     text = ""
     with tempfile.TemporaryDirectory() as folder:
         keyword_spotter(f"{folder}/kwt")
-        for title, arguments, image, runs in MODELS:
+        for title, arguments, inputs, image, runs in MODELS:
             model, *arguments = (argument.format(folder=folder) for argument in arguments)
+            calibrate = ["--calibrate", inputs.format(folder=folder)] if inputs else []
             rows = []
             for alias, stored in runs:
                 to = f"{folder}/{Path(model).name}-{stored}"
-                if stored != "int8" and "--calibrate" in arguments:
-                    arguments = arguments[:arguments.index("--calibrate")]
-                program = ["cargo", "run", "--quiet", "-p", "regard-desktop", "--bin", "regard", "--"]
-                output([*program, "embed", model, "--to", to, "--weights", stored, *arguments], cwd=HERE.parent.parent)
+                embed = ["cargo", "run", "--quiet", "-p", "regard-desktop", "--bin", "regard", "--", "embed", model, "--to", to]
+                embed += ["--weights", stored, *arguments, *(calibrate if stored == "int8" else [])]
+                output(embed, cwd=HERE.parent.parent)
                 run = ["cargo", alias, "--quiet", "--bin", image]
                 *_, cost = output(run, env={**os.environ, "REGARD_EMBED": to, "REGARD_TEXTS": COMMAND}).splitlines()
                 instructions, stack, ram, flash = (
@@ -234,9 +235,9 @@ CALLS = """
 ## An operation
 
 [Flash](#flash) has the code's size. For each core, the first table counts the instructions of a call; those of *int8*, the naive
-loops and CMSIS-DSP are followed by their ratio to the kernels', those of CMSIS-NN by their ratio to *int8*. The second table is in bytes: *scratch* is the scratch memory that
-the caller provides, *stack* the peak of the stack, and *memory* all memory that the caller provides (inputs, output and scratch).
-Operations that do not fit in a board's memory are left out.
+loops and CMSIS-DSP are followed by their ratio to the kernels', those of CMSIS-NN by their ratio to *int8*. The second table is in
+bytes: *scratch* is the scratch memory that the caller provides, *stack* the peak of the stack, and *memory* all memory that the caller
+provides (inputs, output and scratch). Operations that do not fit in a board's memory are left out.
 
 - *attention* n × d: n queries, n keys, n values of d columns each. *causal*: query i sees keys 0 to i.
 - *matmul* n × d: the product of an n × n and an n × d matrix. *softmax*, *exp*: a row of n numbers. *decode step* n × d: one query
