@@ -72,7 +72,7 @@ impl Model {
         let (weights, tokenizer) = (weights?, tokenizer.map_err(|e| e.to_string()));
         description.tied &= matches!(weights.tokens, Tokens::Tied(_));
         let (places, memory) = (description.named_places(), Memory::default());
-        Ok(Self { tokenizer, weights, places, memory, description })
+        Ok(Self { description, places, weights, tokenizer, memory })
     }
 
     /// Checks that the weights of a checkpoint make the model of this description: that all of them are there, in a known type

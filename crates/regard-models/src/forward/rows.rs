@@ -19,7 +19,10 @@ pub(crate) struct Rows {
 
 impl Clone for Rows {
     fn clone(&self) -> Self {
-        let copy = |out: &mut [f32]| Ok(out.copy_from_slice(&self.data));
+        let copy = |out: &mut [f32]| {
+            out.copy_from_slice(&self.data);
+            Ok(())
+        };
         let Ok(data) = numbers::<Infallible>(self.data.len(), || Ok(self.data.clone()), copy);
         Self { data, ..*self }
     }
