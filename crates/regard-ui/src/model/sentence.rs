@@ -117,7 +117,9 @@ impl Sentence {
         let text = if let Some(text) = text {
             text
         } else {
-            own = of.words.iter().map(|word| plain(word)).collect::<Vec<_>>().join(" ");
+            // The token that begins a text is no part of it.
+            let words = of.words.iter().filter(|word| lone(word) != "⟨start⟩");
+            own = words.map(|word| plain(word)).collect::<Vec<_>>().join(" ");
             &mut own
         };
         let layout = Layout { spans: spans(text, of.words), query: of.query, hidden: of.hidden };
