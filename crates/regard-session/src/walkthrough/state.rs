@@ -131,7 +131,7 @@ impl State {
     /// Goes to other inputs.
     pub fn begin_with(&mut self, inputs: Inputs) {
         let (reading, details) = (self.reading, self.details);
-        *self = Self { reading, details, ..Self::of(inputs, self.settings) };
+        *self = Self { details, reading, ..Self::of(inputs, self.settings) };
     }
 
     /// Goes `by` examples forward in the list, which wraps around.
