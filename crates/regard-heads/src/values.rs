@@ -188,8 +188,9 @@ impl Batch {
     }
 }
 
-/// The scores with −∞ in the place of a large negative number that masks some of them, and that number (−∞ where masked scores
-/// differ, because a score was added to the mask); `None` if no finite number masks.
+/// The scores with −∞ in the place of a large negative number that masks some of them, and that number.
+///
+/// The number is −∞ where masked scores differ, because a score was added to the mask. `None` if no finite number masks.
 ///
 /// ```
 /// let (scores, by) = regard_heads::masked_scores(&[2.5, -1e9, -3.0]).unwrap();
@@ -198,7 +199,9 @@ impl Batch {
 /// ```
 pub fn masked_scores(scores: &[f32]) -> Option<(Vec<f32>, f32)> {
     let mut found = Masked::default();
-    scores.iter().for_each(|x| found.add(*x));
+    for x in scores {
+        found.add(*x);
+    }
     found.limit().filter(|limit| limit.is_finite())?;
     let mut scores = scores.to_vec();
     let by = mask(&mut scores, |x| x, f32::NEG_INFINITY)?;
