@@ -139,7 +139,8 @@ class Add(Change):
     position: int | None = None
 
     def _as_json(self, model: Model, run: Prepared) -> dict[str, Any]:
-        vector = np.asarray(self.vector, np.float32)
+        given = self.vector  # of PyTorch: it may be trained, on another device, or of a type that NumPy lacks
+        vector = np.asarray(given.detach().cpu().float() if hasattr(given, "detach") else given, np.float32)
         if vector.ndim != 1 or not np.isfinite(vector).all():
             raise ValueError(f"a vector of finite numbers is added to {self.place}, not an array of the shape {vector.shape}")
         place = model._place(self.place)

@@ -74,6 +74,13 @@ impl<'py> Array<'py> {
                 "`{name}` is a {found}, but an array is needed: NumPy's, or one that has __dlpack__"
             )));
         }
+        // PyTorch's own words name neither the argument nor the way that keeps the gradient.
+        let requires = value.getattr(intern!(py, "requires_grad"));
+        if requires.is_ok_and(|requires| requires.is_truthy().unwrap_or(false)) {
+            return Err(PyValueError::new_err(format!(
+                "`{name}` requires a gradient, which is not computed here: give `{name}.detach()`, or call regard.torch.attention"
+            )));
+        }
         let share = || -> PyResult<Self> {
             let mut value = value.clone();
             // PyTorch's negative bit means that the numbers in memory have the other sign, which DLPack does not tell.
@@ -89,11 +96,25 @@ impl<'py> Array<'py> {
             let mut is_bf16 = false;
             let mut array = match dtype.strip_suffix("bfloat16") {
                 // JAX's arrays become arrays of NumPy in the type of `ml_dtypes`.
-                Some("") => numpy(py)?.call_method1("asarray", (value,))?,
+                Some("") => {
+                    let found = numpy(py)?.call_method1("asarray", (&value,))?;
+                    if found.getattr("dtype")?.str()? != "bfloat16" {
+                        return Err(PyTypeError::new_err(format!(
+                            "NumPy does not read the bfloat16 numbers of a {}: give them as float32",
+                            value.get_type().name()?
+                        )));
+                    }
+                    found
+                }
                 // Those of PyTorch and of MLX are viewed as whole numbers.
                 Some(library) => {
                     is_bf16 = true;
-                    let library = py.import(library.trim_end_matches('.'))?;
+                    let library = library.trim_end_matches('.');
+                    let library = py.import(library).map_err(|e| {
+                        PyTypeError::new_err(format!(
+                            "its type is {dtype}, and {library} is not there to read it ({}): give its numbers as float32", e.value(py)
+                        ))
+                    })?;
                     let bits = library.getattr("uint16").or_else(|_| library.getattr("int16"))?;
                     value = value.call_method1(intern!(py, "view"), (bits,))?;
                     numpy(py)?.call_method1(intern!(py, "from_dlpack"), (value,))?

@@ -310,8 +310,19 @@ def test_tensors_of_pytorch_share_their_memory():
     np.testing.assert_array_equal(regard.attention(*b), regard.attention(*(x.float() for x in b)))
     added = torch.linspace(-1, 1, 128).bfloat16()
     np.testing.assert_array_equal(regard.attention(*b, attn_mask=added), regard.attention(*b, attn_mask=added.float()))
-    with pytest.raises(ValueError, match="`q` cannot be shared: .*detach"):
-        regard.attention(q.clone().requires_grad_(), k, v)
+    model, trained, place = regard.Model("story"), torch.nn.Parameter(torch.ones(64)), "blocks.1.hook_resid_pre"
+    added, *others = (model.run("Mia gave", changes=[regard.Add(place, x)]) for x in (np.ones(64), trained, trained.bfloat16()))
+    for other in others:
+        np.testing.assert_array_equal(other, added)
+    for of in (torch.float32, torch.bfloat16):
+        trained = torch.nn.Parameter(q.to(of))
+        with pytest.raises(ValueError, match=r"`q` requires a gradient, .*: give `q.detach\(\)`, or call regard.torch.attention"):
+            regard.attention(trained, k, v)
+    stands_in = {"bfloat16": "does not read the bfloat16 numbers of a Other: give", "nowhere.bfloat16": "nowhere is not there to read it"}
+    for name, said in stands_in.items():
+        other = type("Other", (), {"dtype": name, "__dlpack__": b[0].__dlpack__, "__dlpack_device__": b[0].__dlpack_device__})()
+        with pytest.raises(ValueError, match=f"`q` cannot be shared: .*{said}"):
+            regard.attention(other, k, v)
 
 
 def test_bytes_of_a_boolean_mask_may_be_any_number():
