@@ -34,6 +34,8 @@ class Cache(Mapping[str, np.ndarray]):
     ----------
     tokens : list of str
         The tokens of the text, or of each text.
+    decoder_tokens : list of str
+        The decoder's tokens, of a model that has an encoder too; else empty.
 
     Examples
     --------
@@ -46,9 +48,10 @@ class Cache(Mapping[str, np.ndarray]):
     Cache of 4 places, 7 tokens, 3.1 kB
     """
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], tokens: list[Any] | None = None) -> None:
+    def __init__(self, arrays: Mapping[str, np.ndarray], tokens: list[Any] | None = None, decoder_tokens: list[Any] | None = None) -> None:
         self._arrays = dict(arrays)
         self.tokens = list(tokens or [])
+        self.decoder_tokens = list(decoder_tokens or [])
 
     def __getitem__(self, name: str | tuple[Any, ...]) -> np.ndarray:
         if isinstance(name, tuple):
@@ -99,7 +102,14 @@ class Cache(Mapping[str, np.ndarray]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the arrays and the tokens into a safetensors file, which `Cache.open` and the window read."""
-        header: dict[str, Any] = {"__metadata__": {"tokens": json.dumps(self.tokens)}}
+        metadata = {"tokens": json.dumps(self.tokens)}
+        if self.decoder_tokens:
+            decoder_tokens = metadata["decoder_tokens"] = json.dumps(self.decoder_tokens)
+            for name in self._arrays:
+                if name.startswith("decoder."):
+                    side = "query_tokens" if "cross_attn" in name else "tokens"
+                    metadata[f"{re.sub(r'[0-9]+', '*', name, count=1)}.{side}"] = decoder_tokens
+        header: dict[str, Any] = {"__metadata__": metadata}
         arrays, end = [], 0
         for name, array in self._arrays.items():
             array = np.ascontiguousarray(array, "<i8" if array.dtype.kind in "iu" else "<f4")
@@ -141,7 +151,7 @@ class Cache(Mapping[str, np.ndarray]):
                 if tensor["dtype"] not in _DTYPES:
                     raise ValueError(f"{name} is {tensor['dtype']}, and a cache has {' and '.join(_DTYPES)}")
                 arrays[name] = data[start:end].view(_DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
-            return cls(arrays, json.loads(metadata.get("tokens", "[]")))
+            return cls(arrays, *(json.loads(metadata.get(of, "[]")) for of in ("tokens", "decoder_tokens")))
         except (ValueError, KeyError, TypeError, AttributeError) as e:
             raise ValueError(f"{os.fspath(path)} is no cache of places: {e}") from e
 

@@ -560,7 +560,10 @@ class Model:
         return measure, last
 
     def _logit(self, logit: Any) -> tuple[int, int | None]:
-        plus, minus = logit if isinstance(logit, (tuple, list)) else (logit, None)
+        tokens = logit if isinstance(logit, (tuple, list)) else [logit, None]
+        if len(tokens) != 2 or not all(one is None or isinstance(one, (str, int, np.integer)) for one in tokens):
+            raise TypeError(f"logit is a token, a pair of tokens or a function, not {logit!r}")
+        plus, minus = tokens
         return self.to_single_token(plus), None if minus is None else self.to_single_token(minus)
 
     def _position(self, one: Prepared, position: int | None) -> int | None:
@@ -718,21 +721,28 @@ class Model:
             adds_batch = is_batch and len(together) == 1
             called = [(place, _called(function, adds_batch)) for place, function in at]
             found, kept = self._opened.run(together, list(keep), text, called, False)
-            tokens = [one.tokens for one in together]
             if not is_batch:
-                return found, Cache(kept, tokens[0])
+                return found, _cache(kept, together[0])
             if adds_batch:
                 found = None if found is None else found[None]
                 kept = {name: array[None] for name, array in kept.items()}
             if len(groups) == 1:
-                return found, Cache(kept, tokens)
+                return found, _cache(kept, together)
             for row, i in enumerate(indices):
                 logits[i] = None if found is None else found[row]
-                caches[i] = Cache({name: array[row] for name, array in kept.items()}, tokens[row])
+                caches[i] = _cache({name: array[row] for name, array in kept.items()}, inputs[i])
         if len({one.lengths for one in inputs}) == 1:
             kept = {name: np.stack([cache[name] for cache in caches]) for name in caches[0]}
-            return None if logits[0] is None else np.stack(logits), Cache(kept, [one.tokens for one in inputs])
+            return None if logits[0] is None else np.stack(logits), _cache(kept, inputs)
         return logits, caches
+
+
+def _cache(arrays: dict[str, np.ndarray], of: Prepared | list[Prepared]) -> Cache:
+    """What the run of an input has kept, or the run of several."""
+    if not isinstance(of, list):
+        return Cache(arrays, of.tokens, of.decoder_tokens)
+    decoder_tokens = [one.decoder_tokens for one in of]
+    return Cache(arrays, [one.tokens for one in of], decoder_tokens if any(decoder_tokens) else None)
 
 
 def _level() -> int:

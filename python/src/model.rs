@@ -93,6 +93,12 @@ impl Prepared {
         self.prepared.tokens.clone()
     }
 
+    /// The names of the decoder's tokens, if the model has an encoder too.
+    #[getter]
+    fn decoder_tokens(&self) -> Vec<String> {
+        self.prepared.decoder_tokens.clone()
+    }
+
     /// The words that the model does not know.
     #[getter]
     fn unknown(&self) -> Vec<String> {

@@ -93,6 +93,7 @@ def test_a_cache(model, tmp_path):
         np.testing.assert_array_equal(opened[name], array)
     assert list(tmp_path.iterdir()) == [tmp_path / "cache.safetensors"]
     assert f"{len(cache)} places" in repr(cache) and "hook_pattern" in cache._repr_html_()
+    assert cache.decoder_tokens == opened.decoder_tokens == []
     some = model.run_with_cache(TEXT, lambda name: name.endswith("hook_z"))[1]
     assert len(some) == 4
     np.testing.assert_array_equal(model(TEXT), logits)
@@ -386,6 +387,33 @@ def test_positions_are_those_of_the_stack():
         model.run(given, changes=[regard.Cut("cross.0.0", 0, 2)], **decoder)
     with pytest.raises(TypeError):
         model.run(given, changes=[regard.Cut("cross.0.0", 0.5, 1)], **decoder)
+
+
+def test_a_cache_of_both_stacks_names_the_tokens_of_each(tmp_path):
+    model = _golden("tiny-t5")
+    given, decoder = [5, 6], {"decoder": [0, 7, 5]}
+    _, cache = model.run_with_cache(given, "*hook_pattern", **decoder)
+    assert [len(cache.tokens), len(cache.decoder_tokens)] == [2, 3]
+    path = tmp_path / "cache.safetensors"
+    cache.save(path)
+    assert regard.Cache.open(path).decoder_tokens == cache.decoder_tokens
+    with path.open("rb") as file:
+        told = json.loads(file.read(int.from_bytes(file.read(8), "little")))["__metadata__"]
+    sides = {name: len(json.loads(tokens)) for name, tokens in told.items()}
+    assert sides == {
+        "tokens": 2,
+        "decoder_tokens": 3,
+        "decoder.*.attn.hook_pattern.tokens": 3,
+        "decoder.*.cross_attn.hook_pattern.query_tokens": 3,
+    }
+    _, several = model.run_with_cache([given, [7, 8]], "*hook_pattern", **decoder)
+    assert several.decoder_tokens == [cache.decoder_tokens] * 2
+
+
+def test_a_logit_is_a_token_a_pair_or_a_function(model):
+    for wrong in [{"Mary"}, ("Mary", "John", "box"), 1.5]:
+        with pytest.raises(TypeError, match="logit is a token, a pair of tokens or a function, not"):
+            model.sweep(TEXT, ablate="each-head", logit=wrong, progress=False)
 
 
 def test_places_of_both_stacks_are_patched():
