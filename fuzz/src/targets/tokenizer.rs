@@ -2,6 +2,8 @@
 
 const CONFIG: &[u8] = include_bytes!("../../../tests/golden/models/tiny-gpt2/config.json");
 const WEIGHTS: &[u8] = include_bytes!("../../../tests/golden/models/tiny-gpt2/model.safetensors");
+/// The class that takes the file as it is. GPT-2's own would put other parts in the place of some.
+const CLASS: &[u8] = br#"{"tokenizer_class": "PreTrainedTokenizerFast"}"#;
 
 pub(crate) fn fuzz(tokenizer: &[u8]) -> crate::Outcome {
     read(tokenizer, "The cat sat.")
@@ -14,6 +16,7 @@ pub(super) fn read(tokenizer: &[u8], text: &str) -> crate::Outcome {
             ("config.json", CONFIG.to_vec()),
             ("model.safetensors", WEIGHTS.to_vec()),
             ("tokenizer.json", tokenizer.to_vec()),
+            ("tokenizer_config.json", CLASS.to_vec()),
         ];
         let model = crate::load(files)?;
         model.need_tokenizer()?;
