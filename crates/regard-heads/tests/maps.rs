@@ -543,7 +543,7 @@ mod measures {
     use super::*;
 
     /// All measures of a head by plain loops in f64, as their descriptions say.
-    fn reference(weights: &[f32], n: usize, tokens: &[&str], causal: bool) -> Vec<Option<f64>> {
+    fn reference(weights: &[f32], n: usize, tokens: &[&str]) -> Vec<Option<f64>> {
         let w = |i: usize, j: usize| {
             f64::from(weights[i * n + j])
                 / (0..n).map(|j| f64::from(weights[i * n + j])).sum::<f64>()
@@ -555,9 +555,6 @@ mod measures {
         let entropy = |i: usize| {
             (0..n).map(|j| w(i, j)).filter(|w| *w > 0.0).map(|w| -w * w.ln()).sum::<f64>()
         };
-        let most = |i: usize| if causal { i as f64 + 1.0 } else { n as f64 };
-        let mean_entropy = over(&|i| Some(entropy(i)));
-        let mean_most = over(&|i| Some(most(i).ln())).unwrap();
         let places = |i: usize, after: usize| {
             let places = (0..i)
                 .filter(move |j| tokens[*j] == tokens[i])
@@ -567,8 +564,7 @@ mod measures {
             (!places.is_empty()).then(|| places.iter().map(|j| w(i, *j)).sum())
         };
         vec![
-            mean_entropy,
-            mean_entropy.map(|h| h / mean_most),
+            over(&|i| Some(entropy(i))),
             over(&|i| Some((0..n).map(|j| w(i, j) * i.abs_diff(j) as f64).sum())),
             over(&|i| Some(w(i, 0))),
             over(&|i| (i > 0).then(|| w(i, i - 1))),
@@ -611,7 +607,8 @@ mod measures {
             let relative = gamma(2 * (n / 8 + 8));
             for id in maps.shape().ids() {
                 let head = &numbers[id.head * n * n..][..n * n];
-                let expected = reference(head, n, &tokens, is_causal);
+                let expected = reference(head, n, &tokens);
+                assert_eq!(expected.len(), Measure::ALL.len());
                 for (measure, expected) in Measure::ALL.iter().copied().zip(expected) {
                     let found = survey.measures(id).get(measure).map(f64::from);
                     let near = match (found, expected) {
