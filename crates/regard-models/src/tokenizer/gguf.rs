@@ -50,7 +50,7 @@ const DEEPSEEK_LLM: [&str; 5] = [
 ];
 const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const BAILING: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
-const BLOOM: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
+const BLOOM: &str = r" ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+";
 /// What llama.cpp takes for files that name none, or one that it does not know.
 const DEFAULT: [&str; 4] = [
     r"[\p{P}\$\+<=>\^~\|]+",
