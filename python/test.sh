@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheels of the module and of the program by pip, as a user does, installs both into a clean virtual environment, and runs
-# the tests there. The wheels stay in target/python/wheels.
+# Builds the wheel of the module by pip, as a user does, packs the program into another, installs both into a clean virtual
+# environment, and runs the tests there. The wheels stay in target/python/wheels.
 #
 # The program is the debug build of the workspace. The module's wheel gets the page for notebooks from the workspace's target folder or
 # from $PAGE, if there is one: apps/web/test.sh or `npm run build` makes it. PROFILE=release builds the module as it is released. With
@@ -21,7 +21,18 @@ pip=("$work/clean/bin/python" -m pip --quiet --disable-pip-version-check)
 if [ -f "$page/index.html" ]; then python3 page.py "$page"; fi
 # The build folder is beside the workspace's own target folder, whose builds are not touched.
 CARGO_TARGET_DIR=$target/python MATURIN_PEP517_ARGS="--locked --profile ${PROFILE:-dev}" "${pip[@]}" wheel --no-deps --wheel-dir "$wheels" .
-CARGO_TARGET_DIR=$target MATURIN_PEP517_ARGS="--locked --profile dev" "${pip[@]}" wheel --no-deps --wheel-dir "$wheels" ../apps/desktop
+# The program's wheel has the program that the workspace's tests have built: with the features of its package alone, maturin would build
+# the window once more. wheels.yml builds it by maturin.
+if [ ! -x "$target/debug/regard" ]; then (cd "$root" && cargo build --quiet -p regard-desktop --target-dir "$target"); fi
+version=$("$target/debug/regard" --version | cut -d" " -f2)
+name=regard_program-$version
+mkdir -p "$work/program/$name.dist-info" "$work/program/$name.data/scripts"
+printf 'Metadata-Version: 2.1\nName: regard-program\nVersion: %s\n' "$version" >"$work/program/$name.dist-info/METADATA"
+printf 'Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-any\n' >"$work/program/$name.dist-info/WHEEL"
+install -m 755 "$target/debug/regard" "$work/program/$name.data/scripts"
+strip "$work/program/$name.data/scripts/regard" 2>/dev/null || true
+"${pip[@]}" install wheel
+"$work/clean/bin/python" -m wheel pack --dest-dir "$wheels" "$work/program" >/dev/null
 
 "${pip[@]}" install "$wheels"/*.whl --group pyproject.toml:test ${TORCH:+torch transformer-lens --extra-index-url https://download.pytorch.org/whl/cpu}
 # Tests in another folder than this one import the installed package.
