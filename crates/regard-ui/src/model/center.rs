@@ -55,7 +55,7 @@ const VIEWS: [Choice<View>; 5] = [
     (View::Patches, "Patch", Ok("Show what each place of another sentence does in this one.")),
     (View::Experts, "Experts", Ok("Show which experts each token takes.")),
 ];
-/// Why a file has no view but the first.
+/// A file has the first view alone, for this reason.
 const OF_FILE: &str = "It needs a model that runs: this is a file of attention.";
 
 /// The width of the choice of the run, as a menu.
