@@ -74,26 +74,28 @@ const ROBERTA: &[(&str, &str)] = &[
     ("cls_token", "<s>"),
     ("mask_token", "<mask>"),
 ];
+const DEBERTA: &[(&str, &str)] = &[
+    ("bos_token", "[CLS]"),
+    ("eos_token", "[SEP]"),
+    ("unk_token", "[UNK]"),
+    ("sep_token", "[SEP]"),
+    ("pad_token", "[PAD]"),
+    ("cls_token", "[CLS]"),
+    ("mask_token", "[MASK]"),
+];
+/// BERT's have no start and no end beside their `cls_token` and `sep_token`.
+const BERT: &[(&str, &str)] = DEBERTA.split_at(2).1;
 const BERT_AROUND: Option<(&str, &str)> =
     Some(("cls_token A sep_token", "cls_token A sep_token B:1 sep_token:1"));
 const ROBERTA_AROUND: Option<(&str, &str)> =
     Some(("cls_token A sep_token", "cls_token A sep_token sep_token B sep_token"));
+const START_AND_END: Option<(&str, &str)> =
+    Some(("bos_token A eos_token", "bos_token A eos_token eos_token B eos_token"));
 const BYTES: Class = Class { name: "", model: "BPE", tokens: &[], around: None };
 const UNIGRAM: Class = Class { model: "Unigram", ..BYTES };
 
 const CLASSES: [Class; 15] = [
-    Class {
-        name: "BertTokenizer",
-        model: "WordPiece",
-        tokens: &[
-            ("unk_token", "[UNK]"),
-            ("sep_token", "[SEP]"),
-            ("pad_token", "[PAD]"),
-            ("cls_token", "[CLS]"),
-            ("mask_token", "[MASK]"),
-        ],
-        around: BERT_AROUND,
-    },
+    Class { name: "BertTokenizer", model: "WordPiece", tokens: BERT, around: BERT_AROUND },
     Class {
         name: "MPNetTokenizer",
         model: "WordPiece",
@@ -155,7 +157,7 @@ const CLASSES: [Class; 15] = [
             ("unk_token", END),
             ("pad_token", END),
         ],
-        around: Some(("bos_token A eos_token", "bos_token A eos_token eos_token B eos_token")),
+        around: START_AND_END,
         ..BYTES
     },
     Class {
@@ -180,32 +182,9 @@ const CLASSES: [Class; 15] = [
         around: Some(("A eos_token", "A eos_token B eos_token")),
         ..UNIGRAM
     },
-    Class {
-        name: "XLMRobertaTokenizer",
-        tokens: ROBERTA,
-        around: Some(("bos_token A eos_token", "bos_token A eos_token eos_token B eos_token")),
-        ..UNIGRAM
-    },
-    Class {
-        name: "CamembertTokenizer",
-        tokens: ROBERTA,
-        around: Some(("bos_token A eos_token", "bos_token A eos_token eos_token B eos_token")),
-        ..UNIGRAM
-    },
-    Class {
-        name: "DebertaV2Tokenizer",
-        tokens: &[
-            ("bos_token", "[CLS]"),
-            ("eos_token", "[SEP]"),
-            ("unk_token", "[UNK]"),
-            ("sep_token", "[SEP]"),
-            ("pad_token", "[PAD]"),
-            ("cls_token", "[CLS]"),
-            ("mask_token", "[MASK]"),
-        ],
-        around: BERT_AROUND,
-        ..UNIGRAM
-    },
+    Class { name: "XLMRobertaTokenizer", tokens: ROBERTA, around: START_AND_END, ..UNIGRAM },
+    Class { name: "CamembertTokenizer", tokens: ROBERTA, around: START_AND_END, ..UNIGRAM },
+    Class { name: "DebertaV2Tokenizer", tokens: DEBERTA, around: BERT_AROUND, ..UNIGRAM },
 ];
 
 /// The class of a folder's tokenizer, by the settings, by the family and by what transformers registers for it.
@@ -219,6 +198,10 @@ fn name<'a>(settings: &'a Value, config: &'a Value) -> &'a str {
         (Some(class), _) if family == "qwen2" => class,
         (registered, named) => named.or(registered).unwrap_or_default(),
     }
+}
+
+fn of_name(name: &str) -> Option<Class> {
+    CLASSES.into_iter().find(|class| class.name == name)
 }
 
 fn has_step(part: &Value, kind: &str) -> bool {
@@ -242,8 +225,7 @@ impl Class {
 
     /// The class of the folder.
     pub(super) fn named(settings: &Value, config: &Value) -> Option<Self> {
-        let name = name(settings, config);
-        CLASSES.into_iter().find(|class| class.name == name)
+        of_name(name(settings, config))
     }
 
     /// Completes the settings with the tokens that the class has of its own.
@@ -466,7 +448,8 @@ pub(super) fn vocabulary(
         (checkpoint.path().join(file.name()), class, json)
     };
     if let Some(words) = lines(Beside::VOCAB_TXT)? {
-        let class = class.map_or(Some(CLASSES[0]), |class| is(class, "WordPiece"));
+        let class =
+            class.or_else(|| of_name("BertTokenizer")).and_then(|class| is(class, "WordPiece"));
         let Some(class) = class else { return Ok(None) };
         let ids = words.into_iter().enumerate().map(|(id, word)| (word, json!(id)));
         let model = json!({
@@ -483,7 +466,7 @@ pub(super) fn vocabulary(
     else {
         return Ok(None);
     };
-    let class = class.map_or(Some(CLASSES[3]), |class| is(class, "BPE"));
+    let class = class.or_else(|| of_name("GPT2Tokenizer")).and_then(|class| is(class, "BPE"));
     let Some(class) = class else { return Ok(None) };
     let merges =
         merges.into_iter().filter(|line| !line.starts_with("#version") && !line.is_empty());
