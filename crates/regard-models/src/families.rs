@@ -470,6 +470,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "gpt_bigcode",
+        gguf: Some(("starcoder", "gguf")),
         names: "gpt_bigcode",
         sizes: ["n_embd", "n_layer", "n_head", "n_inner"],
         norm: (NormKind::Layer, "layer_norm_epsilon"),
@@ -491,26 +492,31 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "bloom",
+        gguf: Some(("bloom", "gguf")),
         names: "bloom",
         sizes: ["hidden_size", "n_layer", "n_head", ""],
         norm: (NormKind::Layer, "layer_norm_epsilon"),
         activation: "",
         positions: Positions::Slopes,
         also: |config, description| config.bloom(description),
+        also_gguf: |_, description| GgufConfig::bloom(description),
         ..GPT
     },
     Family {
         name: "falcon",
+        gguf: Some(("falcon", "gguf falcon")),
         names: "falcon",
         sizes: ["hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_hidden_size"],
         norm: (NormKind::Layer, "layer_norm_epsilon"),
         activation: "activation",
+        parallel: Flag::Yes, // in GGUF files
         biases: [Flag::Key("bias"); 3],
         also: |config, description| config.falcon(description),
         ..GPT
     },
     Family {
         name: "mpt",
+        gguf: Some(("mpt", "gguf")),
         names: "mpt",
         sizes: ["d_model", "n_layers", "n_heads", ""],
         norm: (NormKind::Layer, "layer_norm_epsilon"),
@@ -522,6 +528,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "phi",
+        gguf: Some(("phi2", "gguf")),
         names: "phi",
         grouped: true,
         parallel: Flag::Yes,
@@ -531,6 +538,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "stablelm",
+        gguf: Some(("stablelm", "gguf")),
         norm: (NormKind::Layer, "layer_norm_eps"),
         parallel: Flag::Key("use_parallel_residual"),
         biases: [Flag::Key("use_qkv_bias"), Flag::No, Flag::No],
@@ -540,6 +548,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "starcoder2",
+        gguf: Some(("starcoder2", "gguf")),
         names: "starcoder2",
         grouped: true,
         norm: (NormKind::Layer, "norm_epsilon"),
@@ -558,6 +567,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "olmo",
+        gguf: Some(("olmo", "gguf olmo")),
         names: "olmo",
         norm: (NormKind::Layer, ""),
         also: |config, description| config.olmo(description),
@@ -565,29 +575,36 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "olmoe",
+        gguf: Some(("olmoe", "gguf")),
         qk_norm: Some(QkNorm::Heads),
         experts: Experts::All,
         also: |config, description| config.olmo(description),
+        also_gguf: |_, description| GgufConfig::shares_of_all(description),
         ..DECODER
     },
     Family {
         name: "gemma",
+        gguf: Some(("gemma", "gguf")),
         norm: (NormKind::RmsPlusOne, "rms_norm_eps"),
         also: |_, description| {
             Config::first_gemma(description);
             Ok(())
         },
+        also_gguf: |_, description| Config::first_gemma(description),
         ..DECODER
     },
     Family {
         name: "qwen2_moe",
+        gguf: Some(("qwen2moe", "gguf")),
         biases: [Flag::Key("qkv_bias"), Flag::No, Flag::No],
         windows: Windows { slide: Slide::OddBefore("max_window_layers"), ..QWEN_WINDOWS },
         experts: Experts::Sparse,
+        also_gguf: |_, description| GgufConfig::shares_of_all(description),
         ..DECODER
     },
     Family {
         name: "phimoe",
+        gguf: Some(("phimoe", "gguf")),
         names: "phimoe",
         norm: (NormKind::Layer, "rms_norm_eps"),
         positions: Positions::Rotary(Rope { bases: &[("rope_theta", 1_000_000.0)], ..ROPE }),
@@ -604,6 +621,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "ministral3",
+        gguf: Some(("mistral3", "gguf neighbours")),
         biases: [Flag::No; 3],
         positions: Positions::Rotary(Rope {
             bases: &[("rope_theta", 1_000_000.0)],
@@ -613,11 +631,19 @@ pub(crate) static FAMILIES: &[Family] = &[
         }),
         windows: Windows { slide: Slide::All, ..NO_WINDOWS },
         also: |config, description| config.ministral3(description),
+        also_gguf: |config, description| config.ministral3(description),
         ..DECODER
     },
-    Family { name: "arcee", gated: false, biases: BY_FLAGS, ..DECODER },
+    Family {
+        name: "arcee",
+        gguf: Some(("arcee", "gguf neighbours")),
+        gated: false,
+        biases: BY_FLAGS,
+        ..DECODER
+    },
     Family {
         name: "nemotron",
+        gguf: Some(("nemotron", "gguf")),
         norm: (NormKind::LayerPlusOne, "norm_eps"),
         gated: false,
         biases: BY_FLAGS,
@@ -636,6 +662,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "exaone4",
+        gguf: Some(("exaone4", "gguf")),
         names: "gemma2",
         placement: Placement::Output,
         biases: [Flag::No; 3],
@@ -645,9 +672,16 @@ pub(crate) static FAMILIES: &[Family] = &[
         ..DECODER
     },
     GLM,
-    Family { name: "glm4", names: "glm4", placement: Placement::Both, ..GLM },
+    Family {
+        name: "glm4",
+        gguf: Some(("glm4", "gguf phi3")),
+        names: "glm4",
+        placement: Placement::Both,
+        ..GLM
+    },
     Family {
         name: "cohere",
+        gguf: Some(("command-r", "gguf")),
         positions: Positions::Rotary(Rope {
             bases: &[("rope_theta", 500_000.0)],
             interleaved: true,
@@ -657,6 +691,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "cohere2",
+        gguf: Some(("cohere2", "gguf")),
         positions: Positions::Rotary(Rope { interleaved: true, skips: Skips::Full, ..ROPE }),
         windows: EVERY_FOURTH_FULL,
         ..COHERE
@@ -826,11 +861,15 @@ const QWEN_WINDOWS: Windows = Windows {
 
 const HALF_OF_ROPE: Rope = Rope { share: Some(("partial_rotary_factor", 0.5)), ..ROPE };
 
-const EVERY_FOURTH_FULL: Windows =
-    Windows { slide: Slide::AllButLast(4, Some("sliding_window_pattern")), ..BY_TYPE };
+const EVERY_FOURTH_FULL: Windows = Windows {
+    slide: Slide::AllButLast(4, Some("sliding_window_pattern")),
+    usual: false,
+    ..BY_TYPE
+};
 
 const GLM: Family = Family {
     name: "glm",
+    gguf: Some(("chatglm", "gguf phi3")),
     biases: [ATTENTION_BIAS, Flag::No, Flag::No],
     positions: Positions::Rotary(Rope { interleaved: true, ..HALF_OF_ROPE }),
     ..DECODER
@@ -841,6 +880,7 @@ const COHERE: Family = Family {
     norm: (NormKind::Layer, "layer_norm_eps"),
     parallel: Flag::Yes,
     also: |config, description| config.cohere(description),
+    also_gguf: |config, description| config.cohere(description),
     ..DECODER
 };
 

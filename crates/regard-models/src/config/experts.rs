@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{gguf, hugging_face};
+use super::{default, gguf, hugging_face};
 use crate::families;
 use crate::{ClampedGate, Error, Experts};
 
@@ -75,23 +75,25 @@ impl hugging_face::Config<'_> {
 }
 
 impl gguf::Config<'_> {
-    /// The same of a GGUF file, whose layers with experts have a router.
+    /// The same of a GGUF file, whose layers with experts have a router. Mixtral's architecture is that of Llama.
     pub(super) fn experts(&self, layers: usize, hidden: usize) -> Result<Option<Experts>, Error> {
-        if self.row.experts == families::Experts::None {
+        let Some(count) = self.optional("expert_count").filter(|count| *count > 0) else {
             return Ok(None);
-        }
+        };
+        let near = default(self.row.name, "router_jitter_noise").and_then(Value::as_f64);
+        let near = near.filter(|_| self.row.experts == families::Experts::Near);
         let own = self.optional("expert_feed_forward_length");
         let router = |layer| format!("blk.{layer}.ffn_gate_inp.weight");
         Ok(Some(Experts {
             layers: (0..layers)
                 .map(|layer| self.checkpoint.shape(&router(layer)).is_some())
                 .collect(),
-            count: self.size("expert_count")?,
+            count,
             used: self.size("expert_used_count")?,
             hidden: own.unwrap_or(hidden),
             normalized: true,
             gate: (self.row.experts == families::Experts::Clamped).then_some(GATE),
-            near: None,
+            near: near.map(|noise| 2.0 * noise),
             shared: self.optional("expert_shared_feed_forward_length"),
         }))
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use regard::alibi_slopes;
 use serde_json::Value;
 
 use super::rope::usual_parameters;
@@ -10,18 +11,19 @@ use super::{activation, default, plain, unknown, windows};
 use crate::families::{Family, Flag, Positions, Rope, Skips, Slide};
 use crate::read::Metadata;
 use crate::{
-    Checkpoint, Description, Error, Frequencies, Head, LearnedPositions, NormKind, NormSettings,
-    RotaryScaling, RotarySettings, Stack,
+    Activation, Checkpoint, Description, Error, Frequencies, Head, LearnedPositions, NormKind,
+    NormSettings, QueryGrowth, RotaryScaling, RotarySettings, Stack,
 };
 
 /// The keys of known architectures, after the architecture's name: those that are read, and others of their files.
-const KEYS: &str = "attention.head_count attention.head_count_kv attention.key_length attention.layer_norm_epsilon \
-    attention.layer_norm_rms_epsilon attention.scale attention.sliding_window attention.sliding_window_pattern \
-    attention.value_length attn_logit_softcapping block_count context_length embedding_length embedding_scale expert_count \
+const KEYS: &str = "attention.clamp_kqv attention.head_count attention.head_count_kv attention.key_length \
+    attention.layer_norm_epsilon attention.layer_norm_rms_epsilon attention.max_alibi_bias attention.scale \
+    attention.sliding_window attention.sliding_window_pattern attention.temperature_scale attention.value_length \
+    attn_logit_softcapping block_count context_length embedding_length embedding_scale expert_count \
     expert_feed_forward_length expert_shared_feed_forward_length expert_used_count feed_forward_length final_logit_softcapping \
     logit_scale residual_scale rope.dimension_count rope.freq_base rope.freq_base_swa rope.scale_linear rope.scaling.attn_factor \
     rope.scaling.factor rope.scaling.original_context_length rope.scaling.type rope.scaling.yarn_beta_fast \
-    rope.scaling.yarn_beta_slow use_parallel_residual vocab_size";
+    rope.scaling.yarn_beta_slow rope.scaling.yarn_log_multiplier tensor_data_layout use_parallel_residual vocab_size";
 
 /// The keys of a file's architecture that no known architecture has.
 pub(super) fn unknown_keys<'a>(metadata: &'a Metadata) -> BTreeSet<String> {
@@ -79,8 +81,8 @@ impl<'a> Config<'a> {
         let row = self.row;
         // A key that the file lacks has the default of transformers' class for the family.
         let usual = |key: &str| default(row.name, key);
-        // The converter has added 1 to Gemma's norm weights.
-        let (kind, epsilon) = match row.norm.0 {
+        // The converter has added 1 to the norm weights of Gemma and Nemotron.
+        let (kind, mut epsilon) = match row.norm.0 {
             NormKind::Layer | NormKind::LayerPlusOne => {
                 (NormKind::Layer, "attention.layer_norm_epsilon")
             }
@@ -88,6 +90,10 @@ impl<'a> Config<'a> {
                 (NormKind::Rms, "attention.layer_norm_rms_epsilon")
             }
         };
+        // Phi-3.5-MoE has layer norms, and the other's key.
+        if self.float(epsilon).is_none() && row.norm.1 == "rms_norm_eps" {
+            epsilon = "attention.layer_norm_rms_epsilon";
+        }
         let number = |name: &str, config: &str| {
             let number = self.float(name).or_else(|| usual(config).and_then(Value::as_f64));
             number.ok_or_else(|| self.wrong(format!("{} is missing", self.key(name))))
@@ -117,6 +123,7 @@ impl<'a> Config<'a> {
         block.parallel = parallel.unwrap_or(!matches!(row.parallel, Flag::No));
         (block.qk_norm, block.sinks, block.gated) = (row.qk_norm, row.sinks, row.gated);
         block.softcap = cap("attn_logit_softcapping");
+        block.clip = self.float("attention.clamp_kqv").map(|clip| clip as f32);
         let name = usual(row.activation).and_then(Value::as_str);
         block.activation = name.and_then(activation).unwrap_or(block.activation);
         block.placement = row.placement;
@@ -147,8 +154,15 @@ impl<'a> Config<'a> {
             };
             description.stack.windows = windows(layers, window, |layer| slides[layer]);
         }
-        if let Positions::Rotary(rope) = &row.positions {
-            self.turn(rope, &mut description.stack, head_size)?;
+        match &row.positions {
+            Positions::Rotary(rope) => self.turn(rope, &mut description.stack, head_size)?,
+            Positions::Slopes => description.stack.block.slopes = self.slopes(heads)?,
+            _ => {}
+        }
+        let norm_of_queries = "blk.0.attn_q_norm.weight";
+        if row.qk_norm.is_none() && self.checkpoint.shape(norm_of_queries).is_some() {
+            let what = format!("is a norm of queries, which {} does not have", row.name);
+            return Err(Error::tensor(self.path, norm_of_queries, what));
         }
         let hidden = description.stack.block.hidden;
         description.stack.experts = self.experts(layers, hidden)?;
@@ -169,6 +183,42 @@ impl<'a> Config<'a> {
         description.ends = ends.filter_map(|id| u32::try_from(id).ok()).collect();
         (row.also_gguf)(self, &mut description);
         Ok(description)
+    }
+
+    /// The slopes of ALiBi.
+    fn slopes(&self, heads: usize) -> Result<Vec<f32>, Error> {
+        let name = "attention.max_alibi_bias";
+        if let Some(most) = self.float(name).filter(|most| *most != 8.0) {
+            return Err(self.wrong(format!("{} is {most}; only 8 is known", self.key(name))));
+        }
+        if heads as u64 > self.checkpoint.bytes() {
+            let bytes = self.checkpoint.bytes();
+            return Err(self.wrong(format!("{heads} heads are too many for {bytes} bytes")));
+        }
+        Ok(alibi_slopes(heads))
+    }
+
+    pub(crate) fn bloom(description: &mut Description) {
+        description.embedding.norm = description.stack.final_norm;
+        description.stack.block.activation = Activation::GeluTanh;
+    }
+
+    pub(crate) fn cohere(&self, description: &mut Description) {
+        let scale = self.float("logit_scale").unwrap_or(1.0) as f32;
+        description.head = Head::Tokens { transform: None, scale, softcap: None };
+    }
+
+    pub(crate) fn ministral3(&self, description: &mut Description) {
+        let each = self.float("rope.scaling.original_context_length");
+        let both = self.float("attention.temperature_scale").zip(each.filter(|each| *each >= 1.0));
+        description.stack.block.growth = both.map(|(slope, each)| QueryGrowth { slope, each });
+    }
+
+    /// The weights of a token's experts are shares of all, which do not add up to 1.
+    pub(crate) fn shares_of_all(description: &mut Description) {
+        if let Some(experts) = &mut description.stack.experts {
+            experts.normalized = false;
+        }
     }
 
     pub(crate) fn gemma(description: &mut Description) {
@@ -244,6 +294,8 @@ impl<'a> Config<'a> {
         let positions = self.optional("context_length").unwrap_or(0);
         let original = self.optional("rope.scaling.original_context_length").unwrap_or(positions);
         let amplitude = self.float("rope.scaling.attn_factor").unwrap_or(1.0);
+        let grown = |by: f64| 1.0 + 0.1 * by * factor.max(1.0).ln();
+        let log = self.float("rope.scaling.yarn_log_multiplier").unwrap_or(0.0);
         let scaling = match self.metadata.text(&self.key("rope.scaling.type")).unwrap_or("linear") {
             _ if self.checkpoint.shape("rope_freqs.weight").is_some() => Frequencies::Stored,
             _ if self.checkpoint.shape("rope_factors_short.weight").is_some() => {
@@ -261,7 +313,7 @@ impl<'a> Config<'a> {
                 original_positions: original as f64,
                 beta_fast: self.float("rope.scaling.yarn_beta_fast").unwrap_or(32.0),
                 beta_slow: self.float("rope.scaling.yarn_beta_slow").unwrap_or(1.0),
-                amplitude: Some(amplitude * (1.0 + 0.1 * factor.max(1.0).ln())),
+                amplitude: Some(amplitude * grown(1.0) / grown(log)),
                 // llama.cpp rounds for gpt-oss too, which was trained without it.
                 whole_pairs: usual_parameters(rope).get("truncate") != Some(&false.into()),
             }),

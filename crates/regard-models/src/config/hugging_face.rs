@@ -717,13 +717,6 @@ impl<'a> Config<'a> {
         if let Some(most) = number("alibi_bias_max").filter(|most| *most != 8.0) {
             return Err(self.wrong(format!("alibi_bias_max is {most}; only 8 is known")));
         }
-        // The slopes of the next power of two: every other one from the second on, then the others.
-        let all = block.heads.next_power_of_two();
-        if all != block.heads {
-            let slope = |i: usize| (-(i as f64 + 1.0) * 8.0 / all as f64).exp2() as f32;
-            let order = (1..all).step_by(2).chain((0..all).step_by(2));
-            block.slopes = order.take(block.heads).map(slope).collect();
-        }
         description.context = self.optional("max_seq_len")?;
         Ok(())
     }

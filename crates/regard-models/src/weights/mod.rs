@@ -227,7 +227,7 @@ impl Weights {
         let has = |name: &str| checkpoint.shape(name).is_some();
         let names = match checkpoint.settings() {
             Settings::Config(_) => names::hugging_face(description, has),
-            Settings::Gguf(_) => names::gguf(&description.family),
+            Settings::Gguf(_) => names::gguf(description, has),
         };
         let names = names.ok_or_else(|| {
             let family = &description.family;

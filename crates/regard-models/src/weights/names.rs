@@ -226,14 +226,8 @@ pub(crate) fn unknown<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<Stri
 
 /// The names in a folder of Hugging Face.
 pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool) -> Option<Names> {
-    let mut names = entry(Family::of_config(&description.family)?.names)?;
-    let has_it = |(tensor, _): &&(String, String)| {
-        ["", names.prefix.as_str()].iter().any(|start| has(&format!("{start}{tensor}.weight")))
-    };
-    let gated = names.gated.as_ref().filter(|_| description.stack.block.gated);
-    if let Some(other) = names.with.as_ref().filter(has_it).map(|(_, other)| other).or(gated) {
-        names = entry(other)?;
-    }
+    let names = entry(Family::of_config(&description.family)?.names)?;
+    let mut names = fitting(names, description, &has)?;
     // The encoder is the only stack.
     if description.encoder.is_none() && !names.encoder.start.is_empty() {
         names.layer.clone_from(&names.encoder);
@@ -251,13 +245,25 @@ pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool
     Some(names)
 }
 
+/// These names or those of the entry that fits a file better.
+fn fitting(names: Names, description: &Description, has: impl Fn(&str) -> bool) -> Option<Names> {
+    let has_it = |(tensor, _): &&(String, String)| {
+        ["", names.prefix.as_str()].iter().any(|start| has(&format!("{start}{tensor}.weight")))
+    };
+    let gated = names.gated.as_ref().filter(|_| description.stack.block.gated);
+    match names.with.as_ref().filter(has_it).map(|(_, other)| other).or(gated) {
+        Some(other) => entry(other),
+        None => Some(names),
+    }
+}
+
 /// Whether a tensor belongs to the part of a model that reads images, if only the text part is computed.
 pub(super) fn of_images(name: &str) -> bool {
     let parts = ["vision_tower.", "multi_modal_projector."];
     parts.iter().any(|part| name.strip_prefix("model.").unwrap_or(name).starts_with(part))
 }
 
-/// The names in a GGUF file of this architecture.
-pub(super) fn gguf(architecture: &str) -> Option<Names> {
-    entry(Family::of_gguf(architecture)?.gguf?.1)
+/// The names in a GGUF file.
+pub(super) fn gguf(description: &Description, has: impl Fn(&str) -> bool) -> Option<Names> {
+    fitting(entry(Family::of_gguf(&description.family)?.gguf?.1)?, description, has)
 }

@@ -17,21 +17,10 @@ fn check(name: &str) -> Model {
 
 #[test]
 fn converted_models_give_the_numbers_of_transformers() {
-    for name in [
-        "qwen3",
-        "qwen3moe",
-        "gpt-oss",
-        "gemma2",
-        "gemma3",
-        "gemma3-swa",
-        "smollm3",
-        "olmo2",
-        "olmo3",
-        "granite",
-        "phi3",
-        "gptneox",
-        "gptneox-serial",
-    ] {
+    let by_make = "qwen3 qwen3moe gpt-oss gemma2 gemma3 gemma3-swa smollm3 olmo2 olmo3 granite phi3 gptneox gptneox-serial";
+    let by_converted = "bloom starcoder starcoder2 falcon falcon-one mpt phi2 stablelm stablelm-parallel olmo olmoe mixtral \
+        qwen2moe phimoe gemma arcee mistral3 nemotron exaone4 glm glm4 command-r cohere2";
+    for name in by_make.split(' ').chain(by_converted.split_whitespace()) {
         check(name);
     }
 }
@@ -116,6 +105,28 @@ fn keys_that_a_file_leaves_out_are_the_familys() {
     assert_eq!((phi3.stack.block.norm.epsilon, &phi3.stack.windows[..]), (1e-5, &[None][..]));
     let neox = without("gptneox", &["gptneox.attention.layer_norm_epsilon"]);
     assert_eq!(neox.stack.block.norm.epsilon, 1e-5);
+}
+
+/// Steeper slopes, and norms of queries in a family that has none.
+#[test]
+fn settings_and_tensors_whose_effect_is_not_computed_are_refused() {
+    let refused = |name: &str, old: &[u8], new: &[u8], says: &str| {
+        let mut file = fs::read(data(name)).unwrap();
+        while let Some(at) = file.windows(old.len()).position(|window| window == old) {
+            file[at..at + new.len()].copy_from_slice(new);
+        }
+        let said = Description::of(&Checkpoint::from_files(name, [(name, file)]).unwrap());
+        assert_says(&said.unwrap_err().to_string(), &[says]);
+    };
+    let bias = |most: f32| {
+        let mut setting = b"max_alibi_bias\x06\0\0\0".to_vec(); // 6 is the type F32
+        setting.extend(most.to_le_bytes());
+        setting
+    };
+    let says = "mpt.attention.max_alibi_bias is 16; only 8 is known";
+    refused("mpt.gguf", &bias(8.0), &bias(16.0), says);
+    let says = "blk.0.attn_q_norm.weight is a norm of queries, which qwen2 does not have";
+    refused("qwen3.gguf", b"qwen3", b"qwen2", says);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use regard_models::{Ablation, Change, Checkpoint, Description, Input, Place};
 use regard_tests::models::{FAMILIES, golden};
 use serde_json::json;
 
-use crate::common::open;
+use crate::common::{data, open};
 
 /// The families. Some have a second folder.
 fn known() -> impl Iterator<Item = &'static str> {
@@ -24,8 +24,20 @@ fn families() -> String {
     let config = json!({"model_type": "unheard-of"}).to_string().into_bytes();
     let weights = fs::read(golden("tiny-gpt2").join("model.safetensors")).unwrap();
     let files = [("config.json", config), ("model.safetensors", weights)];
-    let checkpoint = Checkpoint::from_files("model", files).unwrap();
-    let said = Description::of(&checkpoint).unwrap_err().to_string();
+    known_by(&Checkpoint::from_files("model", files).unwrap())
+}
+
+/// The architectures as the refusal of another one names them.
+fn architectures() -> String {
+    let mut file = fs::read(data("qwen3.gguf")).unwrap();
+    while let Some(at) = file.windows(5).position(|window| window == b"qwen3") {
+        file[at..at + 5].copy_from_slice(b"other");
+    }
+    known_by(&Checkpoint::from_files("a.gguf", [("a.gguf", file)]).unwrap())
+}
+
+fn known_by(checkpoint: &Checkpoint) -> String {
+    let said = Description::of(checkpoint).unwrap_err().to_string();
     said.split_once("known are ").unwrap().1.to_owned()
 }
 
@@ -76,8 +88,11 @@ fn shapes() -> BTreeMap<String, String> {
 }
 
 fn section() -> String {
-    let mut page =
-        format!("\nFamilies: {}.\n\n| place | shape | families |\n|---|---|---|\n", families());
+    let mut page = format!(
+        "\nFamilies: {}.\n\nArchitectures of GGUF files: {}.\n\n| place | shape | families |\n|---|---|---|\n",
+        families(),
+        architectures()
+    );
     let mut order: Vec<String> = Vec::new();
     let mut has: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for family in known() {

@@ -1,0 +1,124 @@
+"""Writes tiny models as llama.cpp's converter writes them, with the numbers of transformers, for tests/models/gguf.rs.
+
+    pip install torch transformers gguf
+    python converted.py LLAMA.CPP [NAME ...]
+
+LLAMA.CPP is a folder with llama.cpp's convert_hf_to_gguf.py. Each model has random weights, matrices as numbers of 16 bits, which
+the converter stores as F16. NAME.gguf is what it writes, without a vocabulary; NAME.expected.safetensors has what transformers
+gives in float64.
+"""
+
+import json
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers import AutoConfig
+
+FOLDER = Path(__file__).parent
+IDS = torch.tensor([[5, 17, 3, 22, 9, 14, 1, 20, 7, 11, 2, 19]])
+SMALL = dict(vocab_size=24, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, max_position_embeddings=64,
+             bos_token_id=0, eos_token_id=0, pad_token_id=None)
+WIDE = SMALL | dict(intermediate_size=128)  # the converter writes four times the width
+GROUPED = SMALL | dict(intermediate_size=20, num_key_value_heads=2)
+EXPERTS = GROUPED | dict(num_experts=3, num_local_experts=3, num_experts_per_tok=2)
+GPT = dict(vocab_size=24, n_embd=32, n_layer=1, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0)
+PLAIN = dict(rope_type="default", rope_theta=300.0)
+HALF = dict(rope_type="default", rope_theta=10_000.0, partial_rotary_factor=0.5)
+FULL, SLIDING = "full_attention", "sliding_attention"
+YARN = dict(rope_type="yarn", rope_theta=500.0, factor=4.0, original_max_position_embeddings=4, beta_fast=4.0, beta_slow=0.5,
+            mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.3)
+
+# By name: the family, the class and the settings; and what config.json says for the converter alone.
+MODELS = {
+    "bloom": ("BloomForCausalLM", dict(vocab_size=24, hidden_size=32, n_layer=1, n_head=4, bos_token_id=0, eos_token_id=0), {}),
+    "starcoder": ("GPTBigCodeForCausalLM", GPT, {}),
+    "starcoder2": ("Starcoder2ForCausalLM", GROUPED | dict(rope_parameters=PLAIN, sliding_window=None), {}),
+    "falcon": ("FalconForCausalLM", WIDE | dict(
+        new_decoder_architecture=True, num_kv_heads=2, num_ln_in_parallel_attn=2, parallel_attn=True, alibi=False, bias=False), {}),
+    "falcon-one": ("FalconForCausalLM", WIDE | dict(
+        new_decoder_architecture=False, multi_query=True, num_kv_heads=1, parallel_attn=True, alibi=False, bias=False), {}),
+    "mpt": ("MptForCausalLM", dict(
+        vocab_size=24, d_model=32, n_layers=1, n_heads=4, expansion_ratio=4, max_seq_len=64, bos_token_id=0, eos_token_id=0,
+        attn_config=dict(clip_qkv=1.5)), dict(architectures=["MPTForCausalLM"])),
+    "phi2": ("PhiForCausalLM", WIDE | dict(rope_parameters=HALF), {}),
+    "stablelm": ("StableLmForCausalLM", GROUPED | dict(rope_parameters=HALF, use_qkv_bias=True), {}),
+    "stablelm-parallel": ("StableLmForCausalLM", GROUPED | dict(rope_parameters=HALF, use_parallel_residual=True), {}),
+    "olmo": ("OlmoForCausalLM", GROUPED | dict(rope_parameters=PLAIN, clip_qkv=1.2), {}),
+    "olmoe": ("OlmoeForCausalLM", EXPERTS | dict(rope_parameters=PLAIN, rms_norm_eps=1e-5), {}),
+    "mixtral": ("MixtralForCausalLM", EXPERTS | dict(rope_parameters=PLAIN), {}),
+    "qwen2moe": ("Qwen2MoeForCausalLM", EXPERTS | dict(
+        rope_parameters=PLAIN, moe_intermediate_size=12, shared_expert_intermediate_size=16, num_hidden_layers=2), {}),
+    "phimoe": ("PhimoeForCausalLM", EXPERTS | dict(rope_parameters=PLAIN, attention_bias=True, lm_head_bias=True),
+               dict(architectures=["PhiMoEForCausalLM"], original_max_position_embeddings=64)),
+    "gemma": ("GemmaForCausalLM", GROUPED | dict(head_dim=8, hidden_activation="gelu_pytorch_tanh"), {}),
+    "arcee": ("ArceeForCausalLM", GROUPED | dict(rope_parameters=PLAIN), {}),
+    "mistral3": ("Ministral3ForCausalLM", GROUPED | dict(head_dim=8, rope_parameters=YARN), {}),
+    "nemotron": ("NemotronForCausalLM", GROUPED | dict(rope_parameters=HALF | dict(rope_theta=300.0)), {}),
+    "exaone4": ("Exaone4ForCausalLM", GROUPED | dict(
+        num_hidden_layers=3, rope_parameters=PLAIN, sliding_window=4, layer_types=[SLIDING, FULL, SLIDING]), {}),
+    "glm": ("GlmForCausalLM", GROUPED | dict(head_dim=8, rope_parameters=HALF, attention_bias=True, rms_norm_eps=1e-5), {}),
+    "glm4": ("Glm4ForCausalLM", GROUPED | dict(head_dim=8, rope_parameters=HALF, attention_bias=True), {}),
+    "command-r": ("CohereForCausalLM", GROUPED | dict(rope_parameters=PLAIN, logit_scale=0.3), {}),
+    "cohere2": ("Cohere2ForCausalLM", GROUPED | dict(
+        num_hidden_layers=4, rope_parameters=PLAIN, logit_scale=0.3, sliding_window=4), dict(rotary_pct=1.0)),
+}
+
+
+def randomized(model, seed):
+    """All numbers are random: norms and biases too, so that a forgotten one shows."""
+    torch.manual_seed(seed)
+    for parameter in model.parameters():
+        drawn = 0.4 * torch.randn_like(parameter)
+        parameter.data = drawn + 0.5 if parameter.dim() == 1 else drawn.half().float()
+    return model.eval()
+
+
+def convert(folder, file):
+    """Runs the converter, without a vocabulary."""
+    from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
+    from gguf import LlamaFileType
+
+    settings = ModelBase.load_hparams(folder, False)
+    made = get_model_class(get_model_architecture(settings, ModelType.TEXT), mmproj=False)
+    made.set_vocab = lambda self: None
+    with torch.inference_mode():
+        made(folder, LlamaFileType.MOSTLY_F16, file, eager=True).write()
+
+
+def outputs(model, ids):
+    with torch.no_grad():
+        out = model(ids, output_attentions=True)
+    return {"attentions": torch.cat(out.attentions).float().contiguous(), "logits": out.logits[0].float().contiguous()}
+
+
+def write(seed, name):
+    architecture, config, more = MODELS[name]
+    made = getattr(transformers, architecture)
+    config = made.config_class(**json.loads(json.dumps(config)))
+    config._attn_implementation = config._experts_implementation = "eager"
+    model = randomized(made(config), seed)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        model.save_pretrained(folder)
+        settings = json.loads((folder / "config.json").read_text()) | more
+        (folder / "config.json").write_text(json.dumps(settings))
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        convert(folder, FOLDER / f"{name}.gguf")
+    model = model.double()
+    expected = {f"long/{k}": v for k, v in outputs(model, IDS).items()}
+    expected |= {f"short/{k}": v for k, v in outputs(model, IDS[:, :6]).items()}
+    save_file(expected, FOLDER / f"{name}.expected.safetensors")
+
+
+logging.disable(logging.INFO)
+llama = Path(sys.argv[1])
+sys.path[:0] = [str(llama), str(llama / "gguf-py")]
+for seed, name in enumerate(MODELS):
+    if name in sys.argv[2:] or not sys.argv[2:]:
+        write(seed, name)
+        print(name, (FOLDER / f"{name}.gguf").stat().st_size, flush=True)
