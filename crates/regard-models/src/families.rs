@@ -269,7 +269,7 @@ const BART: Family = Family {
 
 /// The families, in the order in which texts list them.
 pub(crate) static FAMILIES: &[Family] = &[
-    Family { name: "bert", ..ENCODER },
+    Family { name: "bert", gguf: Some(("bert", "gguf bert")), ..ENCODER },
     Family { name: "roberta", ..ROBERTA },
     Family { name: "xlm-roberta", ..ROBERTA },
     Family { name: "camembert", ..ROBERTA },
@@ -284,6 +284,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     Family { name: "mpnet", names: "mpnet", describe: |config| config.mpnet(), ..ENCODER },
     Family {
         name: "nomic_bert",
+        gguf: Some(("nomic-bert", "gguf bert")),
         names: "nomic_bert",
         gated: true,
         biases: [Flag::No; 3],
@@ -293,6 +294,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "eurobert",
+        gguf: Some(("eurobert", "gguf")),
         names: "eurobert",
         biases: BY_FLAGS,
         both_ways: Flag::Yes,
@@ -698,8 +700,11 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "t5",
+        gguf: Some(("t5", "gguf t5")),
         names: "t5",
         describe: |config| config.t5(),
+        positions: Positions::Own,
+        also_gguf: |config, description| config.t5(description),
         classes: Classes::Other,
         ..DECODER
     },
@@ -798,6 +803,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     Family { name: "whisper", names: "whisper", describe: |config| config.whisper(), ..GPT },
     Family {
         name: "modernbert",
+        gguf: Some(("modern-bert", "gguf phi3")),
         names: "modernbert",
         describe: |config| config.modernbert(),
         norm: (NormKind::Layer, "norm_eps"),
@@ -813,6 +819,7 @@ pub(crate) static FAMILIES: &[Family] = &[
             slide: Slide::AllButFirst(3, "global_attn_every_n_layers"),
             ..BY_TYPE
         },
+        also_gguf: |_, description| GgufConfig::modernbert(description),
         classes: Classes::Pooled,
         ..DECODER
     },

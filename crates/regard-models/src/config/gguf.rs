@@ -11,19 +11,21 @@ use super::{activation, default, plain, unknown, windows};
 use crate::families::{Family, Flag, Positions, Rope, Skips, Slide};
 use crate::read::Metadata;
 use crate::{
-    Activation, Checkpoint, Description, Error, Frequencies, Head, LearnedPositions, NormKind,
-    NormSettings, QueryGrowth, RotaryScaling, RotarySettings, Stack,
+    Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frequencies, Head,
+    LearnedPositions, NormKind, NormSettings, Placement, QueryGrowth, RelativeBias, RotaryScaling,
+    RotarySettings, Stack,
 };
 
 /// The keys of known architectures, after the architecture's name: those that are read, and others of their files.
-const KEYS: &str = "attention.clamp_kqv attention.head_count attention.head_count_kv attention.key_length \
-    attention.layer_norm_epsilon attention.layer_norm_rms_epsilon attention.max_alibi_bias attention.scale \
-    attention.sliding_window attention.sliding_window_pattern attention.temperature_scale attention.value_length \
-    attn_logit_softcapping block_count context_length embedding_length embedding_scale expert_count \
-    expert_feed_forward_length expert_shared_feed_forward_length expert_used_count feed_forward_length final_logit_softcapping \
-    logit_scale residual_scale rope.dimension_count rope.freq_base rope.freq_base_swa rope.scale_linear rope.scaling.attn_factor \
-    rope.scaling.factor rope.scaling.original_context_length rope.scaling.type rope.scaling.yarn_beta_fast \
-    rope.scaling.yarn_beta_slow rope.scaling.yarn_log_multiplier tensor_data_layout use_parallel_residual vocab_size";
+const KEYS: &str = "attention.causal attention.clamp_kqv attention.head_count attention.head_count_kv attention.key_length \
+    attention.layer_norm_epsilon attention.layer_norm_rms_epsilon attention.max_alibi_bias attention.relative_buckets_count \
+    attention.scale attention.sliding_window attention.sliding_window_pattern attention.temperature_scale \
+    attention.value_length attn_logit_softcapping block_count context_length decoder_block_count decoder_start_token_id \
+    embedding_length embedding_scale expert_count expert_feed_forward_length expert_shared_feed_forward_length \
+    expert_used_count feed_forward_length final_logit_softcapping hidden_activation logit_scale pooling_type residual_scale \
+    rope.dimension_count rope.freq_base rope.freq_base_swa rope.scale_linear rope.scaling.attn_factor rope.scaling.factor \
+    rope.scaling.original_context_length rope.scaling.type rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow \
+    rope.scaling.yarn_log_multiplier tensor_data_layout use_parallel_residual vocab_size";
 
 /// The keys of a file's architecture that no known architecture has.
 pub(super) fn unknown_keys<'a>(metadata: &'a Metadata) -> BTreeSet<String> {
@@ -127,10 +129,16 @@ impl<'a> Config<'a> {
         let name = usual(row.activation).and_then(Value::as_str);
         block.activation = name.and_then(activation).unwrap_or(block.activation);
         block.placement = row.placement;
+        if let Some(name) = self.metadata.text(&self.key("hidden_activation")) {
+            block.activation = activation(name).ok_or_else(|| {
+                self.wrong(format!("hidden_activation is {name:?}, which is not known"))
+            })?;
+        }
         let head_size = block.head_size;
-        // One of every `pattern` layers sees all tokens.
+        // One of every `pattern` layers sees all tokens: the last one, or the first.
+        let rest = usize::from(!matches!(row.windows.slide, Slide::AllButFirst(..)));
         let pattern = match row.windows.slide {
-            Slide::AllButLast(pattern, _) => Some(pattern),
+            Slide::AllButLast(pattern, _) | Slide::AllButFirst(pattern, _) => Some(pattern),
             Slide::All if row.windows.flag.is_none() => Some(usize::MAX),
             _ => None,
         };
@@ -140,6 +148,8 @@ impl<'a> Config<'a> {
             // 0 means no window.
             let window = self.optional("attention.sliding_window").or(usual);
             let window = window.filter(|window| *window > 0);
+            let both = row.windows.size != "sliding_window";
+            let window = if both { window.map(|all| all / 2 + 1) } else { window };
             let name = "attention.sliding_window_pattern";
             let pattern = self.optional(name).unwrap_or(pattern);
             let slides = match self.metadata.flags(&self.key(name)) {
@@ -150,7 +160,10 @@ impl<'a> Config<'a> {
                 }
                 Some(flags) => flags.to_vec(),
                 // 0 means that all layers slide.
-                None => (1..=layers).map(|layer| pattern == 0 || layer % pattern != 0).collect(),
+                None => {
+                    let slides = |layer| pattern == 0 || (layer + rest) % pattern != 0;
+                    (0..layers).map(slides).collect()
+                }
             };
             description.stack.windows = windows(layers, window, |layer| slides[layer]);
         }
@@ -177,12 +190,58 @@ impl<'a> Config<'a> {
         let softcap = cap("final_logit_softcapping");
         description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
         description.tied = self.checkpoint.shape("output.weight").is_none();
+        if row.placement == Placement::After {
+            description.embedding.norm = description.stack.final_norm.take();
+        }
+        let types = self.checkpoint.shape("token_types.weight");
+        description.embedding.types = types.and_then(<[usize]>::first).copied().unwrap_or(0);
+        description.stack.causal = self.metadata.flag(&self.key("attention.causal")) != Some(false);
+        if !description.stack.causal {
+            description.tied = false;
+            description.head = self.pooled();
+        }
         self.architecture.clone_into(&mut description.family);
         let end = |end| self.metadata.number(&format!("tokenizer.ggml.{end}_token_id"));
         let ends = ["eos", "eot", "eom"].into_iter().filter_map(end);
         description.ends = ends.filter_map(|id| u32::try_from(id).ok()).collect();
         (row.also_gguf)(self, &mut description);
         Ok(description)
+    }
+
+    /// The output of an encoder, whose head for tokens the converter leaves out.
+    fn pooled(&self) -> Head {
+        let position = match self.optional("pooling_type") {
+            Some(1) => ClassPosition::Mean,
+            Some(2) => ClassPosition::First,
+            Some(3) => ClassPosition::Last { pad: None },
+            _ => return Head::None,
+        };
+        Head::Pooled { position, norm: None, activation: None }
+    }
+
+    pub(crate) fn t5(&self, description: &mut Description) {
+        let Description { width, stack, .. } = description;
+        let block = &mut stack.block;
+        (block.scale, block.biases) = (1.0, Biases { qkv: false, out: false, hidden: false });
+        block.gated = self.checkpoint.shape("enc.blk.0.ffn_gate.weight").is_some();
+        block.activation = if block.gated { Activation::GeluTanh } else { Activation::Relu };
+        let buckets = self.optional("attention.relative_buckets_count");
+        let buckets = buckets.filter(|buckets| (4..256).contains(buckets)).unwrap_or(32);
+        block.relative = Some(RelativeBias { buckets, max_distance: 128 }); // no setting
+        description.encoder = Some(Stack { causal: false, ..stack.clone() });
+        let layers = self.optional("decoder_block_count").unwrap_or_else(|| stack.layers());
+        stack.windows = vec![None; layers.min(self.checkpoint.names().count())];
+        stack.cross = true;
+        let start = self.optional("decoder_start_token_id").unwrap_or(0);
+        description.decoder_start = u32::try_from(start).ok().into_iter().collect();
+        // T5 1.0 has no other head than its embeddings.
+        let scale = if description.tied { (*width as f32).sqrt().recip() } else { 1.0 };
+        description.head = Head::Tokens { transform: None, scale, softcap: None };
+    }
+
+    pub(crate) fn modernbert(description: &mut Description) {
+        description.embedding.norm = description.stack.final_norm;
+        (description.stack.begins_bare, description.stack.block.gated) = (true, true);
     }
 
     /// The slopes of ALiBi.

@@ -26,6 +26,9 @@ SMALL = dict(vocab_size=24, hidden_size=32, num_hidden_layers=1, num_attention_h
 WIDE = SMALL | dict(intermediate_size=128)  # the converter writes four times the width
 GROUPED = SMALL | dict(intermediate_size=20, num_key_value_heads=2)
 EXPERTS = GROUPED | dict(num_experts=3, num_local_experts=3, num_experts_per_tok=2)
+ENCODER = SMALL | dict(intermediate_size=20, max_position_embeddings=16, pad_token_id=23)
+T5 = dict(vocab_size=24, d_model=32, d_kv=5, d_ff=20, num_layers=2, num_heads=4, relative_attention_num_buckets=8,
+          decoder_start_token_id=0, eos_token_id=0, pad_token_id=0)
 GPT = dict(vocab_size=24, n_embd=32, n_layer=1, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0)
 PLAIN = dict(rope_type="default", rope_theta=300.0)
 HALF = dict(rope_type="default", rope_theta=10_000.0, partial_rotary_factor=0.5)
@@ -66,7 +69,21 @@ MODELS = {
     "command-r": ("CohereForCausalLM", GROUPED | dict(rope_parameters=PLAIN, logit_scale=0.3), {}),
     "cohere2": ("Cohere2ForCausalLM", GROUPED | dict(
         num_hidden_layers=4, rope_parameters=PLAIN, logit_scale=0.3, sliding_window=4), dict(rotary_pct=1.0)),
+    "bert": ("BertModel", ENCODER, {}),
+    "roberta": ("RobertaModel", ENCODER | dict(pad_token_id=0), {}),
+    "distilbert": ("DistilBertModel", dict(
+        vocab_size=24, dim=32, hidden_dim=20, n_layers=1, n_heads=4, max_position_embeddings=16, pad_token_id=23), {}),
+    "nomic-bert": ("NomicBertModel", ENCODER | dict(num_hidden_layers=2, rope_parameters=PLAIN), dict(
+        n_positions=2048, activation_function="swiglu", causal=False, qkv_proj_bias=False, mlp_fc1_bias=False, mlp_fc2_bias=False,
+        prenorm=False, rotary_emb_fraction=1.0, rotary_emb_interleaved=False, rotary_emb_scale_base=None)),
+    "eurobert": ("EuroBertModel", GROUPED | dict(rope_parameters=PLAIN, mask_token_id=23), dict(classifier_pooling="mean")),
+    "modern-bert": ("ModernBertModel", ENCODER | dict(num_hidden_layers=3, local_attention=4, rope_parameters={
+        FULL: dict(PLAIN, rope_theta=900.0), SLIDING: dict(PLAIN, rope_theta=50.0)}), dict(global_attn_every_n_layers=3)),
+    "t5": ("T5ForConditionalGeneration", T5, {}),
+    "t5-gated": ("T5ForConditionalGeneration", T5 | dict(feed_forward_proj="gated-gelu", scale_decoder_outputs=False), {}),
 }
+
+POOLED = {"roberta": "cls_token", "nomic-bert": "mean_tokens"}
 
 
 def randomized(model, seed):
@@ -86,14 +103,21 @@ def convert(folder, file):
     settings = ModelBase.load_hparams(folder, False)
     made = get_model_class(get_model_architecture(settings, ModelType.TEXT), mmproj=False)
     made.set_vocab = lambda self: None
+    made._is_tokenizer_xlmroberta = lambda self: False
     with torch.inference_mode():
         made(folder, LlamaFileType.MOSTLY_F16, file, eager=True).write()
 
 
-def outputs(model, ids):
+def outputs(model, ids, pooled):
+    """The logits, or the states of a model without a head, and the attentions. A decoder beside an encoder reads four tokens."""
+    more = dict(decoder_input_ids=IDS[:, :4]) if model.config.is_encoder_decoder else {}
     with torch.no_grad():
-        out = model(ids, output_attentions=True)
-    return {"attentions": torch.cat(out.attentions).float().contiguous(), "logits": out.logits[0].float().contiguous()}
+        out = model(ids, output_attentions=True, output_hidden_states=True, **more)
+    found = {name: torch.cat(out[name]) for name in out if name.endswith("attentions") and out[name]}
+    found |= {"logits": out.logits[0]} if "logits" in out else {"hidden_states": torch.cat(out.hidden_states)}
+    if pooled:
+        found["pooler_output"] = out.last_hidden_state[0].mean(0) if pooled == "mean_tokens" else out.last_hidden_state[0, 0]
+    return {name: tensor.float().contiguous() for name, tensor in found.items()}
 
 
 def write(seed, name):
@@ -101,17 +125,26 @@ def write(seed, name):
     made = getattr(transformers, architecture)
     config = made.config_class(**json.loads(json.dumps(config)))
     config._attn_implementation = config._experts_implementation = "eager"
-    model = randomized(made(config), seed)
+    if name == "t5-gated":  # version 1.1, whose head alone has a matrix of its own
+        config.tie_word_embeddings = False
+    model = made(config)
+    if config.is_encoder_decoder:
+        model.set_input_embeddings(model.shared)
+    model = randomized(model, seed)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         model.save_pretrained(folder)
         settings = json.loads((folder / "config.json").read_text()) | more
         (folder / "config.json").write_text(json.dumps(settings))
         (folder / "generation_config.json").unlink(missing_ok=True)
+        if name in POOLED:  # as sentence-transformers writes it
+            (folder / "1_Pooling").mkdir()
+            (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{POOLED[name]}": True}))
+            (folder / "modules.json").write_text(json.dumps([dict(path="1_Pooling", type="sentence_transformers.models.Pooling")]))
         convert(folder, FOLDER / f"{name}.gguf")
     model = model.double()
-    expected = {f"long/{k}": v for k, v in outputs(model, IDS).items()}
-    expected |= {f"short/{k}": v for k, v in outputs(model, IDS[:, :6]).items()}
+    expected = {f"long/{k}": v for k, v in outputs(model, IDS, POOLED.get(name)).items()}
+    expected |= {f"short/{k}": v for k, v in outputs(model, IDS[:, :6], POOLED.get(name)).items()}
     save_file(expected, FOLDER / f"{name}.expected.safetensors")
 
 
