@@ -239,12 +239,13 @@ impl Seen {
 pub(crate) fn widest(labels: &[String], text_style: &TextStyle, ui: &Ui) -> f32 {
     // Not every label of many (`d0` … `d511`) is measured: the widest is among the longest by columns of text. "iiii" is
     // narrower than "mmm", so slightly shorter ones are also measured.
-    let length = |label: &String| label.width();
+    // A token is written as a word: "<|endoftext|>" is wider than "⟨start⟩".
+    let length = |label: &String| style::lone(label).width();
     let longest = labels.iter().map(length).max().unwrap_or(0);
     let long = [0, 1, 2].into_iter().flat_map(|less| {
         labels.iter().filter(move |label| length(label) + less == longest).take(16)
     });
-    long.map(|label| text_width(label, text_style.clone(), ui)).fold(0.0, f32::max)
+    long.map(|label| text_width(&style::lone(label), text_style.clone(), ui)).fold(0.0, f32::max)
 }
 
 fn widest_number(map: &Heatmap<'_>, ui: &Ui, decimals: usize) -> f32 {
