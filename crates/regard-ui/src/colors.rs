@@ -61,6 +61,12 @@ pub(crate) fn ink_on(background: Color32) -> Color32 {
     color(regard_figure::ink_on([r, g, b]))
 }
 
+/// A number in its ink. One that rounds to 0 is a dim 0, which stays in the background.
+pub(crate) fn written(text: String, x: f32, ink: Color32) -> (String, Color32) {
+    let is_zero = !text.contains(|c: char| ('1'..='9').contains(&c)) && x.is_finite();
+    if is_zero { ("0".to_owned(), ink.gamma_multiply(0.45)) } else { (text, ink) }
+}
+
 /// The colour of a curve, one for each token.
 pub(crate) fn curve(i: usize) -> Color32 {
     color(regard_figure::curve_color(i))

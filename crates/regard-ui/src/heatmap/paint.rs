@@ -159,10 +159,7 @@ fn annotate(
     for (cell, x, text) in texts {
         let ink =
             if palette.is_plain() { ui.visuals().text_color() } else { colors::ink_on(color(x)) };
-        // A number that rounds to 0 stays in the background.
-        let is_zero = !text.contains(|c: char| ('1'..='9').contains(&c)) && x.is_finite();
-        let (text, ink) =
-            if is_zero { ("0".to_owned(), ink.gamma_multiply(0.45)) } else { (text, ink) };
+        let (text, ink) = colors::written(text, x, ink);
         within.text(seen.rect(cell).center(), Align2::CENTER_CENTER, text, font.clone(), ink);
     }
 }

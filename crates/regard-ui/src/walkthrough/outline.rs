@@ -279,7 +279,8 @@ impl Outline<'_> {
             };
             let texts = |decimals: usize| -> Vec<Arc<Galley>> {
                 let text = |x: &f32| {
-                    painter.layout_no_wrap(numbers::fixed(*x, decimals), font.clone(), ink(*x))
+                    let (text, ink) = colors::written(numbers::fixed(*x, decimals), *x, ink(*x));
+                    painter.layout_no_wrap(text, font.clone(), ink)
                 };
                 step.matrix.as_slice().iter().map(text).collect()
             };
