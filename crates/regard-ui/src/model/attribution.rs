@@ -11,14 +11,15 @@ use serde::{Deserialize, Serialize};
 use super::Loaded;
 use super::Unchanged;
 use super::chart::Chart;
+use super::next::named;
 use super::{Next, State, View as Shows};
 use crate::colors::Look;
 use crate::explain::{explanation, title};
 use crate::numbers;
-use crate::style::lone;
 use crate::work::{Background, Latest, Question, Steps, at_once};
 
-const TITLE: &str = "Direct logit attribution: what each part adds to a logit";
+const TITLE: &str =
+    "Direct logit attribution: what each part adds to a logit, a token's score before softmax";
 
 const TERMS: [&str; 3] = ["layer", "part", "added to the logit"];
 
@@ -71,8 +72,8 @@ pub(super) fn show(
 fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
     let Some(top) = next.first() else { return };
     let name = |id: u32| {
-        let known = next.iter().find(|next| next.id == id);
-        known.map_or_else(|| format!("token {id}"), |next| lone(&next.token))
+        let known = next.iter().position(|next| next.id == id);
+        known.map_or_else(|| format!("token {id}"), |i| named(next, i))
     };
     ui.horizontal_wrapped(|ui| {
         ui.label("Logit of");
@@ -80,8 +81,8 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
         let menu = ComboBox::from_id_salt("plus").width(0.0);
         let menu = menu.selected_text(name(plus.unwrap_or(top.id)));
         let menu = menu.show_ui(ui, |ui| {
-            for next in next {
-                ui.selectable_value(plus, Some(next.id), lone(&next.token));
+            for (i, of) in next.iter().enumerate() {
+                ui.selectable_value(plus, Some(of.id), named(next, i));
             }
         });
         menu.response.accessible_name("Token whose logit is attributed");
@@ -90,8 +91,8 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
         let menu = ComboBox::from_id_salt("minus").width(0.0).selected_text(selected);
         let menu = menu.show_ui(ui, |ui| {
             ui.selectable_value(minus, None, "none");
-            for next in next {
-                ui.selectable_value(minus, Some(next.id), lone(&next.token));
+            for (i, of) in next.iter().enumerate() {
+                ui.selectable_value(minus, Some(of.id), named(next, i));
             }
         });
         menu.response.accessible_name("Token whose logit is subtracted");

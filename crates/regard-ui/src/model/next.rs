@@ -5,7 +5,7 @@ use egui::{Color32, Rect, Sense, Stroke, TextStyle, Ui, WidgetInfo, vec2};
 
 use super::{Next, Outcome, Predicts, Version, percent};
 use crate::explain::{explanation, heading};
-use crate::style;
+use crate::style::{self, lone};
 
 /// The run with which the probabilities are compared.
 #[derive(Clone, Copy, PartialEq)]
@@ -60,11 +60,15 @@ pub(super) fn show(
     predicts: Predicts,
     appends: bool,
 ) -> Option<usize> {
+    let top = ui.cursor().top();
     if predicts == Predicts::Class {
         heading(ui, "Class", explanation!("Class"));
     } else {
         heading(ui, "Next token", explanation!("Next token"));
     }
+    // The names of the columns stand beside the heading, so that a first change moves nothing.
+    let right = ui.available_rect_before_wrap();
+    let beside = Rect::from_x_y_ranges(right.x_range(), top..=right.top());
     let outcome = outcome?;
     if list.is_empty() {
         let text = if outcome.next().is_empty() {
@@ -80,16 +84,14 @@ pub(super) fn show(
     }
     let is_changed = outcome.next_changed().is_some();
     let has_second = outcome.next_second().is_some();
-    let shows_second =
-        matches!(version, Version::Second | Version::FirstMinusSecond | Version::SideBySide);
-    let against = if has_second && (shows_second || !is_changed) {
+    let against = if has_second && (version.is_of_second() || !is_changed) {
         let has_model_b = outcome.request.second_model.is_some();
         Some(if has_model_b { Against::ModelB } else { Against::Second })
     } else {
         is_changed.then_some(Against::Unchanged)
     };
     if let Some(against) = against {
-        columns(ui, against, list.iter().all(|next| next.is_share));
+        columns(ui, beside, against, list.iter().all(|next| next.is_share));
     }
     let name = name_width(ui, list, against.is_some());
     let mut clicked = None;
@@ -101,7 +103,7 @@ pub(super) fn show(
         order.sort_by(|i, j| list[*j].after.total_cmp(&list[*i].after));
     }
     for i in order {
-        if row(ui, &list[i], against, appends, name) {
+        if row(ui, &list[i], &named(list, i), against, appends, name) {
             clicked = Some(i);
         }
     }
@@ -111,30 +113,40 @@ pub(super) fn show(
 /// The widths of a number and of a token.
 const NUMBER: f32 = 64.0;
 const TOKEN: f32 = 80.0;
-/// A narrower bar is not drawn.
+/// A narrower bar is not drawn. Names leave more to it.
 const NARROWEST_BAR: f32 = 16.0;
+const LEAST_BAR: f32 = 48.0;
 
 /// The width of the tokens' names: that of the widest, if it leaves half of the rest of the row to the bars.
 fn name_width(ui: &Ui, list: &[Next], is_compared: bool) -> f32 {
     let font = TextStyle::Body.resolve(ui.style());
-    let width = |next: &Next| {
+    let width = |i: usize| {
         let color = Color32::PLACEHOLDER;
-        ui.painter().layout_no_wrap(next.token.clone(), font.clone(), color).size().x
+        ui.painter().layout_no_wrap(named(list, i), font.clone(), color).size().x
     };
-    let widest = list.iter().map(width).fold(0.0, f32::max) + 10.0;
+    let widest = (0..list.len()).map(width).fold(0.0, f32::max) + 10.0;
     let room = ui.available_width();
     let count = if is_compared { numbers(room) } else { 1 };
-    widest.clamp(TOKEN, (0.5 * (room - count as f32 * NUMBER)).max(TOKEN))
+    let rest = room - count as f32 * NUMBER;
+    // The bars have room beside the least name.
+    let least = TOKEN.min(rest - LEAST_BAR).max(0.0);
+    widest.clamp(least, (0.5 * rest).max(least))
+}
+
+/// A token as a word. One that reads like another of the list, but joins the last word, has a hyphen: "-John".
+pub(super) fn named(list: &[Next], i: usize) -> String {
+    let (next, word) = (&list[i], lone(&list[i].token));
+    let mut others = list.iter().filter(|other| other.id != next.id && lone(&other.token) == word);
+    let joins = others.any(|o| o.token.starts_with('␣') || next.token.starts_with("##"));
+    if joins { format!("-{word}") } else { word }
 }
 
 /// The number of columns that fit in a row with changes.
 fn numbers(width: f32) -> usize {
-    if width < 230.0 { 2 } else { 3 }
+    if width < 3.0 * NUMBER + TOKEN + LEAST_BAR { 2 } else { 3 }
 }
 
-fn columns(ui: &mut Ui, against: Against, are_shares: bool) {
-    let line = ui.text_style_height(&TextStyle::Small) + 2.0;
-    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), line), Sense::hover());
+fn columns(ui: &Ui, rect: Rect, against: Against, are_shares: bool) {
     let font = TextStyle::Small.resolve(ui.style());
     let color = ui.visuals().weak_text_color();
     let (mut names, _) = against.names();
@@ -148,7 +160,14 @@ fn columns(ui: &mut Ui, against: Against, are_shares: bool) {
 }
 
 /// Shows a token. Returns whether it was clicked.
-fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool, name: f32) -> bool {
+fn row(
+    ui: &mut Ui,
+    next: &Next,
+    word: &str,
+    against: Option<Against>,
+    appends: bool,
+    name: f32,
+) -> bool {
     let line = ui.text_style_height(&TextStyle::Body) + 4.0;
     ui.spacing_mut().item_spacing.y = 3.0;
     let sense = if appends { Sense::click() } else { Sense::hover() };
@@ -222,28 +241,40 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool, name: 
     } else {
         text(ui, after, 0.0, visuals.text_color());
     }
-    let galley = style::truncated(ui, &next.token, font, name - 8.0, visuals.text_color());
+    let galley = style::truncated(ui, word, font, name - 8.0, visuals.text_color());
     let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
     ui.painter().galley(at, galley, visuals.text_color());
     let what = if appends { ". Click to append it to the text." } else { "" };
-    response.on_hover_text(format!("{words}{what}")).clicked()
+    let joins = if word.starts_with('-') && !next.token.starts_with('-') {
+        "\nWithout a space before it: it joins the last word."
+    } else {
+        ""
+    };
+    response.on_hover_text(format!("{words}{what}{joins}")).clicked()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn class(token: &str, after: f32) -> Next {
+        let (token, before) = (token.to_owned(), after);
+        Next { id: 0, token, before, after, second: None, adds: None, is_share: true }
+    }
+
+    #[test]
+    fn tokens_that_read_alike_are_told_apart() {
+        let names = |tokens: [&str; 3]| {
+            let next = |(id, token)| Next { id, ..class(token, 0.1) };
+            let list: Vec<Next> = (0..).zip(tokens).map(next).collect();
+            [0, 1, 2].map(|i| named(&list, i))
+        };
+        assert_eq!(names(["␣John", "John", "ing"]), ["John", "-John", "ing"]);
+        assert_eq!(names(["bag", "##bag", "."]), ["bag", "-bag", "."]);
+    }
+
     #[test]
     fn a_class_says_how_sure_the_model_is() {
-        let class = |token: &str, after| Next {
-            id: 0,
-            token: token.to_owned(),
-            before: after,
-            after,
-            second: None,
-            adds: None,
-            is_share: true,
-        };
         let list = [class("7", 0.41), class("3", 0.48)];
         assert_eq!(sure(&list).as_deref(), Some("Not sure: 3 48 %, 7 41 %"));
         assert_eq!(sure(&[class("7", 0.97)]).as_deref(), Some("7, 97 % sure"));
