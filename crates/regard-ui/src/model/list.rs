@@ -9,6 +9,8 @@ use regard_models::Change;
 use super::Listed;
 use super::{State, note};
 use crate::explain::{explanation, heading};
+use crate::style::lone;
+use crate::temperature;
 
 enum ListEdit {
     Remove(Range<usize>),
@@ -25,8 +27,8 @@ pub(super) fn show(
     words: &BTreeMap<u32, String>,
 ) {
     heading(ui, "Changes", explanation!("Changes"));
+    of_all_heads(ui, state, tokens);
     if state.changes.is_empty() {
-        ui.weak("None: the model is as it was trained.");
         return;
     }
     let lines = lines(&state.changes);
@@ -76,6 +78,29 @@ pub(super) fn show(
     }
     if lines.len() > 1 && ui.button("Remove all").clicked() {
         state.changes.clear();
+    }
+}
+
+/// Shows what is changed in all heads: the words that are hidden, and the temperature.
+fn of_all_heads(ui: &mut Ui, state: &mut State, tokens: &[String]) {
+    let mut line = |text: &str| {
+        let row = ui.horizontal(|ui| {
+            let remove = ui.button("×").on_hover_text("Remove this change.");
+            let clicked = remove.accessible_name(format!("Remove: {text}")).clicked();
+            ui.add(Label::new(text).wrap());
+            clicked
+        });
+        row.inner
+    };
+    state.hidden.retain(|i| {
+        tokens.get(*i).is_none_or(|token| !line(&format!("“{}” is hidden", lone(token))))
+    });
+    let t = temperature::text(f64::from(state.sharpness));
+    if state.sharpness != 1.0 && line(&format!("All heads at T = {t}")) {
+        state.sharpness = 1.0;
+    }
+    if state.changes.is_empty() && state.hidden.is_empty() && state.sharpness == 1.0 {
+        ui.weak("None: the model is as it was trained.");
     }
 }
 
