@@ -14,18 +14,13 @@ pub(crate) fn bounds() -> (f64, f64) {
     (DECADES.start() - BEYOND, DECADES.end() + BEYOND)
 }
 
-/// Shows the name, the slider and the number.
-pub(crate) fn own(ui: &mut Ui, temperature: &mut Temperature) {
+/// Shows the name, the slider, the number, and the limits.
+pub(crate) fn show(ui: &mut Ui, temperature: &mut Temperature) {
     ui.horizontal(|ui| {
         label(ui, "Temperature T", explanation!("Temperature"));
         ui.label(RichText::new("sharp → even").small().weak());
     });
     slider(ui, temperature);
-}
-
-/// Shows the same, and the limits.
-pub(crate) fn show(ui: &mut Ui, temperature: &mut Temperature) {
-    own(ui, temperature);
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         let ends = [
@@ -39,7 +34,8 @@ pub(crate) fn show(ui: &mut Ui, temperature: &mut Temperature) {
     });
 }
 
-fn slider(ui: &mut Ui, temperature: &mut Temperature) {
+/// Shows the slider and the number.
+pub(crate) fn slider(ui: &mut Ui, temperature: &mut Temperature) {
     let before = f64::from(temperature.get());
     let mut t = before;
     ui.horizontal(|ui| {

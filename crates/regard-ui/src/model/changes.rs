@@ -6,7 +6,7 @@ use regard_models::{Ablation, Change, Description};
 
 use super::{Reads, State};
 use crate::choice;
-use crate::explain::{explanation, heading};
+use crate::explain::{explanation, heading, label};
 use crate::heads::Surveyed;
 use crate::heatmap::{Cell, Pointing};
 use crate::style::lone;
@@ -47,7 +47,8 @@ pub(super) fn of_head(
     });
     let before = state.temperature(head);
     if let Ok(mut temperature) = Temperature::new(before) {
-        temperature::own(ui, &mut temperature);
+        label(ui, &format!("How sharply head {head} looks"), explanation!("Temperature"));
+        temperature::slider(ui, &mut temperature);
         if temperature.get() != before {
             state.set_temperature(head, temperature.get());
         }

@@ -20,7 +20,7 @@ pub(crate) fn change(change: &Change, tokens: &[String], words: &BTreeMap<u32, S
         Change::Ablate { head, to: Ablation::Zero } => format!("Head {head} gives zeros"),
         Change::Ablate { head, .. } => format!("Head {head} gives its mean"),
         Change::Temperature { head, temperature } => {
-            format!("Head {head} at temperature {}", temperature::text(f64::from(*temperature)))
+            format!("Head {head} at T = {}", temperature::text(f64::from(*temperature)))
         }
         Change::Cut { head, query, key } => {
             format!("Head {head}: {} does not see {}", token(*query), token(*key))
@@ -98,7 +98,7 @@ fn with(changes: &[Change], tokens: &[String]) -> String {
         [Change::Ablate { head, .. }] => format!("With the mean of head {head} at every position"),
         [Change::Temperature { head, temperature }] => {
             let temperature = temperature::text(f64::from(*temperature));
-            format!("With head {head} at temperature {temperature}")
+            format!("With head {head} at T = {temperature}")
         }
         [Change::Cut { head, query, key }] => {
             format!("When {} does not see {} in head {head}", token(*query), token(*key))

@@ -129,8 +129,8 @@ fn a_head_has_a_temperature_of_its_own() {
         assert_eq!(numbers(&window), traced(regard_story::TEXT, &[change], 1, 0).0);
     }
     set_value(&mut window, Role::SpinButton, "Temperature", 0.5);
-    assert!(says(&window, "Head 1.0 at temperature 0.5"));
-    assert!(says(&window, "With head 1.0 at temperature 0.5, “"));
+    assert!(says(&window, "Head 1.0 at T = 0.5"));
+    assert!(says(&window, "With head 1.0 at T = 0.5, “"));
     set_value(&mut window, Role::SpinButton, "Temperature", 1.0);
     assert!(state(&window).changes.is_empty());
 }
