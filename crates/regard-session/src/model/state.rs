@@ -48,6 +48,13 @@ pub enum Version {
     SideBySide,
 }
 
+impl Version {
+    /// Whether it needs run B.
+    pub fn is_of_second(self) -> bool {
+        matches!(self, Self::Second | Self::FirstMinusSecond | Self::SideBySide)
+    }
+}
+
 /// The view in the middle of the room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -251,12 +258,23 @@ impl State {
         (self.attention, self.version) = (Which::Only, Version::Changed);
     }
 
-    /// Takes a text that was typed. Words stay hidden while it only grows or shrinks at its end.
+    /// Takes a text that was typed. Words stay hidden while it only grows or shrinks at its end. A second text that was
+    /// [filled in](Self::to_patch_from) follows.
     pub fn read(&mut self, text: String) {
         if !text.starts_with(&self.text) && !self.text.starts_with(&text) {
             self.hidden.clear();
         }
+        let is_filled_in = self.second.as_ref() == Some(&self.to_patch_from());
+        let is_copy = self.second.as_ref() == Some(&self.text);
         self.text = text;
+        if is_filled_in && (!is_copy || self.view == View::Patches) {
+            self.second = Some(self.to_patch_from());
+        }
+    }
+
+    /// The second text that is filled in for patches: the text with one of its names in place of another, or the text itself.
+    pub fn to_patch_from(&self) -> String {
+        self.swapped().unwrap_or_else(|| self.text.clone())
     }
 
     /// The sentence of the list that follows the text, or the first.
@@ -267,7 +285,7 @@ impl State {
 
     /// The text with one of its names in place of another, to patch between the two: the last name of the text becomes another of
     /// its names. `None`: it has no two names.
-    pub fn swapped(&self) -> Option<String> {
+    fn swapped(&self) -> Option<String> {
         let mut names: Vec<(usize, &str)> = Vec::new();
         let (mut at, mut begins) = (0, true);
         for word in self.text.split_inclusive(char::is_whitespace) {
@@ -311,13 +329,9 @@ impl State {
     pub fn follow_second(&mut self) {
         let is_there =
             self.second.is_some() || self.second_drawing.is_some() || self.second_model.is_some();
-        let is_of_second = matches!(
-            self.version,
-            Version::Second | Version::FirstMinusSecond | Version::SideBySide
-        );
         if is_there {
             self.version = Version::SideBySide;
-        } else if is_of_second {
+        } else if self.version.is_of_second() {
             self.version = Version::Changed;
         }
     }
@@ -446,6 +460,23 @@ mod tests {
         assert_eq!(swapped(SENTENCES[0]), two);
         assert_eq!(swapped("Tom met Mia. Tom said"), some("Tom met Mia. Mia said"));
         assert_eq!((swapped("Attention is all you"), swapped("")), (None, None));
+    }
+
+    #[test]
+    fn the_text_to_patch_from_follows_what_is_typed_and_a_users_own_does_not() {
+        let mut state = State { text: "Tom met Mia. Tom said".to_owned(), ..State::default() };
+        state.second = Some(state.to_patch_from());
+        state.read("Tom met Ann. Tom said".to_owned());
+        assert_eq!(state.second.as_deref(), Some("Tom met Ann. Ann said"));
+        state.second = Some("Tom met Max. Max said".to_owned());
+        state.read("Attention is all you".to_owned());
+        assert_eq!(state.second.as_deref(), Some("Tom met Max. Max said"));
+        state.second = Some(state.text.clone());
+        state.read("Attention is all we".to_owned());
+        assert_eq!(state.second.as_deref(), Some("Attention is all you"), "a copy to compare with");
+        (state.view, state.second) = (View::Patches, Some(state.text.clone()));
+        state.read("Attention is all I".to_owned());
+        assert_eq!(state.second.as_deref(), Some("Attention is all I"));
     }
 
     #[test]

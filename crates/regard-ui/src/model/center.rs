@@ -638,9 +638,19 @@ fn drawer(ui: &mut Ui, state: &mut State, lacks: impl Fn(View) -> Option<&'stati
     let views = VIEWS.map(|(view, name, hint)| (view, name, lacks(view).map_or(hint, Err)));
     let before = state.view;
     choice::show(ui, "View", &mut state.view, &views, VERSIONS);
-    // Two equal texts would have nothing to patch.
-    if state.view == View::Patches && before != state.view && state.second.is_none() {
-        state.second = Some(state.swapped().unwrap_or_else(|| state.text.clone()));
+    if before == state.view {
+        return;
+    }
+    // Two equal texts would have nothing to patch. The text that was filled in goes with the view, unless something needs it.
+    let filled_in = state.to_patch_from();
+    if state.view == View::Patches {
+        state.second.get_or_insert(filled_in);
+    } else if before == View::Patches
+        && state.second == Some(filled_in)
+        && state.changes.is_empty()
+        && !state.version.is_of_second()
+    {
+        state.second = None;
     }
 }
 

@@ -46,7 +46,7 @@ const MENU: f32 = 320.0;
 /// The most height of the names in it.
 const NAMES: f32 = 160.0;
 const MOST_LETTERS: usize = 22;
-pub(super) const SHARPNESS: &str = "How sharply the heads look";
+const SHARPNESS: &str = "How sharply the heads look";
 /// A hint for each bundled model.
 const HINTS: [&str; 3] = [
     "A model that reads any English.",
@@ -493,7 +493,7 @@ impl ModelRoom {
             let head = state.address(state.heads.id());
             self.taken = Some(head);
             if state.second.is_none() {
-                state.second = Some(state.swapped().unwrap_or_else(|| state.text.clone()));
+                state.second = Some(state.to_patch_from());
             }
         }
         ui.separator();
