@@ -57,9 +57,13 @@ fn note(heads: &Surveyed, state: &HeadsState, effects: &Effects) -> String {
     if state.needs(Effect::Ablation) && effects.is_ablating {
         return format!("Ablating heads: {} of {}", effects.ablation.len(), shape.ids().len());
     }
-    let id = HeadId { layer: shape.layers - 1, head: 0 };
+    naming(heads, HeadId { layer: shape.layers - 1, head: 0 })
+}
+
+/// The meaning of a head's name.
+pub(crate) fn naming(heads: &Surveyed, id: HeadId) -> String {
     let (name, layer) = (heads.maps.name_of(id), heads.maps.layer_number(id.layer));
-    format!("{name} is head 0 of layer {layer}.")
+    format!("{name} is head {} of layer {layer}.", id.head)
 }
 
 /// The controls for the layer and the head, and for heatmap or lines.

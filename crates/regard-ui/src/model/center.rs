@@ -17,7 +17,7 @@ use super::Reads;
 use super::View;
 use super::compare::OpenChoice;
 use super::overlay::PictureParts;
-use super::room::{Pane, SHARPNESS, outcome};
+use super::room::{Pane, outcome};
 use super::sentence::{Done, Words};
 use super::{
     ModelRoom, State, Version, attribution, changes, compare, experts, lens, note, pad, patch,
@@ -73,14 +73,14 @@ const BOTH: f32 = 320.0;
 const ABOVE: f32 = 240.0;
 /// From this width on, three panes fit beside each other.
 const BESIDE_EACH_OTHER: f32 = 480.0;
-/// From this width on, the headline fits in a line.
-const WIDE: f32 = 620.0;
+/// From this width on, the headline of a few changes fits in a line.
+const WIDE: f32 = 1100.0;
 /// The sizes of its letters: the largest with which it fits.
 const SIZES: [f32; 6] = [19.0, 17.0, 15.0, 13.5, 12.0, 11.0];
 /// The height of the sentence with its ribbons: the least, its share of the page, and the most.
 const SENTENCE: [f32; 3] = [92.0, 0.27, 300.0];
 /// The width of the steps to try, in small letters.
-const STEPS: f32 = 480.0;
+const STEPS: f32 = 524.0;
 /// More words have no ribbons.
 const MOST_WORDS: usize = 1024;
 
@@ -394,9 +394,14 @@ impl ModelRoom {
             let count = heads.maps.shape().heads as f32;
             let wanted = (0.36 * width).clamp(180.0, (72.0 * count).clamp(180.0, 480.0));
             let beside = Panel::left("all heads").resizable(false).exact_size(wanted);
-            beside
-                .frame(Frame::new().inner_margin(Margin { right: 8, ..Margin::ZERO }))
-                .show(ui, |ui| self.grid(ui, 0, heads, state, look));
+            beside.frame(Frame::new().inner_margin(Margin { right: 8, ..Margin::ZERO })).show(
+                ui,
+                |ui| {
+                    let naming = RichText::new(bar::naming(heads, state.heads.id())).small().weak();
+                    ui.add(Label::new(naming).truncate());
+                    self.grid(ui, 0, heads, state, look);
+                },
+            );
         }
     }
 
@@ -616,7 +621,7 @@ impl ModelRoom {
 }
 
 /// The word with the largest of some weights.
-fn target(weights: &[f32]) -> Option<usize> {
+pub(super) fn target(weights: &[f32]) -> Option<usize> {
     let target = (0..weights.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
     target.filter(|target| weights[*target] > 0.0)
 }
@@ -626,7 +631,12 @@ fn looks(head: &str, words: &[String], query: usize, weights: &[f32]) -> String 
     let word = |i: usize| words.get(i).map_or_else(String::new, |word| lone(word));
     let Some(target) = target(weights) else { return String::new() };
     let (from, to) = (word(query), word(target));
+    // The token that begins each text says nothing.
+    let begins = |word: &String| word.starts_with(['<', '[']);
     match target.cmp(&query) {
+        Ordering::Less if target == 0 && words.first().is_some_and(begins) => {
+            format!("Head {head} looks from “{from}” back at “{to}”, where heads rest.")
+        }
         Ordering::Less => format!("Head {head} looks from “{from}” back at “{to}”."),
         Ordering::Equal => format!("Head {head} looks from “{from}” at itself."),
         Ordering::Greater => format!("Head {head} looks from “{from}” at “{to}”."),
@@ -676,15 +686,16 @@ fn steps(ui: &mut Ui, tried: [bool; 3]) {
     let all = [
         (2, "Type your own sentence", explanation!("Type your own sentence")),
         (1, "Click a word to hide it", explanation!("Click a word to hide it")),
-        (0, SHARPNESS, explanation!("How sharply the heads look")),
+        (0, "Change how sharply the heads look", explanation!("How sharply the heads look")),
     ];
     let is_narrow = ui.available_size_before_wrap().x < STEPS;
     let shown = all.into_iter().filter(|(step, ..)| !is_narrow || !tried[*step]);
-    for (step, name, text) in shown.take(if is_narrow { 1 } else { 3 }) {
+    for (i, (step, name, text)) in shown.take(if is_narrow { 1 } else { 3 }).enumerate() {
         let done = tried[step];
         let color = if done { style::QUERY } else { ui.visuals().weak_text_color() };
         let words = if done { format!("{name}: done") } else { format!("{name}: not done yet") };
-        let mark = if done { "✓" } else { "○" };
+        // An empty circle would look like a button.
+        let mark = if done { "✓".to_owned() } else { format!("{}.", i + 1) };
         let label = RichText::new(format!("{mark} {name}")).small().color(color);
         let label = ui.add(Label::new(label).extend());
         label.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));

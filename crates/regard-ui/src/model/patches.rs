@@ -62,7 +62,7 @@ impl PatchEffects {
     }
 
     fn title(&self) -> String {
-        format!("{}, each place patched", self.measure)
+        format!("{} (scores before softmax), each place patched", self.measure)
     }
 }
 

@@ -126,15 +126,20 @@ impl Sentence {
         // The bar of a line that scrolls stands below it.
         let small = TextStyle::Small.resolve(ui.style());
         let mut font = TextStyle::Body.resolve(ui.style());
-        let outside = |size: f32| 0.6 * size * layout.lone(of.words).chars().count() as f32 + 32.0;
         font.size = SIZES[1];
+        // The words beside the text, their gaps, and the margins.
+        let outside = |ui: &Ui, font: &FontId| {
+            let beside = layout.spans.iter().zip(of.words).filter(|(span, _)| span.is_none());
+            let widths = beside.map(|(_, word)| width(ui, font, word) + 0.5 * font.size);
+            widths.sum::<f32>() + 0.5 * font.size + 12.0
+        };
         let wide = ui.painter().layout_job(layout.job(ui, text, &font)).size().x;
-        let scale = room.x / (wide + outside(font.size));
+        let scale = room.x / (wide + outside(ui, &font));
         let narrow = NARROW.into_iter().find(|[width, _]| room.x < *width);
         let least = narrow.map_or(SIZES[0], |[_, least]| least);
         font.size = (font.size * scale).clamp(least, SIZES[1]);
         let galley = ui.painter().layout_job(layout.job(ui, text, &font));
-        let needed = galley.size().x + outside(font.size);
+        let needed = galley.size().x + outside(ui, &font);
         let is_long = needed > room.x + 1.0;
         let (_, area) = ui.allocate_space(vec2(needed.max(room.x), room.y - 10.0));
         let line = 1.6 * font.size;
@@ -148,11 +153,8 @@ impl Sentence {
         // The words that the text does not have, such as the one that begins each text.
         let lead = layout.spans.iter().take_while(|span| span.is_none()).count();
         let mut x = left;
-        let width = |word: &str| {
-            ui.painter().layout_no_wrap(word.to_owned(), font.clone(), Color32::WHITE).size().x
-        };
         for (place, word) in places.iter_mut().zip(of.words).take(lead) {
-            let to = x + width(&lone(word)) + 0.3 * font.size;
+            let to = x + width(ui, &font, word) + 0.3 * font.size;
             *place = Some(at(x, to));
             x = to + 0.2 * font.size;
         }
@@ -172,7 +174,7 @@ impl Sentence {
             if places[i].is_none() {
                 let is_last = layout.spans[i..].iter().all(Option::is_none);
                 let from = if is_last { x } else { places[i - 1].map_or(x, |place| place.right()) };
-                let to = from + if is_last { width(&lone(&of.words[i])) } else { 0.0 };
+                let to = from + if is_last { width(ui, &font, &of.words[i]) } else { 0.0 };
                 places[i] = Some(at(from, to));
                 if is_last {
                     x = to + 0.5 * font.size;
@@ -197,7 +199,8 @@ impl Sentence {
             ui.painter().galley(start, galley, ui.visuals().text_color());
         }
         done = Self::words(ui, &places, &font, &layout, of).or(done);
-        shares(ui, area, &places, &small, of.weights);
+        let beyond = beyond(ui, &places, &small, of);
+        shares(ui, area, &places, &small, of.weights, beyond);
         done
     }
 
@@ -357,12 +360,6 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// The words that are not of the text.
-    fn lone(&self, words: &[String]) -> String {
-        let lone = self.spans.iter().zip(words).filter(|(span, _)| span.is_none());
-        lone.map(|(_, word)| lone_and_gap(word)).collect()
-    }
-
     fn job(&self, ui: &Ui, text: &str, font: &FontId) -> LayoutJob {
         let visuals = ui.visuals();
         let mut job = LayoutJob { text: text.to_owned(), ..LayoutJob::default() };
@@ -421,10 +418,6 @@ fn spans(text: &str, words: &[String]) -> Vec<Option<Range<usize>>> {
     words.iter().map(&mut span).collect()
 }
 
-fn lone_and_gap(token: &str) -> String {
-    format!("{} ", lone(token))
-}
-
 /// The word before `end` to which an arrow key leads from word `i`, if it has the focus.
 pub(super) fn arrow(ui: &Ui, response: &Response, i: usize, end: usize) -> Option<usize> {
     if !response.has_focus() {
@@ -437,6 +430,11 @@ pub(super) fn arrow(ui: &Ui, response: &Response, i: usize, end: usize) -> Optio
     (place != i).then(|| place.min(end.saturating_sub(1)))
 }
 
+/// The width of a word.
+fn width(ui: &Ui, font: &FontId, word: &str) -> f32 {
+    ui.painter().layout_no_wrap(lone(word), font.clone(), Color32::WHITE).size().x
+}
+
 pub(super) fn accent(ui: &Ui) -> Color32 {
     if ui.visuals().dark_mode {
         Color32::from_rgb(255, 178, 84)
@@ -445,12 +443,41 @@ pub(super) fn accent(ui: &Ui) -> Color32 {
     }
 }
 
+/// Names the word with the largest weight at the edge behind which a long line hides it. A click leads there. Returns its place.
+fn beyond(ui: &Ui, places: &[Rect], font: &FontId, of: &Words<'_>) -> Option<Rect> {
+    let target = super::center::target(of.weights)?;
+    let (place, seen) = (places.get(target)?, ui.clip_rect().x_range());
+    let (word, share) = (lone(&of.words[target]), percent(of.weights[target]));
+    let is_left = place.center().x < seen.min;
+    if !is_left && place.center().x <= seen.max {
+        return None;
+    }
+    let text = if is_left { format!("← {word} {share}") } else { format!("{word} {share} →") };
+    let galley = ui.painter().layout_no_wrap(text.clone(), font.clone(), accent(ui));
+    let left = if is_left { seen.min + 4.0 } else { seen.max - 4.0 - galley.size().x };
+    let rect = Rect::from_min_size(pos2(left, place.bottom() + 2.0), galley.size());
+    let response = ui.interact(rect, ui.scope_id().with("beyond"), Sense::CLICK);
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &text));
+    ui.painter().galley(rect.min, galley, accent(ui));
+    if response.on_hover_text("Scroll to this word.").clicked() {
+        ui.scroll_to_rect(*place, Some(egui::Align::Center));
+    }
+    Some(rect)
+}
+
 /// Writes the shares below the words. Shares side by side must not touch: the largest is written first.
-fn shares(ui: &Ui, area: Rect, places: &[Rect], font: &FontId, weights: &[f32]) {
+fn shares(
+    ui: &Ui,
+    area: Rect,
+    places: &[Rect],
+    font: &FontId,
+    weights: &[f32],
+    beyond: Option<Rect>,
+) {
     let accent = accent(ui);
     let mut order: Vec<usize> = (0..places.len().min(weights.len())).collect();
     order.sort_by(|i, j| weights[*j].total_cmp(&weights[*i]));
-    let mut written: Vec<Rect> = Vec::new();
+    let mut written: Vec<Rect> = beyond.into_iter().collect();
     for i in order.into_iter().take_while(|i| weights[*i] >= LEAST_WRITTEN) {
         let text = format!("{:.0} %", 100.0 * weights[i]);
         let galley = ui.painter().layout_no_wrap(text, font.clone(), accent);

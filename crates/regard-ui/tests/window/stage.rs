@@ -92,7 +92,8 @@ fn each_step_of_the_first_minute_moves_the_prediction() {
     sharpness(&mut window, 3.0);
     expects(&window, "Sarah", "11");
     assert!(says(&window, "With all heads at T = 3, the model expects “Sarah”"));
-    for what in ["How sharply the heads look", "Click a word to hide it", "Type your own sentence"]
+    for what in
+        ["Change how sharply the heads look", "Click a word to hide it", "Type your own sentence"]
     {
         assert!(says(&window, &format!("{what}: done")), "{what}");
     }
@@ -207,6 +208,61 @@ fn a_head_takes_its_output_from_another_sentence() {
 }
 
 #[test]
+fn hidden_words_and_the_sharpness_stand_among_the_changes() {
+    let mut window = open([1280.0, 800.0]);
+    let none = "None: the model is as it was trained.";
+    assert!(says(&window, none));
+    hide(&mut window, "Mary at 2");
+    sharpness(&mut window, 3.0);
+    assert!(says(&window, "“Mary” is hidden") && says(&window, "All heads at T = 3"));
+    assert!(!says(&window, none));
+    click(&mut window, "Remove: “Mary” is hidden");
+    click(&mut window, "Remove: All heads at T = 3");
+    expects(&window, "Mary", "99.97");
+    assert!(says(&window, none));
+}
+
+/// The controls at the right stay in their places, and each row keeps its bar.
+#[test]
+fn a_first_change_moves_no_control() {
+    for size in [[1280.0, 800.0], [900.0, 600.0], [390.0, 844.0]] {
+        let mut window = open(size);
+        let slider = |window: &Window| {
+            window.get_by_role_and_label(Role::Slider, "How sharply the heads look").rect()
+        };
+        let before = slider(&window);
+        hide(&mut window, "Mary at 2");
+        assert_eq!(slider(&window), before, "{size:?}");
+    }
+}
+
+#[test]
+fn a_head_that_looks_at_the_beginning_rests() {
+    let mut window = open([1280.0, 800.0]);
+    let name = button(&window, "Hide gave at 11,");
+    window.get_by_label(&name).click_modifiers(Modifiers::SHIFT);
+    settle(&mut window);
+    assert!(says(&window, "Head 5.3 looks from “gave” back at “⟨start⟩”, where heads rest."));
+    assert!(says(&window, "5.3 is head 3 of layer 5."));
+}
+
+/// A line that is longer than the window shows the word that looks, and names the one that it looks at.
+#[test]
+fn a_word_beyond_the_edge_is_named_there() {
+    let mut window = open([390.0, 844.0]);
+    let mary = |window: &Window| window.get_by_label_contains("Hide Mary at 2,").rect();
+    assert!(mary(&window).right() < 12.0);
+    let edge = window.get_by_label("← Mary 90 %").rect();
+    assert!(edge.left() >= 12.0 && edge.right() < 120.0, "{edge}");
+    click(&mut window, "← Mary 90 %");
+    assert!(mary(&window).left() >= 12.0 && !says(&window, "← Mary"));
+    // At this size the whole sentence is visible.
+    let window = open([900.0, 600.0]);
+    let start = window.get_by_label_contains("Hide ⟨start⟩ at 0,").rect();
+    assert!(start.left() >= 12.0 && !says(&window, "← Mary"), "{start}");
+}
+
+#[test]
 fn undo_names_its_step_and_never_changes_the_room() {
     let mut window = open([1280.0, 800.0]);
     hide(&mut window, "Mary at 2");
@@ -239,4 +295,33 @@ fn the_drawer_opens_beside_the_heads_and_its_tabs_stay() {
         assert_eq!(places(&window, "head 5.3,").len(), 1, "{name}: all heads stay");
     }
     assert!(session(&window).model.second.is_some(), "a name of the sentence is swapped");
+    sentence(&mut window, "Tom met Mia. Tom said");
+    assert_eq!(session(&window).model.second.as_deref(), Some("Tom met Mia. Mia said"));
+    window.query_all_by_label("Lens").next().unwrap().click();
+    settle(&mut window);
+    assert_eq!(session(&window).model.second, None, "it goes with its view");
+}
+
+/// The heatmap has no room for a token that is written shorter than the tokenizer has it.
+#[test]
+fn the_heatmap_is_as_large_as_its_words_allow() {
+    for (size, least) in [([1280.0, 800.0], 210.0), ([390.0, 844.0], 130.0)] {
+        let window = open(size);
+        let map = window.get_by_label_contains("Heatmap of Head 5.3").rect();
+        assert!(map.width() > least && map.height() > least, "{map} in {size:?}");
+    }
+}
+
+/// The headline keeps its size: a long one has a second line.
+#[test]
+fn the_headline_of_two_changes_is_as_large_as_without() {
+    let mut window = open([1280.0, 800.0]);
+    let line = |window: &Window| {
+        let of = window.get_all_by_label_contains(" looks from “to” back at ").next().unwrap();
+        of.rect().height()
+    };
+    let one = line(&window);
+    hide(&mut window, "Mary at 2");
+    sharpness(&mut window, 3.0);
+    assert!((line(&window) - 2.0 * one).abs() < 3.0, "{one} {}", line(&window));
 }
