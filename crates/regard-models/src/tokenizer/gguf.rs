@@ -51,6 +51,22 @@ const DEEPSEEK_LLM: [&str; 5] = [
 const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const BAILING: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
 const BLOOM: &str = r" ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+";
+/// Digits in groups of three, counted from the last one.
+const TINY_AYA: [&str; 2] = [r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O];
+const AFMOE: [&str; 3] = [
+    r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))",
+    r"[\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{F900}-\x{FAFF}\x{3040}-\x{30FF}\x{FF65}-\x{FF9F}\x{2F00}-\x{2FDF}\x{E00}-\x{EFF}\x{1780}-\x{17FF}\x{1000}-\x{109F}\x{AA60}-\x{AA7F}\x{A9E0}-\x{A9FF}\x{AC00}-\x{D7AF}\x{1100}-\x{11FF}]+",
+    DEEPSEEK_V3[2],
+];
+const SUPERBPE: [&str; 2] = [r"\p{N}+", r"(?=(\d{3})+(?!\d))"];
+const CHAMELEON: [&str; 6] = [
+    r"<sentinel:[0-9]+>",
+    r"(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z",
+    r"([\t\n]|    |  )",
+    r"\p{N}",
+    r"[\p{P}!-/:-@\[-`{-~]",
+    DEFAULT[1],
+];
 /// What llama.cpp takes for files that name none, or one that it does not know.
 const DEFAULT: [&str; 4] = [
     r"[\p{P}\$\+<=>\^~\|]+",
@@ -190,7 +206,8 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
     let by = |regexes: &[&str]| after(regexes.iter().map(|regex| split(regex)).collect(), false);
     let (normalizer, pre_tokenizer, ignore_merges, begins) = match pre {
         "gpt-2" | "gpt2" | "mpt" | "olmo" | "jais" | "phi-2" | "gigachat" | "a.x-4.0"
-        | "mellum" | "modern-bert" | "exaone4" | "trillion" | "granite-docling" => {
+        | "mellum" | "modern-bert" | "exaone4" | "trillion" | "granite-docling" | "roberta-bpe"
+        | "jina-es" | "jina-de" | "jina-v1-en" | "jina-v2-es" | "jina-v2-de" | "jina-v2-code" => {
             (Value::Null, level(true), false, false)
         }
         "smollm" | "refact" | "starcoder" | "command-r" | "codeshell" | "exaone" | "minerva-7b"
@@ -218,6 +235,10 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
         "bloom" | "poro-chat" | "gpt3-finnish" => (Value::Null, by(&[BLOOM]), false, false),
         "viking" => (Value::Null, by(&[BLOOM, r"\p{N}"]), false, false),
         "default" => (Value::Null, by(&DEFAULT), false, false),
+        "tiny_aya" | "cohere2moe" => (Value::Null, by(&TINY_AYA), false, false),
+        "superbpe" => (Value::Null, by(&SUPERBPE), false, false),
+        "afmoe" => (Value::Null, by(&AFMOE), false, false),
+        "chameleon" => (Value::Null, by(&CHAMELEON), false, true),
         "deepseek-llm" => {
             let digits = json!({"type": "Digits", "individual_digits": true});
             let splits = DEEPSEEK_LLM.map(split).into_iter().chain([digits]);
@@ -236,7 +257,7 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
             (Value::Null, by(&DEEPSEEK_V3), false, false)
         }
         _ => {
-            let known = "gpt-2, mpt, olmo, jais, phi-2, smollm, refact, starcoder, command-r, exaone, qwen2, deepseek-r1-qwen, stablelm2, llama-bpe, falcon3, pixtral, dbrx, smaug-bpe, gpt-4o, llama4, tekken, seed-coder, falcon, bloom, viking, bailingmoe, qwen35, deepseek-llm, deepseek-coder, deepseek-v3 and default";
+            let known = "gpt-2, mpt, olmo, jais, phi-2, smollm, refact, starcoder, command-r, exaone, qwen2, deepseek-r1-qwen, stablelm2, llama-bpe, falcon3, pixtral, dbrx, smaug-bpe, gpt-4o, llama4, tekken, seed-coder, falcon, bloom, viking, bailingmoe, qwen35, deepseek-llm, deepseek-coder, deepseek-v3, roberta-bpe, tiny_aya, superbpe, afmoe, chameleon and default";
             let what =
                 format!("tokenizer.ggml.pre is {pre:?}, which is not known; known are {known}");
             return Err(Error::file(path, what));

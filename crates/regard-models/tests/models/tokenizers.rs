@@ -286,6 +286,26 @@ fn each_pre_tokenizer_splits_as_the_models_own() {
             "qwen35",
             "Hello| WORLDs|,| it|'s| McDonald|'S| |1|2|3|4|5| naïve|/x|\n\n| | a|+=|2|;你好DON|'T|\tx|_y|!!| 한글| ..|ok| ",
         ),
+        (
+            "roberta-bpe",
+            "Hello| WORLDs|,| it|'s| McDonald|'|S| 12345| naïve|/|x|\n\n | a|+=|2|;|你好DON|'|T|\t|x|_|y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "tiny_aya",
+            "Hello| WORLDs|,| it's| Mc|Donald'S| |12|345| naïve|/x|\n\n| | a|+=|2|;你好|DON'T|\tx|_y|!!| 한글| ..|ok| ",
+        ),
+        (
+            "superbpe",
+            "Hello WORLDs, it's McDonald'S |12|345| naïve/x\n\n  a+=|2|;你好DON'T\tx_y!! 한글 ..ok ",
+        ),
+        (
+            "afmoe",
+            "Hello| WORLDs|,| it|'s| McDonald|'S| |12|345| naïve|/x|\n\n| | a|+=|2|;|你好|DON|'T|\tx|_y|!!| |한글| ..|ok| ",
+        ),
+        (
+            "chameleon",
+            "Hello| WORLDs|,| it|'|s| McDonald|'|S| |1|2|3|4|5| naïve|/|x|\n|\n|  |a|+|=|2|;|你好DON|'|T|\t|x|_|y|!|!| 한글| |.|.|ok| ",
+        ),
     ] {
         let pre_tokenizer: PreTokenizerWrapper =
             serde_json::from_value(pre_tokenizer(pre).unwrap()).unwrap();
