@@ -81,3 +81,35 @@ test("the heads that regard.show draws: a click chooses one, and the pointer tel
     assert.equal(await tip.isVisible(), false);
     assert.deepEqual(complaints, []);
 });
+
+// VS Code sets a cell's output as HTML, and evaluates copies of its scripts. This is the policy of its notebooks.
+test("the heads are drawn in a cell of VS Code, whose policy allows no frame, worker or network", async (t) => {
+    const policy = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src https: data:; font-src https:; child-src https: data:";
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, offline: true });
+    t.after(() => context.close());
+    const page = await context.newPage(), complaints = [];
+    page.on("console", (message) => complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    await page.setContent(`<!doctype html><meta http-equiv="Content-Security-Policy" content="${policy}"><body class="vscode-dark"><div id="cell"></div>`);
+    await page.evaluate((html) => {
+        const cell = document.getElementById("cell");
+        cell.innerHTML = html;
+        for (const script of [...cell.getElementsByTagName("script")]) {
+            const copy = document.createElement("script");
+            if (script.type) copy.type = script.type;
+            copy.text = script.innerText;
+            cell.append(copy);
+            copy.remove();
+        }
+    }, written().replace("<!doctype html>", ""));
+    await page.locator("h4").filter({ hasText: "layer 0, head 0" }).waitFor();
+    assert.equal(await page.locator("figure.dark").count(), 1);
+    const inks = await page.locator("canvas").first().evaluate((canvas) => {
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        return new Set(new Uint32Array(data.buffer)).size;
+    });
+    assert.ok(inks > 10, `${inks} colours`);
+    await page.locator("canvas").first().hover({ position: { x: 80, y: 40 } });
+    assert.match(await page.locator(".tip").textContent(), /layer 0, head \d/);
+    assert.deepEqual(complaints, []);
+});
