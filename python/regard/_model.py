@@ -239,7 +239,7 @@ class Model:
     @overload
     def __call__(self, given: Input, **options: Any) -> Any: ...
     def __call__(self, given: Input, **options: Any) -> Any:
-        """The logits of a text: float32 [n, vocabulary], or [classes]. The options are those of `run`."""
+        """The logits of a text: float32 [n, vocabulary], [classes], or [features] of a vector. The options are those of `run`."""
         return self.run(given, **options)
 
     @overload
@@ -266,7 +266,8 @@ class Model:
 
         Returns
         -------
-        numpy.ndarray [n, vocabulary], or [classes]; None of a model without a head
+        numpy.ndarray [n, vocabulary], or [classes]; the vector [features] of a model that gives one for the whole input, such as
+        CLIP or a BERT without a head; None of another model without a head
             With a batch axis for a list of equal length, and a list for texts of different lengths.
 
         >>> import regard

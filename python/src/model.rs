@@ -430,8 +430,9 @@ impl Opened {
                 kept.set_item(place.to_string(), array(py, values)?)?;
             }
         }
-        let logits = trace.take_logits().map(|values| array(py, values)).transpose()?;
-        Ok((logits, kept))
+        // A model without logits may have a vector of the whole input.
+        let logits = trace.take_logits().or_else(|| trace.pooled().cloned());
+        Ok((logits.map(|values| array(py, values)).transpose()?, kept))
     }
 
     /// The changes of a sweep: the layer of each, such as "2" or "cross.1", and its head or position.

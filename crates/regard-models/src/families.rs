@@ -251,6 +251,7 @@ const ENCODER: Family = Family {
     placement: Placement::After,
     positions: Positions::Learned("max_position_embeddings", 0),
     classes: Classes::First(Some(Activation::Tanh)),
+    pooled: Some(ClassPosition::First),
     ..GPT
 };
 

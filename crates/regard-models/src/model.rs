@@ -355,6 +355,11 @@ impl Baseline {
     pub fn logits(&self) -> Option<&Values> {
         self.trace.logits()
     }
+
+    /// The vector \[features\] of the whole input, as [`Trace::pooled`] has it.
+    pub fn pooled(&self) -> Option<&Values> {
+        self.trace.pooled()
+    }
 }
 
 /// A forward pass before it runs: [`Model::pass`].

@@ -25,7 +25,7 @@ use crate::whole_file;
 const ENDPOINT: &str = "https://huggingface.co";
 
 /// Files that not every model has.
-const OPTIONAL: [&str; 8] = [
+const OPTIONAL: [&str; 9] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "added_tokens.json",
@@ -34,6 +34,7 @@ const OPTIONAL: [&str; 8] = [
     "generation_config.json",
     "preprocessor_config.json",
     "processor_config.json",
+    "1_Pooling/config.json",
 ];
 
 /// The most redirections that are followed.
@@ -204,14 +205,17 @@ impl Download {
     /// Puts a blob into a snapshot under its name.
     fn link(&self, commit: &str, name: &str, tag: &str) -> Result<()> {
         let snapshot = self.snapshot(commit);
-        fs::create_dir_all(&snapshot)?;
         let link = snapshot.join(name);
+        fs::create_dir_all(link.parent().unwrap_or(&snapshot))?;
         if link.symlink_metadata().is_ok() {
             fs::remove_file(&link)?;
         }
         if cfg!(unix) {
             #[cfg(unix)]
-            std::os::unix::fs::symlink(Path::new("../../blobs").join(tag), &link)?;
+            {
+                let up = "../".repeat(2 + name.matches('/').count());
+                std::os::unix::fs::symlink(format!("{up}blobs/{tag}"), &link)?;
+            }
         } else {
             fs::copy(self.blob(tag), &link)?;
         }

@@ -69,7 +69,8 @@ impl Server {
             let path = file.unwrap().path();
             (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap())
         });
-        Self::start(files.collect(), faults)
+        let nested = ("1_Pooling/config.json".to_owned(), b"{}".to_vec());
+        Self::start(files.chain([nested]).collect(), faults)
     }
 
     fn requests(&self) -> Vec<String> {
@@ -102,7 +103,8 @@ fn answer(
     if !request.starts_with("GET ") {
         return send("405 Method Not Allowed\r\nContent-Length: 0", b"");
     }
-    let name = path.rsplit('/').next().unwrap_or_default();
+    let name = path.split_once("/main/").or_else(|| path.rsplit_once('/'));
+    let name = name.map_or("", |(_, name)| name);
     let Some(bytes) = files.get(name) else {
         return send("404 Not Found\r\nContent-Length: 9", b"not found");
     };
@@ -186,6 +188,8 @@ fn a_model_is_fetched_once_into_the_layout_of_the_cache() {
     assert_eq!(fs::canonicalize(&link).unwrap(), fs::canonicalize(&blob).unwrap());
     #[cfg(unix)]
     assert!(fs::read_link(&link).unwrap().starts_with("../../blobs"));
+    let nested = repository.join("snapshots").join(COMMIT).join("1_Pooling/config.json");
+    assert_eq!(fs::read(nested).unwrap(), b"{}");
 
     assert_generates(&downloads(&server, &home));
     let cached = with(crate::common::command_line(GENERATE), &server, &home).output();

@@ -273,6 +273,11 @@ impl<'a> Config<'a> {
     /// Sets the head of a description that has the head of a model that predicts tokens. It is the one that `architectures`
     /// names, or if it names no known one, the one whose tensors exist.
     fn choose_head(&self, description: &mut Description) -> Result<(), Error> {
+        if let Some(position) = self.of_sentence()? {
+            description.head = Head::Pooled { position, norm: None, activation: None };
+            description.tied = false;
+            return Ok(());
+        }
         let named = self.architecture();
         let kind = HEADS.iter().find(|(end, _)| named.ends_with(end)).map(|(_, kind)| *kind);
         let transformed = matches!(description.head, Head::Tokens { transform: Some(_), .. });
@@ -297,6 +302,22 @@ impl<'a> Config<'a> {
         Ok(())
     }
 
+    /// The state that is the vector of a text, if sentence-transformers' settings beside the model tell one.
+    fn of_sentence(&self) -> Result<Option<ClassPosition>, Error> {
+        let Some(settings) = self.checkpoint.json(Beside::POOLING)? else { return Ok(None) };
+        let is = |mode: &str| {
+            let (key, short) = (format!("pooling_mode_{mode}"), mode.split('_').next());
+            settings[&key] == true || settings["pooling_mode"].as_str() == short
+        };
+        Ok(if is("mean_tokens") {
+            Some(ClassPosition::Mean)
+        } else if is("cls_token") {
+            Some(ClassPosition::First)
+        } else {
+            is("lasttoken").then_some(ClassPosition::Last { pad: None })
+        })
+    }
+
     /// The vector of a model without a head, if the family has one.
     fn pooled(&self, description: &Description) -> Result<Head, Error> {
         let Some(mut position) = self.row.pooled else { return Ok(Head::None) };
@@ -306,6 +327,13 @@ impl<'a> Config<'a> {
         }
         if position == ClassPosition::Probe && !self.flag("vision_use_head")? {
             return Ok(Head::None);
+        }
+        if self.row.placement == Placement::After {
+            // BERT's pooler, which not every base model has.
+            let pooler = self.has(&["pooler.dense.weight", "pooler.weight"]);
+            let activation = Some(Activation::Tanh);
+            let head = Head::Pooled { position, norm: None, activation };
+            return Ok(if pooler { head } else { Head::None });
         }
         let bare = description.stack.final_norm.is_none();
         let norm = bare.then(|| self.own_norm()).transpose()?;

@@ -22,7 +22,9 @@ impl Beside {
     pub(crate) const PREPROCESSOR_CONFIG: Self = Self("preprocessor_config.json");
     /// The settings of images, sound and texts in one file, which transformers 5 writes.
     pub(crate) const PROCESSOR_CONFIG: Self = Self("processor_config.json");
-    pub(crate) const ALL: [Self; 13] = [
+    /// How sentence-transformers makes one vector of a text.
+    pub(crate) const POOLING: Self = Self("1_Pooling/config.json");
+    pub(crate) const ALL: [Self; 14] = [
         Self::CONFIG,
         Self::INDEX,
         Self::GENERATION_CONFIG,
@@ -36,6 +38,7 @@ impl Beside {
         Self::SPECIAL_TOKENS_MAP,
         Self::PREPROCESSOR_CONFIG,
         Self::PROCESSOR_CONFIG,
+        Self::POOLING,
     ];
 
     /// The files without which the tensors have no meaning.

@@ -5,7 +5,7 @@ use regard::{Linear, Norm};
 use super::linear::Stored;
 use super::{FeedForward, Loader};
 use crate::forward::product;
-use crate::{Cubic, Error, Patches, Stack, Tensor};
+use crate::{ClassPosition, Cubic, Error, Head, Patches, Stack, Tensor};
 
 /// A learned query that attends to all patches, and the feed-forward layer after it (SigLIP).
 #[derive(Debug)]
@@ -75,6 +75,17 @@ impl Loader<'_> {
     pub(super) fn pooled(&self) -> Result<Option<Linear>, Error> {
         let name = &self.full(&self.names.pooled);
         let name = if self.found(name, "weight").is_some() { name } else { &self.names.pooled };
+        // The vector of a sentence is a state or the mean of all states, without BERT's pooler.
+        if let Head::Pooled {
+            position: ClassPosition::Mean | ClassPosition::First,
+            norm: None,
+            activation: None,
+        } = self.description.head
+        {
+            self.note(name, "weight");
+            self.note(name, "bias");
+            return Ok(None);
+        }
         let shape = self.found(name, "weight").and_then(|name| self.checkpoint.shape(&name));
         let Some([outputs, _]) = shape else { return Ok(None) };
         self.linear(name, [*outputs, self.description.width], true).map(Some)

@@ -3,7 +3,7 @@
     pip install torch transformers
     python families.py
 
-Each case is a config.json, the names and shapes of the tensors in the file, an input, and the logits of transformers in f64. The
+Each case is a config.json, the names and shapes of the tensors in the file, an input, and the logits of transformers in f64, or the vector of a base model. The
 tensors' numbers are `numbers(name, shape)`, which tests/families.rs computes too. `says` is a part of what is said of a model that
 is refused; `logits` are null where the head is not computed.
 
@@ -150,6 +150,9 @@ CASES = [
     ("layer types", "ModernBertForSequenceClassification", MODERN | HEADS | {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 30.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 9.0}}}),
     ("mean", "ModernBertForSequenceClassification", MODERN | HEADS | {"classifier_pooling": "mean"}),
     ("head", "ModernBertForTokenClassification", MODERN | HEADS),
+    # The vector of a base model.
+    *(("pooled", name, BERT) for name in ("BertModel", "RobertaModel", "XLMRobertaModel", "CamembertModel", "MPNetModel")),
+    ("pooled", "AlbertModel", BERT | {"embedding_size": 4}),
     # Heads that are not computed.
     *(("head", name, base | HEADS) for name, base in {
         "SmolLM3ForTokenClassification": SMOL, "GPT2ForTokenClassification": GPT2, "GPT2ForQuestionAnswering": GPT2, "LlamaForTokenClassification": SMALL,
@@ -260,7 +263,8 @@ def case(name, architecture, settings, more=None):
             elif made.model_type not in ("t5", "distilbert", "modernbert"):
                 inputs["use_cache"] = False
             out = model(**inputs)
-    found["logits"] = None if name == "head" else [float(f"{x:.7g}") for x in out.logits.flatten().tolist()]
+    output = None if name == "head" else out.pooler_output if name == "pooled" else out.logits
+    found["logits"] = output if output is None else [float(f"{x:.7g}") for x in output.flatten().tolist()]
     return found
 
 

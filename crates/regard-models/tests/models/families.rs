@@ -26,6 +26,10 @@ fn cases() -> Vec<Value> {
 }
 
 fn open(case: &Value, config: &Value) -> Result<Model, Error> {
+    Model::load(&Checkpoint::from_files("model", files(case, config))?)
+}
+
+fn files(case: &Value, config: &Value) -> [(&'static str, Vec<u8>); 2] {
     let shapes = case["shapes"].as_object().unwrap();
     let tensors = shapes.iter().map(|(name, shape)| {
         let shape: Vec<usize> = serde_json::from_value(shape.clone()).unwrap();
@@ -33,8 +37,7 @@ fn open(case: &Value, config: &Value) -> Result<Model, Error> {
         (name.as_str(), Dtype::F32, shape, numbers)
     });
     let weights = safetensors(&tensors.collect::<Vec<_>>(), &[]);
-    let files = [("config.json", config.to_string().into_bytes()), ("model.safetensors", weights)];
-    Model::load(&Checkpoint::from_files("model", files)?)
+    [("config.json", config.to_string().into_bytes()), ("model.safetensors", weights)]
 }
 
 fn input(case: &Value) -> Input {
@@ -66,12 +69,36 @@ fn settings_mean_what_they_mean_in_transformers() {
             continue;
         };
         let data = expected.iter().map(|x| x.as_f64().unwrap() as f32).collect();
-        let found = trace.logits().unwrap();
+        let found = trace.logits().or_else(|| trace.pooled()).unwrap();
         assert_near(found, &Values { shape: found.shape.clone(), data }, name);
         assert_eq!(found.data.len(), expected.len(), "{name}");
         compared += 1;
     }
     assert!(compared > 50, "{compared}");
+}
+
+/// The vector of a text as sentence-transformers makes it, whatever the class beside it is.
+#[test]
+fn the_vector_of_a_sentence_is_a_state_or_the_mean_of_all() {
+    const POOLING: &str = "1_Pooling/config.json";
+    let cases = cases();
+    let case = cases.iter().find(|case| case["name"] == "pooled: BertModel").unwrap();
+    for (mode, mean) in [("pooling_mode_mean_tokens", true), ("pooling_mode_cls_token", false)] {
+        let settings = json!({mode: true});
+        let [config, weights] = files(case, &case["config"]);
+        let base = [config, weights, (POOLING, settings.to_string().into_bytes())];
+        let base = Model::load(&Checkpoint::from_files("model", base).unwrap()).unwrap();
+        assert_eq!(base.unused(), [""; 0]);
+        let with_head = Model::load(&common::with_file("tiny-mpnet", POOLING, &settings)).unwrap();
+        for model in [base, with_head] {
+            let outputs = common::as_transformers(&model, &[], &Input::tokens([3, 7, 1, 9]));
+            let (states, width) = (&outputs["hidden_states"], model.description().width);
+            let last = &states.data[states.data.len() - 4 * width..];
+            let mean_of = |i: usize| (0..4).map(|t| last[t * width + i] / 4.0).sum::<f32>();
+            let data = (0..width).map(|i| if mean { mean_of(i) } else { last[i] }).collect();
+            assert_near(&outputs["pooler_output"], &Values { shape: vec![width], data }, mode);
+        }
+    }
 }
 
 #[test]

@@ -71,6 +71,9 @@ pub struct Unchanged {
     /// The probability of each token of the vocabulary to be next; empty if the model predicts none here.
     #[serde(with = "packed")]
     pub next: Vec<f32>,
+    /// The vector of the whole input, of a model that gives one instead; empty otherwise.
+    #[serde(with = "packed", default)]
+    pub pooled: Vec<f32>,
     /// The start of changed runs. It stays in the memory where the run was made.
     #[serde(skip)]
     baseline: Option<Baseline>,
@@ -261,6 +264,11 @@ impl Outcome {
     /// The probability of each token to be next, in the unchanged run.
     pub fn next(&self) -> &[f32] {
         &self.unchanged.next
+    }
+
+    /// The vector of the whole input, of a model that gives one, in the unchanged run.
+    pub fn pooled(&self) -> &[f32] {
+        &self.unchanged.pooled
     }
 
     /// The probability of each token to be next, in the run with the changes.
@@ -483,6 +491,7 @@ impl Unchanged {
             image,
             heads,
             next,
+            pooled: baseline.pooled().map_or_else(Vec::new, |vector| vector.data.clone()),
             baseline: Some(baseline),
             computed,
         })

@@ -63,6 +63,10 @@ pub(super) fn show(
     let top = ui.cursor().top();
     if predicts == Predicts::Class {
         heading(ui, "Class", explanation!("Class"));
+    } else if let Some(vector) = outcome.map(Outcome::pooled).filter(|vector| !vector.is_empty()) {
+        ui.strong("Vector of the whole input");
+        ui.label(of_vector(vector));
+        return None;
     } else {
         heading(ui, "Next token", explanation!("Next token"));
     }
@@ -108,6 +112,16 @@ pub(super) fn show(
         }
     }
     clicked
+}
+
+/// The size and the length of a vector, and its first numbers.
+fn of_vector(vector: &[f32]) -> String {
+    const SHOWN: usize = 8;
+    let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+    let numbers = vector.iter().take(SHOWN).map(|x| format!("{x:.3}"));
+    let numbers = numbers.collect::<Vec<_>>().join("  ").replace('-', "−");
+    let more = if vector.len() > SHOWN { " …" } else { "" };
+    format!("{} numbers, of length {length:.3}: {numbers}{more}", vector.len())
 }
 
 /// The widths of a number and of a token.

@@ -71,6 +71,19 @@ fn predicted(model: &Model, trace: &Trace) -> Vec<f32> {
     probabilities.unwrap().into_iter().map(|p| p as f32).collect()
 }
 
+/// A model without logits gives a vector of the whole text.
+#[test]
+fn a_vector_of_the_whole_input_is_shown_where_next_tokens_would_be() {
+    let window = opened("tiny-clip_text_model", |_| ());
+    assert!(says(&window, "Vector of the whole input"));
+    let model = Model::open(format!("{MODELS}/tiny-clip_text_model")).unwrap();
+    let trace = model.pass().run(&Input::tokens(run(&window).ids())).unwrap();
+    let vector = trace.pooled().unwrap();
+    assert_eq!(run(&window).pooled(), vector.data);
+    let numbers = format!("{} numbers, of length", vector.data.len());
+    assert!(says(&window, &numbers), "{numbers}");
+}
+
 /// A window of ModernBERT ends on both sides. A cut beyond it would fail the whole run.
 #[test]
 fn a_mask_is_painted_within_a_window_on_both_sides() {
