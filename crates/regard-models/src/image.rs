@@ -34,6 +34,8 @@ pub struct ImageProcessor {
     /// The height and the width of the middle that is kept, if the image is cropped.
     crop: Option<[usize; 2]>,
     filter: Filter,
+    /// Whether resized pixels are whole numbers again, as in Pillow.
+    rounds: bool,
     /// Factor, mean and deviation of each channel.
     channels: Vec<[f32; 3]>,
 }
@@ -67,9 +69,13 @@ fn sides(setting: &Value, usual: Option<[usize; 2]>) -> Option<[usize; 2]> {
 
 /// Whether a single number is the size of the shorter side, in the settings of these processors.
 fn of_shorter(config: &Value) -> bool {
-    let kinds = ["image_processor_type", "feature_extractor_type"];
-    let kind = kinds.iter().find_map(|key| config[*key].as_str()).unwrap_or_default();
-    ["CLIP", "Bit"].iter().any(|start| kind.starts_with(start))
+    ["CLIP", "Bit"].iter().any(|start| kind(config).starts_with(start))
+}
+
+/// The name of the processor's class.
+fn kind(config: &Value) -> &str {
+    let keys = ["image_processor_type", "feature_extractor_type"];
+    keys.iter().find_map(|key| config[*key].as_str()).unwrap_or_default()
 }
 
 /// Whether the middle of an image is kept.
@@ -149,7 +155,9 @@ impl ImageProcessor {
             })
         };
         let channels = (0..patches.channels).map(channel).collect::<Result<_, Error>>()?;
-        Ok(Self { size: flag("do_resize").then_some(size), crop, filter, channels })
+        // DINOv3's resizes the numbers that it has scaled.
+        let rounds = !kind(&config).starts_with("DINOv3");
+        Ok(Self { size: flag("do_resize").then_some(size), crop, filter, rounds, channels })
     }
 
     /// The height and the width of the images that the processor beside a model makes, if its settings tell.
@@ -222,12 +230,13 @@ impl ImageProcessor {
             )));
         }
         let resized = if [new_height, new_width] == [height, width] {
-            pixels.to_vec()
+            pixels.iter().map(|x| f32::from(*x)).collect()
         } else {
             // Pillow resizes along rows first.
-            let wide = self.filter.along_rows(pixels, [height, width], new_width);
+            let rounds = self.rounds;
+            let wide = self.filter.along_rows(pixels, [height, width], new_width, rounds);
             let columns = transposed(&wide, [height, new_width]);
-            let columns = self.filter.along_rows(&columns, [new_width, height], new_height);
+            let columns = self.filter.along_rows(&columns, [new_width, height], new_height, rounds);
             transposed(&columns, [new_width, new_height])
         };
         let resized = match self.crop {
@@ -246,7 +255,7 @@ impl ImageProcessor {
         let channel = |(c, [factor, mean, deviation]): (usize, &[f32; 3])| {
             let (factor, mean, deviation) = (*factor, *mean, *deviation);
             let pixels = resized.iter().skip(c).step_by(3);
-            pixels.map(move |x| (f32::from(*x) * factor - mean) / deviation).collect::<Vec<f32>>()
+            pixels.map(move |x| (x * factor - mean) / deviation).collect::<Vec<f32>>()
         };
         Ok(Input::image(self.channels.iter().enumerate().flat_map(channel).collect::<Vec<f32>>()))
     }
@@ -259,7 +268,7 @@ fn luma(pixel: &[u8]) -> u8 {
 }
 
 /// The pixels \[width, height\] of an image \[height, width\].
-fn transposed(pixels: &[u8], [height, width]: [usize; 2]) -> Vec<u8> {
+fn transposed(pixels: &[f32], [height, width]: [usize; 2]) -> Vec<f32> {
     let pixel = |i: usize, j: usize| pixels[(i * width + j) * 3..][..3].iter().copied();
     (0..width).flat_map(|j| (0..height).flat_map(move |i| pixel(i, j))).collect()
 }
@@ -284,18 +293,25 @@ impl Filter {
         }
     }
 
-    /// Every row of an image \[height, width\] resized to `to` pixels. Weights are integers of 22 bits after the point.
-    fn along_rows(self, pixels: &[u8], [height, width]: [usize; 2], to: usize) -> Vec<u8> {
-        const BITS: u32 = 22;
+    /// Every row of an image \[height, width\] resized to `to` pixels. As in Pillow, weights have 22 bits after the point and
+    /// pixels none, unless they are not rounded. In f64 all sums of such weights are exact.
+    fn along_rows<T: Copy + Into<f64>>(
+        self,
+        pixels: &[T],
+        [height, width]: [usize; 2],
+        to: usize,
+        rounds: bool,
+    ) -> Vec<f32> {
+        const ONE: f64 = (1_u32 << 22) as f64;
         let scale = width as f64 / to as f64;
         let mut next = 0.5 * scale;
-        let weights: Vec<(usize, Vec<i64>)> = (0..to)
+        let weights: Vec<(usize, Vec<f64>)> = (0..to)
             .map(|x| {
                 if matches!(self, Self::Nearest) {
                     // Pillow adds up the positions of pixels, and rounds each sum.
                     let at = next as usize;
                     next += scale;
-                    return (at.min(width - 1), vec![1 << BITS]);
+                    return (at.min(width - 1), vec![1.0]);
                 }
                 let (half, value) = self.shape();
                 let (centre, stretch) = ((x as f64 + 0.5) * scale, scale.max(1.0));
@@ -304,8 +320,9 @@ impl Filter {
                 let end = ((centre + reach + 0.5) as usize).min(width);
                 let at = |i: usize| value((i as f64 - centre + 0.5) / stretch);
                 let sum: f64 = (first..end).map(at).sum();
-                let whole = |i| (at(i) / sum * f64::from(1 << BITS)).round() as i64;
-                (first, (first..end).map(whole).collect())
+                let rounded =
+                    |weight: f64| if rounds { (weight * ONE).round() / ONE } else { weight };
+                (first, (first..end).map(|i| rounded(at(i) / sum)).collect())
             })
             .collect();
         let mut out = Vec::with_capacity(height * to * 3);
@@ -313,8 +330,9 @@ impl Filter {
             for (first, weights) in &weights {
                 for c in 0..3 {
                     let pixels = row[first * 3 + c..].iter().step_by(3);
-                    let sum: i64 = weights.iter().zip(pixels).map(|(w, x)| w * i64::from(*x)).sum();
-                    out.push(((sum + (1 << (BITS - 1))) >> BITS).clamp(0, 255) as u8);
+                    let sum: f64 = weights.iter().zip(pixels).map(|(w, x)| w * (*x).into()).sum();
+                    let whole = || (sum + 0.5).floor().clamp(0.0, 255.0);
+                    out.push(if rounds { whole() } else { sum } as f32);
                 }
             }
         }

@@ -1,4 +1,4 @@
-"""Writes processors.json: the numbers that transformers' image processors make of an image (pip install transformers pillow==11.3)."""
+"""Writes processors.json: the numbers that transformers' image processors make of an image (pip install transformers torchvision pillow==11.3)."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,9 @@ from PIL import Image
 from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
+from transformers.models.dinov3_vit.image_processing_dinov3_vit import DINOv3ViTImageProcessor
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 
 def image(height: int, width: int) -> Image.Image:
@@ -25,9 +27,13 @@ for kind, settings, size in [
     (BitImageProcessorPil, dict(size=dict(shortest_edge=8), crop_size=FIVE), (31, 9)),
     (DeiTImageProcessorPil, dict(size=TWELVE, crop_size=FIVE), (23, 17)),
     (SiglipImageProcessorPil, dict(size=FIVE), (23, 17)),
+    (ViTImageProcessorPil, dict(size=FIVE), (23, 17)),
+    # Resizes numbers that are not whole, smaller and larger.
+    (DINOv3ViTImageProcessor, dict(size=FIVE), (23, 17)),
+    (DINOv3ViTImageProcessor, dict(size=TWELVE), (9, 31)),
 ]:
     processor = kind(**settings)
-    pixels = processor(images=image(*size), return_tensors="np")["pixel_values"][0]
+    pixels = processor(images=image(*size), return_tensors="pt")["pixel_values"][0].numpy()
     # As they lie on the hub: what the class itself sets is written too, but the sizes as they are given.
     written = processor.to_dict() | settings | {"image_processor_type": kind.__name__.removesuffix("Pil")}
     written = {key: written[key] for key in written if key.startswith(("do_", "image_", "size", "crop", "res"))}

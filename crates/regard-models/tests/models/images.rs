@@ -39,11 +39,12 @@ fn images_are_resized_as_pillow_resizes_them() {
 }
 
 /// CLIP's and Bit's processors resize the shorter side and keep the middle, DeiT's keeps it too, and SigLIP's does not.
+/// DINOv3's does not round what it resizes.
 #[test]
 fn processors_make_the_numbers_of_transformers() {
     let cases: Vec<Value> =
         serde_json::from_str(include_str!("../golden/processors.json")).unwrap();
-    assert_eq!(cases.len(), 5);
+    assert_eq!(cases.len(), 8);
     for case in cases {
         let size = [0, 1].map(|i| case["before"][i].as_u64().unwrap() as usize);
         let processor = processor(&case["settings"]).unwrap();
@@ -51,7 +52,8 @@ fn processors_make_the_numbers_of_transformers() {
         let expected: Vec<f64> = serde_json::from_value(case["pixels"].clone()).unwrap();
         assert_eq!(input.pixels.len(), expected.len(), "{}", case["settings"]);
         for (found, expected) in input.pixels.iter().zip(expected) {
-            // Numbers below 4 that are rounded four times, and written with seven digits.
+            // Numbers below 4 that are rounded four times, and written with seven digits. Of the sums that torch rounds, each is
+            // off by less than 3 · 2⁻²⁵ before it is divided by 0.22.
             assert!((f64::from(*found) - expected).abs() < 4e-6, "{}", case["settings"]);
         }
     }
