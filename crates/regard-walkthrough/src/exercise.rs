@@ -55,7 +55,8 @@ impl Options {
 }
 
 impl Walkthrough {
-    /// An exercise to solve before a step's numbers are shown. `None` if there is no such step, or if its numbers are given.
+    /// An exercise to solve before a step's numbers are shown. `None` if there is no such step, or if its numbers are given,
+    /// or computed from what no step shows.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -72,6 +73,9 @@ impl Walkthrough {
         if rows == 0 || cols == 0 || step.formula.is_empty() {
             return None;
         }
+        // Numbers that are measured, or computed from what no step shows, cannot be found by hand.
+        let expr = step.expr(rows / 2, 0)?;
+        expr.operands().iter().find(|operand| operand.cell.is_some())?;
         let exercise = match step.key.quantity {
             _ if step.kind == Kind::Weights => of_weights(step),
             Quantity::ScaledScores => self.of_scaled(step).unwrap_or_else(|| of_cell(step)),

@@ -6,7 +6,7 @@ use egui::{
     Align, Align2, InputState, Key, Layout, Modifiers, RichText, Sense, TextStyle, Ui, UiBuilder,
     WidgetInfo, vec2,
 };
-use regard_walkthrough::{Exercise, Kind, Rows, Selection, Step, StepKey, Walkthrough};
+use regard_walkthrough::{Kind, Rows, Selection, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::stage::Stage;
@@ -189,8 +189,7 @@ impl StepsPage<'_> {
         .inner
     }
 
-    /// Shows the operands of a product around empty room for its numbers. Nothing is shown if the exercise asks for their count,
-    /// which the room would tell.
+    /// Shows the operands of a product around empty room for its numbers, and else the steps that the numbers are computed from.
     fn covered(
         &self,
         ui: &mut Ui,
@@ -198,11 +197,10 @@ impl StepsPage<'_> {
         row: &[&Step],
         walkthrough: &Walkthrough,
     ) {
-        let [step] = row else { return };
-        let asks_count = |exercise: Exercise| exercise.question.contains("How many");
+        let Some(step) = row.first() else { return };
         let stage = self.cache.stage(step).filter(|stage| matches!(stage, Stage::Product(_)));
-        let Some(stage) = stage.filter(|_| !walkthrough.exercise(step.key).is_none_or(asks_count))
-        else {
+        let Some(stage) = stage else {
+            self.inputs(ui, width, step, walkthrough);
             return;
         };
         let numbers = vec![f32::NEG_INFINITY; step.matrix.as_slice().len()];
@@ -230,6 +228,27 @@ impl StepsPage<'_> {
             font,
             ui.visuals().weak_text_color(),
         );
+    }
+
+    /// Shows the steps that the numbers of a step are computed from.
+    fn inputs(&self, ui: &mut Ui, width: f32, step: &Step, walkthrough: &Walkthrough) {
+        let (rows, cols) = step.matrix.shape();
+        let mut cells = (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j)));
+        let of = |(i, j)| -> Option<Vec<StepKey>> {
+            let expr = step.expr(i, j)?;
+            let cells = expr.operands().into_iter().filter_map(|operand| operand.cell.as_ref());
+            Some(cells.map(|cell| cell.step).collect()).filter(|keys: &Vec<_>| !keys.is_empty())
+        };
+        let keys = cells.find_map(of).unwrap_or_default();
+        let is_first = |(i, key): &(usize, &StepKey)| !keys[..*i].contains(key);
+        let inputs = keys.iter().enumerate().filter(is_first);
+        for input in inputs.filter_map(|(_, key)| walkthrough.step(*key)) {
+            let Some(picture) = self.cache.picture(input) else { continue };
+            formula::show(ui, &input.name, formula::size(ui), ui.visuals().strong_text_color());
+            ui.push_id(input.key, |ui| {
+                heatmap(input, picture).show(ui, width, &mut Viewport::default());
+            });
+        }
     }
 
     fn colors<'s>(&'s self) -> impl Fn(StepKey) -> Option<(Palette, &'s [f32])> {

@@ -89,6 +89,26 @@ fn the_guided_path_shows_the_factors_before_their_product() {
     assert!(!map.accesskit_node().value().is_some_and(|value| value.contains('4')));
 }
 
+/// Each question shows what its answer is computed from.
+#[test]
+fn the_guided_path_shows_inputs_beside_each_question() {
+    for example in Example::ALL {
+        let mut window = open(*example);
+        click(&mut window, "Guide me");
+        let mut asked = 0;
+        while !window.get_by_label("Next").accesskit_node().is_disabled() {
+            if says(&window, "Show the numbers") {
+                asked += 1;
+                assert!(says(&window, "Heatmap of "), "{} asks without numbers", example.name());
+            }
+            click(&mut window, "Next");
+        }
+        // The measurements of "why-scale" are computed from numbers that no step shows.
+        let least = usize::from(*example != Example::WhyScale);
+        assert!((least..=5).contains(&asked), "{}: {asked}", example.name());
+    }
+}
+
 #[test]
 fn page_keys_and_arrows_turn_the_slides_until_enter_enters_a_matrix() {
     let mut window = open(Example::ILoveRobotics);
@@ -179,4 +199,18 @@ fn a_presented_step_fills_the_window() {
     assert!(says(&window, "Heatmap of Projection matrix W_Q"));
     key(&mut window, Key::Escape);
     assert!(says(&window, "Laboratory") && says(&window, "Causal mask"));
+}
+
+/// A product of eight columns is as wide as the window allows, so that its last row can read it.
+#[test]
+fn a_presented_product_of_eight_columns_can_be_read() {
+    let mut window = open(Example::MathOfAttention);
+    window.set_size(egui::vec2(1280.0, 800.0));
+    click(&mut window, "Present");
+    for _ in 0..4 {
+        click(&mut window, "Next");
+    }
+    window.run_steps(3);
+    let product = window.get_by_label("Heatmap of Queries Q").rect();
+    assert!(product.width() >= 8.0 * 44.0 && product.bottom() < 800.0, "{product}");
 }
