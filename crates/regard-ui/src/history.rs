@@ -24,7 +24,7 @@ struct Steps {
     past: Vec<Step>,
     present: Session,
     future: Vec<Step>,
-    /// Whether the last change affected only the model's text.
+    /// Whether the last change affected only the model's text, or the user's own tokens.
     is_typing: bool,
 }
 
@@ -52,6 +52,10 @@ impl History {
             let mut with_text = steps.present.clone();
             with_text.model.text.clone_from(&now.model.text);
             with_text.model.written.clone_from(&now.model.written);
+            let inputs = [&steps.present, &now].map(|session| &session.walkthrough.inputs);
+            if inputs[0].sizes() == inputs[1].sizes() && inputs[0].tokens() != inputs[1].tokens() {
+                with_text.walkthrough.inputs.clone_from(inputs[1]);
+            }
             let is_typed = with_text == now;
             let name = named(&steps.present, &now, &tokens());
             let before = core::mem::replace(&mut steps.present, now);

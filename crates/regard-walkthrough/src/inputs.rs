@@ -91,7 +91,8 @@ impl Inputs {
     /// The user's own tokens and sizes, with 1 to 8 heads of `d_k` features each, and numbers drawn from `seed`. They are the same
     /// on every machine.
     ///
-    /// They are the numbers of PyTorch: after `torch.manual_seed(seed)`, X is `torch.randn(tokens, d_model)`; then W_Q, W_K and
+    /// They are the numbers of PyTorch: after `torch.manual_seed(seed)`, X is `torch.randn(tokens, d_model)`, in
+    /// which a word that comes again has the row of its first place; then W_Q, W_K and
     /// W_V are `torch.randn(d_model, heads * d_k) / d_model**0.5`, in this order, so that queries and keys also have variance
     /// 1, and W_O is `torch.randn(heads * d_k, d_model) / d_model**0.5`. [`Inputs::python`] writes these lines. Other sizes or
     /// another number of heads draw other numbers.
@@ -132,7 +133,7 @@ impl Inputs {
         let entry = example.entry();
         let mut given = match entry.start {
             Start::Given(inputs) => inputs(),
-            Start::Drawn(inputs) => inputs(tokens.len(), sizes.unwrap_or_default(), heads),
+            Start::Drawn(inputs) => inputs(&tokens, sizes.unwrap_or_default(), heads),
         };
         if heads > 1 && given.iter().all(|input| input.key != Quantity::WO.into()) {
             let w_v = given.iter().find(|input| input.key == Quantity::WV.into());
@@ -168,7 +169,7 @@ impl Inputs {
     /// assert_eq!(Inputs::new(Example::TheCatSat).python(), None);
     /// ```
     pub fn python(&self) -> Option<String> {
-        self.sizes.map(|sizes| seeded::python(self.tokens().len(), sizes, self.heads()))
+        self.sizes.map(|sizes| seeded::python(self.tokens(), sizes, self.heads()))
     }
 
     /// The number of heads.

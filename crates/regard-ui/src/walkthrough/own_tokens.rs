@@ -51,13 +51,14 @@ impl OwnTokens {
         if core::mem::take(&mut self.begins) {
             field.request_focus();
         }
-        ui.label(RichText::new("Their numbers are random, drawn from the seed.").small().weak());
-        if field.lost_focus() && !ui.input(|input| input.key_pressed(egui::Key::Escape)) {
-            let tokens = text.split_whitespace().map(str::to_owned).collect();
+        let hint = "Their numbers are random, drawn from the seed. Equal words have equal ones.";
+        ui.label(RichText::new(hint).small().weak());
+        let tokens: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        // Each key is followed. An empty field is one that is being typed over, until it is left.
+        let is_left = field.lost_focus() && !ui.input(|i| i.key_pressed(egui::Key::Escape));
+        if is_left || field.changed() && !tokens.is_empty() {
             self.problem = Self::draw(state, tokens, sizes).err().map(|error| error.to_string());
-            if self.problem.is_some() {
-                self.typed = Some(text);
-            }
+            self.typed = Some(text).filter(|_| self.problem.is_some() || !is_left);
         } else if field.has_focus() || self.problem.is_some() && !field.lost_focus() {
             self.typed = Some(text);
         } else {

@@ -353,6 +353,19 @@ fn the_users_own_tokens_and_sizes() {
     };
     retype(&mut window, "  ein  kleiner Hund ");
     assert_eq!(walkthrough(&window).tokens, ["ein", "kleiner", "Hund"]);
+    window.get_by_label("Your tokens").click();
+    window.run_steps(2);
+    key(&mut window, Key::End);
+    for (typed, last) in [(" e", "e"), ("i", "ei"), ("n", "ein")] {
+        window.get_by_label("Your tokens").type_text(typed);
+        window.run_steps(2);
+        assert_eq!(walkthrough(&window).tokens[3], last, "each key is followed");
+    }
+    let x = &step(&window, "x").matrix;
+    assert!(x.row(0) == x.row(3) && x.row(0) != x.row(1), "equal words have equal numbers");
+    key(&mut window, Key::Enter);
+    press(&mut window, Command::Undo);
+    assert_eq!(walkthrough(&window).tokens, ["The", "cat", "sat"], "what was typed is one step");
     retype(&mut window, "");
     assert_eq!(state(&window).inputs.tokens().len(), 3);
     assert!(says(&window, "the number of tokens is 0"));

@@ -160,8 +160,8 @@ pub(crate) const LARGEST: f64 = 1e4;
 pub(crate) enum Start {
     /// They are always the same.
     Given(fn() -> Vec<Input>),
-    /// They are drawn for a number of tokens, their sizes and a number of heads.
-    Drawn(fn(usize, Sizes, usize) -> Vec<Input>),
+    /// They are drawn for some tokens, their sizes and a number of heads.
+    Drawn(fn(&[String], Sizes, usize) -> Vec<Input>),
 }
 
 /// The numbers of heads that an example can have.

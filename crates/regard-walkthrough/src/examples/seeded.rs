@@ -1,7 +1,7 @@
 use super::{Entry, Group, HeadCounts, Start, self_attention, torch_randn};
-use crate::Quantity;
 use crate::input::{Input, Sizes};
 use crate::random::TorchRng;
+use crate::{Matrix, Quantity};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Your own tokens",
@@ -21,15 +21,14 @@ pub(super) const ENTRY: Entry = Entry {
 const LARGEST: f64 = 1000.0;
 
 /// The matrices that [`Inputs::seeded`](crate::Inputs::seeded) describes.
-pub(super) fn inputs(tokens: usize, sizes: Sizes, heads: usize) -> Vec<Input> {
+pub(super) fn inputs(tokens: &[String], sizes: Sizes, heads: usize) -> Vec<Input> {
     let Sizes { d_model, d_k, seed } = sizes;
     let mut rng = TorchRng::seed(seed);
     let generator = format!("PyTorch, seed {seed}");
-    let x = Input::drawn(
-        Quantity::X,
-        torch_randn(&mut rng, tokens, d_model).map(f64::from),
-        &generator,
-    );
+    let drawn = torch_randn(&mut rng, tokens.len(), d_model);
+    let first = first(tokens);
+    let x = Matrix::from_fn(tokens.len(), d_model, |i, j| f64::from(drawn.get(first[i], j)));
+    let x = Input::drawn(Quantity::X, x, &generator);
     let (generator, root) =
         (format!("{generator}, over √{d_model}"), (d_model as f64).sqrt() as f32);
     let all = heads * d_k;
@@ -50,13 +49,25 @@ pub(super) fn inputs(tokens: usize, sizes: Sizes, heads: usize) -> Vec<Input> {
     inputs
 }
 
+/// The first place of each token: equal words have equal numbers.
+fn first(tokens: &[String]) -> Vec<usize> {
+    let place = |token| tokens.iter().position(|other| other == token).unwrap_or_default();
+    tokens.iter().map(place).collect()
+}
+
 /// The lines of Python that draw the same numbers.
-pub(crate) fn python(tokens: usize, Sizes { d_model, d_k, seed }: Sizes, heads: usize) -> String {
-    let all = heads * d_k;
+pub(crate) fn python(
+    tokens: &[String],
+    Sizes { d_model, d_k, seed }: Sizes,
+    heads: usize,
+) -> String {
+    let (all, count, first) = (heads * d_k, tokens.len(), first(tokens));
+    let repeats = first.iter().enumerate().any(|(i, first)| i != *first);
+    let rows = if repeats { format!("[{first:?}]") } else { String::new() };
     let weights = ["W_Q", "W_K", "W_V"]
         .map(|w| format!("{w} = torch.randn({d_model}, {all}) / {d_model}**0.5\n"));
     format!(
-        "torch.manual_seed({seed})\nX = torch.randn({tokens}, {d_model})\n{}W_O = torch.randn({all}, {d_model}) / {d_model}**0.5",
+        "torch.manual_seed({seed})\nX = torch.randn({count}, {d_model}){rows}\n{}W_O = torch.randn({all}, {d_model}) / {d_model}**0.5",
         weights.concat()
     )
 }

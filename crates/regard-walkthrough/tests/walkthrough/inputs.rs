@@ -290,7 +290,7 @@ fn seeds_give_the_numbers_of_pytorch() {
         ("w_o", [0x46e4c0244db91e66, 0x89bb5526ac142013, 0xa669b36667d40fb3, 0x20de76e2a247a3c7]),
     ];
     for (i, ([tokens, d_model, d_k, heads], seed)) in drawn.into_iter().enumerate() {
-        let tokens = vec!["a".to_owned(); tokens];
+        let tokens = (0..tokens).map(|i| format!("t{i}")).collect();
         let inputs = Inputs::seeded(tokens, d_model, d_k, heads, seed).unwrap();
         for (key, hashes) in torch {
             let numbers: Vec<f32> =
@@ -304,6 +304,18 @@ fn seeds_give_the_numbers_of_pytorch() {
         "torch.manual_seed(7)\nX = torch.randn(3, 5)\nW_Q = torch.randn(5, 3) / 5**0.5\nW_K = torch.randn(5, 3) / 5**0.5\n\
          W_V = torch.randn(5, 3) / 5**0.5\nW_O = torch.randn(3, 5) / 5**0.5"
     );
+}
+
+#[test]
+fn equal_words_have_equal_rows() {
+    let inputs = Inputs::seeded(words("to be or to"), 5, 3, 1, 7).unwrap();
+    let x = inputs.matrix(named("x")).unwrap();
+    assert_eq!(x.row(0), x.row(3));
+    assert!(x.row(0) != x.row(1) && x.row(1) != x.row(2));
+    let other = Inputs::seeded(words("to be or not"), 5, 3, 1, 7).unwrap();
+    assert_eq!(other.matrix(named("x")).unwrap().row(2), x.row(2), "the others stay");
+    assert_eq!(other.matrix(named("w_o")), inputs.matrix(named("w_o")));
+    assert!(inputs.python().unwrap().contains("X = torch.randn(4, 5)[[0, 1, 2, 0]]\n"));
 }
 
 #[test]
