@@ -269,3 +269,20 @@ pub(crate) fn text_width(text: &str, text_style: TextStyle, ui: &Ui) -> f32 {
     );
     galley.size().x.ceil()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_have_the_room_of_the_words_that_are_written() {
+        egui::__run_test_ui(|ui| {
+            let width = |labels: &[&str]| {
+                let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
+                widest(&labels, &TextStyle::Small, ui)
+            };
+            assert_eq!(width(&["<|endoftext|>", "it"]), width(&["⟨start⟩"]));
+            assert_eq!(width(&["[STORY]", "Mia", "␣and"]), width(&["[STORY]"]));
+        });
+    }
+}

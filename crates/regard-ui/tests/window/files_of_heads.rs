@@ -17,10 +17,10 @@ use safetensors::Dtype;
 
 use super::TestHost;
 use super::driver::{
-    Window, app, assert_named, cells, choices, click, open, places, press, says, session,
-    session_of, set_value, settle, start, type_path, with_file,
+    Window, app, assert_named, cells, choices, click, drop_file, open, pass_a_second, places,
+    press, says, session, session_of, set_value, settle, start, type_path, with_file,
 };
-use super::model::{numbers, open_head};
+use super::model::{numbers, open_head, state};
 use regard_tests::attention_files::{Folder, attention, bytes, npy, safetensors, weights};
 use regard_tests::rounding::gamma;
 
@@ -33,6 +33,41 @@ fn a_file_of_another_kind_is_refused_where_the_user_is() {
     });
     assert_eq!(session(&window).room, Room::Stage);
     assert!(says(&window, "notes.txt is not opened: Regard opens models"));
+}
+
+#[test]
+fn an_error_stays_until_the_next_file() {
+    let folder = Folder::new();
+    let (text, good) = (folder.file("notes.txt", "hello"), dump(1, 2, 4).0);
+    let broken = folder.file("broken.safetensors", &good[..40]);
+    let good = folder.file("few.safetensors", good);
+    let mut window = window();
+    for (path, error) in [(text, "notes.txt is not opened"), (broken, "broken.safetensors")] {
+        drop_file(&mut window, &path);
+        assert!(says(&window, error), "{error}");
+        drop_file(&mut window, &good);
+        assert!(!says(&window, error), "{error} stays");
+    }
+}
+
+#[test]
+fn a_grey_number_of_a_head_says_why() {
+    let mut window = window();
+    open_head(&mut window, 0, 3);
+    let measures = opened(&window).heads.0.survey.measures(state(&window).heads.id());
+    let grey = |measure: &&Measure| {
+        measures.get(**measure).is_some() && !measures.is_significant(**measure)
+    };
+    let grey = *Measure::ALL.iter().find(grey).unwrap();
+    let number = grey.short(measures.get(grey).unwrap());
+    let why = "The number is grey because it says nothing sure of the head";
+    let places: Vec<_> = window.query_all_by_label(&number).map(|node| node.rect()).collect();
+    let says_why = places.into_iter().any(|place| {
+        window.hover_at(place.center());
+        pass_a_second(&mut window);
+        says(&window, why)
+    });
+    assert!(says_why, "{}: {number}", grey.name());
 }
 
 fn sample() -> Session {

@@ -21,6 +21,7 @@ use regard_tests::rounding::weight_error;
 #[test]
 fn the_knobs_change_the_weights() {
     let mut window = room(Room::Laboratory);
+    assert!(says(&window, "t0, t1, … are random vectors: they stand for no words."));
     assert_eq!(outcome(&window).weights.len(), 64 * 64);
     for (slider, value) in [
         ("Tokens", 100.0),

@@ -136,3 +136,16 @@ fn cells_grow_with_the_window() {
     let [small, large] = [size(1280.0, 800.0), size(1920.0, 1080.0)];
     assert!(large.x > 1.4 * small.x && large.y > 1.4 * small.y, "{small} {large}");
 }
+
+/// Of each step of one head, three are made: all of them have changed.
+#[test]
+fn more_heads_change_the_steps_of_all_heads() {
+    let mut window = open(Example::MathOfAttention, [1280.0, 800.0]);
+    let inputs = &mut choices(&mut window).walkthrough.inputs;
+    inputs.set_heads(4).unwrap();
+    window.run_steps(3);
+    let says =
+        |n: usize| window.query_by_label(&format!("The last edit changed {n} steps")).is_some();
+    // Q, K, V, two kinds of scores, the weights and the output of four heads.
+    assert!((4 * 7..100).any(says));
+}
