@@ -6,7 +6,7 @@ const HYBRID: &str = "";
 const RECURRENT: &str = "it has no attention";
 
 /// The families and the reasons; hybrids have none, because their layers tell.
-const OTHERS: [(&str, &str); 24] = [
+const OTHERS: [(&str, &str); 25] = [
     ("mamba", RECURRENT),
     ("mamba2", RECURRENT),
     ("falcon_mamba", RECURRENT),
@@ -27,6 +27,7 @@ const OTHERS: [(&str, &str); 24] = [
     ("zamba2", HYBRID),
     ("recurrent_gemma", HYBRID),
     ("olmo_hybrid", HYBRID),
+    ("minimax", HYBRID),
     ("falcon_h1", "each layer adds a recurrence to its attention"),
     ("gemma3n", GEMMA_3N),
     ("gemma3n_text", GEMMA_3N),
@@ -56,10 +57,18 @@ pub(super) fn reason(family: &str, config: &Value) -> Option<String> {
 
 /// The layers of a hybrid that are attention: as a list of kinds or of numbers says, or one of every few.
 fn attention_layers(config: &Value) -> Vec<u64> {
-    let lists = ["layer_types", "layers_block_type", "block_types"];
-    let kinds = lists.iter().find_map(|key| config[*key].as_array());
+    let number = |key: &str| config[key].as_u64();
+    let layers = number("num_hidden_layers").unwrap_or(0).min(1 << 10);
+    let list = |key: &str| config[key].as_array();
+    let kinds = list("layer_types").or_else(|| list("layers_block_type"));
+    let few = list("block_types"); // for all layers in turn (RecurrentGemma)
+    let all = few.map(|few| few.iter().cycle().take(layers as usize));
+    let kinds = kinds.map(|kinds| kinds.iter().cycle().take(kinds.len())).or(all);
     if let Some(kinds) = kinds {
-        let is_attention = |kind: &str| kind.ends_with("attention") && kind != "linear_attention";
+        // Zamba 2's hybrid layers attend too.
+        let is_attention = |kind: &str| {
+            kind.ends_with("attention") && kind != "linear_attention" || kind == "hybrid"
+        };
         let is_attention = |kind: &Value| kind.as_str().is_some_and(is_attention);
         return (0..).zip(kinds).filter(|(_, kind)| is_attention(kind)).map(|(i, _)| i).collect();
     }
@@ -74,8 +83,6 @@ fn attention_layers(config: &Value) -> Vec<u64> {
     if let Some(numbers) = lists.iter().find_map(|key| config[*key].as_array()) {
         return numbers.iter().filter_map(Value::as_u64).collect();
     }
-    let number = |key: &str| config[key].as_u64();
-    let layers = number("num_hidden_layers").unwrap_or(0).min(1 << 10);
     let interval = number("full_attention_interval").map(|every| (every, every.wrapping_sub(1)));
     let period = number("attn_layer_period").zip(number("attn_layer_offset"));
     match interval.or(period).filter(|(every, _)| *every > 0) {

@@ -253,6 +253,13 @@ fn hybrids_are_refused_with_their_attention_layers() {
     refused(period, "its layers 2, 6 are attention");
     let pattern = json!({"model_type": "nemotron_h", "hybrid_override_pattern": "M-*-"});
     refused(pattern, "its layer 2 is attention");
+    let few = json!(["recurrent", "recurrent", "attention"]);
+    let gemma =
+        json!({"model_type": "recurrent_gemma", "block_types": few, "num_hidden_layers": 8});
+    refused(gemma, "its layers 2, 5 are attention");
+    let zamba =
+        json!({"model_type": "zamba2", "layers_block_type": ["linear_attention", "hybrid"]});
+    refused(zamba, "its layer 1 is attention");
     refused(json!({"model_type": "bamba", "attn_layer_indices": [9]}), "its layer 9 is attention");
     refused(
         json!({"model_type": "zamba2"}),
