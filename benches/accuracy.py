@@ -74,7 +74,7 @@ def regard(q, k, v, causal):
     with tempfile.TemporaryDirectory() as folder:
         source, target = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
         save_file({"q": q, "k": k, "v": v}, source)
-        command = [programs.regard_program(), "attend", "--input", source, "--output", target]
+        command = [programs.REGARD[0], "attend", "--input", source, "--output", target]
         subprocess.run(command + (["--causal", "top-left"] if causal else []), check=True, capture_output=True)
         return load_file(target)["output"]
 

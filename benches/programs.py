@@ -16,20 +16,26 @@ PYTHON_PEERS = ["torch", "onnxruntime", "ort-mha", "ort-gqa", "ort-attention"]
 PEERS = RUST_PEERS + PYTHON_PEERS
 
 
-def build():
-    """Builds `regard`, so that the present code is measured."""
-    if "REGARD" not in os.environ:
-        subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=BENCHES.parent, check=True)
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", BENCHES.parent / "target"))
+REGARD = [os.environ.get("REGARD", TARGET / "release/regard"), "bench"]
+# What prints the same lines in WebAssembly.
+WASM = [BENCHES.parent / ".ci/wasi.mjs", TARGET / "wasm32-wasip1/release/examples/lines.wasm"]
 
 
-def regard_program():
-    target = Path(os.environ.get("CARGO_TARGET_DIR", BENCHES.parent / "target"))
-    return os.environ.get("REGARD", target / "release/regard")
+def build(wasm):
+    """Builds `regard`, or the example for WebAssembly, so that the present code is measured."""
+    command, environment = ["cargo", "build", "--release", "--quiet"], dict(os.environ)
+    if wasm:
+        command += ["-p", "regard-benches", "--no-default-features", "--example", "lines", "--target", "wasm32-wasip1"]
+        environment["RUSTFLAGS"] = "-C target-feature=+simd128"
+    elif "REGARD" in os.environ:
+        return
+    subprocess.run(command, cwd=BENCHES.parent, env=environment, check=True)
 
 
-def regard(args):
+def regard(args, wasm=False):
     """The lines of `regard bench`."""
-    return lines([regard_program(), "bench", *args])
+    return lines([*(WASM if wasm else REGARD), *args])
 
 
 def rust_peers_program():

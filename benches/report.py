@@ -2,6 +2,7 @@
 
     python benches/report.py                    # all rows: results/DATE-CPU.jsonl, the tables, the plots
     python benches/report.py --rows "^dot"      # some rows; the file keeps the day's other rows
+    python benches/report.py --wasm             # in WebAssembly under Node.js, beside naive loops alone
     python benches/report.py --table-only       # the tables and the plots, from the results that are kept
 
 RESULTS.md has all rows of each kind of machine, from its newest results.
@@ -62,24 +63,27 @@ def main():
     parser.add_argument("--rows", default="", help="measure only the rows whose name matches this pattern")
     parser.add_argument("--passes", type=int, default=3, help="how often each program runs [default: 3]")
     parser.add_argument("--results", type=str, default=programs.BENCHES / "results", help="the folder of the results")
+    parser.add_argument("--wasm", action="store_true", help="measure the kernels in WebAssembly, as the page has them")
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
     args = parser.parse_args()
     if not args.table_only:
-        measure([row for row in ROWS if re.search(args.rows, row[0])], args.passes, args.results)
+        measure([row for row in ROWS if re.search(args.rows, row[0])], args.passes, args.results, args.wasm)
     machines = newest(args.results)
     tables(machines)
     for machine in machines:
         plot(machine)
 
 
-def measure(rows, passes, folder):
-    programs.build()
-    missing = [name for name in programs.PEERS if not programs.installed(name)]
-    if missing:
+def measure(rows, passes, folder, wasm):
+    programs.build(wasm)
+    missing = [name for name in programs.PEERS if wasm or not programs.installed(name)]
+    if wasm:
+        rows = [row for row in rows if "--threads" not in row[1]]
+    elif missing:
         print(f"not installed: {', '.join(missing)}", file=sys.stderr)
     header = {
         "date": datetime.date.today().isoformat(),
-        "cpu": cpu(),
+        "cpu": f"WebAssembly under Node.js, {cpu()}" if wasm else cpu(),
         "cores": os.cpu_count(),
         "versions": versions(),
     }
@@ -95,17 +99,17 @@ def measure(rows, passes, folder):
             print(f"{count:>3}/{len(rows)} {row}", file=sys.stderr)
             for turn in range(passes):
                 present = [peer for peer in peers if peer not in missing]
-                for line in turn_of(flags.split(), ours, present, naive=turn == 0):
+                for line in turn_of(flags.split(), ours, present, turn == 0, wasm):
                     print(json.dumps({"row": row, "pass": turn} | line), file=file, flush=True)
 
 
-def turn_of(flags, ours, peers, naive):
+def turn_of(flags, ours, peers, naive, wasm):
     """The lines of every program, run once."""
     if "--threads" not in flags:
         flags = [*flags, "--threads", "1"]
-    lines = [programs.regard([*flags, "--impl", ours])[-1]]  # the last uses all threads
+    lines = [programs.regard([*flags, "--impl", ours], wasm)[-1]]  # the last uses all threads
     if naive:
-        lines += programs.regard([*flags, "--impl", "naive"])
+        lines += programs.regard([*flags, "--impl", "naive"], wasm)
     return lines + [line for peer in peers if (line := programs.peer(peer, flags, lines[0]["peak_gflops"]))]
 
 
