@@ -123,8 +123,10 @@ pub(super) fn tokenizer(
             let unknown = (0..tokens.len()).find(|id| kind(*id) == UNKNOWN);
             pieces(tokens, scores, unknown, space).map_err(wrong)?
         }
+        "bert" => return words(metadata, tokens, kind).map(Some).map_err(wrong),
         other => {
-            let what = format!("{} is {other:?}; known are \"gpt2\" and \"llama\"", key("model"));
+            let known = "known are \"gpt2\", \"llama\" and \"bert\"";
+            let what = format!("{} is {other:?}; {known}", key("model"));
             return Err(wrong(what));
         }
     };
@@ -170,6 +172,59 @@ pub(super) fn tokenizer(
         .collect();
     tokenizer.add_tokens(&added);
     Ok(Some(tokenizer))
+}
+
+/// WordPiece. The converter has put ▁ before the tokens that begin a word, and has taken ## from the others. Where an older
+/// file does not say so, a vocabulary without capital letters is that of a model that reads small ones.
+fn words(
+    metadata: &Metadata,
+    tokens: &[String],
+    kind: impl Fn(usize) -> i64,
+) -> Result<tokenizers::Tokenizer, String> {
+    let is_special = |id: usize| kind(id) == CONTROL;
+    let own = |(id, token): (usize, &String)| match token.strip_prefix('▁') {
+        _ if is_special(id) => token.clone(),
+        Some(word) => word.to_owned(),
+        None => format!("##{token}"),
+    };
+    let vocabulary: serde_json::Map<String, Value> =
+        tokens.iter().enumerate().map(|all| (own(all), all.0.into())).collect();
+    let mut plain = tokens.iter().enumerate().filter(|(id, _)| !is_special(*id));
+    let cased =
+        plain.any(|(_, token)| !token.starts_with("▁[") && token.chars().any(char::is_uppercase));
+    let lowercase = metadata.flag("tokenizer.ggml.normalizer.lowercase").unwrap_or(!cased);
+    let special = |keys: [&str; 2], name: &str| {
+        let told = keys.iter().find_map(|key| metadata.number(&format!("tokenizer.ggml.{key}")));
+        let id = told.and_then(|id| usize::try_from(id).ok());
+        let id = id.or_else(|| tokens.iter().position(|token| token == name))?;
+        Some((id, tokens.get(id)?))
+    };
+    let first = special(["cls_token_id", "bos_token_id"], "[CLS]");
+    let last = special(["seperator_token_id", "eos_token_id"], "[SEP]");
+    let of = |text, kind, first: Option<(usize, &String)>| {
+        let token = |(id, token): (usize, &String)| Piece::Token(id as u32, token.clone(), kind);
+        let pieces = [first.map(token), Some(Piece::Text(text, kind)), last.map(token)];
+        pieces.into_iter().flatten().collect::<Vec<_>>()
+    };
+    let one = of("A", 0, first);
+    let both = [of("A", 0, first), of("B", 1, None)].concat();
+    let json = json!({
+        "version": "1.0",
+        "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+            "strip_accents": null, "lowercase": lowercase},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": template(&one, &both),
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+        "model": {"type": "WordPiece", "vocab": vocabulary, "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
+    });
+    let mut tokenizer: tokenizers::Tokenizer = serde_json::from_value(json)
+        .map_err(|e| format!("is no tokenizer that can be read: {e}"))?;
+    let added = tokens.iter().enumerate().filter(|(id, _)| is_special(*id));
+    let added: Vec<AddedToken> =
+        added.map(|(_, token)| AddedToken::from(token.as_str(), true).normalized(false)).collect();
+    tokenizer.add_tokens(&added);
+    Ok(tokenizer)
 }
 
 /// Whether special tokens include the white space after them, as Phi-3's do. The file does not say so. llama.cpp decides it by

@@ -4,12 +4,13 @@
     python converted.py LLAMA.CPP [NAME ...]
 
 LLAMA.CPP is a folder with llama.cpp's convert_hf_to_gguf.py. Each model has random weights, matrices as numbers of 16 bits, which
-the converter stores as F16. NAME.gguf is what it writes, without a vocabulary; NAME.expected.safetensors has what transformers
+the converter stores as F16. NAME.gguf is what it writes, without a vocabulary but for BERT's; NAME.expected.safetensors has what transformers
 gives in float64.
 """
 
 import json
 import logging
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -69,7 +70,7 @@ MODELS = {
     "command-r": ("CohereForCausalLM", GROUPED | dict(rope_parameters=PLAIN, logit_scale=0.3), {}),
     "cohere2": ("Cohere2ForCausalLM", GROUPED | dict(
         num_hidden_layers=4, rope_parameters=PLAIN, logit_scale=0.3, sliding_window=4), dict(rotary_pct=1.0)),
-    "bert": ("BertModel", ENCODER, {}),
+    "bert": ("BertModel", ENCODER | dict(vocab_size=340, pad_token_id=0), {}),  # the tokenizer is that of the golden model tiny-bert
     "roberta": ("RobertaModel", ENCODER | dict(pad_token_id=0), {}),
     "distilbert": ("DistilBertModel", dict(
         vocab_size=24, dim=32, hidden_dim=20, n_layers=1, n_heads=4, max_position_embeddings=16, pad_token_id=23), {}),
@@ -102,7 +103,10 @@ def convert(folder, file):
 
     settings = ModelBase.load_hparams(folder, False)
     made = get_model_class(get_model_architecture(settings, ModelType.TEXT), mmproj=False)
-    made.set_vocab = lambda self: None
+    if (folder / "tokenizer.json").exists():
+        made.get_vocab_base_pre = lambda self, tokenizer: "jina-v2-en"  # known by the vocabulary's hash otherwise
+    else:
+        made.set_vocab = lambda self: None
     made._is_tokenizer_xlmroberta = lambda self: False
     with torch.inference_mode():
         made(folder, LlamaFileType.MOSTLY_F16, file, eager=True).write()
@@ -141,6 +145,9 @@ def write(seed, name):
             (folder / "1_Pooling").mkdir()
             (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{POOLED[name]}": True}))
             (folder / "modules.json").write_text(json.dumps([dict(path="1_Pooling", type="sentence_transformers.models.Pooling")]))
+        if name == "bert":
+            shutil.copy(FOLDER.parents[3] / "tests/golden/models/tiny-bert/tokenizer.json", folder)
+            (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
         convert(folder, FOLDER / f"{name}.gguf")
     model = model.double()
     expected = {f"long/{k}": v for k, v in outputs(model, IDS, POOLED.get(name)).items()}

@@ -63,6 +63,26 @@ fn the_metadata_of_a_gguf_file_gives_the_same_tokens() {
     assert!(cases >= 20, "{cases}");
 }
 
+/// WordPiece, whose marks the converter writes in another way.
+#[test]
+fn the_words_of_a_gguf_file_of_bert_are_those_of_its_folder() {
+    let [file, folder] =
+        [Model::open(data("bert.gguf")).unwrap(), open("tiny-bert")].map(|model| {
+            let texts = [
+                ("The naïve CATS sat, didn't they?", None),
+                ("a [MASK] cat 漢字", Some("tokens look at others")),
+                ("zzzqqq\u{7f} xylophone", None),
+                ("", None),
+            ];
+            let tokenizer = model.tokenizer().unwrap();
+            texts.map(|(text, pair)| {
+                let input = tokenizer.encode(text, pair).unwrap();
+                (input.ids.clone(), input.types, tokenizer.decode(&input.ids).unwrap())
+            })
+        });
+    assert_eq!(file, folder);
+}
+
 #[test]
 fn two_texts_have_types() {
     let model = open("tiny-bert");
