@@ -167,7 +167,11 @@ fn columns(ui: &Ui, rect: Rect, against: Against, are_shares: bool) {
     if !are_shares {
         names[0] = "change";
     }
-    for (i, name) in names.into_iter().take(numbers(rect.width())).enumerate() {
+    let count = numbers(rect.width());
+    if count < 3 && against != Against::Unchanged {
+        names[1] = names[2];
+    }
+    for (i, name) in names.into_iter().take(count).enumerate() {
         let at = rect.right_center() - vec2(i as f32 * NUMBER, 0.0);
         ui.painter().text(at, egui::Align2::RIGHT_CENTER, name, font.clone(), color);
     }
@@ -237,16 +241,16 @@ fn row(
     if let Some(against) = against {
         // From left to right: before and after, or A and B.
         let weak = visuals.weak_text_color();
-        let mut columns = [(before, weak), (after, visuals.text_color())];
-        if against != Against::Unchanged {
-            columns.reverse();
-        }
+        let columns = [(before, weak), (after, visuals.text_color())];
+        // A narrow row leaves out the number to compare with, which its bar shows.
+        let is_first = against == Against::Unchanged || numbers < 3;
+        let places = if is_first { [2, 1] } else { [1, 2] };
         let difference_color = match difference {
             d if d > 0.0005 => style::readable(style::QUERY, visuals),
             d if d < -0.0005 => visuals.error_fg_color,
             _ => visuals.weak_text_color(),
         };
-        for ((number, color), place) in columns.into_iter().zip([2, 1]) {
+        for ((number, color), place) in columns.into_iter().zip(places) {
             if place < numbers {
                 text(ui, number, place as f32 * NUMBER, color);
             }
