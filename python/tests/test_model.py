@@ -261,6 +261,26 @@ def test_probabilities_are_those_of_a_pipeline(tmp_path, problem, expected):
     np.testing.assert_allclose(model.probabilities(logits), [expected] * 2, rtol=2**-22)
 
 
+@pytest.mark.parametrize(
+    "name",
+    # Decoders, encoders, models of two stacks and of images, recent ones; a mixture and a base model among them.
+    ["tiny-gptj", "tiny-bloom", "tiny-mixtral", "tiny-deberta-v2", "tiny-electra", "tiny-bart", "tiny-mt5", "tiny-dinov2_with_registers"]
+    + ["tiny-clip_vision_model", "tiny-siglip_text_model", "tiny-cohere2", "tiny-ministral3"],
+)
+def test_a_family_of_each_kind_gives_the_numbers_of_transformers(name):
+    model, expected = _golden(name), regard.Cache.open(GOLDEN / name / "expected.safetensors")
+    given = expected["pixel_values" if "pixel_values" in expected else "input_ids"]
+    decoder = {"decoder": expected["decoder_input_ids"]} if "decoder_input_ids" in expected else {}
+    logits, cache = model.run_with_cache(given, **decoder)
+    near(logits, expected["logits" if "logits" in expected else "pooler_output"])
+    if name == "tiny-mixtral":  # the weights of the experts that a token takes are shares
+        weights, taken = (cache[f"blocks.0.mlp.hook_expert_{part}"] for part in ("weights", "indices"))
+        near(np.take_along_axis(weights, taken.astype(int), -1).sum(-1), np.ones(len(given)))
+    if decoder:
+        crossing = np.stack([cache[f"decoder.{layer}.cross_attn.hook_pattern"] for layer in range(model.cfg.n_layers)])
+        near(crossing, expected["cross_attentions"])
+
+
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-t5", "tiny-vit", "tiny-whisper", "tiny-gpt2", "gguf/tiny-llama256.Q4_K.gguf"])
 def test_other_families(name):
     path = GOLDEN / name
