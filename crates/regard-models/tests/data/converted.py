@@ -18,7 +18,6 @@ from pathlib import Path
 import torch
 import transformers
 from safetensors.torch import save_file
-from transformers import AutoConfig
 
 FOLDER = Path(__file__).parent
 IDS = torch.tensor([[5, 17, 3, 22, 9, 14, 1, 20, 7, 11, 2, 19]])

@@ -64,7 +64,7 @@ pub(super) fn show(
     if predicts == Predicts::Class {
         heading(ui, "Class", explanation!("Class"));
     } else if let Some(vector) = outcome.map(Outcome::pooled).filter(|vector| !vector.is_empty()) {
-        ui.strong("Vector of the whole input");
+        heading(ui, "Vector of the whole input", explanation!("Vector of the whole input"));
         ui.label(of_vector(vector));
         return None;
     } else {
