@@ -286,7 +286,10 @@ impl State {
     /// The text with one of its names in place of another, to patch between the two: the last name of the text becomes another of
     /// its names. `None`: it has no two names.
     fn swapped(&self) -> Option<String> {
-        let mut names: Vec<(usize, &str)> = Vec::new();
+        /// Words with which a sentence begins, and which are no names.
+        const BEGIN: [&str; 12] =
+            ["After", "At", "But", "He", "In", "It", "Later", "She", "The", "Then", "They", "When"];
+        let (mut names, mut first): (Vec<(usize, &str)>, Vec<&str>) = Default::default();
         let (mut at, mut begins) = (0, true);
         for word in self.text.split_inclusive(char::is_whitespace) {
             let name = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -294,12 +297,15 @@ impl State {
             // The first word of a sentence is a name if it is one elsewhere.
             if is_name && (!begins || self.text.matches(name).count() > 1) {
                 names.push((at + word.find(name)?, name));
+            } else if is_name && !BEGIN.contains(&name) {
+                first.push(name);
             }
             begins = word.trim_end().ends_with(['.', '!', '?']);
             at += word.len();
         }
         let (at, last) = *names.last()?;
-        let (_, other) = names.iter().find(|(_, name)| *name != last)?;
+        let mut others = names.iter().map(|(_, name)| *name).chain(first);
+        let other = others.find(|name| *name != last)?;
         let mut text = self.text.clone();
         text.replace_range(at..at + last.len(), other);
         Some(text)
@@ -459,6 +465,9 @@ mod tests {
         let two = some("When Mary and John went to the store, Mary gave a drink to");
         assert_eq!(swapped(SENTENCES[0]), two);
         assert_eq!(swapped("Tom met Mia. Tom said"), some("Tom met Mia. Mia said"));
+        let first = "Priya met Kofi at the zoo. Kofi gave the map to";
+        assert_eq!(swapped(first), some("Priya met Kofi at the zoo. Priya gave the map to"));
+        assert_eq!(swapped("The cat saw Tom. Tom saw the"), None);
         assert_eq!((swapped("Attention is all you"), swapped("")), (None, None));
     }
 
