@@ -1,6 +1,7 @@
-use wide::{f32x8, f32x16, i32x16};
+use wide::{f32x4, f32x8, f32x16, i32x16};
 
 use super::{Kernel, LANES, Lanes, Panel, Shape, Simd, operations};
+use crate::invariant::Promised as _;
 
 /// The vectors that the target was compiled for, through `wide`.
 #[derive(Clone, Copy)]
@@ -70,13 +71,27 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn transpose(self, rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
-        let mut lanes = [f32x8::ZERO; 8];
-        for (lanes, row) in lanes.iter_mut().zip(rows) {
-            *lanes = f32x8::new(*row);
+        if cfg!(target_feature = "avx") {
+            let columns = f32x8::transpose(rows.map(|row| f32x8::new(*row)));
+            for (row, column) in panel.iter_mut().zip(columns) {
+                if let Some(half) = row.as_chunks_mut().0.get_mut(usize::from(second)) {
+                    *half = column.to_array();
+                }
+            }
+            return;
         }
-        for (row, column) in panel.iter_mut().zip(f32x8::transpose(lanes)) {
-            let (first_half, second_half) = row.split_at_mut(8);
-            (if second { second_half } else { first_half }).copy_from_slice(&column.to_array());
+        // `wide` transposes eight rows element by element where registers have four lanes.
+        let first = if second { 2 } else { 0 };
+        for (rows, quarter) in rows.as_chunks::<4>().0.iter().zip(first..) {
+            for (t, columns) in panel.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                let square = rows.map(|row| row.as_chunks().0.get(t).copied().promised());
+                let square = f32x4::transpose(square.map(f32x4::new));
+                for (row, column) in columns.iter_mut().zip(square) {
+                    if let Some(lanes) = row.as_chunks_mut().0.get_mut(quarter) {
+                        *lanes = column.to_array();
+                    }
+                }
+            }
         }
     }
 
