@@ -201,9 +201,9 @@ def tables(machines):
             "| | naive | ours | GFLOP/s | of peak | best of the others | ratio |",
             "|---|---|---|---|---|---|---|",
             *(cells(machine, row) for row, *_ in ROWS if row in machine.rows),
-            "",
-            f"The others: {versions}.",
         ]
+        if any(split(found)[2] for found in machine.rows.values()):
+            results += ["", f"The others: {versions}."]
     (programs.BENCHES / "RESULTS.md").write_text("\n".join(results) + "\n")
 
 
