@@ -236,7 +236,10 @@ impl Sentence {
                 let stroke = Stroke::new(2.0, accent(ui));
                 ui.painter().rect_stroke(*place, 6, stroke, StrokeKind::Inside);
             }
-            if layout.spans[i].is_none() {
+            let is_beside = [&layout.spans[..=i], &layout.spans[i..]]
+                .iter()
+                .any(|words| words.iter().all(Option::is_none));
+            if is_beside {
                 let color = ui.visuals().weak_text_color();
                 let at = write(ui, &name, place.center(), font, color);
                 if is_hidden {
@@ -397,8 +400,32 @@ impl Layout<'_> {
     }
 }
 
-/// The bytes of each word in a text. A word that the tokenizer adds, or has no letters for, has none.
+/// The bytes of each word in a text. A word that the tokenizer adds has none. A word that the tokenizer has no letters for stands
+/// where the text has letters of no other word.
 fn spans(text: &str, words: &[String]) -> Vec<Option<Range<usize>>> {
+    let mut spans = found(text, words);
+    let (mut first, mut at) = (0, 0);
+    while first < spans.len() {
+        let count = spans[first..].iter().take_while(|span| span.is_none()).count();
+        let next = spans.get(first + count).cloned().flatten().unwrap_or(text.len()..text.len());
+        let mut letters = Vec::new();
+        for part in text[at..next.start].split_inclusive(char::is_whitespace) {
+            letters.push(at..at + part.trim_end().len());
+            at += part.len();
+        }
+        letters.retain(|part| !part.is_empty());
+        // The words that a tokenizer adds stand before the text and after it.
+        let added = if first == 0 { count.saturating_sub(letters.len()).max(1) } else { 0 };
+        for (span, part) in spans[first..first + count].iter_mut().skip(added).zip(letters) {
+            *span = Some(part);
+        }
+        (first, at) = (first + count + 1, next.end);
+    }
+    spans
+}
+
+/// The bytes of each word that stands in a text as it is.
+fn found(text: &str, words: &[String]) -> Vec<Option<Range<usize>>> {
     let small = text.to_lowercase();
     // Some letters have more bytes as capitals.
     let is_even = small.len() == text.len();
@@ -590,7 +617,13 @@ mod tests {
         assert_eq!(all, [None, some("Mary"), some(","), some("a"), some("b"), some("ag")]);
         // A model without capitals, and a word that it does not know.
         let all = found("The Xylophone is", &["[CLS]", "the", "[UNK]", "is", "[SEP]"]);
-        assert_eq!(all, [None, some("The"), None, some("is"), None]);
+        assert_eq!(all, [None, some("The"), some("Xylophone"), some("is"), None]);
+        let all =
+            found("Xerxes saw a b c", &["[STORY]", "[UNK]", "saw", "[UNK]", "[UNK]", "[UNK]"]);
+        assert_eq!(all, [None, some("Xerxes"), some("saw"), some("a"), some("b"), some("c")]);
+        // The bytes of a letter are tokens.
+        let all = found("a é b", &["a", "\\xC3", "\\xA9", "b"]);
+        assert_eq!(all, [some("a"), some("é"), None, some("b")]);
         assert_eq!(found("", &["[CLS]"]), [None]);
     }
 }
