@@ -154,7 +154,7 @@ pub(super) fn tokenizer(
     let mut json = parts.json;
     json["version"] = json!("1.0");
     json["model"] = json!({"type": "BPE", "vocab": {}, "merges": []});
-    json["post_processor"] = around(first, last);
+    json["post_processor"] = around(first, first, last);
     let mut tokenizer: tokenizers::Tokenizer =
         serde_json::from_value(json).map_err(|e| not_understood(&e))?;
     tokenizer.with_model(model.build().map_err(|e| not_understood(&e))?);
@@ -201,19 +201,12 @@ fn words(
     };
     let first = special(["cls_token_id", "bos_token_id"], "[CLS]");
     let last = special(["seperator_token_id", "eos_token_id"], "[SEP]");
-    let of = |text, kind, first: Option<(usize, &String)>| {
-        let token = |(id, token): (usize, &String)| Piece::Token(id as u32, token.clone(), kind);
-        let pieces = [first.map(token), Some(Piece::Text(text, kind)), last.map(token)];
-        pieces.into_iter().flatten().collect::<Vec<_>>()
-    };
-    let one = of("A", 0, first);
-    let both = [of("A", 0, first), of("B", 1, None)].concat();
     let json = json!({
         "version": "1.0",
         "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
             "strip_accents": null, "lowercase": lowercase},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": template(&one, &both),
+        "post_processor": around(first, None, last),
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
         "model": {"type": "WordPiece", "vocab": vocabulary, "unk_token": "[UNK]",
             "continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
@@ -236,17 +229,21 @@ fn strips(metadata: &Metadata) -> bool {
     pieces && phi3 || ["phi-3", "phi3"].iter().any(|phi3| name.contains(phi3))
 }
 
-/// Special tokens around each text.
-fn around(first: Option<(usize, &String)>, last: Option<(usize, &String)>) -> Value {
+/// Special tokens around a text: the one before it, that before a second text, and the one after each.
+fn around(
+    first: Option<(usize, &String)>,
+    second: Option<(usize, &String)>,
+    last: Option<(usize, &String)>,
+) -> Value {
     if first.is_none() && last.is_none() {
         return Value::Null;
     }
-    let of = |text, kind| {
+    let of = |text, kind, first: Option<(usize, &String)>| {
         let token = |(id, token): (usize, &String)| Piece::Token(id as u32, token.clone(), kind);
         let pieces = [first.map(token), Some(Piece::Text(text, kind)), last.map(token)];
         pieces.into_iter().flatten().collect::<Vec<_>>()
     };
-    template(&of("A", 0), &[of("A", 0), of("B", 1)].concat())
+    template(&of("A", 0, first), &[of("A", 0, first), of("B", 1, second)].concat())
 }
 
 /// Byte-level BPE.
