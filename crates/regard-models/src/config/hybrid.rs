@@ -60,11 +60,12 @@ fn attention_layers(config: &Value) -> Vec<u64> {
     let number = |key: &str| config[key].as_u64();
     let layers = number("num_hidden_layers").unwrap_or(0).min(1 << 10);
     let list = |key: &str| config[key].as_array();
-    let kinds = list("layer_types").or_else(|| list("layers_block_type"));
-    let few = list("block_types"); // for all layers in turn (RecurrentGemma)
-    let all = few.map(|few| few.iter().cycle().take(layers as usize));
-    let kinds = kinds.map(|kinds| kinds.iter().cycle().take(kinds.len())).or(all);
-    if let Some(kinds) = kinds {
+    let all = list("layer_types").or_else(|| list("layers_block_type"));
+    // For all layers in turn (RecurrentGemma).
+    let few = list("block_types").map(|few| (few, layers as usize));
+    let kinds = all.map(|all| (all, all.len())).or(few);
+    if let Some((kinds, count)) = kinds {
+        let kinds = kinds.iter().cycle().take(count);
         // Zamba 2's hybrid layers attend too.
         let is_attention = |kind: &str| {
             kind.ends_with("attention") && kind != "linear_attention" || kind == "hybrid"
