@@ -45,7 +45,6 @@ FAMILIES = {
     "(?i)llama|Yi-": "llama",
 }
 REASONS = {
-    "qwen": "the first Qwen, which has no class in transformers",
     "apertus": "its activation has learned parameters (xIELU)",
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The folders, one for each family, two for t5, gpt_oss and falcon, and one with a text model in a model of images.
-pub const FAMILIES: [&str; 74] = [
+pub const FAMILIES: [&str; 75] = [
     "tiny-albert",
     "tiny-arcee",
     "tiny-bart",
@@ -63,6 +63,7 @@ pub const FAMILIES: [&str; 74] = [
     "tiny-phi",
     "tiny-phi3",
     "tiny-phimoe",
+    "tiny-qwen",
     "tiny-qwen2",
     "tiny-qwen2_moe",
     "tiny-qwen3",

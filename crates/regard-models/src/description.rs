@@ -420,21 +420,31 @@ pub struct Block {
     pub biases: Biases,
 }
 
-/// A factor of queries that grows with their positions, so that a long text does not level out the weights: 1 + `slope` · ln(1 + n) at
-/// position t, where n is t / `each` without its fraction.
+/// A factor of queries that grows with their positions, so that a long text does not level out the weights.
+///
+/// It is 1 + `slope` · ln(n) at position t, where n is 1 + t / `each` without its fraction, or the larger one of 1 and
+/// (t + 1) / `each`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct QueryGrowth {
     /// The factor of the logarithm.
     pub slope: f64,
-    /// The positions that share a factor.
+    /// The positions that share a factor, or those that have the factor 1.
     pub each: f64,
+    /// Whether n is a whole number (Ministral 3), and not a fraction (the first Qwen).
+    #[serde(default = "yes")]
+    pub whole: bool,
 }
 
 impl QueryGrowth {
     /// The factor at a position.
     pub(crate) fn at(self, position: usize) -> f32 {
-        (1.0 + self.slope * (position as f64 / self.each).floor().ln_1p()) as f32
+        let n = if self.whole {
+            1.0 + (position as f64 / self.each).floor()
+        } else {
+            ((position + 1) as f64 / self.each).max(1.0)
+        };
+        (1.0 + self.slope * n.ln()) as f32
     }
 }
 
@@ -599,6 +609,9 @@ pub enum Frequencies {
         factor: f64,
         /// The number of positions up to which it stays the same.
         original: usize,
+        /// Whether it stays the same up to the double of that, and of this, and so on (the first Qwen).
+        #[serde(default)]
+        doubles: bool,
     },
     /// The file has a tensor with a divisor for each frequency (`rope_freqs.weight` of GGUF).
     Stored,
@@ -765,9 +778,12 @@ impl RotarySettings {
                 let divisors = if tokens > *original { long } else { short };
                 divided(&mut divisors.iter().copied())?.with_amplitude(*attention_factor)
             }
-            Frequencies::Dynamic { factor, original } => {
+            Frequencies::Dynamic { factor, original, doubles } => {
                 let features = self.features as f64;
-                let length = tokens.max(*original) as f64 / *original as f64;
+                let mut length = tokens.max(*original) as f64 / *original as f64;
+                if *doubles {
+                    length = 2.0 * length.log2().ceil().exp2() - 1.0;
+                }
                 let grown = (factor * length - (factor - 1.0)).powf(features / (features - 2.0));
                 RotaryFrequencies::new(self.features, self.base * grown)
             }

@@ -350,6 +350,19 @@ pub(crate) static FAMILIES: &[Family] = &[
         ..DECODER
     },
     Family {
+        name: "qwen",
+        gguf: Some(("qwen", "gguf")),
+        names: "qwen",
+        grouped: false,
+        norm: (NormKind::Rms, "layer_norm_epsilon"),
+        activation: "", // SiLU
+        biases: [Flag::Yes, Flag::No, Flag::No],
+        positions: Positions::Rotary(Rope { bases: &[("rotary_emb_base", 10_000.0)], ..ROPE }),
+        also: |config, description| config.first_qwen(description),
+        also_gguf: |_, description| GgufConfig::first_qwen(description),
+        ..DECODER
+    },
+    Family {
         name: "qwen2",
         gguf: Some(("qwen2", "gguf")),
         biases: [Flag::Yes, Flag::No, Flag::No],

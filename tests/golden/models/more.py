@@ -8,13 +8,14 @@ the output of a head is zero, or a position of the stream is that of another tex
 """
 
 import json
+import math
 import shutil
 import sys
 from pathlib import Path
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoTokenizer
 from transformers.pytorch_utils import Conv1D
 
@@ -89,6 +90,48 @@ MODELS = {
     "tiny-starcoder2": ("Starcoder2ForCausalLM", GROUPED | dict(
         model_type="starcoder2", hidden_act="gelu_pytorch_tanh", use_bias=True, sliding_window=4, rope_theta=400.0)),
 }
+
+# The first Qwen's class is in its repositories. It computes as Qwen 2 does, whose tensors have other names (`FIRST_QWEN`), but for a
+# text that is longer than `seq_length`, as this one is.
+MODELS["tiny-qwen"] = ("Qwen2ForCausalLM", IDS | dict(
+    model_type="qwen", vocab_size=360, hidden_size=24, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4, kv_channels=6, seq_length=10,
+    max_position_embeddings=64, layer_norm_epsilon=1e-5, rotary_emb_base=500.0, rotary_pct=1.0, no_bias=True, use_dynamic_ntk=True,
+    use_logn_attn=True, scale_attn_weights=True, tie_word_embeddings=False))
+FIRST_QWEN = {
+    "model.embed_tokens": "transformer.wte", "model.layers": "transformer.h", "model.norm": "transformer.ln_f", "input_layernorm": "ln_1",
+    "post_attention_layernorm": "ln_2", "self_attn.o_proj": "attn.c_proj", "mlp.gate_proj": "mlp.w2", "mlp.up_proj": "mlp.w1",
+    "mlp.down_proj": "mlp.c_proj"}
+
+
+def of_qwen2(config):
+    """The settings of Qwen 2 that mean the same, for texts of one to two times `seq_length`: their base is that of 3 times as many positions."""
+    size = config["kv_channels"]
+    base = config["rotary_emb_base"] * 3 ** (size / (size - 2))
+    return config | dict(
+        model_type="qwen2", num_key_value_heads=config["num_attention_heads"], intermediate_size=config["intermediate_size"] // 2,
+        rms_norm_eps=config["layer_norm_epsilon"], rope_parameters=dict(rope_type="default", rope_theta=base), use_sliding_window=False)
+
+
+def as_first_qwen(path):
+    """Gives the tensors of a file the names that the first Qwen has."""
+    tensors = load_file(path)
+    for layer in range(2):
+        for part in ("weight", "bias"):
+            parts = [tensors.pop(f"model.layers.{layer}.self_attn.{x}_proj.{part}") for x in "qkv"]
+            tensors[f"transformer.h.{layer}.attn.c_attn.{part}"] = torch.cat(parts)
+    for old, new in FIRST_QWEN.items():
+        tensors = {name.replace(old, new): tensor for name, tensor in tensors.items()}
+    save_file(tensors, path, {"format": "pt"})
+
+
+def grow(model, original):
+    """The queries of positions beyond `original` grow with the logarithm, so that the weights do not level out."""
+    def hook(_, args, q):
+        return q * (torch.arange(1, q.shape[1] + 1) / original).clamp(min=1).log().div(math.log(original)).add(1)[None, :, None]
+
+    for layer in model.model.layers:
+        layer.self_attn.q_proj.register_forward_hook(hook)
+
 
 ENCODER = IDS | dict(vocab_size=340, hidden_size=24, intermediate_size=28, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=32, type_vocab_size=2)
 DEBERTA = ENCODER | dict(model_type="deberta-v2", relative_attention=True, layer_norm_eps=1e-7)
@@ -228,19 +271,26 @@ def tried(name, seed):
     other_tokenizer = "tiny-llama" if causal else "tiny-t5" if translates else "tiny-roberta" if config["pad_token_id"] == 1 else "tiny-bert"
     folder, config = FOLDER / name, {"architectures": [architecture]} | config
     shutil.rmtree(folder, ignore_errors=True)
-    made = AutoConfig.for_model(**json.loads(json.dumps(config)))
+    first_qwen = name == "tiny-qwen"
+    made = AutoConfig.for_model(**json.loads(json.dumps(of_qwen2(config) if first_qwen else config)))
     model = randomized(getattr(transformers, architecture)(made), seed)
     size = dict(max_shard_size="40KB") if name in SHARDS else {}
     model.to(kind[0] if kind else torch.float32).save_pretrained(folder, **size)
+    ways = dict(attn_implementation="eager", dtype=torch.float64)
+    if first_qwen:
+        model = getattr(transformers, architecture).from_pretrained(folder, **ways).eval()
+        grow(model, config["seq_length"])
+        as_first_qwen(folder / "model.safetensors")
+        config["architectures"] = ["QWenLMHeadModel"]
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     (folder / "generation_config.json").unlink(missing_ok=True)
     shutil.copy(FOLDER / other_tokenizer / "tokenizer.json", folder)
     tokenizer = AutoTokenizer.from_pretrained(FOLDER / other_tokenizer)
     ids, other = (tokenizer(text).input_ids[:TOKENS] for text in (TEXT, OTHER))
-    ways = dict(attn_implementation="eager", dtype=torch.float64)
     if getattr(made, "num_experts_per_tok", None):
         ways["experts_implementation"] = "eager"
-    model = getattr(transformers, architecture).from_pretrained(folder, **ways).eval()
+    if not first_qwen:
+        model = getattr(transformers, architecture).from_pretrained(folder, **ways).eval()
     start = [config["decoder_start_token_id"]] if translates else []
     with InF64():
         for module in model.modules():  # angles anew, in float64
@@ -294,7 +344,8 @@ def tried(name, seed):
     return tensors
 
 
-transformers.logging.set_verbosity_error()
-for name in sys.argv[1:] or MODELS:
-    seed = next(seed for seed in range(1, 100) if tried(name, seed))
-    print(name, "seed", seed, {path.name: path.stat().st_size for path in (FOLDER / name).iterdir()})
+if __name__ == "__main__":
+    transformers.logging.set_verbosity_error()
+    for name in sys.argv[1:] or MODELS:
+        seed = next(seed for seed in range(1, 100) if tried(name, seed))
+        print(name, "seed", seed, {path.name: path.stat().st_size for path in (FOLDER / name).iterdir()})

@@ -84,6 +84,14 @@ for family, keys in KEYS.items():
             table.setdefault(key, {})[family] = config.__dataclass_fields__[key].default
         elif not isinstance(vars(config).get(key, property()), property):  # a default that is no field
             table.setdefault(key, {})[family] = vars(config)[key]
+# The first Qwen, whose class is in its repositories. A text is long beyond `seq_length`.
+QWEN = dict(vocab_size=151936, hidden_size=4096, intermediate_size=22016, num_hidden_layers=32, num_attention_heads=32, kv_channels=128,
+    max_position_embeddings=8192, layer_norm_epsilon=1e-6, tie_word_embeddings=False, no_bias=True, use_dynamic_ntk=True, use_logn_attn=True)
+for key, default in QWEN.items():
+    table.setdefault(key, {})["qwen"] = default
+table["attribute_map"]["qwen"] = {"seq_length": "max_position_embeddings"}
+known |= QWEN.keys() | set("""attn_dropout_prob bf16 emb_dropout_prob fp16 fp32 rotary_emb_base rotary_pct seq_length softmax_in_fp32
+    tokenizer_type use_cache_kernel use_cache_quantization use_flash_attn""".split())
 table["keys"] = sorted(known)
 rows = (f"  {json.dumps(key)}: {json.dumps(row)}" for key, row in sorted(table.items()))
 Path(__file__).with_suffix(".json").write_text("{\n" + ",\n".join(rows) + "\n}\n")

@@ -92,9 +92,12 @@ impl<'a> Config<'a> {
                 (NormKind::Rms, "attention.layer_norm_rms_epsilon")
             }
         };
-        // Phi-3.5-MoE has layer norms, and the other's key.
-        if self.float(epsilon).is_none() && row.norm.1 == "rms_norm_eps" {
-            epsilon = "attention.layer_norm_rms_epsilon";
+        // Phi-3.5-MoE has layer norms, and the first Qwen others, and each the other's key.
+        if self.float(epsilon).is_none() {
+            epsilon = match row.norm.1 {
+                "rms_norm_eps" => "attention.layer_norm_rms_epsilon",
+                _ => "attention.layer_norm_epsilon",
+            };
         }
         let number = |name: &str, config: &str| {
             let number = self.float(name).or_else(|| usual(config).and_then(Value::as_f64));
@@ -270,7 +273,8 @@ impl<'a> Config<'a> {
     pub(crate) fn ministral3(&self, description: &mut Description) {
         let each = self.float("rope.scaling.original_context_length");
         let both = self.float("attention.temperature_scale").zip(each.filter(|each| *each >= 1.0));
-        description.stack.block.growth = both.map(|(slope, each)| QueryGrowth { slope, each });
+        description.stack.block.growth =
+            both.map(|(slope, each)| QueryGrowth { slope, each, whole: true });
     }
 
     /// The weights of a token's experts are shares of all, which do not add up to 1.
@@ -278,6 +282,12 @@ impl<'a> Config<'a> {
         if let Some(experts) = &mut description.stack.experts {
             experts.normalized = false;
         }
+    }
+
+    pub(crate) fn first_qwen(description: &mut Description) {
+        let block = &mut description.stack.block;
+        block.activation = Activation::Silu;
+        block.hidden /= 2; // of the gate and the other half together
     }
 
     pub(crate) fn gemma(description: &mut Description) {

@@ -696,6 +696,26 @@ impl<'a> Config<'a> {
         Ok(())
     }
 
+    /// The first Qwen. Of a text that is longer than those of its training, rotary frequencies and queries change.
+    pub(crate) fn first_qwen(&self, description: &mut Description) -> Result<(), Error> {
+        let block = &mut description.stack.block;
+        self.only("no_bias", self.flag("no_bias")?)?;
+        self.only("kv_channels", self.size("kv_channels")? == block.head_size)?;
+        block.activation = Activation::Silu;
+        block.hidden /= 2; // of the gate and the other half together
+        let original = self.size("max_position_embeddings")?;
+        self.only("max_position_embeddings", original > 1)?;
+        if self.flag("use_logn_attn")? {
+            let each = original as f64;
+            block.growth = Some(QueryGrowth { slope: each.ln().recip(), each, whole: false });
+        }
+        if self.flag("use_dynamic_ntk")? {
+            let scaling = Frequencies::Dynamic { factor: 1.0, original, doubles: true };
+            description.stack.rotary.iter_mut().for_each(|x| x.scaling.clone_from(&scaling));
+        }
+        Ok(())
+    }
+
     /// A decoder whose option `qk_layernorm` is not computed.
     pub(crate) fn without_qk_norm(&self, _: &mut Description) -> Result<(), Error> {
         self.only("qk_layernorm", !self.flag("qk_layernorm")?)
@@ -793,7 +813,7 @@ impl<'a> Config<'a> {
         let each = each.ok_or_else(|| {
             self.wrong("llama_4_scaling_beta needs original_max_position_embeddings")
         })?;
-        description.stack.block.growth = Some(QueryGrowth { slope, each });
+        description.stack.block.growth = Some(QueryGrowth { slope, each, whole: true });
         Ok(())
     }
 

@@ -6,7 +6,7 @@ const HYBRID: &str = "";
 const RECURRENT: &str = "it has no attention";
 
 /// The families and the reasons; hybrids have none, because their layers tell.
-const OTHERS: [(&str, &str); 25] = [
+const OTHERS: [(&str, &str); 24] = [
     ("mamba", RECURRENT),
     ("mamba2", RECURRENT),
     ("falcon_mamba", RECURRENT),
@@ -31,7 +31,6 @@ const OTHERS: [(&str, &str); 25] = [
     ("falcon_h1", "each layer adds a recurrence to its attention"),
     ("gemma3n", GEMMA_3N),
     ("gemma3n_text", GEMMA_3N),
-    ("qwen", "transformers has no class of it"),
 ];
 
 const GEMMA_3N: &str =

@@ -127,7 +127,11 @@ impl Config<'_> {
         Ok(match kind {
             "default" => Frequencies::Plain,
             "linear" => Frequencies::Scaled(RotaryScaling::Linear { factor: needed("factor")? }),
-            "dynamic" => Frequencies::Dynamic { factor: needed("factor")?, original: positions },
+            "dynamic" => Frequencies::Dynamic {
+                factor: needed("factor")?,
+                original: positions,
+                doubles: false,
+            },
             "llama3" => Frequencies::Scaled(RotaryScaling::Llama3 {
                 factor: needed("factor")?,
                 low_frequency_factor: needed("low_freq_factor")?,

@@ -20,6 +20,10 @@ import transformers
 from safetensors.torch import save_file
 
 FOLDER = Path(__file__).parent
+GOLDEN = FOLDER.parents[3] / "tests/golden/models"
+sys.path.insert(0, str(GOLDEN))
+from more import as_first_qwen
+
 IDS = torch.tensor([[5, 17, 3, 22, 9, 14, 1, 20, 7, 11, 2, 19]])
 SMALL = dict(vocab_size=24, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, max_position_embeddings=64,
              bos_token_id=0, eos_token_id=0, pad_token_id=None)
@@ -38,6 +42,9 @@ YARN = dict(rope_type="yarn", rope_theta=500.0, factor=4.0, original_max_positio
 
 # By name: the family, the class and the settings; and what config.json says for the converter alone.
 MODELS = {
+    "qwen": ("Qwen2ForCausalLM", WIDE | dict(intermediate_size=20, num_hidden_layers=2, num_key_value_heads=4, rope_parameters=PLAIN, rms_norm_eps=1e-5), dict(
+        architectures=["QWenLMHeadModel"], model_type="qwen", intermediate_size=40, layer_norm_epsilon=1e-5, rotary_emb_base=300.0,
+        rms_norm_eps=None, rope_parameters=None)),
     "bloom": ("BloomForCausalLM", dict(vocab_size=24, hidden_size=32, n_layer=1, n_head=4, bos_token_id=0, eos_token_id=0), {}),
     "starcoder": ("GPTBigCodeForCausalLM", GPT, {}),
     "starcoder2": ("Starcoder2ForCausalLM", GROUPED | dict(rope_parameters=PLAIN, sliding_window=None), {}),
@@ -138,14 +145,17 @@ def write(seed, name):
         folder = Path(folder)
         model.save_pretrained(folder)
         settings = json.loads((folder / "config.json").read_text()) | more
+        settings = {key: value for key, value in settings.items() if value is not None or key not in more}
         (folder / "config.json").write_text(json.dumps(settings))
         (folder / "generation_config.json").unlink(missing_ok=True)
+        if name == "qwen":
+            as_first_qwen(folder / "model.safetensors")
         if name in POOLED:  # as sentence-transformers writes it
             (folder / "1_Pooling").mkdir()
             (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{POOLED[name]}": True}))
             (folder / "modules.json").write_text(json.dumps([dict(path="1_Pooling", type="sentence_transformers.models.Pooling")]))
         if name == "bert":
-            shutil.copy(FOLDER.parents[3] / "tests/golden/models/tiny-bert/tokenizer.json", folder)
+            shutil.copy(GOLDEN / "tiny-bert/tokenizer.json", folder)
             (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
         convert(folder, FOLDER / f"{name}.gguf")
     model = model.double()

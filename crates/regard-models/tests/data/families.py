@@ -281,6 +281,8 @@ Path(__file__).with_suffix(".json").write_text(f"[\n{lines}\n]\n")
 
 forms = {}
 for folder in sorted((Path(__file__).parents[2] / "models").glob("tiny-*")):
+    if folder.name == "tiny-qwen":
+        continue  # transformers has no class of the first Qwen
     with tempfile.TemporaryDirectory() as written:
         AutoConfig.from_pretrained(folder).save_pretrained(written)
         forms[folder.name] = json.loads((Path(written) / "config.json").read_text())

@@ -139,7 +139,7 @@ fn what_is_written_past_the_original_length_is_as_in_one_run() {
 /// The table of defaults has every key that it is asked for: a file with nothing but its family is refused for its tensors alone.
 #[test]
 fn a_family_has_a_default_for_every_setting() {
-    let families = "bert roberta distilbert gpt2 gpt_neox llama mistral qwen2 qwen3 qwen3_moe gpt_oss gemma2 phi3 t5 vit whisper modernbert gpt_neo gptj gpt_bigcode opt bloom falcon mpt phi stablelm starcoder2 mixtral olmo olmoe gemma qwen2_moe phimoe ministral ministral3 arcee nemotron helium exaone4 glm glm4 cohere cohere2 xlm-roberta camembert electra albert mpnet nomic_bert eurobert deberta-v2 bart mbart marian pegasus mt5 deit dinov2 dinov2_with_registers dinov3_vit clip_vision_model clip_text_model siglip_vision_model siglip_text_model";
+    let families = "bert roberta distilbert gpt2 gpt_neox llama mistral qwen qwen2 qwen3 qwen3_moe gpt_oss gemma2 phi3 t5 vit whisper modernbert gpt_neo gptj gpt_bigcode opt bloom falcon mpt phi stablelm starcoder2 mixtral olmo olmoe gemma qwen2_moe phimoe ministral ministral3 arcee nemotron helium exaone4 glm glm4 cohere cohere2 xlm-roberta camembert electra albert mpnet nomic_bert eurobert deberta-v2 bart mbart marian pegasus mt5 deit dinov2 dinov2_with_registers dinov3_vit clip_vision_model clip_text_model siglip_vision_model siglip_text_model";
     for family in families.split(' ') {
         let shapes: serde_json::Map<String, Value> =
             (0..50).map(|i| (format!("{i}"), json!([1]))).collect();
@@ -184,7 +184,7 @@ fn weights_of_64_bits_are_refused_with_the_types_that_are_known() {
 fn a_config_that_transformers_5_writes_anew_means_the_same() {
     let forms: BTreeMap<String, Value> =
         serde_json::from_str(include_str!("../data/forms.json")).unwrap();
-    assert_eq!(forms.len(), FAMILIES.len());
+    assert_eq!(forms.len() + 1, FAMILIES.len()); // transformers has no class of the first Qwen
     for (name, form) in forms {
         let folder = common::copy(&name);
         let described = || Description::of(&Checkpoint::open(folder.path()).unwrap()).unwrap();
