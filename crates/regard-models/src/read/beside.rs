@@ -16,6 +16,8 @@ impl Beside {
     pub(crate) const VOCAB_TXT: Self = Self("vocab.txt");
     pub(crate) const VOCAB_JSON: Self = Self("vocab.json");
     pub(crate) const MERGES: Self = Self("merges.txt");
+    /// The first Qwen's tokens and ranks.
+    pub(crate) const TIKTOKEN: Self = Self("qwen.tiktoken");
     pub(crate) const CHAT_TEMPLATE: Self = Self("chat_template.jinja");
     pub(crate) const ADDED_TOKENS: Self = Self("added_tokens.json");
     pub(crate) const SPECIAL_TOKENS_MAP: Self = Self("special_tokens_map.json");
@@ -24,7 +26,7 @@ impl Beside {
     pub(crate) const PROCESSOR_CONFIG: Self = Self("processor_config.json");
     /// How sentence-transformers makes one vector of a text.
     pub(crate) const POOLING: Self = Self("1_Pooling/config.json");
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::CONFIG,
         Self::INDEX,
         Self::GENERATION_CONFIG,
@@ -33,6 +35,7 @@ impl Beside {
         Self::VOCAB_TXT,
         Self::VOCAB_JSON,
         Self::MERGES,
+        Self::TIKTOKEN,
         Self::CHAT_TEMPLATE,
         Self::ADDED_TOKENS,
         Self::SPECIAL_TOKENS_MAP,
@@ -42,8 +45,14 @@ impl Beside {
     ];
 
     /// The files without which the tensors have no meaning.
-    pub(crate) const DESCRIBE: [Self; 5] =
-        [Self::CONFIG, Self::TOKENIZER, Self::VOCAB_TXT, Self::VOCAB_JSON, Self::MERGES];
+    pub(crate) const DESCRIBE: [Self; 6] = [
+        Self::CONFIG,
+        Self::TOKENIZER,
+        Self::VOCAB_TXT,
+        Self::VOCAB_JSON,
+        Self::MERGES,
+        Self::TIKTOKEN,
+    ];
 
     /// The name of the file in the folder.
     pub(crate) const fn name(self) -> &'static str {

@@ -6,11 +6,13 @@
 
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use super::LARGEST;
-use super::gguf::QWEN2;
+use super::gguf::{QWEN2, merges};
 use super::settings::file;
+use super::{LARGEST, LONGEST};
 use crate::read::Beside;
 use crate::{Checkpoint, Error};
 
@@ -421,8 +423,8 @@ pub(super) fn template(single: &[Piece], pair: &[Piece]) -> Value {
     })
 }
 
-/// A tokenizer.json without parts but its model, of the vocabulary in `vocab.txt` or in `vocab.json` with `merges.txt`, and its
-/// class; `None` if the folder has none of them.
+/// A tokenizer.json without parts but its model, of the vocabulary in `vocab.txt`, in `vocab.json` with `merges.txt`, or in
+/// `qwen.tiktoken`, and its class; `None` if the folder has none of them.
 ///
 /// # Errors
 /// An error names the file: if it is too large, or holds no vocabulary.
@@ -461,6 +463,14 @@ pub(super) fn vocabulary(
         });
         return Ok(Some(made(Beside::VOCAB_TXT, class, model)));
     }
+    if let Some(lines) = lines(Beside::TIKTOKEN)? {
+        let wrong = |what| Error::file(&checkpoint.path().join(Beside::TIKTOKEN.name()), what);
+        let Some(class) = of_name("Qwen2Tokenizer") else { return Ok(None) };
+        let (model, added) = ranked(&lines).map_err(wrong)?;
+        let (path, class, mut json) = made(Beside::TIKTOKEN, class, model);
+        json["added_tokens"] = added;
+        return Ok(Some((path, class, json)));
+    }
     let (Some(ids), Some(merges)) =
         (file(checkpoint, Beside::VOCAB_JSON, LARGEST)?, lines(Beside::MERGES)?)
     else {
@@ -482,4 +492,39 @@ pub(super) fn vocabulary(
         "byte_fallback": false,
     });
     Ok(Some(made(Beside::VOCAB_JSON, class, model)))
+}
+
+/// The model and the special tokens of the first Qwen, whose file has a token's bytes in base64 and its rank in each line.
+fn ranked(lines: &[String]) -> Result<(Value, Value), String> {
+    // The letters that stand for bytes: themselves if they can be seen, and otherwise those from U+0100 on.
+    let mut others = '\u{100}'..;
+    let letter = |byte: u8| match byte {
+        b'!'..=b'~' | 0xA1..=0xAC | 0xAE.. => Some(char::from(byte)),
+        _ => others.next(),
+    };
+    let letters: Vec<char> = (0..=u8::MAX).filter_map(letter).collect();
+    let token = |(rank, line): (usize, &String)| {
+        let (token, number) = line.split_once(' ')?;
+        let bytes = BASE64_STANDARD.decode(token).ok()?;
+        let fits = number.parse() == Ok(rank) && bytes.len() <= LONGEST / 2;
+        fits.then(|| bytes.into_iter().map(|byte| letters[usize::from(byte)]).collect())
+    };
+    let tokens: Option<Vec<String>> = lines.iter().enumerate().map(token).collect();
+    let what = "is no list of tokens in base64 and their ranks, in order";
+    let tokens = tokens.ok_or(what)?;
+    let scores: Vec<f32> = (0..tokens.len()).map(|rank| -(rank as f32)).collect();
+    let merges = merges(&tokens, &scores)?;
+    let count = tokens.len();
+    let ids = tokens.into_iter().zip(0..).map(|(token, id)| (token, json!(id)));
+    let model = json!({
+        "type": "BPE", "vocab": ids.collect::<serde_json::Map<_, _>>(), "merges": merges, "ignore_merges": true,
+        "fuse_unk": false, "byte_fallback": false,
+    });
+    let extra = (0..205).map(|i| format!("<|extra_{i}|>"));
+    let special = [END, "<|im_start|>", "<|im_end|>"].map(str::to_owned).into_iter().chain(extra);
+    let special = special.zip(count..).map(|(token, id)| {
+        json!({"id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+            "special": true})
+    });
+    Ok((model, special.collect()))
 }

@@ -327,17 +327,9 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
     })
 }
 
-/// SentencePiece's BPE: of all pairs of neighbours that form a token, the pair whose token has the largest score is joined
-/// first.
-///
-/// The ranks of pairs express the same order: they are all ways to split each token into two tokens, sorted by the token's
-/// score.
-fn pieces(
-    tokens: &[String],
-    scores: &[f32],
-    unknown: Option<usize>,
-    space: bool,
-) -> Result<Parts, String> {
+/// The ranks of pairs for a BPE that joins first, of all pairs of neighbours that form a token, the pair whose token has the
+/// largest score: all ways to split each token into two tokens, sorted by the token's score.
+pub(super) fn merges(tokens: &[String], scores: &[f32]) -> Result<Merges, String> {
     let ids: HashMap<&str, usize> =
         tokens.iter().enumerate().map(|(id, token)| (token.as_str(), id)).collect();
     let mut merges: Vec<(f32, usize, usize, &str, &str)> = Vec::new();
@@ -353,6 +345,17 @@ fn pieces(
         }
     }
     merges.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2))));
+    Ok(merges.into_iter().map(|(.., left, right)| (left.to_owned(), right.to_owned())).collect())
+}
+
+/// SentencePiece's BPE.
+fn pieces(
+    tokens: &[String],
+    scores: &[f32],
+    unknown: Option<usize>,
+    space: bool,
+) -> Result<Parts, String> {
+    let merges = merges(tokens, scores)?;
     let to_spaces = json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "});
     let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
     let mut decoders = vec![to_spaces, json!({"type": "ByteFallback"}), json!({"type": "Fuse"})];
@@ -361,14 +364,13 @@ fn pieces(
         normalizers.insert(0, json!({"type": "Prepend", "prepend": "▁"}));
         decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
     }
-    let merges = merges.into_iter();
     Ok(Parts {
         json: json!({
             "normalizer": {"type": "Sequence", "normalizers": normalizers},
             "pre_tokenizer": null,
             "decoder": {"type": "Sequence", "decoders": decoders},
         }),
-        merges: merges.map(|(.., left, right)| (left.to_owned(), right.to_owned())).collect(),
+        merges,
         unknown: unknown.and_then(|id| tokens.get(id)).cloned(),
         byte_fallback: true,
         ignore_merges: false,

@@ -1,14 +1,18 @@
 """Writes auto_tokenizer.json: the ids that transformers' AutoTokenizer gives for the tokenizers of golden models with other settings
-beside their tokenizer.json, with another post-processor in it, or with vocab.txt, or vocab.json and merges.txt, in its place.
+beside their tokenizer.json, with another post-processor in it, or with vocab.txt, or vocab.json and merges.txt, in its place; and those of a qwen.tiktoken.
 
     python auto_tokenizer.py
 """
 
 import json
 import tempfile
+import unicodedata
+from base64 import b64encode
 from pathlib import Path
 
+import tiktoken
 from transformers import AutoTokenizer
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parents[3] / "tests" / "golden" / "models"
@@ -119,6 +123,22 @@ def own(model, files):
     return None if changed is None else json.loads((GOLDEN / model / "tokenizer.json").read_text()) | changed
 
 
+def first_qwen():
+    """A qwen.tiktoken of the tokens of tiny-qwen2, and the ids that its repository's class gives: those of tiktoken for a text in NFC."""
+    of = json.loads((GOLDEN / "tiny-qwen2" / "tokenizer.json").read_text())
+    special = {token["content"] for token in of["added_tokens"]}
+    tokens = sorted((token for token in of["model"]["vocab"] if token not in special), key=of["model"]["vocab"].get)
+    byte_of = {letter: byte for byte, letter in bytes_to_unicode().items()}
+    ranks = {bytes(byte_of[letter] for letter in token): rank for rank, token in enumerate(tokens)}
+    extra = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{i}|>" for i in range(205))]
+    encoding = tiktoken.Encoding(
+        "qwen", pat_str=of["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"], mergeable_ranks=ranks,
+        special_tokens={token: len(ranks) + i for i, token in enumerate(extra)})
+    texts = TEXTS + ["<|im_start|>user\nHello 12 worlds!<|im_end|>\n\n<|extra_204|>", "it's the  catthe cafe\u0301 漢字"]
+    ids = [encoding.encode(unicodedata.normalize("NFC", text), allowed_special="all") for text in texts]
+    return {"file": "".join(f"{b64encode(token).decode()} {rank}\n" for token, rank in ranks.items()), "texts": texts, "ids": ids}
+
+
 def main():
     cases = []
     for model, more in CASES.items():
@@ -134,7 +154,7 @@ def main():
                     print(f"{model} {files}: {type(error).__name__}: {error}")
                     continue
                 cases.append({"model": model, "files": files, "ids": ids, "around": around})
-    text = json.dumps({"texts": TEXTS, "cases": cases}, ensure_ascii=False)
+    text = json.dumps({"texts": TEXTS, "tiktoken": first_qwen(), "cases": cases}, ensure_ascii=False)
     (HERE / "auto_tokenizer.json").write_text(text.replace('{"model"', '\n{"model"') + "\n")
 
 

@@ -165,6 +165,35 @@ fn settings_beside_a_tokenizer_json_give_the_ids_of_transformers() {
     assert!(wrong.is_empty(), "{} of {cases}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// The first Qwen's file of tokens in base64 and their ranks, against the library that its repository takes.
+#[test]
+fn a_file_of_tiktoken_gives_its_ids() {
+    let expected = &json(data("auto_tokenizer.json"))["tiktoken"];
+    let lines = expected["file"].as_str().unwrap();
+    let read = |lines: &str| {
+        let weights = safetensors(&[("x", Dtype::F32, [1], vec![0; 4])], &[]);
+        let settings = br#"{"tokenizer_class": "QWenTokenizer", "model_max_length": 8192}"#;
+        let files = [
+            ("config.json", br#"{"model_type": "qwen"}"#.to_vec()),
+            ("model.safetensors", weights),
+            ("tokenizer_config.json", settings.to_vec()),
+            ("qwen.tiktoken", lines.as_bytes().to_vec()),
+        ];
+        Tokenizer::of(&Checkpoint::from_files("model", files).unwrap(), usize::MAX)
+    };
+    let tokenizer = read(lines).unwrap().unwrap();
+    let texts = expected["texts"].as_array().unwrap();
+    for (text, expected) in texts.iter().zip(expected["ids"].as_array().unwrap()) {
+        let text = text.as_str().unwrap();
+        assert_eq!(tokenizer.encode(text, None).unwrap().ids, ids(expected), "{text:?}");
+    }
+    assert_eq!(texts.len(), 6);
+    for wrong in [lines.replacen(" 7\n", " 8\n", 1), lines.replacen("IQ==", "I", 1)] {
+        let said = read(&wrong).unwrap_err().to_string();
+        assert_says(&said, &["qwen.tiktoken: is no list of tokens in base64 and their ranks"]);
+    }
+}
+
 /// Gemma 3's tokenizer has a token of images that the text model lacks.
 #[test]
 fn a_text_is_refused_only_if_it_has_a_token_that_the_model_lacks() {
