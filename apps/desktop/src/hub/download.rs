@@ -25,8 +25,7 @@ use crate::whole_file;
 const ENDPOINT: &str = "https://huggingface.co";
 
 /// Files that not every model has.
-const OPTIONAL: [&str; 9] = [
-    "tokenizer.json",
+const OPTIONAL: [&str; 8] = [
     "tokenizer_config.json",
     "added_tokens.json",
     "special_tokens_map.json",
@@ -36,6 +35,9 @@ const OPTIONAL: [&str; 9] = [
     "processor_config.json",
     "1_Pooling/config.json",
 ];
+
+/// The files of a vocabulary, in the place of tokenizer.json.
+const VOCABULARY: [&str; 4] = ["vocab.txt", "vocab.json", "merges.txt", "qwen.tiktoken"];
 
 /// The most redirections that are followed.
 const REDIRECTIONS: usize = 8;
@@ -91,7 +93,8 @@ impl Download {
             self.link(&commit, name, &blob)?;
             Ok(true)
         };
-        for name in OPTIONAL {
+        let vocabulary = if fetch("tokenizer.json")? { &[][..] } else { &VOCABULARY };
+        for name in OPTIONAL.iter().chain(vocabulary) {
             fetch(name)?;
         }
         if !fetch(WEIGHTS)? {

@@ -173,6 +173,21 @@ fn assert_generates(output: &Output) {
     assert!(text(&output.stdout).starts_with("{\"ids\":["));
 }
 
+/// OPT, for instance, has no tokenizer.json.
+#[test]
+fn the_files_of_a_vocabulary_are_fetched_if_there_is_no_tokenizer_json() {
+    let read = |name: &str| (name.to_owned(), fs::read(golden("tiny-gpt2").join(name)).unwrap());
+    let vocabulary = ["vocab.json", "merges.txt"].map(|name| (name.to_owned(), b"{}".to_vec()));
+    let files = ["config.json", "model.safetensors"].map(read).into_iter().chain(vocabulary);
+    let (folder, server) = (Folder::new(), Server::start(files.collect(), Faults::default()));
+    let home = folder.path("");
+    assert_generates(&downloads(&server, &home));
+    let snapshot = home.join("hub/models--some--tiny/snapshots").join(COMMIT);
+    for name in ["vocab.json", "merges.txt"] {
+        assert_eq!(fs::read(snapshot.join(name)).unwrap(), b"{}");
+    }
+}
+
 #[test]
 fn a_model_is_fetched_once_into_the_layout_of_the_cache() {
     let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", Faults::default()));
