@@ -16,7 +16,7 @@ pub(crate) struct Family {
     pub(crate) name: &'static str,
     /// The family of `text_config`, if config.json describes a model that also reads images. The part for text alone is computed.
     pub(crate) text: Option<&'static str>,
-    /// `general.architecture` of its GGUF files and the entry of their names, if they are read.
+    /// `general.architecture` of its GGUF files, or two of them, and the entry of their names, if they are read.
     pub(crate) gguf: Option<(&'static str, &'static str)>,
     /// The entry of its tensors' names.
     pub(crate) names: &'static str,
@@ -714,7 +714,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "t5",
-        gguf: Some(("t5", "gguf t5")),
+        gguf: Some(("t5 t5encoder", "gguf t5")),
         names: "t5",
         describe: |config| config.t5(),
         positions: Positions::Own,
@@ -930,13 +930,13 @@ impl Family {
 
     /// The family of a GGUF file's architecture.
     pub(crate) fn of_gguf(architecture: &str) -> Option<&'static Self> {
-        let is_it =
-            |family: &&Self| family.text.is_none() && family.gguf_name() == Some(architecture);
-        FAMILIES.iter().find(is_it)
+        let has_it = |family: &&Self| family.gguf_names().any(|name| name == architecture);
+        FAMILIES.iter().find(has_it)
     }
 
-    pub(crate) fn gguf_name(&self) -> Option<&'static str> {
-        self.gguf.map(|(name, _)| name)
+    fn gguf_names(&self) -> impl Iterator<Item = &'static str> {
+        let names = self.gguf.filter(|_| self.text.is_none()).map_or("", |(names, _)| names);
+        names.split_whitespace()
     }
 
     /// The names of the families that files in a folder have, in words.
@@ -946,7 +946,7 @@ impl Family {
 
     /// The names of the architectures that GGUF files have, in words.
     pub(crate) fn known_gguf() -> String {
-        in_words(FAMILIES.iter().filter(|family| family.text.is_none()).filter_map(Self::gguf_name))
+        in_words(FAMILIES.iter().flat_map(Self::gguf_names))
     }
 }
 

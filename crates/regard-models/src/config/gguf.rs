@@ -12,15 +12,15 @@ use crate::families::{Family, Flag, Positions, Rope, Skips, Slide};
 use crate::read::Metadata;
 use crate::{
     Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frequencies, Head,
-    LearnedPositions, NormKind, NormSettings, Placement, QueryGrowth, RelativeBias, RotaryScaling,
-    RotarySettings, Stack,
+    LearnedPositions, NormKind, NormSettings, Placement, Problem, QueryGrowth, RelativeBias,
+    RotaryScaling, RotarySettings, Stack,
 };
 
 /// The keys of known architectures, after the architecture's name: those that are read, and others of their files.
 const KEYS: &str = "attention.causal attention.clamp_kqv attention.head_count attention.head_count_kv attention.key_length \
     attention.layer_norm_epsilon attention.layer_norm_rms_epsilon attention.max_alibi_bias attention.relative_buckets_count \
     attention.scale attention.sliding_window attention.sliding_window_pattern attention.temperature_scale \
-    attention.value_length attn_logit_softcapping block_count context_length decoder_block_count decoder_start_token_id \
+    attention.value_length attn_logit_softcapping block_count classifier.output_labels classifier.pooling_type context_length decoder_block_count decoder_start_token_id \
     embedding_length embedding_scale expert_count expert_feed_forward_length expert_shared_feed_forward_length \
     expert_used_count feed_forward_length final_logit_softcapping hidden_activation logit_scale pooling_type residual_scale \
     rope.dimension_count rope.freq_base rope.freq_base_swa rope.scale_linear rope.scaling.attn_factor rope.scaling.factor \
@@ -84,20 +84,14 @@ impl<'a> Config<'a> {
         // A key that the file lacks has the default of transformers' class for the family.
         let usual = |key: &str| default(row.name, key);
         // The converter has added 1 to the norm weights of Gemma and Nemotron.
-        let (kind, mut epsilon) = match row.norm.0 {
-            NormKind::Layer | NormKind::LayerPlusOne => {
-                (NormKind::Layer, "attention.layer_norm_epsilon")
-            }
-            NormKind::Rms | NormKind::RmsPlusOne => {
-                (NormKind::Rms, "attention.layer_norm_rms_epsilon")
-            }
+        let keys = ["attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"];
+        let (kind, [mut epsilon, other]) = match row.norm.0 {
+            NormKind::Layer | NormKind::LayerPlusOne => (NormKind::Layer, keys),
+            NormKind::Rms | NormKind::RmsPlusOne => (NormKind::Rms, [keys[1], keys[0]]),
         };
-        // Phi-3.5-MoE has layer norms, and the first Qwen others, and each the other's key.
-        if self.float(epsilon).is_none() {
-            epsilon = match row.norm.1 {
-                "rms_norm_eps" => "attention.layer_norm_rms_epsilon",
-                _ => "attention.layer_norm_epsilon",
-            };
+        // The converter goes by the name of the setting: Phi-3.5-MoE, ModernBERT and the first Qwen have the key of the other kind.
+        if self.float(epsilon).is_none() && self.float(other).is_some() {
+            epsilon = other;
         }
         let number = |name: &str, config: &str| {
             let number = self.float(name).or_else(|| usual(config).and_then(Value::as_f64));
@@ -201,7 +195,9 @@ impl<'a> Config<'a> {
         description.stack.causal = self.metadata.flag(&self.key("attention.causal")) != Some(false);
         if !description.stack.causal {
             description.tied = false;
-            description.head = self.pooled();
+            description.head = self.encoded(norm);
+            let key = self.key("classifier.output_labels");
+            description.labels = self.metadata.texts(&key).unwrap_or_default().to_vec();
         }
         self.architecture.clone_into(&mut description.family);
         let end = |end| self.metadata.number(&format!("tokenizer.ggml.{end}_token_id"));
@@ -211,14 +207,31 @@ impl<'a> Config<'a> {
         Ok(description)
     }
 
-    /// The output of an encoder, whose head for tokens the converter leaves out.
-    fn pooled(&self) -> Head {
-        let position = match self.optional("pooling_type") {
-            Some(1) => ClassPosition::Mean,
-            Some(2) => ClassPosition::First,
-            Some(3) => ClassPosition::Last { pad: None },
-            _ => return Head::None,
+    /// The output of an encoder, whose head for tokens the converter leaves out: its classes, or a vector.
+    fn encoded(&self, norm: NormSettings) -> Head {
+        let has = |tensor: &str| self.checkpoint.shape(tensor).is_some();
+        let position = |key: &str| match self.optional(key)? {
+            1 => Some(ClassPosition::Mean),
+            2 => Some(ClassPosition::First),
+            3 => Some(ClassPosition::Last { pad: None }),
+            _ => None,
         };
+        if has("cls.output.weight") && has("cls.weight") {
+            // The file does not tell the activation. DistilBERT is the one without types.
+            let pooler = match (has("cls.norm.weight"), has("token_types.weight")) {
+                (true, _) => Activation::Gelu,
+                (_, true) => Activation::Tanh,
+                _ => Activation::Relu,
+            };
+            let norm = Some(norm).filter(|_| has("cls.norm.weight"));
+            let position = position("classifier.pooling_type").unwrap_or(ClassPosition::First);
+            return Head::Classes { pooler: Some(pooler), norm, position, problem: Problem::OneOf };
+        }
+        if has("cls.output.weight") || has("cls.weight") {
+            // The converter leaves out BERT's pooler, without which its classes are others.
+            return Head::Other { architecture: "a BERT without its pooler".into() };
+        }
+        let Some(position) = position("pooling_type") else { return Head::None };
         Head::Pooled { position, norm: None, activation: None }
     }
 
@@ -231,6 +244,11 @@ impl<'a> Config<'a> {
         let buckets = self.optional("attention.relative_buckets_count");
         let buckets = buckets.filter(|buckets| (4..256).contains(buckets)).unwrap_or(32);
         block.relative = Some(RelativeBias { buckets, max_distance: 128 }); // no setting
+        if self.architecture == "t5encoder" {
+            stack.causal = false;
+            (description.tied, description.head) = (false, self.encoded(stack.block.norm));
+            return;
+        }
         description.encoder = Some(Stack { causal: false, ..stack.clone() });
         let layers = self.optional("decoder_block_count").unwrap_or_else(|| stack.layers());
         stack.windows = vec![None; layers.min(self.checkpoint.names().count())];

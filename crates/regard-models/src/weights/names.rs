@@ -228,11 +228,6 @@ pub(crate) fn unknown<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<Stri
 pub(super) fn hugging_face(description: &Description, has: impl Fn(&str) -> bool) -> Option<Names> {
     let names = entry(Family::of_config(&description.family)?.names)?;
     let mut names = fitting(names, description, &has)?;
-    // The encoder is the only stack.
-    if description.encoder.is_none() && !names.encoder.start.is_empty() {
-        names.layer.clone_from(&names.encoder);
-        names.norm.clone_from(&names.encoder_norm);
-    }
     // The names for the text part of a model that also reads images, as transformers writes them and as it has them in memory.
     let text = ["language_model.model.", "model.language_model."].into_iter();
     let mut text = text.filter(|start| has(&format!("{start}{}.weight", names.tokens)));
@@ -251,10 +246,16 @@ fn fitting(names: Names, description: &Description, has: impl Fn(&str) -> bool) 
         ["", names.prefix.as_str()].iter().any(|start| has(&format!("{start}{tensor}.weight")))
     };
     let gated = names.gated.as_ref().filter(|_| description.stack.block.gated);
-    match names.with.as_ref().filter(has_it).map(|(_, other)| other).or(gated) {
-        Some(other) => entry(other),
-        None => Some(names),
+    let mut names = match names.with.as_ref().filter(has_it).map(|(_, other)| other).or(gated) {
+        Some(other) => entry(other)?,
+        None => names,
+    };
+    // The encoder is the only stack.
+    if description.encoder.is_none() && !names.encoder.start.is_empty() {
+        names.layer.clone_from(&names.encoder);
+        names.norm.clone_from(&names.encoder_norm);
     }
+    Some(names)
 }
 
 /// Whether a tensor belongs to the part of a model that reads images, if only the text part is computed.

@@ -1,11 +1,11 @@
 """Writes tiny models as llama.cpp's converter writes them, with the numbers of transformers, for tests/models/gguf.rs.
 
-    pip install torch transformers gguf
+    pip install torch transformers gguf sentencepiece
     python converted.py LLAMA.CPP [NAME ...]
 
 LLAMA.CPP is a folder with llama.cpp's convert_hf_to_gguf.py. Each model has random weights, matrices as numbers of 16 bits, which
-the converter stores as F16. NAME.gguf is what it writes, without a vocabulary but for BERT's; NAME.expected.safetensors has what transformers
-gives in float64.
+the converter stores as F16. NAME.gguf is what it writes, without a vocabulary but for BERT's and those of `PIECES`; NAME.expected.safetensors has what transformers
+gives in float64, and pieces.json the ids of AutoTokenizer for texts.
 """
 
 import json
@@ -31,8 +31,10 @@ WIDE = SMALL | dict(intermediate_size=128)  # the converter writes four times th
 GROUPED = SMALL | dict(intermediate_size=20, num_key_value_heads=2)
 EXPERTS = GROUPED | dict(num_experts=3, num_local_experts=3, num_experts_per_tok=2)
 ENCODER = SMALL | dict(intermediate_size=20, max_position_embeddings=16, pad_token_id=23)
+DISTILBERT = dict(vocab_size=24, dim=32, hidden_dim=20, n_layers=1, n_heads=4, max_position_embeddings=16, pad_token_id=23)
 T5 = dict(vocab_size=24, d_model=32, d_kv=5, d_ff=20, num_layers=2, num_heads=4, relative_attention_num_buckets=8,
           decoder_start_token_id=0, eos_token_id=0, pad_token_id=0)
+LABELS = dict(id2label={"0": "no", "1": "perhaps", "2": "yes"})
 GPT = dict(vocab_size=24, n_embd=32, n_layer=1, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0)
 PLAIN = dict(rope_type="default", rope_theta=300.0)
 HALF = dict(rope_type="default", rope_theta=10_000.0, partial_rotary_factor=0.5)
@@ -78,15 +80,21 @@ MODELS = {
         num_hidden_layers=4, rope_parameters=PLAIN, logit_scale=0.3, sliding_window=4), dict(rotary_pct=1.0)),
     "bert": ("BertModel", ENCODER | dict(vocab_size=340, pad_token_id=0), {}),  # the tokenizer is that of the golden model tiny-bert
     "roberta": ("RobertaModel", ENCODER | dict(pad_token_id=0), {}),
-    "distilbert": ("DistilBertModel", dict(
-        vocab_size=24, dim=32, hidden_dim=20, n_layers=1, n_heads=4, max_position_embeddings=16, pad_token_id=23), {}),
+    "distilbert": ("DistilBertModel", DISTILBERT, {}),
     "nomic-bert": ("NomicBertModel", ENCODER | dict(num_hidden_layers=2, rope_parameters=PLAIN), dict(
         n_positions=2048, activation_function="swiglu", causal=False, qkv_proj_bias=False, mlp_fc1_bias=False, mlp_fc2_bias=False,
         prenorm=False, rotary_emb_fraction=1.0, rotary_emb_interleaved=False, rotary_emb_scale_base=None)),
     "eurobert": ("EuroBertModel", GROUPED | dict(rope_parameters=PLAIN, mask_token_id=23), dict(classifier_pooling="mean")),
     "modern-bert": ("ModernBertModel", ENCODER | dict(num_hidden_layers=3, local_attention=4, rope_parameters={
         FULL: dict(PLAIN, rope_theta=900.0), SLIDING: dict(PLAIN, rope_theta=50.0)}), dict(global_attn_every_n_layers=3)),
-    "t5": ("T5ForConditionalGeneration", T5, {}),
+    "t5": ("T5ForConditionalGeneration", T5 | dict(vocab_size=64, eos_token_id=1), {}),
+    "t5encoder": ("T5EncoderModel", T5, {}),
+    "xlm-roberta": ("XLMRobertaModel", ENCODER | dict(vocab_size=65, pad_token_id=0, eos_token_id=2), {}),
+    "bert-classes": ("BertForSequenceClassification", ENCODER | LABELS, {}),
+    "roberta-classes": ("RobertaForSequenceClassification", ENCODER | LABELS | dict(pad_token_id=0), {}),
+    "distilbert-classes": ("DistilBertForSequenceClassification", DISTILBERT | LABELS, {}),
+    "modern-bert-classes": ("ModernBertForSequenceClassification", ENCODER | LABELS | dict(
+        num_hidden_layers=2, local_attention=4, classifier_pooling="mean", norm_eps=1e-2), dict(global_attn_every_n_layers=3)),
     "t5-gated": ("T5ForConditionalGeneration", T5 | dict(feed_forward_proj="gated-gelu", scale_decoder_outputs=False), {}),
 }
 
@@ -102,8 +110,34 @@ def randomized(model, seed):
     return model.eval()
 
 
+# Tokenizers of SentencePiece's Unigram: the name of the file, and where it has its special tokens.
+PIECES = {
+    "t5": ("spiece.model", dict(pad_id=0, eos_id=1, unk_id=2, bos_id=-1)),
+    "xlm-roberta": ("sentencepiece.bpe.model", dict(unk_id=0, bos_id=1, eos_id=2)),
+}
+TEXTS = ["the Cat  sat on the mat", "Ｔｈｅ ｎａïｖｅ cat…", " tokens look\tat </s> other tokens 漢字 ", ""]
+
+
+def pieces(folder, name):
+    """Trains a tokenizer, and returns the ids of texts, and of two of them together."""
+    import sentencepiece
+
+    file, special = PIECES[name]
+    (folder / "texts").write_text("\n".join(["the cat sat on the mat", "tokens look at other tokens and decide", "the naive cats", "Cats and dogs decide nothing"] * 20))
+    # Letters of full width become others, as in the rules of the real ones, which are larger.
+    rules = [f"{0xFEE0 + code:X}\t{code:X}" for code in range(0x41, 0x7B)] + ["2026\t2E 2E 2E"]
+    (folder / "rules").write_text("\n".join(rules) + "\n")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "texts"), model_prefix=str(folder / "made"), vocab_size=60, normalization_rule_tsv=str(folder / "rules"),
+        hard_vocab_limit=False, minloglevel=2, **special)
+    (folder / "made.model").rename(folder / file)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"extra_ids": 0} if name == "t5" else {}))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    return dict(texts=TEXTS, ids=[tokenizer(text).input_ids for text in TEXTS], pair=tokenizer(TEXTS[0], TEXTS[1]).input_ids)
+
+
 def convert(folder, file):
-    """Runs the converter, without a vocabulary."""
+    """Runs the converter, without a vocabulary if there is no tokenizer."""
     from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
     from gguf import LlamaFileType
 
@@ -111,7 +145,7 @@ def convert(folder, file):
     made = get_model_class(get_model_architecture(settings, ModelType.TEXT), mmproj=False)
     if (folder / "tokenizer.json").exists():
         made.get_vocab_base_pre = lambda self, tokenizer: "jina-v2-en"  # known by the vocabulary's hash otherwise
-    else:
+    elif not (folder / "made.vocab").exists():
         made.set_vocab = lambda self: None
     made._is_tokenizer_xlmroberta = lambda self: False
     with torch.inference_mode():
@@ -120,7 +154,7 @@ def convert(folder, file):
 
 def outputs(model, ids, pooled):
     """The logits, or the states of a model without a head, and the attentions. A decoder beside an encoder reads four tokens."""
-    more = dict(decoder_input_ids=IDS[:, :4]) if model.config.is_encoder_decoder else {}
+    more = dict(decoder_input_ids=IDS[:, :4]) if hasattr(model, "decoder") else {}
     with torch.no_grad():
         out = model(ids, output_attentions=True, output_hidden_states=True, **more)
     found = {name: torch.cat(out[name]) for name in out if name.endswith("attentions") and out[name]}
@@ -138,7 +172,7 @@ def write(seed, name):
     if name == "t5-gated":  # version 1.1, whose head alone has a matrix of its own
         config.tie_word_embeddings = False
     model = made(config)
-    if config.is_encoder_decoder:
+    if hasattr(model, "decoder"):
         model.set_input_embeddings(model.shared)
     model = randomized(model, seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -157,6 +191,11 @@ def write(seed, name):
         if name == "bert":
             shutil.copy(GOLDEN / "tiny-bert/tokenizer.json", folder)
             (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
+        if name in PIECES:
+            path = FOLDER / "pieces.json"
+            known = json.loads(path.read_text()) if path.exists() else {}
+            known[name] = pieces(folder, name)
+            path.write_text(json.dumps(known, ensure_ascii=False) + "\n")
         convert(folder, FOLDER / f"{name}.gguf")
     model = model.double()
     expected = {f"long/{k}": v for k, v in outputs(model, IDS, POOLED.get(name)).items()}

@@ -19,10 +19,23 @@ fn check(name: &str) -> Model {
 fn converted_models_give_the_numbers_of_transformers() {
     let by_make = "qwen3 qwen3moe gpt-oss gemma2 gemma3 gemma3-swa smollm3 olmo2 olmo3 granite phi3 gptneox gptneox-serial";
     let by_converted = "qwen bloom starcoder starcoder2 falcon falcon-one mpt phi2 stablelm stablelm-parallel olmo olmoe mixtral \
-        qwen2moe phimoe gemma arcee mistral3 nemotron exaone4 glm glm4 command-r cohere2 bert roberta distilbert nomic-bert eurobert modern-bert t5 t5-gated";
+        qwen2moe phimoe gemma arcee mistral3 nemotron exaone4 glm glm4 command-r cohere2 bert roberta distilbert nomic-bert eurobert modern-bert t5 t5-gated \
+        t5encoder xlm-roberta roberta-classes distilbert-classes modern-bert-classes";
     for name in by_make.split(' ').chain(by_converted.split_whitespace()) {
         check(name);
     }
+}
+
+#[test]
+fn classes_have_their_labels_and_those_without_their_pooler_are_not_computed() {
+    for name in ["roberta-classes", "distilbert-classes", "modern-bert-classes"] {
+        let model = Model::open(data(&format!("{name}.gguf"))).unwrap();
+        assert_eq!(model.description().labels, ["no", "perhaps", "yes"], "{name}");
+    }
+    let bert = Model::open(data("bert-classes.gguf")).unwrap();
+    assert_eq!(bert.unused(), ["cls.output.bias", "cls.output.weight"]);
+    let said = bert.generate(&Input::tokens(IDS), 1, &[]).unwrap_err().to_string();
+    assert_says(&said, &["the head of a BERT without its pooler is not computed"]);
 }
 
 /// Any part of a split file opens the model, and so does its folder.
