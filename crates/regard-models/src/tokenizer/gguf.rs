@@ -7,11 +7,14 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use tokenizers::AddedToken;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 
 use super::class::{Piece, template};
+use super::{bounds, guarded};
 use crate::Error;
 use crate::read::Metadata;
 
@@ -124,8 +127,9 @@ pub(super) fn tokenizer(
             pieces(tokens, scores, unknown, space).map_err(wrong)?
         }
         "bert" => return words(metadata, tokens, kind).map(Some).map_err(wrong),
+        "t5" => return likely(metadata, tokens, kind).map(Some).map_err(wrong),
         other => {
-            let known = "known are \"gpt2\", \"llama\" and \"bert\"";
+            let known = "known are \"gpt2\", \"llama\", \"bert\" and \"t5\"";
             let what = format!("{} is {other:?}; {known}", key("model"));
             return Err(wrong(what));
         }
@@ -154,7 +158,7 @@ pub(super) fn tokenizer(
     let mut json = parts.json;
     json["version"] = json!("1.0");
     json["model"] = json!({"type": "BPE", "vocab": {}, "merges": []});
-    json["post_processor"] = around(first, first, last);
+    json["post_processor"] = around(first, first, last, 1);
     let mut tokenizer: tokenizers::Tokenizer =
         serde_json::from_value(json).map_err(|e| not_understood(&e))?;
     tokenizer.with_model(model.build().map_err(|e| not_understood(&e))?);
@@ -193,31 +197,90 @@ fn words(
     let cased =
         plain.any(|(_, token)| !token.starts_with("▁[") && token.chars().any(char::is_uppercase));
     let lowercase = metadata.flag("tokenizer.ggml.normalizer.lowercase").unwrap_or(!cased);
-    let special = |keys: [&str; 2], name: &str| {
-        let told = keys.iter().find_map(|key| metadata.number(&format!("tokenizer.ggml.{key}")));
-        let id = told.and_then(|id| usize::try_from(id).ok());
-        let id = id.or_else(|| tokens.iter().position(|token| token == name))?;
-        Some((id, tokens.get(id)?))
-    };
-    let first = special(["cls_token_id", "bos_token_id"], "[CLS]");
-    let last = special(["seperator_token_id", "eos_token_id"], "[SEP]");
+    let first = special(metadata, tokens, ["cls_token_id", "bos_token_id"], "[CLS]");
+    let last = special(metadata, tokens, ["seperator_token_id", "eos_token_id"], "[SEP]");
     let json = json!({
         "version": "1.0",
         "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
             "strip_accents": null, "lowercase": lowercase},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": around(first, None, last),
+        "post_processor": around(first, None, last, 1),
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
         "model": {"type": "WordPiece", "vocab": vocabulary, "unk_token": "[UNK]",
             "continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
     });
-    let mut tokenizer: tokenizers::Tokenizer = serde_json::from_value(json)
-        .map_err(|e| format!("is no tokenizer that can be read: {e}"))?;
     let added = tokens.iter().enumerate().filter(|(id, _)| is_special(*id));
+    whole(json, added.map(|(_, token)| token))
+}
+
+/// SentencePiece's Unigram, as T5 and XLM-RoBERTa have it: of all ways to split a word, the likeliest one.
+fn likely(
+    metadata: &Metadata,
+    tokens: &[String],
+    kind: impl Fn(usize) -> i64,
+) -> Result<tokenizers::Tokenizer, String> {
+    let key = |key: &str| format!("tokenizer.ggml.{key}");
+    let scores = metadata.floats(&key("scores")).filter(|scores| scores.len() == tokens.len());
+    let scores = scores.ok_or_else(|| format!("{} is not as long as the tokens", key("scores")))?;
+    let flag = |name: &str, usual: bool| metadata.flag(&key(name)).unwrap_or(usual);
+    // An encoder's texts begin with a token, too.
+    let begins = metadata.text("general.architecture") == Some("bert");
+    let [first, last] = [
+        ("add_bos_token", "bos_token_id", "<s>", begins),
+        ("add_eos_token", "eos_token_id", "</s>", true),
+    ]
+    .map(|(put, id, name, usual)| {
+        special(metadata, tokens, [id, id], name).filter(|_| flag(put, usual))
+    });
+    let table = metadata.numbers(&key("precompiled_charsmap")).map(|bytes| {
+        let bytes: Vec<u8> = bytes.iter().map(|byte| *byte as u8).collect();
+        json!({"type": "Precompiled", "precompiled_charsmap": BASE64_STANDARD.encode(bytes)})
+    });
+    let scheme = if flag("add_space_prefix", true) { "always" } else { "never" };
+    let words =
+        json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": true});
+    let json = json!({
+        "version": "1.0",
+        "normalizer": table,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, words]},
+        "post_processor": around(first, last.filter(|_| first.is_some()), last, 0),
+        "decoder": words,
+        "model": {"type": "Unigram", "vocab": tokens.iter().zip(scores).collect::<Vec<_>>(), "byte_fallback": false,
+            "unk_id": (0..tokens.len()).find(|id| kind(*id) == UNKNOWN)},
+    });
+    let bytes: usize = tokens.iter().map(|token| token.len() + 16).sum();
+    bounds::check(&json, (16 << 20) + 64 * bytes as u64)?;
+    let is_special = |id: usize| matches!(kind(id), UNKNOWN | CONTROL | USER_DEFINED);
+    let added = tokens.iter().enumerate().filter(|(id, _)| is_special(*id));
+    whole(json, added.map(|(_, token)| token))
+}
+
+/// A token with a meaning: the one whose id a key tells, or the one of this name.
+fn special<'a>(
+    metadata: &Metadata,
+    tokens: &'a [String],
+    keys: [&str; 2],
+    name: &str,
+) -> Option<(usize, &'a String)> {
+    let told = keys.iter().find_map(|key| metadata.number(&format!("tokenizer.ggml.{key}")));
+    let id = told.and_then(|id| usize::try_from(id).ok());
+    let id = id.or_else(|| tokens.iter().position(|token| token == name))?;
+    Some((id, tokens.get(id)?))
+}
+
+/// A tokenizer with these special tokens.
+fn whole<'a>(
+    json: Value,
+    special: impl Iterator<Item = &'a String>,
+) -> Result<tokenizers::Tokenizer, String> {
     let added: Vec<AddedToken> =
-        added.map(|(_, token)| AddedToken::from(token.as_str(), true).normalized(false)).collect();
-    tokenizer.add_tokens(&added);
-    Ok(tokenizer)
+        special.map(|token| AddedToken::from(token.as_str(), true).normalized(false)).collect();
+    guarded(|| {
+        let mut tokenizer: tokenizers::Tokenizer = serde_json::from_value(json)?;
+        tokenizer.add_tokens(&added);
+        Ok(tokenizer)
+    })
+    .map_err(|e| format!("is no tokenizer that can be read: {e}"))
 }
 
 /// Whether special tokens include the white space after them, as Phi-3's do. The file does not say so. llama.cpp decides it by
@@ -229,11 +292,12 @@ fn strips(metadata: &Metadata) -> bool {
     pieces && phi3 || ["phi-3", "phi3"].iter().any(|phi3| name.contains(phi3))
 }
 
-/// Special tokens around a text: the one before it, that before a second text, and the one after each.
+/// Special tokens around a text: the one before it, that before a second text, which has this type, and the one after each.
 fn around(
     first: Option<(usize, &String)>,
     second: Option<(usize, &String)>,
     last: Option<(usize, &String)>,
+    kind: usize,
 ) -> Value {
     if first.is_none() && last.is_none() {
         return Value::Null;
@@ -243,7 +307,7 @@ fn around(
         let pieces = [first.map(token), Some(Piece::Text(text, kind)), last.map(token)];
         pieces.into_iter().flatten().collect::<Vec<_>>()
     };
-    template(&of("A", 0, first), &[of("A", 0, first), of("B", 1, second)].concat())
+    template(&of("A", 0, first), &[of("A", 0, first), of("B", kind, second)].concat())
 }
 
 /// Byte-level BPE.

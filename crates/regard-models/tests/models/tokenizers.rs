@@ -83,6 +83,37 @@ fn the_words_of_a_gguf_file_of_bert_are_those_of_its_folder() {
     assert_eq!(file, folder);
 }
 
+/// SentencePiece's Unigram, against `AutoTokenizer` on the model of SentencePiece that the converter has read.
+#[test]
+fn the_pieces_of_a_gguf_file_are_those_of_its_sentencepiece_model() {
+    for (name, expected) in json(data("pieces.json")).as_object().unwrap() {
+        let model = Model::open(data(&format!("{name}.gguf"))).unwrap();
+        let tokenizer = model.tokenizer().unwrap();
+        let texts: Vec<&str> = expected["texts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|text| text.as_str().unwrap())
+            .collect();
+        for (text, expected) in texts.iter().zip(expected["ids"].as_array().unwrap()) {
+            assert_eq!(
+                tokenizer.encode(text, None).unwrap().ids,
+                ids(expected),
+                "{name}: {text:?}"
+            );
+        }
+        let pair = tokenizer.encode(texts[0], Some(texts[1])).unwrap();
+        assert_eq!(
+            (pair.ids, pair.types.iter().max()),
+            (ids(&expected["pair"]), Some(&0)),
+            "{name}"
+        );
+        let text = tokenizer.decode(&ids(&expected["ids"][0])).unwrap();
+        let text = text.trim_start_matches("<s> ").trim_end_matches("</s>");
+        assert_eq!(text, "the Cat sat on the mat", "{name}");
+    }
+}
+
 #[test]
 fn two_texts_have_types() {
     let model = open("tiny-bert");
