@@ -4,7 +4,7 @@
     python converted.py LLAMA.CPP [NAME ...]
 
 LLAMA.CPP is a folder with llama.cpp's convert_hf_to_gguf.py. Each model has random weights, matrices as numbers of 16 bits, which
-the converter stores as F16. NAME.gguf is what it writes, without a vocabulary but for BERT's and those of `PIECES`; NAME.expected.safetensors has what transformers
+the converter stores as F16, or as the numbers of Q8_0 or MXFP4 (`QUANTIZED`), which change no more when they are stored. NAME.gguf is what it writes, without a vocabulary but for BERT's and those of `PIECES`; NAME.expected.safetensors has what transformers
 gives in float64, and pieces.json the ids of AutoTokenizer for texts.
 """
 
@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 FOLDER = Path(__file__).parent
 GOLDEN = FOLDER.parents[3] / "tests/golden/models"
 sys.path.insert(0, str(GOLDEN))
+from make import quantize, to_mxfp4
 from more import as_first_qwen
 
 IDS = torch.tensor([[5, 17, 3, 22, 9, 14, 1, 20, 7, 11, 2, 19]])
@@ -44,9 +45,6 @@ YARN = dict(rope_type="yarn", rope_theta=500.0, factor=4.0, original_max_positio
 
 # By name: the family, the class and the settings; and what config.json says for the converter alone.
 MODELS = {
-    "qwen": ("Qwen2ForCausalLM", WIDE | dict(intermediate_size=20, num_hidden_layers=2, num_key_value_heads=4, rope_parameters=PLAIN, rms_norm_eps=1e-5), dict(
-        architectures=["QWenLMHeadModel"], model_type="qwen", intermediate_size=40, layer_norm_epsilon=1e-5, rotary_emb_base=300.0,
-        rms_norm_eps=None, rope_parameters=None)),
     "bloom": ("BloomForCausalLM", dict(vocab_size=24, hidden_size=32, n_layer=1, n_head=4, bos_token_id=0, eos_token_id=0), {}),
     "starcoder": ("GPTBigCodeForCausalLM", GPT, {}),
     "starcoder2": ("Starcoder2ForCausalLM", GROUPED | dict(rope_parameters=PLAIN, sliding_window=None), {}),
@@ -88,6 +86,9 @@ MODELS = {
     "modern-bert": ("ModernBertModel", ENCODER | dict(num_hidden_layers=3, local_attention=4, rope_parameters={
         FULL: dict(PLAIN, rope_theta=900.0), SLIDING: dict(PLAIN, rope_theta=50.0)}), dict(global_attn_every_n_layers=3)),
     "t5": ("T5ForConditionalGeneration", T5 | dict(vocab_size=64, eos_token_id=1), {}),
+    "t5-gated": ("T5ForConditionalGeneration", T5 | dict(feed_forward_proj="gated-gelu", scale_decoder_outputs=False), {}),
+    "qwen": ("Qwen2ForCausalLM", WIDE | dict(intermediate_size=20, num_hidden_layers=2, num_key_value_heads=4, rope_parameters=PLAIN, rms_norm_eps=1e-5), dict(
+        architectures=["QWenLMHeadModel"], model_type="qwen", intermediate_size=40, layer_norm_epsilon=1e-5, rotary_emb_base=300.0)),
     "t5encoder": ("T5EncoderModel", T5, {}),
     "xlm-roberta": ("XLMRobertaModel", ENCODER | dict(vocab_size=65, pad_token_id=0, eos_token_id=2), {}),
     "bert-classes": ("BertForSequenceClassification", ENCODER | LABELS, {}),
@@ -95,18 +96,69 @@ MODELS = {
     "distilbert-classes": ("DistilBertForSequenceClassification", DISTILBERT | LABELS, {}),
     "modern-bert-classes": ("ModernBertForSequenceClassification", ENCODER | LABELS | dict(
         num_hidden_layers=2, local_attention=4, classifier_pooling="mean", norm_eps=1e-2), dict(global_attn_every_n_layers=3)),
-    "t5-gated": ("T5ForConditionalGeneration", T5 | dict(feed_forward_proj="gated-gelu", scale_decoder_outputs=False), {}),
 }
+
+# Models of matrices in Q8_0, whose rows have a multiple of 32 numbers; gpt-oss has its experts in MXFP4.
+GROUPED32 = GROUPED | dict(intermediate_size=32)
+EXPERTS32 = GROUPED32 | dict(num_hidden_layers=2, num_local_experts=4, num_experts_per_tok=2)
+ONE = GROUPED32 | dict(num_attention_heads=2, num_key_value_heads=1)  # heads of 16 features
+PHI3 = ONE | dict(sliding_window=5, rms_norm_eps=1e-5)
+LONG = dict(rope_type="longrope", rope_theta=1000.0, original_max_position_embeddings=8,
+            **{f"{length}_factor": [first + 0.3 * i for i in range(8)] for length, first in (("short", 1.0), ("long", 1.7))})
+NEOX = ONE | dict(hidden_act="gelu", rope_parameters=HALF)  # the converter does not write another base
+FEW = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0)
+QUANTIZED = {
+    "qwen3": ("Qwen3ForCausalLM", ONE | dict(head_dim=32, tie_word_embeddings=True, rope_parameters=PLAIN), {}),
+    "qwen3-yarn": ("Qwen3ForCausalLM", ONE | dict(
+        head_dim=32, tie_word_embeddings=True, rope_parameters=FEW | dict(original_max_position_embeddings=16)), {}),
+    # llama.cpp scales gemma2's scores by the head size and ignores query_pre_attn_scalar, except for the model of 27 billion.
+    "gemma2": ("Gemma2ForCausalLM", ONE | dict(
+        num_hidden_layers=2, head_dim=32, query_pre_attn_scalar=32, sliding_window=3, attn_logit_softcapping=4.0, final_logit_softcapping=6.0), {}),
+    "qwen3moe": ("Qwen3MoeForCausalLM", EXPERTS32 | dict(
+        moe_intermediate_size=64, norm_topk_prob=True, mlp_only_layers=[], rope_parameters=PLAIN), {}),
+    "gpt-oss": ("GptOssForCausalLM", EXPERTS32 | dict(
+        head_dim=16, sliding_window=3, rope_parameters=FEW | dict(original_max_position_embeddings=16, truncate=False)), dict(
+        quantization_config=dict(quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "lm_head"]))),
+    "phi3": ("Phi3ForCausalLM", PHI3 | dict(original_max_position_embeddings=64, rope_parameters=PLAIN), {}),
+    "phi3-longrope": ("Phi3ForCausalLM", PHI3 | dict(original_max_position_embeddings=8, rope_parameters=LONG), {}),
+    # llama.cpp's pattern of Gemma 3 has every 6th layer see all tokens.
+    "gemma3": ("Gemma3ForCausalLM", GROUPED32 | dict(
+        num_hidden_layers=6, head_dim=8, query_pre_attn_scalar=8, sliding_window=3, final_logit_softcapping=6.0,
+        rope_parameters={FULL: dict(rope_type="linear", rope_theta=1000.0, factor=8.0), SLIDING: dict(PLAIN, rope_theta=50.0)}), {}),
+    "smollm3": ("SmolLM3ForCausalLM", GROUPED32 | dict(num_hidden_layers=4, rope_parameters=PLAIN, attention_bias=True), {}),
+    "olmo2": ("Olmo2ForCausalLM", GROUPED32 | dict(rope_parameters=PLAIN), {}),
+    "olmo3": ("Olmo3ForCausalLM", GROUPED32 | dict(num_hidden_layers=2, layer_types=[SLIDING, FULL], sliding_window=4, rope_parameters={
+        SLIDING: PLAIN | dict(rope_theta=1000.0), FULL: FEW | dict(original_max_position_embeddings=8)}), {}),
+    "granite": ("GraniteForCausalLM", GROUPED32 | dict(
+        rope_parameters=PLAIN, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, embedding_multiplier=3.0, attention_multiplier=0.4,
+        residual_multiplier=0.6, logits_scaling=2.5), {}),
+    "gptneox": ("GPTNeoXForCausalLM", NEOX, {}),
+    "gptneox-serial": ("GPTNeoXForCausalLM", NEOX | dict(use_parallel_residual=False), {}),
+}
+MODELS |= QUANTIZED
 
 POOLED = {"roberta": "cls_token", "nomic-bert": "mean_tokens"}
 
 
-def randomized(model, seed):
+def in_q8_0(matrix):
+    """The numbers of Q8_0 that are nearest to those of a matrix."""
+    kind = gguf.GGMLQuantizationType.Q8_0
+    return torch.tensor(gguf.quants.dequantize(gguf.quants.quantize(matrix.numpy(), kind), kind))
+
+
+def randomized(model, seed, quantized):
     """All numbers are random: norms and biases too, so that a forgotten one shows."""
     torch.manual_seed(seed)
-    for parameter in model.parameters():
+    for name, parameter in model.named_parameters():
         drawn = 0.4 * torch.randn_like(parameter)
-        parameter.data = drawn + 0.5 if parameter.dim() == 1 else drawn.half().float()
+        if parameter.dim() == 1:
+            parameter.data = drawn + 0.5
+        elif not quantized:
+            parameter.data = drawn.half().float()
+        elif parameter.dim() == 3 and "GptOss" in type(model).__name__:
+            parameter.data = to_mxfp4(drawn)[2]
+        else:
+            parameter.data = in_q8_0(drawn)
     return model.eval()
 
 
@@ -136,20 +188,20 @@ def pieces(folder, name):
     return dict(texts=TEXTS, ids=[tokenizer(text).input_ids for text in TEXTS], pair=tokenizer(TEXTS[0], TEXTS[1]).input_ids)
 
 
-def convert(folder, file):
+def convert(folder, file, kind):
     """Runs the converter, without a vocabulary if there is no tokenizer."""
     from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
-    from gguf import LlamaFileType
 
     settings = ModelBase.load_hparams(folder, False)
+    if settings["model_type"] == "gpt_neox":  # transformers 5 leaves the key out, without which the converter ends
+        settings["rotary_pct"] = settings["rope_parameters"]["partial_rotary_factor"]
     made = get_model_class(get_model_architecture(settings, ModelType.TEXT), mmproj=False)
-    if (folder / "tokenizer.json").exists():
-        made.get_vocab_base_pre = lambda self, tokenizer: "jina-v2-en"  # known by the vocabulary's hash otherwise
-    elif not (folder / "made.vocab").exists():
+    made.get_vocab_base_pre = lambda self, tokenizer: "jina-v2-en"  # known by the vocabulary's hash otherwise
+    if not (folder / "tokenizer_config.json").exists():
         made.set_vocab = lambda self: None
     made._is_tokenizer_xlmroberta = lambda self: False
     with torch.inference_mode():
-        made(folder, LlamaFileType.MOSTLY_F16, file, eager=True).write()
+        made(folder, kind, file, eager=True, hparams=settings).write()
 
 
 def outputs(model, ids, pooled):
@@ -174,16 +226,16 @@ def write(seed, name):
     model = made(config)
     if hasattr(model, "decoder"):
         model.set_input_embeddings(model.shared)
-    model = randomized(model, seed)
+    model = randomized(model, seed, name in QUANTIZED)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         model.save_pretrained(folder)
         settings = json.loads((folder / "config.json").read_text()) | more
-        settings = {key: value for key, value in settings.items() if value is not None or key not in more}
+        if name == "qwen":  # without the keys of Qwen 2
+            settings = {key: value for key, value in settings.items() if key not in ("rms_norm_eps", "rope_parameters")}
+            as_first_qwen(folder / "model.safetensors")
         (folder / "config.json").write_text(json.dumps(settings))
         (folder / "generation_config.json").unlink(missing_ok=True)
-        if name == "qwen":
-            as_first_qwen(folder / "model.safetensors")
         if name in POOLED:  # as sentence-transformers writes it
             (folder / "1_Pooling").mkdir()
             (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{POOLED[name]}": True}))
@@ -191,12 +243,17 @@ def write(seed, name):
         if name == "bert":
             shutil.copy(GOLDEN / "tiny-bert/tokenizer.json", folder)
             (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
+        if name == "gemma3":  # the converter counts its tokens
+            (folder / "tokenizer.json").write_text(json.dumps(dict(added_tokens=[0] * config.vocab_size, model=dict(vocab={}))))
         if name in PIECES:
             path = FOLDER / "pieces.json"
             known = json.loads(path.read_text()) if path.exists() else {}
             known[name] = pieces(folder, name)
             path.write_text(json.dumps(known, ensure_ascii=False) + "\n")
-        convert(folder, FOLDER / f"{name}.gguf")
+        if name == "gpt-oss":
+            quantize(folder)
+        kind = gguf.LlamaFileType.MOSTLY_Q8_0 if name in QUANTIZED else gguf.LlamaFileType.MOSTLY_F16
+        convert(folder, FOLDER / f"{name}.gguf", kind)
     model = model.double()
     expected = {f"long/{k}": v for k, v in outputs(model, IDS, POOLED.get(name)).items()}
     expected |= {f"short/{k}": v for k, v in outputs(model, IDS[:, :6], POOLED.get(name)).items()}
@@ -206,6 +263,8 @@ def write(seed, name):
 logging.disable(logging.INFO)
 llama = Path(sys.argv[1])
 sys.path[:0] = [str(llama), str(llama / "gguf-py")]
+import gguf  # of that folder
+
 for seed, name in enumerate(MODELS):
     if name in sys.argv[2:] or not sys.argv[2:]:
         write(seed, name)

@@ -10,10 +10,10 @@ use regard_tests::tensor::Tensor;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-/// The tokens that the models of `data/make.py` read.
+/// The tokens that the models of `data/converted.py` read.
 pub const IDS: [u32; 12] = [5, 17, 3, 22, 9, 14, 1, 20, 7, 11, 2, 19];
 
-/// A file that `make.py` or `families.py` writes.
+/// A file that a script beside it writes.
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
