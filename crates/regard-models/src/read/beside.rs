@@ -26,6 +26,14 @@ impl Beside {
     pub(crate) const PROCESSOR_CONFIG: Self = Self("processor_config.json");
     /// How sentence-transformers makes one vector of a text.
     pub(crate) const POOLING: Self = Self("1_Pooling/config.json");
+    /// The files of SentencePiece, which are not read: one of a model, or the first one of a translator.
+    pub(crate) const SENTENCEPIECE: [Self; 5] = [
+        Self("tokenizer.model"),
+        Self("spiece.model"),
+        Self("sentencepiece.bpe.model"),
+        Self("spm.model"),
+        Self("source.spm"),
+    ];
     pub(crate) const ALL: [Self; 15] = [
         Self::CONFIG,
         Self::INDEX,

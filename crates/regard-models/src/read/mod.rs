@@ -295,6 +295,11 @@ impl Checkpoint {
         self.files.read(&path, most).map(Some)
     }
 
+    /// Whether the folder has a file.
+    pub(crate) fn has(&self, file: Beside) -> bool {
+        self.files.has(&self.path.join(file.name()))
+    }
+
     /// The content of a JSON file of the folder, or `None` if the folder lacks the file.
     pub(crate) fn json(&self, file: Beside) -> Result<Option<serde_json::Value>, Error> {
         let path = self.path.join(file.name());

@@ -76,7 +76,9 @@ impl Tokenizer {
                 } else {
                     let class = Class::named(&settings, config);
                     let made = class::vocabulary(checkpoint, class, &settings)?;
-                    let Some((file, class, json)) = made else { return Ok(None) };
+                    let Some((file, class, json)) = made else {
+                        return of_sentencepiece(checkpoint).map_or(Ok(None), Err);
+                    };
                     path = file;
                     (Some(class), json)
                 };
@@ -283,6 +285,19 @@ fn parsed(json: &[u8], most: u64) -> Result<Value, String> {
         parts.retain(|name, _| name != "truncation" && name != "padding");
     }
     Ok(json)
+}
+
+/// How the tokenizer of a folder that has one of SentencePiece alone becomes one that is read.
+fn of_sentencepiece(checkpoint: &Checkpoint) -> Option<Error> {
+    let file = Beside::SENTENCEPIECE.into_iter().find(|file| checkpoint.has(*file))?;
+    let folder = checkpoint.path();
+    let made = format!("transformers.AutoTokenizer.from_pretrained({:?})", folder.display());
+    let how = match file.name() {
+        "source.spm" => format!("{made}(TEXT).input_ids are the ids of a text"),
+        _ => format!("{made}.save_pretrained({:?}) writes tokenizer.json", folder.display()),
+    };
+    let what = format!("is a model of SentencePiece, which is not read; {how}");
+    Some(Error::file(&folder.join(file.name()), what))
 }
 
 fn not_read(path: &Path, what: &str) -> Error {

@@ -11,7 +11,7 @@ use tokenizers::{
     OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer as _, PreTokenizerWrapper,
 };
 
-use crate::common::{assert_says, data, json, open, with_file};
+use crate::common::{assert_says, copy, data, json, open, with_file};
 
 fn ids(value: &Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|x| u32::try_from(x.as_u64().unwrap()).unwrap()).collect()
@@ -246,6 +246,23 @@ fn a_tokenizer_that_cannot_be_read_does_not_close_a_model() {
     assert!(model.pass().run(&Input::tokens([7, 8])).is_ok());
     let said = model.need_tokenizer().unwrap_err().to_string();
     assert_says(&said, &["tokenizer.json: is no tokenizer that can be read"]);
+}
+
+/// SentencePiece's own files are not read: the error has the line that converts them, or that gives the ids.
+#[test]
+fn a_folder_with_a_model_of_sentencepiece_alone_says_how_it_is_converted() {
+    for (name, file, how) in [
+        ("tiny-t5", "spiece.model", "save_pretrained("),
+        ("tiny-llama", "tokenizer.model", "save_pretrained("),
+        ("tiny-marian", "source.spm", "(TEXT).input_ids are the ids of a text"),
+    ] {
+        let folder = copy(name);
+        fs::rename(folder.path().join("tokenizer.json"), folder.path().join(file)).unwrap();
+        let model = Model::open(folder.path()).unwrap();
+        let said = model.need_tokenizer().unwrap_err().to_string();
+        let made = "is a model of SentencePiece, which is not read; transformers.AutoTokenizer.from_pretrained(";
+        assert_says(&said, &[file, made, how]);
+    }
 }
 
 #[test]
