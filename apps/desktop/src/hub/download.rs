@@ -36,8 +36,19 @@ const OPTIONAL: [&str; 8] = [
     "1_Pooling/config.json",
 ];
 
-/// The files of a vocabulary, in the place of tokenizer.json.
-const VOCABULARY: [&str; 4] = ["vocab.txt", "vocab.json", "merges.txt", "qwen.tiktoken"];
+/// The files of a vocabulary, in the place of tokenizer.json. Those of SentencePiece are for transformers, which converts them.
+const VOCABULARY: [&str; 10] = [
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "qwen.tiktoken",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "spm.model",
+    "source.spm",
+    "target.spm",
+];
 
 /// The most redirections that are followed.
 const REDIRECTIONS: usize = 8;
