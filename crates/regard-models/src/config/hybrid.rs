@@ -6,7 +6,7 @@ const HYBRID: &str = "";
 const RECURRENT: &str = "it has no attention";
 
 /// The families and the reasons; hybrids have none, because their layers tell.
-const OTHERS: [(&str, &str); 24] = [
+const OTHERS: [(&str, &str); 25] = [
     ("mamba", RECURRENT),
     ("mamba2", RECURRENT),
     ("falcon_mamba", RECURRENT),
@@ -28,6 +28,7 @@ const OTHERS: [(&str, &str); 24] = [
     ("recurrent_gemma", HYBRID),
     ("olmo_hybrid", HYBRID),
     ("minimax", HYBRID),
+    ("kimi_linear", HYBRID),
     ("falcon_h1", "each layer adds a recurrence to its attention"),
     ("gemma3n", GEMMA_3N),
     ("gemma3n_text", GEMMA_3N),
@@ -38,7 +39,10 @@ const GEMMA_3N: &str =
 
 /// The reason why a family is not computed, if it is one of these.
 pub(super) fn reason(family: &str, config: &Value) -> Option<String> {
-    let (_, reason) = OTHERS.iter().find(|(name, _)| *name == family)?;
+    let known = |family: &str| OTHERS.iter().find(|(name, _)| *name == family);
+    // A model of images and texts may have such a one for its texts.
+    let of_text = || config["text_config"]["model_type"].as_str().and_then(known);
+    let (_, reason) = known(family).or_else(of_text)?;
     if *reason != HYBRID {
         return Some((*reason).to_owned());
     }
@@ -78,6 +82,10 @@ fn attention_layers(config: &Value) -> Vec<u64> {
             .filter(|(_, kind)| *kind == '*')
             .map(|(i, _)| i)
             .collect();
+    }
+    // Counted from 1 (Kimi Linear).
+    if let Some(numbers) = config["linear_attn_config"]["full_attn_layers"].as_array() {
+        return numbers.iter().filter_map(|number| number.as_u64()?.checked_sub(1)).collect();
     }
     let lists = ["full_attn_idxs", "attn_layer_indices", "hybrid_layer_ids"];
     if let Some(numbers) = lists.iter().find_map(|key| config[*key].as_array()) {

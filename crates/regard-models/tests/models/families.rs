@@ -246,6 +246,13 @@ fn hybrids_are_refused_with_their_attention_layers() {
     );
     let text = json!({"layer_types": ["linear_attention", "full_attention"]});
     refused(json!({"model_type": "qwen3_5", "text_config": text}), "its layer 1 is attention");
+    let text = json!({"model_type": "lfm2", "layer_types": ["conv", "full_attention"]});
+    refused(json!({"model_type": "lfm2_vl", "text_config": text}), "its layer 1 is attention");
+    let linear = json!({"full_attn_layers": [4, 8], "kda_layers": [1, 2, 3, 5, 6, 7]});
+    refused(
+        json!({"model_type": "kimi_linear", "linear_attn_config": linear}),
+        "its layers 3, 7 are attention",
+    );
     let every =
         json!({"model_type": "qwen3_next", "num_hidden_layers": 8, "full_attention_interval": 4});
     refused(every, "its layers 3, 7 are attention");
