@@ -20,7 +20,7 @@ transformers = pytest.importorskip("transformers")
 GOLDEN = Path(os.environ.get("GOLDEN", Path(__file__).parents[2] / "tests" / "golden" / "models"))
 FAMILIES = [
     *("gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "gpt_oss", "smollm3", "granite", "olmo2", "olmo3"),
-    *("gemma2", "gemma3_text", "phi3", "bert", "roberta", "t5", "vit", "gpt_neo", "gptj", "opt", "falcon", "mpt", "gpt_bigcode", "phi"),
+    *("gemma2", "gemma3_text", "phi3", "bert", "roberta", "t5", "vit", "gpt_neo", "gptj", "opt", "bloom", "falcon", "mpt", "gpt_bigcode", "phi"),
     *("stablelm", "starcoder2", "mixtral", "olmo", "olmoe", "gemma", "qwen2_moe", "ministral3", "arcee", "nemotron", "exaone4", "glm", "glm4", "cohere"),
 ]
 IDS = [5, 17, 3, 22, 9, 14, 1, 20, 7]
@@ -51,7 +51,10 @@ RENAMED = {
 #: What TransformerLens 4.3 has under a name is something else.
 OTHERWISE = {
     **dict.fromkeys(("gpt_neo", "gptj", "opt"), ("hook_attn_scores",)),  # the weights after softmax
+    "olmo": (".hook_q", ".hook_k", ".hook_v"),  # before they are clipped
     "mpt": ("hook_attn_scores",),  # ALiBi counts from the first key, not from the query: the rows differ by a constant
+    # The same; the embeddings have their norm, and the inputs of heads theirs.
+    "bloom": ("hook_attn_scores", "hook_embed", "hook_q_input", "hook_k_input", "hook_v_input"),
     "bert": ("hook_attn_scores",),  # the weights after softmax
     "roberta": ("hook_attn_scores",),
     "vit": ("hook_attn_scores", "hook_embed"),  # the embeddings have the positions
