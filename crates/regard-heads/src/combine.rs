@@ -12,21 +12,10 @@ use super::{AttentionMaps, Error, HeadId, Progress, tell};
 pub enum Part {
     /// One head.
     Head(HeadId),
-    /// A mean of heads.
-    Mean(Over),
+    /// The mean of the heads of a layer (by its index in the file).
+    Mean(usize),
     /// Attention rollout up to a layer (by its index in the file).
     Rollout(usize),
-}
-
-/// The heads that a mean averages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Over {
-    /// All heads of a layer (by its index in the file).
-    HeadsOf(usize),
-    /// The heads with one number in all layers.
-    LayersOf(usize),
-    /// All heads of all layers.
-    All,
 }
 
 /// The number of rows that a thread computes at a time.
@@ -40,7 +29,7 @@ impl AttentionMaps {
     pub fn part(&self, part: Part, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
         match part {
             Part::Head(id) => Ok(self.head(id).into_owned()),
-            Part::Mean(over) => self.mean(over, progress),
+            Part::Mean(layer) => self.mean(layer, progress),
             Part::Rollout(layer) => self.rollout(layer, progress),
         }
     }
@@ -50,40 +39,27 @@ impl AttentionMaps {
         let number = |layer| self.layer_number(layer);
         match part {
             Part::Head(id) => format!("Head {}", self.name_of(id)),
-            Part::Mean(Over::HeadsOf(layer)) => {
-                format!("Layer {}, mean of the heads", number(layer))
-            }
-            Part::Mean(Over::LayersOf(head)) => format!("Head {head}, mean of the layers"),
-            Part::Mean(Over::All) => "Mean of all heads".to_owned(),
+            Part::Mean(layer) => format!("Layer {}, mean of the heads", number(layer)),
             Part::Rollout(layer) => format!("Attention rollout to layer {}", number(layer)),
         }
     }
 
-    /// The mean of some heads, queries × keys, row by row. Where a head has NaN, the mean is NaN.
+    /// The mean of the heads of `layer` (by its index in the file), queries × keys, row by row. Where a head has NaN, the mean is
+    /// NaN.
     ///
     /// # Errors
     /// [`Error::Missing`], or [`Error::Cancelled`].
-    pub fn mean(&self, over: Over, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
+    pub fn mean(&self, layer: usize, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
         let shape = self.shape();
-        match over {
-            Over::HeadsOf(layer) if layer >= shape.layers => {
-                return Err(no_such("layer", layer, &counted(shape.layers, "layer")));
-            }
-            Over::LayersOf(head) => self.check_head(head)?,
-            _ => {}
+        if layer >= shape.layers {
+            return Err(no_such("layer", layer, &counted(shape.layers, "layer")));
         }
-        let ids = shape.ids().filter(|id| match over {
-            Over::HeadsOf(layer) => id.layer == layer,
-            Over::LayersOf(head) => id.head == head,
-            Over::All => true,
-        });
-        let ids: Vec<HeadId> = ids.collect();
-        let part = 1.0 / ids.len() as f32;
+        let part = 1.0 / shape.heads as f32;
         let mut mean = vec![0.0; shape.size()];
-        for (i, id) in ids.iter().enumerate() {
-            tell(progress, i, ids.len())?;
+        for head in 0..shape.heads {
+            tell(progress, head, shape.heads)?;
             mean.par_chunks_mut(shape.keys).enumerate().for_each(|(query, sums)| {
-                let row = self.row(*id, query);
+                let row = self.row(HeadId { layer, head }, query);
                 sums.iter_mut().zip(&*row).for_each(|(sum, w)| *sum += part * w);
             });
         }
@@ -129,7 +105,7 @@ impl AttentionMaps {
     /// (A + I) / 2, each row divided by its sum.
     fn with_residual(&self, layer: usize, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
         let n = self.shape().keys;
-        let mut a = self.mean(Over::HeadsOf(layer), progress)?;
+        let mut a = self.mean(layer, progress)?;
         for (i, row) in a.chunks_exact_mut(n).enumerate() {
             row[i] += 1.0;
             let sum: f64 = row.iter().copied().map(f64::from).sum();

@@ -26,7 +26,7 @@ use core::ops::ControlFlow;
 pub use regard_figure; // its labels, figures and palettes are in signatures
 pub use regard_kernels::Error as KernelError;
 
-pub use self::combine::{Over, Part};
+pub use self::combine::Part;
 pub use self::error::{Error, Rows, Warning};
 pub use self::figure::{ColorScale, palette};
 pub use self::maps::{AttentionMaps, HeadId, Shape};

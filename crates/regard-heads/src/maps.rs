@@ -252,9 +252,12 @@ impl AttentionMaps {
     /// # Errors
     /// [`Error::Missing`], which lists the numbers.
     pub fn find(&self, layer_number: usize, head: usize) -> Result<HeadId, Error> {
-        let layer = self.find_layer(layer_number)?;
-        self.check_head(head)?;
-        Ok(HeadId { layer, head })
+        let (layer, heads) = (self.find_layer(layer_number)?, self.shape.heads);
+        if head < heads {
+            return Ok(HeadId { layer, head });
+        }
+        let there_are = format!("{} a layer, from 0 to {}", counted(heads, "head"), heads - 1);
+        Err(no_such("head", head, &there_are))
     }
 
     /// The index of the layer with this number.
@@ -269,15 +272,6 @@ impl AttentionMaps {
             let layers = counted(self.shape.layers, "layer");
             no_such("layer", number, &format!("{layers}, from {first} to {last}"))
         })
-    }
-
-    pub(super) fn check_head(&self, number: usize) -> Result<(), Error> {
-        let heads = self.shape.heads;
-        if number < heads {
-            return Ok(());
-        }
-        let there_are = format!("{} a layer, from 0 to {}", counted(heads, "head"), heads - 1);
-        Err(no_such("head", number, &there_are))
     }
 
     /// The weights of a head, row by row. Half precision is widened. Empty if there is no such head.

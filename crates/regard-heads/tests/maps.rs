@@ -8,7 +8,7 @@ use std::path::Path;
 use half::{bf16, f16};
 use regard_figure::Look;
 use regard_heads::{
-    AttentionMaps, Error, HeadId, Measure, Over, Part, Rows, Shape, Survey, Warning, from_disk,
+    AttentionMaps, Error, HeadId, Measure, Part, Rows, Shape, Survey, Warning, from_disk,
     unattended,
 };
 use safetensors::Dtype;
@@ -744,27 +744,19 @@ mod combines {
         let (layers, heads, n) = (3, 4, 70);
         let numbers = weights(layers * heads * n, n, 2);
         let maps = opened(&attention(&[layers, heads, n, n], &numbers)).unwrap();
-        let check = |over: Over, of: &dyn Fn(usize, usize) -> bool| {
-            let found = maps.mean(over, &unattended).unwrap();
-            let chosen: Vec<usize> =
-                (0..layers * heads).filter(|i| of(i / heads, i % heads)).collect();
-            for (k, found) in found.iter().enumerate() {
-                let sum: f64 = chosen.iter().map(|i| f64::from(numbers[i * n * n + k])).sum();
-                let expected = sum / chosen.len() as f64;
-                // The share 1 / m, a product and an addition for each of the m heads.
-                assert!(
-                    (f64::from(*found) - expected).abs() <= gamma(chosen.len() + 2) * expected,
-                    "{found}, not {expected}"
-                );
-            }
-        };
-        check(Over::HeadsOf(1), &|layer, _| layer == 1);
-        check(Over::LayersOf(3), &|_, head| head == 3);
-        check(Over::All, &|_, _| true);
-        for (over, part) in [(Over::HeadsOf(3), "no layer 3"), (Over::LayersOf(4), "no head 4")] {
-            assert_says(&maps.mean(over, &unattended).unwrap_err(), part);
+        let found = maps.mean(1, &unattended).unwrap();
+        for (k, found) in found.iter().enumerate() {
+            let of = |head: usize| f64::from(numbers[(heads + head) * n * n + k]);
+            let expected = (0..heads).map(of).sum::<f64>() / heads as f64;
+            // The share 1 / m, a product and an addition for each of the m heads.
+            assert!(
+                (f64::from(*found) - expected).abs() <= gamma(heads + 2) * expected,
+                "{found}, not {expected}"
+            );
         }
-        assert!(matches!(maps.mean(Over::All, &|_| ControlFlow::Break(())), Err(Error::Cancelled)));
+        assert_says(&maps.mean(3, &unattended).unwrap_err(), "no layer 3");
+        assert_says(&maps.find(0, 4).unwrap_err(), "no head 4");
+        assert!(matches!(maps.mean(0, &|_| ControlFlow::Break(())), Err(Error::Cancelled)));
     }
 
     #[test]

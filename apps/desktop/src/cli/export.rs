@@ -6,10 +6,10 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
-use regard_heads::{AttentionMaps, ColorScale, Over, Part, Progress, Survey, unattended};
+use regard_heads::{AttentionMaps, ColorScale, HeadId, Part, Progress, Survey, unattended};
 use regard_session::laboratory::{self, Engine};
 use regard_session::walkthrough::{self, State, of_step, of_walkthrough};
-use regard_session::{PlotName, Room, Session};
+use regard_session::{PlotName, Room, Session, counted};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
 use super::destination::Destination;
@@ -22,8 +22,8 @@ use crate::say::tell;
 /// Write a matrix as a picture, as a page or as numbers
 ///
 /// An example gives the matrix of a step [default: its weights]. A session (.json) gives the matrix of its open room. A file of
-/// attention (safetensors, npy or npz) gives a head; without --head the mean of a layer's heads, and without --layer the mean
-/// over the layers. Layers and heads count from 0.
+/// attention (safetensors, npy or npz) gives a head, or without --head the mean of the heads of --layer. Layers and heads
+/// count from 0.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// An example's name, a file of attention, or a session
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "L", value_parser = super::parse_count)]
     layer: Option<usize>,
 
-    /// The head of a file
+    /// The head of the layer
     #[arg(long, value_name = "H", value_parser = super::parse_count)]
     head: Option<usize>,
 
@@ -307,13 +307,18 @@ fn of_file(args: &Args, look: Look) -> Result<Matrix> {
         core::ops::ControlFlow::Continue(())
     };
     let maps = opened_maps(args, &progress)?;
+    let (layers, heads) = (maps.shape().layers, maps.shape().heads);
     let part = match (args.layer, args.head) {
-        (None, None) if args.rollout => Part::Rollout(maps.shape().layers - 1),
-        (Some(layer), None) if args.rollout => Part::Rollout(maps.find_layer(layer)?),
+        (None, _) if args.rollout => Part::Rollout(layers - 1),
+        (Some(layer), _) if args.rollout => Part::Rollout(maps.find_layer(layer)?),
         (Some(layer), Some(head)) => Part::Head(maps.find(layer, head)?),
-        (Some(layer), None) => Part::Mean(Over::HeadsOf(maps.find_layer(layer)?)),
-        (None, Some(head)) => Part::Mean(Over::LayersOf(head)),
-        (None, None) => Part::Mean(Over::All),
+        (Some(layer), None) => Part::Mean(maps.find_layer(layer)?),
+        (None, _) if layers * heads == 1 => Part::Head(HeadId { layer: 0, head: 0 }),
+        (None, _) => bail!(
+            "the file has {} of {}: --layer and --head choose one, and --view grid draws all heads",
+            counted(layers, "layer"),
+            counted(heads, "head")
+        ),
     };
     let matrix = maps.matrix(part, look, &progress)?;
     bar.finish_and_clear();

@@ -9,8 +9,7 @@ use crate::message::Shared;
 use crate::{Cell, Host, file_name};
 use regard_figure::{Extent, Figure, Look, Matrix, Palette, Signs};
 use regard_heads::{
-    AttentionMaps, ColorScale, Error, HeadId, Measure, Over, Part, Progress, Survey, palette,
-    unattended,
+    AttentionMaps, ColorScale, Error, HeadId, Measure, Part, Progress, Survey, palette, unattended,
 };
 use serde::{Deserialize, Serialize};
 
@@ -187,7 +186,7 @@ impl Surveyed {
         self.maps.shape().ids().any(|id| self.survey.measures(id).get(measure).is_some())
     }
 
-    /// The matrix that a session shows, to export it. For the grid, it is the mean of all heads.
+    /// The matrix that a session shows, to export it. For the grid, it is the chosen head.
     ///
     /// # Errors
     /// [`Error::Unfit`] if the session asks for rollout where it has no meaning.
@@ -196,7 +195,7 @@ impl Surveyed {
         state.limit(self.maps.shape(), self.maps.is_self_attention());
         // Rollout without a meaning is an error. Another matrix in its place could pass unnoticed.
         state.shown = shown;
-        let part = state.part().unwrap_or(Part::Mean(Over::All));
+        let part = state.part().unwrap_or_else(|| Part::Head(state.id()));
         let mut matrix = self.maps.matrix(part, look, &unattended)?;
         (matrix.values, matrix.masked) = (self.drawn(part, &matrix.values), self.masked());
         Ok(matrix)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Order};
 use crate::{Cell, Viewport};
 use regard_figure::Matrix;
-use regard_heads::{HeadId, Over, Part, Shape};
+use regard_heads::{HeadId, Part, Shape};
 
 /// The sources of attention.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,7 +178,7 @@ impl HeadsState {
         match self.shown {
             Shown::Grid => None,
             Shown::Head => Some(Part::Head(self.id())),
-            Shown::MeanOfLayer => Some(Part::Mean(Over::HeadsOf(self.layer))),
+            Shown::MeanOfLayer => Some(Part::Mean(self.layer)),
             Shown::Rollout => Some(Part::Rollout(self.layer)),
         }
     }

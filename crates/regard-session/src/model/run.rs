@@ -371,7 +371,7 @@ impl Outcome {
     }
 }
 
-/// The matrix that a session shows in this room, to export it. For the grid, it is the mean of all heads.
+/// The matrix that a session shows in this room, to export it. For the grid, it is the chosen head.
 ///
 /// # Errors
 /// If the model or the file cannot be opened, if the model cannot read the text, or if the changes do not fit.
