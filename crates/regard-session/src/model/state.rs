@@ -264,10 +264,12 @@ impl State {
         if !text.starts_with(&self.text) && !self.text.starts_with(&text) {
             self.hidden.clear();
         }
-        let is_filled_in = self.second.as_ref() == Some(&self.to_patch_from());
-        let is_copy = self.second.as_ref() == Some(&self.text);
+        let follows = self.second.as_ref().is_some_and(|second| {
+            let is_copy = *second == self.text;
+            (!is_copy || self.view == View::Patches) && *second == self.to_patch_from()
+        });
         self.text = text;
-        if is_filled_in && (!is_copy || self.view == View::Patches) {
+        if follows {
             self.second = Some(self.to_patch_from());
         }
     }
