@@ -63,6 +63,10 @@ pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effect
             menu.response.accessible_name("Overlay of the heads");
         });
     }
+    if state.needs(Effect::Ablation) {
+        let alone = "Each head is taken out alone: hidden words and other changes are not made.";
+        ui.label(RichText::new(alone).small().weak());
+    }
     ui.checkbox(&mut state.hide_first, "Without first token").on_hover_text(
         "Leave the first token out of the small pictures and of the lines. Many heads give most of their weight to it where they find \
          nothing else.",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::Ui;
+use egui::{RichText, Ui};
 use regard_figure::{Matrix, Signs};
 use regard_models::{Change, Each, Logits, StackName, StreamPlace, Values};
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,8 @@ pub(super) fn show(
         ui.weak("Both sentences are the same: change a word of the second one, above.");
         return;
     }
+    let alone = "Each cell is the first text with this patch alone: hidden words and other changes are not made.";
+    ui.label(RichText::new(alone).small().weak());
     if let Some(effects) = effects.value_mut() {
         let clicked = effects.map.fill(ui, look, "the effect of each patch", TERMS, 80.0);
         if let Some((layer, position)) = clicked {
