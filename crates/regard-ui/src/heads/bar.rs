@@ -1,4 +1,4 @@
-//! The row above the heads: which of them are shown, how they are combined, and how they are drawn.
+//! The controls above the heads: which of them are shown, how they are combined, and how they are drawn.
 
 use egui::{Button, DragValue, Label, RichText, Ui};
 
@@ -10,45 +10,39 @@ use regard_heads::HeadId;
 
 /// The width of the controls beside the choice of the matrix.
 const BESIDE: f32 = 350.0;
-/// In a narrower row, the layer and the head are numbers alone.
-const NARROW: f32 = 440.0;
 
-/// Shows the row.
+/// Shows the controls in a row. In a row that wraps there is no room for a note.
 pub(crate) fn show(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
     let rollout = if heads.maps.is_self_attention() {
-        Ok("Estimate how much of each token reaches each position through the layers.")
+        Ok(
+            "Estimate how much of each word reaches each place through all layers up to one, not through one head.",
+        )
     } else {
         Err("Rollout needs self-attention, with as many queries as keys, of the same tokens.")
     };
     let choices = [
         (Shown::Grid, "All heads", Ok("Show every head as a small picture.")),
-        (Shown::Head, "Head", Ok("Show one head.")),
-        (Shown::MeanOfLayer, "Layer mean", Ok("Average the heads of a layer.")),
+        (Shown::Head, "Head", Ok("Show one head: as a heatmap, or as lines.")),
+        (Shown::MeanOfLayer, "Layer mean", Ok("Show the average of all heads of a layer.")),
         (Shown::Rollout, "Rollout", rollout),
     ];
-    ui.horizontal(|ui| {
-        let is_narrow = ui.available_width() < NARROW;
-        if is_narrow {
-            ui.spacing_mut().item_spacing.x = 4.0;
-        }
-        let before = state.shown;
-        choice::show(ui, "Which heads", &mut state.shown, &choices, BESIDE);
-        if state.shown == Shown::Rollout && before != Shown::Rollout {
-            // Rollout begins with the last layer.
-            state.layer = heads.maps.shape().layers - 1;
-        }
-        if state.lines && state.shown != Shown::Grid {
-            explain(ui, "Lines", explanation!("Lines"));
-        } else {
-            explain(ui, "Means and rollout", explanation!("Means and rollout"));
-        }
-        if state.shown == Shown::Grid {
-            let text = note(heads, state, effects);
-            ui.add(Label::new(RichText::new(text).small().weak()).truncate());
-        } else {
-            which(ui, heads, state, effects, is_narrow);
-        }
-    });
+    let before = state.shown;
+    choice::show(ui, "Which heads", &mut state.shown, &choices, BESIDE);
+    if state.shown == Shown::Rollout && before != Shown::Rollout {
+        // Rollout begins with the last layer.
+        state.layer = heads.maps.shape().layers - 1;
+    }
+    if state.lines && state.shown != Shown::Grid {
+        explain(ui, "Lines", explanation!("Lines"));
+    } else {
+        explain(ui, "Means and rollout", explanation!("Means and rollout"));
+    }
+    if state.shown != Shown::Grid {
+        which(ui, heads, state, effects);
+    } else if !ui.layout().main_wrap() {
+        let text = note(heads, state, effects);
+        ui.add(Label::new(RichText::new(text).small().weak()).truncate());
+    }
 }
 
 /// The progress of the sweep, or the meaning of a head's name.
@@ -67,32 +61,19 @@ pub(crate) fn naming(heads: &Surveyed, id: HeadId) -> String {
 }
 
 /// The controls for the layer and the head, and for heatmap or lines.
-fn which(
-    ui: &mut Ui,
-    heads: &Surveyed,
-    state: &mut HeadsState,
-    effects: &Effects,
-    is_narrow: bool,
-) {
-    let prefix = |name: &'static str| if is_narrow { "" } else { name };
+fn which(ui: &mut Ui, heads: &Surveyed, state: &mut HeadsState, effects: &Effects) {
     let shape = heads.maps.shape();
-    if matches!(state.shown, Shown::Head | Shown::MeanOfLayer | Shown::Rollout) {
-        let number = |place: f64| heads.maps.layer_number(place as usize).to_string();
-        let layer = DragValue::new(&mut state.layer)
-            .range(0..=shape.layers - 1)
-            .speed(0.1)
-            .prefix(prefix("layer "));
-        let layer = layer.custom_formatter(|place, _| number(place)).custom_parser(|text| {
-            let layer = heads.maps.find_layer(text.trim().parse().ok()?).ok()?;
-            Some(layer as f64)
-        });
-        ui.add(layer).accessible_name("Which layer");
-    }
+    let number = |place: f64| heads.maps.layer_number(place as usize).to_string();
+    let layer =
+        DragValue::new(&mut state.layer).range(0..=shape.layers - 1).speed(0.1).prefix("layer ");
+    let layer = layer.custom_formatter(|place, _| number(place)).custom_parser(|text| {
+        let layer = heads.maps.find_layer(text.trim().parse().ok()?).ok()?;
+        Some(layer as f64)
+    });
+    ui.add(layer).accessible_name("Which layer");
     if state.shown == Shown::Head {
         let head = DragValue::new(&mut state.head).range(0..=shape.heads - 1).speed(0.1);
-        ui.add(head.prefix(prefix("head "))).accessible_name("Which head");
-    }
-    if state.shown == Shown::Head {
+        ui.add(head.prefix("head ")).accessible_name("Which head");
         let order = heads.ordered(state.order, state.smallest_first, effects);
         let here = order.iter().position(|id| *id == state.id()).unwrap_or(0);
         let steps =
@@ -109,9 +90,6 @@ fn which(
                 state.show(*id);
             }
         }
-    }
-    if !is_narrow {
-        ui.separator();
     }
     let choices = [
         (false, "Heatmap", Ok("Show a row for each query and a column for each key.")),

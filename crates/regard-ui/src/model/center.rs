@@ -58,8 +58,9 @@ const VIEWS: [Choice<View>; 5] = [
 /// A file has the first view alone, for this reason.
 const OF_FILE: &str = "It needs a model that runs: this is a file of attention.";
 
-/// The width of the choice of the run, as a menu.
-const VERSIONS: f32 = 240.0;
+/// The width of the controls of the heads beside the choice of the view. A narrower row wraps.
+const CONTROLS: f32 = 460.0;
+pub(super) const NARROW: f32 = 560.0;
 /// The most rows of a text that is typed.
 const ROWS: f32 = 3.0;
 /// From this width on, all heads are shown beside the chosen one.
@@ -167,9 +168,6 @@ impl ModelRoom {
         }
         let switched = ui.horizontal_wrapped(|ui| {
             let opens = (reads == Reads::Image).then(|| file(ui, state, reads)).flatten();
-            if reads != Reads::Image {
-                self.writer.show(ui, state, outcome, description);
-            }
             if state.model == ENGLISH && ui.button("Another sentence").clicked() {
                 state.read(state.following().to_owned());
                 state.heads.isolated = None;
@@ -178,6 +176,7 @@ impl ModelRoom {
             let draws = size_for(description).is_some();
             let (cached, host) = (&mut self.cached, &self.background.host);
             let asked = compare::menu(ui, state, reads, draws, cached, host);
+            compare::versions(ui, state, outcome);
             if reads == Reads::Text {
                 steps(ui, state.tried);
             }
@@ -187,25 +186,7 @@ impl ModelRoom {
         self.model_b.messages(ui, state, Some(outcome));
         let context = description.context.filter(|_| reads != Reads::Recording);
         told(ui, outcome, context, self.dropped.as_deref());
-        ui.horizontal(|ui| {
-            ui.set_min_height(ui.spacing().interact_size.y);
-            drawer(ui, state, |view| view.lacks(description));
-            if state.view == View::Attention {
-                if reads.decodes() {
-                    choice::show(ui, "Attention of", &mut state.attention, &KINDS, VERSIONS);
-                    explain(
-                        ui,
-                        "Encoder, decoder and cross-attention",
-                        explanation!("Encoder, decoder and cross-attention"),
-                    );
-                }
-                ui.separator();
-                compare::versions(ui, state, outcome);
-            }
-            if let Some(spoken) = self.spoken(state) {
-                ui.add(Label::new(RichText::new(spoken).monospace()).truncate());
-            }
-        });
+        self.views(ui, state, reads.decodes(), |view| view.lacks(description));
         compare::field(ui, state, outcome);
         if !reads.decodes() {
             patch::show(ui, state, outcome, description);
@@ -235,6 +216,33 @@ impl ModelRoom {
         asked
     }
 
+    /// Shows the choice of the view, and of the heads in it, in a row that wraps where it is narrow.
+    fn views(
+        &self,
+        ui: &mut Ui,
+        state: &mut State,
+        decodes: bool,
+        lacks: impl Fn(View) -> Option<&'static str>,
+    ) {
+        let size = vec2(ui.available_width(), ui.spacing().interact_size.y);
+        let row = Layout::left_to_right(Align::Center).with_main_wrap(decodes || size.x < NARROW);
+        ui.allocate_ui_with_layout(size, row, |ui| {
+            drawer(ui, state, lacks);
+            if let Some(heads) = self.heads(state).filter(|_| state.view == View::Attention) {
+                if decodes {
+                    choice::show(ui, "Attention of", &mut state.attention, &KINDS, CONTROLS);
+                    let name = "Encoder, decoder and cross-attention";
+                    explain(ui, name, explanation!("Encoder, decoder and cross-attention"));
+                }
+                let effects = self.effects_of(state);
+                bar::show(ui, &heads, &mut state.heads, &effects);
+            }
+            if let Some(spoken) = self.spoken(state) {
+                ui.add(Label::new(RichText::new(spoken).monospace()).truncate());
+            }
+        });
+    }
+
     fn of_file(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let Some(heads) = self.heads(state) else { return };
         let is_self = heads.maps.is_self_attention();
@@ -245,9 +253,7 @@ impl ModelRoom {
             let large = Some(&self.panes[0].large);
             strip::show(ui, heads.labels(), which, large, &mut state.heads, look);
         }
-        ui.horizontal(|ui| {
-            drawer(ui, state, |view| (view != View::Attention).then_some(OF_FILE));
-        });
+        self.views(ui, state, false, |view| (view != View::Attention).then_some(OF_FILE));
         for warning in heads.survey.warnings() {
             let text = RichText::new(format!("Note: {warning}.")).small();
             ui.colored_label(ui.visuals().warn_fg_color, text);
@@ -346,8 +352,6 @@ impl ModelRoom {
     /// Shows the attention of one run or file, or of two runs side by side.
     fn attention(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let Some(heads) = self.heads(state) else { return };
-        let effects = self.effects_of(state);
-        bar::show(ui, &heads, &mut state.heads, &effects);
         if let Some(outcome) = outcome(&self.latest) {
             compare::no_difference(ui, state, outcome);
             if state.version == Version::SideBySide && outcome.pair(state.attention).is_some() {
@@ -547,12 +551,12 @@ impl ModelRoom {
         }
     }
 
-    /// Shows all heads of a pane.
     /// The parts of the images that the opened model reads.
     fn patches_of_images(&self) -> Option<PictureParts<'static>> {
         self.models.opened()?.description.embedding.patches.map(PictureParts::Patches)
     }
 
+    /// Shows all heads of a pane.
     fn grid(
         &mut self,
         ui: &mut Ui,
@@ -647,7 +651,7 @@ fn looks(head: &str, words: &[String], query: usize, weights: &[f32]) -> String 
 fn drawer(ui: &mut Ui, state: &mut State, lacks: impl Fn(View) -> Option<&'static str>) {
     let views = VIEWS.map(|(view, name, hint)| (view, name, lacks(view).map_or(hint, Err)));
     let before = state.view;
-    choice::show(ui, "View", &mut state.view, &views, VERSIONS);
+    choice::show(ui, "View", &mut state.view, &views, CONTROLS);
     if before == state.view {
         return;
     }
@@ -763,7 +767,7 @@ fn file(ui: &mut Ui, state: &State, reads: Reads) -> Option<OpenChoice> {
     let is_sound = reads == Reads::Recording;
     let open = if is_sound { Command::OpenRecording } else { Command::OpenImage };
     let asked = open.button(ui).map(OpenChoice::Dialog);
-    if let Some(path) = &state.image {
+    if let Some(path) = state.image.as_ref().filter(|_| ui.available_width() >= NARROW) {
         ui.scope(|ui| {
             ui.set_max_width(0.4 * ui.available_width());
             let name = RichText::new(file_name(path)).strong();

@@ -18,6 +18,8 @@ use crate::heads::AttentionSource;
 use crate::work::{Background, Held, Latest, PATIENCE};
 use crate::{Command, Host, message};
 
+/// The width of the choice of the run, so that a change moves nothing beside it.
+const WIDTH: f32 = 128.0;
 /// The maximum number of heads in the list of those that differ most.
 const MOST: usize = 6;
 
@@ -157,7 +159,11 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     } else if second.is_some() {
         choices.push((Version::Changed, first, Ok("Show the weights of run A.")));
     } else {
-        choices.push((Version::Changed, "Weights", Ok("Show the weights.")));
+        choices.push((
+            Version::Changed,
+            "Weights",
+            Ok("Show what share of its attention each word gives to each."),
+        ));
     }
     if second.is_some() {
         choices.extend([
@@ -165,15 +171,13 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
             (Version::FirstMinusSecond, minus, Ok("Show the weights of run A minus those of B.")),
         ]);
     }
-    choices.push((
-        Version::ValueWeighted,
-        "Value-weighted",
-        Ok("Show each weight times the norm of its value: what it adds to the head's output."),
-    ));
     if changed || second.is_some() {
         choices.push((Version::SideBySide, "Side by side", Ok("Show A, B and A − B at once.")));
     }
-    choice::show(ui, "Weights of", &mut state.version, &choices, 24.0);
+    let hint = "Show each weight times the length of its value vector: how much the key adds to the head's output. A large weight on a small value adds little.";
+    choices.push((Version::ValueWeighted, "Value-weighted", Ok(hint)));
+    let width = if ui.available_width() < center::NARROW { 0.0 } else { WIDTH };
+    choice::menu(ui, "Weights of", &mut state.version, &choices, width);
     explain(ui, "Runs", explanation!("Runs"));
 }
 

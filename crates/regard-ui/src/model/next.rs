@@ -68,7 +68,8 @@ pub(super) fn show(
         ui.label(of_vector(vector));
         return None;
     } else {
-        heading(ui, "Next token", explanation!("Next token"));
+        let name = if predicts == Predicts::Gap { "Words for the gap" } else { "Next words" };
+        heading(ui, name, explanation!("Next words"));
     }
     // The names of the columns stand beside the heading, so that a first change moves nothing.
     let right = ui.available_rect_before_wrap();
@@ -197,9 +198,9 @@ fn row(
     let words = match against {
         Some(against) => {
             let (_, what) = against.names();
-            format!("{}: {after}, {what} {before}, {change}{unit}", next.token)
+            format!("{word}: {after}, {what} {before}, {change}{unit}")
         }
-        None => format!("{}: {after}", next.token),
+        None => format!("{word}: {after}"),
     };
     let role = if appends { Role::Button } else { Role::Label };
     response.widget_info(|| WidgetInfo::labeled(role, true, &words));
@@ -262,7 +263,7 @@ fn row(
     let galley = style::truncated(ui, word, font, name - 8.0, visuals.text_color());
     let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
     ui.painter().galley(at, galley, visuals.text_color());
-    let what = if appends { ". Click to append it to the text." } else { "" };
+    let what = if appends { ". Click to write it into the text." } else { "" };
     let joins = if word.starts_with('-') && !next.token.starts_with('-') {
         "\nWithout a space before it: it joins the last word."
     } else {

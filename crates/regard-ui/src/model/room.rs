@@ -275,11 +275,11 @@ impl ModelRoom {
     /// What stands beside the sentence and its heads: what comes next, and the changes.
     fn beside(&mut self, ui: &mut Ui, state: &mut State) {
         if state.file.is_none() {
-            self.next_tokens(ui, state);
+            self.next_words(ui, state);
             if self.outcome().is_some() {
                 sharpness(ui, state);
             }
-            if !self.unfolds {
+            if !self.unfolds && self.unfolded.value().is_some() {
                 ui.separator();
                 self.show_arithmetic(ui);
             }
@@ -463,8 +463,8 @@ impl ModelRoom {
         self.models.opened().map_or(Predicts::Next, |opened| Predicts::of(&opened.description))
     }
 
-    /// Shows the next tokens. A click on one appends it to the text.
-    fn next_tokens(&self, ui: &mut Ui, state: &mut State) {
+    /// Shows the next words. A click on one writes it into the text, and so do the buttons below them.
+    fn next_words(&mut self, ui: &mut Ui, state: &mut State) {
         let predicts = self.predicts();
         // A class and a word in a gap are not appended.
         let appends = predicts == Predicts::Next;
@@ -474,6 +474,12 @@ impl ModelRoom {
         if let (Some(next), Some(outcome)) = (next, outcome) {
             // The tokens of the list are the tokenizer's own.
             let _known = write::append(state, outcome, next);
+        }
+        let opened = self.here(state).filter(|_| predicts != Predicts::Class);
+        if let Some((opened, outcome)) = opened.zip(self::outcome(&self.latest)) {
+            ui.horizontal_wrapped(|ui| {
+                self.writer.show(ui, state, outcome, &opened.description);
+            });
         }
     }
 

@@ -65,11 +65,9 @@ impl Writer {
     ) {
         let can = model.stack.causal && !outcome.next().is_empty();
         let is_on = self.is_on();
-        let next = ui.add_enabled(can && !is_on, Button::new("Next token"));
+        let next = ui.add_enabled(can && !is_on, Button::new("Add next word"));
         let next = next
-            .on_hover_text(
-                "Append the likeliest token. A click on a token of the list appends that one.",
-            )
+            .on_hover_text("Write the likeliest word into the text. A click on a word of the list writes that one.")
             .on_disabled_hover_text("The model fills gaps, and does not continue a text.");
         if next.clicked() {
             self.write(state, outcome, model);
@@ -77,7 +75,7 @@ impl Writer {
         let (name, hint) = if is_on {
             ("Stop", "Stop writing.")
         } else {
-            ("Write on", "Append the likeliest token again and again.")
+            ("Write on", "Write the likeliest word again and again.")
         };
         if ui.add_enabled(can, Button::new(name)).on_hover_text(hint).clicked() {
             self.left = if is_on { 0 } else { MOST };

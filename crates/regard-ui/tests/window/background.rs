@@ -11,12 +11,11 @@ use crate::host::{Host, Replies, Reply, Work};
 use crate::model::{Listed, State, View};
 use crate::{Advance, Background, Begun, Message, Room, Session, Tell};
 use egui::Context;
-use egui::accesskit::Role;
 use regard_bundled::STORY;
 use regard_models::{Change, Which};
 
 use super::TestHost;
-use super::driver::{Window, app, click_on, open_with, outcome, says, session_of};
+use super::driver::{Window, app, click, open_with, outcome, says, session_of};
 use super::model::{numbers, open_head, type_text};
 
 /// A host whose worker is a thread with a background of its own.
@@ -127,7 +126,7 @@ fn heads_and_texts_come_from_the_worker() {
         open_head(&mut window, 1, 2);
         let before = numbers(&window);
         type_text(&mut window, "Tom had a red ball. Mia");
-        click_on(&mut window, Role::Button, "Next token");
+        click(&mut window, "Add next word");
         (before, app(&window).session.model.text.clone())
     });
     assert!(found[0].1.len() > "Tom had a red ball. Mia".len());

@@ -564,6 +564,7 @@ fn everything_has_a_name_and_fits_in_every_view() {
     assert_eq!(opened(&window).source, AttentionSource::File(path));
     for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
         window.set_size(size.into());
+        settle(&mut window);
         for view in ["All heads", "Head", "Lines", "Layer mean", "Rollout", "Heatmap"] {
             click(&mut window, view);
             assert_named(&window);

@@ -263,7 +263,7 @@ fn the_model_writes_a_token_at_a_time() {
     let (model, input) = reference(regard_story::TEXT);
     let next = model.generate(&input, 6, &change).unwrap();
     for written in 1..=3 {
-        click_on(&mut window, Role::Button, "Next token");
+        click(&mut window, "Add next word");
         let ids = [&input.ids[..], &next[..written]].concat();
         assert_eq!(run(&window).ids(), ids);
         assert!(state(&window).text.starts_with(regard_story::TEXT));

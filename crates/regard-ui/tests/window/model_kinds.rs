@@ -14,8 +14,8 @@ use regard_models::{
 use safetensors::{Dtype, SafeTensors};
 
 use super::driver::{
-    Window, alter, app, button, buttons, cells, click, click_on, drag, drop_file, open, places,
-    press, saved, says, session_of, settle, with_file,
+    Window, alter, app, button, buttons, cells, click, drag, drop_file, open, places, press, saved,
+    says, session_of, settle, with_file,
 };
 use super::model::{self, MODELS, numbers, open_head, run, state, type_into, type_text};
 
@@ -199,7 +199,7 @@ fn the_decoder_writes_on() {
     let input = model.tokenizer().unwrap().encode(TEXT, None).unwrap().decoder([start]);
     let expected = model.generate(&input, 3, &[]).unwrap();
     for written in 1..=3 {
-        click_on(&mut window, Role::Button, "Next token");
+        click(&mut window, "Add next word");
         assert_eq!(run(&window).written(), [&[start], &expected[..written]].concat());
         assert_eq!(state(&window).text, TEXT, "the text of the encoder stays");
     }
@@ -333,7 +333,7 @@ fn a_recording_is_read_and_its_attention_lies_over_its_spectrogram() {
     let input = Input::audio(features).decoder(start.clone());
     let expected = model.generate(&input, 2, &[]).unwrap();
     for written in 1..=2 {
-        click_on(&mut window, Role::Button, "Next token");
+        click(&mut window, "Add next word");
         assert_eq!(run(&window).written(), [&start, &expected[..written]].concat());
     }
     type_into(&mut window, "Text of the decoder", " tokens look at other");
@@ -446,6 +446,8 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
 
     // Two runs side by side have an image each, and so has their difference.
     click(&mut window, "Side by side");
+    window.hover_at(egui::Pos2::ZERO);
+    settle(&mut window);
     let names = patches(&window);
     let of = |run: &str| names.iter().filter(|name| name.ends_with(run)).count();
     assert_eq!(

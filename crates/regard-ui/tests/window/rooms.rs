@@ -226,7 +226,7 @@ fn every_panel_explains_itself() {
     ];
     let of_model = [
         ("How sharply the heads look", "temperature"),
-        ("Next token", "softmax over a score"),
+        ("Next words", "softmax over a score"),
         ("Change head 0.0", "Change one head"),
         ("Changes", "Each can be switched off and on"),
         ("Heads", "Each small picture is a head"),

@@ -7,8 +7,7 @@ use egui::{Key, Modifiers, Pos2, Rect};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::driver::{
-    Window, app, button, click, click_on, key, open_smooth, places, press, says, session,
-    set_value, settle,
+    Window, app, button, click, key, open_smooth, places, press, says, session, set_value, settle,
 };
 use crate::{Command, Room};
 use regard_models::Change;
@@ -111,7 +110,7 @@ fn each_step_of_the_first_minute_moves_the_prediction() {
 fn a_word_stays_hidden_from_the_last_word_while_the_sentence_grows() {
     let mut window = open([1280.0, 800.0]);
     hide(&mut window, "Mary at 2");
-    click_on(&mut window, Role::Button, "Next token");
+    click(&mut window, "Add next word");
     assert_eq!(session(&window).model.hidden.len(), 1);
     let heads = app(&window).model().heads(&session(&window).model).unwrap();
     let (n, shape) = (heads.labels()[0].len(), heads.maps.shape());
@@ -138,7 +137,8 @@ fn a_click_with_shift_looks_from_a_word() {
     let name = button(&window, "Hide gave at 11,");
     window.get_by_label(&name).click_modifiers(Modifiers::SHIFT);
     settle(&mut window);
-    assert!(says(&window, "Head 5.3 looks from “gave” "));
+    assert!(says(&window, "Head 5.3 looks from “gave” back at “⟨start⟩”, where heads rest."));
+    assert!(says(&window, "5.3 is head 3 of layer 5."));
     assert!(session(&window).model.hidden.is_empty());
 }
 
@@ -222,6 +222,34 @@ fn hidden_words_and_the_sharpness_stand_among_the_changes() {
     assert!(says(&window, none));
 }
 
+/// What the menus and the buttons do stands beside them, so that a finger finds it too.
+#[test]
+fn the_controls_above_the_heads_explain_themselves() {
+    let mut window = open([1280.0, 800.0]);
+    for (choice, hint) in [
+        ("Value-weighted", "how much the key adds to the head's output"),
+        ("Rollout", "how much of each word reaches each place through all layers"),
+    ] {
+        assert!(!says(&window, hint));
+        click(&mut window, choice);
+        let menu = if choice == "Rollout" { "Which heads" } else { "Weights of" };
+        window.get_by_label(menu).click();
+        window.run_steps(3);
+        assert!(says(&window, hint), "{choice}");
+        key(&mut window, Key::Escape);
+    }
+    click(&mut window, "Head");
+    click(&mut window, "Patch");
+    assert!(says(&window, "hidden words and other changes are not made"));
+    click(&mut window, "Add next word");
+    assert!(session(&window).model.text.ends_with("a drink to Mary"));
+    let window = open([390.0, 844.0]);
+    let named =
+        |name: &str| window.get_by_role_and_label(Role::SpinButton, name).accesskit_node().value();
+    let named = ["Which layer", "Which head"].map(named);
+    assert_eq!(named.map(Option::unwrap_or_default), ["layer 5", "head 3"]);
+}
+
 /// The controls at the right stay in their places, and each row keeps its bar.
 #[test]
 fn a_first_change_moves_no_control() {
@@ -234,16 +262,6 @@ fn a_first_change_moves_no_control() {
         hide(&mut window, "Mary at 2");
         assert_eq!(slider(&window), before, "{size:?}");
     }
-}
-
-#[test]
-fn a_head_that_looks_at_the_beginning_rests() {
-    let mut window = open([1280.0, 800.0]);
-    let name = button(&window, "Hide gave at 11,");
-    window.get_by_label(&name).click_modifiers(Modifiers::SHIFT);
-    settle(&mut window);
-    assert!(says(&window, "Head 5.3 looks from “gave” back at “⟨start⟩”, where heads rest."));
-    assert!(says(&window, "5.3 is head 3 of layer 5."));
 }
 
 /// A line that is longer than the window shows the word that looks, and names the one that it looks at.
