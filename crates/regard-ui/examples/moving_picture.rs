@@ -18,7 +18,7 @@ use egui::accesskit::Role;
 use egui::{Pos2, Rect, ThemePreference};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use image::{RgbImage, buffer::ConvertBuffer as _, imageops};
+use image::{GrayImage, Luma, RgbImage, buffer::ConvertBuffer as _, imageops};
 use png::{BitDepth, BlendOp, ColorType, Compression, Encoder};
 use regard_ui::walkthrough::{At, Picked};
 use regard_ui::{App, Command, Session};
@@ -228,39 +228,47 @@ fn palette(frames: &[(RgbImage, u16)]) -> (Vec<[u8; 3]>, HashMap<[u8; 3], u8>) {
     (kept, places)
 }
 
-/// Writes the frames in few colours. Each after the first holds only the rectangle that differs from the one before.
+/// Writes the frames in few colours. Each after the first holds only the rectangle that differs from the one before, and in it what
+/// is the same is transparent: one colour packs well.
 fn write(path: &Path, frames: &[(RgbImage, u16)]) {
+    const SAME: Luma<u8> = Luma([COLORS as u8]);
     let (width, height) = frames[0].0.dimensions();
     let mut encoder = Encoder::new(BufWriter::new(File::create(path).unwrap()), width, height);
-    let (colors, places) = palette(frames);
+    let (mut colors, places) = palette(frames);
+    colors.resize(COLORS + 1, [0; 3]);
     encoder.set_color(ColorType::Indexed);
     encoder.set_palette(colors.concat());
+    encoder.set_trns([vec![255; COLORS], vec![0]].concat());
     encoder.set_depth(BitDepth::Eight);
     encoder.set_compression(Compression::High);
     encoder.set_filter(png::Filter::NoFilter); // flat colours are smaller so
     encoder.set_animated(u32::try_from(frames.len()).unwrap(), 0).unwrap();
-    encoder.set_blend_op(BlendOp::Source).unwrap();
+    encoder.set_blend_op(BlendOp::Over).unwrap();
     let mut writer = encoder.write_header().unwrap();
-    for (i, (frame, steps)) in frames.iter().enumerate() {
-        let part = if i == 0 { [0, 0, width, height] } else { changed(&frames[i - 1].0, frame) };
-        let [left, top, width, height] = part;
+    let mut before: Option<GrayImage> = None;
+    for (frame, steps) in frames {
+        let now = GrayImage::from_fn(width, height, |x, y| Luma([places[&frame[(x, y)].0]]));
+        let mut part = now.clone();
+        for (pixel, before) in part.pixels_mut().zip(before.iter().flat_map(|b| b.pixels())) {
+            *pixel = if pixel == before { SAME } else { *pixel };
+        }
+        let [left, top, width, height] = extent(&part, SAME);
         writer.reset_frame_position().unwrap();
         writer.set_frame_dimension(width, height).unwrap();
         writer.set_frame_position(left, top).unwrap();
         writer.set_frame_delay(steps * STEP, 1000).unwrap();
-        let part = imageops::crop_imm(frame, left, top, width, height).to_image();
-        let part: Vec<u8> = part.pixels().map(|pixel| places[&pixel.0]).collect();
-        writer.write_image_data(&part).unwrap();
+        let part = imageops::crop_imm(&part, left, top, width, height).to_image();
+        writer.write_image_data(part.as_raw()).unwrap();
+        before = Some(now);
     }
     writer.finish().unwrap();
 }
 
-/// The rectangle of the pixels that differ: left, top, width and height.
-fn changed(before: &RgbImage, after: &RgbImage) -> [u32; 4] {
-    let mut differ = before.enumerate_pixels().zip(after.pixels()).filter(|(a, b)| a.2 != *b);
-    let Some(((x, y, _), _)) = differ.next() else { return [0, 0, 1, 1] };
-    let [left, top, right, bottom] = differ.fold([x, y, x, y], |[l, t, r, b], ((x, y, _), _)| {
-        [l.min(x), t.min(y), r.max(x), b.max(y)]
-    });
+/// The rectangle of the pixels that have another colour: left, top, width and height.
+fn extent(image: &GrayImage, color: Luma<u8>) -> [u32; 4] {
+    let mut others = image.enumerate_pixels().filter(|(_, _, pixel)| **pixel != color);
+    let Some((x, y, _)) = others.next() else { return [0, 0, 1, 1] };
+    let [left, top, right, bottom] = others
+        .fold([x, y, x, y], |[l, t, r, b], (x, y, _)| [l.min(x), t.min(y), r.max(x), b.max(y)]);
     [left, top, right - left + 1, bottom - top + 1]
 }
