@@ -1,6 +1,6 @@
 //! A choice among a few values, in one line of fixed height.
 
-use egui::{Button, ComboBox, Label, RichText, TextStyle, Ui, WidgetText};
+use egui::{Align, Button, ComboBox, Label, Layout, RichText, TextStyle, Ui, WidgetText};
 
 /// A value with its name, and a hint, or why it cannot be chosen.
 pub(crate) type Choice<T> = (T, &'static str, Result<&'static str, &'static str>);
@@ -47,7 +47,10 @@ pub(crate) fn menu<T: Copy + PartialEq>(
         for choice in choices {
             all(ui, value, core::slice::from_ref(choice));
             let (Ok(hint) | Err(hint)) = choice.2;
-            ui.add(Label::new(RichText::new(hint).small().weak()).wrap());
+            // A menu stretches its lines to its width. Text is easier to read unstretched.
+            ui.with_layout(Layout::top_down(Align::Min), |ui| {
+                ui.add(Label::new(RichText::new(hint).small().weak()).wrap());
+            });
         }
     });
     menu.response.accessible_name(name);
