@@ -108,14 +108,24 @@ pub(crate) struct Shape {
     /// Rows of scores that become weights side by side, at most 4, as the registers allow. A single row would wait for its
     /// maximum and for its sum.
     pub(crate) side_by_side: usize,
+    /// Steps of the sum in one round of a tile's loop. More than one spares instructions where the processor can decode too few of
+    /// them beside the multiply-adds.
+    pub(crate) unrolled: usize,
     /// Whether looking up an element of a table is faster than computing it.
     pub(crate) picks: bool,
 }
 
 impl Shape {
     /// For 16 registers of 8 lanes, and for 32 of 4.
-    pub(crate) const SIXTEEN_REGISTERS: Self =
-        Self { rows: MR, panels: 1, queries: 24, chains: 4, side_by_side: 1, picks: false };
+    pub(crate) const SIXTEEN_REGISTERS: Self = Self {
+        rows: MR,
+        panels: 1,
+        queries: 24,
+        chains: 4,
+        side_by_side: 1,
+        unrolled: 1,
+        picks: false,
+    };
 
     /// For 16 registers of 4 lanes. A block of lanes is four of them, so 3 × 16 sums take 12. Of 6 × 16 sums a third would lie in
     /// memory, and a product on SSE2 would take 12 to 30 % more instructions (2 or 4 rows: 3 to 10 % more).

@@ -278,6 +278,13 @@ impl<const R: usize, const P: usize> Kernel for Tiles<'_, '_, R, P> {
         let whole = col + P * LANES <= out.cols();
         let (a_stride, b_stride) = (a.stride(), b.row_stride);
         let tiles = a.rows() / R;
+        // The steps between two requests for panels. Few tiles make many requests, which are spread, because few lines can be on
+        // their way at a time. A tier whose rounds have one step makes none.
+        let at_once = match S::SHAPE.unrolled {
+            1 => b.depth.max(1),
+            steps if tiles < 4 => steps,
+            steps => 4 * steps,
+        };
         for (tile, row) in (0..a.rows()).step_by(R).enumerate() {
             let mut sums = if epilogue == Epilogue::Continue {
                 load::<S, R, P>(simd, out, row, col, whole)
@@ -291,42 +298,92 @@ impl<const R: usize, const P: usize> Kernel for Tiles<'_, '_, R, P> {
                     simd.prefetch(start.wrapping_add(r * out.stride()));
                 }
             }
-            let a_start = a.data().as_ptr().wrapping_add(row * a_stride);
-            let next = a_start.wrapping_add(R * a_stride);
+            let first = a.data().as_ptr().wrapping_add(row * a_stride);
+            let mut a_rows: RowPointers = [first; _];
+            for (i, a_row) in a_rows.iter_mut().enumerate() {
+                *a_row = first.wrapping_add(i * ROWS_OF_POINTER * a_stride);
+            }
             let following = b.data.as_ptr().wrapping_add(P * b.panel_stride);
             // Tile i of n asks for rows i, i + n, i + 2n … of the panels that follow.
             let mut asked = if b.followed { tile } else { usize::MAX };
-            for t in 0..b.depth {
-                if t == asked {
+            for start in (0..b.depth).step_by(at_once) {
+                let end = b.depth.min(start + at_once);
+                while asked < end {
                     for p in 0..P {
                         simd.prefetch_later(
-                            following.wrapping_add(p * b.panel_stride + t * b_stride),
+                            following.wrapping_add(p * b.panel_stride + asked * b_stride),
                         );
                     }
                     asked += tiles;
                 }
-                if t % LANES < R {
-                    // Every 16 steps read a new cache line of each row. The rows ask for theirs one after another, because few
-                    // lines can be on their way at a time.
-                    let line = t / LANES * LANES;
-                    simd.prefetch_later(next.wrapping_add(t % LANES * a_stride + line));
-                }
-                let mut lanes = [simd.splat(0.0); P];
-                for (p, lanes) in lanes.iter_mut().enumerate() {
-                    let start = b.data.as_ptr().wrapping_add(p * b.panel_stride + t * b_stride);
-                    // SAFETY: t < depth and p < P, and `b.has(P)`: the 16 elements from there on lie within its data.
-                    *lanes = simd.load(unsafe { &*start.cast::<Panel>() });
-                }
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    // SAFETY: row + r < a.rows() and t < depth ≤ a.cols(), and a view holds all of its rows.
-                    let x = simd.splat(unsafe { *a_start.add(r * a_stride + t) });
-                    for (sum, lanes) in sums.iter_mut().zip(lanes) {
-                        *sum = simd.mul_add(x, lanes, *sum);
+                let mut t = start;
+                while t < end {
+                    // SAFETY: `a` has the rows from `row` on; t + N ≤ end ≤ depth ≤ a.cols(), and `b.has(P)`.
+                    unsafe {
+                        if const { S::SHAPE.unrolled == FOUR } && t + FOUR <= end {
+                            add_steps::<S, R, P, FOUR>(
+                                simd,
+                                &mut sums,
+                                &mut a_rows,
+                                a_stride,
+                                b,
+                                t,
+                            );
+                            t += FOUR;
+                        } else {
+                            add_steps::<S, R, P, 1>(simd, &mut sums, &mut a_rows, a_stride, b, t);
+                            t += 1;
+                        }
                     }
                 }
             }
             store::<S, R, P>(simd, sums, out, row, col, whole, epilogue == Epilogue::Add);
         }
+    }
+}
+
+/// The most rows of a tile on any tier.
+const MOST_ROWS: usize = 12;
+/// The rows of A that share a pointer. An instruction of x86 adds one or two strides to a pointer by itself, so 4 pointers reach 12
+/// rows. With an addition for each row, the processor would decode more instructions than it can in the time of the multiply-adds.
+const ROWS_OF_POINTER: usize = 3;
+/// Pointer i is at a step of row 3i of a tile.
+type RowPointers = [*const f32; MOST_ROWS.div_ceil(ROWS_OF_POINTER)];
+/// The steps of a round of the loop on a tier with more than one, which share the additions to the pointers.
+const FOUR: usize = 4;
+
+/// Adds steps `t` to `t` + `N` − 1 to the sums of a tile. `a_rows` are at step t, and then at the step after these.
+///
+/// # Safety
+/// Each of the tile's rows of A has these steps, and `b` has them and `P` panels.
+#[inline(always)]
+unsafe fn add_steps<S: Simd, const R: usize, const P: usize, const N: usize>(
+    simd: S,
+    sums: &mut [[S::V; P]; R],
+    a_rows: &mut RowPointers,
+    a_stride: usize,
+    b: Panels<'_>,
+    t: usize,
+) {
+    for step in 0..N {
+        let mut lanes = [simd.splat(0.0); P];
+        for (p, lanes) in lanes.iter_mut().enumerate() {
+            let start = p * b.panel_stride + (t + step) * b.row_stride;
+            // SAFETY: the caller guarantees the step and the panel, of 16 elements.
+            *lanes = simd.load(unsafe { &*b.data.as_ptr().add(start).cast::<Panel>() });
+        }
+        for (r, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller guarantees the row and its steps.
+            let x =
+                unsafe { *a_rows[r / ROWS_OF_POINTER].add(r % ROWS_OF_POINTER * a_stride + step) };
+            let x = simd.splat(x);
+            for (sum, lanes) in sums.iter_mut().zip(lanes) {
+                *sum = simd.mul_add(x, lanes, *sum);
+            }
+        }
+    }
+    for a_row in a_rows {
+        *a_row = a_row.wrapping_add(N);
     }
 }
 

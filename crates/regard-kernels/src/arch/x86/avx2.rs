@@ -158,7 +158,7 @@ impl Lanes for Avx2 {
 }
 
 impl Simd for Avx2 {
-    const SHAPE: Shape = Shape::SIXTEEN_REGISTERS;
+    const SHAPE: Shape = Shape { unrolled: 4, ..Shape::SIXTEEN_REGISTERS };
 
     #[inline(always)]
     fn widen_bf16(self, x: &[u16; LANES]) -> Self::V {

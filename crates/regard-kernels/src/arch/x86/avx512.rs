@@ -192,8 +192,15 @@ impl Lanes for Avx512 {
 }
 
 impl Simd for Avx512 {
-    const SHAPE: Shape =
-        Shape { rows: 12, panels: 2, queries: 36, chains: 8, side_by_side: 4, picks: true };
+    const SHAPE: Shape = Shape {
+        rows: 12,
+        panels: 2,
+        queries: 36,
+        chains: 8,
+        side_by_side: 4,
+        unrolled: 4,
+        picks: true,
+    };
 
     #[inline(always)]
     fn widen_bf16(self, x: &[u16; LANES]) -> Self::V {
