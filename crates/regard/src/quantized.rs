@@ -49,10 +49,11 @@ impl Weight for Blocks {
         columns: Range<usize>,
         x: Mat<'_>,
         out: &mut [f32],
+        stride: usize,
         store: Store,
     ) -> Result<(), Error> {
         let (rows, w) = (x.rows(), self.rows(columns.clone())?);
-        let out = MatMut::new(out, rows, columns.len())?;
+        let out = MatMut::strided(out, rows, columns.len(), stride)?;
         Ok(w.multiply(x, out, store, &mut Scratch::of(quantized_scratch_len(rows))?)?)
     }
 

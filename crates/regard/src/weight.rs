@@ -17,12 +17,13 @@ use crate::{Element, Threads};
 /// nor an output head that is tied to an embedding copies a weight.
 pub(crate) trait Weight: Debug + Send + Sync {
     /// `out` ← xW, or `out` ← `out` + xW, for a range of the columns of W that begins at a multiple of 16. `out` is
-    /// \[rows, columns\]. The shapes must fit.
+    /// \[rows, columns\], and its rows lie `stride` elements apart. The shapes must fit.
     fn multiply(
         &self,
         columns: Range<usize>,
         x: Mat<'_>,
         out: &mut [f32],
+        stride: usize,
         store: Store,
     ) -> Result<(), Error>;
 
@@ -34,6 +35,9 @@ pub(crate) trait Weight: Debug + Send + Sync {
 }
 
 /// `out` ← xW (+ bias), for a range of columns.
+///
+/// The columns are computed in groups. The bias of a group is written to `out`, and each part of a long sum is added to it, while
+/// the group's part of `out` is in a near cache.
 pub(crate) fn multiply(
     weight: &dyn Weight,
     columns: Range<usize>,
@@ -41,10 +45,22 @@ pub(crate) fn multiply(
     bias: Option<&[f32]>,
     out: &mut [f32],
 ) -> Result<(), Error> {
-    if let Some(bias) = bias.and_then(|bias| bias.get(columns.clone())) {
-        out.chunks_exact_mut(columns.len().max(1)).for_each(|row| row.copy_from_slice(bias));
+    /// The columns of a group: 128 rows of them are 128 KiB.
+    const GROUP: usize = 256;
+    let count = columns.len();
+    for first in columns.clone().step_by(GROUP) {
+        let group = first..columns.end.min(first + GROUP);
+        let out = out.get_mut(first - columns.start..).unwrap_or_default(); // without rows there is nothing to write
+        let store = match bias.and_then(|bias| bias.get(group.clone())) {
+            Some(bias) => {
+                out.chunks_mut(count).for_each(|row| row[..bias.len()].copy_from_slice(bias));
+                Store::Add
+            }
+            None => Store::Set,
+        };
+        weight.multiply(group, x, out, count, store)?;
     }
-    weight.multiply(columns, x, out, if bias.is_some() { Store::Add } else { Store::Set })
+    Ok(())
 }
 
 /// W \[inputs, outputs\] in panels of 16 columns, in the layout of [`Packed`]: panel p holds the columns 16p to 16p + 15, one
@@ -181,6 +197,7 @@ impl<T: Element> Weight for Panels<T> {
         columns: Range<usize>,
         x: Mat<'_>,
         out: &mut [f32],
+        stride: usize,
         store: Store,
     ) -> Result<(), Error> {
         /// For more rows of x than this, weights are widened once for all rows.
@@ -188,12 +205,13 @@ impl<T: Element> Weight for Panels<T> {
         let (rows, count) = (x.rows(), columns.len());
         if let (true, Some((bits, kind))) = (rows <= FEW, T::half(self.part(&columns))) {
             let weight = PackedHalf::new(bits, kind, self.inputs, count)?;
-            return Ok(matmul_packed_half(x, weight, MatMut::new(out, rows, count)?, store)?);
+            let out = MatMut::strided(out, rows, count, stride)?;
+            return Ok(matmul_packed_half(x, weight, out, store)?);
         }
         self.for_each_group(columns, |first, group| {
             let (_, columns) = group.shape();
             let out = out.get_mut(first..).unwrap_or_default(); // without rows there is nothing to write
-            Ok(matmul_packed(x, group, MatMut::strided(out, rows, columns, count)?, store)?)
+            Ok(matmul_packed(x, group, MatMut::strided(out, rows, columns, stride)?, store)?)
         })
     }
 
