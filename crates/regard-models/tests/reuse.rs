@@ -39,7 +39,8 @@ fn a_second_run_takes_no_memory_for_its_streams() {
             second < 2 * stream && more < stream / 2,
             "{second} and {more} bytes, {stream} a stream"
         );
-        assert_eq!(third, second);
+        // The program that runs the tests allocates a little on another thread, at any time.
+        assert!(third.abs_diff(second) < stream / 2, "{third} bytes, and {second} before");
         // A short run gives back what the long one has left.
         let held = MEMORY.current_usage();
         beside(&model, 4);
