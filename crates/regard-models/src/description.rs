@@ -677,6 +677,18 @@ pub enum Head {
     },
 }
 
+impl Head {
+    /// Why there are no logits, if the head is one that is not computed.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Other { architecture } => {
+                Some(format!("the head of {architecture} is not computed"))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// What the logits of classes say: `problem_type` of a config.json.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

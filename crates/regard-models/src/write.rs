@@ -117,10 +117,7 @@ impl Model {
         if !description.stack.causal || !self.predicts_tokens() {
             let why = match &description.head {
                 Head::Classes { .. } => ": it is a classifier".to_owned(),
-                Head::Other { architecture } => {
-                    format!(": the head of {architecture} is not computed")
-                }
-                _ => String::new(),
+                head => head.refusal().map_or_else(String::new, |why| format!(": {why}")),
             };
             let what = format!("the model has no head that predicts the next token{why}");
             return Err(Error::Unsupported(what));

@@ -82,7 +82,8 @@ impl Model {
     /// the position that is [classified](crate::Description::class_position).
     ///
     /// # Errors
-    /// [`Error::Missing`] if a model that fills gaps has no mask token, or if the input has none or several of them.
+    /// [`Error::Unsupported`] if the model's head is not computed. [`Error::Missing`] if a model that fills gaps has no mask token,
+    /// or if the input has none or several of them.
     ///
     /// ```
     /// use regard_models::{Input, Model};
@@ -94,6 +95,9 @@ impl Model {
     /// ```
     pub fn predicted(&self, input: &Input) -> Result<usize, Error> {
         let description = self.description();
+        if let Some(why) = description.head.refusal() {
+            return Err(Error::Unsupported(why));
+        }
         if description.classifies() {
             return Ok(description.class_position(input));
         }

@@ -33,8 +33,11 @@ fn classes_have_their_labels_and_those_without_their_pooler_are_not_computed() {
     }
     let bert = Model::open(data("bert-classes.gguf")).unwrap();
     assert_eq!(bert.unused(), ["cls.output.bias", "cls.output.weight"]);
-    let said = bert.generate(&Input::tokens(IDS), 1, &[]).unwrap_err().to_string();
-    assert_says(&said, &["the head of a BERT without its pooler is not computed"]);
+    let input = Input::tokens(IDS);
+    let errors = [bert.generate(&input, 1, &[]).unwrap_err(), bert.predicted(&input).unwrap_err()];
+    for said in errors.map(|e| e.to_string()) {
+        assert_says(&said, &["the head of a BERT without its pooler is not computed"]);
+    }
 }
 
 /// Any part of a split file opens the model, and so does its folder.
