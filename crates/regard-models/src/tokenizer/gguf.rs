@@ -320,58 +320,52 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
         json!({"type": "Sequence", "pretokenizers": steps})
     };
     let by = |regexes: &[&str]| after(regexes.iter().map(|regex| split(regex)).collect(), false);
+    // No normalizer; a word that is a token is merged all the same, and no token stands before a text.
+    let plain = |pre_tokenizer: Value| (Value::Null, pre_tokenizer, false, false);
     let (normalizer, pre_tokenizer, ignore_merges, begins) = match pre {
         "gpt-2" | "gpt2" | "mpt" | "olmo" | "jais" | "phi-2" | "gigachat" | "a.x-4.0"
         | "mellum" | "modern-bert" | "exaone4" | "trillion" | "granite-docling" | "roberta-bpe"
         | "jina-es" | "jina-de" | "jina-v1-en" | "jina-v2-es" | "jina-v2-de" | "jina-v2-code" => {
-            (Value::Null, level(true), false, false)
+            plain(level(true))
         }
         "smollm" | "refact" | "starcoder" | "command-r" | "codeshell" | "exaone" | "minerva-7b"
         | "mellum2" => {
             let digits = json!({"type": "Digits", "individual_digits": true});
-            (Value::Null, after(vec![digits], true), false, false)
+            plain(after(vec![digits], true))
         }
         "qwen2" | "deepseek-r1-qwen" | "kormo" | "f2llmv2" | "megrez" => {
             (json!({"type": "NFC"}), by(&[QWEN2]), false, false)
         }
-        "stablelm2" | "hunyuan" | "solar-open" | "grok-2" => {
-            (Value::Null, by(&[QWEN2]), false, false)
-        }
+        "stablelm2" | "hunyuan" | "solar-open" | "grok-2" => plain(by(&[QWEN2])),
         "llama-bpe" | "llama3" | "llama-v3" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0"
         | "lfm2" | "jina-v5-nano" => (Value::Null, by(&[LLAMA3]), true, true),
-        "dbrx" | "smaug-bpe" | "glm4" | "chatglm-bpe" | "jais-2" => {
-            (Value::Null, by(&[LLAMA3]), false, false)
-        }
-        "gpt-4o" | "llama4" | "kanana2" | "talkie" | "minimax-m2" => {
-            (Value::Null, by(&[GPT4O]), false, false)
-        }
+        "dbrx" | "smaug-bpe" | "glm4" | "chatglm-bpe" | "jais-2" => plain(by(&[LLAMA3])),
+        "gpt-4o" | "llama4" | "kanana2" | "talkie" | "minimax-m2" => plain(by(&[GPT4O])),
         "tekken" => (Value::Null, by(&[TEKKEN]), true, true),
         "qwen35" => (json!({"type": "NFC"}), by(&[QWEN35]), false, false),
-        "bailingmoe" | "bailingmoe2" | "llada-moe" => (Value::Null, by(&[BAILING]), false, false),
-        "bloom" | "poro-chat" | "gpt3-finnish" => (Value::Null, by(&[BLOOM]), false, false),
-        "viking" => (Value::Null, by(&[BLOOM, r"\p{N}"]), false, false),
-        "default" => (Value::Null, by(&DEFAULT), false, false),
-        "tiny_aya" | "cohere2moe" => (Value::Null, by(&TINY_AYA), false, false),
-        "superbpe" => (Value::Null, by(&SUPERBPE), false, false),
-        "afmoe" => (Value::Null, by(&AFMOE), false, false),
+        "bailingmoe" | "bailingmoe2" | "llada-moe" => plain(by(&[BAILING])),
+        "bloom" | "poro-chat" | "gpt3-finnish" => plain(by(&[BLOOM])),
+        "viking" => plain(by(&[BLOOM, r"\p{N}"])),
+        "default" => plain(by(&DEFAULT)),
+        "tiny_aya" | "cohere2moe" => plain(by(&TINY_AYA)),
+        "superbpe" => plain(by(&SUPERBPE)),
+        "afmoe" => plain(by(&AFMOE)),
         "chameleon" => (Value::Null, by(&CHAMELEON), false, true),
         "deepseek-llm" => {
             let digits = json!({"type": "Digits", "individual_digits": true});
             let splits = DEEPSEEK_LLM.map(split).into_iter().chain([digits]);
-            (Value::Null, after(splits.collect(), false), false, false)
+            plain(after(splits.collect(), false))
         }
         "falcon" => {
             // The digits are those of the bytes' letters.
             let punctuation = json!({"type": "Punctuation", "behavior": "Contiguous"});
             let digits = json!({"type": "Digits", "individual_digits": false});
             let steps = [punctuation, level(true), digits, split("[0-9][0-9][0-9]")];
-            (Value::Null, json!({"type": "Sequence", "pretokenizers": steps}), false, false)
+            plain(json!({"type": "Sequence", "pretokenizers": steps}))
         }
-        "seed-coder" => (Value::Null, by(&[SEED_CODER]), false, false),
-        "deepseek-coder" => (Value::Null, by(&DEEPSEEK_CODER), false, false),
-        "deepseek-v3" | "hunyuan-dense" | "joyai-llm" => {
-            (Value::Null, by(&DEEPSEEK_V3), false, false)
-        }
+        "seed-coder" => plain(by(&[SEED_CODER])),
+        "deepseek-coder" => plain(by(&DEEPSEEK_CODER)),
+        "deepseek-v3" | "hunyuan-dense" | "joyai-llm" => plain(by(&DEEPSEEK_V3)),
         _ => {
             let known = "gpt-2, mpt, olmo, jais, phi-2, smollm, refact, starcoder, command-r, exaone, qwen2, deepseek-r1-qwen, stablelm2, llama-bpe, falcon3, pixtral, dbrx, smaug-bpe, gpt-4o, llama4, tekken, seed-coder, falcon, bloom, viking, bailingmoe, qwen35, deepseek-llm, deepseek-coder, deepseek-v3, roberta-bpe, tiny_aya, superbpe, afmoe, chameleon and default";
             let what =
