@@ -6,10 +6,10 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
-use regard_heads::{AttentionMaps, ColorScale, HeadId, Part, Progress, Survey, unattended};
+use regard_heads::{AttentionMaps, ColorScale, Part, Progress, Survey, unattended};
 use regard_session::laboratory::{self, Engine};
 use regard_session::walkthrough::{self, State, of_step, of_walkthrough};
-use regard_session::{PlotName, Room, Session, counted};
+use regard_session::{PlotName, Room, Session};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
 use super::destination::Destination;
@@ -22,8 +22,8 @@ use crate::say::tell;
 /// Write a matrix as a picture, as a page or as numbers
 ///
 /// An example gives the matrix of a step [default: its weights]. A session (.json) gives the matrix of its open room. A file of
-/// attention (safetensors, npy or npz) gives a head, or without --head the mean of the heads of --layer. Layers and heads
-/// count from 0.
+/// attention (safetensors, npy or npz) gives a head, or without --head the mean of the layer's heads. Layers and heads count
+/// from 0.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// An example's name, a file of attention, or a session
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     matrix: Option<String>,
 
-    /// The layer of a file
+    /// The layer of a file [default: the last one]
     #[arg(long, value_name = "L", value_parser = super::parse_count)]
     layer: Option<usize>,
 
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "H", value_parser = super::parse_count)]
     head: Option<usize>,
 
-    /// Attention rollout of a file, up to --layer or the last layer
+    /// Attention rollout of a file, up to the layer
     #[arg(long, conflicts_with = "head")]
     rollout: bool,
 
@@ -307,18 +307,11 @@ fn of_file(args: &Args, look: Look) -> Result<Matrix> {
         core::ops::ControlFlow::Continue(())
     };
     let maps = opened_maps(args, &progress)?;
-    let (layers, heads) = (maps.shape().layers, maps.shape().heads);
-    let part = match (args.layer, args.head) {
-        (None, _) if args.rollout => Part::Rollout(layers - 1),
-        (Some(layer), _) if args.rollout => Part::Rollout(maps.find_layer(layer)?),
-        (Some(layer), Some(head)) => Part::Head(maps.find(layer, head)?),
-        (Some(layer), None) => Part::Mean(maps.find_layer(layer)?),
-        (None, _) if layers * heads == 1 => Part::Head(HeadId { layer: 0, head: 0 }),
-        (None, _) => bail!(
-            "the file has {} of {}: --layer and --head choose one, and --view grid draws all heads",
-            counted(layers, "layer"),
-            counted(heads, "head")
-        ),
+    let layer = args.layer.unwrap_or_else(|| maps.layer_number(maps.shape().layers - 1));
+    let part = match args.head {
+        Some(head) => Part::Head(maps.find(layer, head)?),
+        None if args.rollout => Part::Rollout(maps.find_layer(layer)?),
+        None => Part::Mean(maps.find_layer(layer)?),
     };
     let matrix = maps.matrix(part, look, &progress)?;
     bar.finish_and_clear();

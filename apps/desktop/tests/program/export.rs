@@ -93,6 +93,9 @@ fn a_head_a_mean_and_rollout_of_a_file() {
         }
     };
     near(head("--layer 1"), &[3, 4, 5]);
+    // The last layer is the one that is meant if none is named.
+    assert_eq!(head("--head 2"), values[5 * 16..]);
+    assert_eq!(head(""), head("--layer 1"));
     let rollout = head("--rollout");
     // Two layers, each a normalised mean of 3 heads; 4 products that are added, and the 4 numbers of a row here.
     let relative = gamma(2 * (3 + 4) + 4 + 4) as f32;
@@ -194,9 +197,7 @@ fn bad_input_is_exit_2_and_says_what_there_is() {
         ("the-cat-sat --matrix weights --head 1", "--head"),
         ("the-cat-sat --matrix weights --map jet", "viridis"),
         (&format!("{file} --layer 2"), "from 0 to 1"),
-        (&format!("{file} --layer 0 --head 3"), "from 0 to 2"),
-        (&format!("{file} --head 1"), "--layer"),
-        (&file, "2 layers of 3 heads: --layer and --head choose one"),
+        (&format!("{file} --head 3"), "from 0 to 2"),
         (&format!("{file} --matrix scores"), "attentions"),
         (&broken, "broken.npz"),
     ] {
