@@ -17,7 +17,7 @@ use crate::{Element, Threads};
 /// nor an output head that is tied to an embedding copies a weight.
 pub(crate) trait Weight: Debug + Send + Sync {
     /// `out` ← xW, or `out` ← `out` + xW, for a range of the columns of W that begins at a multiple of 16. `out` is
-    /// \[rows, columns\], and its rows lie `stride` elements apart. The shapes must fit.
+    /// \[rows, columns\], has at least one row, and its rows lie `stride` elements apart. The shapes must fit.
     fn multiply(
         &self,
         columns: Range<usize>,
@@ -47,10 +47,13 @@ pub(crate) fn multiply(
 ) -> Result<(), Error> {
     /// The columns of a group: 128 rows of them are 128 KiB.
     const GROUP: usize = 256;
+    if x.rows() == 0 {
+        return Ok(()); // there is nothing to write
+    }
     let count = columns.len();
     for first in columns.clone().step_by(GROUP) {
         let group = first..columns.end.min(first + GROUP);
-        let out = out.get_mut(first - columns.start..).unwrap_or_default(); // without rows there is nothing to write
+        let out = &mut out[first - columns.start..];
         let store = match bias.and_then(|bias| bias.get(group.clone())) {
             Some(bias) => {
                 out.chunks_mut(count).for_each(|row| row[..bias.len()].copy_from_slice(bias));
@@ -210,8 +213,8 @@ impl<T: Element> Weight for Panels<T> {
         }
         self.for_each_group(columns, |first, group| {
             let (_, columns) = group.shape();
-            let out = out.get_mut(first..).unwrap_or_default(); // without rows there is nothing to write
-            Ok(matmul_packed(x, group, MatMut::strided(out, rows, columns, stride)?, store)?)
+            let out = MatMut::strided(&mut out[first..], rows, columns, stride)?;
+            Ok(matmul_packed(x, group, out, store)?)
         })
     }
 
