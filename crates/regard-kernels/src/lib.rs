@@ -28,7 +28,7 @@ mod view;
 mod words;
 
 pub use self::activation::{gelu, gelu_tanh, relu, silu, tanh};
-pub use self::arch::{Number, Tier, numbers, with_default_environment};
+pub use self::arch::{Number, Tier, numbers, prefer_large_pages, with_default_environment};
 pub use self::attention::{
     Attention, CHUNK_KEYS, Mask, Partial, Position, Stage, TILE_KEYS, Window, attention_bytes,
     attention_scratch_len, merge_finished,

@@ -5,7 +5,7 @@ use bytemuck::allocation::try_zeroed_vec;
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use regard::{Linear, Quantization};
-use regard_kernels::{MatMut, Quantized};
+use regard_kernels::{MatMut, Quantized, prefer_large_pages};
 
 /// The type in which a file stores a tensor's numbers.
 ///
@@ -266,7 +266,9 @@ impl Tensor {
 
 /// Zeros, if memory has room for them. Fresh pages of the operating system are zero already, and are not written here.
 fn zeros<T: Zeroable>(len: usize) -> Option<Vec<T>> {
-    try_zeroed_vec(len).ok()
+    let mut memory = try_zeroed_vec(len).ok()?;
+    prefer_large_pages(&mut memory);
+    Some(memory)
 }
 
 fn select<T: Copy + Zeroable>(from: &[T], rows: &[usize], row_len: usize) -> Option<Vec<T>> {

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use bytemuck::Zeroable;
 use bytemuck::allocation::try_zeroed_vec;
-use regard_kernels::Mat;
+use regard_kernels::{Mat, prefer_large_pages};
 
 use crate::{Element, Error};
 
@@ -27,7 +27,10 @@ pub(crate) fn check_elements(
 /// Fresh pages of the operating system are zero already, and are not written here.
 pub(crate) fn zeros<T: Zeroable>(tensor: &'static str, shape: &[usize]) -> Result<Vec<T>, Error> {
     let len = len_of(tensor, shape)?;
-    try_zeroed_vec(len).map_err(|()| Error::Memory { tensor, shape: shape.to_vec() })
+    let mut memory =
+        try_zeroed_vec(len).map_err(|()| Error::Memory { tensor, shape: shape.to_vec() })?;
+    prefer_large_pages(&mut memory);
+    Ok(memory)
 }
 
 /// The first elements of `memory`, which grows to this shape. They may have any contents.
@@ -35,11 +38,8 @@ pub(crate) fn grown<'m>(memory: &'m mut Vec<f32>, shape: &[usize]) -> Result<&'m
     const TENSOR: &str = "scratch memory";
     let len = len_of(TENSOR, shape)?;
     if memory.len() < len {
-        memory.clear(); // so that growing copies nothing
-        memory
-            .try_reserve_exact(len)
-            .map_err(|_e| Error::Memory { tensor: TENSOR, shape: shape.to_vec() })?;
-        memory.resize(len, 0.0);
+        *memory = Vec::new(); // before the new memory is asked for
+        *memory = zeros(TENSOR, shape)?;
     }
     Ok(&mut memory[..len])
 }

@@ -74,58 +74,12 @@ pub(crate) fn multiply(
 /// because no output element depends on other columns.
 #[derive(Debug)]
 pub(crate) struct Panels<T> {
-    memory: Memory<T>,
+    /// The panels, and less than a line of a cache before them.
+    memory: Vec<T>,
+    /// Where the first panel begins: at a line of a cache, because products read whole lines.
+    start: usize,
     inputs: usize,
     outputs: usize,
-}
-
-/// The memory of a packed weight, which begins at a cache line, because products read whole lines.
-#[derive(Debug)]
-enum Memory<T> {
-    /// The elements from this index on.
-    Elements(Vec<T>, usize),
-    /// Pages of 2 MiB, which Linux gives to a program that asks for them. A processor finds more of such memory at hand, and fewer
-    /// page faults fill it: GPT-2 small reads a text in 0.95 of the time and opens in 0.7 of it.
-    #[cfg(target_os = "linux")]
-    Pages(memmap2::MmapMut),
-}
-
-impl<T: Element> Memory<T> {
-    fn zeros(len: usize) -> Result<Self, Error> {
-        const LINE: usize = 64;
-        #[cfg(target_os = "linux")]
-        {
-            const PAGE: usize = 2 << 20;
-            let bytes = len.saturating_mul(size_of::<T>());
-            if bytes >= PAGE
-                && let Ok(pages) = memmap2::MmapMut::map_anon(bytes)
-            {
-                // A system without such pages refuses, and the memory has small ones.
-                _ = pages.advise(memmap2::Advice::HugePage);
-                return Ok(Self::Pages(pages));
-            }
-        }
-        let memory: Vec<T> =
-            zeros("the packed weight", &[len.saturating_add(LINE / size_of::<T>())])?;
-        let start = memory.as_ptr().align_offset(LINE).min(memory.len() - len);
-        Ok(Self::Elements(memory, start))
-    }
-
-    fn as_slice(&self) -> &[T] {
-        match self {
-            Self::Elements(memory, start) => &memory[*start..],
-            #[cfg(target_os = "linux")]
-            Self::Pages(pages) => bytemuck::cast_slice(pages),
-        }
-    }
-
-    fn as_mut_slice(&mut self) -> &mut [T] {
-        match self {
-            Self::Elements(memory, start) => &mut memory[*start..],
-            #[cfg(target_os = "linux")]
-            Self::Pages(pages) => bytemuck::cast_slice_mut(pages),
-        }
-    }
 }
 
 impl<T: Element> Panels<T> {
@@ -151,15 +105,20 @@ impl<T: Element> Panels<T> {
     }
 
     fn zeros(inputs: usize, outputs: usize) -> Result<Self, Error> {
-        Ok(Self { memory: Memory::zeros(packed_len(inputs, outputs))?, inputs, outputs })
+        const LINE: usize = 64;
+        let len = packed_len(inputs, outputs);
+        let memory: Vec<T> =
+            zeros("the packed weight", &[len.saturating_add(LINE / size_of::<T>())])?;
+        let start = memory.as_ptr().align_offset(LINE).min(memory.len() - len);
+        Ok(Self { memory, start, inputs, outputs })
     }
 
     fn as_slice(&self) -> &[T] {
-        &self.memory.as_slice()[..packed_len(self.inputs, self.outputs)]
+        &self.memory[self.start..][..packed_len(self.inputs, self.outputs)]
     }
 
     fn as_mut_slice(&mut self) -> &mut [T] {
-        &mut self.memory.as_mut_slice()[..packed_len(self.inputs, self.outputs)]
+        &mut self.memory[self.start..][..packed_len(self.inputs, self.outputs)]
     }
 
     /// The panels of a range of columns that begins at a multiple of 16.

@@ -21,6 +21,7 @@ mod bytes;
 mod environment;
 mod exp;
 mod generic;
+mod pages;
 #[cfg(not(scalar))]
 mod portable;
 mod tier;
@@ -47,6 +48,7 @@ pub(crate) use self::generic::pack::{pack_columns, pack_transposed, pack_transpo
 pub(crate) use self::generic::tile::{
     Epilogue, MR, Panel, Panels, gebp, next_groups, panels_at_once,
 };
+pub use self::pages::prefer_large_pages;
 pub use self::tier::Tier;
 pub(crate) use self::vector::{Lanes, Map, Shape, Simd, Zip, map_add, max_lanes, operations};
 pub use self::widen::f32_from_f16;
