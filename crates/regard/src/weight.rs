@@ -36,8 +36,10 @@ pub(crate) trait Weight: Debug + Send + Sync {
 
 /// `out` ← xW (+ bias), for a range of columns.
 ///
-/// The columns are computed in groups. The bias of a group is written to `out`, and each part of a long sum is added to it, while
-/// the group's part of `out` is in a near cache.
+/// The product is computed in blocks of [`BLOCK_ROWS`] rows and [`BLOCK_COLUMNS`] columns. The bias is written to a block, and each
+/// part of a long sum is added to it. Then the block's rows go to `out`. The block stays in a near cache meanwhile, where its rows
+/// lie together. The rows of `out` may be far apart, and if their distance is a multiple of 4 KiB, they share a few places of a
+/// cache and push each other out.
 pub(crate) fn multiply(
     weight: &dyn Weight,
     columns: Range<usize>,
@@ -45,26 +47,42 @@ pub(crate) fn multiply(
     bias: Option<&[f32]>,
     out: &mut [f32],
 ) -> Result<(), Error> {
-    /// The columns of a group: 128 rows of them are 128 KiB.
-    const GROUP: usize = 256;
-    if x.rows() == 0 {
-        return Ok(()); // there is nothing to write
-    }
-    let count = columns.len();
-    for first in columns.clone().step_by(GROUP) {
-        let group = first..columns.end.min(first + GROUP);
-        let out = &mut out[first - columns.start..];
-        let store = match bias.and_then(|bias| bias.get(group.clone())) {
-            Some(bias) => {
-                out.chunks_mut(count).for_each(|row| row[..bias.len()].copy_from_slice(bias));
-                Store::Add
+    let (rows, count) = (x.rows(), columns.len());
+    // Blocks of equal heights, so that none of them has few rows.
+    let height = rows.div_ceil(rows.div_ceil(BLOCK_ROWS).max(1));
+    let apart = height > FEW_ROWS && count > BLOCK_COLUMNS;
+    let near = &mut *Scratch::of(if apart { height * BLOCK_COLUMNS } else { 0 })?;
+    for first in columns.clone().step_by(BLOCK_COLUMNS) {
+        let group = first..columns.end.min(first + BLOCK_COLUMNS);
+        let (start, width) = (first - columns.start, group.len());
+        for row in (0..rows).step_by(height.max(1)) {
+            let x = x.rows_from(row, height);
+            let out = &mut out[row * count + start..];
+            let (block, stride) =
+                if apart { (&mut *near, BLOCK_COLUMNS) } else { (&mut *out, count) };
+            let store = match bias.and_then(|bias| bias.get(group.clone())) {
+                Some(bias) => {
+                    let rows = block.chunks_mut(stride).take(x.rows());
+                    rows.for_each(|row| row[..width].copy_from_slice(bias));
+                    Store::Add
+                }
+                None => Store::Set,
+            };
+            weight.multiply(group.clone(), x, block, stride, store)?;
+            for (to, from) in out.chunks_mut(count).zip(near.chunks(BLOCK_COLUMNS)).take(x.rows()) {
+                to[..width].copy_from_slice(&from[..width]);
             }
-            None => Store::Set,
-        };
-        weight.multiply(group, x, out, count, store)?;
+        }
     }
     Ok(())
 }
+
+/// The columns of a block.
+const BLOCK_COLUMNS: usize = 256;
+/// The most rows of a block, which is 512 KiB then.
+const BLOCK_ROWS: usize = 512;
+/// So few rows go to `out` at once: they do not fill the places of the cache that they share.
+const FEW_ROWS: usize = 12;
 
 /// W \[inputs, outputs\] in panels of 16 columns, in the layout of [`Packed`]: panel p holds the columns 16p to 16p + 15, one
 /// row after another. Columns past the last one are 0.

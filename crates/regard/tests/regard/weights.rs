@@ -52,6 +52,27 @@ fn half_precision_has_the_bits_of_the_same_numbers_in_f32() {
 }
 
 #[test]
+fn a_token_is_the_same_among_blocks_of_rows_of_columns() {
+    // More than one block of each: 512 rows of 256 columns.
+    let [tokens, inputs, outputs] = [1030, 17, 530];
+    for bias in [None, Some(numbers(outputs, 2))] {
+        let mut layer =
+            Linear::from_conv1d(numbers(inputs * outputs, 1), [inputs, outputs]).unwrap();
+        if let Some(bias) = bias {
+            layer = layer.with_bias(bias).unwrap();
+        }
+        let x = numbers(tokens * inputs, 3);
+        let forward = |x: &[f32]| {
+            layer.forward(Sequences::new("x", x, [1, x.len() / inputs, inputs]).unwrap()).unwrap()
+        };
+        let all = forward(&x);
+        for (x, found) in x.chunks(inputs).zip(all.as_slice().chunks(outputs)) {
+            assert_eq!(forward(x).as_slice(), found);
+        }
+    }
+}
+
+#[test]
 fn a_weight_and_its_transpose_are_one_layer() {
     let (inputs, outputs) = (37, 50);
     let weight = numbers(inputs * outputs, 1);
