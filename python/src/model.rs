@@ -16,7 +16,7 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use regard_models::{
     Baseline, Change, Checkpoint, Decoded, Description, Each, Error, Given, HeadAddress, Input,
-    Logits, Measure, Model, Pass, Place, Preparer, ReadAs, Sampler, Values, available_memory,
+    Logits, MeasuredLogit, Model, Pass, Place, Preparer, ReadAs, Sampler, Values, available_memory,
     read_wav,
 };
 use serde::Serialize;
@@ -348,8 +348,8 @@ impl Opened {
         minus: Option<usize>,
         position: Option<usize>,
     ) -> PyResult<(usize, usize, bool)> {
-        let measure = Measure::new(&self.model, given.get().input(), plus, minus, position);
-        let Measure { position, row, logits, .. } = measure.map_err(python_error)?;
+        let measure = MeasuredLogit::new(&self.model, given.get().input(), plus, minus, position);
+        let MeasuredLogit { position, row, logits, .. } = measure.map_err(python_error)?;
         Ok((position, row, logits == Logits::Last))
     }
 
@@ -438,7 +438,7 @@ impl Opened {
     /// The changes of a sweep: the layer of each, such as "2" or "cross.1", and its head or position.
     fn cells(&self, each: Json<Each>) -> PyResult<Vec<(String, usize)>> {
         let changes = self.model.changes(&each.0).map_err(python_error)?;
-        let cell = |cell: regard_models::Cell| {
+        let cell = |cell: regard_models::SweepCell| {
             let head = HeadAddress { attention: cell.attention, layer: cell.layer, head: 0 };
             let name = head.to_string();
             (name.strip_suffix(".0").unwrap_or(&name).to_owned(), cell.column)

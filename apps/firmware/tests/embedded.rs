@@ -14,7 +14,7 @@ use cores::CORES;
 use regard_digits::{FILES, SIDE, held_back};
 use regard_embed::largest;
 use regard_firmware::{FIRST_TOKEN, hash};
-use regard_models::embed::{Embedded, Options, Stored};
+use regard_models::embed::{EmbedOptions, Embedded, Stored};
 use regard_models::{Checkpoint, ImageProcessor, Input, Model, Sampler};
 
 const STORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/story");
@@ -46,7 +46,7 @@ fn written(model: &Model, stored: Stored) -> (Embedded, String) {
 fn write_crate(model: &Model, name: &str, stored: Stored, folder: &Path) -> Embedded {
     // The longest command has 17 tokens.
     let context = if name.starts_with("commands") { 17 } else { CONTEXT };
-    let mut options = Options::new(name, context);
+    let mut options = EmbedOptions::new(name, context);
     options.stored = Some(stored);
     let reads_images = model.description().embedding.patches.is_some();
     options.samples = reads_images.then(|| processor(model));

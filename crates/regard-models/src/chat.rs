@@ -27,7 +27,7 @@ const TOKENS: [(&str, &str); 7] = [
 
 /// A message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
+pub struct ChatMessage {
     /// Who says it: `system`, `user` or `assistant`.
     pub role: String,
     /// The text.
@@ -37,11 +37,11 @@ pub struct Message {
 /// A model's chat template: a Jinja template in `chat_template.jinja`, in tokenizer_config.json or in a GGUF file's metadata.
 ///
 /// ```
-/// use regard_models::{ChatTemplate, Message};
+/// use regard_models::{ChatTemplate, ChatMessage};
 /// let template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{% endfor %}\
 ///                 {% if add_generation_prompt %}<|assistant|>{% endif %}";
 /// let chat = ChatTemplate::new(template, "", "</s>");
-/// let question = Message { role: "user".into(), content: "Who sat?".into() };
+/// let question = ChatMessage { role: "user".into(), content: "Who sat?".into() };
 /// assert_eq!(chat.prompt(&[question])?, "<|user|>Who sat?</s><|assistant|>");
 /// # Ok::<(), regard_models::Error>(())
 /// ```
@@ -103,7 +103,7 @@ impl ChatTemplate {
     /// # Errors
     /// [`Error::Template`] with the message of the template, for example about roles in an order that it does not accept; also
     /// if the template takes more than 500,000 steps, or nests too deeply.
-    pub fn prompt(&self, messages: &[Message]) -> Result<String, Error> {
+    pub fn prompt(&self, messages: &[ChatMessage]) -> Result<String, Error> {
         self.prompt_at(messages, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 
@@ -111,7 +111,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// Those of [`prompt`](Self::prompt).
-    pub fn prompt_at(&self, messages: &[Message], now: Duration) -> Result<String, Error> {
+    pub fn prompt_at(&self, messages: &[ChatMessage], now: Duration) -> Result<String, Error> {
         let template = self.template.replace("\r\n", "\n").replace('\r', "\n");
         self.render(&template, messages, now.as_secs() as i64).map_err(|fault| {
             Error::Template(match fault {
@@ -125,9 +125,9 @@ impl ChatTemplate {
         })
     }
 
-    fn render(&self, template: &str, messages: &[Message], now: i64) -> Result<String, Fault> {
+    fn render(&self, template: &str, messages: &[ChatMessage], now: i64) -> Result<String, Fault> {
         type Value<'s> = jinja::Value<'s>;
-        let message = |Message { role, content }: &Message| {
+        let message = |ChatMessage { role, content }: &ChatMessage| {
             let entry = |key: &str, value: &str| (Value::from(key), Value::from(value));
             Value::map(vec![entry("role", role), entry("content", content)])
         };

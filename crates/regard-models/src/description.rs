@@ -32,13 +32,13 @@ pub struct Description {
     #[serde(default)]
     pub context: Option<usize>,
     /// The layer that turns tokens or patches into the residual stream.
-    pub embedding: Embedding,
+    pub embedding: EmbeddingSettings,
     /// The encoder of a model that has both an encoder and a decoder.
     pub encoder: Option<Stack>,
     /// The decoder of such a model, or the only stack of any other.
     pub stack: Stack,
     /// The output.
-    pub head: Head,
+    pub head: OutputHead,
     /// Whether the head multiplies by the transposed matrix of token embeddings.
     pub tied: bool,
     /// The tokens with which the decoder of an encoder-decoder begins.
@@ -82,15 +82,15 @@ impl Description {
 
     /// Whether the model classifies its input: it has a logit for each class.
     pub fn classifies(&self) -> bool {
-        matches!(self.head, Head::Classes { .. })
+        matches!(self.head, OutputHead::Classes { .. })
     }
 
     /// Whether the head reads the states of all positions, and not those of the last one alone.
     pub(crate) fn reads_all(&self) -> bool {
-        matches!(self.head, Head::Classes { .. } | Head::Pooled { .. })
+        matches!(self.head, OutputHead::Classes { .. } | OutputHead::Pooled { .. })
     }
 
-    /// The position of an input whose hidden state becomes the logits of [`Head::Classes`] or the vector of [`Head::Pooled`].
+    /// The position of an input whose hidden state becomes the logits of [`OutputHead::Classes`] or the vector of [`OutputHead::Pooled`].
     ///
     /// ```
     /// use regard_models::{Checkpoint, Description, Input};
@@ -101,14 +101,18 @@ impl Description {
     /// ```
     pub fn class_position(&self, input: &Input) -> usize {
         let read = match self.head {
-            Head::Classes { position, .. } | Head::Pooled { position, .. } => match position {
-                ClassPosition::Last { pad } => input.ids.iter().rposition(|id| Some(*id) != pad),
-                ClassPosition::Token { id } => {
-                    let id = id.or_else(|| input.ids.iter().max().copied());
-                    input.ids.iter().position(|other| Some(*other) == id)
+            OutputHead::Classes { position, .. } | OutputHead::Pooled { position, .. } => {
+                match position {
+                    ClassPosition::Last { pad } => {
+                        input.ids.iter().rposition(|id| Some(*id) != pad)
+                    }
+                    ClassPosition::Token { id } => {
+                        let id = id.or_else(|| input.ids.iter().max().copied());
+                        input.ids.iter().position(|other| Some(*other) == id)
+                    }
+                    _ => None,
                 }
-                _ => None,
-            },
+            }
             _ => None,
         };
         read.unwrap_or(0)
@@ -118,7 +122,7 @@ impl Description {
 /// The layer that turns tokens or patches into the residual stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Embedding {
+pub struct EmbeddingSettings {
     /// The factor of token embeddings: √width in Gemma, a setting in Granite, else 1.
     pub scale: f32,
     /// The features of the tables and of the norm, if a linear layer projects them to the width (ELECTRA, ALBERT).
@@ -137,7 +141,7 @@ pub struct Embedding {
     pub frames: Option<Frames>,
 }
 
-impl Embedding {
+impl EmbeddingSettings {
     /// Whether a token's position depends on the tokens before it.
     pub(crate) fn counts_tokens(&self) -> bool {
         self.positions.is_some_and(|positions| positions.pad.is_some())
@@ -633,7 +637,7 @@ pub enum Frequencies {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Head {
+pub enum OutputHead {
     /// The model has no head and ends with the last hidden states: a base model.
     None,
     /// A logit for each token of the vocabulary.
@@ -677,7 +681,7 @@ pub enum Head {
     },
 }
 
-impl Head {
+impl OutputHead {
     /// Why there are no logits, if the head is one that is not computed.
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {

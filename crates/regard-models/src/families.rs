@@ -6,7 +6,7 @@
 
 use crate::config::{Config, GgufConfig, towers};
 use crate::{
-    Activation, ClassPosition, Cubic, Description, Error, Head, NormKind, Patches, Placement,
+    Activation, ClassPosition, Cubic, Description, Error, NormKind, OutputHead, Patches, Placement,
     QkNorm,
 };
 
@@ -727,7 +727,7 @@ pub(crate) static FAMILIES: &[Family] = &[
         names: "t5",
         describe: |config| {
             let mut description = config.t5()?;
-            if let Head::Tokens { scale, .. } = &mut description.head {
+            if let OutputHead::Tokens { scale, .. } = &mut description.head {
                 *scale = 1.0; // it has the embeddings of its head, as T5 1.0, and no factor, as T5 1.1
             }
             Ok(description)

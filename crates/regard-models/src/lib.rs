@@ -6,7 +6,7 @@
 //! - [`Model::embed`] writes a model as a `no_std` crate for a microcontroller.
 //! - A [`Preparer`] turns what a user gives into an [`Input`]: text, a chat, an image or sound, by the [`Tokenizer`], the
 //!   [`ChatTemplate`], the [`ImageProcessor`] and the [`AudioProcessor`].
-//! - [`Each`] lists the changes of a sweep, and a [`Measure`] is the logit that they are compared by.
+//! - [`Each`] lists the changes of a sweep, and a [`MeasuredLogit`] is the logit that they are compared by.
 #![forbid(unsafe_code)]
 
 mod audio;
@@ -37,10 +37,10 @@ mod write;
 
 pub use self::audio::{AudioProcessor, read_wav};
 pub use self::change::{Ablation, Change, HeadAddress, Which};
-pub use self::chat::{ChatTemplate, Message};
+pub use self::chat::{ChatMessage, ChatTemplate};
 pub use self::description::{
-    Biases, Block, ClampedGate, ClassPosition, Cubic, Description, Disentangled, Embedding,
-    Experts, Frames, Frequencies, Head, LearnedPositions, NormKind, NormSettings, Patches,
+    Biases, Block, ClampedGate, ClassPosition, Cubic, Description, Disentangled, EmbeddingSettings,
+    Experts, Frames, Frequencies, LearnedPositions, NormKind, NormSettings, OutputHead, Patches,
     Placement, Problem, QkNorm, QueryGrowth, RelativeBias, RotarySettings, Stack,
 };
 pub use self::error::Error;
@@ -59,9 +59,10 @@ pub use self::probability::check_logits;
 pub use self::read::{Checkpoint, split_part};
 pub use self::reading::{ChangedReading, Reading};
 pub use self::study::{
-    Attribution, Cell, Each, Hidden, LayerAttribution, Logits, Measure, Rounded, Score, Side,
+    Attribution, Each, HeadInput, LayerAttribution, Logits, MeasuredLogit, Rounded, Score,
+    SweepCell, WhyHidden,
 };
-pub use self::tensor::{Format, Tensor};
+pub use self::tensor::{NumberFormat, Tensor};
 #[doc(hidden)]
 pub use self::tokenizer::pre_tokenizer;
 pub use self::tokenizer::{Tokenizer, hide_caught_panics};

@@ -3,8 +3,8 @@
 use std::fs::read_to_string;
 
 use crate::{
-    AttentionPlace, Description, FeedForwardPlace, Head, HeadAddress, LayerPlace, NormPlace, Place,
-    Stack, StackName,
+    AttentionPlace, Description, FeedForwardPlace, HeadAddress, LayerPlace, NormPlace, OutputHead,
+    Place, Stack, StackName,
 };
 
 const NUMBER: u64 = size_of::<f32>() as u64;
@@ -31,8 +31,11 @@ impl Description {
             sum([product(&[tokens, features]), bias, product(&[others, 2, kv])])
         };
         let outputs = match self.head {
-            Head::Tokens { .. } => product(&[2, rows, self.vocabulary]),
-            Head::None | Head::Pooled { .. } | Head::Classes { .. } | Head::Other { .. } => 0,
+            OutputHead::Tokens { .. } => product(&[2, rows, self.vocabulary]),
+            OutputHead::None
+            | OutputHead::Pooled { .. }
+            | OutputHead::Classes { .. }
+            | OutputHead::Other { .. } => 0,
         };
         let [first, second] = tokens;
         let stacks = match &self.encoder {

@@ -15,7 +15,7 @@ use crate::forward::{Hook, Memory, Rows, Runner, Streams, normed, product};
 use crate::place::{Keep, named};
 use crate::weights::{Part, Tokens, Weights};
 use crate::{
-    Change, Checkpoint, ClassPosition, Description, Error, Head, HeadAddress, Input, Place,
+    Change, Checkpoint, ClassPosition, Description, Error, HeadAddress, Input, OutputHead, Place,
     Tokenizer, Trace, Values, Which,
 };
 
@@ -245,7 +245,7 @@ impl Model {
         }
         let rows = stream.data.len() / width;
         if let (
-            Head::Classes {
+            OutputHead::Classes {
                 position:
                     ClassPosition::Patches | ClassPosition::FirstAndPatches | ClassPosition::FirstTwo,
                 ..
@@ -261,7 +261,7 @@ impl Model {
         // A model that classifies reads the last row, or the first one.
         let last = matches!(
             self.description.head,
-            Head::Classes { position: ClassPosition::Last { .. }, .. }
+            OutputHead::Classes { position: ClassPosition::Last { .. }, .. }
         );
         let read = [if last { rows.saturating_sub(1) } else { 0 }];
         match &self.weights.stack.norm {
@@ -331,7 +331,7 @@ impl Model {
 
     /// Whether the model has a head with a logit for each token.
     pub(crate) fn predicts_tokens(&self) -> bool {
-        self.weights.head.is_some() && matches!(self.description.head, Head::Tokens { .. })
+        self.weights.head.is_some() && matches!(self.description.head, OutputHead::Tokens { .. })
     }
 }
 

@@ -429,7 +429,7 @@ impl Stack {
     /// The places of a layer, in the order of computation.
     fn places_of(&self, layer: usize) -> impl Iterator<Item = LayerPlace> {
         use {
-            AttentionPlace as Head, FeedForwardPlace as Hidden, LayerPlace as At,
+            AttentionPlace as OutputHead, FeedForwardPlace as WhyHidden, LayerPlace as At,
             StreamPlace as Stream,
         };
         let (block, cross) = (&self.block, self.cross);
@@ -440,15 +440,20 @@ impl Stack {
         let norm = |norm, is_there| {
             NormPlace::ALL.iter().map(move |place| (At::Norm(norm, *place), is_there))
         };
-        let inputs = [Head::QueryIn, Head::KeyIn, Head::ValueIn];
-        let first = [Head::Query, Head::Key, Head::Value];
-        let last = [Head::Scores, Head::Pattern, Head::Output, Head::Result];
+        let inputs = [OutputHead::QueryIn, OutputHead::KeyIn, OutputHead::ValueIn];
+        let first = [OutputHead::Query, OutputHead::Key, OutputHead::Value];
+        let last =
+            [OutputHead::Scores, OutputHead::Pattern, OutputHead::Output, OutputHead::Result];
         let mut places = vec![(Stream::Pre.into(), true)];
         places.extend(inputs.map(|place| (place.into(), true)));
         places.extend(norm(NormName::First, before && !bare));
         places.extend(first.map(|place| (place.into(), true)));
-        places.extend([Head::NormedQuery, Head::NormedKey].map(|place| (place.into(), normed)));
-        places.extend([Head::TurnedQuery, Head::TurnedKey].map(|place| (place.into(), turns)));
+        places.extend(
+            [OutputHead::NormedQuery, OutputHead::NormedKey].map(|place| (place.into(), normed)),
+        );
+        places.extend(
+            [OutputHead::TurnedQuery, OutputHead::TurnedKey].map(|place| (place.into(), turns)),
+        );
         places.extend(last.map(|place| (place.into(), true)));
         places.extend(norm(NormName::FirstAfter, own));
         places.push((Stream::AttentionOut.into(), true));
@@ -462,11 +467,12 @@ impl Stack {
         let of_sum = if cross { NormName::Second } else { NormName::First };
         places.extend(norm(if after { of_sum } else { self.norm_2() }, before || after));
         places.extend(
-            [Hidden::ExpertWeights, Hidden::ExpertIndices].map(|place| (place.into(), experts)),
+            [WhyHidden::ExpertWeights, WhyHidden::ExpertIndices]
+                .map(|place| (place.into(), experts)),
         );
-        places.push((Hidden::Pre.into(), !experts));
-        places.push((Hidden::PreLinear.into(), block.gated && !experts));
-        places.push((Hidden::Post.into(), !experts));
+        places.push((WhyHidden::Pre.into(), !experts));
+        places.push((WhyHidden::PreLinear.into(), block.gated && !experts));
+        places.push((WhyHidden::Post.into(), !experts));
         places.extend(norm(NormName::SecondAfter, own));
         places.extend([Stream::FeedForwardOut, Stream::Post].map(|place| (place.into(), true)));
         places.extend(norm(self.norm_2(), after));

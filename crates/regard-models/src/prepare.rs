@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    AudioProcessor, ChatTemplate, Checkpoint, Description, Error, ImageProcessor, Input, Message,
-    Model, Tokenizer,
+    AudioProcessor, ChatMessage, ChatTemplate, Checkpoint, Description, Error, ImageProcessor,
+    Input, Model, Tokenizer,
 };
 
 /// What a model is given to read.
@@ -209,7 +209,7 @@ impl Preparer {
             let Some(template) = part(&self.chat)? else {
                 return refuse("the model has no chat template");
             };
-            let message = Message { role: "user".to_owned(), content: text.to_owned() };
+            let message = ChatMessage { role: "user".to_owned(), content: text.to_owned() };
             let ids = tokenizer.encode_as_is(&template.prompt(&[message])?)?;
             return Ok((Input::tokens(ids), Vec::new()));
         }

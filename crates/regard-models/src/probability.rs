@@ -1,6 +1,6 @@
 //! The conversion of logits to probabilities.
 
-use crate::{Description, Error, Head, Problem};
+use crate::{Description, Error, OutputHead, Problem};
 
 /// `Ok` if no logit is NaN.
 ///
@@ -24,19 +24,21 @@ impl Description {
     /// transformers' pipelines. `None` for a regression, whose logits are the numbers that it predicts.
     ///
     /// ```
-    /// use regard_models::{Checkpoint, Description, Problem, Head};
+    /// use regard_models::{Checkpoint, Description, Problem, OutputHead};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let mut vit = Description::of(&Checkpoint::open(format!("{models}/tiny-vit"))?)?;
     /// assert_eq!(vit.probabilities(&[2.0, 2.0]).unwrap(), [0.5, 0.5]);
-    /// let Head::Classes { problem, .. } = &mut vit.head else { unreachable!() };
+    /// let OutputHead::Classes { problem, .. } = &mut vit.head else { unreachable!() };
     /// *problem = Problem::AnyOf;
     /// assert_eq!(vit.probabilities(&[0.0, 1e9]).unwrap(), [0.5, 1.0]);
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn probabilities(&self, logits: &[f32]) -> Option<Vec<f64>> {
         match self.head {
-            Head::Classes { problem: Problem::Regression, .. } => None,
-            Head::Classes { problem, .. } if problem == Problem::AnyOf || logits.len() == 1 => {
+            OutputHead::Classes { problem: Problem::Regression, .. } => None,
+            OutputHead::Classes { problem, .. }
+                if problem == Problem::AnyOf || logits.len() == 1 =>
+            {
                 Some(logits.iter().map(|x| (1.0 + f64::from(-x).exp()).recip()).collect())
             }
             _ => Some(softmax(logits)),

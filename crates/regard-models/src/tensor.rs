@@ -12,12 +12,12 @@ use regard_kernels::{MatMut, Quantized, prefer_large_pages};
 /// Its name is that in GGUF: `F32`, `F16`, `BF16`, `Q8_0`, `Q4_K` and so on.
 ///
 /// ```
-/// use regard_models::Format;
-/// assert_eq!(Format::Bf16.to_string(), "BF16");
+/// use regard_models::NumberFormat;
+/// assert_eq!(NumberFormat::Bf16.to_string(), "BF16");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Format {
+pub enum NumberFormat {
     /// IEEE 754 binary32.
     F32,
     /// IEEE 754 binary16.
@@ -28,7 +28,7 @@ pub enum Format {
     Blocks(Quantization),
 }
 
-impl Format {
+impl NumberFormat {
     /// The format of this name in files, if this crate can widen its numbers to `f32`.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let blocks = Quantization::ALL.iter().copied().map(Self::Blocks);
@@ -63,7 +63,7 @@ impl Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for NumberFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::F32 => f.write_str("F32"),
@@ -96,7 +96,7 @@ impl Tensor {
     /// A tensor whose bytes `fill` writes in the order of files, little-endian. `None` if the shape is too large for memory, or
     /// if a row is not a whole number of blocks.
     pub(crate) fn filled<E>(
-        format: Format,
+        format: NumberFormat,
         shape: Vec<usize>,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<Option<Self>, E> {
@@ -106,10 +106,10 @@ impl Tensor {
             return Ok(None);
         };
         let data = match format {
-            Format::F32 => zeros(numbers).map(Data::F32),
-            Format::F16 => zeros(numbers).map(Data::F16),
-            Format::Bf16 => zeros(numbers).map(Data::Bf16),
-            Format::Blocks(kind) => {
+            NumberFormat::F32 => zeros(numbers).map(Data::F32),
+            NumberFormat::F16 => zeros(numbers).map(Data::F16),
+            NumberFormat::Bf16 => zeros(numbers).map(Data::Bf16),
+            NumberFormat::Blocks(kind) => {
                 format.row_bytes(numbers).and_then(zeros).map(|bytes| Data::Blocks(kind, bytes))
             }
         };
@@ -128,7 +128,7 @@ impl Tensor {
     }
 
     /// A tensor in the place of one of this shape that is not read: a matrix without columns, and zeros otherwise.
-    pub(crate) fn empty(format: Format, shape: &[usize]) -> Option<Self> {
+    pub(crate) fn empty(format: NumberFormat, shape: &[usize]) -> Option<Self> {
         let shape = match shape {
             [rows, _] => vec![*rows, 0],
             shape => shape.to_vec(),
@@ -148,12 +148,12 @@ impl Tensor {
     }
 
     /// The type in which the numbers are kept.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> NumberFormat {
         match &self.data {
-            Data::F32(_) => Format::F32,
-            Data::F16(_) => Format::F16,
-            Data::Bf16(_) => Format::Bf16,
-            Data::Blocks(kind, _) => Format::Blocks(*kind),
+            Data::F32(_) => NumberFormat::F32,
+            Data::F16(_) => NumberFormat::F16,
+            Data::Bf16(_) => NumberFormat::Bf16,
+            Data::Blocks(kind, _) => NumberFormat::Blocks(*kind),
         }
     }
 

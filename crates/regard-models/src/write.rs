@@ -7,7 +7,7 @@ use rand_mt::Mt;
 use crate::change::Plan;
 use crate::forward::{Caches, Runner};
 use crate::place::Keep;
-use crate::{Change, Error, Head, Input, Model, check_logits};
+use crate::{Change, Error, Input, Model, OutputHead, check_logits};
 
 /// Chooses the next token.
 ///
@@ -116,7 +116,7 @@ impl Model {
         let description = self.description();
         if !description.stack.causal || !self.predicts_tokens() {
             let why = match &description.head {
-                Head::Classes { .. } => ": it is a classifier".to_owned(),
+                OutputHead::Classes { .. } => ": it is a classifier".to_owned(),
                 head => head.refusal().map_or_else(String::new, |why| format!(": {why}")),
             };
             let what = format!("the model has no head that predicts the next token{why}");

@@ -1,11 +1,11 @@
 //! A chat template, applied to three messages on a stack as small as that of the page.
 
-use regard_models::{ChatTemplate, Message};
+use regard_models::{ChatMessage, ChatTemplate};
 
 pub(crate) fn fuzz(template: &[u8]) -> crate::Outcome {
     let template = str::from_utf8(template)?;
     let message =
-        |role: &str, content: &str| Message { role: role.into(), content: content.into() };
+        |role: &str, content: &str| ChatMessage { role: role.into(), content: content.into() };
     let messages = [
         message("system", "Be brief."),
         message("user", "Who sat?"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use regard_heads::{Numbers, from_disk};
-use regard_models::embed::{Calibration, Options};
+use regard_models::embed::{Calibration, EmbedOptions};
 use regard_models::{Checkpoint, Input, Model, Patches, Preparer, ReadAs};
 
 use super::models::numbers;
@@ -16,7 +16,7 @@ pub(super) fn read(
     path: &Path,
     checkpoint: &Checkpoint,
     model: &Model,
-    options: &mut Options,
+    options: &mut EmbedOptions,
 ) -> Result<()> {
     let name = || path.display().to_string();
     let Some(patches) = model.description().embedding.patches else {

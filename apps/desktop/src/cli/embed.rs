@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
 use regard_models::ImageProcessor;
-use regard_models::embed::{Options, Part, Stored, WRITTEN};
+use regard_models::embed::{BoardMemory, EmbedOptions, Stored, WRITTEN};
 
 use super::calibrate;
 use super::failure::{BadInput as _, Failure};
@@ -81,9 +81,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = to.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| anyhow!("{} does not end with a crate's name", to.display()));
     let weights = if args.int8 { Some(Weights::Int8) } else { args.weights };
-    let mut options = Options::new(name.bad_input()?, args.context);
+    let mut options = EmbedOptions::new(name.bad_input()?, args.context);
     options.words = !args.no_words;
-    options.part = Part { flash: args.flash, ram: args.ram };
+    options.part = BoardMemory { flash: args.flash, ram: args.ram };
     options.stored = weights.map(|weights| match weights {
         Weights::F32 => Stored::F32,
         Weights::Bf16 => Stored::Bf16,

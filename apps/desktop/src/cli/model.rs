@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use indicatif::DecimalBytes;
 use regard_models::{
-    Checkpoint, Description, Error, Experts, Head, Model, Patches, Placement, Stack, Tokenizer,
+    Checkpoint, Description, Error, Experts, Model, OutputHead, Patches, Placement, Stack,
+    Tokenizer,
 };
 use serde::Serialize;
 
@@ -239,13 +240,15 @@ fn positions(description: &Description) -> String {
 
 fn head(description: &Description) -> String {
     match &description.head {
-        Head::Other { architecture } => format!("none: that of {architecture} is not computed"),
-        Head::Tokens { .. } if description.tied => {
+        OutputHead::Other { architecture } => {
+            format!("none: that of {architecture} is not computed")
+        }
+        OutputHead::Tokens { .. } if description.tied => {
             "a logit for each token, by the embeddings".to_owned()
         }
-        Head::Tokens { .. } => "a logit for each token".to_owned(),
-        Head::Classes { .. } => format!("classes{}", labels(&description.labels)),
-        Head::Pooled { .. } => "a vector of the whole input".to_owned(),
+        OutputHead::Tokens { .. } => "a logit for each token".to_owned(),
+        OutputHead::Classes { .. } => format!("classes{}", labels(&description.labels)),
+        OutputHead::Pooled { .. } => "a vector of the whole input".to_owned(),
         _ => "none".to_owned(),
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use regard_models::{Head, Place, Prepared, check_logits};
+use regard_models::{OutputHead, Place, Prepared, check_logits};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let run = args.run.read()?;
     let lengths = run.reading.lengths();
     open::allow("the run takes", run.model.description().run_bytes(lengths, 1))?;
-    let pools = matches!(run.model.description().head, Head::Pooled { .. });
+    let pools = matches!(run.model.description().head, OutputHead::Pooled { .. });
     let (mut next, mut lens, mut pooled) = Default::default();
     if pools && !args.lens {
         pooled = working("running the model", || vector(&run)).bad_input()?;

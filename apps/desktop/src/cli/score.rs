@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use regard_figure::numbers;
-use regard_models::{HeadAddress, Hidden, Rounded, Score};
+use regard_models::{HeadAddress, Rounded, Score, WhyHidden};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -131,8 +131,8 @@ fn steps(score: &Score) -> Vec<(&'static str, String)> {
         steps.push(("+ bias of the distance", number(bias)));
     }
     let hidden = score.hidden.map(|hidden| match hidden {
-        Hidden::Causal => "hidden: the key comes after the query",
-        Hidden::Window => "hidden: the key lies outside the sliding window",
+        WhyHidden::Causal => "hidden: the key comes after the query",
+        WhyHidden::Window => "hidden: the key lies outside the sliding window",
         _ => "hidden: the edge is cut",
     });
     steps.push(("mask", hidden.unwrap_or("the query sees the key").to_owned()));

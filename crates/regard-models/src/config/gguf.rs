@@ -11,9 +11,9 @@ use super::{activation, default, plain, unknown, windows};
 use crate::families::{Family, Flag, Positions, Rope, Skips, Slide};
 use crate::read::Metadata;
 use crate::{
-    Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frequencies, Head,
-    LearnedPositions, NormKind, NormSettings, Placement, Problem, QueryGrowth, RelativeBias,
-    RotaryScaling, RotarySettings, Stack,
+    Activation, Biases, Checkpoint, ClassPosition, Description, Error, Frequencies,
+    LearnedPositions, NormKind, NormSettings, OutputHead, Placement, Problem, QueryGrowth,
+    RelativeBias, RotaryScaling, RotarySettings, Stack,
 };
 
 /// The keys of known architectures, after the architecture's name: those that are read, and others of their files.
@@ -185,7 +185,7 @@ impl<'a> Config<'a> {
         description.vocabulary =
             *tokens.ok_or_else(|| Error::tensor(self.path, "token_embd.weight", "is missing"))?;
         let softcap = cap("final_logit_softcapping");
-        description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
+        description.head = OutputHead::Tokens { transform: None, scale: 1.0, softcap };
         description.tied = self.checkpoint.shape("output.weight").is_none();
         if row.placement == Placement::After {
             description.embedding.norm = description.stack.final_norm.take();
@@ -208,7 +208,7 @@ impl<'a> Config<'a> {
     }
 
     /// The output of an encoder, whose head for tokens the converter leaves out: its classes, or a vector.
-    fn encoded(&self, norm: NormSettings) -> Head {
+    fn encoded(&self, norm: NormSettings) -> OutputHead {
         let has = |tensor: &str| self.checkpoint.shape(tensor).is_some();
         let position = |key: &str| match self.optional(key)? {
             1 => Some(ClassPosition::Mean),
@@ -225,14 +225,19 @@ impl<'a> Config<'a> {
             };
             let norm = Some(norm).filter(|_| has("cls.norm.weight"));
             let position = position("classifier.pooling_type").unwrap_or(ClassPosition::First);
-            return Head::Classes { pooler: Some(pooler), norm, position, problem: Problem::OneOf };
+            return OutputHead::Classes {
+                pooler: Some(pooler),
+                norm,
+                position,
+                problem: Problem::OneOf,
+            };
         }
         if has("cls.output.weight") || has("cls.weight") {
             // The converter leaves out BERT's pooler, without which its classes are others.
-            return Head::Other { architecture: "a BERT without its pooler".into() };
+            return OutputHead::Other { architecture: "a BERT without its pooler".into() };
         }
-        let Some(position) = position("pooling_type") else { return Head::None };
-        Head::Pooled { position, norm: None, activation: None }
+        let Some(position) = position("pooling_type") else { return OutputHead::None };
+        OutputHead::Pooled { position, norm: None, activation: None }
     }
 
     pub(crate) fn t5(&self, description: &mut Description) {
@@ -257,7 +262,7 @@ impl<'a> Config<'a> {
         description.decoder_start = u32::try_from(start).ok().into_iter().collect();
         // T5 1.0 has no other head than its embeddings.
         let scale = if description.tied { (*width as f32).sqrt().recip() } else { 1.0 };
-        description.head = Head::Tokens { transform: None, scale, softcap: None };
+        description.head = OutputHead::Tokens { transform: None, scale, softcap: None };
     }
 
     pub(crate) fn modernbert(description: &mut Description) {
@@ -285,7 +290,7 @@ impl<'a> Config<'a> {
 
     pub(crate) fn cohere(&self, description: &mut Description) {
         let scale = self.float("logit_scale").unwrap_or(1.0) as f32;
-        description.head = Head::Tokens { transform: None, scale, softcap: None };
+        description.head = OutputHead::Tokens { transform: None, scale, softcap: None };
     }
 
     pub(crate) fn ministral3(&self, description: &mut Description) {
@@ -327,7 +332,7 @@ impl<'a> Config<'a> {
         block.output_scale = factor("residual_scale").unwrap_or(1.0) as f32;
         description.embedding.scale = factor("embedding_scale").unwrap_or(1.0) as f32;
         let scale = self.float("logit_scale").unwrap_or(1.0).recip() as f32;
-        description.head = Head::Tokens { transform: None, scale, softcap: None };
+        description.head = OutputHead::Tokens { transform: None, scale, softcap: None };
     }
 
     /// Gives each layer of a stack its rotary embedding. The windows of the stack are known.

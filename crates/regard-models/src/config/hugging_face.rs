@@ -10,7 +10,7 @@ use crate::families::{Classes, Family, Flag, Positions, Rope, Skips, Slide};
 use crate::read::Beside;
 use crate::{
     Activation, Biases, Checkpoint, ClassPosition, Cubic, Description, Disentangled, Error, Frames,
-    Frequencies, Head, ImageProcessor, LearnedPositions, NormKind, NormSettings, Patches,
+    Frequencies, ImageProcessor, LearnedPositions, NormKind, NormSettings, OutputHead, Patches,
     Placement, Problem, QueryGrowth, RelativeBias, RotarySettings, Stack,
 };
 
@@ -274,19 +274,19 @@ impl<'a> Config<'a> {
     /// names, or if it names no known one, the one whose tensors exist.
     fn choose_head(&self, description: &mut Description) -> Result<(), Error> {
         if let Some(position) = self.of_sentence()? {
-            description.head = Head::Pooled { position, norm: None, activation: None };
+            description.head = OutputHead::Pooled { position, norm: None, activation: None };
             description.tied = false;
             return Ok(());
         }
         let named = self.architecture();
         let kind = HEADS.iter().find(|(end, _)| named.ends_with(end)).map(|(_, kind)| *kind);
-        let transformed = matches!(description.head, Head::Tokens { transform: Some(_), .. });
+        let transformed = matches!(description.head, OutputHead::Tokens { transform: Some(_), .. });
         let images = description.embedding.patches.is_some();
         let found = description.tied && !transformed || self.has(&TENSORS_OF_HEADS);
         description.head = match kind {
             Some(HeadKind::Tokens) => return Ok(()),
             Some(HeadKind::Classes) => self.classes(&description.head)?,
-            Some(HeadKind::Other) => Head::Other { architecture: named.to_owned() },
+            Some(HeadKind::Other) => OutputHead::Other { architecture: named.to_owned() },
             None if images && self.has(&["classifier.weight", "cls_classifier.weight"]) => {
                 self.classes(&description.head)?
             }
@@ -294,7 +294,7 @@ impl<'a> Config<'a> {
             None => self.pooled(description)?,
         };
         description.tied = false;
-        if matches!(description.head, Head::Classes { .. }) {
+        if matches!(description.head, OutputHead::Classes { .. }) {
             let labels =
                 (0..).map_while(|id: u32| self.get("id2label")?.get(id.to_string())?.as_str());
             description.labels = labels.map(str::to_owned).collect();
@@ -319,27 +319,27 @@ impl<'a> Config<'a> {
     }
 
     /// The vector of a model without a head, if the family has one.
-    fn pooled(&self, description: &Description) -> Result<Head, Error> {
-        let Some(mut position) = self.row.pooled else { return Ok(Head::None) };
+    fn pooled(&self, description: &Description) -> Result<OutputHead, Error> {
+        let Some(mut position) = self.row.pooled else { return Ok(OutputHead::None) };
         if let ClassPosition::Token { id } = &mut position {
             // The number 2 stands in the first files, and means the token with the largest id.
             *id = self.ends().first().copied().filter(|id| *id != 2);
         }
         if position == ClassPosition::Probe && !self.flag("vision_use_head")? {
-            return Ok(Head::None);
+            return Ok(OutputHead::None);
         }
         if self.row.placement == Placement::After {
             // BERT's pooler, which not every base model has.
             let pooler = self.has(&["pooler.dense.weight", "pooler.weight"]);
             let activation = Some(Activation::Tanh);
-            let head = Head::Pooled { position, norm: None, activation };
-            return Ok(if pooler { head } else { Head::None });
+            let head = OutputHead::Pooled { position, norm: None, activation };
+            return Ok(if pooler { head } else { OutputHead::None });
         }
         let bare = description.stack.final_norm.is_none();
         let norm = bare.then(|| self.own_norm()).transpose()?;
         let key = "pooler_act";
         let activation = self.get(key).map(|_| self.activation(key)).transpose()?;
-        Ok(Head::Pooled { position, norm, activation })
+        Ok(OutputHead::Pooled { position, norm, activation })
     }
 
     /// The first of `architectures`, or nothing.
@@ -348,28 +348,30 @@ impl<'a> Config<'a> {
     }
 
     /// The head of a model that classifies its input, in the place of the head that predicts tokens.
-    fn classes(&self, tokens: &Head) -> Result<Head, Error> {
+    fn classes(&self, tokens: &OutputHead) -> Result<OutputHead, Error> {
         let pad = || ids(self.get("pad_token_id")).first().copied();
         let problem = self.problem()?;
-        let at = |position| Head::Classes { pooler: None, norm: None, position, problem };
+        let at = |position| OutputHead::Classes { pooler: None, norm: None, position, problem };
         Ok(match (self.row.classes, tokens) {
             (Classes::First(_), _) if self.has(&["cls_classifier.weight"]) => {
                 at(ClassPosition::FirstTwo)
             }
             (Classes::At(position), _) => at(position),
             (Classes::First(pooler), _) => {
-                Head::Classes { pooler, norm: None, position: ClassPosition::First, problem }
+                OutputHead::Classes { pooler, norm: None, position: ClassPosition::First, problem }
             }
-            (Classes::Pooled, Head::Tokens { transform: Some((pooler, norm)), .. }) => {
+            (Classes::Pooled, OutputHead::Tokens { transform: Some((pooler, norm)), .. }) => {
                 let position = match self.text("classifier_pooling")? {
                     "cls" => ClassPosition::First,
                     "mean" => ClassPosition::Mean,
                     _ => return Err(self.not_a("classifier_pooling", "\"cls\" or \"mean\"")),
                 };
-                Head::Classes { pooler: Some(*pooler), norm: Some(*norm), position, problem }
+                OutputHead::Classes { pooler: Some(*pooler), norm: Some(*norm), position, problem }
             }
             (Classes::Last | Classes::Pooled, _) => at(ClassPosition::Last { pad: pad() }),
-            (Classes::Other, _) => Head::Other { architecture: self.architecture().to_owned() },
+            (Classes::Other, _) => {
+                OutputHead::Other { architecture: self.architecture().to_owned() }
+            }
         })
     }
 
@@ -410,7 +412,7 @@ impl<'a> Config<'a> {
         Ok(Description {
             vocabulary: self.size("vocab_size")?,
             tied: self.flag_or("tie_word_embeddings", false)?,
-            head: Head::Tokens { transform: None, scale: 1.0, softcap: None },
+            head: OutputHead::Tokens { transform: None, scale: 1.0, softcap: None },
             ..self.of_layers(keys, norm)?
         })
     }
@@ -438,7 +440,7 @@ impl<'a> Config<'a> {
         let head_size = stack.block.head_size;
         self.turn(stack, head_size)?;
         let transform = Some((activation, norm));
-        description.head = Head::Tokens { transform, scale: 1.0, softcap: None };
+        description.head = OutputHead::Tokens { transform, scale: 1.0, softcap: None };
         Ok(description)
     }
 
@@ -619,7 +621,7 @@ impl<'a> Config<'a> {
             block.softcap = self.optional_number("attn_logit_softcapping")?;
         }
         let softcap = self.optional_number("final_logit_softcapping")?;
-        description.head = Head::Tokens { transform: None, scale: 1.0, softcap };
+        description.head = OutputHead::Tokens { transform: None, scale: 1.0, softcap };
         description.embedding.scale = (description.width as f32).sqrt();
         Ok(())
     }
@@ -783,7 +785,7 @@ impl<'a> Config<'a> {
         block.output_scale = multiplier("residual_multiplier")?;
         description.embedding.scale = multiplier("embedding_multiplier")?;
         let scale = multiplier("logits_scaling")?.recip();
-        description.head = Head::Tokens { transform: None, scale, softcap: None };
+        description.head = OutputHead::Tokens { transform: None, scale, softcap: None };
         Ok(())
     }
 
@@ -821,7 +823,7 @@ impl<'a> Config<'a> {
         let key = "use_qk_norm";
         self.only(key, !self.flag_or(key, false)?)?;
         let scale = self.number("logit_scale")? as f32;
-        description.head = Head::Tokens { transform: None, scale, softcap: None };
+        description.head = OutputHead::Tokens { transform: None, scale, softcap: None };
         Ok(())
     }
 
@@ -929,7 +931,7 @@ impl<'a> Config<'a> {
         stack.windows = self.windows(stack.layers(), &[])?;
         self.turn(stack, head_size)?;
         let transform = Some((self.activation("classifier_activation")?, norm));
-        description.head = Head::Tokens { transform, scale: 1.0, softcap: None };
+        description.head = OutputHead::Tokens { transform, scale: 1.0, softcap: None };
         Ok(description)
     }
 
@@ -944,7 +946,7 @@ impl<'a> Config<'a> {
         description.decoder_start = self.decoder_start().or(Some(0)).into_iter().collect();
         let scaled = self.flag_or("scale_decoder_outputs", tied)?;
         let scale = if scaled { (description.width as f32).sqrt().recip() } else { 1.0 };
-        description.head = Head::Tokens { transform: None, scale, softcap: None };
+        description.head = OutputHead::Tokens { transform: None, scale, softcap: None };
         let projection = self.text("feed_forward_proj")?;
         let (gated, name) = match projection.strip_prefix("gated-") {
             // T5 1.1's gated GELU is the tanh form.
@@ -981,7 +983,7 @@ impl<'a> Config<'a> {
         ) {
             description.stack.causal = false;
             description.decoder_start.clear();
-            description.head = Head::None;
+            description.head = OutputHead::None;
             description.tied = false;
             return Ok(description);
         }
@@ -1181,8 +1183,8 @@ impl<'a> Config<'a> {
 }
 
 /// Gives the layer before the head's table its activation, if the head has such a layer.
-fn activate(head: &mut Head, by: Activation) {
-    if let Head::Tokens { transform: Some((activation, _)), .. } = head {
+fn activate(head: &mut OutputHead, by: Activation) {
+    if let OutputHead::Tokens { transform: Some((activation, _)), .. } = head {
         *activation = by;
     }
 }

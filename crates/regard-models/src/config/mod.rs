@@ -19,8 +19,8 @@ use crate::families::Family;
 use crate::read::Settings;
 use crate::weights;
 use crate::{
-    Activation, Biases, Block, Checkpoint, Description, Embedding, Error, Experts, Head,
-    NormSettings, Placement, RotarySettings, Stack,
+    Activation, Biases, Block, Checkpoint, Description, EmbeddingSettings, Error, Experts,
+    NormSettings, OutputHead, Placement, RotarySettings, Stack,
 };
 
 /// The defaults of transformers' config classes for keys that a file may leave out, by key and family. defaults.py writes them.
@@ -83,7 +83,7 @@ impl Description {
         let wrong = |what| Error::file(checkpoint.path(), what);
         let embedded = description.embedding.scale;
         let (scale, softcap) = match description.head {
-            Head::Tokens { scale, softcap, .. } => (scale, softcap),
+            OutputHead::Tokens { scale, softcap, .. } => (scale, softcap),
             _ => (1.0, None),
         };
         if !(embedded.is_finite() && scale.is_finite()) {
@@ -222,7 +222,7 @@ fn plain(
         groups: None,
         experts: None,
     };
-    let embedding = Embedding {
+    let embedding = EmbeddingSettings {
         scale: 1.0,
         features: None,
         positions: None,
@@ -239,7 +239,7 @@ fn plain(
         embedding,
         encoder: None,
         stack,
-        head: Head::None,
+        head: OutputHead::None,
         tied: false,
         decoder_start: Vec::new(),
         ends: Vec::new(),

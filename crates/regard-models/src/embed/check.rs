@@ -1,6 +1,6 @@
 //! Checks that the runtime can compute a model.
 
-use crate::{Activation, ClassPosition, Error, Frequencies, Head, Model, Placement};
+use crate::{Activation, ClassPosition, Error, Frequencies, Model, OutputHead, Placement};
 
 /// Names that a crate of this kind cannot have, and the reason for each.
 const TAKEN: [(&str, &str); 5] = [
@@ -48,15 +48,16 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
     let reads_images = embedding.patches.is_some();
     let block = &stack.block;
     let pooler = match description.head {
-        Head::Classes { pooler, .. } => pooler,
+        OutputHead::Classes { pooler, .. } => pooler,
         _ => None,
     };
     let plain_head = matches!(
         description.head,
-        Head::Tokens { transform: None, scale: 1.0, softcap: None }
-            | Head::Classes { norm: None, .. }
+        OutputHead::Tokens { transform: None, scale: 1.0, softcap: None }
+            | OutputHead::Classes { norm: None, .. }
     );
-    let of_first = matches!(description.head, Head::Classes { position: ClassPosition::First, .. });
+    let of_first =
+        matches!(description.head, OutputHead::Classes { position: ClassPosition::First, .. });
     let by_length = stack.rotary.iter().any(|rotary| match rotary.scaling {
         Frequencies::Dynamic { original, .. } | Frequencies::LongRope { original, .. } => {
             context > original

@@ -4,12 +4,12 @@ use regard_embed::Shape;
 use regard_kernels::microcontroller;
 
 use super::float::Tensors;
-use super::{Options, Stored, int8};
+use super::{EmbedOptions, Stored, int8};
 use crate::{Error, Model};
 
 /// The memory of a microcontroller, in bytes, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Part {
+pub struct BoardMemory {
     /// Flash.
     pub flash: Option<usize>,
     /// RAM.
@@ -68,7 +68,7 @@ pub(super) fn check(
     context: usize,
     tensors: &Tensors,
     stored: Stored,
-    options: &Options,
+    options: &EmbedOptions,
 ) -> Result<(), Error> {
     let refuse = |what: String| Err(Error::Part(what));
     let kib = |bytes: usize| bytes.div_ceil(1 << 10);

@@ -7,7 +7,7 @@ use regard_kernels::{PANEL_COLUMNS, pack_panel, packed_len};
 use super::source::{self, Content, Parts, Table};
 use super::{Stored, check};
 use crate::weights::{Layer, Tokens};
-use crate::{Activation, Error, Head, ImageProcessor, Model, Placement, Tensor};
+use crate::{Activation, Error, ImageProcessor, Model, OutputHead, Placement, Tensor};
 
 /// All tensors, one after another, and the place of each.
 #[derive(Debug, Default)]
@@ -197,7 +197,7 @@ fn function(activation: Activation) -> String {
 /// The layer and the activation before the head of classes, if there are any.
 pub(super) fn pooler(model: &Model) -> Option<(&Linear, Activation)> {
     match model.description().head {
-        Head::Classes { pooler, .. } => model.weights().pooler.as_ref().zip(pooler),
+        OutputHead::Classes { pooler, .. } => model.weights().pooler.as_ref().zip(pooler),
         _ => None,
     }
 }

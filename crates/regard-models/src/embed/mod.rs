@@ -13,7 +13,7 @@ mod source;
 
 use core::fmt;
 
-pub use self::fit::Part;
+pub use self::fit::BoardMemory;
 pub use self::ranges::{Calibration, Loss, Range};
 pub use self::source::WRITTEN;
 
@@ -44,7 +44,7 @@ impl fmt::Display for Stored {
 /// The settings of [`Model::embed`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Options {
+pub struct EmbedOptions {
     /// The crate's name.
     pub name: String,
     /// The type of the weights. Without it, it is [`Stored::Bf16`] if that changes no weight, else [`Stored::F32`].
@@ -62,10 +62,10 @@ pub struct Options {
     /// Whether the crate has the texts of the tokens, if the model has a tokenizer.
     pub words: bool,
     /// The part that the crate is for.
-    pub part: Part,
+    pub part: BoardMemory,
 }
 
-impl Options {
+impl EmbedOptions {
     /// A crate of this name for texts of at most `context` tokens, and for a part of any size.
     pub fn new(name: impl Into<String>, context: usize) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Options {
             inputs: Vec::new(),
             labels: Vec::new(),
             words: true,
-            part: Part::default(),
+            part: BoardMemory::default(),
         }
     }
 }
@@ -117,13 +117,13 @@ impl Model {
     /// use regard_models::{Model, embed};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
-    /// let mut options = embed::Options::new("tiny", 16);
+    /// let mut options = embed::EmbedOptions::new("tiny", 16);
     /// options.part.flash = Some(256 << 10);
     /// let embedded = model.embed(&options)?;
     /// assert!(embedded.files.iter().any(|(path, _)| *path == "src/lib.rs"));
     /// # Ok::<(), regard_models::Error>(())
     /// ```
-    pub fn embed(&self, options: &Options) -> Result<Embedded, Error> {
+    pub fn embed(&self, options: &EmbedOptions) -> Result<Embedded, Error> {
         let patches = self.description().embedding.patches;
         let context = patches.map_or(options.context, |patches| patches.tokens());
         check::name(&options.name)?;

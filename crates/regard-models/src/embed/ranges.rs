@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use rand_mt::Mt;
 
-use super::{Options, float};
+use super::{EmbedOptions, float};
 use crate::forward::product;
 use crate::{Error, Input, Model, Patches, Placement, Sampler};
 
@@ -150,7 +150,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    pub(super) fn of(model: &Model, context: usize, options: &Options) -> Result<Self, Error> {
+    pub(super) fn of(model: &Model, context: usize, options: &EmbedOptions) -> Result<Self, Error> {
         let description = model.description();
         let patches = description.embedding.patches;
         let given = !options.inputs.is_empty();
@@ -325,7 +325,7 @@ fn channel_of(channel: usize) -> String {
 }
 
 /// Inputs for a model that the caller gives none for.
-fn made(model: &Model, context: usize, options: &Options) -> Result<Vec<Input>, Error> {
+fn made(model: &Model, context: usize, options: &EmbedOptions) -> Result<Vec<Input>, Error> {
     let description = model.description();
     let vocabulary = description.vocabulary as u32;
     let made = |seed: u32| {

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use super::{Options, fit};
+use super::{EmbedOptions, fit};
 use crate::{ImageProcessor, Model, Patches};
 
 /// The parts of the source that differ between the kinds of numbers.
@@ -146,7 +146,7 @@ pub(super) fn option(value: Option<String>) -> String {
 pub(super) fn files(
     model: &Model,
     content: Content,
-    options: &Options,
+    options: &EmbedOptions,
     context: usize,
     [flash, ram]: [usize; 2],
 ) -> Vec<(&'static str, Vec<u8>)> {
@@ -178,7 +178,7 @@ fn manifest(name: &str) -> String {
     )
 }
 
-fn library(model: &Model, options: &Options, [flash, ram]: [usize; 2]) -> String {
+fn library(model: &Model, options: &EmbedOptions, [flash, ram]: [usize; 2]) -> String {
     let description = model.description();
     let (stack, block) = (&description.stack, &description.stack.block);
     let (family, layers, heads) = (&description.family, stack.layers(), block.heads);
@@ -299,7 +299,7 @@ pub static LABELS: [&str; CLASSES] = [
 fn source(
     model: &Model,
     content: &Content,
-    options: &Options,
+    options: &EmbedOptions,
     context: usize,
     [flash, ram]: [usize; 2],
 ) -> String {

@@ -19,8 +19,9 @@ use crate::change::{Plan, mean};
 use crate::place::Keep;
 use crate::weights::{FeedForward, FeedForwards, Layer, StackWeights, Tokens};
 use crate::{
-    Block, ClassPosition, Description, EmbeddingPlace, Error, FeedForwardPlace, Head, LayerPlace,
-    Model, NormName, NormPlace, Place, Placement, Stack, StackName, StreamPlace, Tensor, Which,
+    Block, ClassPosition, Description, EmbeddingPlace, Error, FeedForwardPlace, LayerPlace, Model,
+    NormName, NormPlace, OutputHead, Place, Placement, Stack, StackName, StreamPlace, Tensor,
+    Which,
 };
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
@@ -612,8 +613,8 @@ impl Model {
         let weights = self.weights();
         let Some(head) = &weights.head else { return Ok(None) };
         match &self.description().head {
-            Head::None | Head::Pooled { .. } | Head::Other { .. } => Ok(None),
-            Head::Classes { pooler, position, .. } => {
+            OutputHead::None | OutputHead::Pooled { .. } | OutputHead::Other { .. } => Ok(None),
+            OutputHead::Classes { pooler, position, .. } => {
                 let mut states = self.states(&x, *position, read)?;
                 if let (Some(activation), Some(linear)) = (pooler, &weights.pooler) {
                     states = product(linear, &states)?;
@@ -624,7 +625,7 @@ impl Model {
                 }
                 Ok(Some(by_run(x.runs, vec![head.outputs()], product(head, &states)?)))
             }
-            Head::Tokens { transform, scale, softcap } => {
+            OutputHead::Tokens { transform, scale, softcap } => {
                 let mut x = x;
                 if let (Some((activation, _)), Some((linear, norm))) =
                     (transform, &weights.transform)
@@ -654,7 +655,7 @@ impl Model {
     /// The vector of the whole input, if the model has one.
     fn pooled(&self, x: &Rows, read: &[usize]) -> Result<Option<Values>, Error> {
         let (weights, head) = (self.weights(), &self.description().head);
-        let Head::Pooled { position, activation, .. } = head else { return Ok(None) };
+        let OutputHead::Pooled { position, activation, .. } = head else { return Ok(None) };
         let mut states = self.states(x, *position, read)?;
         if let Some(norm) = &weights.pooler_norm {
             states = normed(norm, &states)?;

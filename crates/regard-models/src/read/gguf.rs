@@ -16,7 +16,7 @@ use std::path::Path;
 
 use super::Stored;
 use super::files::{Files, parts};
-use crate::{Error, Format};
+use crate::{Error, NumberFormat};
 
 /// The most bytes of a header. In memory it takes up to 80 times as much: a token of one letter takes 9 bytes in the file, and
 /// in memory a text and a place in each of the tokenizer's tables.
@@ -176,7 +176,7 @@ fn part(files: &Files, path: &Path) -> Result<(Metadata, BTreeMap<String, Stored
                 "begins at byte {offset}, which is no multiple of {alignment}"
             )));
         }
-        let bytes = match Format::named(&kind) {
+        let bytes = match NumberFormat::named(&kind) {
             Some(format) => {
                 let cols = shape.last().copied().unwrap_or(1);
                 let mut rows = shape.iter().rev().skip(1);

@@ -17,7 +17,7 @@ use self::files::Files;
 pub(crate) use self::files::room;
 pub(crate) use self::gguf::Metadata;
 use crate::config::towers;
-use crate::{Error, Format, Tensor};
+use crate::{Error, NumberFormat, Tensor};
 
 /// A file of at most so many bytes is hashed whole, and of another one so many bytes of each tensor.
 const WHOLE: u64 = 64 << 20;
@@ -94,8 +94,8 @@ struct Stored {
 
 impl Stored {
     /// The format, if numbers of this type can be read.
-    fn format(&self) -> Option<Format> {
-        Format::named(&self.kind)
+    fn format(&self) -> Option<NumberFormat> {
+        NumberFormat::named(&self.kind)
     }
 
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
@@ -361,7 +361,7 @@ impl Checkpoint {
     /// Whether a tensor's numbers are in blocks.
     pub(crate) fn is_in_blocks(&self, name: &str) -> bool {
         let format = self.tensors.get(name).and_then(Stored::format);
-        matches!(format, Some(Format::Blocks(_)))
+        matches!(format, Some(NumberFormat::Blocks(_)))
     }
 
     /// The bytes of all tensors in the files, which is what they take in memory.
@@ -377,7 +377,7 @@ impl Checkpoint {
     /// Reads a tensor's numbers, and keeps them in the type of the file.
     ///
     /// # Errors
-    /// An error names the tensor: if it does not exist, if its type is not one of [`Format::KNOWN`], or if memory has no room
+    /// An error names the tensor: if it does not exist, if its type is not one of [`NumberFormat::KNOWN`], or if memory has no room
     /// for it. The errors of the operating system are passed on.
     pub fn read(&self, name: &str) -> Result<Tensor, Error> {
         self.read_part(name, None)
@@ -390,11 +390,11 @@ impl Checkpoint {
     /// The format of a tensor.
     ///
     /// # Errors
-    /// An error names the tensor: if it does not exist, or if its type is not one of [`Format::KNOWN`].
-    pub(crate) fn format(&self, name: &str) -> Result<Format, Error> {
+    /// An error names the tensor: if it does not exist, or if its type is not one of [`NumberFormat::KNOWN`].
+    pub(crate) fn format(&self, name: &str) -> Result<NumberFormat, Error> {
         let stored = self.stored(name)?;
         stored.format().ok_or_else(|| {
-            let what = format!("has the type {}; known are {}", stored.kind, Format::KNOWN);
+            let what = format!("has the type {}; known are {}", stored.kind, NumberFormat::KNOWN);
             Error::tensor(&stored.file, name, what)
         })
     }

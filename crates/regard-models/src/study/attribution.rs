@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::weights::{AttentionWeights, Layer};
 use crate::{
-    AttentionPlace, ClassPosition, EmbeddingPlace, Error, Head, Input, LayerPlace, Model,
-    NormPlace, Pass, Place, Placement, StackName, StreamPlace, Trace,
+    AttentionPlace, ClassPosition, EmbeddingPlace, Error, Input, LayerPlace, Model, NormPlace,
+    OutputHead, Pass, Place, Placement, StackName, StreamPlace, Trace,
 };
 
 /// The terms that the parts of a model add to a logit, or to the difference of two.
@@ -189,13 +189,13 @@ impl Model {
             return refuse("the model has no head, and no logits");
         };
         let scale = match &description.head {
-            Head::Tokens { transform: None, scale, .. } => f64::from(*scale),
-            Head::Classes {
+            OutputHead::Tokens { transform: None, scale, .. } => f64::from(*scale),
+            OutputHead::Classes {
                 pooler: None,
                 position: ClassPosition::First | ClassPosition::Last { .. },
                 ..
             } => 1.0,
-            Head::Classes { pooler: None, .. } => {
+            OutputHead::Classes { pooler: None, .. } => {
                 return refuse(
                     "the logits are no sum of parts of one position: the model's head reads several",
                 );

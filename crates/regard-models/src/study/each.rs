@@ -10,7 +10,7 @@ use crate::{
 /// The changes of a sweep, each of which is made alone.
 ///
 /// ```
-/// use regard_models::{Ablation, Each, Input, Logits, Model, Side};
+/// use regard_models::{Ablation, Each, Input, Logits, Model, HeadInput};
 /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
 /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
 /// let heads = model.changes(&Each::AblatedHead(Ablation::Zero))?;
@@ -27,7 +27,7 @@ use crate::{
 /// assert_eq!(Some(logits[0].last()), unchanged.logits().map(|x| x.last())); // the first tokens are the same
 /// assert_eq!(Some(logits[1].last()), model.pass().run(&other)?.logits().map(|x| x.last())); // the only other one
 ///
-/// let path = Each::Path { head: "0.1".parse()?, into: Side::Q, from: other };
+/// let path = Each::Path { head: "0.1".parse()?, into: HeadInput::Q, from: other };
 /// let to: Vec<_> = model.changes(&path)?.iter().map(|(cell, _)| (cell.layer, cell.column)).collect();
 /// assert_eq!(to, [(1, 0), (1, 1), (1, 2), (1, 3)]);
 /// # Ok::<(), regard_models::Error>(())
@@ -48,7 +48,7 @@ pub enum Each {
         /// The head that sends.
         head: HeadAddress,
         /// The side of each later head that receives.
-        into: Side,
+        into: HeadInput,
         /// The other input, with the same number of tokens.
         from: Input,
     },
@@ -57,7 +57,7 @@ pub enum Each {
 /// A side of a head: what it computes of the stream that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum HeadInput {
     /// The queries.
     Q,
     /// The keys.
@@ -66,7 +66,7 @@ pub enum Side {
     V,
 }
 
-impl Side {
+impl HeadInput {
     /// The place of the stream that is read.
     const fn place(self) -> AttentionPlace {
         match self {
@@ -79,7 +79,7 @@ impl Side {
 
 /// What a change of a sweep changes: a row of the table of effects, and its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cell {
+pub struct SweepCell {
     /// The attention of a head, or the stack of a place.
     pub attention: Which,
     /// The layer, from 0.
@@ -88,7 +88,7 @@ pub struct Cell {
     pub column: usize,
 }
 
-impl From<HeadAddress> for Cell {
+impl From<HeadAddress> for SweepCell {
     fn from(HeadAddress { attention, layer, head }: HeadAddress) -> Self {
         Self { attention, layer, column: head }
     }
@@ -99,7 +99,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Missing`] if the model does not have the head of a path, or no later layer that could receive it.
-    pub fn changes(&self, each: &Each) -> Result<Vec<(Cell, Change)>, Error> {
+    pub fn changes(&self, each: &Each) -> Result<Vec<(SweepCell, Change)>, Error> {
         let heads = |change: &dyn Fn(HeadAddress) -> Change| {
             let heads = self.description().heads().into_iter();
             heads.map(|head| (head.into(), change(head))).collect()
@@ -121,7 +121,7 @@ impl Model {
         })
     }
 
-    fn patched_places(&self, from: &Input) -> Vec<(Cell, Change)> {
+    fn patched_places(&self, from: &Input) -> Vec<(SweepCell, Change)> {
         let mut patches = Vec::new();
         for (name, stack) in self.description().stacks() {
             let tokens = match name {
@@ -131,7 +131,7 @@ impl Model {
             for layer in 0..stack.layers() {
                 let place = name.place(layer, StreamPlace::Pre);
                 patches.extend((0..tokens).map(|position| {
-                    let cell = Cell { attention: name.own(), layer, column: position };
+                    let cell = SweepCell { attention: name.own(), layer, column: position };
                     (cell, Change::Patch { place, position, from: from.clone() })
                 }));
             }
@@ -142,9 +142,9 @@ impl Model {
     fn paths(
         &self,
         head: HeadAddress,
-        into: Side,
+        into: HeadInput,
         from: &Input,
-    ) -> Result<Vec<(Cell, Change)>, Error> {
+    ) -> Result<Vec<(SweepCell, Change)>, Error> {
         let stack = head.check(self.description())?;
         let read = into.place();
         let heads = stack.block.readers(read).unwrap_or_default();
@@ -154,7 +154,7 @@ impl Model {
         let path = |layer, column| {
             let place = attention.place(layer, read);
             let path = Change::Path { head, place, to: Some(column), from: from.clone() };
-            (Cell { attention, layer, column }, path)
+            (SweepCell { attention, layer, column }, path)
         };
         let layers = head.layer + 1..stack.layers();
         Ok(layers.flat_map(|layer| (0..heads).map(move |column| path(layer, column))).collect())

@@ -8,11 +8,11 @@ const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 /// A logit of a run, or the difference of two.
 ///
 /// ```
-/// use regard_models::{Input, Measure, Model};
+/// use regard_models::{Input, MeasuredLogit, Model};
 /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
 /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
 /// let input = Input::tokens([7, 8, 9]);
-/// let measure = Measure::new(&model, &input, 40, Some(41), None)?;
+/// let measure = MeasuredLogit::new(&model, &input, 40, Some(41), None)?;
 /// assert_eq!(measure.position, 2); // the next token is predicted at the last one
 /// let logits = model.pass().last_logits().run(&input)?.take_logits().unwrap();
 /// assert_eq!(measure.of(&logits)?, logits.data[40] - logits.data[41]);
@@ -20,7 +20,7 @@ const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Measure {
+pub struct MeasuredLogit {
     /// The token A, or the class.
     pub plus: usize,
     /// The token B whose logit is subtracted.
@@ -33,7 +33,7 @@ pub struct Measure {
     pub row: usize,
 }
 
-impl Measure {
+impl MeasuredLogit {
     /// The logit of `plus`, or that of `plus` minus that of `minus`, at a position: the [predicted](Model::predicted) one unless
     /// given. Of a model that writes, only the logits of the last position are then computed.
     ///

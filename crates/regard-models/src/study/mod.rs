@@ -8,7 +8,7 @@ mod score;
 mod sweep;
 
 pub use self::attribution::{Attribution, LayerAttribution};
-pub use self::each::{Cell, Each, Side};
-pub use self::measure::Measure;
-pub use self::score::{Hidden, Rounded, Score};
+pub use self::each::{Each, HeadInput, SweepCell};
+pub use self::measure::MeasuredLogit;
+pub use self::score::{Rounded, Score, WhyHidden};
 pub use self::sweep::Logits;

@@ -57,7 +57,7 @@ pub struct Score {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_positions: Option<[f32; 2]>,
     /// The reason why the query does not see the key, if it does not.
-    pub hidden: Option<Hidden>,
+    pub hidden: Option<WhyHidden>,
     /// The score after the bias; `None` if the key is hidden (−∞ in `hook_attn_scores`).
     pub score: Option<f32>,
     /// The temperature T that divides the head's scores, 1 unless a change sets it. JSON has ∞ as the string `"inf"`.
@@ -96,7 +96,7 @@ impl Rounded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Hidden {
+pub enum WhyHidden {
     /// The key comes after the query.
     Causal,
     /// The key is outside the layer's sliding window.
@@ -110,30 +110,30 @@ impl Description {
     /// all keys.
     ///
     /// ```
-    /// use regard_models::{Checkpoint, Description, Hidden};
+    /// use regard_models::{Checkpoint, Description, WhyHidden};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let description = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
     /// let head = "0.1".parse()?;
-    /// assert_eq!(description.hides(&head, 2, 3), Some(Hidden::Causal));
+    /// assert_eq!(description.hides(&head, 2, 3), Some(WhyHidden::Causal));
     /// assert_eq!(description.hides(&head, 3, 2), None);
     /// # Ok::<(), regard_models::Error>(())
     /// ```
-    pub fn hides(&self, head: &HeadAddress, query: usize, key: usize) -> Option<Hidden> {
+    pub fn hides(&self, head: &HeadAddress, query: usize, key: usize) -> Option<WhyHidden> {
         head.check(self).ok()?.hides(head, query, key)
     }
 }
 
 impl Stack {
     /// The reason why a head of the layer does not see the key, by position. An attention to an encoder's output sees all keys.
-    pub(crate) fn hides(&self, head: &HeadAddress, query: usize, key: usize) -> Option<Hidden> {
+    pub(crate) fn hides(&self, head: &HeadAddress, query: usize, key: usize) -> Option<WhyHidden> {
         if head.attention == Which::Cross {
             return None;
         }
         let window = self.windows.get(head.layer).copied().flatten();
         if self.causal && key > query {
-            Some(Hidden::Causal)
+            Some(WhyHidden::Causal)
         } else if window.is_some_and(|window| key.abs_diff(query) >= window) {
-            Some(Hidden::Window)
+            Some(WhyHidden::Window)
         } else {
             None
         }
@@ -207,7 +207,7 @@ impl Pass<'_> {
         let bias = bias.map(|bias| row(&bias));
         let hidden = |key| {
             let cut = Change::Cut { head, query, key };
-            let cut = self.changes.contains(&cut).then_some(Hidden::Cut);
+            let cut = self.changes.contains(&cut).then_some(WhyHidden::Cut);
             stack.hides(&head, query, key).or(cut)
         };
         let steps = Steps {

@@ -21,8 +21,8 @@ use crate::config::towers;
 use crate::forward::normed;
 use crate::read::{Beside, Settings};
 use crate::{
-    Block, Checkpoint, ClassPosition, Description, Error, Format, Frames, Frequencies, Head,
-    LearnedPositions, NormKind, NormSettings, Placement, QkNorm, Stack, StackName, Tensor,
+    Block, Checkpoint, ClassPosition, Description, Error, Frames, Frequencies, LearnedPositions,
+    NormKind, NormSettings, NumberFormat, OutputHead, Placement, QkNorm, Stack, StackName, Tensor,
 };
 
 #[derive(Debug)]
@@ -294,7 +294,7 @@ impl Loader<'_> {
             },
             frames: embedding.frames.map(|frames| self.convolutions(frames)).transpose()?,
             transform: match self.description.head {
-                Head::Tokens { transform: Some((_, norm)), .. } => {
+                OutputHead::Tokens { transform: Some((_, norm)), .. } => {
                     let (linear, name) = &names.transform;
                     let linear = self.linear(linear, [features, width], true)?;
                     Some((linear, self.norm(name, norm, features)?))
@@ -302,21 +302,23 @@ impl Loader<'_> {
                 _ => None,
             },
             probe: match self.description.head {
-                Head::Pooled { position: ClassPosition::Probe, .. } => Some(self.probe(stack)?),
+                OutputHead::Pooled { position: ClassPosition::Probe, .. } => {
+                    Some(self.probe(stack)?)
+                }
                 _ => None,
             },
             pooler: match self.description.head {
-                Head::Classes { pooler: Some(_), .. } => {
+                OutputHead::Classes { pooler: Some(_), .. } => {
                     Some(self.linear(&names.classes.0, [width, width], true)?)
                 }
-                Head::Pooled { .. } => self.pooled()?,
+                OutputHead::Pooled { .. } => self.pooled()?,
                 _ => None,
             },
             pooler_norm: match self.description.head {
-                Head::Pooled { norm: Some(norm), .. } => {
+                OutputHead::Pooled { norm: Some(norm), .. } => {
                     Some(self.norm(&self.full(&names.pooled_norm), norm, width)?)
                 }
-                Head::Classes { norm: Some(norm), .. } => {
+                OutputHead::Classes { norm: Some(norm), .. } => {
                     Some(self.norm(&names.transform.1, norm, width)?)
                 }
                 _ => None,
@@ -354,7 +356,7 @@ impl Loader<'_> {
             return Err(Error::tensor(self.checkpoint.path(), name, what));
         }
         if self.checks {
-            return self.memory(name, Tensor::empty(Format::F32, &shape));
+            return self.memory(name, Tensor::empty(NumberFormat::F32, &shape));
         }
         let half = features.div_ceil(2);
         let number = |t: usize, i: usize| {
@@ -425,11 +427,13 @@ impl Loader<'_> {
     fn head(&self, tokens: &Tokens) -> Result<Option<Linear>, Error> {
         let (names, vocabulary) = (&self.names, self.description.vocabulary);
         let (name, outputs, bias) = match &self.description.head {
-            Head::None | Head::Pooled { .. } | Head::Other { .. } => return Ok(None),
-            Head::Classes { position: ClassPosition::FirstTwo, .. } => {
+            OutputHead::None | OutputHead::Pooled { .. } | OutputHead::Other { .. } => {
+                return Ok(None);
+            }
+            OutputHead::Classes { position: ClassPosition::FirstTwo, .. } => {
                 return self.two_classes().map(Some);
             }
-            Head::Tokens { .. } => {
+            OutputHead::Tokens { .. } => {
                 let mut bias = None;
                 for name in &names.head_bias {
                     self.note(name, "");
@@ -437,7 +441,7 @@ impl Loader<'_> {
                 }
                 (&names.head, vocabulary, bias)
             }
-            Head::Classes { .. } => {
+            OutputHead::Classes { .. } => {
                 let name = &names.classes.1;
                 let shape =
                     self.found(name, "weight").and_then(|name| self.checkpoint.shape(&name));
@@ -454,8 +458,8 @@ impl Loader<'_> {
         } else {
             let width = self.description.width;
             let inputs = match self.description.head {
-                Head::Tokens { .. } => self.description.embedding.features.unwrap_or(width),
-                Head::Classes { position: ClassPosition::FirstAndPatches, .. } => 2 * width,
+                OutputHead::Tokens { .. } => self.description.embedding.features.unwrap_or(width),
+                OutputHead::Classes { position: ClassPosition::FirstAndPatches, .. } => 2 * width,
                 _ => width,
             };
             let weight = self.table(name, &[outputs, inputs])?;

@@ -5,7 +5,7 @@ use regard::{Linear, Norm};
 use super::linear::Stored;
 use super::{FeedForward, Loader};
 use crate::forward::product;
-use crate::{ClassPosition, Cubic, Error, Head, Patches, Stack, Tensor};
+use crate::{ClassPosition, Cubic, Error, OutputHead, Patches, Stack, Tensor};
 
 /// A learned query that attends to all patches, and the feed-forward layer after it (SigLIP).
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Loader<'_> {
         let name = &self.full(&self.names.pooled);
         let name = if self.found(name, "weight").is_some() { name } else { &self.names.pooled };
         // The vector of a sentence is a state or the mean of all states, without BERT's pooler.
-        if let Head::Pooled {
+        if let OutputHead::Pooled {
             position: ClassPosition::Mean | ClassPosition::First,
             norm: None,
             activation: None,

@@ -1,6 +1,6 @@
 //! Direct logit attribution against an independent computation in f64, from a trace and the weights.
 
-use regard_models::{Head, Model, Placement, Trace};
+use regard_models::{Model, OutputHead, Placement, Trace};
 
 use crate::common::{input, open};
 
@@ -113,7 +113,7 @@ fn check(name: &str) {
 
     let table = parameter(&model, "head").unwrap();
     let scale = match description.head {
-        Head::Tokens { scale, .. } => f64::from(scale),
+        OutputHead::Tokens { scale, .. } => f64::from(scale),
         _ => 1.0,
     };
     let u_of = |id: usize| table[id * width..(id + 1) * width].iter().map(move |x| x * scale);
@@ -205,7 +205,7 @@ fn check(name: &str) {
     let size: f64 = u_of(plus).zip(&normed).map(|(u, x)| (u * x).abs()).sum();
     let logit = f64::from(logits.data[if classes { 0 } else { position * logits.shape[1] } + plus]);
     let capped = match description.head {
-        Head::Tokens { softcap: Some(cap), .. } => {
+        OutputHead::Tokens { softcap: Some(cap), .. } => {
             f64::from(cap) * (one.logit / f64::from(cap)).tanh()
         }
         _ => one.logit,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use regard_models::embed::{Embedded, Loss, Options, Stored};
+use regard_models::embed::{EmbedOptions, Embedded, Loss, Stored};
 use regard_models::{Checkpoint, ImageProcessor, Input, Model};
 use regard_tests::attention_files::{bytes, safetensors};
 use safetensors::{Dtype, SafeTensors};
@@ -47,7 +47,7 @@ fn images(factor: f32) -> (Vec<Input>, Vec<usize>) {
 }
 
 fn embedded(model: &Model, (inputs, labels): (Vec<Input>, Vec<usize>)) -> Embedded {
-    let mut options = Options::new("m", 1);
+    let mut options = EmbedOptions::new("m", 1);
     options.stored = Some(Stored::Int8);
     (options.inputs, options.labels) = (inputs, labels);
     model.embed(&options).unwrap()
@@ -137,9 +137,9 @@ fn the_bias_of_a_row_of_small_weights_stays() {
 #[test]
 fn inputs_of_an_unknown_range_are_asked_for() {
     let model = digits(|_| ());
-    let mut options = Options::new("m", 1);
+    let mut options = EmbedOptions::new("m", 1);
     options.stored = Some(Stored::Int8);
-    let refused = |options: &Options| model.embed(options).unwrap_err().to_string();
+    let refused = |options: &EmbedOptions| model.embed(options).unwrap_err().to_string();
     assert!(refused(&options).contains("--calibrate"), "{}", refused(&options));
     options.inputs = vec![Input::image(vec![f32::NAN; 64])];
     assert!(refused(&options).contains("not finite"), "{}", refused(&options));
@@ -160,7 +160,7 @@ fn inputs_of_an_unknown_range_are_asked_for() {
 #[test]
 fn a_decoder_is_compared_token_by_token() {
     let story = Model::open(bundled("story")).unwrap();
-    let mut options = Options::new("m", 24);
+    let mut options = EmbedOptions::new("m", 24);
     options.stored = Some(Stored::Int8);
     let text = story.tokenizer().unwrap().encode("Mia gave Tom the red ball .", None).unwrap();
     let read = text.ids.len().min(24);
@@ -182,7 +182,7 @@ fn a_decoder_is_compared_token_by_token() {
 #[test]
 fn learned_positions_of_tokens_are_added_in_integers() {
     let model = open("tiny-gpt2");
-    let mut options = Options::new("m", 12);
+    let mut options = EmbedOptions::new("m", 12);
     options.stored = Some(Stored::Int8);
     let loss = model.embed(&options).unwrap().calibration.unwrap().loss;
     println!("{loss:?}");
@@ -196,7 +196,7 @@ fn a_text_is_classified_as_well_in_integers() {
     let model = Model::open(&folder).unwrap();
     let lines = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     let encode = |text| model.tokenizer().unwrap().encode(text, None).unwrap();
-    let mut options = Options::new("m", 24);
+    let mut options = EmbedOptions::new("m", 24);
     options.stored = Some(Stored::Int8);
     options.inputs = lines("texts.txt").lines().map(encode).collect();
     options.labels = lines("labels.txt").lines().map(|label| label.parse().unwrap()).collect();

@@ -4,13 +4,13 @@ use core::time::Duration;
 use std::fs;
 use std::path::Path;
 
-use regard_models::{ChatTemplate, Message};
+use regard_models::{ChatMessage, ChatTemplate};
 use serde_json::{Value, json};
 
 use crate::common::{assert_says, with_file};
 
-fn user(content: &str) -> Message {
-    Message { role: "user".into(), content: content.into() }
+fn user(content: &str) -> ChatMessage {
+    ChatMessage { role: "user".into(), content: content.into() }
 }
 
 /// The template of a folder with this tokenizer_config.json.
@@ -43,7 +43,7 @@ fn templates_may_use_what_transformers_offers() {
     });
     let chat = of(&config).unwrap();
     assert_eq!(chat.prompt(&[user("  a "), user("b")]).unwrap(), "<s>[A]</s>\n[B]</s>\n2");
-    let system = Message { role: "system".into(), content: String::new() };
+    let system = ChatMessage { role: "system".into(), content: String::new() };
     let said = chat.prompt(&[system]).unwrap_err().to_string();
     assert!(said.contains("no role system") && !said.contains('\n'), "{said}");
 }
@@ -75,9 +75,9 @@ fn templates_give_what_transformers_gives() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/chats");
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     let golden: Value = serde_json::from_str(&read("expected.json")).unwrap();
-    let chats: Vec<Vec<Message>> = serde_json::from_value(golden["chats"].clone()).unwrap();
+    let chats: Vec<Vec<ChatMessage>> = serde_json::from_value(golden["chats"].clone()).unwrap();
     let now = Duration::from_secs(golden["now"].as_u64().unwrap());
-    let check = |what: &str, template: &str, chat: &[Message], expected: &Value| {
+    let check = |what: &str, template: &str, chat: &[ChatMessage], expected: &Value| {
         let prompt = ChatTemplate::new(template, "<s>", "</s>").prompt_at(chat, now);
         assert_eq!(prompt.as_deref().ok(), expected.as_str(), "{what}: {prompt:?}");
     };

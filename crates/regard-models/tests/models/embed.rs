@@ -1,21 +1,21 @@
 //! The refusals of `Model::embed`, which say what would fit.
 
 use regard_models::Model;
-use regard_models::embed::{Options, Part, Stored};
+use regard_models::embed::{BoardMemory, EmbedOptions, Stored};
 
 use crate::common::{bundled, open};
 
-fn options(stored: Option<Stored>, context: usize, flash: usize, ram: usize) -> Options {
-    let mut options = Options::new("story", context);
+fn options(stored: Option<Stored>, context: usize, flash: usize, ram: usize) -> EmbedOptions {
+    let mut options = EmbedOptions::new("story", context);
     options.stored = stored;
-    options.part = Part { flash: Some(flash << 10), ram: Some(ram << 10) };
+    options.part = BoardMemory { flash: Some(flash << 10), ram: Some(ram << 10) };
     options
 }
 
 #[test]
 fn a_model_that_does_not_fit_is_refused_with_what_would() {
     let story = Model::open(bundled("story")).unwrap();
-    let refused = |options: &Options| story.embed(options).unwrap_err().to_string();
+    let refused = |options: &EmbedOptions| story.embed(options).unwrap_err().to_string();
     let fits = story.embed(&options(None, 96, 512, 256)).unwrap();
     assert_eq!((fits.stored, fits.flash), (Stored::Bf16, 425_216));
     for (options, part) in [

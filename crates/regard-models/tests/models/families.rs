@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use regard_models::{Checkpoint, Description, Error, Head, Input, Model, Values};
+use regard_models::{Checkpoint, Description, Error, Input, Model, OutputHead, Values};
 use regard_tests::attention_files::{bytes, safetensors};
 use regard_tests::models::{FAMILIES, golden};
 use safetensors::Dtype;
@@ -65,7 +65,7 @@ fn settings_mean_what_they_mean_in_transformers() {
         let trace = model.pass().run(&input(&case)).unwrap();
         let Some(expected) = case["logits"].as_array() else {
             assert!(trace.logits().is_none(), "{name}");
-            assert!(matches!(model.description().head, Head::Other { .. }), "{name}");
+            assert!(matches!(model.description().head, OutputHead::Other { .. }), "{name}");
             continue;
         };
         let data = expected.iter().map(|x| x.as_f64().unwrap() as f32).collect();

@@ -2,7 +2,9 @@
 //! rotary scaling in metadata and tensors; against transformers with the dequantized weights.
 use std::fs;
 
-use regard_models::{Checkpoint, Description, Frequencies, Head, Input, Model, RotaryScaling};
+use regard_models::{
+    Checkpoint, Description, Frequencies, Input, Model, OutputHead, RotaryScaling,
+};
 
 use crate::common::{self, IDS, assert_says, data};
 
@@ -110,7 +112,7 @@ fn keys_that_a_file_leaves_out_are_the_familys() {
         ],
     );
     assert_eq!(gemma.stack.block.softcap, Some(50.0));
-    assert!(matches!(gemma.head, Head::Tokens { softcap: Some(30.0), .. }));
+    assert!(matches!(gemma.head, OutputHead::Tokens { softcap: Some(30.0), .. }));
     assert_eq!(gemma.stack.windows, [Some(4096), None]);
     assert_eq!(gemma.stack.block.norm.epsilon, 1e-6);
     // The base of local layers is in newer files alone.

@@ -8,7 +8,7 @@ use anamnesis::{AnamnesisError, F32Out, GgufType, dequantize_gguf_blocks};
 use proptest::prelude::*;
 use regard::Quantization;
 use regard_kernels::{MatMut, Quantized};
-use regard_models::{Activation, Checkpoint, Error, Format, Head, Input, Model};
+use regard_models::{Activation, Checkpoint, Error, Input, Model, NumberFormat, OutputHead};
 use regard_tests::models::golden;
 use safetensors::{SafeTensors, tensor::TensorView};
 use serde_json::json;
@@ -71,13 +71,13 @@ fn weights_stay_in_the_type_in_which_they_are_stored() {
     assert_eq!(read, checkpoint.bytes());
     assert!(read < fs::metadata(checkpoint.path()).unwrap().len());
     for (model, tensor, format) in [
-        ("tiny-qwen3", "model.norm.weight", Format::Bf16),
-        ("tiny-phi3", "model.norm.weight", Format::F16),
-        ("tiny-bert", "cls.predictions.bias", Format::F32),
+        ("tiny-qwen3", "model.norm.weight", NumberFormat::Bf16),
+        ("tiny-phi3", "model.norm.weight", NumberFormat::F16),
+        ("tiny-bert", "cls.predictions.bias", NumberFormat::F32),
     ] {
         let tensor = Checkpoint::open(golden(model)).unwrap().read(tensor).unwrap();
         assert_eq!(tensor.format(), format, "{model}");
-        assert_eq!(tensor.bytes(), tensor.cols() * if format == Format::F32 { 4 } else { 2 });
+        assert_eq!(tensor.bytes(), tensor.cols() * if format == NumberFormat::F32 { 4 } else { 2 });
     }
 }
 
@@ -96,7 +96,8 @@ fn the_head_of_a_masked_model_has_the_activation_that_its_family_gives_it() {
         config[key] = "relu".into();
         fs::write(&path, config.to_string()).unwrap();
         let model = Model::open(folder.path()).unwrap();
-        let Head::Tokens { transform: Some((found, _)), .. } = model.description().head else {
+        let OutputHead::Tokens { transform: Some((found, _)), .. } = model.description().head
+        else {
             panic!("{name} has no head");
         };
         assert_eq!(found, expected, "{name}");

@@ -1,8 +1,8 @@
 //! A text that is read on gives the numbers of a run of the whole text, bit for bit.
 
 use regard_models::{
-    Ablation, AttentionPlace, Change, ChangedReading, Frequencies, Head, HeadAddress, Input, Model,
-    NormPlace, Place, Reading, Stack, StackName, StreamPlace, Trace, Values, Which,
+    Ablation, AttentionPlace, Change, ChangedReading, Frequencies, HeadAddress, Input, Model,
+    NormPlace, OutputHead, Place, Reading, Stack, StackName, StreamPlace, Trace, Values, Which,
 };
 use regard_tests::models::FAMILIES;
 
@@ -32,7 +32,7 @@ fn reads_on(model: &Model) -> bool {
     let stack = &model.description().stack;
     let plain = stack.rotary.iter().all(|rotary| rotary.scaling == Frequencies::Plain);
     // A vector of the whole text is read from any of its positions.
-    stack.causal && plain && !matches!(model.description().head, Head::Pooled { .. })
+    stack.causal && plain && !matches!(model.description().head, OutputHead::Pooled { .. })
 }
 
 /// Asserts that the weights of the last layers are those of a run of the whole input.

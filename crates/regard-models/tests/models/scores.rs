@@ -1,5 +1,5 @@
 //! Scores unfolded: each agrees with the trace bit for bit, its steps with each other, and its errors with their bounds.
-use regard_models::{AttentionPlace, Change, HeadAddress, Hidden, Model, Score, Trace};
+use regard_models::{AttentionPlace, Change, HeadAddress, Model, Score, Trace, WhyHidden};
 use regard_tests::models::FAMILIES;
 
 use crate::common::{changed, input, open};
@@ -98,7 +98,7 @@ fn a_score_follows_the_changes() {
         ];
         check_heads(name, &model, &changes, Some(head));
         let cut = changed(model.pass(), &changes).score(&input(&model), head, 5, 2).unwrap();
-        assert_eq!((cut.hidden, cut.score, cut.weight.value), (Some(Hidden::Cut), None, 0.0));
+        assert_eq!((cut.hidden, cut.score, cut.weight.value), (Some(WhyHidden::Cut), None, 0.0));
         assert_eq!(cut.temperature, temperature);
         let text = serde_json::to_string(&cut).unwrap();
         let read: Score = serde_json::from_str(&text).unwrap();
@@ -139,8 +139,8 @@ fn why_a_key_is_hidden_is_told() {
     let why = |head: &str, query, key| {
         model.pass().score(&input, head.parse().unwrap(), query, key).unwrap().hidden
     };
-    assert_eq!(why("0.0", 3, 4), Some(Hidden::Causal));
-    assert_eq!(why("0.0", 6, 1), Some(Hidden::Window));
+    assert_eq!(why("0.0", 3, 4), Some(WhyHidden::Causal));
+    assert_eq!(why("0.0", 6, 1), Some(WhyHidden::Window));
     assert_eq!(why("0.0", 6, 2), None);
     assert_eq!(why("1.0", 6, 1), None);
 }

@@ -1,7 +1,7 @@
 //! The tokens that the model expects next, with and without the changes.
 
 use regard_heads::readable;
-use regard_models::{Description, Head, Model, Problem};
+use regard_models::{Description, Model, OutputHead, Problem};
 use serde::{Deserialize, Serialize};
 
 use super::run::Outcome;
@@ -24,7 +24,7 @@ impl Predicts {
     /// What a model of this description predicts.
     pub fn of(description: &Description) -> Self {
         match description.head {
-            Head::Classes { .. } => Self::Class,
+            OutputHead::Classes { .. } => Self::Class,
             _ if description.stack.causal => Self::Next,
             _ => Self::Gap,
         }
@@ -83,8 +83,10 @@ impl Next {
         let of_second = |i: usize| outcome.next_second()?.get(i).copied();
         let classes = &model.description().labels;
         let predicts = Predicts::of(model.description());
-        let is_share =
-            !matches!(model.description().head, Head::Classes { problem: Problem::Regression, .. });
+        let is_share = !matches!(
+            model.description().head,
+            OutputHead::Classes { problem: Problem::Regression, .. }
+        );
         let name = |id: usize| match predicts {
             Predicts::Class => classes.get(id).cloned().unwrap_or_else(|| format!("class {id}")),
             Predicts::Next | Predicts::Gap => {

@@ -1,6 +1,6 @@
 //! The kind of input that a model reads.
 
-use regard_models::{Description, Head};
+use regard_models::{Description, OutputHead};
 
 use super::View;
 
@@ -9,7 +9,8 @@ impl View {
     pub fn lacks(self, description: &Description) -> Option<&'static str> {
         let reads = Reads::of(description);
         let is_text = matches!(reads, Reads::Text | Reads::TextAndDecoder);
-        let has_logits = matches!(description.head, Head::Tokens { .. } | Head::Classes { .. });
+        let has_logits =
+            matches!(description.head, OutputHead::Tokens { .. } | OutputHead::Classes { .. });
         let (lacks, reason) = match self {
             Self::Attention => return None,
             Self::Lens | Self::Attribution if !is_text => {

@@ -159,8 +159,8 @@ fn lines(score: &Score) -> Vec<String> {
     }
     let (Some(own), Some(maximum)) = (score.score, score.maximum) else {
         let why = match score.hidden {
-            Some(regard_models::Hidden::Cut) => "the edge is cut",
-            Some(regard_models::Hidden::Window) => "the key lies outside the window",
+            Some(regard_models::WhyHidden::Cut) => "the edge is cut",
+            Some(regard_models::WhyHidden::Window) => "the key lies outside the window",
             _ => "the key comes after the query",
         };
         lines.push(format!("masked: {why}"));

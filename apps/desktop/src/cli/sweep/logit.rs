@@ -1,7 +1,7 @@
 //! The logit that a sweep measures, as an option gives it.
 
 use anyhow::Result;
-use regard_models::{Error, Measure, Model, Prepared};
+use regard_models::{Error, MeasuredLogit, Model, Prepared};
 use serde::Serialize;
 
 use super::super::models::input;
@@ -15,13 +15,13 @@ pub(super) struct Token {
 }
 
 /// The logit that `A` or `A-B` names, at the predicted position.
-pub(super) fn parse(text: &str, model: &Model, reading: &Prepared) -> Result<Measure> {
+pub(super) fn parse(text: &str, model: &Model, reading: &Prepared) -> Result<MeasuredLogit> {
     let (plus, minus) = tokens(text, model)?;
-    Ok(Measure::new(model, &reading.input, plus, minus, None)?)
+    Ok(MeasuredLogit::new(model, &reading.input, plus, minus, None)?)
 }
 
 /// The tokens or classes whose logits are measured.
-pub(super) fn measured(measure: &Measure, model: &Model) -> Vec<Token> {
+pub(super) fn measured(measure: &MeasuredLogit, model: &Model) -> Vec<Token> {
     let token = |id: usize| Token { id, token: model.output_name(id) };
     [Some(measure.plus), measure.minus].into_iter().flatten().map(token).collect()
 }

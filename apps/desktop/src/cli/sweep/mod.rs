@@ -12,8 +12,8 @@ use clap::ArgGroup;
 use regard_figure::{Format as FileFormat, Label, Look, Matrix, Palette, largest, numbers};
 use regard_heads::readable;
 use regard_models::{
-    Ablation, Attribution, Cell, Change, Checkpoint, Each, HeadAddress, LayerAttribution, Logits,
-    Measure, Model, Prepared, Side, Values, Which, check_logits,
+    Ablation, Attribution, Change, Checkpoint, Each, HeadAddress, HeadInput, LayerAttribution,
+    Logits, MeasuredLogit, Model, Prepared, SweepCell, Values, Which, check_logits,
 };
 use serde_json::{Map, Value, json};
 
@@ -106,7 +106,7 @@ enum Into {
     V,
 }
 
-impl From<Into> for Side {
+impl From<Into> for HeadInput {
     fn from(into: Into) -> Self {
         match into {
             Into::Q => Self::Q,
@@ -156,14 +156,14 @@ struct Asked<'a> {
     checkpoint: Checkpoint,
     model: Model,
     reading: Prepared,
-    measure: Measure,
+    measure: MeasuredLogit,
 }
 
 /// Changes that are made one at a time.
 struct Sweep {
     changes: Vec<Change>,
     /// What each change changes.
-    at: Vec<Cell>,
+    at: Vec<SweepCell>,
     kind: &'static Kind,
 }
 
@@ -372,7 +372,7 @@ impl Table {
 }
 
 /// The numbers of each attention or stack, layer by layer.
-fn layers<'n>(at: &[Cell], numbers: &'n [f32]) -> Vec<(Which, Vec<&'n [f32]>)> {
+fn layers<'n>(at: &[SweepCell], numbers: &'n [f32]) -> Vec<(Which, Vec<&'n [f32]>)> {
     let mut all: Vec<(Which, Vec<&[f32]>)> = Vec::new();
     let mut start = 0;
     for rows in at.chunk_by(|a, b| (a.attention, a.layer) == (b.attention, b.layer)) {
@@ -413,7 +413,7 @@ impl Asked<'_> {
         to: Option<(Destination<'_>, FileFormat)>,
     ) -> Result<(), Failure> {
         let Self { logit, checkpoint, model, reading, measure } = self;
-        let Measure { plus, minus, position, .. } = *measure;
+        let MeasuredLogit { plus, minus, position, .. } = *measure;
         let parts = || model.pass().attribute(&reading.input, position, plus, minus);
         let parts = working("running the model", parts).bad_input()?;
         check_logits(&[parts.logit as f32]).map_err(|e| explained(e, checkpoint)).bad_input()?;
